@@ -1,0 +1,16 @@
+//! Bytes to values and back: IPv4, IPv6, TCP with its options, every MPTCP option
+//! (RFC 8684), UDP, checksums and pcapng. Knows no connection state.
+//!
+//! A [`Segment`] is parsed once into a value and emitted from the value; whatever can be
+//! constructed can be emitted, or is refused with an [`EmitError`] that says why.
+#![forbid(unsafe_code)]
+
+pub mod mptcp;
+pub mod option;
+pub mod segment;
+pub mod seq;
+
+pub use mptcp::{DataNumber, Dss, Mapping, MptcpOption};
+pub use option::{SackBlocks, TcpOptions, Timestamps};
+pub use segment::{Ecn, Flags, Segment};
+pub use seq::SeqNum;
