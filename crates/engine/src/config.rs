@@ -1,0 +1,229 @@
+//! Settings, as plain structs with defaults.
+
+use crate::policy::Spec;
+use crate::time::Duration;
+use crate::view::PathId;
+use std::net::IpAddr;
+
+/// Settings of an endpoint. Those in `tcp` and `mptcp` are defaults for its connections.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Ways out, each with the addresses of this host on it. A subflow belongs to the path that
+    /// has its local address.
+    pub paths: Vec<PathConfig>,
+    /// TCP.
+    pub tcp: TcpConfig,
+    /// MPTCP.
+    pub mptcp: MptcpConfig,
+    /// Limits.
+    pub limits: Limits,
+    /// Whether records are made.
+    pub records: bool,
+    /// Answer segments for no connection with RST (RFC 9293 section 3.10.7.1).
+    pub reset_unknown: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            tcp: TcpConfig::default(),
+            mptcp: MptcpConfig::default(),
+            limits: Limits::default(),
+            records: false,
+            reset_unknown: true,
+        }
+    }
+}
+
+/// A way out.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathConfig {
+    /// Its id, 0 to 63.
+    pub id: PathId,
+    /// Addresses of this host on it.
+    pub addresses: Vec<IpAddr>,
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+    /// New subflows on it ask for low priority.
+    pub backup: bool,
+}
+
+/// TCP settings (sections are of algorithms and RFCs).
+#[derive(Clone, PartialEq, Debug)]
+pub struct TcpConfig {
+    /// Congestion control of new subflows.
+    pub congestion: Spec,
+    /// Timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// SACK (RFC 2018).
+    pub sack: bool,
+    /// ECN (RFC 3168).
+    pub ecn: bool,
+    /// Nagle's algorithm (RFC 1122 section 4.2.3.4), at connection level.
+    pub nagle: bool,
+    /// Initial window in segments (RFC 6928).
+    pub initial_window: u32,
+    /// Smallest RTO. RFC 6298 says 1 s; Linux has 200 ms, as we do.
+    pub rto_min: Duration,
+    /// RTO before the first sample.
+    pub rto_initial: Duration,
+    /// Largest RTO.
+    pub rto_max: Duration,
+    /// Longest delay of an ACK (RFC 1122 allows 500 ms).
+    pub ack_delay: Duration,
+    /// Segments at the start that are acknowledged at once.
+    pub quick_acks: u32,
+    /// SYN retransmissions before giving up.
+    pub syn_retries: u32,
+    /// Retransmissions in a row before a subflow is given up (RFC 9293 R2).
+    pub retries: u32,
+    /// Idle time before keepalive probes; `None` is off (RFC 1122 section 4.2.3.6).
+    pub keepalive: Option<Duration>,
+    /// Between keepalive probes.
+    pub keepalive_interval: Duration,
+    /// Unanswered keepalive probes before giving up.
+    pub keepalive_probes: u32,
+    /// Receive buffer at the start, bytes.
+    pub receive_buffer: u64,
+    /// Receive buffer that autotuning may reach, bytes. Equal to `receive_buffer`: no autotuning.
+    pub receive_buffer_max: u64,
+    /// Send buffer limit, bytes: written and not yet acknowledged (at data level).
+    pub send_buffer: u64,
+    /// Time in TIME-WAIT (2 MSL).
+    pub time_wait: Duration,
+    /// Restart from the initial window after an idle RTO (RFC 5681 section 4.1).
+    pub idle_restart: bool,
+    /// Upper limit on the MSS we announce, bytes; the path's MTU limits it too.
+    pub mss_max: u16,
+    /// Challenge ACKs per second and connection (RFC 5961 section 7).
+    pub challenge_acks: u32,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            congestion: Spec::named("cubic"),
+            timestamps: true,
+            sack: true,
+            ecn: false,
+            nagle: true,
+            initial_window: 10,
+            rto_min: Duration::from_millis(200),
+            rto_initial: Duration::from_secs(1),
+            rto_max: Duration::from_secs(120),
+            ack_delay: Duration::from_millis(40),
+            quick_acks: 16,
+            syn_retries: 6,
+            retries: 15,
+            keepalive: None,
+            keepalive_interval: Duration::from_secs(75),
+            keepalive_probes: 9,
+            receive_buffer: 128 << 10,
+            receive_buffer_max: 16 << 20,
+            send_buffer: 16 << 20,
+            time_wait: Duration::from_secs(60),
+            idle_restart: true,
+            mss_max: 65_495,
+            challenge_acks: 10,
+        }
+    }
+}
+
+/// MPTCP settings (RFC 8684).
+#[derive(Clone, PartialEq, Debug)]
+pub struct MptcpConfig {
+    /// Ask for and accept MPTCP.
+    pub enabled: bool,
+    /// Require DSS checksums (flag A).
+    pub checksum: bool,
+    /// Size of data sequence numbers sent.
+    pub numbers: NumberSize,
+    /// Scheduler of new connections.
+    pub scheduler: Spec,
+    /// Egress of new connections.
+    pub egress: Spec,
+    /// Subflows per connection, at most 32.
+    pub max_subflows: u8,
+    /// As client, open a subflow from every path to the peer's address once established.
+    pub full_mesh: bool,
+    /// Subflows opened per path (several share a path).
+    pub subflows_per_path: u8,
+    /// Open subflows to addresses that the peer announces.
+    pub accept_addresses: bool,
+    /// Announce our addresses on the other paths (ADD_ADDR).
+    pub announce: bool,
+    /// Tell the peer not to join the address it connected to (flag C).
+    pub deny_join_initial: bool,
+    /// RTOs in a row on an established subflow, with another at hand, before it is stale.
+    pub stale_after: u32,
+    /// SYN (with MP_CAPABLE) transmissions before one without the option.
+    pub capable_syns: u32,
+    /// Opportunistic retransmission and penalisation.
+    pub rescue: bool,
+    /// How long all subflows may be gone before the connection is.
+    pub break_before_make: Duration,
+}
+
+impl Default for MptcpConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            checksum: false,
+            numbers: NumberSize::Auto,
+            scheduler: Spec::named("minrtt"),
+            egress: Spec::named("own"),
+            max_subflows: 8,
+            full_mesh: true,
+            subflows_per_path: 1,
+            accept_addresses: true,
+            announce: false,
+            deny_join_initial: false,
+            stale_after: 2,
+            capable_syns: 3,
+            rescue: true,
+            break_before_make: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Size of the data sequence numbers and data acknowledgements sent (RFC 8684 section 3.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum NumberSize {
+    /// 4 bytes, until 2^32 could wrap within an MSL or the peer uses 8; then 8.
+    #[default]
+    Auto,
+    /// 8 bytes always.
+    Long,
+}
+
+/// Limits of an endpoint. What is beyond is dropped and recorded as `DropReason::Limit`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Connections, all states.
+    pub connections: usize,
+    /// Connections in SYN-RECEIVED, per endpoint.
+    pub syn_backlog: usize,
+    /// Subflows in SYN-RECEIVED or not yet authenticated, per connection.
+    pub pending_joins: usize,
+    /// Separate out-of-order ranges kept per subflow and per connection; a segment that would
+    /// add one more is dropped without an acknowledgement of its bytes.
+    pub out_of_order_ranges: usize,
+    /// Stateless resets waiting to be sent.
+    pub resets: usize,
+    /// Addresses of a peer remembered per connection.
+    pub addresses: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 65_536,
+            syn_backlog: 1_024,
+            pending_joins: 4,
+            out_of_order_ranges: 4_096,
+            resets: 256,
+            addresses: 16,
+        }
+    }
+}

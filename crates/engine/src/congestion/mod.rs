@@ -1,0 +1,160 @@
+//! *How much* may be in flight: the second plug point.
+//!
+//! A controller owns cwnd and ssthresh and nothing else: which segments are lost, and how the
+//! window shrinks during recovery (PRR), is the subflow's business. It never logs; the engine
+//! compares [`CongestionController::state`] before and after. To add one: its file, and its row
+//! in [`ALL`].
+
+use crate::policy::{Entry, Params, PolicyError, Spec};
+use crate::time::{Duration, Instant};
+use crate::view::{SubflowId, SubflowView};
+
+/// Decides how many bytes may be in flight on one subflow.
+pub trait CongestionController: Send {
+    /// Data was newly delivered (cumulatively or by SACK), also during recovery: see
+    /// [`Ack::in_recovery`]. `siblings` are all subflows of the connection, this one included (its
+    /// own picture may be one ACK old: use `ack` for it).
+    fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]);
+
+    /// A congestion signal; at most one per window of data for `Loss` and `Ecn`.
+    fn on_congestion(&mut self, event: &Congestion, siblings: &[SubflowView]);
+
+    /// Bytes left; `in_flight` includes them.
+    fn on_sent(&mut self, _now: Instant, _bytes: u64, _in_flight: u64) {}
+
+    /// The last congestion signal was spurious: restore what was before it.
+    fn on_spurious(&mut self, _now: Instant) {}
+
+    /// Nothing was in flight for longer than an RTO and data is about to leave: restart window
+    /// (RFC 5681 section 4.1, RFC 9438 section 5.8...). `restart` is min(IW, cwnd), bytes.
+    fn on_idle_restart(&mut self, _now: Instant, _restart: u64) {}
+
+    /// The scheduler penalises this subflow: halve without it being a congestion event
+    /// (algorithms: cwnd to half, at least one segment; ssthresh to half only if cwnd was at or
+    /// above it).
+    fn on_penalty(&mut self) {}
+
+    /// The segment size changed (path MTU).
+    fn on_mss(&mut self, _mss: u64) {}
+
+    /// The window now.
+    fn state(&self) -> CcState;
+}
+
+/// Window of a controller.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CcState {
+    /// Congestion window, bytes; at least one MSS.
+    pub cwnd: u64,
+    /// Slow start threshold, bytes; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// Bytes per second, if the controller wants pacing.
+    pub pacing_rate: Option<u64>,
+    /// What it is doing.
+    pub phase: CcPhase,
+}
+
+/// Phases, for records and plots.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum CcPhase {
+    /// Exponential growth.
+    #[default]
+    SlowStart,
+    /// HyStart++ conservative slow start (RFC 9406).
+    ConservativeSlowStart,
+    /// Congestion avoidance.
+    Avoidance,
+    /// A phase of the controller's own (BBR and the like), by number.
+    Other(u8),
+}
+
+/// What a controller is told per ACK that delivers data.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ack {
+    /// Now.
+    pub now: Instant,
+    /// Of which subflow.
+    pub subflow: SubflowId,
+    /// Bytes newly acknowledged cumulatively.
+    pub acked: u64,
+    /// Bytes newly delivered: cumulative and SACKed, each byte once.
+    pub delivered: u64,
+    /// RTT sample of this ACK (Karn's rule applied), if any.
+    pub rtt: Option<Duration>,
+    /// Smoothed RTT after it.
+    pub srtt: Duration,
+    /// Smallest RTT seen (windowed).
+    pub min_rtt: Duration,
+    /// Bytes in flight before this ACK.
+    pub prior_in_flight: u64,
+    /// Bytes in flight after it.
+    pub in_flight: u64,
+    /// Payload of a full segment, bytes.
+    pub mss: u64,
+    /// The window was what limited sending since the last ACK; without it cwnd must not grow.
+    pub cwnd_limited: bool,
+    /// Fast recovery or RTO recovery is on; window-based controllers do not grow in fast
+    /// recovery, and do slow start after an RTO.
+    pub phase: crate::view::RecoveryPhase,
+    /// First byte not acknowledged and next byte to send, as subflow positions: rounds.
+    pub snd_una: u64,
+    /// See `snd_una`.
+    pub snd_nxt: u64,
+    /// Delivery rate sample in bytes/s and whether it was limited by the application.
+    pub delivery_rate: Option<(u64, bool)>,
+    /// Bytes newly marked lost since the last ACK.
+    pub lost: u64,
+}
+
+/// A congestion signal.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Congestion {
+    /// Now.
+    pub now: Instant,
+    /// Of which subflow.
+    pub subflow: SubflowId,
+    /// What happened.
+    pub kind: CongestionKind,
+    /// Bytes in flight when it happened (FlightSize).
+    pub in_flight: u64,
+    /// Payload of a full segment, bytes.
+    pub mss: u64,
+    /// Next byte to send, as a subflow position.
+    pub snd_nxt: u64,
+}
+
+/// Kinds of congestion signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CongestionKind {
+    /// Loss found by acknowledgements: fast recovery begins.
+    Loss,
+    /// Retransmission timeout.
+    Rto,
+    /// ECN echo (RFC 3168).
+    Ecn,
+}
+
+/// What a new controller starts from. On a live change of controller, the old one's window.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Start {
+    /// Payload of a full segment, bytes.
+    pub mss: u64,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow start threshold, bytes; `u64::MAX` if none.
+    pub ssthresh: u64,
+}
+
+/// Signature of a row's constructor.
+pub type Build = fn(&Params, Start) -> Result<Box<dyn CongestionController>, PolicyError>;
+
+/// Every controller.
+pub const ALL: &[Entry<Build>] = &[];
+
+/// Makes the controller that `spec` names.
+///
+/// # Errors
+/// [`PolicyError`] for unknown names and parameters, and values out of range.
+pub fn build(spec: &Spec, start: Start) -> Result<Box<dyn CongestionController>, PolicyError> {
+    (spec.find("congestion control", ALL)?.build)(&spec.params, start)
+}

@@ -1,0 +1,44 @@
+//! *Which way out* a segment takes: the third plug point.
+//!
+//! Normally a segment leaves by its subflow's own path. To add a policy: its file, and its row in
+//! [`ALL`].
+
+use crate::policy::{Entry, Params, PolicyError, Spec};
+use crate::time::Instant;
+use crate::view::{PathId, PathSet, PathView};
+
+/// Decides by which paths a segment leaves.
+pub trait Egress: Send {
+    /// The paths for this segment; several = a copy by each. An empty answer, or one without any
+    /// path that is up, is refused: the segment leaves by its own path.
+    fn route(&mut self, segment: &Outgoing, paths: &[PathView]) -> PathSet;
+}
+
+/// A segment about to leave.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Outgoing {
+    /// Now.
+    pub now: Instant,
+    /// Its subflow's own path.
+    pub own: PathId,
+    /// No payload and none of SYN, FIN, RST.
+    pub pure_ack: bool,
+    /// Must leave by its own path too: handshake, SACK information, flags, a window that opened.
+    pub own_required: bool,
+    /// Length of the IP packet, bytes.
+    pub len: u32,
+}
+
+/// Signature of a row's constructor.
+pub type Build = fn(&Params) -> Result<Box<dyn Egress>, PolicyError>;
+
+/// Every egress policy.
+pub const ALL: &[Entry<Build>] = &[];
+
+/// Makes the egress policy that `spec` names.
+///
+/// # Errors
+/// [`PolicyError`] for unknown names and parameters, and values out of range.
+pub fn build(spec: &Spec) -> Result<Box<dyn Egress>, PolicyError> {
+    (spec.find("egress", ALL)?.build)(&spec.params)
+}

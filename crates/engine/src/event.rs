@@ -1,0 +1,51 @@
+//! What the application is told: few, and each once.
+
+use crate::record::{CloseReason, FallbackReason};
+use crate::view::SubflowId;
+use std::net::SocketAddr;
+
+/// A connection of one endpoint. Never used twice within an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnId(pub u64);
+
+/// An event of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Our `connect` succeeded.
+    Connected,
+    /// A peer connected to a listener.
+    Accepted {
+        /// Address that it connected to.
+        local: SocketAddr,
+        /// Its address.
+        remote: SocketAddr,
+    },
+    /// Data can be read. Comes again only after `read` has returned `None`.
+    Readable,
+    /// The send buffer has room again after a `write` was cut short.
+    Writable,
+    /// The peer will send no more: everything readable and then the end.
+    PeerFinished,
+    /// All data we wrote, and our close, have been acknowledged.
+    Flushed,
+    /// Over; the id is gone after this event.
+    Closed(CloseReason),
+    /// A subflow may carry data.
+    SubflowEstablished(SubflowId),
+    /// A subflow is gone.
+    SubflowClosed(SubflowId, CloseReason),
+    /// The peer announced an address.
+    AddressAnnounced {
+        /// Its id.
+        address_id: u8,
+        /// Address, with the connection's port if it named none.
+        address: SocketAddr,
+    },
+    /// The peer withdrew an address.
+    AddressRemoved {
+        /// Its id.
+        address_id: u8,
+    },
+    /// The connection is plain TCP from now on.
+    Fallback(FallbackReason),
+}

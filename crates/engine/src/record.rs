@@ -1,0 +1,311 @@
+//! The one vocabulary of what happened: engine, simulator, data plane and lab emit it, and every
+//! table, plot, metric and trace is a function of it.
+
+use crate::congestion::{CcPhase, CongestionKind};
+use crate::event::ConnId;
+use crate::scheduler::Reason;
+use crate::seq::{Dsn, Ssn};
+use crate::time::{Duration, Instant};
+use crate::view::{PathId, PathSet, RecoveryPhase, SubflowId, SubflowSet};
+
+/// Something that happened at one endpoint.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Record {
+    /// When.
+    pub at: Instant,
+    /// On which connection; `None` for what belongs to none.
+    pub conn: Option<ConnId>,
+    /// On which subflow, if on one.
+    pub subflow: Option<SubflowId>,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug)]
+pub enum What {
+    /// A segment left.
+    Sent {
+        /// By these paths.
+        paths: PathSet,
+        /// First subflow position, payload length.
+        ssn: Ssn,
+        /// Payload bytes.
+        len: u32,
+        /// First data position, for segments with payload.
+        dsn: Option<Dsn>,
+        /// Sent before on this subflow.
+        retransmission: bool,
+    },
+    /// A segment was accepted.
+    Received {
+        /// By this path.
+        path: PathId,
+        /// First subflow position.
+        ssn: Ssn,
+        /// Payload bytes.
+        len: u32,
+        /// Nothing in it was new.
+        duplicate: bool,
+    },
+    /// A segment or packet was dropped.
+    Dropped {
+        /// Why.
+        reason: DropReason,
+    },
+    /// cwnd, ssthresh or phase of a subflow changed.
+    Window {
+        /// Bytes.
+        cwnd: u64,
+        /// Bytes; `u64::MAX` if none.
+        ssthresh: u64,
+        /// Controller's phase.
+        phase: CcPhase,
+        /// Bytes in flight.
+        in_flight: u64,
+    },
+    /// An RTT sample.
+    Rtt {
+        /// Sample.
+        sample: Duration,
+        /// Smoothed, after it.
+        srtt: Duration,
+        /// Retransmission timeout, after it.
+        rto: Duration,
+    },
+    /// A congestion signal reached the controller.
+    Congestion(CongestionKind),
+    /// Recovery changed phase.
+    Recovery(RecoveryPhase),
+    /// Loss marks were undone: the retransmission was spurious.
+    Undone,
+    /// A tail loss probe left (RFC 8985 section 7).
+    TailLossProbe,
+    /// A retransmission timeout fired.
+    Timeout {
+        /// How many in a row.
+        backoff: u32,
+    },
+    /// Receive window as advertised and as used by the peer's sender.
+    ReceiveWindow {
+        /// Advertised now, bytes.
+        window: u64,
+        /// Buffer size now, bytes.
+        buffer: u64,
+    },
+    /// The peer's connection-level window.
+    SendWindow {
+        /// Bytes beyond what is acknowledged at data level.
+        window: u64,
+        /// Bytes sent and not acknowledged at data level.
+        outstanding: u64,
+    },
+    /// The scheduler placed data (or held it).
+    Decision {
+        /// First byte.
+        dsn: Dsn,
+        /// Those that could carry it.
+        eligible: SubflowSet,
+        /// Those that do.
+        chosen: SubflowSet,
+        /// Why.
+        reason: Reason,
+    },
+    /// A policy's answer was not possible and another was taken.
+    PolicyRefused {
+        /// Which policy: `scheduler` or `egress`.
+        policy: &'static str,
+    },
+    /// Data goes again, on another subflow.
+    Reinjected {
+        /// First byte.
+        dsn: Dsn,
+        /// Bytes.
+        len: u32,
+        /// Why.
+        why: ReinjectReason,
+    },
+    /// A subflow's life.
+    Subflow(SubflowChange),
+    /// The connection fell back to plain TCP (RFC 8684 section 3.7).
+    Fallback(FallbackReason),
+    /// A connection opened or closed.
+    Connection(ConnectionChange),
+}
+
+/// Why a segment was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum DropReason {
+    /// Not parsable, or a wrong checksum.
+    Malformed,
+    /// For no connection and no listener (answered with RST).
+    NoConnection,
+    /// Outside the receive window (RFC 9293 section 3.10.7.4).
+    OutOfWindow,
+    /// Timestamp too old (RFC 7323 section 5).
+    Paws,
+    /// Acknowledges what was never sent, or too old (RFC 5961 section 5).
+    BadAck,
+    /// RST that is not exactly at RCV.NXT (RFC 5961 section 3).
+    BadReset,
+    /// SYN on a synchronised connection (RFC 5961 section 4).
+    BadSyn,
+    /// MP_JOIN with an unknown token.
+    UnknownToken,
+    /// MP_JOIN or ADD_ADDR with a wrong HMAC.
+    BadHmac,
+    /// A limit was reached: SYN backlog, connections, pending joins, subflows.
+    Limit(&'static str),
+    /// DSS checksum wrong.
+    DssChecksum,
+    /// Data that no mapping covers.
+    Unmapped,
+    /// Mapping that contradicts an earlier one or the window.
+    BadMapping,
+    /// Wrong flags for the state.
+    BadFlags,
+}
+
+/// Why data went again on another subflow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReinjectReason {
+    /// Its subflow had a retransmission timeout.
+    Timeout,
+    /// Its subflow was closed or reset.
+    SubflowClosed,
+    /// Its subflow went stale.
+    Stale,
+    /// Opportunistic retransmission: it blocked the window.
+    Opportunistic,
+    /// Connection-level timeout.
+    DataTimeout,
+    /// The redundant scheduler's copy.
+    Replica,
+}
+
+/// Changes in a subflow's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SubflowChange {
+    /// SYN sent or received.
+    Opening,
+    /// Ready for data.
+    Established,
+    /// Priority, as seen from both sides.
+    Backup(bool),
+    /// Unanswered for too long (true), answered again (false).
+    Stale(bool),
+    /// Gone.
+    Closed(CloseReason),
+}
+
+/// Why a subflow or a connection is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CloseReason {
+    /// FIN both ways.
+    Finished,
+    /// RST from the peer; MP_TCPRST's reason code, if it had one.
+    Reset(Option<u8>),
+    /// We reset it.
+    Aborted,
+    /// MP_FASTCLOSE from the peer.
+    FastClose,
+    /// Too many retransmissions, keepalives or probes without an answer.
+    TimedOut,
+    /// SYN answered by RST.
+    Refused,
+    /// MPTCP handshake or data plane error; our MP_TCPRST reason code.
+    Mptcp(u8),
+}
+
+/// Why a connection fell back to plain TCP.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum FallbackReason {
+    /// Peer does not speak MPTCP v1 (no MP_CAPABLE on its SYN or SYN+ACK).
+    PeerPlain,
+    /// Third ACK or first data without the option: stripped on the way.
+    OptionsStripped,
+    /// Data was acknowledged without a DATA_ACK.
+    NoDataAck,
+    /// Checksum failure with one subflow: MP_FAIL.
+    Checksum,
+    /// The peer sent an infinite mapping.
+    InfiniteMapping,
+    /// Versions or required flags do not match.
+    Mismatch,
+}
+
+/// Changes in a connection's life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectionChange {
+    /// Handshake begun.
+    Opening,
+    /// Established; true if MPTCP.
+    Established(bool),
+    /// Peer will send no more data.
+    PeerFinished,
+    /// Over.
+    Closed(CloseReason),
+}
+
+/// A buffer of records, which costs one test of a flag while it is off.
+///
+/// Holds at most [`RecordLog::LIMIT`] records; beyond that the newest are counted and dropped.
+#[derive(Default, Debug)]
+pub struct RecordLog {
+    on: bool,
+    records: std::collections::VecDeque<Record>,
+    lost: u64,
+}
+
+impl RecordLog {
+    /// Records held at most between two drains.
+    pub const LIMIT: usize = 1 << 16;
+
+    /// A log, on or off.
+    pub fn new(on: bool) -> Self {
+        Self { on, ..Self::default() }
+    }
+
+    /// Whether records are kept.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Switches it.
+    pub fn set_on(&mut self, on: bool) {
+        self.on = on;
+    }
+
+    /// Adds a record if the log is on. `what` is not evaluated if it is off.
+    #[inline]
+    pub fn add(
+        &mut self,
+        at: Instant,
+        conn: Option<ConnId>,
+        subflow: Option<SubflowId>,
+        what: impl FnOnce() -> What,
+    ) {
+        if self.on {
+            self.push(Record { at, conn, subflow, what: what() });
+        }
+    }
+
+    fn push(&mut self, record: Record) {
+        if self.records.len() < Self::LIMIT {
+            self.records.push_back(record);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    /// The oldest record.
+    pub fn pop(&mut self) -> Option<Record> {
+        self.records.pop_front()
+    }
+
+    /// Records dropped because nobody drained the log.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}

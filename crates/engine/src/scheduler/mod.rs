@@ -1,0 +1,119 @@
+//! *Which subflow* carries the next data: the first plug point.
+//!
+//! A scheduler sees pictures and returns a set of subflows; the connection checks the answer (a
+//! pick without room is refused and recorded), does it and records it. To add one: write its
+//! file, add its row to [`ALL`].
+
+use crate::policy::{Entry, Params, PolicyError, Spec};
+use crate::seq::Dsn;
+use crate::time::Instant;
+use crate::view::{SubflowSet, SubflowView};
+
+/// Decides which subflow carries data.
+pub trait Scheduler: Send {
+    /// The subflows that get this work now; several = a copy on each, none = hold it until
+    /// something changes (an ACK, a timer, a new subflow).
+    fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet;
+
+    /// `blocked` stalls the connection although a subflow has room: who sends it again
+    /// (opportunistic retransmission), and who is punished for it (penalisation)?
+    fn rescue(&mut self, _blocked: &Blocked, _subflows: &[SubflowView]) -> Rescue {
+        Rescue::default()
+    }
+
+    /// Subflows that shall each carry *every* byte. For each of these the connection keeps a
+    /// cursor over the data that is not yet acknowledged at data level, moves it past what has
+    /// been, and offers new data last. Non-empty = [`Scheduler::select`] is asked only for
+    /// reinjections. The order of the rotation is the connection's.
+    fn replicas(&mut self, _subflows: &[SubflowView]) -> SubflowSet {
+        SubflowSet::NONE
+    }
+
+    /// Why the last `select` answered as it did, for decision records. Called only when records
+    /// are on.
+    fn reason(&self) -> Reason {
+        Reason::default()
+    }
+}
+
+/// Data to be placed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Work {
+    /// Now.
+    pub now: Instant,
+    /// Its first byte.
+    pub dsn: Dsn,
+    /// Length in bytes: at most one segment of the largest MSS.
+    pub len: u64,
+    /// All bytes written by the application and not yet bound to a subflow, this included.
+    pub unsent: u64,
+    /// Subflows that have carried it already (reinjection), else empty.
+    pub carried: SubflowSet,
+    /// Whether this is a reinjection.
+    pub reinjection: bool,
+    /// Bytes that the peer's connection-level window still allows beyond what has been sent.
+    pub window_room: u64,
+}
+
+/// The oldest data not acknowledged at data level, when it blocks the connection.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Blocked {
+    /// Now.
+    pub now: Instant,
+    /// Its first byte.
+    pub dsn: Dsn,
+    /// Subflows that have carried it.
+    pub carried: SubflowSet,
+    /// The subflow that has room but no new data may go on it.
+    pub fast: crate::view::SubflowId,
+    /// Blocked by the peer's window (penalise) rather than by our own send buffer.
+    pub window_full: bool,
+}
+
+/// Answer of [`Scheduler::rescue`].
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Rescue {
+    /// Send the blocked data again here.
+    pub resend: SubflowSet,
+    /// Halve the windows of these (algorithms: opportunistic penalisation).
+    pub penalise: SubflowSet,
+}
+
+/// Why a scheduler decided so.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Reason {
+    /// The only one that could.
+    #[default]
+    OnlyChoice,
+    /// Smallest smoothed RTT among those with room.
+    LowestRtt,
+    /// Its turn.
+    Turn,
+    /// Copied to all.
+    Replicated,
+    /// Nobody has room.
+    NoRoom,
+    /// Only backups have room while an active subflow lives.
+    BackupHeld,
+    /// A faster subflow, when it frees, beats sending now by this many nanoseconds.
+    WaitingIsFaster {
+        /// The subflow waited for.
+        for_subflow: crate::view::SubflowId,
+        /// By how much.
+        gain: crate::time::Duration,
+    },
+}
+
+/// Signature of a row's constructor.
+pub type Build = fn(&Params) -> Result<Box<dyn Scheduler>, PolicyError>;
+
+/// Every scheduler.
+pub const ALL: &[Entry<Build>] = &[];
+
+/// Makes the scheduler that `spec` names.
+///
+/// # Errors
+/// [`PolicyError`] for unknown names and parameters, and values out of range.
+pub fn build(spec: &Spec) -> Result<Box<dyn Scheduler>, PolicyError> {
+    (spec.find("scheduler", ALL)?.build)(&spec.params)
+}

@@ -1,0 +1,206 @@
+//! Read-only pictures of subflows and paths that policies see, and the sets they answer with.
+
+use crate::time::Duration;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A subflow: its slot within its connection. A slot is used again only after its subflow has
+/// been closed and reported.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct SubflowId(pub u8);
+
+/// A way out of this host: an interface or a tunnel. Given by the driver.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PathId(pub u8);
+
+/// Small ids that a [`Set`] can hold: 0 to 63.
+pub trait Id: Copy {
+    /// The number.
+    fn index(self) -> u8;
+    /// The id with that number.
+    fn from_index(index: u8) -> Self;
+}
+
+impl Id for SubflowId {
+    fn index(self) -> u8 {
+        self.0
+    }
+    fn from_index(index: u8) -> Self {
+        Self(index)
+    }
+}
+
+impl Id for PathId {
+    fn index(self) -> u8 {
+        self.0
+    }
+    fn from_index(index: u8) -> Self {
+        Self(index)
+    }
+}
+
+/// Subflows; more than one as an answer means duplicate, none means hold.
+pub type SubflowSet = Set<SubflowId>;
+/// Paths; more than one as an answer means a copy by each.
+pub type PathSet = Set<PathId>;
+
+/// A set of ids below 64, iterated in ascending order.
+pub struct Set<T>(u64, PhantomData<T>);
+
+impl<T: Id> Set<T> {
+    /// The empty set.
+    pub const NONE: Self = Self(0, PhantomData);
+
+    /// Only `id`.
+    #[inline]
+    pub fn only(id: T) -> Self {
+        Self(1 << (id.index() & 63), PhantomData)
+    }
+    /// Adds `id`.
+    #[inline]
+    pub fn insert(&mut self, id: T) {
+        self.0 |= 1 << (id.index() & 63);
+    }
+    /// Removes `id`.
+    pub fn remove(&mut self, id: T) {
+        self.0 &= !(1 << (id.index() & 63));
+    }
+    /// Whether `id` is in it.
+    #[inline]
+    pub fn contains(self, id: T) -> bool {
+        self.0 >> (id.index() & 63) & 1 == 1
+    }
+    /// Whether it is empty.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+    /// Number of ids.
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+    /// The lowest id.
+    pub fn first(self) -> Option<T> {
+        (self.0 != 0).then(|| T::from_index(self.0.trailing_zeros() as u8))
+    }
+    /// Ids in both.
+    #[must_use]
+    pub fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0, PhantomData)
+    }
+    /// Ids in either.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0, PhantomData)
+    }
+    /// Ids here that are not in `other`.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self(self.0 & !other.0, PhantomData)
+    }
+    /// The ids, ascending.
+    pub fn iter(self) -> impl Iterator<Item = T> {
+        let mut bits = self.0;
+        std::iter::from_fn(move || {
+            let id = (bits != 0).then(|| T::from_index(bits.trailing_zeros() as u8));
+            bits &= bits.wrapping_sub(1);
+            id
+        })
+    }
+}
+
+impl<T> Clone for Set<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Set<T> {}
+impl<T> Default for Set<T> {
+    fn default() -> Self {
+        Self(0, PhantomData)
+    }
+}
+impl<T> PartialEq for Set<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+impl<T> Eq for Set<T> {}
+impl<T: Id> fmt::Debug for Set<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(Id::index)).finish()
+    }
+}
+impl<T: Id> FromIterator<T> for Set<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(ids: I) -> Self {
+        let mut set = Self::NONE;
+        ids.into_iter().for_each(|id| set.insert(id));
+        set
+    }
+}
+
+/// Where loss recovery of a subflow stands (Linux's CA states).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum RecoveryPhase {
+    /// No loss is being repaired.
+    #[default]
+    Open,
+    /// Fast recovery (RFC 6675, 8985, 6937).
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// A subflow as schedulers and coupled controllers see it. Byte counts are payload bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SubflowView {
+    /// Which.
+    pub id: SubflowId,
+    /// Its own path.
+    pub path: PathId,
+    /// Established at both levels and not closing: may carry data at all.
+    pub usable: bool,
+    /// Low priority, asked for by either side (MP_PRIO, MP_JOIN flag B).
+    pub backup: bool,
+    /// Data went unanswered too long; use only if nothing better is there (stale or, after an
+    /// RTO, "potentially failed"). Cleared by the next valid segment on the subflow.
+    pub suspect: bool,
+    /// Loss recovery.
+    pub phase: RecoveryPhase,
+    /// New payload bytes that may leave now: congestion window (or PRR), pacing and the peer's
+    /// subflow window allow them. 0 if not usable.
+    pub room: u64,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow start threshold, bytes; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// RFC 6675 pipe, bytes.
+    pub in_flight: u64,
+    /// Payload of a full segment, MPTCP options accounted for.
+    pub mss: u64,
+    /// Smoothed RTT; zero before the first sample.
+    pub srtt: Duration,
+    /// RTT variation, RFC 6298's RTTVAR.
+    pub rttvar: Duration,
+    /// Latest sample.
+    pub latest_rtt: Duration,
+    /// Smallest sample of the last ten seconds or so.
+    pub min_rtt: Duration,
+    /// Largest recent sample.
+    pub max_rtt: Duration,
+    /// Pacing rate of the controller or, without one, an estimate cwnd/srtt, bytes/s.
+    pub pacing_rate: u64,
+    /// Delivery rate estimate, bytes/s; 0 when unknown.
+    pub delivery_rate: u64,
+}
+
+/// A path as egress policies see it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PathView {
+    /// Which.
+    pub id: PathId,
+    /// Known to work now.
+    pub up: bool,
+    /// Round-trip time when data and ACKs both use this path; zero when unknown.
+    pub srtt: Duration,
+}
