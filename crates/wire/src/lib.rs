@@ -5,12 +5,18 @@
 //! constructed can be emitted, or is refused with an [`EmitError`] that says why.
 #![forbid(unsafe_code)]
 
+pub mod checksum;
+mod error;
+pub mod ip;
 pub mod mptcp;
+mod octets;
 pub mod option;
 pub mod segment;
 pub mod seq;
 
+pub use checksum::Checksum;
+pub use error::{EmitError, ParseError};
 pub use mptcp::{DataNumber, Dss, Mapping, MptcpOption};
 pub use option::{SackBlocks, TcpOptions, Timestamps};
-pub use segment::{Ecn, Flags, Segment};
+pub use segment::{Ecn, Flags, Segment, Trust};
 pub use seq::SeqNum;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+mod codec;
+
 /// A data sequence number or data acknowledgement as sent: 4 or 8 bytes (RFC 8684 3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataNumber {
@@ -44,7 +46,7 @@ pub enum MptcpOption {
     Join(MpJoin),
     /// Subtype 3.
     AddAddr(AddAddr),
-    /// Subtype 4: 1 to 16 address ids.
+    /// Subtype 4: at least one address id.
     RemoveAddr(Vec<u8>),
     /// Subtype 5: `backup` is the new priority of the subflow it is sent on, one direction.
     Prio {

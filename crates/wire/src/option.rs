@@ -4,6 +4,8 @@
 use crate::SeqNum;
 use crate::mptcp::{Dss, MptcpOption};
 
+pub(crate) mod codec;
+
 /// All options of one segment. Option space is 40 bytes; emission refuses more.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TcpOptions {
@@ -50,7 +52,7 @@ pub struct Timestamps {
 }
 
 /// Up to four SACK blocks `[start, end)`, inline.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct SackBlocks {
     len: u8,
     blocks: [(SeqNum, SeqNum); 4],
@@ -73,7 +75,7 @@ impl SackBlocks {
 
     /// Keeps the first `n` blocks.
     pub fn truncate(&mut self, n: usize) {
-        self.len = self.len.min(n as u8);
+        self.len = self.len().min(n) as u8;
     }
 
     /// The blocks in wire order.
@@ -91,3 +93,12 @@ impl SackBlocks {
         usize::from(self.len)
     }
 }
+
+impl PartialEq for SackBlocks {
+    /// Blocks cut off by [`SackBlocks::truncate`] do not count.
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for SackBlocks {}

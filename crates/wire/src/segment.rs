@@ -6,6 +6,11 @@ use bytes::Bytes;
 use std::net::SocketAddr;
 use std::ops::BitOr;
 
+mod codec;
+mod display;
+
+pub use codec::Trust;
+
 /// One TCP segment as a value. Payload is refcounted, so that copies cost nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Segment {
@@ -93,4 +98,28 @@ pub enum Ecn {
     Ect0,
     /// Congestion experienced.
     Ce,
+}
+
+impl Ecn {
+    /// The two bits of the traffic class, as sent.
+    #[inline]
+    pub fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0,
+            Self::Ect1 => 1,
+            Self::Ect0 => 2,
+            Self::Ce => 3,
+        }
+    }
+
+    /// From the low two bits of `bits`; the others are ignored.
+    #[inline]
+    pub fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
 }

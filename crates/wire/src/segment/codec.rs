@@ -1,0 +1,135 @@
+//! Segments to whole IP packets and back (RFC 9293 section 3.1).
+//!
+//! The urgent pointer is ignored and emitted as zero (RFC 6093 recommends against its use), and
+//! so are the reserved bits of the header.
+
+use super::{Flags, Segment};
+use crate::checksum::Checksum;
+use crate::ip::{self, IpHeader, protocol};
+use crate::octets::{Writer, u16_at, u32_at};
+use crate::{EmitError, ParseError, SeqNum, TcpOptions};
+use bytes::Bytes;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+/// Whether the TCP checksum of a packet is to be verified. Lengths and the IPv4 header checksum
+/// always are.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Trust {
+    /// Verify.
+    #[default]
+    Verify,
+    /// The packet cannot be damaged, or its checksum was left to be filled in (a TUN device
+    /// with checksum offload).
+    Intact,
+}
+
+impl Segment {
+    /// Parses a whole IP packet that holds TCP. The payload shares the packet's memory.
+    #[inline]
+    pub fn parse(packet: &Bytes) -> Result<Self, ParseError> {
+        Self::parse_with(packet, Trust::Verify)
+    }
+
+    /// As [`Segment::parse`], with or without verifying the TCP checksum.
+    #[inline]
+    pub fn parse_with(packet: &Bytes, trust: Trust) -> Result<Self, ParseError> {
+        let (mut segment, payload) = parse_headers(packet, trust)?;
+        segment.payload = packet.slice(payload);
+        Ok(segment)
+    }
+
+    /// As [`Segment::parse`] from borrowed bytes: the payload is copied.
+    #[inline]
+    pub fn parse_slice(packet: &[u8]) -> Result<Self, ParseError> {
+        Self::parse_slice_with(packet, Trust::Verify)
+    }
+
+    /// As [`Segment::parse_slice`], with or without verifying the TCP checksum.
+    #[inline]
+    pub fn parse_slice_with(packet: &[u8], trust: Trust) -> Result<Self, ParseError> {
+        let (mut segment, payload) = parse_headers(packet, trust)?;
+        segment.payload = Bytes::copy_from_slice(&packet[payload]);
+        Ok(segment)
+    }
+
+    /// Length of the IP packet that [`Segment::emit`] writes, in bytes.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        ip::header_len(self.src.ip())
+            + TCP_HEADER_LEN
+            + self.options.emitted_len()
+            + self.payload.len()
+    }
+
+    /// Writes a whole IP packet, checksums included, to the start of `buffer`; returns its
+    /// length. IPv6 scope and flow label of the addresses are not sent.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let options_len = self.options.emitted_len();
+        if options_len > TcpOptions::SPACE {
+            return Err(EmitError::OptionSpace(options_len));
+        }
+        let header_len = TCP_HEADER_LEN + options_len;
+        let tcp_len = header_len + self.payload.len();
+        let (src, dst) = (self.src.ip(), self.dst.ip());
+        let ip = IpHeader { ecn: self.ecn, ..IpHeader::new(src, dst, protocol::TCP) };
+        let start = ip.emit(buffer, tcp_len)?;
+
+        let (header, payload) = buffer[start..start + tcp_len].split_at_mut(header_len);
+        let mut out = Writer::new(header);
+        out.put_u16(self.src.port());
+        out.put_u16(self.dst.port());
+        out.put_u32(self.seq.0);
+        out.put_u32(self.ack.0);
+        out.put([(header_len as u8 / 4) << 4, self.flags.0]);
+        out.put_u16(self.window);
+        // Checksum, filled in below, and urgent pointer.
+        out.put_u32(0);
+        self.options.emit(&mut header[TCP_HEADER_LEN..])?;
+
+        let mut checksum = Checksum::pseudo_header(src, dst, protocol::TCP, tcp_len);
+        checksum.add(header);
+        checksum.add_copy(payload, &self.payload);
+        header[16..18].copy_from_slice(&checksum.finish().to_be_bytes());
+        Ok(start + tcp_len)
+    }
+}
+
+/// The segment without its payload, and where that is.
+#[inline]
+fn parse_headers(packet: &[u8], trust: Trust) -> Result<(Segment, Range<usize>), ParseError> {
+    let (ip, range) = IpHeader::parse(packet)?;
+    if ip.protocol != protocol::TCP {
+        return Err(ParseError::Protocol(ip.protocol));
+    }
+    let tcp = &packet[range.clone()];
+    if tcp.len() < TCP_HEADER_LEN {
+        return Err(ParseError::Truncated("TCP"));
+    }
+    let header_len = usize::from(tcp[12] >> 4) * 4;
+    if header_len < TCP_HEADER_LEN || header_len > tcp.len() {
+        return Err(ParseError::Length("TCP"));
+    }
+    if trust == Trust::Verify {
+        let mut checksum = Checksum::pseudo_header(ip.src, ip.dst, protocol::TCP, tcp.len());
+        checksum.add(tcp);
+        if checksum.finish() != 0 {
+            return Err(ParseError::Checksum("TCP"));
+        }
+    }
+    let segment = Segment {
+        src: SocketAddr::new(ip.src, u16_at(tcp, 0)),
+        dst: SocketAddr::new(ip.dst, u16_at(tcp, 2)),
+        seq: SeqNum(u32_at(tcp, 4)),
+        ack: SeqNum(u32_at(tcp, 8)),
+        flags: Flags(tcp[13]),
+        window: u16_at(tcp, 14),
+        ecn: ip.ecn,
+        options: TcpOptions::parse(&tcp[TCP_HEADER_LEN..header_len])?,
+        payload: Bytes::new(),
+    };
+    Ok((segment, range.start + header_len..range.end))
+}
+
+/// Without options.
+const TCP_HEADER_LEN: usize = 20;
