@@ -1,2 +1,38 @@
-//! The one binary of tabane.
-fn main() {}
+//! The one binary of tabane: parses the command line, runs one verb, turns its result into an
+//! exit code. What a verb does is in `cmd/`; what is printed, and where, is in `say`.
+
+mod cmd;
+mod exit;
+mod say;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Several access links as one: a multipath TCP engine in a simulator, a gateway and a lab.
+#[derive(Parser, Debug)]
+#[command(name = "tabane", version, propagate_version = true, after_help = EXAMPLES)]
+struct Cli {
+    /// Say less on standard error: only what went wrong.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say more on standard error.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    verb: cmd::Verb,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    say::set_level(cli.quiet, cli.verbose);
+    exit::code(cmd::run(cli.verb))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tabane sim run scenarios/examples/wifi-lte.toml          a table of flows and subflows
+  tabane sim run FILE --out results --json > run.json      plots, CSV and captures in results/
+  tabane sim run FILE --set 'link.lte.rate=\"20Mbit/s\"'     one value changed
+  tabane list                                              every policy and link model
+
+Exit codes: 0 done, 1 failed (the cause is on standard error), 2 wrong usage.";

@@ -1,0 +1,94 @@
+//! `tabane list`: every row of every table of plug points, with its parameters.
+
+use crate::exit::Failure;
+use crate::say;
+use serde::Serialize;
+use tabane_engine::policy::Entry;
+use tabane_engine::{congestion, egress, scheduler};
+
+/// Names every policy, link model and application.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  tabane list                          a table for people
+  tabane list --json | jq '.scheduler[].name'")]
+pub(crate) struct Args {
+    /// One JSON document: kind -> rows.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A row as shown.
+#[derive(Serialize, Debug)]
+struct Row {
+    name: &'static str,
+    aliases: Vec<&'static str>,
+    summary: &'static str,
+    params: Vec<Param>,
+}
+
+#[derive(Serialize, Debug)]
+struct Param {
+    name: &'static str,
+    default: f64,
+    meaning: &'static str,
+}
+
+/// Prints the tables.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let tables = tables();
+    if args.json {
+        let map: serde_json::Map<String, serde_json::Value> = tables
+            .into_iter()
+            .map(|(kind, rows)| (kind.to_owned(), serde_json::json!(rows)))
+            .collect();
+        return say::print(&serde_json::to_string_pretty(&map).map_err(anyhow::Error::new)?);
+    }
+    say::print(&text(&tables))
+}
+
+fn tables() -> Vec<(&'static str, Vec<Row>)> {
+    vec![
+        ("scheduler", rows(scheduler::ALL)),
+        ("congestion", rows(congestion::ALL)),
+        ("egress", rows(egress::ALL)),
+    ]
+}
+
+fn rows<F>(table: &[Entry<F>]) -> Vec<Row> {
+    table.iter().map(row).collect()
+}
+
+fn row<F>(entry: &Entry<F>) -> Row {
+    let param = |&(name, default, meaning): &(&'static str, f64, &'static str)| Param {
+        name,
+        default,
+        meaning,
+    };
+    Row {
+        name: entry.name,
+        aliases: entry.aliases.to_vec(),
+        summary: entry.summary,
+        params: entry.params.iter().map(param).collect(),
+    }
+}
+
+fn text(tables: &[(&'static str, Vec<Row>)]) -> String {
+    let mut lines = Vec::new();
+    for (kind, rows) in tables {
+        lines.push(format!("{kind}:"));
+        for row in rows {
+            let aliases = match row.aliases.as_slice() {
+                [] => String::new(),
+                names => format!(" (also {})", names.join(", ")),
+            };
+            lines.push(format!("  {:<14}{}{aliases}", row.name, row.summary));
+            for p in &row.params {
+                lines.push(format!("  {:<14}  {}={}: {}", "", p.name, p.default, p.meaning));
+            }
+        }
+    }
+    lines.join("\n")
+}

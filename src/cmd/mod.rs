@@ -1,0 +1,24 @@
+//! The verbs: one file each, with its `Args` and a function `run`. A new verb is its file, a
+//! variant of [`Verb`] and an arm of [`run`].
+
+mod list;
+
+use crate::exit::Failure;
+use clap::Subcommand;
+
+/// What tabane can do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// Name every policy, link model and application.
+    List(list::Args),
+}
+
+/// Does it.
+///
+/// # Errors
+/// [`Failure`], as the verb says.
+pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::List(args) => list::run(args),
+    }
+}

@@ -1,0 +1,59 @@
+//! Who hears what: results go to standard output, prose and progress to standard error.
+//!
+//! Verbs do not use `println!`: it panics when the reader of a pipe is gone.
+
+#![allow(dead_code)] // The long-running verbs, which come next, use the rest.
+
+use crate::exit::Failure;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+static LEVEL: AtomicU8 = AtomicU8::new(1);
+
+/// Sets how much is said: 0 errors only, 1 normal, 2 details.
+pub(crate) fn set_level(quiet: bool, verbose: bool) {
+    LEVEL.store(1 + u8::from(verbose) - u8::from(quiet && !verbose), Ordering::Relaxed);
+}
+
+/// Whether notes and progress are wanted.
+pub(crate) fn is_quiet() -> bool {
+    LEVEL.load(Ordering::Relaxed) == 0
+}
+
+/// Writes to standard output, a line end added.
+///
+/// # Errors
+/// [`Failure::ReaderGone`] if nobody reads, else the I/O error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let done = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+    match done.and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::ReaderGone),
+        Err(error) => Err(anyhow::Error::new(error).context("standard output").into()),
+    }
+}
+
+/// Prose for the user, unless `--quiet`.
+pub(crate) fn note(text: &str) {
+    if LEVEL.load(Ordering::Relaxed) >= 1 {
+        stderr(text);
+    }
+}
+
+/// What only `--verbose` shows.
+pub(crate) fn detail(text: &str) {
+    if LEVEL.load(Ordering::Relaxed) >= 2 {
+        stderr(text);
+    }
+}
+
+/// What went wrong.
+pub(crate) fn error(text: &str) {
+    stderr(&format!("tabane: {text}"));
+}
+
+fn stderr(text: &str) {
+    // Nothing sensible can be done if standard error is closed.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
