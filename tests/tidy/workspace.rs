@@ -1,0 +1,93 @@
+//! The rules that look at the tree: manifests, and files that must be there.
+
+use crate::Violation;
+use crate::rules::{crate_of, may_name};
+use std::fs;
+use std::path::Path;
+
+/// Endings of the files that are read; others (captures, published figures) are data.
+const TEXT: &[&str] = &[".rs", ".toml", ".md", ".py", ".sh", ".txt", "justfile"];
+/// Directories that are not the project's own text.
+const SKIPPED: &[&str] = &["target", ".git", "node_modules", "corpus", "artifacts"];
+
+/// Every text file, as path relative to `root` and contents, in order of path.
+pub(crate) fn files(root: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    collect(root, root, &mut files);
+    files.sort();
+    files
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
+    let entries = fs::read_dir(folder).expect("the project can be read");
+    for entry in entries {
+        let path = entry.expect("the project can be read").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            if !SKIPPED.contains(&name) {
+                collect(root, &path, files);
+            }
+        } else if TEXT.iter().any(|end| name.ends_with(end)) || path.ends_with(".ci/run") {
+            let relative = path.strip_prefix(root).expect("invariant: the walk starts at root");
+            let text = fs::read_to_string(&path).expect("text files are UTF-8");
+            files.push((relative.to_string_lossy().into_owned(), text));
+        }
+    }
+}
+
+/// Rules of a `Cargo.toml`: lints inherited, dependencies point left.
+pub(crate) fn manifest(path: &str, text: &str) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut say = |line: usize, message: String| {
+        found.push(Violation { file: path.to_owned(), line, message });
+    };
+    let own_workspace = path != "Cargo.toml" && text.lines().any(|l| l.trim() == "[workspace]");
+    let mut lines = text.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
+    if !own_workspace && !lines.any(|line| line.replace(' ', "") == "workspace=true") {
+        say(1, "the workspace's lints are not inherited: add `[lints] workspace = true`".into());
+    }
+    let Some(krate) = crate_of(path) else { return found };
+    let mut dependencies = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.starts_with('[') {
+            dependencies = line.contains("dependencies");
+        }
+        let Some(rest) = line.strip_prefix("tabane-").filter(|_| dependencies) else { continue };
+        let name: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+        if !may_name(krate).contains(&name.as_str()) {
+            say(index + 1, format!("{krate} must not depend on {name}: arrows point left"));
+        }
+    }
+    found
+}
+
+/// Files that every release has.
+pub(crate) fn required(files: &[(String, String)]) -> Vec<Violation> {
+    let missing = |name: &&str| !files.iter().any(|(path, _)| path == *name);
+    ["README.md", "CHANGELOG.md", "docs/conformance.md", ".ci/run"]
+        .iter()
+        .filter(|name| missing(name))
+        .map(|name| Violation { file: (*name).into(), line: 1, message: "is missing".into() })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests() {
+        let lints = "[lints]\nworkspace = true\n";
+        let good = format!("{lints}[dependencies]\ntabane-wire.workspace = true\n");
+        assert_eq!(manifest("crates/engine/Cargo.toml", &good), []);
+        let right = format!("{lints}[dev-dependencies]\ntabane-sim = {{ path = \"../sim\" }}\n");
+        let found = manifest("crates/engine/Cargo.toml", &right);
+        assert!(found.len() == 1 && found[0].line == 4, "{found:?}");
+        assert_eq!(manifest("crates/engine/Cargo.toml", "[package]\n").len(), 1);
+    }
+
+    #[test]
+    fn what_must_be_there() {
+        assert_eq!(required(&[("README.md".into(), String::new())]).len(), 3);
+    }
+}
