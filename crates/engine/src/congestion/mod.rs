@@ -9,6 +9,11 @@ use crate::policy::{Entry, Params, PolicyError, Spec};
 use crate::time::{Duration, Instant};
 use crate::view::{SubflowId, SubflowView};
 
+mod cubic;
+mod hystart;
+mod reno;
+mod window;
+
 /// Decides how many bytes may be in flight on one subflow.
 pub trait CongestionController: Send {
     /// Data was newly delivered (cumulatively or by SACK), also during recovery: see
@@ -149,7 +154,22 @@ pub struct Start {
 pub type Build = fn(&Params, Start) -> Result<Box<dyn CongestionController>, PolicyError>;
 
 /// Every controller.
-pub const ALL: &[Entry<Build>] = &[];
+pub const ALL: &[Entry<Build>] = &[
+    Entry {
+        name: "reno",
+        aliases: &["newreno"],
+        summary: "one segment more a round, half at a loss (RFC 5681, 6582)",
+        params: &[],
+        build: reno::Reno::build,
+    },
+    Entry {
+        name: "cubic",
+        aliases: &[],
+        summary: "cubic growth around the last maximum (RFC 9438), HyStart++ (RFC 9406)",
+        params: cubic::PARAMS,
+        build: cubic::Cubic::build,
+    },
+];
 
 /// Makes the controller that `spec` names.
 ///

@@ -7,6 +7,8 @@ use crate::policy::{Entry, Params, PolicyError, Spec};
 use crate::time::Instant;
 use crate::view::{PathId, PathSet, PathView};
 
+mod own;
+
 /// Decides by which paths a segment leaves.
 pub trait Egress: Send {
     /// The paths for this segment; several = a copy by each. An empty answer, or one without any
@@ -33,7 +35,13 @@ pub struct Outgoing {
 pub type Build = fn(&Params) -> Result<Box<dyn Egress>, PolicyError>;
 
 /// Every egress policy.
-pub const ALL: &[Entry<Build>] = &[];
+pub const ALL: &[Entry<Build>] = &[Entry {
+    name: "own",
+    aliases: &[],
+    summary: "every segment by its subflow's own path",
+    params: &[],
+    build: own::Own::build,
+}];
 
 /// Makes the egress policy that `spec` names.
 ///

@@ -9,6 +9,10 @@ use crate::seq::Dsn;
 use crate::time::Instant;
 use crate::view::{SubflowSet, SubflowView};
 
+mod min_rtt;
+mod redundant;
+mod round_robin;
+
 /// Decides which subflow carries data.
 pub trait Scheduler: Send {
     /// The subflows that get this work now; several = a copy on each, none = hold it until
@@ -95,6 +99,10 @@ pub enum Reason {
     NoRoom,
     /// Only backups have room while an active subflow lives.
     BackupHeld,
+    /// Only suspect subflows have room while a sound one lives.
+    SuspectHeld,
+    /// Strict order: the one whose turn it is has no room, others do.
+    AwaitsTurn(crate::view::SubflowId),
     /// A faster subflow, when it frees, beats sending now by this many nanoseconds.
     WaitingIsFaster {
         /// The subflow waited for.
@@ -108,7 +116,29 @@ pub enum Reason {
 pub type Build = fn(&Params) -> Result<Box<dyn Scheduler>, PolicyError>;
 
 /// Every scheduler.
-pub const ALL: &[Entry<Build>] = &[];
+pub const ALL: &[Entry<Build>] = &[
+    Entry {
+        name: "minrtt",
+        aliases: &["default"],
+        summary: "smallest smoothed RTT with room; backups only when no active subflow is left",
+        params: &[],
+        build: min_rtt::MinRtt::build,
+    },
+    Entry {
+        name: "roundrobin",
+        aliases: &["rr"],
+        summary: "subflows in turn",
+        params: round_robin::PARAMS,
+        build: round_robin::RoundRobin::build,
+    },
+    Entry {
+        name: "redundant",
+        aliases: &[],
+        summary: "every byte on every active subflow, each at its own pace",
+        params: &[],
+        build: redundant::Redundant::build,
+    },
+];
 
 /// Makes the scheduler that `spec` names.
 ///

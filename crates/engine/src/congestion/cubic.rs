@@ -1,0 +1,278 @@
+//! `cubic`: RFC 9438, with HyStart++ (RFC 9406) for the first slow start.
+//!
+//! Growth is counted per acknowledged segment, so that delayed ACKs do not slow it. FlightSize,
+//! which the RFC reduces at a congestion event, is cwnd whenever the window was what limited
+//! sending, and only otherwise taken from the event. Windows inside are `f64` segments; only
+//! operations that IEEE 754 defines exactly are used (no libm), so every machine computes the
+//! same.
+
+use super::hystart::HyStart;
+use super::window::Window;
+use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Start};
+use crate::policy::{Params, PolicyError};
+use crate::time::Instant;
+use crate::view::SubflowView;
+
+/// Parameters of the table row.
+pub(super) const PARAMS: &[(&str, f64, &str)] = &[
+    ("beta", 0.7, "window after a loss, of that before; 0.1 to 0.95"),
+    ("c", 0.4, "aggressiveness, segments/s^3; 0.001 to 100"),
+    ("hystart", 1.0, "1: HyStart++ in the first slow start; 0: off"),
+];
+
+/// The controller `cubic`.
+pub(super) struct Cubic {
+    window: Window,
+    beta: f64,
+    c: f64,
+    /// Growth per round of the Reno-friendly estimate, segments.
+    alpha: f64,
+    hystart: Option<HyStart>,
+    curve: Curve,
+    /// Window and curve before the last reduction of ssthresh.
+    before: Option<(Window, Curve)>,
+    /// Last ACK, or last sending after idleness.
+    last: Instant,
+    /// The window was what limited sending, as of the last ACK.
+    limited: bool,
+}
+
+/// What congestion avoidance goes by, segments.
+#[derive(Clone, Copy, Debug, Default)]
+struct Curve {
+    /// Window before the last reduction, lowered by fast convergence; 0 when there is none to
+    /// return to (no loss yet, or a timeout).
+    w_max: f64,
+    /// Window when ssthresh was last set.
+    cwnd_prior: f64,
+    epoch: Option<Epoch>,
+}
+
+/// A stage of congestion avoidance.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// t_epoch, moved on by the time that sending was limited by something else.
+    start: Instant,
+    /// Seconds until the curve reaches `w_max`.
+    k: f64,
+    /// Plateau of the curve, segments.
+    w_max: f64,
+    /// What Reno would have, segments.
+    w_est: f64,
+    /// Fraction of a segment grown and not yet added to cwnd.
+    credit: f64,
+}
+
+impl Cubic {
+    pub(super) fn build(
+        params: &Params,
+        start: Start,
+    ) -> Result<Box<dyn CongestionController>, PolicyError> {
+        let beta = params.in_range("beta", 0.7, 0.1..=0.95)?;
+        let c = params.in_range("c", 0.4, 0.001..=100.0)?;
+        let hystart = params.in_range("hystart", 1.0, 0.0..=1.0)? >= 0.5;
+        Ok(Box::new(Self {
+            window: Window::new(start),
+            beta,
+            c,
+            alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
+            hystart: hystart.then(HyStart::new),
+            curve: Curve::default(),
+            before: None,
+            last: Instant::ZERO,
+            limited: true,
+        }))
+    }
+
+    /// HyStart++ runs until ssthresh is first set.
+    fn first_slow_start(&mut self) -> Option<&mut HyStart> {
+        if self.window.ssthresh == u64::MAX { self.hystart.as_mut() } else { None }
+    }
+
+    fn segments(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.window.mss as f64
+    }
+
+    /// Time in which something else limited sending does not count (RFC 9438 section 4.2).
+    fn exclude_until(&mut self, now: Instant) {
+        if let Some(epoch) = &mut self.curve.epoch {
+            epoch.start += now - self.last;
+        }
+    }
+
+    /// Congestion avoidance by `bytes` newly acknowledged.
+    fn avoid(&mut self, ack: &Ack, bytes: u64) {
+        let (cwnd, acked) = (self.segments(self.window.cwnd), self.segments(bytes));
+        let mut epoch = match self.curve.epoch {
+            Some(epoch) => epoch,
+            None => Epoch::begin(ack.now, cwnd, self.curve.w_max, self.c),
+        };
+        let t = (ack.now - epoch.start).as_secs_f64();
+        let alpha = if epoch.w_est >= self.curve.cwnd_prior { 1.0 } else { self.alpha };
+        epoch.w_est += alpha * acked / cwnd;
+        if epoch.window(self.c, t) < epoch.w_est {
+            // Reno-friendly region. Whole segments, as in the other.
+            epoch.credit = (epoch.w_est - cwnd).max(0.0);
+        } else {
+            let rtt = ack.srtt.as_secs_f64();
+            let target = epoch.window(self.c, t + rtt).clamp(cwnd, 1.5 * cwnd);
+            epoch.credit += acked * (target - cwnd) / cwnd;
+        }
+        if epoch.credit >= 1.0 {
+            let whole = epoch.credit as u64;
+            epoch.credit -= whole as f64;
+            self.window.cwnd = self.window.cwnd.saturating_add(whole * self.window.mss);
+        }
+        self.curve.epoch = Some(epoch);
+    }
+}
+
+impl CongestionController for Cubic {
+    fn on_ack(&mut self, ack: &Ack, _siblings: &[SubflowView]) {
+        let grows = self.window.may_grow(ack);
+        let mss = self.window.mss;
+        if let Some(hystart) = self.first_slow_start() {
+            let growth = hystart.growth(ack.delivered, mss);
+            let over = hystart.on_ack(ack);
+            self.window.cwnd += if grows { growth } else { 0 };
+            if over {
+                self.window.ssthresh = self.window.cwnd;
+                self.curve.cwnd_prior = self.segments(self.window.cwnd);
+            }
+        } else if grows {
+            let mut bytes = ack.delivered;
+            if self.window.in_slow_start() {
+                bytes = self.window.slow_start(bytes);
+            }
+            if bytes > 0 {
+                self.avoid(ack, bytes);
+            }
+        }
+        if !ack.cwnd_limited {
+            self.exclude_until(ack.now);
+        }
+        self.limited = ack.cwnd_limited;
+        self.last = ack.now;
+    }
+
+    fn on_congestion(&mut self, event: &Congestion, _siblings: &[SubflowView]) {
+        let timeout = event.kind == CongestionKind::Rto;
+        let cwnd = self.segments(self.window.cwnd);
+        if self.window.is_news(event) {
+            self.before = Some((self.window, self.curve));
+            let w_max = self.curve.w_max;
+            let converging = cwnd < w_max;
+            self.curve.w_max = if converging { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
+            self.curve.cwnd_prior = cwnd;
+        }
+        if timeout {
+            self.curve.w_max = 0.0;
+        }
+        self.curve.epoch = None;
+        let limited = self.limited;
+        let flight = if limited { u64::MAX } else { event.in_flight }.min(self.window.cwnd);
+        self.window.reduce(event, (flight as f64 * self.beta) as u64);
+    }
+
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        if in_flight <= bytes {
+            self.exclude_until(now);
+            self.last = now;
+        }
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        let Some((window, curve)) = self.before.take() else { return };
+        if window.cwnd >= self.window.cwnd {
+            self.curve = curve;
+        }
+        self.window.restore(&window);
+    }
+
+    fn on_idle_restart(&mut self, _now: Instant, restart: u64) {
+        self.window.idle_restart(restart);
+        self.curve.epoch = None;
+    }
+
+    fn on_penalty(&mut self) {
+        self.window.penalise();
+        // W_est would lift cwnd to where it was with the next ACK.
+        self.curve.epoch = None;
+    }
+
+    fn on_mss(&mut self, mss: u64) {
+        let scale = self.window.mss as f64 / mss.max(1) as f64;
+        self.window.set_mss(mss);
+        self.curve.w_max *= scale;
+        self.curve.cwnd_prior *= scale;
+        self.curve.epoch = None;
+    }
+
+    fn state(&self) -> CcState {
+        let mut state = self.window.state();
+        let first = self.window.ssthresh == u64::MAX;
+        if first && self.hystart.is_some_and(|h| h.conservative()) {
+            state.phase = CcPhase::ConservativeSlowStart;
+        }
+        state
+    }
+}
+
+impl Epoch {
+    /// Begins at window `cwnd`; without a larger `w_max` to return to, at the plateau (after a
+    /// timeout and after HyStart++, RFC 9438 sections 4.8 and 4.10).
+    fn begin(now: Instant, cwnd: f64, w_max: f64, c: f64) -> Self {
+        let (k, w_max) = if cwnd < w_max { (cbrt((w_max - cwnd) / c), w_max) } else { (0.0, cwnd) };
+        Self { start: now, k, w_max, w_est: cwnd, credit: 0.0 }
+    }
+
+    /// W_cubic(t), segments.
+    fn window(&self, c: f64, t: f64) -> f64 {
+        let d = t - self.k;
+        c * d * d * d + self.w_max
+    }
+}
+
+/// Cube root of a normal positive number, else 0. A third of the exponent as a first guess, good
+/// to some percent; each Newton step squares the error.
+fn cbrt(x: f64) -> f64 {
+    if !x.is_normal() || x < 0.0 {
+        return 0.0;
+    }
+    let mut y = f64::from_bits(x.to_bits() / 3 + (1023_u64 << 52) / 3 * 2);
+    for _ in 0..5 {
+        y = (2.0 * y + x / (y * y)) / 3.0;
+    }
+    y
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// W_max = 100, cwnd_epoch = 70: K and the curve, computed by hand from RFC 9438 figure 1.
+    #[test]
+    fn the_curve_matches_the_formula() {
+        let epoch = Epoch::begin(Instant::ZERO, 70.0, 100.0, 0.4);
+        assert!((epoch.k - 4.21716).abs() < 5e-6, "K = {}", epoch.k);
+        let at = |t: f64| (epoch.window(0.4, t) * 100.0).round() / 100.0;
+        let curve: Vec<f64> = [0.0, 1.0, 2.0, 4.0, 6.0].into_iter().map(at).collect();
+        assert_eq!(curve, [70.00, 86.68, 95.64, 100.00, 102.27]);
+    }
+
+    #[test]
+    fn without_a_plateau_above_it_the_curve_is_convex_at_once() {
+        let epoch = Epoch::begin(Instant::ZERO, 70.0, 0.0, 0.4);
+        assert_eq!((epoch.k, epoch.w_max), (0.0, 70.0));
+        assert_eq!(epoch.window(0.4, 10.0), 470.0);
+    }
+
+    #[test]
+    fn cube_roots_are_right_to_the_last_digits() {
+        for x in [1e-300, 1e-9, 0.3, 1.0, 27.0, 75.0, 1e6, 123_456_789.0, 1e300] {
+            let y = cbrt(x);
+            assert!((y * y * y / x - 1.0).abs() < 1e-15, "{x}: {y}");
+        }
+        assert_eq!(cbrt(0.0), 0.0);
+    }
+}

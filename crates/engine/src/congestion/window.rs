@@ -1,0 +1,130 @@
+//! What all window-based controllers share: cwnd and ssthresh in bytes, slow start, additive
+//! increase by counted bytes (RFC 3465), and the arithmetic of congestion signals (RFC 5681,
+//! RFC 6298). Which factor a loss costs, and how the window grows afterwards, is not decided here.
+
+use super::{Ack, CcPhase, CcState, Congestion, CongestionKind, Start};
+use crate::view::RecoveryPhase;
+
+/// A congestion window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Payload of a full segment, bytes; never 0.
+    pub(super) mss: u64,
+    /// Congestion window, bytes; never below `mss`.
+    pub(super) cwnd: u64,
+    /// Slow start threshold, bytes.
+    pub(super) ssthresh: u64,
+    /// Bytes counted towards the next segment of additive increase.
+    counted: u64,
+    /// The congestion signal that is being answered.
+    episode: Option<Episode>,
+}
+
+/// From a congestion signal until what was in flight then is acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Episode {
+    /// Over when everything below this is acknowledged (RFC 6582's recover).
+    end: u64,
+    /// Began with a timeout; then any progress ends it, because a timeout after progress is news
+    /// (RFC 5681 section 3.1 holds ssthresh only for a segment that times out again).
+    timeout: bool,
+}
+
+impl Window {
+    pub(super) fn new(start: Start) -> Self {
+        let mss = start.mss.max(1);
+        let cwnd = start.cwnd.max(mss);
+        Self { mss, cwnd, ssthresh: start.ssthresh, counted: 0, episode: None }
+    }
+
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Takes note of `ack`; whether the window may grow by it. Not in fast recovery, not when
+    /// something else limits sending, and not by SACK alone (as Linux).
+    pub(super) fn may_grow(&mut self, ack: &Ack) -> bool {
+        if self.episode.is_some_and(|e| ack.snd_una >= e.end || (e.timeout && ack.acked > 0)) {
+            self.episode = None;
+        }
+        ack.cwnd_limited && ack.acked > 0 && ack.phase != RecoveryPhase::Recovery
+    }
+
+    /// Exponential growth by `bytes` up to ssthresh, without a limit per ACK (RFC 3465 with L
+    /// infinite, as Linux). What is left of `bytes` above ssthresh.
+    pub(super) fn slow_start(&mut self, bytes: u64) -> u64 {
+        let grown = bytes.min(self.ssthresh.saturating_sub(self.cwnd));
+        self.cwnd = self.cwnd.saturating_add(grown);
+        bytes - grown
+    }
+
+    /// One segment more per window of counted bytes.
+    pub(super) fn additive(&mut self, bytes: u64) {
+        self.counted += bytes;
+        if self.counted >= self.cwnd {
+            self.counted -= self.cwnd;
+            self.cwnd = self.cwnd.saturating_add(self.mss);
+        }
+    }
+
+    /// Whether `event` calls for a reduction of ssthresh. A timeout in a window of data that has
+    /// been answered already does not.
+    pub(super) fn is_news(&self, event: &Congestion) -> bool {
+        event.kind != CongestionKind::Rto || self.episode.is_none()
+    }
+
+    /// Answers `event`: ssthresh to `reduced` (at least two segments) if it is news, cwnd to that
+    /// or, after a timeout, to one segment. cwnd never grows by it.
+    pub(super) fn reduce(&mut self, event: &Congestion, reduced: u64) {
+        if self.is_news(event) {
+            self.ssthresh = reduced.max(2 * self.mss);
+        }
+        let timeout = event.kind == CongestionKind::Rto;
+        let cwnd = match event.kind {
+            CongestionKind::Rto => self.mss,
+            CongestionKind::Loss => self.ssthresh,
+            CongestionKind::Ecn => reduced,
+        };
+        self.cwnd = cwnd.min(self.cwnd).max(self.mss);
+        self.counted = 0;
+        let end = self.episode.map_or(event.snd_nxt, |e| e.end.max(event.snd_nxt));
+        self.episode = Some(Episode { end, timeout });
+    }
+
+    /// Back to what was before a spurious signal, where that is more.
+    pub(super) fn restore(&mut self, before: &Self) {
+        self.cwnd = self.cwnd.max(before.cwnd);
+        self.ssthresh = self.ssthresh.max(before.ssthresh);
+        self.counted = before.counted.min(self.cwnd);
+        self.episode = None;
+    }
+
+    /// Restart after idleness (RFC 5681 section 4.1); ssthresh remembers three quarters of the
+    /// window that had been reached (RFC 2861).
+    pub(super) fn idle_restart(&mut self, restart: u64) {
+        self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+        self.cwnd = self.cwnd.min(restart).max(self.mss);
+        self.counted = 0;
+    }
+
+    /// Penalisation by the scheduler. ssthresh is halved from itself, and only outside slow
+    /// start.
+    pub(super) fn penalise(&mut self) {
+        if self.cwnd >= self.ssthresh {
+            self.ssthresh = (self.ssthresh / 2).max(2 * self.mss);
+        }
+        self.cwnd = (self.cwnd / 2).max(self.mss);
+    }
+
+    pub(super) fn set_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+        self.cwnd = self.cwnd.max(self.mss);
+    }
+
+    /// Without pacing; the phase is what cwnd and ssthresh say.
+    pub(super) fn state(&self) -> CcState {
+        let slow_start = self.in_slow_start();
+        let phase = if slow_start { CcPhase::SlowStart } else { CcPhase::Avoidance };
+        CcState { cwnd: self.cwnd, ssthresh: self.ssthresh, pacing_rate: None, phase }
+    }
+}
