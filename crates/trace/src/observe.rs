@@ -109,6 +109,15 @@ pub struct Layout {
     pub flows: Vec<FlowLayout>,
 }
 
+impl Layout {
+    /// What a path of a host is called; `path3` if it has no name.
+    pub fn path_name(&self, host: HostIdx, path: PathId) -> String {
+        let known = self.hosts.get(host.0 as usize);
+        let named = known.and_then(|h| h.paths.iter().find(|p| p.id == path));
+        named.map_or_else(|| format!("path{}", path.0), |p| p.name.clone())
+    }
+}
+
 /// A host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostLayout {

@@ -1,0 +1,182 @@
+//! "Why was this link not used?": decision records folded into counts per subflow and reason.
+//!
+//! Users ask above all why a link idles. A decision says which subflows could have carried the
+//! data, which did, and why; here each subflow that did not is given its reason.
+
+use crate::histogram::Histogram;
+use std::collections::BTreeMap;
+use tabane_engine::scheduler::Reason;
+use tabane_engine::view::{SubflowId, SubflowSet};
+
+/// Why a subflow did not carry data that was placed or held.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Why {
+    /// It had no room (window full, repairing losses) or was not usable.
+    NoRoom,
+    /// It had room, and another had the smaller RTT.
+    Slower,
+    /// It had room, and it was another's turn.
+    NotItsTurn,
+    /// It is a backup while an active subflow lives.
+    Backup,
+    /// It had room, and waiting for this subflow beats using it.
+    WaitingFor(SubflowId),
+    /// It had room and another was chosen, for a reason that names none of the above.
+    OtherChosen,
+}
+
+impl Why {
+    /// Name in files: one word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoRoom => "no_room",
+            Self::Slower => "slower",
+            Self::NotItsTurn => "not_its_turn",
+            Self::Backup => "backup",
+            Self::WaitingFor(_) => "waiting_is_faster",
+            Self::OtherChosen => "other_chosen",
+        }
+    }
+}
+
+/// Decisions of one connection at its sender. Grows with subflows and reasons only.
+#[derive(Clone, Default, Debug)]
+pub struct Decisions {
+    total: u64,
+    held: u64,
+    subflows: BTreeMap<SubflowId, Fate>,
+}
+
+/// What became of the decisions for one subflow.
+#[derive(Clone, Default, Debug)]
+pub struct Fate {
+    /// Decisions that chose it.
+    pub chosen: u64,
+    /// Decisions that did not, by reason.
+    pub not: BTreeMap<Why, u64>,
+    /// What waiting gained, nanoseconds, where that was the reason.
+    pub gain: Histogram,
+}
+
+impl Decisions {
+    /// Counts a decision among the `known` subflows.
+    pub fn add(
+        &mut self,
+        known: impl IntoIterator<Item = SubflowId>,
+        eligible: SubflowSet,
+        chosen: SubflowSet,
+        reason: Reason,
+    ) {
+        self.total += 1;
+        self.held += u64::from(chosen.is_empty());
+        for id in known {
+            let fate = self.subflows.entry(id).or_default();
+            if chosen.contains(id) {
+                fate.chosen += 1;
+                continue;
+            }
+            let why = why_not(eligible.contains(id), reason);
+            *fate.not.entry(why).or_default() += 1;
+            if let (Why::WaitingFor(_), Reason::WaitingIsFaster { gain, .. }) = (why, reason) {
+                fate.gain.add(gain.0);
+            }
+        }
+    }
+
+    /// Decisions in all.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Decisions that held the data back.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// By subflow.
+    pub fn subflows(&self) -> impl Iterator<Item = (SubflowId, &Fate)> {
+        self.subflows.iter().map(|(&id, fate)| (id, fate))
+    }
+
+    /// One sentence about a subflow. `name` says what a subflow is called.
+    pub fn explain(&self, id: SubflowId, name: impl Fn(SubflowId) -> String) -> String {
+        let Some(fate) = self.subflows.get(&id) else {
+            return format!("{}: no decision was recorded", name(id));
+        };
+        let share = 100.0 * fate.chosen as f64 / self.total.max(1) as f64;
+        let mut text = format!("{}: chosen {share:.1} % of {} times", name(id), self.total);
+        let mut reasons: Vec<_> = fate.not.iter().collect();
+        reasons.sort_by_key(|&(_, n)| std::cmp::Reverse(*n));
+        for (i, (&why, n)) in reasons.into_iter().enumerate() {
+            let words = match why {
+                Why::NoRoom => "its window was full".to_owned(),
+                Why::Slower => "another had the smaller RTT".to_owned(),
+                Why::NotItsTurn => "it was not its turn".to_owned(),
+                Why::Backup => "it is a backup and an active one lives".to_owned(),
+                Why::OtherChosen => "another was chosen".to_owned(),
+                Why::WaitingFor(other) => {
+                    let gain = fate.gain.mean().unwrap_or(0.0) / 1e6;
+                    format!("waiting for {} beat it by {gain:.1} ms on average", name(other))
+                }
+            };
+            text += &format!("{} {words} ({n})", if i == 0 { "; else:" } else { "," });
+        }
+        text
+    }
+}
+
+fn why_not(eligible: bool, reason: Reason) -> Why {
+    match (eligible, reason) {
+        (false, Reason::BackupHeld) => Why::Backup,
+        (false, _) | (true, Reason::NoRoom) => Why::NoRoom,
+        (true, Reason::LowestRtt) => Why::Slower,
+        (true, Reason::Turn) => Why::NotItsTurn,
+        (true, Reason::BackupHeld) => Why::Backup,
+        (true, Reason::WaitingIsFaster { for_subflow, .. }) => Why::WaitingFor(for_subflow),
+        (true, Reason::OnlyChoice | Reason::Replicated) => Why::OtherChosen,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tabane_engine::Duration;
+
+    const WIFI: SubflowId = SubflowId(0);
+    const LTE: SubflowId = SubflowId(1);
+
+    fn set(ids: &[SubflowId]) -> SubflowSet {
+        ids.iter().copied().collect()
+    }
+
+    #[test]
+    fn says_what_a_link_waited_for() {
+        let mut decisions = Decisions::default();
+        let wait =
+            |ms| Reason::WaitingIsFaster { for_subflow: WIFI, gain: Duration::from_millis(ms) };
+        decisions.add([WIFI, LTE], set(&[WIFI, LTE]), set(&[WIFI]), Reason::LowestRtt);
+        decisions.add([WIFI, LTE], set(&[LTE]), SubflowSet::NONE, wait(10));
+        decisions.add([WIFI, LTE], set(&[LTE]), SubflowSet::NONE, wait(18));
+        decisions.add([WIFI, LTE], set(&[LTE]), set(&[LTE]), Reason::OnlyChoice);
+        let name = |id: SubflowId| ["wifi", "lte"][usize::from(id.0)].to_owned();
+        assert_eq!(decisions.held(), 2);
+        assert_eq!(
+            decisions.explain(LTE, name),
+            "lte: chosen 25.0 % of 4 times; else: waiting for wifi beat it by 14.0 ms on average \
+             (2), another had the smaller RTT (1)"
+        );
+        assert_eq!(
+            decisions.explain(WIFI, name),
+            "wifi: chosen 25.0 % of 4 times; else: its window was full (3)"
+        );
+    }
+
+    #[test]
+    fn backups_are_told_apart_from_full_windows() {
+        let mut decisions = Decisions::default();
+        decisions.add([WIFI, LTE], set(&[]), SubflowSet::NONE, Reason::BackupHeld);
+        decisions.add([WIFI, LTE], set(&[WIFI]), set(&[WIFI]), Reason::OnlyChoice);
+        let (_, lte) = decisions.subflows().nth(1).unwrap();
+        assert_eq!(lte.not, BTreeMap::from([(Why::Backup, 1), (Why::NoRoom, 1)]));
+    }
+}
