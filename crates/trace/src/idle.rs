@@ -19,6 +19,8 @@ pub enum Why {
     NotItsTurn,
     /// It is a backup while an active subflow lives.
     Backup,
+    /// Its data went unanswered, and a better one lives.
+    Suspect,
     /// It had room, and waiting for this subflow beats using it.
     WaitingFor(SubflowId),
     /// It had room and another was chosen, for a reason that names none of the above.
@@ -33,6 +35,7 @@ impl Why {
             Self::Slower => "slower",
             Self::NotItsTurn => "not_its_turn",
             Self::Backup => "backup",
+            Self::Suspect => "suspect",
             Self::WaitingFor(_) => "waiting_is_faster",
             Self::OtherChosen => "other_chosen",
         }
@@ -113,6 +116,7 @@ impl Decisions {
                 Why::Slower => "another had the smaller RTT".to_owned(),
                 Why::NotItsTurn => "it was not its turn".to_owned(),
                 Why::Backup => "it is a backup and an active one lives".to_owned(),
+                Why::Suspect => "its data went unanswered".to_owned(),
                 Why::OtherChosen => "another was chosen".to_owned(),
                 Why::WaitingFor(other) => {
                     let gain = fate.gain.mean().unwrap_or(0.0) / 1e6;
@@ -127,11 +131,11 @@ impl Decisions {
 
 fn why_not(eligible: bool, reason: Reason) -> Why {
     match (eligible, reason) {
-        (false, Reason::BackupHeld) => Why::Backup,
+        (true, Reason::BackupHeld) => Why::Backup,
+        (true, Reason::SuspectHeld) => Why::Suspect,
         (false, _) | (true, Reason::NoRoom) => Why::NoRoom,
         (true, Reason::LowestRtt) => Why::Slower,
-        (true, Reason::Turn) => Why::NotItsTurn,
-        (true, Reason::BackupHeld) => Why::Backup,
+        (true, Reason::Turn | Reason::AwaitsTurn(_)) => Why::NotItsTurn,
         (true, Reason::WaitingIsFaster { for_subflow, .. }) => Why::WaitingFor(for_subflow),
         (true, Reason::OnlyChoice | Reason::Replicated) => Why::OtherChosen,
     }
@@ -174,9 +178,11 @@ mod tests {
     #[test]
     fn backups_are_told_apart_from_full_windows() {
         let mut decisions = Decisions::default();
-        decisions.add([WIFI, LTE], set(&[]), SubflowSet::NONE, Reason::BackupHeld);
+        decisions.add([WIFI, LTE], set(&[LTE]), SubflowSet::NONE, Reason::BackupHeld);
         decisions.add([WIFI, LTE], set(&[WIFI]), set(&[WIFI]), Reason::OnlyChoice);
         let (_, lte) = decisions.subflows().nth(1).unwrap();
         assert_eq!(lte.not, BTreeMap::from([(Why::Backup, 1), (Why::NoRoom, 1)]));
+        let (_, wifi) = decisions.subflows().next().unwrap();
+        assert_eq!((wifi.chosen, &wifi.not), (1, &BTreeMap::from([(Why::NoRoom, 1)])));
     }
 }

@@ -71,6 +71,8 @@ pub fn scheduler_reason(reason: Reason) -> &'static str {
         Reason::Replicated => "replicated",
         Reason::NoRoom => "no_room",
         Reason::BackupHeld => "backup_held",
+        Reason::SuspectHeld => "suspect_held",
+        Reason::AwaitsTurn(_) => "awaits_turn",
         Reason::WaitingIsFaster { .. } => "waiting_is_faster",
     }
 }
