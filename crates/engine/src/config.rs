@@ -197,6 +197,9 @@ pub enum NumberSize {
     Long,
 }
 
+/// Separate out-of-order ranges that a subflow keeps track of.
+pub const OUT_OF_ORDER_RANGES: usize = 4_096;
+
 /// Limits of an endpoint. What is beyond is dropped and recorded as `DropReason::Limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -206,8 +209,8 @@ pub struct Limits {
     pub syn_backlog: usize,
     /// Subflows in SYN-RECEIVED or not yet authenticated, per connection.
     pub pending_joins: usize,
-    /// Separate out-of-order ranges kept per subflow and per connection; a segment that would
-    /// add one more is dropped without an acknowledgement of its bytes.
+    /// Separate out-of-order ranges kept per connection (a subflow has [`OUT_OF_ORDER_RANGES`]); a
+    /// segment that would add one more is dropped without an acknowledgement of its bytes.
     pub out_of_order_ranges: usize,
     /// Stateless resets waiting to be sent.
     pub resets: usize,
@@ -221,7 +224,7 @@ impl Default for Limits {
             connections: 65_536,
             syn_backlog: 1_024,
             pending_joins: 4,
-            out_of_order_ranges: 4_096,
+            out_of_order_ranges: OUT_OF_ORDER_RANGES,
             resets: 256,
             addresses: 16,
         }

@@ -6,12 +6,33 @@
 //! payload goes up as it arrives. Chunks stay here until acknowledged, so that retransmission is
 //! local; a segment never spans two chunks.
 
+mod ack;
+mod handshake;
+mod input;
+mod output;
+mod probe;
+mod ranges;
+mod rate;
+mod receive;
+mod recovery;
+mod rtt;
+mod scoreboard;
+mod timeout;
+mod timer;
+
+use self::rate::RateSampler;
+use self::receive::Receiver;
+use self::recovery::Recovery;
+use self::rtt::RttEstimator;
+use self::scoreboard::{Scoreboard, TxSegment};
+use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
+use crate::congestion::{self, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
-use crate::record::{CloseReason, DropReason, RecordLog};
+use crate::record::{CloseReason, DropReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
 use crate::time::{Duration, Instant};
-use crate::view::{PathId, SubflowId, SubflowView};
+use crate::view::{PathId, RecoveryPhase, SubflowId, SubflowView};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use tabane_wire::{Segment, SeqNum};
@@ -143,107 +164,203 @@ pub enum Kind {
 pub struct Tcb {
     /// Records of this subflow, drained by the connection (which fills in its id).
     pub log: RecordLog,
+    setup: Setup,
+    config: Box<TcpConfig>,
+    state: State,
+    close_reason: Option<CloseReason>,
+    /// Number of our SYN: position 0.
+    iss: SeqNum,
+    /// First position not acknowledged.
+    snd_una: u64,
+    /// Next position to be sent for the first time.
+    snd_nxt: u64,
+    /// Next position to bind.
+    bound: u64,
+    /// Peer's window from `snd_una` on, bytes, and the position of the segment it came with.
+    snd_wnd: u64,
+    snd_wl1: u64,
+    /// Largest window the peer ever had: bounds how old an acknowledgement may be.
+    max_wnd: u64,
+    peer: Peer,
+    /// Shift of the windows that we advertise.
+    scale: u8,
+    option_reserve: u16,
+    mss: u64,
+    timers: Timers,
+    rtt: RttEstimator,
+    tx: Scoreboard,
+    rx: Receiver,
+    recovery: Recovery,
+    probe: probe::TailProbe,
+    rate: RateSampler,
+    cc: Box<dyn CongestionController>,
+    due: Due,
+    limited: CwndLimited,
+    /// When anything acceptable was last received, and when data was last sent.
+    last_heard: Instant,
+    last_sent: Instant,
+    pace_until: Instant,
+    syn: SynState,
+    keepalives: u32,
+    blocked: bool,
+    fin_bound: bool,
+    challenge: (u64, u32),
+    stats: Stats,
 }
 
-#[allow(unused_variables, missing_docs)]
+/// What the peer offered on its SYN.
+#[derive(Clone, Copy, Default, Debug)]
+struct Peer {
+    mss: u16,
+    scale: u8,
+    /// Whether it offered window scaling at all.
+    scales: bool,
+    sack: bool,
+    timestamps: bool,
+    ecn: bool,
+    ts_recent: u32,
+    /// When `ts_recent` was taken (PAWS forgets it after 24 days).
+    ts_recent_at: Instant,
+}
+
+/// Segments owed beyond acknowledgements and data.
+#[derive(Clone, Copy, Default, Debug)]
+struct Due {
+    syn: bool,
+    reset: Option<ResetDue>,
+    /// Probe of an old sequence number: keepalive, persist.
+    probe: bool,
+    cwr: bool,
+}
+
+/// A reset to be sent: what to put in its numbers.
+#[derive(Clone, Copy, Debug)]
+enum ResetDue {
+    /// Our next number, with ACK.
+    Own,
+    /// In answer to an unacceptable acknowledgement.
+    To(SeqNum),
+}
+
+/// Whether cwnd is what limits sending (RFC 7661, in the way of Linux): remembered for a round.
+#[derive(Clone, Copy, Default, Debug)]
+struct CwndLimited {
+    yes: bool,
+    round_end: u64,
+    max_in_flight: u64,
+}
+
+/// The handshake's own bookkeeping.
+#[derive(Clone, Copy, Default, Debug)]
+struct SynState {
+    sent_at: Instant,
+    transmissions: u32,
+}
+
 impl Tcb {
-    /// Active open: in SYN-SENT; the SYN comes out of `poll_segment`.
-    ///
-    /// # Errors
-    /// [`PolicyError`] for an unknown congestion control.
-    pub fn connect(now: Instant, config: &TcpConfig, setup: Setup) -> Result<Self, PolicyError> {
-        todo!()
-    }
-
-    /// Passive open upon `syn` (SYN without ACK, which the caller has checked): SYN-RECEIVED.
-    ///
-    /// # Errors
-    /// [`PolicyError`] for an unknown congestion control.
-    pub fn accept(
-        now: Instant,
-        config: &TcpConfig,
-        setup: Setup,
-        syn: &Segment,
-    ) -> Result<Self, PolicyError> {
-        todo!()
-    }
-
-    /// Processes a segment of this 4-tuple (RFC 9293 section 3.10.7). `siblings`: pictures of all
-    /// subflows of the connection.
-    pub fn on_segment(
-        &mut self,
-        now: Instant,
-        segment: &Segment,
-        siblings: &[SubflowView],
-    ) -> Accepted {
-        todo!()
-    }
-
-    /// Runs every timer that is due.
-    pub fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
-        todo!()
-    }
-
-    /// When `on_timeout` wants to be called (RTO, TLP, reordering, delayed ACK, persist,
-    /// keepalive, TIME-WAIT, pacing release).
-    pub fn next_timeout(&self) -> Option<Instant> {
-        todo!()
-    }
-
-    /// The next segment that this subflow owes or may send: handshake, resets, retransmissions,
-    /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
-    /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
-    pub fn poll_segment(&mut self, now: Instant, window: u64) -> Option<Outgoing> {
-        todo!()
-    }
+    /// Smallest payload a segment is cut to, whatever the path MTU claims.
+    const MSS_MIN: u64 = 88;
 
     /// Payload bytes of new data that may leave now: cwnd or PRR, pacing and the peer's subflow
     /// window. 0 unless ESTABLISHED or CLOSE-WAIT, or while retransmissions come first.
+    #[inline]
     pub fn sendable(&self, now: Instant) -> u64 {
-        todo!()
+        let open = matches!(self.state, State::Established | State::CloseWait);
+        if !open || self.fin_bound || self.due.reset.is_some() || self.pace_until > now {
+            return 0;
+        }
+        let hold = self.recovery.frto_hold.is_some();
+        if self.tx.has_lost() && !hold {
+            return 0;
+        }
+        let window = (self.snd_una + self.snd_wnd).saturating_sub(self.bound);
+        let room = if hold { 2 * self.mss } else { self.congestion_room() };
+        window.min(room)
     }
 
     /// Binds a chunk to the next positions; it leaves with the next `poll_segment`s, in order.
     /// The caller has asked `sendable` (a chunk pushed without room leaves all the same).
     pub fn push(&mut self, now: Instant, chunk: Chunk) -> Ssn {
-        todo!()
+        debug_assert!(!chunk.data.is_empty() && !self.fin_bound);
+        self.restart_after_idle(now);
+        let ssn = self.bound;
+        self.bound += chunk.data.len() as u64;
+        self.tx.push(TxSegment::new(ssn, chunk, false));
+        Ssn(ssn)
     }
 
     /// Chunks bound and not yet acknowledged cumulatively, oldest first (those SACKed included).
     pub fn unacked(&self) -> impl Iterator<Item = &Chunk> {
-        std::iter::empty()
+        self.tx.chunks()
     }
 
     /// No more data will be pushed: FIN after what was.
     pub fn close(&mut self, now: Instant) {
-        todo!()
+        match self.state {
+            State::SynSent => self.finish(now, CloseReason::Aborted),
+            State::SynReceived | State::Established | State::CloseWait => {
+                if !self.fin_bound {
+                    self.fin_bound = true;
+                    let empty = Chunk { dsn: Dsn(0), data: Bytes::new() };
+                    self.tx.push(TxSegment::new(self.bound, empty, true));
+                    self.bound += 1;
+                    self.blocked = false;
+                    self.timers.stop(Timer::Persist);
+                }
+                if self.state == State::Established {
+                    self.state = State::FinWait1;
+                } else if self.state == State::CloseWait {
+                    self.state = State::LastAck;
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Sends RST (if the state calls for it) and closes.
     pub fn abort(&mut self) {
-        todo!()
+        let silent = matches!(self.state, State::Closed | State::TimeWait | State::SynSent);
+        if self.state != State::Closed {
+            self.finish(self.last_heard, CloseReason::Aborted);
+        }
+        if !silent {
+            self.due.reset = Some(ResetDue::Own);
+        }
     }
 
     /// An ACK (perhaps on data) leaves at the next `poll_segment`: window update, DATA_ACK, or
     /// an MPTCP option to carry.
     pub fn request_ack(&mut self) {
-        todo!()
+        if self.state > State::SynReceived && self.state != State::Closed {
+            self.rx.due = receive::AckDue::Now;
+        }
     }
 
     /// Data waits for the peer's window while nothing is in flight: run the persist timer, which
     /// sends old-sequence ACK probes with backoff and never gives up while they are answered.
     pub fn set_blocked(&mut self, now: Instant, blocked: bool) {
-        todo!()
+        if blocked == self.blocked {
+            return;
+        }
+        self.blocked = blocked;
+        self.rtt.reset_backoff();
+        if blocked {
+            self.timers.set(Timer::Persist, now + self.rtt.rto());
+        } else {
+            self.timers.stop(Timer::Persist);
+        }
     }
 
     /// Bytes of option space that MPTCP needs on data segments; lowers `mss`.
     pub fn set_option_reserve(&mut self, bytes: u16) {
-        todo!()
+        self.option_reserve = bytes;
+        self.update_mss();
     }
 
     /// New path MTU (ICMP or probing): smaller segments from now on, also for retransmissions.
     pub fn set_mtu(&mut self, mtu: u16) {
-        todo!()
+        self.setup.mtu = mtu;
+        self.update_mss();
     }
 
     /// Another controller, starting from the present window.
@@ -251,62 +368,194 @@ impl Tcb {
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
     pub fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
-        todo!()
+        let old = self.cc.state();
+        let start = Start { mss: self.mss, cwnd: old.cwnd, ssthresh: old.ssthresh };
+        self.cc = congestion::build(spec, start)?;
+        self.setup.congestion = spec.clone();
+        self.record_window(now);
+        Ok(())
     }
 
     /// Penalisation by the scheduler (`CongestionController::on_penalty`).
     pub fn penalise(&mut self, now: Instant) {
-        todo!()
+        self.cc.on_penalty();
+        self.record_window(now);
+    }
+
+    /// When `on_timeout` wants to be called (RTO, TLP, reordering, delayed ACK, persist,
+    /// keepalive, TIME-WAIT, pacing release).
+    #[inline]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.timers.next()
     }
 
     /// The picture for policies; `backup` and `suspect` are the connection's to fill in.
     pub fn view(&self, now: Instant) -> SubflowView {
-        todo!()
+        let cc = self.cc.state();
+        let srtt = self.rtt.srtt();
+        let estimate = || (u128::from(cc.cwnd) * 1_000_000_000 / u128::from(srtt.0.max(1))) as u64;
+        SubflowView {
+            id: self.setup.id,
+            path: self.setup.path,
+            usable: matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound,
+            backup: false,
+            suspect: false,
+            phase: self.recovery.phase,
+            room: self.sendable(now),
+            cwnd: cc.cwnd,
+            ssthresh: cc.ssthresh,
+            in_flight: self.pipe(),
+            mss: self.mss,
+            srtt,
+            rttvar: self.rtt.rttvar(),
+            latest_rtt: self.rtt.latest(),
+            min_rtt: self.rtt.min(),
+            max_rtt: self.rtt.max(),
+            pacing_rate: cc.pacing_rate.unwrap_or_else(estimate),
+            delivery_rate: self.rate.estimate(),
+        }
     }
 
     /// State.
     pub fn state(&self) -> State {
-        todo!()
+        self.state
     }
+
     /// Why it closed; `None` unless `Closed`.
     pub fn close_reason(&self) -> Option<CloseReason> {
-        todo!()
+        self.close_reason
     }
+
     /// What it was made from.
     pub fn setup(&self) -> &Setup {
-        todo!()
+        &self.setup
     }
+
     /// First position not acknowledged.
     pub fn snd_una(&self) -> Ssn {
-        todo!()
+        Ssn(self.snd_una)
     }
+
     /// Next position to bind (pushed data counts).
     pub fn snd_nxt(&self) -> Ssn {
-        todo!()
+        Ssn(self.bound)
     }
+
     /// Next position expected.
     pub fn rcv_nxt(&self) -> Ssn {
-        todo!()
+        Ssn(self.rx.rcv_nxt)
     }
+
     /// Peer's initial sequence number.
     pub fn irs(&self) -> SeqNum {
-        todo!()
+        self.rx.irs
     }
+
     /// Position of a sequence number of the peer, nearest to `rcv_nxt`.
     pub fn position(&self, seq: SeqNum) -> Option<Ssn> {
-        todo!()
+        self.rx.position(seq).map(Ssn)
     }
+
     /// Payload of a full segment.
     pub fn mss(&self) -> u64 {
-        todo!()
+        self.mss
     }
+
     /// Present retransmission timeout, backoff included.
     pub fn rto(&self) -> Duration {
-        todo!()
+        self.rtt.rto()
     }
+
+    /// Whether anything is bound and not acknowledged.
+    pub fn has_outstanding(&self) -> bool {
+        self.bound > self.snd_una
+    }
+
+    /// When anything acceptable last came from the peer.
+    pub fn last_heard(&self) -> Instant {
+        self.last_heard
+    }
+
     /// Counters since the start.
     pub fn stats(&self) -> &Stats {
-        todo!()
+        &self.stats
+    }
+
+    /// RFC 6675 pipe, less what duplicate ACKs without SACK stand for.
+    #[inline]
+    fn pipe(&self) -> u64 {
+        self.tx.pipe().saturating_sub(self.recovery.dup_credit)
+    }
+
+    /// Bytes that congestion control lets go beyond what is in flight or bound.
+    #[inline]
+    fn congestion_room(&self) -> u64 {
+        let queued = self.tx.unsent_bytes();
+        if self.recovery.phase == RecoveryPhase::Recovery {
+            let allowance = self.recovery.prr.allowance();
+            // A whole segment while the allowance is not used up: see `Prr::allowance`.
+            return if allowance > queued { allowance.max(self.mss) - queued } else { 0 };
+        }
+        self.cc.state().cwnd.saturating_sub(self.pipe() + queued)
+    }
+
+    /// RFC 5681 section 4.1: after an idle RTO the window says nothing about the network any more.
+    fn restart_after_idle(&mut self, now: Instant) {
+        let idle = !self.tx.outstanding() && self.tx.unsent_bytes() == 0;
+        if idle && self.config.idle_restart && self.last_sent > Instant::ZERO {
+            if now - self.last_sent > self.rtt.rto() {
+                let initial = u64::from(self.config.initial_window) * self.mss;
+                let cwnd = self.cc.state().cwnd;
+                self.cc.on_idle_restart(now, initial.min(cwnd));
+                self.record_window(now);
+            }
+        }
+    }
+
+    fn update_mss(&mut self) {
+        let headers = if self.setup.local.is_ipv4() { 40 } else { 60 };
+        let path = self.setup.mtu.saturating_sub(headers);
+        let options = if self.peer.timestamps { 12 } else { 0 } + self.option_reserve;
+        let mss = u64::from(path.min(self.peer.mss).saturating_sub(options)).max(Self::MSS_MIN);
+        if mss != self.mss {
+            self.mss = mss;
+            self.cc.on_mss(mss);
+        }
+    }
+
+    /// Timestamp clock: milliseconds, from an origin of this connection's own.
+    #[inline]
+    fn timestamp(&self, at: Instant) -> u32 {
+        (at.as_millis() as u32).wrapping_add(self.setup.timestamp_offset)
+    }
+
+    /// Sequence number of one of our positions.
+    #[inline]
+    fn seq(&self, position: u64) -> SeqNum {
+        self.iss.plus(position as u32)
+    }
+
+    /// To CLOSED; nothing is sent or timed any more.
+    fn finish(&mut self, now: Instant, reason: CloseReason) {
+        self.state = State::Closed;
+        self.close_reason = Some(reason);
+        self.timers.clear();
+        self.due = Due::default();
+        self.rx.due = receive::AckDue::No;
+        self.last_heard = self.last_heard.max(now);
+    }
+
+    fn record_window(&mut self, now: Instant) {
+        if self.log.is_on() {
+            let cc = self.cc.state();
+            let (in_flight, id) = (self.pipe(), self.setup.id);
+            self.log.add(now, None, Some(id), || What::Window {
+                cwnd: cc.cwnd,
+                ssthresh: cc.ssthresh,
+                phase: cc.phase,
+                in_flight,
+            });
+        }
     }
 }
 

@@ -1,0 +1,214 @@
+//! Opening a subflow: active, passive and simultaneous (RFC 9293 section 3.5), and what the SYNs
+//! negotiate (RFC 7323, 2018, 3168 section 6.1.1).
+
+use super::receive::{AckDue, Receiver};
+use super::timer::{Timer, Timers};
+use super::{
+    Accepted, CwndLimited, Due, Peer, Recovery, ResetDue, RttEstimator, Scoreboard, Setup, State,
+    Stats, SynState, Tcb, probe, rate,
+};
+use crate::config::TcpConfig;
+use crate::congestion::{self, Start};
+use crate::policy::PolicyError;
+use crate::record::{CloseReason, DropReason, RecordLog};
+use crate::seq::Ssn;
+use crate::time::{Duration, Instant};
+use tabane_wire::{Flags, Segment, SeqNum};
+
+impl Tcb {
+    /// Active open: in SYN-SENT; the SYN comes out of `poll_segment`.
+    ///
+    /// # Errors
+    /// [`PolicyError`] for an unknown congestion control.
+    pub fn connect(now: Instant, config: &TcpConfig, setup: Setup) -> Result<Self, PolicyError> {
+        Self::new(now, config, setup, State::SynSent)
+    }
+
+    /// Passive open upon `syn` (SYN without ACK, which the caller has checked): SYN-RECEIVED.
+    ///
+    /// # Errors
+    /// [`PolicyError`] for an unknown congestion control.
+    pub fn accept(
+        now: Instant,
+        config: &TcpConfig,
+        setup: Setup,
+        syn: &Segment,
+    ) -> Result<Self, PolicyError> {
+        let mut tcb = Self::new(now, config, setup, State::SynReceived)?;
+        tcb.take_syn(now, syn);
+        Ok(tcb)
+    }
+
+    fn new(
+        now: Instant,
+        config: &TcpConfig,
+        setup: Setup,
+        state: State,
+    ) -> Result<Self, PolicyError> {
+        let mss = u64::from(announced_mss(config, &setup));
+        let cwnd = u64::from(config.initial_window) * mss;
+        let start = Start { mss, cwnd, ssthresh: u64::MAX };
+        let cc = congestion::build(&setup.congestion, start)?;
+        Ok(Self {
+            log: RecordLog::default(),
+            iss: SeqNum(setup.iss),
+            scale: window_scale(setup.window_max),
+            state,
+            close_reason: None,
+            snd_una: 0,
+            snd_nxt: 1,
+            bound: 1,
+            snd_wnd: 0,
+            snd_wl1: 0,
+            max_wnd: 0,
+            peer: Peer { mss: default_mss(&setup), ..Peer::default() },
+            option_reserve: 0,
+            mss,
+            timers: Timers::default(),
+            rtt: RttEstimator::new(config),
+            tx: Scoreboard::default(),
+            rx: Receiver::new(config),
+            recovery: Recovery::default(),
+            probe: probe::TailProbe::default(),
+            rate: rate::RateSampler::default(),
+            cc,
+            due: Due { syn: true, ..Due::default() },
+            limited: CwndLimited::default(),
+            last_heard: now,
+            last_sent: Instant::ZERO,
+            pace_until: Instant::ZERO,
+            syn: SynState::default(),
+            keepalives: 0,
+            blocked: false,
+            fin_bound: false,
+            challenge: (0, 0),
+            stats: Stats::default(),
+            config: Box::new(config.clone()),
+            setup,
+        })
+    }
+
+    /// Options and numbers of the peer's SYN.
+    pub(super) fn take_syn(&mut self, now: Instant, syn: &Segment) {
+        let options = &syn.options;
+        self.rx.irs = syn.seq;
+        self.rx.rcv_nxt = 1;
+        self.rx.acked = 1;
+        self.rx.edge = 1;
+        let mss = options.mss.unwrap_or_else(|| default_mss(&self.setup));
+        let ecn_flags = Flags::ECE | Flags::CWR;
+        let asks_ecn = if syn.flags.contains(Flags::ACK) {
+            syn.flags.contains(Flags::ECE) && !syn.flags.contains(Flags::CWR)
+        } else {
+            syn.flags.contains(ecn_flags)
+        };
+        self.peer = Peer {
+            mss,
+            // RFC 7323 section 2.3: a shift above 14 is taken as 14.
+            scale: options.window_scale.unwrap_or(0).min(14),
+            scales: options.window_scale.is_some(),
+            sack: self.config.sack && options.sack_permitted,
+            timestamps: self.config.timestamps && options.timestamps.is_some(),
+            ecn: self.config.ecn && asks_ecn,
+            ts_recent: options.timestamps.map_or(0, |t| t.value),
+            ts_recent_at: now,
+        };
+        if options.window_scale.is_none() {
+            self.scale = 0;
+        }
+        self.snd_wnd = u64::from(syn.window);
+        self.max_wnd = self.snd_wnd;
+        self.snd_wl1 = 0;
+        self.update_mss();
+        // RFC 6928: the initial window is in segments of the size found now.
+        let start = Start {
+            mss: self.mss,
+            cwnd: u64::from(self.config.initial_window) * self.mss,
+            ssthresh: u64::MAX,
+        };
+        if let Ok(cc) = congestion::build(&self.setup.congestion, start) {
+            self.cc = cc;
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.3.
+    pub(super) fn in_syn_sent(&mut self, now: Instant, segment: &Segment, out: &mut Accepted) {
+        let flags = segment.flags;
+        let acks_syn = segment.ack == self.iss.plus(1);
+        if flags.contains(Flags::ACK) && !acks_syn {
+            out.dropped = Some(DropReason::BadAck);
+            if !flags.contains(Flags::RST) {
+                self.due.reset = Some(ResetDue::To(segment.ack));
+            }
+            return;
+        }
+        if flags.contains(Flags::RST) {
+            if flags.contains(Flags::ACK) {
+                self.finish(now, CloseReason::Refused);
+                out.closed = self.close_reason;
+            } else {
+                out.dropped = Some(DropReason::BadReset);
+            }
+            return;
+        }
+        if !flags.contains(Flags::SYN) {
+            out.dropped = Some(DropReason::BadFlags);
+            return;
+        }
+        self.last_heard = now;
+        self.take_syn(now, segment);
+        if flags.contains(Flags::ACK) {
+            self.complete_handshake(now, out);
+            out.window = Some(self.snd_wnd);
+            self.rx.due = AckDue::Now;
+        } else {
+            // Simultaneous open: our SYN goes again, with ACK.
+            self.state = State::SynReceived;
+            self.due.syn = true;
+        }
+    }
+
+    /// Our SYN is acknowledged: ESTABLISHED.
+    pub(super) fn complete_handshake(&mut self, now: Instant, out: &mut Accepted) {
+        self.state = State::Established;
+        self.snd_una = 1;
+        out.established = true;
+        out.acked_to = Some(Ssn(1));
+        self.due.syn = false;
+        self.timers.stop(Timer::Retransmit);
+        self.rtt.reset_backoff();
+        if self.syn.transmissions == 1 {
+            let sample = now - self.syn.sent_at;
+            self.rtt.on_sample(now, sample);
+            self.rtt.on_recent(now, sample);
+        } else if self.syn.transmissions > 1 {
+            // RFC 6298 section 5.7: the RTO is 3 s when data transmission begins.
+            let cautious = TcpConfig { rto_initial: Duration::from_secs(3), ..*self.config.clone() };
+            self.rtt = RttEstimator::new(&cautious);
+        }
+        if self.fin_bound {
+            self.state = State::FinWait1;
+        }
+        self.arm_keepalive(now);
+    }
+
+    /// The MSS that our SYN announces.
+    pub(super) fn announced_mss(&self) -> u16 {
+        announced_mss(&self.config, &self.setup)
+    }
+}
+
+/// MSS of a peer that names none (RFC 9293 section 3.7.1).
+fn default_mss(setup: &Setup) -> u16 {
+    if setup.local.is_ipv4() { 536 } else { 1220 }
+}
+
+fn announced_mss(config: &TcpConfig, setup: &Setup) -> u16 {
+    let headers = if setup.local.is_ipv4() { 40 } else { 60 };
+    setup.mtu.saturating_sub(headers).min(config.mss_max).max(Tcb::MSS_MIN as u16)
+}
+
+/// The smallest shift by which `window` fits the field; at most 14 (RFC 7323 section 2.3).
+fn window_scale(window: u64) -> u8 {
+    (0..14).find(|&shift| window >> shift <= u64::from(u16::MAX)).unwrap_or(14)
+}

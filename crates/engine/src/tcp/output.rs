@@ -1,0 +1,308 @@
+//! What leaves a subflow, and in which order: resets, handshake, retransmissions, data, FIN,
+//! acknowledgements.
+
+use super::receive::AckDue;
+use super::timer::Timer;
+use super::{Kind, Outgoing, ResetDue, State, Tcb};
+use crate::seq::{Dsn, Ssn};
+use crate::time::{Duration, Instant};
+use crate::view::RecoveryPhase;
+use bytes::Bytes;
+use tabane_wire::{Ecn, Flags, SackBlocks, Segment, SeqNum, TcpOptions, Timestamps};
+
+/// A segment with payload or FIN, taken from the scoreboard.
+struct Piece {
+    ssn: u64,
+    dsn: Dsn,
+    data: Bytes,
+    fin: bool,
+    again: bool,
+}
+
+impl Tcb {
+    /// The next segment that this subflow owes or may send: handshake, resets, retransmissions,
+    /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
+    /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
+    pub fn poll_segment(&mut self, now: Instant, window: u64) -> Option<Outgoing> {
+        if let Some(reset) = self.due.reset.take() {
+            return Some(self.reset(reset));
+        }
+        match self.state {
+            State::Closed => return None,
+            State::SynSent | State::SynReceived => {
+                return self.due.syn.then(|| self.syn(now, window));
+            }
+            _ => {}
+        }
+        if let Some(piece) = self.next_piece(now) {
+            return Some(self.data(now, window, piece));
+        }
+        if self.due.probe {
+            self.due.probe = false;
+            return Some(self.old_sequence_probe(now, window));
+        }
+        (self.rx.due == AckDue::Now).then(|| self.ack(now, window))
+    }
+
+    /// What comes next of data: a loss probe, what is lost, what is new.
+    fn next_piece(&mut self, now: Instant) -> Option<Piece> {
+        if self.probe.due {
+            self.probe.due = false;
+            if let Some(piece) = self.take_last(now) {
+                return Some(piece);
+            }
+        }
+        if self.tx.has_lost()
+            && self.recovery.frto_hold.is_none()
+            && let Some(piece) = self.take_lost(now)
+        {
+            return Some(piece);
+        }
+        if self.tx.unsent_bytes() == 0 {
+            return None;
+        }
+        self.take_unsent(now)
+    }
+
+    /// Whether a retransmission may leave.
+    fn may_retransmit(&self, now: Instant) -> bool {
+        if self.recovery.force {
+            return true;
+        }
+        let room = match self.recovery.phase {
+            RecoveryPhase::Recovery => self.recovery.prr.allowance() > 0,
+            _ => self.pipe() < self.cc.state().cwnd,
+        };
+        room && self.pace_until <= now
+    }
+
+    fn take_lost(&mut self, now: Instant) -> Option<Piece> {
+        if !self.may_retransmit(now) {
+            return None;
+        }
+        let ssn = self.tx.next_lost()?.ssn;
+        self.recovery.force = false;
+        self.tx.split(ssn, self.mss as usize);
+        self.resend(now, ssn, false)
+    }
+
+    fn take_last(&mut self, now: Instant) -> Option<Piece> {
+        let ssn = self.tx.last_sent()?.ssn;
+        self.tx.split(ssn, self.mss as usize);
+        let ssn = self.tx.last_sent()?.ssn;
+        self.resend(now, ssn, true)
+    }
+
+    fn resend(&mut self, now: Instant, ssn: u64, probe: bool) -> Option<Piece> {
+        let idle = !self.tx.outstanding();
+        let segment =
+            if probe { self.tx.last_sent()? } else { self.tx.next_lost()? };
+        self.rate.stamp(now, segment, idle);
+        let (end, fin) = (segment.end(), segment.fin);
+        let (dsn, data) = (segment.chunk.dsn, segment.chunk.data.clone());
+        self.tx.resent(ssn, now);
+        let stamp = self.timestamp(now);
+        self.recovery.undo.on_resent(ssn, end, stamp, probe);
+        self.stats.bytes_retransmitted += data.len() as u64;
+        self.after_sending(now, end - ssn);
+        Some(Piece { ssn, dsn, data, fin, again: true })
+    }
+
+    fn take_unsent(&mut self, now: Instant) -> Option<Piece> {
+        let idle = !self.tx.outstanding();
+        let limited = self.limited.yes;
+        let mss = self.mss as usize;
+        let mut segment = self.tx.next_unsent()?;
+        if segment.chunk.data.len() > mss {
+            let ssn = segment.ssn;
+            self.tx.split(ssn, mss);
+            segment = self.tx.next_unsent()?;
+        }
+        self.rate.stamp(now, segment, idle);
+        segment.app_limited = !limited;
+        let (ssn, len, fin) = (segment.ssn, segment.len(), segment.fin);
+        let (dsn, data) = (segment.chunk.dsn, segment.chunk.data.clone());
+        self.tx.sent_next(now);
+        self.snd_nxt = self.snd_nxt.max(ssn + len);
+        self.after_sending(now, len);
+        self.note_limit();
+        if !self.timers.is_set(Timer::Retransmit) {
+            self.timers.set(Timer::Retransmit, now + self.rtt.rto());
+        }
+        if idle || !self.timers.is_set(Timer::Probe) {
+            self.arm_probe(now);
+        }
+        Some(Piece { ssn, dsn, data, fin, again: false })
+    }
+
+    /// Bookkeeping for bytes that leave.
+    fn after_sending(&mut self, now: Instant, bytes: u64) {
+        self.last_sent = now;
+        self.stats.bytes_sent += bytes;
+        if self.recovery.phase == RecoveryPhase::Recovery {
+            self.recovery.prr.on_sent(bytes);
+        }
+        let in_flight = self.pipe();
+        self.cc.on_sent(now, bytes, in_flight);
+        if let Some(rate) = self.cc.state().pacing_rate {
+            let gap = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+            // A millisecond of credit: bursts that a timer cannot resolve anyway.
+            let floor = Instant(now.0.saturating_sub(1_000_000));
+            self.pace_until = self.pace_until.max(floor) + Duration(gap as u64);
+            if self.pace_until > now {
+                self.timers.set(Timer::Pacing, self.pace_until);
+            }
+        }
+    }
+
+    /// Whether the window was the limit, remembered for a round (as Linux's `is_cwnd_limited`).
+    fn note_limit(&mut self) {
+        let in_flight = self.pipe() + self.tx.unsent_bytes();
+        if self.snd_una >= self.limited.round_end {
+            let round_end = self.snd_nxt;
+            self.limited = super::CwndLimited { yes: false, round_end, max_in_flight: 0 };
+        }
+        self.limited.max_in_flight = self.limited.max_in_flight.max(in_flight);
+        self.limited.yes |= in_flight + self.mss > self.cc.state().cwnd;
+    }
+
+    fn data(&mut self, now: Instant, window: u64, piece: Piece) -> Outgoing {
+        let mut flags = Flags::ACK;
+        if piece.fin {
+            flags = flags | Flags::FIN;
+        }
+        if !piece.data.is_empty() && self.tx.unsent_bytes() == 0 {
+            flags = flags | Flags::PSH;
+        }
+        if self.due.cwr && !piece.again {
+            self.due.cwr = false;
+            flags = flags | Flags::CWR;
+        }
+        let has_data = !piece.data.is_empty();
+        let mut segment = self.segment(now, window, piece.ssn, flags);
+        if self.peer.ecn && has_data && !piece.again {
+            segment.ecn = Ecn::Ect0;
+        }
+        segment.payload = piece.data;
+        let kind = if has_data { Kind::Data } else { Kind::Fin };
+        let dsn = has_data.then_some(piece.dsn);
+        Outgoing { segment, kind, ssn: Ssn(piece.ssn), dsn, retransmission: piece.again }
+    }
+
+    fn ack(&mut self, now: Instant, window: u64) -> Outgoing {
+        let segment = self.segment(now, window, self.snd_nxt, Flags::ACK);
+        let ssn = Ssn(self.snd_nxt);
+        Outgoing { segment, kind: Kind::Ack, ssn, dsn: None, retransmission: false }
+    }
+
+    /// Keepalive and window probe: a number that the peer has acknowledged, which it must answer.
+    fn old_sequence_probe(&mut self, now: Instant, window: u64) -> Outgoing {
+        let ssn = self.snd_una.saturating_sub(1);
+        let segment = self.segment(now, window, ssn, Flags::ACK);
+        Outgoing { segment, kind: Kind::Ack, ssn: Ssn(ssn), dsn: None, retransmission: false }
+    }
+
+    /// A segment of a synchronised state, without payload: numbers, window, timestamps, SACK.
+    fn segment(&mut self, now: Instant, window: u64, ssn: u64, mut flags: Flags) -> Segment {
+        // Rounded up, so that the edge that the peer computes never moves back.
+        let field = window.div_ceil(1 << self.scale).min(u64::from(u16::MAX));
+        let mut options = TcpOptions::default();
+        let mut blocks = SackBlocks::MAX;
+        if self.peer.timestamps {
+            let value = self.timestamp(now);
+            options.timestamps = Some(Timestamps { value, echo: self.peer.ts_recent });
+            blocks -= 1;
+        }
+        if self.peer.sack && self.rx.has_sack() {
+            self.rx.sack_blocks(&mut options.sack, blocks);
+        }
+        if self.peer.ecn && self.rx.ece {
+            flags = flags | Flags::ECE;
+        }
+        self.timers.stop(Timer::Ack);
+        self.rx.on_ack_sent(self.rx.rcv_nxt + (field << self.scale));
+        self.stats.segments_sent += 1;
+        Segment {
+            src: self.setup.local,
+            dst: self.setup.remote,
+            seq: self.seq(ssn),
+            ack: self.rx.irs.plus(self.rx.rcv_nxt as u32),
+            flags,
+            window: field as u16,
+            ecn: Ecn::NotEct,
+            options,
+            payload: Bytes::new(),
+        }
+    }
+
+    fn syn(&mut self, now: Instant, window: u64) -> Outgoing {
+        self.due.syn = false;
+        self.syn.transmissions += 1;
+        self.syn.sent_at = now;
+        self.last_sent = now;
+        self.stats.segments_sent += 1;
+        self.timers.set(Timer::Retransmit, now + self.rtt.rto());
+        let passive = self.state == State::SynReceived;
+        let config = &self.config;
+        let mut options = TcpOptions { mss: Some(self.announced_mss()), ..TcpOptions::default() };
+        let mut flags = Flags::SYN;
+        let mut ack = SeqNum(0);
+        if passive {
+            flags = flags | Flags::ACK;
+            ack = self.rx.irs.plus(self.rx.rcv_nxt as u32);
+            if self.peer.ecn {
+                flags = flags | Flags::ECE;
+            }
+        } else if config.ecn {
+            flags = flags | Flags::ECE | Flags::CWR;
+        }
+        options.sack_permitted = if passive { self.peer.sack } else { config.sack };
+        if if passive { self.peer.timestamps } else { config.timestamps } {
+            let value = self.timestamp(now);
+            options.timestamps = Some(Timestamps { value, echo: self.peer.ts_recent });
+        }
+        // RFC 7323 section 2.2: on a SYN+ACK only if the SYN had it.
+        if !passive || self.peer.scales {
+            options.window_scale = Some(self.scale);
+        }
+        let field = window.min(u64::from(u16::MAX));
+        if passive {
+            self.rx.on_ack_sent(self.rx.rcv_nxt + field);
+        }
+        let segment = Segment {
+            src: self.setup.local,
+            dst: self.setup.remote,
+            seq: self.iss,
+            ack,
+            flags,
+            window: field as u16,
+            ecn: Ecn::NotEct,
+            options,
+            payload: Bytes::new(),
+        };
+        let kind = if passive { Kind::SynAck } else { Kind::Syn };
+        let retransmission = self.syn.transmissions > 1;
+        Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission }
+    }
+
+    fn reset(&mut self, due: ResetDue) -> Outgoing {
+        self.stats.segments_sent += 1;
+        let (seq, flags) = match due {
+            ResetDue::Own => (self.seq(self.snd_nxt), Flags::RST | Flags::ACK),
+            ResetDue::To(seq) => (seq, Flags::RST),
+        };
+        let segment = Segment {
+            src: self.setup.local,
+            dst: self.setup.remote,
+            seq,
+            ack: self.rx.irs.plus(self.rx.rcv_nxt as u32),
+            flags,
+            window: 0,
+            ecn: Ecn::NotEct,
+            options: TcpOptions::default(),
+            payload: Bytes::new(),
+        };
+        let ssn = Ssn(self.snd_nxt);
+        Outgoing { segment, kind: Kind::Reset, ssn, dsn: None, retransmission: false }
+    }
+}

@@ -1,0 +1,107 @@
+//! Tail loss probes (RFC 8985 section 7). The probe is always the last segment sent: the subflow
+//! does not know whether the connection has new data for it.
+
+use super::Tcb;
+use super::timer::Timer;
+use crate::congestion::CongestionKind;
+use crate::record::What;
+use crate::time::{Duration, Instant};
+use crate::view::{RecoveryPhase, SubflowView};
+use tabane_wire::Segment;
+
+/// The probe under way.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct TailProbe {
+    /// SND.NXT when it was sent.
+    end: Option<u64>,
+    /// No RTT sample has been taken since.
+    awaiting_sample: bool,
+    /// It is to be sent.
+    pub(super) due: bool,
+}
+
+impl Tcb {
+    /// Time the peer may hold back its ACK when only one segment is in flight.
+    const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
+
+    /// Schedules a probe after sending new data or an advancing ACK, if one is allowed.
+    pub(super) fn arm_probe(&mut self, now: Instant) {
+        let allowed = self.peer.sack
+            && self.recovery.phase == RecoveryPhase::Open
+            && self.probe.end.is_none()
+            && !self.probe.awaiting_sample
+            && self.tx.sacked_segments() == 0
+            && self.rtt.backoff() == 0;
+        if !allowed {
+            self.timers.stop(Timer::Probe);
+            return;
+        }
+        let srtt = self.rtt.srtt();
+        let mut timeout = if srtt.is_zero() { Duration::from_secs(1) } else { srtt * 2 };
+        if self.tx.outstanding_segments() == 1 {
+            timeout = timeout + Self::MAX_ACK_DELAY;
+        }
+        let at = now + timeout.max(Duration::from_millis(2));
+        match self.timers.get(Timer::Retransmit) {
+            // It would only come with the timeout.
+            Some(rto) if rto <= at => self.timers.stop(Timer::Probe),
+            _ => self.timers.set(Timer::Probe, at),
+        }
+    }
+
+    /// The probe timer fired.
+    pub(super) fn on_probe_timer(&mut self, now: Instant) {
+        if !self.tx.outstanding() || self.recovery.phase != RecoveryPhase::Open {
+            return;
+        }
+        self.probe = TailProbe { end: Some(self.snd_nxt), awaiting_sample: true, due: true };
+        self.stats.tail_loss_probes += 1;
+        self.timers.set(Timer::Retransmit, now + self.rtt.rto());
+        let id = self.setup.id;
+        self.log.add(now, None, Some(id), || What::TailLossProbe);
+    }
+
+    /// An acknowledgement came: is the probe answered, and what does that say (section 7.4.2)?
+    pub(super) fn probe_answered(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        ack: u64,
+        dsack: bool,
+        siblings: &[SubflowView],
+    ) {
+        let Some(end) = self.probe.end else {
+            self.probe.awaiting_sample = false;
+            return;
+        };
+        if ack < end {
+            return;
+        }
+        if dsack {
+            // Both the original and the probe arrived: nothing was lost.
+            self.probe = TailProbe::default();
+        } else if ack > end {
+            // The probe repaired a loss that nothing else will report.
+            self.probe = TailProbe::default();
+            if self.recovery.phase == RecoveryPhase::Open {
+                self.congestion(now, CongestionKind::Loss, siblings);
+            }
+        } else if segment.payload.is_empty() && segment.options.sack.is_empty() && ack == end {
+            // Repeated acknowledgement without SACK: the peer got the probe as a duplicate.
+            if self.snd_una == ack && self.snd_nxt == end && self.probe_seen_twice(ack) {
+                self.probe = TailProbe::default();
+            }
+        }
+    }
+
+    /// Whether `ack` had been reached before this segment: then it answers the probe itself.
+    fn probe_seen_twice(&self, ack: u64) -> bool {
+        !self.tx.outstanding() && self.snd_una == ack
+    }
+
+    /// A retransmission timeout or recovery overrides the probe.
+    pub(super) fn cancel_probe(&mut self) {
+        self.probe = TailProbe::default();
+        self.timers.stop(Timer::Probe);
+    }
+}

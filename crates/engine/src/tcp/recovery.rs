@@ -1,0 +1,287 @@
+//! Loss recovery state of a subflow: RACK (RFC 8985 section 6), proportional rate reduction
+//! (RFC 6937, 9937), F-RTO (RFC 5682), and undoing what was spurious (RFC 3522, 3708).
+//!
+//! The scoreboard knows which segments are where; this decides what that means. Tail loss probes
+//! are in `probe.rs`.
+
+use super::scoreboard::{Delta, Newest};
+use crate::time::{Duration, Instant};
+use crate::view::RecoveryPhase;
+use std::collections::VecDeque;
+
+/// Recovery state.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    pub(super) phase: RecoveryPhase,
+    /// SND.NXT when the present recovery began: it ends when this is acknowledged.
+    pub(super) high: u64,
+    pub(super) prr: Prr,
+    pub(super) rack: Rack,
+    pub(super) undo: Undo,
+    /// The first retransmission after a loss signal leaves whatever the window says.
+    pub(super) force: bool,
+    /// F-RTO is trying to find out whether the timeout was spurious.
+    pub(super) frto: bool,
+    /// F-RTO step 2: until then new data goes first.
+    pub(super) frto_hold: Option<Instant>,
+    pub(super) frto_held: bool,
+    /// Without SACK: duplicate ACKs in a row, and the bytes they stand for.
+    pub(super) dupacks: u32,
+    pub(super) dup_credit: u64,
+    /// ECN: one cut per window; it ends when this is acknowledged.
+    pub(super) ecn_high: u64,
+}
+
+/// Proportional rate reduction, in bytes.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Prr {
+    delivered: u64,
+    out: u64,
+    recover_fs: u64,
+    allowance: u64,
+}
+
+impl Prr {
+    /// Recovery begins with `flight` bytes outstanding.
+    pub(super) fn begin(&mut self, flight: u64) {
+        *self = Self { recover_fs: flight.max(1), ..Self::default() };
+    }
+
+    /// An ACK in recovery. `safe`: SND.UNA advanced and nothing more was found lost (RFC 9937).
+    pub(super) fn on_ack(&mut self, delivered: u64, pipe: u64, ssthresh: u64, mss: u64, safe: bool) {
+        self.delivered += delivered;
+        self.allowance = if pipe > ssthresh {
+            let due = (u128::from(self.delivered) * u128::from(ssthresh))
+                .div_ceil(u128::from(self.recover_fs)) as u64;
+            due.saturating_sub(self.out)
+        } else {
+            let conservative = self.delivered.saturating_sub(self.out);
+            let limit =
+                if safe { conservative.max(delivered) + mss } else { conservative };
+            (ssthresh - pipe).min(limit)
+        };
+    }
+
+    /// Bytes left.
+    pub(super) fn on_sent(&mut self, bytes: u64) {
+        self.out += bytes;
+        self.allowance = self.allowance.saturating_sub(bytes);
+    }
+
+    /// A segment may leave while this is not zero: rounding up to whole segments is the formula's
+    /// CEIL, and what goes over is charged to the next ACKs.
+    pub(super) fn allowance(&self) -> u64 {
+        self.allowance
+    }
+}
+
+/// RACK: time-based loss detection.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Rack {
+    pub(super) newest: Newest,
+    pub(super) rtt: Duration,
+    reordering_seen: bool,
+    dsack_round: Option<u64>,
+    mult: u32,
+    persist: u32,
+}
+
+impl Rack {
+    /// Recoveries for which a widened reordering window is kept (RFC 8985 section 6.2 step 4).
+    const PERSIST: u32 = 16;
+
+    pub(super) fn on_delivered(&mut self, delta: &Delta) {
+        if let Some((newest, rtt)) = delta.newest {
+            self.rtt = rtt;
+            if newest.after(self.newest.sent_at, self.newest.end) {
+                self.newest = newest;
+            }
+        }
+        self.reordering_seen |= delta.reordered;
+    }
+
+    /// A DSACK for something that we sent again: we were too quick. Once per round.
+    pub(super) fn on_dsack(&mut self, una: u64, nxt: u64) {
+        if self.dsack_round.is_some_and(|end| una >= end) {
+            self.dsack_round = None;
+        }
+        if self.dsack_round.is_none() {
+            self.dsack_round = Some(nxt);
+            self.mult = self.mult.max(1).saturating_add(1);
+            self.persist = Self::PERSIST;
+        }
+    }
+
+    pub(super) fn on_recovery_end(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+        if self.persist == 0 {
+            self.mult = 1;
+        }
+    }
+
+    pub(super) fn saw_reordering(&mut self) {
+        self.reordering_seen = true;
+    }
+
+    /// Time after which something sent before `newest` is lost: RACK.rtt + RACK.reo_wnd.
+    pub(super) fn wait(&self, hasty: bool, min_rtt: Duration, srtt: Duration) -> Duration {
+        let window = if !self.reordering_seen && hasty {
+            Duration::ZERO
+        } else {
+            (min_rtt * u64::from(self.mult.max(1)) / 4).min(srtt)
+        };
+        self.rtt + window
+    }
+}
+
+/// Evidence for and against the last congestion response.
+#[derive(Debug, Default)]
+pub(super) struct Undo {
+    /// The episode that may be undone.
+    episode: Option<Episode>,
+    /// Ranges sent again lately, whatever for: a DSACK for anything else is the network's doing.
+    resent: VecDeque<(u64, u64)>,
+    /// The network duplicates segments: duplicates prove nothing (RFC 3708 section 3.4).
+    network_duplicates: bool,
+}
+
+#[derive(Debug, Default)]
+struct Episode {
+    /// Ranges sent again in it for which no DSACK has come.
+    pending: Vec<(u64, u64)>,
+    /// Timestamp of the first of them.
+    first_stamp: Option<u32>,
+    /// Too many to keep track of.
+    overflow: bool,
+}
+
+impl Undo {
+    /// Retransmissions remembered per episode, and in all.
+    const LIMIT: usize = 256;
+
+    /// A new congestion response begins.
+    pub(super) fn begin(&mut self) {
+        self.episode = Some(Episode::default());
+    }
+
+    /// `[start, end)` leaves again, with TSval `stamp`; `probe`: not because of a loss mark.
+    pub(super) fn on_resent(&mut self, start: u64, end: u64, stamp: u32, probe: bool) {
+        if self.resent.len() == Self::LIMIT {
+            self.resent.pop_front();
+        }
+        self.resent.push_back((start, end));
+        if probe {
+            return;
+        }
+        if let Some(episode) = &mut self.episode {
+            episode.first_stamp.get_or_insert(stamp);
+            if episode.pending.len() < Self::LIMIT {
+                episode.pending.push((start, end));
+            } else {
+                episode.overflow = true;
+            }
+        }
+    }
+
+    /// A DSACK for `[start, end)`. Whether it is for something that we sent again.
+    pub(super) fn on_dsack(&mut self, start: u64, end: u64) -> bool {
+        let covers = |&(s, e): &(u64, u64)| start <= s && e <= end || s <= start && end <= e;
+        match self.resent.iter().position(covers) {
+            Some(at) => {
+                self.resent.remove(at);
+            }
+            None => {
+                self.network_duplicates = true;
+                return false;
+            }
+        }
+        if let Some(episode) = &mut self.episode
+            && let Some(at) = episode.pending.iter().position(covers)
+        {
+            episode.pending.swap_remove(at);
+        }
+        true
+    }
+
+    /// Every retransmission of the episode was answered by a DSACK.
+    pub(super) fn all_dsacked(&self) -> bool {
+        !self.network_duplicates
+            && self.episode.as_ref().is_some_and(|e| {
+                e.first_stamp.is_some() && e.pending.is_empty() && !e.overflow
+            })
+    }
+
+    /// The echo on an advancing ACK is older than the first retransmission (Eifel, RFC 3522).
+    pub(super) fn echo_is_older(&self, echo: u32) -> bool {
+        !self.network_duplicates
+            && self
+                .episode
+                .as_ref()
+                .and_then(|e| e.first_stamp)
+                .is_some_and(|first| (echo.wrapping_sub(first) as i32) < 0)
+    }
+
+    /// Whether the episode has sent anything again.
+    pub(super) fn sent_again(&self) -> bool {
+        self.episode.as_ref().is_some_and(|e| e.first_stamp.is_some())
+    }
+
+    /// Over: undone, or not to be.
+    pub(super) fn end(&mut self) {
+        self.episode = None;
+    }
+
+    pub(super) fn sees_duplication(&self) -> bool {
+        self.network_duplicates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 6937 section 3.1: 20 segments in flight, the first lost, ssthresh 10.
+    #[test]
+    fn prr_follows_the_trace_of_rfc_6937() {
+        let mut prr = Prr::default();
+        // ACKs 1 and 2 are limited transmit (new data, pipe stays 20); the third starts recovery.
+        let mut pipe = 20_i64 - 1; // lost segment left the pipe
+        prr.begin(20);
+        let mut after = Vec::new();
+        for ack in 3..=19 {
+            pipe -= 1;
+            prr.on_ack(1, pipe as u64, 10, 1, false);
+            let mut sent = 0;
+            while prr.allowance() > 0 {
+                prr.on_sent(1);
+                pipe += 1;
+                sent += 1;
+            }
+            after.push((ack, sent, pipe));
+        }
+        let sends: Vec<i32> = after.iter().map(|a| a.1).collect();
+        let pipes: Vec<i64> = after.iter().map(|a| a.2).collect();
+        assert_eq!(sends[..16], [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
+        assert_eq!(
+            pipes,
+            [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 10]
+        );
+    }
+
+    #[test]
+    fn dsack_for_what_was_never_sent_again_disables_undo() {
+        let mut undo = Undo::default();
+        undo.begin();
+        undo.on_resent(100, 200, 7, false);
+        assert!(!undo.all_dsacked());
+        assert!(!undo.on_dsack(500, 600));
+        assert!(undo.on_dsack(100, 200));
+        assert!(!undo.all_dsacked(), "the network duplicates: no proof");
+        let mut undo = Undo::default();
+        undo.begin();
+        undo.on_resent(100, 200, 7, false);
+        assert!(undo.on_dsack(100, 200));
+        assert!(undo.all_dsacked());
+        assert!(undo.echo_is_older(6) && !undo.echo_is_older(7));
+    }
+}

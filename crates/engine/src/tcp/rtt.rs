@@ -1,0 +1,182 @@
+//! Round-trip time estimation and the retransmission timeout (RFC 6298).
+//!
+//! Like Linux, the lower bound applies to the variance term: RTO = SRTT + max(4 RTTVAR, bound).
+//! A bound on the sum would fire on any jitter once the path's RTT exceeds it.
+
+use crate::config::TcpConfig;
+use crate::time::{Duration, Instant};
+
+/// Smoothed RTT, its variation, windowed extremes, and the timeout with its backoff.
+#[derive(Clone, Debug)]
+pub(super) struct RttEstimator {
+    srtt: Duration,
+    rttvar: Duration,
+    latest: Duration,
+    min: Extreme,
+    max: Extreme,
+    rto: Duration,
+    rto_min: Duration,
+    rto_max: Duration,
+    backoff: u32,
+}
+
+impl RttEstimator {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        Self {
+            srtt: Duration::ZERO,
+            rttvar: Duration::ZERO,
+            latest: Duration::ZERO,
+            min: Extreme::default(),
+            max: Extreme::default(),
+            rto: config.rto_initial,
+            rto_min: config.rto_min,
+            rto_max: config.rto_max,
+            backoff: 0,
+        }
+    }
+
+    /// Takes a sample from a segment that was sent once (Karn's rule is the caller's).
+    pub(super) fn on_sample(&mut self, now: Instant, sample: Duration) {
+        let sample = Duration(sample.0.max(1));
+        if self.srtt.is_zero() {
+            self.srtt = sample;
+            self.rttvar = sample / 2;
+        } else {
+            let error = self.srtt.0.abs_diff(sample.0);
+            self.rttvar = Duration((self.rttvar.0 * 3 + error) / 4);
+            self.srtt = Duration((self.srtt.0 * 7 + sample.0) / 8);
+        }
+        self.latest = sample;
+        self.max.update(now, sample, |new, old| new > old);
+        let variance = (self.rttvar * 4).max(self.rto_min);
+        self.rto = (self.srtt + variance).min(self.rto_max);
+    }
+
+    /// Takes a sample for the windowed minimum only (the most recently sent segment of an ACK).
+    pub(super) fn on_recent(&mut self, now: Instant, sample: Duration) {
+        self.min.update(now, Duration(sample.0.max(1)), |new, old| new < old);
+    }
+
+    /// A timeout fired: double it (RFC 6298 section 5.5).
+    pub(super) fn back_off(&mut self) -> u32 {
+        self.backoff += 1;
+        self.backoff
+    }
+
+    /// New data was acknowledged.
+    pub(super) fn reset_backoff(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// Timeouts in a row.
+    pub(super) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
+    /// The timeout, backoff included.
+    pub(super) fn rto(&self) -> Duration {
+        Duration(self.rto.0.saturating_mul(1 << self.backoff.min(20))).min(self.rto_max)
+    }
+
+    /// Zero before the first sample.
+    pub(super) fn srtt(&self) -> Duration {
+        self.srtt
+    }
+
+    pub(super) fn rttvar(&self) -> Duration {
+        self.rttvar
+    }
+
+    pub(super) fn latest(&self) -> Duration {
+        self.latest
+    }
+
+    /// Smallest sample of the last five to ten seconds; zero before the first.
+    pub(super) fn min(&self) -> Duration {
+        self.min.get(|a, b| a < b)
+    }
+
+    /// Largest sample of the last five to ten seconds.
+    pub(super) fn max(&self) -> Duration {
+        self.max.get(|a, b| a > b)
+    }
+}
+
+/// Windowed extreme in two buckets: cheap, and old values leave after one to two bucket lengths.
+#[derive(Clone, Copy, Default, Debug)]
+struct Extreme {
+    current: Duration,
+    previous: Duration,
+    since: Instant,
+}
+
+impl Extreme {
+    const BUCKET: Duration = Duration::from_secs(5);
+
+    #[inline]
+    fn update(&mut self, now: Instant, sample: Duration, better: fn(Duration, Duration) -> bool) {
+        if now - self.since >= Self::BUCKET {
+            self.previous = self.current;
+            self.current = Duration::ZERO;
+            self.since = now;
+        }
+        if self.current.is_zero() || better(sample, self.current) {
+            self.current = sample;
+        }
+    }
+
+    fn get(&self, better: fn(Duration, Duration) -> bool) -> Duration {
+        match (self.current.is_zero(), self.previous.is_zero()) {
+            (true, _) => self.previous,
+            (_, true) => self.current,
+            _ if better(self.previous, self.current) => self.previous,
+            _ => self.current,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_sample_and_smoothing_follow_rfc_6298() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+        rtt.on_sample(Instant(1), Duration::from_millis(400));
+        assert_eq!(rtt.srtt(), Duration::from_millis(400));
+        assert_eq!(rtt.rttvar(), Duration::from_millis(200));
+        assert_eq!(rtt.rto(), Duration::from_millis(1200));
+        rtt.on_sample(Instant(2), Duration::from_millis(480));
+        assert_eq!(rtt.srtt(), Duration::from_millis(410));
+        assert_eq!(rtt.rttvar(), Duration::from_millis(170));
+    }
+
+    #[test]
+    fn bound_applies_to_the_variance_and_backoff_doubles_up_to_the_cap() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        for i in 0..100 {
+            rtt.on_sample(Instant(i), Duration::from_millis(300));
+        }
+        assert_eq!(rtt.rto(), Duration::from_millis(500));
+        rtt.back_off();
+        rtt.back_off();
+        assert_eq!(rtt.rto(), Duration::from_secs(2));
+        for _ in 0..40 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(), Duration::from_secs(120));
+        rtt.reset_backoff();
+        assert_eq!(rtt.rto(), Duration::from_millis(500));
+    }
+
+    #[test]
+    fn windowed_minimum_forgets() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        rtt.on_recent(Instant::ZERO, Duration::from_millis(10));
+        for s in 1..12 {
+            rtt.on_recent(Instant::ZERO + Duration::from_secs(s), Duration::from_millis(50));
+        }
+        assert_eq!(rtt.min(), Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,155 @@
+//! What happens when a timer fires (RFC 6298 section 5, RFC 8985 section 6.3, RFC 9293 section
+//! 3.8).
+
+use super::receive::AckDue;
+use super::timer::Timer;
+use super::{Expired, State, Tcb};
+use crate::congestion::CongestionKind;
+use crate::record::{CloseReason, What};
+use crate::time::{Duration, Instant};
+use crate::view::{RecoveryPhase, SubflowView};
+
+impl Tcb {
+    /// Runs every timer that is due.
+    pub fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
+        let mut expired = Expired::default();
+        while let Some(timer) = self.timers.take_due(now) {
+            match timer {
+                Timer::Retransmit => self.on_retransmit_timer(now, siblings, &mut expired),
+                Timer::Probe => self.on_probe_timer(now),
+                Timer::Reorder => self.on_reorder_timer(now, siblings),
+                Timer::Ack => {
+                    if self.rx.due == AckDue::Delayed {
+                        self.rx.due = AckDue::Now;
+                    }
+                }
+                Timer::Persist => self.on_persist_timer(now),
+                Timer::Keepalive => self.on_keepalive_timer(now),
+                Timer::TimeWait => self.finish(now, CloseReason::Finished),
+                // `sendable` looks at the time itself.
+                Timer::Pacing => {}
+            }
+            if self.state == State::Closed {
+                expired.closed = self.close_reason;
+                break;
+            }
+        }
+        expired
+    }
+
+    fn on_retransmit_timer(
+        &mut self,
+        now: Instant,
+        siblings: &[SubflowView],
+        expired: &mut Expired,
+    ) {
+        if matches!(self.state, State::SynSent | State::SynReceived) {
+            return self.on_syn_timer(now);
+        }
+        if !self.tx.outstanding() {
+            return;
+        }
+        let before = self.rtt.backoff();
+        // A closed window is no reason to give up while the peer answers.
+        let answering = self.snd_wnd == 0 && now - self.last_heard < self.rtt.rto() * 2;
+        if before >= self.config.retries && !answering {
+            self.finish(now, CloseReason::TimedOut);
+            return;
+        }
+        let backoff = self.rtt.back_off();
+        expired.rto = Some(backoff);
+        self.stats.timeouts += 1;
+        let id = self.setup.id;
+        self.log.add(now, None, Some(id), || What::Timeout { backoff });
+        self.enter_loss(now, before, siblings);
+        self.timers.set(Timer::Retransmit, now + self.rtt.rto());
+    }
+
+    /// RTO recovery: what has had its time is lost; start again from one segment.
+    fn enter_loss(&mut self, now: Instant, before: u32, siblings: &[SubflowView]) {
+        self.cancel_probe();
+        self.timers.stop(Timer::Reorder);
+        let recovery = &mut self.recovery;
+        let fresh = recovery.phase != RecoveryPhase::Loss || before == 0;
+        // RFC 5682 section 3: not when an earlier timeout is still being repaired.
+        recovery.frto = self.peer.sack && (recovery.phase == RecoveryPhase::Open || before == 0);
+        recovery.frto_held = false;
+        recovery.frto_hold = None;
+        recovery.dup_credit = 0;
+        recovery.dupacks = 0;
+        recovery.force = true;
+        let wait = if recovery.rack.rtt.is_zero() {
+            Duration::ZERO
+        } else {
+            recovery.rack.wait(true, self.rtt.min(), self.rtt.srtt())
+        };
+        if fresh {
+            recovery.undo.begin();
+        }
+        self.tx.mark_timeout(now, wait);
+        self.recovery.high = self.snd_nxt;
+        if fresh {
+            self.recovery.phase = RecoveryPhase::Loss;
+            self.congestion(now, CongestionKind::Rto, siblings);
+            self.recovery_changed(now);
+        }
+    }
+
+    fn on_syn_timer(&mut self, now: Instant) {
+        if self.syn.transmissions > self.config.syn_retries {
+            self.finish(now, CloseReason::TimedOut);
+            return;
+        }
+        self.due.syn = true;
+        self.rtt.back_off();
+    }
+
+    fn on_reorder_timer(&mut self, now: Instant, siblings: &[SubflowView]) {
+        if self.recovery.frto_hold.is_some_and(|until| until <= now) {
+            self.recovery.frto_hold = None;
+        }
+        let lost = self.detect_loss(now);
+        if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
+            self.begin_recovery(now, siblings);
+        }
+        if self.recovery.phase == RecoveryPhase::Recovery {
+            let (pipe, ssthresh) = (self.pipe(), self.cc.state().ssthresh);
+            let force = self.recovery.force;
+            self.recovery.prr.on_ack(0, pipe, ssthresh, self.mss, force);
+        }
+    }
+
+    /// The window is (nearly) closed and data waits: ask, with backoff, for ever.
+    fn on_persist_timer(&mut self, now: Instant) {
+        if !self.blocked || self.tx.outstanding() {
+            return;
+        }
+        self.due.probe = true;
+        self.rtt.back_off();
+        self.keepalives += 1;
+        if self.keepalives > self.config.retries {
+            self.finish(now, CloseReason::TimedOut);
+            return;
+        }
+        self.timers.set(Timer::Persist, now + self.rtt.rto());
+    }
+
+    pub(super) fn arm_keepalive(&mut self, now: Instant) {
+        if let Some(idle) = self.config.keepalive {
+            self.timers.set(Timer::Keepalive, now + idle);
+        }
+    }
+
+    fn on_keepalive_timer(&mut self, now: Instant) {
+        if self.tx.outstanding() {
+            return self.arm_keepalive(now);
+        }
+        if self.keepalives >= self.config.keepalive_probes {
+            self.finish(now, CloseReason::TimedOut);
+            return;
+        }
+        self.keepalives += 1;
+        self.due.probe = true;
+        self.timers.set(Timer::Keepalive, now + self.config.keepalive_interval);
+    }
+}
