@@ -183,7 +183,8 @@ impl Tcb {
             self.rtt.on_recent(now, sample);
         } else if self.syn.transmissions > 1 {
             // RFC 6298 section 5.7: the RTO is 3 s when data transmission begins.
-            let cautious = TcpConfig { rto_initial: Duration::from_secs(3), ..*self.config.clone() };
+            let cautious =
+                TcpConfig { rto_initial: Duration::from_secs(3), ..*self.config.clone() };
             self.rtt = RttEstimator::new(&cautious);
         }
         if self.fin_bound {

@@ -502,13 +502,12 @@ impl Tcb {
     /// RFC 5681 section 4.1: after an idle RTO the window says nothing about the network any more.
     fn restart_after_idle(&mut self, now: Instant) {
         let idle = !self.tx.outstanding() && self.tx.unsent_bytes() == 0;
-        if idle && self.config.idle_restart && self.last_sent > Instant::ZERO {
-            if now - self.last_sent > self.rtt.rto() {
-                let initial = u64::from(self.config.initial_window) * self.mss;
-                let cwnd = self.cc.state().cwnd;
-                self.cc.on_idle_restart(now, initial.min(cwnd));
-                self.record_window(now);
-            }
+        let since = now - self.last_sent;
+        if idle && self.config.idle_restart && self.snd_nxt > 1 && since > self.rtt.rto() {
+            let initial = u64::from(self.config.initial_window) * self.mss;
+            let cwnd = self.cc.state().cwnd;
+            self.cc.on_idle_restart(now, initial.min(cwnd));
+            self.record_window(now);
         }
     }
 

@@ -95,8 +95,7 @@ impl Tcb {
 
     fn resend(&mut self, now: Instant, ssn: u64, probe: bool) -> Option<Piece> {
         let idle = !self.tx.outstanding();
-        let segment =
-            if probe { self.tx.last_sent()? } else { self.tx.next_lost()? };
+        let segment = if probe { self.tx.last_sent()? } else { self.tx.next_lost()? };
         self.rate.stamp(now, segment, idle);
         let (end, fin) = (segment.end(), segment.fin);
         let (dsn, data) = (segment.chunk.dsn, segment.chunk.data.clone());

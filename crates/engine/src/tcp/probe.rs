@@ -21,9 +21,6 @@ pub(super) struct TailProbe {
 }
 
 impl Tcb {
-    /// Time the peer may hold back its ACK when only one segment is in flight.
-    const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
-
     /// Schedules a probe after sending new data or an advancing ACK, if one is allowed.
     pub(super) fn arm_probe(&mut self, now: Instant) {
         let allowed = self.peer.sack
@@ -39,7 +36,9 @@ impl Tcb {
         let srtt = self.rtt.srtt();
         let mut timeout = if srtt.is_zero() { Duration::from_secs(1) } else { srtt * 2 };
         if self.tx.outstanding_segments() == 1 {
-            timeout = timeout + Self::MAX_ACK_DELAY;
+            // The peer may hold its ACK back; we take it to do so as long as we would. A probe
+            // that is too early costs one segment, and DSACK tells.
+            timeout = timeout + self.config.ack_delay;
         }
         let at = now + timeout.max(Duration::from_millis(2));
         match self.timers.get(Timer::Retransmit) {

@@ -50,8 +50,7 @@ impl RateSampler {
         let delivered = self.delivered - mark.delivered;
         let rate = (u128::from(delivered) * 1_000_000_000 / u128::from(interval.0)) as u64;
         if !mark.app_limited || rate > self.estimate {
-            self.estimate =
-                if self.estimate == 0 { rate } else { (self.estimate * 7 + rate) / 8 };
+            self.estimate = if self.estimate == 0 { rate } else { (self.estimate * 7 + rate) / 8 };
         }
         Some((rate, mark.app_limited))
     }

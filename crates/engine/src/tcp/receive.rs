@@ -80,11 +80,6 @@ impl Receiver {
         seq.unwrap_near(self.irs, self.rcv_nxt)
     }
 
-    /// Whether something is missing before what has come.
-    pub(super) fn has_gap(&self) -> bool {
-        !self.out_of_order.is_empty()
-    }
-
     /// Payload at `[start, end)` came, not reaching beyond the edge.
     pub(super) fn on_data(&mut self, start: u64, end: u64) -> Arrival {
         self.largest = self.largest.max(end - start);

@@ -48,7 +48,14 @@ impl Prr {
     }
 
     /// An ACK in recovery. `safe`: SND.UNA advanced and nothing more was found lost (RFC 9937).
-    pub(super) fn on_ack(&mut self, delivered: u64, pipe: u64, ssthresh: u64, mss: u64, safe: bool) {
+    pub(super) fn on_ack(
+        &mut self,
+        delivered: u64,
+        pipe: u64,
+        ssthresh: u64,
+        mss: u64,
+        safe: bool,
+    ) {
         self.delivered += delivered;
         self.allowance = if pipe > ssthresh {
             let due = (u128::from(self.delivered) * u128::from(ssthresh))
@@ -56,8 +63,7 @@ impl Prr {
             due.saturating_sub(self.out)
         } else {
             let conservative = self.delivered.saturating_sub(self.out);
-            let limit =
-                if safe { conservative.max(delivered) + mss } else { conservative };
+            let limit = if safe { conservative.max(delivered) + mss } else { conservative };
             (ssthresh - pipe).min(limit)
         };
     }
@@ -206,9 +212,10 @@ impl Undo {
     /// Every retransmission of the episode was answered by a DSACK.
     pub(super) fn all_dsacked(&self) -> bool {
         !self.network_duplicates
-            && self.episode.as_ref().is_some_and(|e| {
-                e.first_stamp.is_some() && e.pending.is_empty() && !e.overflow
-            })
+            && self
+                .episode
+                .as_ref()
+                .is_some_and(|e| e.first_stamp.is_some() && e.pending.is_empty() && !e.overflow)
     }
 
     /// The echo on an advancing ACK is older than the first retransmission (Eifel, RFC 3522).
@@ -262,10 +269,7 @@ mod tests {
         let sends: Vec<i32> = after.iter().map(|a| a.1).collect();
         let pipes: Vec<i64> = after.iter().map(|a| a.2).collect();
         assert_eq!(sends[..16], [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
-        assert_eq!(
-            pipes,
-            [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 10]
-        );
+        assert_eq!(pipes, [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 10]);
     }
 
     #[test]

@@ -1,0 +1,8 @@
+//! Subflows against each other over a small virtual link, and against a scripted peer, by RFC
+//! section. What a subflow owes is visible only in its segments, counters and records.
+#[path = "tcp/pair.rs"]
+mod pair;
+#[path = "tcp/script.rs"]
+mod script;
+#[path = "tcp/transfer.rs"]
+mod transfer;
