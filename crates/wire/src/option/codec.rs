@@ -14,6 +14,17 @@ impl TcpOptions {
     /// Option space of a TCP header, in bytes.
     pub const SPACE: usize = 40;
 
+    /// No options.
+    pub const NONE: Self = Self {
+        mss: None,
+        window_scale: None,
+        sack_permitted: false,
+        timestamps: None,
+        sack: SackBlocks { len: 0, blocks: [(SeqNum(0), SeqNum(0)); 4] },
+        dss: None,
+        mptcp: None,
+    };
+
     /// Bytes that the options take in the header, a multiple of 4. More than
     /// [`TcpOptions::SPACE`] means that emission will refuse them. MPTCP options without an
     /// encoding (emission refuses these too) count as nothing.
@@ -104,22 +115,21 @@ impl TcpOptions {
         Ok(())
     }
 
-    /// Parses the option bytes of a header. An option that occurs twice counts as it stands
-    /// last; MPTCP options other than DSS may be repeated.
+    /// Parses the option bytes of a header into what was [`TcpOptions::NONE`]. An option that
+    /// occurs twice counts as it stands last; MPTCP options other than DSS may be repeated.
     #[inline]
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        let mut options = Self::default();
+    pub(crate) fn parse(&mut self, bytes: &[u8]) -> Result<(), ParseError> {
         let mut rest = bytes;
         loop {
             match *rest {
-                [] | [kind::END, ..] => return Ok(options),
+                [] | [kind::END, ..] => return Ok(()),
                 [kind::NOP, ref after @ ..] => rest = after,
                 [kind] => return Err(ParseError::OptionLength { kind, length: 0 }),
                 [kind, length, ..] => {
                     let Some((option, after)) = rest.split_at_checked(usize::from(length)) else {
                         return Err(ParseError::OptionLength { kind, length });
                     };
-                    options.parse_option(kind, length, option)?;
+                    self.parse_option(kind, length, option)?;
                     rest = after;
                 }
             }

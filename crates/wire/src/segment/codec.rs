@@ -3,13 +3,13 @@
 //! The urgent pointer is ignored and emitted as zero (RFC 6093 recommends against its use), and
 //! so are the reserved bits of the header.
 
-use super::{Flags, Segment};
+use super::{Ecn, Flags, Segment};
 use crate::checksum::Checksum;
 use crate::ip::{self, IpHeader, protocol};
 use crate::octets::{Writer, u16_at, u32_at};
 use crate::{EmitError, ParseError, SeqNum, TcpOptions};
 use bytes::Bytes;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 /// Whether the TCP checksum of a packet is to be verified. Lengths and the IPv4 header checksum
@@ -34,7 +34,8 @@ impl Segment {
     /// As [`Segment::parse`], with or without verifying the TCP checksum.
     #[inline]
     pub fn parse_with(packet: &Bytes, trust: Trust) -> Result<Self, ParseError> {
-        let (mut segment, payload) = parse_headers(packet, trust)?;
+        let mut segment = BLANK;
+        let payload = parse_headers(&mut segment, packet, trust)?;
         segment.payload = packet.slice(payload);
         Ok(segment)
     }
@@ -48,7 +49,8 @@ impl Segment {
     /// As [`Segment::parse_slice`], with or without verifying the TCP checksum.
     #[inline]
     pub fn parse_slice_with(packet: &[u8], trust: Trust) -> Result<Self, ParseError> {
-        let (mut segment, payload) = parse_headers(packet, trust)?;
+        let mut segment = BLANK;
+        let payload = parse_headers(&mut segment, packet, trust)?;
         segment.payload = Bytes::copy_from_slice(&packet[payload]);
         Ok(segment)
     }
@@ -95,9 +97,14 @@ impl Segment {
     }
 }
 
-/// The segment without its payload, and where that is.
+/// Fills in all but the payload of a blank segment, in place since it is large to be moved;
+/// returns where the payload is.
 #[inline]
-fn parse_headers(packet: &[u8], trust: Trust) -> Result<(Segment, Range<usize>), ParseError> {
+fn parse_headers(
+    segment: &mut Segment,
+    packet: &[u8],
+    trust: Trust,
+) -> Result<Range<usize>, ParseError> {
     let (ip, range) = IpHeader::parse(packet)?;
     if ip.protocol != protocol::TCP {
         return Err(ParseError::Protocol(ip.protocol));
@@ -117,19 +124,28 @@ fn parse_headers(packet: &[u8], trust: Trust) -> Result<(Segment, Range<usize>),
             return Err(ParseError::Checksum("TCP"));
         }
     }
-    let segment = Segment {
-        src: SocketAddr::new(ip.src, u16_at(tcp, 0)),
-        dst: SocketAddr::new(ip.dst, u16_at(tcp, 2)),
-        seq: SeqNum(u32_at(tcp, 4)),
-        ack: SeqNum(u32_at(tcp, 8)),
-        flags: Flags(tcp[13]),
-        window: u16_at(tcp, 14),
-        ecn: ip.ecn,
-        options: TcpOptions::parse(&tcp[TCP_HEADER_LEN..header_len])?,
-        payload: Bytes::new(),
-    };
-    Ok((segment, range.start + header_len..range.end))
+    segment.src = SocketAddr::new(ip.src, u16_at(tcp, 0));
+    segment.dst = SocketAddr::new(ip.dst, u16_at(tcp, 2));
+    segment.seq = SeqNum(u32_at(tcp, 4));
+    segment.ack = SeqNum(u32_at(tcp, 8));
+    segment.flags = Flags(tcp[13]);
+    segment.window = u16_at(tcp, 14);
+    segment.ecn = ip.ecn;
+    segment.options.parse(&tcp[TCP_HEADER_LEN..header_len])?;
+    Ok(range.start + header_len..range.end)
 }
+
+const BLANK: Segment = Segment {
+    src: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+    dst: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+    seq: SeqNum(0),
+    ack: SeqNum(0),
+    flags: Flags(0),
+    window: 0,
+    ecn: Ecn::NotEct,
+    options: TcpOptions::NONE,
+    payload: Bytes::new(),
+};
 
 /// Without options.
 const TCP_HEADER_LEN: usize = 20;
