@@ -127,8 +127,9 @@ impl Tcb {
     fn count_duplicate(&mut self, segment: &Segment, ack: u64, delta: &mut Delta) {
         let recovery = &mut self.recovery;
         if delta.acked > 0 {
-            let credited = recovery.dup_credit.min(delta.acked);
-            delta.delivered = delta.delivered.saturating_sub(credited);
+            // One segment of it is the retransmission; the rest was credited already.
+            let credited = recovery.dup_credit.min(delta.acked.saturating_sub(self.mss));
+            delta.delivered = delta.delivered.saturating_sub(recovery.dup_credit).max(self.mss);
             recovery.dup_credit -= credited;
             recovery.dupacks = 0;
             return;
@@ -223,6 +224,8 @@ impl Tcb {
             && self.tx.first().is_some_and(|s| !s.retransmitted);
         // RFC 6582 section 3.2 step 1: not again for what the last recovery covered.
         let covered = self.snd_una < self.recovery.high;
+        // RFC 6582 section 3.2 step 3: a partial acknowledgement is answered at once.
+        self.recovery.force |= partial;
         if third && !covered || partial { self.tx.mark_first_lost() } else { 0 }
     }
 

@@ -160,6 +160,7 @@ impl Tcb {
         if flags.contains(Flags::ACK) {
             self.complete_handshake(now, out);
             out.window = Some(self.snd_wnd);
+            self.snd_wl1 = 1;
             self.rx.due = AckDue::Now;
         } else {
             // Simultaneous open: our SYN goes again, with ACK.

@@ -12,7 +12,7 @@ use tabane_wire::{Flags, Segment};
 
 /// What the link does to the n-th segment in a direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub(crate) enum Fate {
     Deliver,
     Drop,
     /// Delivered so much later.
@@ -22,23 +22,23 @@ pub enum Fate {
 }
 
 /// One end: a subflow, what it shall send, what it has got.
-pub struct End {
-    pub tcb: Tcb,
-    pub to_send: u64,
-    pub close_when_sent: bool,
-    pub window: u64,
+pub(crate) struct End {
+    pub(crate) tcb: Tcb,
+    pub(crate) to_send: u64,
+    pub(crate) close_when_sent: bool,
+    pub(crate) window: u64,
     pushed: u64,
     received: BTreeMap<u64, u64>,
-    pub closed: bool,
+    pub(crate) closed: bool,
 }
 
 /// Position-dependent contents.
-pub fn byte(position: u64) -> u8 {
+pub(crate) fn byte(position: u64) -> u8 {
     (position.wrapping_mul(31) ^ (position >> 7)) as u8
 }
 
 impl End {
-    pub fn new(tcb: Tcb) -> Self {
+    pub(crate) fn new(tcb: Tcb) -> Self {
         Self {
             tcb,
             to_send: 0,
@@ -51,7 +51,7 @@ impl End {
     }
 
     /// Contiguous bytes received.
-    pub fn got(&self) -> u64 {
+    pub(crate) fn got(&self) -> u64 {
         let mut end = 1;
         for (&start, &stop) in &self.received {
             if start > end {
@@ -62,7 +62,7 @@ impl End {
         end - 1
     }
 
-    pub fn take(&mut self, now: Instant, segment: &Segment) {
+    pub(crate) fn take(&mut self, now: Instant, segment: &Segment) {
         let accepted = self.tcb.on_segment(now, segment, &[]);
         if let Some((ssn, data)) = accepted.payload {
             for (i, b) in data.iter().enumerate() {
@@ -74,7 +74,7 @@ impl End {
         }
     }
 
-    pub fn fill(&mut self, now: Instant) {
+    pub(crate) fn fill(&mut self, now: Instant) {
         loop {
             let rest = self.to_send - self.pushed;
             let len = rest.min(self.tcb.mss()).min(self.tcb.sendable(now));
@@ -94,22 +94,22 @@ impl End {
     }
 }
 
-pub struct Pair {
-    pub now: Instant,
-    pub ends: [Option<End>; 2],
-    pub config: TcpConfig,
-    pub delay: Duration,
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) ends: [Option<End>; 2],
+    pub(crate) config: TcpConfig,
+    pub(crate) delay: Duration,
     /// Time on the wire per byte, in ns.
-    pub per_byte: u64,
-    pub fate: Box<dyn FnMut(usize, u64, &Segment) -> Fate>,
-    pub log: VecDeque<(Instant, usize, Segment)>,
+    pub(crate) per_byte: u64,
+    pub(crate) fate: Box<dyn FnMut(usize, u64, &Segment) -> Fate>,
+    pub(crate) log: VecDeque<(Instant, usize, Segment)>,
     flying: BTreeMap<(Instant, u64), (usize, Segment)>,
     busy: [Instant; 2],
     count: [u64; 2],
     serial: u64,
 }
 
-pub fn setup(side: usize, congestion: &str) -> Setup {
+pub(crate) fn setup(side: usize, congestion: &str) -> Setup {
     let addresses = ["10.0.0.1:1000".parse().unwrap(), "10.0.0.2:2000".parse().unwrap()];
     Setup {
         id: SubflowId(0),
@@ -125,7 +125,7 @@ pub fn setup(side: usize, congestion: &str) -> Setup {
 }
 
 impl Pair {
-    pub fn new(config: TcpConfig) -> Self {
+    pub(crate) fn new(config: TcpConfig) -> Self {
         Self {
             now: Instant::ZERO + Duration::from_secs(5),
             ends: [None, None],
@@ -141,7 +141,7 @@ impl Pair {
         }
     }
 
-    pub fn connect(config: TcpConfig) -> Self {
+    pub(crate) fn connect(config: TcpConfig) -> Self {
         let mut pair = Self::new(config);
         let name = pair.config.congestion.name.clone();
         let tcb = Tcb::connect(pair.now, &pair.config, setup(0, &name)).unwrap();
@@ -149,7 +149,7 @@ impl Pair {
         pair
     }
 
-    pub fn end(&mut self, side: usize) -> &mut End {
+    pub(crate) fn end(&mut self, side: usize) -> &mut End {
         self.ends[side].as_mut().unwrap()
     }
 
@@ -190,7 +190,7 @@ impl Pair {
     }
 
     /// One step of virtual time; false when nothing will ever happen again.
-    pub fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         self.drain();
         let arrival = self.flying.keys().next().map(|k| k.0);
         let timer = self.ends.iter().flatten().filter_map(|e| e.tcb.next_timeout()).min();
@@ -222,14 +222,14 @@ impl Pair {
     }
 
     /// Runs until `done` or `limit`; panics with what hangs.
-    pub fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn run(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) {
         let until = self.now + limit;
         while !done(self) {
             assert!(self.step() && self.now < until, "stalled at {:?}: {}", self.now, self.state());
         }
     }
 
-    pub fn state(&self) -> String {
+    pub(crate) fn state(&self) -> String {
         let state = |e: &Option<End>| {
             e.as_ref().map(|e| {
                 let v = e.tcb.view(self.now);
@@ -241,7 +241,7 @@ impl Pair {
     }
 
     /// Starts `bytes` from side 0 to 1 once both ends exist.
-    pub fn transfer(&mut self, bytes: u64) {
+    pub(crate) fn transfer(&mut self, bytes: u64) {
         self.run(Duration::from_secs(30), |p| p.ends[1].is_some());
         self.end(0).to_send = bytes;
         self.run(Duration::from_secs(3600), |p| p.end(1).got() == bytes);
