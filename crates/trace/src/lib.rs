@@ -18,7 +18,7 @@ pub mod idle;
 pub mod jsonl;
 pub mod labels;
 pub mod observe;
-// pub mod plot;
+pub mod plot;
 pub mod report;
 pub mod run;
 pub mod track;
