@@ -10,6 +10,7 @@
 //! kept while a run goes on is bounded by [`Settings`], whatever its length.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod collect;
 pub mod csv;
 pub mod fairness;
@@ -23,6 +24,7 @@ pub mod report;
 pub mod run;
 pub mod track;
 
+pub use capture::{Capture, CaptureError};
 pub use collect::{Collector, Settings};
 pub use jsonl::RecordLines;
 pub use report::{Figure, Metric, Report, Series};
