@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn unfinished_and_ambient_things() {
-        one("crates/net/src/a.rs", "fn a() { todo!() }", "`todo`");
+        one("crates/net/src/a.rs", "fn a() { todo!() }", "`todo!`");
         none(
             "crates/net/src/a.rs",
             "fn todo() { let a = Instant::now(); let m = HashMap::new(); }",
