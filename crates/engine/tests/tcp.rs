@@ -1,5 +1,7 @@
 //! Subflows against each other over a small virtual link, and against a scripted peer, by RFC
 //! section. What a subflow owes is visible only in its segments, counters and records.
+#![allow(clippy::unwrap_used)]
+
 #[path = "tcp/pair.rs"]
 mod pair;
 #[path = "tcp/script.rs"]

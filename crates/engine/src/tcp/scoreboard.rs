@@ -571,3 +571,6 @@ impl Scoreboard {
         (self.segments.get(at)?.ssn == ssn).then_some(at)
     }
 }
+
+#[cfg(test)]
+mod tests;

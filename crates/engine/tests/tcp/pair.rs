@@ -94,6 +94,9 @@ impl End {
     }
 }
 
+/// Decides by side, count in that direction and contents.
+pub(crate) type Fates = Box<dyn FnMut(usize, u64, &Segment) -> Fate>;
+
 pub(crate) struct Pair {
     pub(crate) now: Instant,
     pub(crate) ends: [Option<End>; 2],
@@ -101,7 +104,7 @@ pub(crate) struct Pair {
     pub(crate) delay: Duration,
     /// Time on the wire per byte, in ns.
     pub(crate) per_byte: u64,
-    pub(crate) fate: Box<dyn FnMut(usize, u64, &Segment) -> Fate>,
+    pub(crate) fate: Fates,
     pub(crate) log: VecDeque<(Instant, usize, Segment)>,
     flying: BTreeMap<(Instant, u64), (usize, Segment)>,
     busy: [Instant; 2],
@@ -179,8 +182,7 @@ impl Pair {
     fn drain(&mut self) {
         for side in 0..2 {
             let now = self.now;
-            loop {
-                let Some(end) = &mut self.ends[side] else { break };
+            while let Some(end) = &mut self.ends[side] {
                 end.fill(now);
                 let window = end.window;
                 let Some(out) = end.tcb.poll_segment(now, window) else { break };

@@ -658,7 +658,7 @@ fn rfc5681_restart_after_idle() {
             let ack = s.ack(start + len as u32);
             s.give(ack);
         }
-        assert!(s.tcb.view(s.now).cwnd >= 1460 * 10 << round.min(2));
+        assert!(s.tcb.view(s.now).cwnd >= (1460 * 10) << round.min(2));
     }
     s.now += Duration::from_secs(5);
     assert_eq!(s.send(1000).len(), 10);
