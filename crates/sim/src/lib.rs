@@ -2,5 +2,8 @@
 //! results out. The same seed gives the same bytes anywhere.
 #![forbid(unsafe_code)]
 
+pub mod link;
+pub mod seed;
+
 /// The observers of a run, as [`tabane_trace`] defines them for every world.
 pub use tabane_trace::observe;
