@@ -1,0 +1,229 @@
+//! The inside of a link: what happens to packets between `push` and `pop`.
+
+use super::{
+    Arrival, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS, Packet,
+    Queue, Rate, Service, Verdict, Waiting, Work,
+};
+
+impl<P: Packet> Link<P> {
+    /// Does everything that happens up to `now`. Answers `now`, or the latest time known if that
+    /// is later.
+    #[inline]
+    pub(super) fn advance(&mut self, now: Instant) -> Instant {
+        let now = now.max(self.clock);
+        self.clock = now;
+        loop {
+            match &self.service {
+                Some(service) if service.departure > now => return now,
+                Some(_) => self.depart(),
+                None if self.waiting.is_empty() || self.begins > now => return now,
+                None => self.begin(self.begins),
+            }
+        }
+    }
+
+    /// The packet that is being sent has left: lost or on its way.
+    fn depart(&mut self) {
+        let Some(service) = self.service.take() else { return };
+        let Service { began, departure, arrival, fate, mut packet, .. } = service;
+        self.last_service = departure - began;
+        self.stats.busy = self.stats.busy + self.last_service;
+        if self.waiting.is_empty() {
+            self.queue.on_empty(departure);
+        } else {
+            self.begins = self.rate.ready(departure);
+        }
+        if fate.lost {
+            return self.lose(departure, Cause::Loss, packet);
+        }
+        if let Some(bits) = fate.corrupt {
+            packet.corrupt(bits);
+            self.stats.corrupted += 1;
+        }
+        if fate.late.is_none() {
+            self.arrival_max = self.arrival_max.max(arrival);
+        }
+        let copy = fate.duplicate.then(|| packet.duplicate());
+        self.flight.push(arrival, packet);
+        if let Some(copy) = copy {
+            self.stats.duplicated.add(copy.wire_len());
+            self.flight.push(arrival, copy);
+        }
+    }
+
+    /// The head of the queue begins to be sent, unless the queue drops it and those behind it.
+    fn begin(&mut self, now: Instant) {
+        while let Some(Waiting { since, packet }) = self.waiting.pop_front() {
+            self.waiting_bytes -= u64::from(packet.wire_len());
+            if self.send(now, now - since, packet) {
+                return;
+            }
+        }
+        self.queue.on_empty(now);
+    }
+
+    /// A packet comes to the queue, having waited since `since` (in another queue).
+    pub(super) fn enqueue(&mut self, now: Instant, packet: P, since: Instant) {
+        let len = packet.wire_len();
+        let empty = self.service.is_none() && self.waiting.is_empty();
+        if empty {
+            self.begins = self.rate.ready(now);
+        }
+        let at_once = empty && self.begins <= now;
+        let arrival = Arrival {
+            now,
+            len,
+            ect: packet.ect(),
+            packets: self.waiting.len(),
+            bytes: self.waiting_bytes,
+            at_once,
+            service: self.last_service,
+        };
+        let mut packet = packet;
+        match self.queue.admit(&arrival, &mut self.queue_rng) {
+            Verdict::Drop => return self.lose(now, Cause::Queue, packet),
+            Verdict::Mark => self.mark(&mut packet),
+            Verdict::Pass => {}
+        }
+        self.stats.enqueued.add(len);
+        if !at_once {
+            self.waiting_bytes += u64::from(len);
+            self.waiting.push_back(Waiting { since, packet });
+        } else if !self.send(now, now - since, packet) {
+            self.queue.on_empty(now);
+        }
+    }
+
+    /// Sends `packet` if the queue lets it go.
+    fn send(&mut self, now: Instant, waited: Duration, packet: P) -> bool {
+        let mut packet = packet;
+        let len = packet.wire_len();
+        let head = Head { now, waited, ect: packet.ect(), len, behind: self.waiting_bytes };
+        match self.queue.leave(&head) {
+            Verdict::Drop => {
+                self.lose(now, Cause::Queue, packet);
+                return false;
+            }
+            Verdict::Mark => self.mark(&mut packet),
+            Verdict::Pass => {}
+        }
+        self.numbered += 1;
+        let fate = self.draw();
+        let work = Work::bytes(len);
+        let departure = self.rate.sent(now, work);
+        let arrival = self.arrival(departure, &fate);
+        self.service =
+            Some(Service { began: now, start: now, work, departure, arrival, fate, packet });
+        true
+    }
+
+    fn mark(&mut self, packet: &mut P) {
+        packet.mark_ce();
+        self.stats.marked += 1;
+    }
+
+    /// What becomes of the packet with number `numbered` once it has been sent.
+    fn draw(&mut self) -> Fate {
+        let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.loss_rng));
+        let delay = self.delay.draw(&mut self.delay_rng);
+        let mut fate = Fate { lost, delay, ..Fate::default() };
+        if self.faulty {
+            let Faults { duplicate, corrupt, reorder, reorder_by, drop } = &self.faults;
+            let rng = &mut self.fault_rng;
+            fate.lost |= drop.binary_search(&self.numbered).is_ok();
+            fate.duplicate = *duplicate > 0.0 && rng.chance(*duplicate);
+            fate.corrupt = (*corrupt > 0.0 && rng.chance(*corrupt)).then(|| rng.bits());
+            fate.late = (*reorder > 0.0 && rng.chance(*reorder)).then_some(*reorder_by);
+        }
+        fate
+    }
+
+    fn arrival(&self, departure: Instant, fate: &Fate) -> Instant {
+        let arrival = departure + fate.delay;
+        match fate.late {
+            Some(late) => arrival + late,
+            None if self.delay.reorders() => arrival,
+            None => arrival.max(self.arrival_max),
+        }
+    }
+
+    /// Models after the rate have changed: the packet being sent meets the new ones.
+    pub(super) fn redraw(&mut self) {
+        let Some(mut service) = self.service.take() else { return };
+        service.fate = self.draw();
+        service.arrival = self.arrival(service.departure, &service.fate);
+        self.service = Some(service);
+    }
+
+    pub(super) fn set_faults(&mut self, faults: Faults) {
+        let Faults { duplicate, corrupt, reorder, drop, .. } = &faults;
+        self.faulty = *duplicate > 0.0 || *corrupt > 0.0 || *reorder > 0.0 || !drop.is_empty();
+        // Stays on for those that are still on their way late.
+        self.reorders |= self.delay.reorders() || *reorder > 0.0;
+        self.faults = faults;
+    }
+
+    /// The packet that is being sent goes on at the new rate with what is left of it.
+    pub(super) fn replace_rate(&mut self, now: Instant, rate: Box<dyn Rate>) {
+        self.rate = rate;
+        let Some(mut service) = self.service.take() else {
+            if !self.waiting.is_empty() {
+                self.begins = self.rate.ready(now);
+            }
+            return;
+        };
+        service.work = service.work.left(service.start, now, service.departure);
+        service.start = self.rate.ready(now);
+        service.departure = self.rate.sent(service.start, service.work);
+        service.arrival = self.arrival(service.departure, &service.fate);
+        self.service = Some(service);
+    }
+
+    /// Packets that wait come to the new queue in their order, at once.
+    pub(super) fn replace_queue(&mut self, now: Instant, queue: Box<dyn Queue>) {
+        self.queue = queue;
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        for Waiting { since, packet } in waiting {
+            let enqueued = self.stats.enqueued;
+            self.enqueue(now, packet, since);
+            self.stats.enqueued = enqueued;
+        }
+    }
+
+    pub(super) fn set_up(&mut self, now: Instant, up: bool) {
+        self.up = up;
+        if up {
+            return;
+        }
+        if let Some(service) = self.service.take() {
+            self.stats.busy = self.stats.busy + (now - service.began);
+            self.lose(now, Cause::Down, service.packet);
+        }
+        while let Some(Waiting { packet, .. }) = self.waiting.pop_front() {
+            self.lose(now, Cause::Down, packet);
+        }
+        self.waiting_bytes = 0;
+        let flying: Vec<P> = self.flight.drain().collect();
+        for packet in flying {
+            self.lose(now, Cause::Down, packet);
+        }
+        self.queue.on_empty(now);
+    }
+
+    pub(super) fn lose(&mut self, at: Instant, cause: Cause, packet: P) {
+        let len = packet.wire_len();
+        match cause {
+            Cause::Queue => self.stats.dropped.add(len),
+            Cause::Loss => self.stats.lost.add(len),
+            Cause::Down => self.stats.cut.add(len),
+        }
+        if !self.report {
+            return;
+        }
+        if self.losses.len() == MAX_REPORTS {
+            self.losses.pop_front();
+        }
+        self.losses.push_back(Lost { at, cause, packet });
+    }
+}

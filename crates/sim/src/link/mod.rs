@@ -1,0 +1,317 @@
+//! One direction of a link as a state machine: Queue -> Rate -> Loss -> Delay, always in this
+//! order; packets and time in, packets and time out. No clock and no I/O, so that the simulator
+//! and the emulator that shapes real packets run the same code.
+//!
+//! Everything is computed lazily: what the link would have done up to `now` is done when somebody
+//! asks, at the times at which it would have happened. So one event per packet and hop is enough
+//! ([`Link::next_event`] is mostly the next arrival), whatever the queue model.
+
+pub mod config;
+pub mod delay;
+mod flight;
+pub mod loss;
+pub mod queue;
+pub mod rate;
+mod stats;
+
+use crate::seed::{Rng, Seed};
+use delay::Delay;
+use flight::Flight;
+use loss::Loss;
+use queue::{Arrival, Head, Queue, Verdict};
+use rate::{Rate, Work};
+use std::collections::VecDeque;
+use tabane_engine::{Duration, Instant};
+
+pub use config::{DelayConfig, Faults, LinkChange, LinkConfig, LinkError, RateConfig};
+pub use rate::{Trace, TraceError};
+pub use stats::{Count, LinkStats};
+
+/// Packets that may be on their way at once; what is more is dropped as by the queue. Only an
+/// unlimited rate, or a delay of minutes, gets there.
+const MAX_FLIGHT: usize = 1 << 22;
+
+/// Reports of losses that are kept for [`Link::poll_loss`]; the oldest go first.
+const MAX_REPORTS: usize = 1 << 16;
+
+/// What travels.
+pub trait Packet: Sized {
+    /// Length on the wire, bytes, IP header included.
+    fn wire_len(&self) -> u32;
+    /// May be marked instead of dropped (ECT, RFC 3168).
+    fn ect(&self) -> bool;
+    /// Marks it Congestion Experienced. Only asked of packets that are `ect`.
+    fn mark_ce(&mut self);
+    /// Damages it; `bits` are random.
+    fn corrupt(&mut self, bits: u64);
+    /// A second one.
+    fn duplicate(&self) -> Self;
+}
+
+/// Bytes that mean nothing to the link.
+impl Packet for Vec<u8> {
+    fn wire_len(&self) -> u32 {
+        u32::try_from(self.len()).unwrap_or(u32::MAX)
+    }
+    fn ect(&self) -> bool {
+        false
+    }
+    fn mark_ce(&mut self) {}
+    fn corrupt(&mut self, bits: u64) {
+        if !self.is_empty() {
+            let bit = bits % (self.len() as u64 * 8);
+            self[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
+    }
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// One direction of a link.
+pub struct Link<P> {
+    waiting: VecDeque<Waiting<P>>,
+    waiting_bytes: u64,
+    /// When the first of `waiting` would begin, if nothing is being sent.
+    begins: Instant,
+    service: Option<Service<P>>,
+    flight: Flight<P>,
+    /// The last arrival of those that stay in order.
+    arrival_max: Instant,
+    /// How long the last packet took to send.
+    last_service: Duration,
+    clock: Instant,
+    up: bool,
+
+    queue: Box<dyn Queue>,
+    rate: Box<dyn Rate>,
+    loss: Option<Box<dyn Loss>>,
+    delay: DelayConfig,
+    faults: Faults,
+    /// Some fault is on.
+    faulty: bool,
+    /// Packets may overtake each other.
+    reorders: bool,
+    /// Packets that reached the loss stage.
+    numbered: u64,
+    queue_rng: Rng,
+    loss_rng: Rng,
+    delay_rng: Rng,
+    fault_rng: Rng,
+
+    stats: LinkStats,
+    report: bool,
+    losses: VecDeque<Lost<P>>,
+}
+
+/// A packet that is gone.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Lost<P> {
+    /// When.
+    pub at: Instant,
+    /// Where.
+    pub cause: Cause,
+    /// The packet.
+    pub packet: P,
+}
+
+/// Where packets go lost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cause {
+    /// The queue dropped it.
+    Queue,
+    /// The loss model took it, or the list of drops.
+    Loss,
+    /// The link was or went down.
+    Down,
+}
+
+impl Cause {
+    /// One word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Loss => "loss",
+            Self::Down => "down",
+        }
+    }
+}
+
+struct Waiting<P> {
+    since: Instant,
+    packet: P,
+}
+
+/// The packet that is being sent, with what will become of it.
+struct Service<P> {
+    began: Instant,
+    /// Of `work`; later than `began` if the rate has changed meanwhile.
+    start: Instant,
+    work: Work,
+    departure: Instant,
+    arrival: Instant,
+    fate: Fate,
+    packet: P,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Fate {
+    lost: bool,
+    delay: Duration,
+    /// Extra delay by which others may overtake it.
+    late: Option<Duration>,
+    corrupt: Option<u64>,
+    duplicate: bool,
+}
+
+impl<P: Packet> Link<P> {
+    /// A link as `config` says, whose random streams are called `name/...`.
+    ///
+    /// # Errors
+    /// What [`LinkConfig::check`] finds.
+    pub fn new(config: &LinkConfig, seed: Seed, name: &str) -> Result<Self, LinkError> {
+        config.check()?;
+        let stream = |part: &str| seed.stream(&format!("{name}/{part}"));
+        let mut link = Self {
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            begins: Instant::ZERO,
+            service: None,
+            flight: Flight::new(),
+            arrival_max: Instant::ZERO,
+            last_service: Duration::ZERO,
+            clock: Instant::ZERO,
+            up: config.up,
+            queue: queue::build(&config.queue)?,
+            rate: rate::build(&config.rate, Instant::ZERO),
+            loss: loss::build(&config.loss)?,
+            delay: config.delay,
+            faults: Faults::default(),
+            faulty: false,
+            reorders: false,
+            numbered: 0,
+            queue_rng: stream("queue"),
+            loss_rng: stream("loss"),
+            delay_rng: stream("delay"),
+            fault_rng: stream("faults"),
+            stats: LinkStats::default(),
+            report: false,
+            losses: VecDeque::new(),
+        };
+        link.set_faults(config.faults.clone());
+        Ok(link)
+    }
+
+    /// Whether lost packets are kept for [`Link::poll_loss`]. Off at first.
+    pub fn report_losses(&mut self, on: bool) {
+        self.report = on;
+    }
+
+    /// A packet comes. Time never goes back: an earlier `now` than before counts as that.
+    pub fn push(&mut self, now: Instant, packet: P) {
+        let now = self.advance(now);
+        let len = packet.wire_len();
+        self.stats.offered.add(len);
+        if !self.up {
+            return self.lose(now, Cause::Down, packet);
+        }
+        if self.flight.len() >= MAX_FLIGHT {
+            return self.lose(now, Cause::Queue, packet);
+        }
+        self.enqueue(now, packet, now);
+        let (packets, bytes) = (self.waiting.len() as u64, self.waiting_bytes);
+        self.stats.queue_packets_max = self.stats.queue_packets_max.max(packets);
+        self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(bytes);
+    }
+
+    /// The next packet that has arrived by `now`, if any.
+    pub fn pop(&mut self, now: Instant) -> Option<P> {
+        let now = self.advance(now);
+        let packet = self.flight.pop(now)?;
+        self.stats.delivered.add(packet.wire_len());
+        Some(packet)
+    }
+
+    /// When to call [`Link::pop`] next (it may find nothing then); `None` while the link is
+    /// empty.
+    pub fn next_event(&self) -> Option<Instant> {
+        let arrival = self.flight.next();
+        if arrival.is_some() && !self.reorders {
+            return arrival;
+        }
+        let server = match &self.service {
+            Some(s) if s.fate.lost && self.waiting.is_empty() && !self.report => None,
+            Some(s) if s.fate.lost || (self.reorders && !self.waiting.is_empty()) => {
+                Some(s.departure)
+            }
+            Some(s) => Some(s.arrival),
+            None => (!self.waiting.is_empty()).then_some(self.begins),
+        };
+        match (arrival, server) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// A packet that was lost, if [`Link::report_losses`] is on. Ask after each push and pop.
+    pub fn poll_loss(&mut self) -> Option<Lost<P>> {
+        self.losses.pop_front()
+    }
+
+    /// Totals up to `now`.
+    pub fn stats(&mut self, now: Instant) -> LinkStats {
+        let now = self.advance(now);
+        let mut stats = self.stats;
+        if let Some(service) = &self.service {
+            stats.busy = stats.busy + (now - service.began);
+        }
+        stats
+    }
+
+    /// Packets and bytes that wait at `now`.
+    pub fn backlog(&mut self, now: Instant) -> Count {
+        self.advance(now);
+        Count { packets: self.waiting.len() as u64, bytes: self.waiting_bytes }
+    }
+
+    /// Whether it is up.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Changes what `change` names, from `now` on.
+    ///
+    /// # Errors
+    /// What [`LinkChange::check`] finds; then nothing is changed.
+    pub fn change(&mut self, now: Instant, change: &LinkChange) -> Result<(), LinkError> {
+        change.check()?;
+        let now = self.advance(now);
+        if let Some(spec) = &change.queue {
+            self.replace_queue(now, queue::build(spec)?);
+        }
+        if let Some(rate) = &change.rate {
+            self.replace_rate(now, rate::build(rate, now));
+        }
+        if let Some(spec) = &change.loss {
+            self.loss = loss::build(spec)?;
+        }
+        if let Some(delay) = change.delay {
+            self.delay = delay;
+        }
+        let faults = change.faults.clone().unwrap_or_else(|| std::mem::take(&mut self.faults));
+        self.set_faults(faults);
+        if change.loss.is_some() || change.delay.is_some() || change.faults.is_some() {
+            self.redraw();
+        }
+        if let Some(up) = change.up {
+            self.set_up(now, up);
+        }
+        self.advance(now);
+        Ok(())
+    }
+}
+
+mod machine;
+
+#[cfg(test)]
+mod tests;

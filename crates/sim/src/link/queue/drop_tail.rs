@@ -1,0 +1,36 @@
+//! Drop-tail: a limit in packets, in bytes, or both.
+
+use super::{Arrival, Queue, Verdict};
+use crate::seed::Rng;
+use tabane_engine::policy::{Params, PolicyError};
+
+/// Parameters of the table row.
+pub(super) const PARAMS: &[(&str, f64, &str)] = &[
+    ("packets", 100.0, "most packets that wait; without it but with `bytes`: no limit"),
+    ("bytes", 0.0, "most bytes that wait; 0 or not given: no limit"),
+];
+
+/// The queue `droptail`. The packet that is being sent is not in it.
+pub(super) struct DropTail {
+    packets: usize,
+    bytes: u64,
+}
+
+impl DropTail {
+    pub(super) fn build(params: &Params) -> Result<Box<dyn Queue>, PolicyError> {
+        let bytes = params.in_range("bytes", 0.0, 0.0..=1e12)?;
+        let packets = if bytes > 0.0 { f64::from(u32::MAX) } else { 100.0 };
+        let packets = params.in_range("packets", packets, 1.0..=f64::from(u32::MAX))? as usize;
+        let bytes = if bytes > 0.0 { bytes as u64 } else { u64::MAX };
+        Ok(Box::new(Self { packets, bytes }))
+    }
+}
+
+impl Queue for DropTail {
+    #[inline]
+    fn admit(&mut self, arrival: &Arrival, _rng: &mut Rng) -> Verdict {
+        let bytes = arrival.bytes.saturating_add(u64::from(arrival.len));
+        let fits = arrival.packets < self.packets && bytes <= self.bytes;
+        if fits || arrival.at_once { Verdict::Pass } else { Verdict::Drop }
+    }
+}

@@ -1,0 +1,216 @@
+//! RED (Floyd and Jacobson, 1993): drops or marks at random, with a probability that grows with
+//! the average queue length; gentle above the upper threshold (Floyd, 2000).
+//!
+//! Lengths are in packets, and a packet's size does not change its probability. Forced drops (the
+//! limit, and an average beyond the last threshold) are never marks (RFC 3168 section 7).
+
+use super::{Arrival, Queue, Verdict};
+use crate::seed::Rng;
+use tabane_engine::Instant;
+use tabane_engine::policy::{Params, PolicyError};
+
+/// Parameters of the table row.
+pub(super) const PARAMS: &[(&str, f64, &str)] = &[
+    ("min", 5.0, "average length, packets, from which it drops at random"),
+    ("max", 15.0, "average length at which the probability is max_p; above `min`"),
+    ("max_p", 0.1, "probability at `max`"),
+    ("weight", 0.002, "weight of the present length in the average"),
+    ("packets", 100.0, "most packets that wait"),
+    ("gentle", 1.0, "1: from `max` to twice `max` the probability grows to 1; 0: it jumps to 1"),
+    ("ecn", 1.0, "1: mark packets that allow it instead of dropping them at random"),
+];
+
+/// The queue `red`.
+pub(super) struct Red {
+    min: f64,
+    max: f64,
+    max_p: f64,
+    weight: f64,
+    packets: usize,
+    gentle: bool,
+    ecn: bool,
+    average: f64,
+    /// Packets since the last random drop; `None` while the average is below `min`.
+    count: Option<u32>,
+    /// Since when nothing waits and nothing is sent.
+    idle_since: Option<Instant>,
+}
+
+/// What the average alone says.
+enum Band {
+    Free,
+    Random(f64),
+    Forced,
+}
+
+impl Red {
+    pub(super) fn build(params: &Params) -> Result<Box<dyn Queue>, PolicyError> {
+        let min = params.in_range("min", 5.0, 0.0..=1e6)?;
+        let max = params.in_range("max", (3.0 * min).max(15.0), min + 1e-6..=1e9)?;
+        Ok(Box::new(Self {
+            min,
+            max,
+            max_p: params.in_range("max_p", 0.1, 0.0..=1.0)?,
+            weight: params.in_range("weight", 0.002, 1e-6..=1.0)?,
+            packets: params.in_range("packets", 100.0, 1.0..=1e9)? as usize,
+            gentle: params.in_range("gentle", 1.0, 0.0..=1.0)? >= 0.5,
+            ecn: params.in_range("ecn", 1.0, 0.0..=1.0)? >= 0.5,
+            average: 0.0,
+            count: None,
+            idle_since: Some(Instant::ZERO),
+        }))
+    }
+
+    /// While idle, as if packets had come and gone at the usual pace, finding nothing waiting.
+    fn update(&mut self, arrival: &Arrival) {
+        match self.idle_since.take() {
+            Some(since) if arrival.at_once => {
+                let gone = (arrival.now - since).0.checked_div(arrival.service.0).unwrap_or(0);
+                self.average *= power(1.0 - self.weight, gone);
+            }
+            _ => self.average += self.weight * (arrival.packets as f64 - self.average),
+        }
+    }
+
+    fn band(&self) -> Band {
+        let (average, max) = (self.average, self.max);
+        if average < self.min {
+            Band::Free
+        } else if average < max {
+            Band::Random(self.max_p * (average - self.min) / (max - self.min))
+        } else if self.gentle && average < 2.0 * max {
+            Band::Random(self.max_p + (1.0 - self.max_p) * (average - max) / max)
+        } else {
+            Band::Forced
+        }
+    }
+
+    /// Spreads drops evenly: a probability that grows with each packet passed.
+    fn unlucky(&mut self, p: f64, rng: &mut Rng) -> bool {
+        let count = self.count.map_or(0, |c| c.saturating_add(1));
+        let spread = 1.0 - f64::from(count) * p;
+        let unlucky = spread <= 0.0 || rng.chance(p / spread);
+        self.count = Some(if unlucky { 0 } else { count });
+        unlucky
+    }
+}
+
+impl Queue for Red {
+    fn admit(&mut self, arrival: &Arrival, rng: &mut Rng) -> Verdict {
+        self.update(arrival);
+        if arrival.packets >= self.packets && !arrival.at_once {
+            self.count = Some(0);
+            return Verdict::Drop;
+        }
+        match self.band() {
+            Band::Free => {
+                self.count = None;
+                Verdict::Pass
+            }
+            Band::Random(p) if self.unlucky(p, rng) => {
+                if self.ecn && arrival.ect {
+                    Verdict::Mark
+                } else {
+                    Verdict::Drop
+                }
+            }
+            Band::Random(_) => Verdict::Pass,
+            Band::Forced => {
+                self.count = Some(0);
+                Verdict::Drop
+            }
+        }
+    }
+
+    fn on_empty(&mut self, now: Instant) {
+        self.idle_since = Some(now);
+    }
+}
+
+/// `base` to the `exponent`, by squaring: the same on every machine.
+fn power(base: f64, exponent: u64) -> f64 {
+    let (mut result, mut square, mut left) = (1.0, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        left >>= 1;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build;
+    use super::*;
+    use crate::seed::Seed;
+    use tabane_engine::Duration;
+
+    fn arrival(packets: usize, ect: bool) -> Arrival {
+        let (now, service) = (Instant(1), Duration::from_millis(1));
+        Arrival { now, len: 1500, ect, packets, bytes: 0, at_once: false, service }
+    }
+
+    /// Share of packets not passed at a constant length, after the average has settled.
+    fn share(spec: &str, length: usize, kind: Verdict, ect: bool) -> f64 {
+        let mut red = build(&spec.parse().unwrap()).unwrap();
+        let mut rng = Seed(1).stream("red");
+        for _ in 0..20_000 {
+            red.admit(&arrival(length, ect), &mut rng);
+        }
+        let n = 200_000;
+        let hits = (0..n).filter(|_| red.admit(&arrival(length, ect), &mut rng) == kind).count();
+        hits as f64 / f64::from(n)
+    }
+
+    /// With the count, gaps between drops are uniform in 1 ..= 1/p - 1 (the packet after a drop
+    /// counts as the first): the mean share is 2p.
+    fn spread(p: f64) -> f64 {
+        2.0 * p
+    }
+
+    #[test]
+    fn the_probability_follows_the_average() {
+        let near = |share: f64, p: f64| assert!((share - p).abs() < 0.01 * p.max(0.1), "{share}");
+        near(share("red", 4, Verdict::Drop, false), 0.0);
+        near(share("red", 10, Verdict::Drop, false), spread(0.05));
+        near(share("red", 31, Verdict::Drop, false), 1.0);
+        near(share("red:gentle=0", 16, Verdict::Drop, false), 1.0);
+        // 18 is one fifth of the way from 15 to 30: 0.1 + 0.9 / 5 = 0.28.
+        // Gaps: 0.28 / 0.72 to be 1, of the rest 0.28 / 0.44 to be 2, else 3. Mean 1.833.
+        let gentle = share("red", 18, Verdict::Drop, false);
+        assert!((gentle - 1.0 / 1.833).abs() < 0.005, "{gentle}");
+    }
+
+    #[test]
+    fn packets_that_allow_it_are_marked_instead_except_when_forced() {
+        assert_eq!(share("red", 10, Verdict::Drop, true), 0.0);
+        assert!((share("red", 10, Verdict::Mark, true) - spread(0.05)).abs() < 0.002);
+        assert_eq!(share("red:ecn=0", 10, Verdict::Mark, true), 0.0);
+        assert_eq!(share("red", 31, Verdict::Drop, true), 1.0);
+        assert_eq!(share("red:packets=8", 8, Verdict::Drop, true), 1.0);
+    }
+
+    #[test]
+    fn the_average_decays_while_idle() {
+        let mut red = build(&"red:weight=0.1".parse().unwrap()).unwrap();
+        let mut rng = Seed(1).stream("red");
+        for _ in 0..200 {
+            red.admit(&arrival(40, false), &mut rng);
+        }
+        assert_eq!(red.admit(&arrival(0, false), &mut rng), Verdict::Drop, "average about 36");
+        red.on_empty(Instant(0));
+        let now = Instant(0) + Duration::from_millis(60);
+        let late = Arrival { now, at_once: true, ..arrival(0, false) };
+        // 36 x 0.9^60 = 0.065.
+        assert_eq!(red.admit(&late, &mut rng), Verdict::Pass);
+    }
+
+    #[test]
+    fn powers_by_squaring() {
+        assert_eq!(power(0.5, 10), 1.0 / 1024.0);
+        assert_eq!(power(0.3, 0), 1.0);
+        assert!(power(0.998, u64::MAX) < 1e-100);
+    }
+}
