@@ -161,7 +161,7 @@ impl Tcb {
         self.step_recovery(now, segment, delta, lost, siblings);
         if delta.delivered > 0 {
             let (yes, in_flight) = (self.limited.yes, self.pipe());
-            let cc = self.cc.state();
+            let cc = self.window;
             let doubling = cc.cwnd < cc.ssthresh && cc.cwnd < 2 * self.limited.max_in_flight;
             let ack = Ack {
                 now,
@@ -182,6 +182,7 @@ impl Tcb {
                 lost,
             };
             self.cc.on_ack(&ack, siblings);
+            self.window = self.cc.state();
         }
         self.record_window(now);
     }
@@ -255,7 +256,7 @@ impl Tcb {
         }
         if self.recovery.phase == RecoveryPhase::Recovery {
             let safe = delta.acked > 0 && lost == 0;
-            let (pipe, ssthresh) = (self.pipe(), self.cc.state().ssthresh);
+            let (pipe, ssthresh) = (self.pipe(), self.window.ssthresh);
             let force = self.recovery.force;
             self.recovery.prr.on_ack(delta.delivered, pipe, ssthresh, self.mss, safe || force);
         }
@@ -306,6 +307,7 @@ impl Tcb {
     /// The congestion response was spurious: as if it had not been.
     fn undo(&mut self, now: Instant) {
         self.cc.on_spurious(now);
+        self.window = self.cc.state();
         self.tx.unmark_lost();
         self.recovery.undo.end();
         self.recovery.rack.saw_reordering();
@@ -346,6 +348,7 @@ impl Tcb {
             snd_nxt: self.snd_nxt,
         };
         self.cc.on_congestion(&event, siblings);
+        self.window = self.cc.state();
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::Congestion(kind));
         self.record_window(now);

@@ -71,6 +71,7 @@ impl Tcb {
             recovery: Recovery::default(),
             probe: probe::TailProbe::default(),
             rate: rate::RateSampler::default(),
+            window: cc.state(),
             cc,
             due: Due { syn: true, ..Due::default() },
             limited: CwndLimited::default(),
@@ -128,6 +129,7 @@ impl Tcb {
         };
         if let Ok(cc) = congestion::build(&self.setup.congestion, start) {
             self.cc = cc;
+            self.window = self.cc.state();
         }
     }
 

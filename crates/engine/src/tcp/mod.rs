@@ -27,7 +27,7 @@ use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
 use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
-use crate::congestion::{self, CongestionController, Start};
+use crate::congestion::{self, CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
 use crate::record::{CloseReason, DropReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
@@ -194,6 +194,8 @@ pub struct Tcb {
     probe: probe::TailProbe,
     rate: RateSampler,
     cc: Box<dyn CongestionController>,
+    /// `cc.state()`, taken whenever the controller has been told something.
+    window: CcState,
     due: Due,
     limited: CwndLimited,
     /// When anything acceptable was last received, and when data was last sent.
@@ -368,9 +370,10 @@ impl Tcb {
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
     pub fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
-        let old = self.cc.state();
+        let old = self.window;
         let start = Start { mss: self.mss, cwnd: old.cwnd, ssthresh: old.ssthresh };
         self.cc = congestion::build(spec, start)?;
+        self.window = self.cc.state();
         self.setup.congestion = spec.clone();
         self.record_window(now);
         Ok(())
@@ -379,6 +382,7 @@ impl Tcb {
     /// Penalisation by the scheduler (`CongestionController::on_penalty`).
     pub fn penalise(&mut self, now: Instant) {
         self.cc.on_penalty();
+        self.window = self.cc.state();
         self.record_window(now);
     }
 
@@ -391,7 +395,7 @@ impl Tcb {
 
     /// The picture for policies; `backup` and `suspect` are the connection's to fill in.
     pub fn view(&self, now: Instant) -> SubflowView {
-        let cc = self.cc.state();
+        let cc = self.window;
         let srtt = self.rtt.srtt();
         let estimate = || (u128::from(cc.cwnd) * 1_000_000_000 / u128::from(srtt.0.max(1))) as u64;
         SubflowView {
@@ -496,7 +500,7 @@ impl Tcb {
             // A whole segment while the allowance is not used up: see `Prr::allowance`.
             return if allowance > queued { allowance.max(self.mss) - queued } else { 0 };
         }
-        self.cc.state().cwnd.saturating_sub(self.pipe() + queued)
+        self.window.cwnd.saturating_sub(self.pipe() + queued)
     }
 
     /// RFC 5681 section 4.1: after an idle RTO the window says nothing about the network any more.
@@ -505,8 +509,9 @@ impl Tcb {
         let since = now - self.last_sent;
         if idle && self.config.idle_restart && self.snd_nxt > 1 && since > self.rtt.rto() {
             let initial = u64::from(self.config.initial_window) * self.mss;
-            let cwnd = self.cc.state().cwnd;
+            let cwnd = self.window.cwnd;
             self.cc.on_idle_restart(now, initial.min(cwnd));
+            self.window = self.cc.state();
             self.record_window(now);
         }
     }
@@ -519,6 +524,7 @@ impl Tcb {
         if mss != self.mss {
             self.mss = mss;
             self.cc.on_mss(mss);
+            self.window = self.cc.state();
         }
     }
 
@@ -546,7 +552,7 @@ impl Tcb {
 
     fn record_window(&mut self, now: Instant) {
         if self.log.is_on() {
-            let cc = self.cc.state();
+            let cc = self.window;
             let (in_flight, id) = (self.pipe(), self.setup.id);
             self.log.add(now, None, Some(id), || What::Window {
                 cwnd: cc.cwnd,

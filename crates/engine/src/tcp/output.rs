@@ -71,7 +71,7 @@ impl Tcb {
         }
         let room = match self.recovery.phase {
             RecoveryPhase::Recovery => self.recovery.prr.allowance() > 0,
-            _ => self.pipe() < self.cc.state().cwnd,
+            _ => self.pipe() < self.window.cwnd,
         };
         room && self.pace_until <= now
     }
@@ -143,7 +143,8 @@ impl Tcb {
         }
         let in_flight = self.pipe();
         self.cc.on_sent(now, bytes, in_flight);
-        if let Some(rate) = self.cc.state().pacing_rate {
+        self.window = self.cc.state();
+        if let Some(rate) = self.window.pacing_rate {
             let gap = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
             // A millisecond of credit: bursts that a timer cannot resolve anyway.
             let floor = Instant(now.0.saturating_sub(1_000_000));
@@ -162,7 +163,7 @@ impl Tcb {
             self.limited = super::CwndLimited { yes: false, round_end, max_in_flight: 0 };
         }
         self.limited.max_in_flight = self.limited.max_in_flight.max(in_flight);
-        self.limited.yes |= in_flight + self.mss > self.cc.state().cwnd;
+        self.limited.yes |= in_flight + self.mss > self.window.cwnd;
     }
 
     fn data(&mut self, now: Instant, window: u64, piece: Piece) -> Outgoing {

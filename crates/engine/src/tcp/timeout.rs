@@ -113,7 +113,7 @@ impl Tcb {
             self.begin_recovery(now, siblings);
         }
         if self.recovery.phase == RecoveryPhase::Recovery {
-            let (pipe, ssthresh) = (self.pipe(), self.cc.state().ssthresh);
+            let (pipe, ssthresh) = (self.pipe(), self.window.ssthresh);
             let force = self.recovery.force;
             self.recovery.prr.on_ack(0, pipe, ssthresh, self.mss, force);
         }
