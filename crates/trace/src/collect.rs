@@ -325,3 +325,6 @@ fn subflow_row(info: &SubflowInfo) -> [f64; SUB_COLUMNS] {
     row[RTT] = view.latest_rtt.as_secs_f64();
     row
 }
+
+#[cfg(test)]
+mod tests;
