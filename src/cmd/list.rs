@@ -5,12 +5,13 @@ use crate::say;
 use serde::Serialize;
 use tabane_engine::policy::Entry;
 use tabane_engine::{congestion, egress, scheduler};
+use tabane_sim::link::{loss, queue};
 
 /// Names every policy, link model and application.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane list                          a table for people
-  tabane list --json | jq '.scheduler[].name'")]
+  tabane list --json | jq -r '.scheduler[].name'")]
 pub(crate) struct Args {
     /// One JSON document: kind -> rows.
     #[arg(long)]
@@ -54,7 +55,33 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
         ("scheduler", rows(scheduler::ALL)),
         ("congestion", rows(congestion::ALL)),
         ("egress", rows(egress::ALL)),
+        ("queue", rows(queue::ALL)),
+        ("rate", plain(RATES)),
+        ("loss", rows(loss::ALL)),
+        ("delay", plain(DELAYS)),
     ]
+}
+
+/// Link models that are not chosen by name but by the key that is given.
+const RATES: &[(&str, &str)] = &[
+    ("constant", "key `rate`: bits per second, as in \"20Mbps\""),
+    ("trace", "key `trace`: a file of opportunities to send, as mahimahi records them"),
+    ("unlimited", "neither key: sending takes no time"),
+];
+
+const DELAYS: &[(&str, &str)] = &[
+    ("constant", "key `delay`: one way, the same for all packets"),
+    ("normal", "keys `delay` and `jitter`: mean and deviation; packets stay in order"),
+];
+
+fn plain(table: &[(&'static str, &'static str)]) -> Vec<Row> {
+    let row = |&(name, summary): &(&'static str, &'static str)| Row {
+        name,
+        aliases: Vec::new(),
+        summary,
+        params: Vec::new(),
+    };
+    table.iter().map(row).collect()
 }
 
 fn rows<F>(table: &[Entry<F>]) -> Vec<Row> {
