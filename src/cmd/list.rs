@@ -113,7 +113,8 @@ fn text(tables: &[(&'static str, Vec<Row>)]) -> String {
             };
             lines.push(format!("  {:<14}{}{aliases}", row.name, row.summary));
             for p in &row.params {
-                lines.push(format!("  {:<14}  {}={}: {}", "", p.name, p.default, p.meaning));
+                let (name, meaning, default) = (p.name, p.meaning, p.default);
+                lines.push(format!("  {:<14}  {name}: {meaning} (default {default})", ""));
             }
         }
     }
