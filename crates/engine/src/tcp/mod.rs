@@ -341,7 +341,8 @@ impl Tcb {
     /// Data waits for the peer's window while nothing is in flight: run the persist timer, which
     /// sends old-sequence ACK probes with backoff and never gives up while they are answered.
     pub fn set_blocked(&mut self, now: Instant, blocked: bool) {
-        if blocked == self.blocked {
+        let open = matches!(self.state, State::Established | State::CloseWait);
+        if blocked == self.blocked || (blocked && !open) {
             return;
         }
         self.blocked = blocked;
