@@ -6,6 +6,7 @@ use super::world::{Far, World};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
@@ -31,7 +32,7 @@ impl World {
             Far::Kernel => kernel::peer(&self.t, &["serve", "--port", &PORT.to_string()]),
         };
         if writable && self.far == Far::Tabane {
-            command.arg("--writable");
+            command.arg("--uploads").arg(&served);
         }
         let mut server = Process::start(command.arg(&served), self.folder.path(), "server");
         server.wait_for("serving");
@@ -77,35 +78,53 @@ impl World {
         command
     }
 
-    /// The open connection at T tells the kernel of T's second address (ADD_ADDR).
-    pub(crate) fn announce_second_address(&self) {
+    /// The open connection at T tells the kernel of T's second address (ADD_ADDR); its id.
+    pub(crate) fn announce_second_address(&self) -> u64 {
         let address = self.tabane_address(2);
         match self.far {
-            Far::Tabane => drop(self.steer(&format!("address announce last {address}"))),
-            Far::Kernel => drop(self.far_endpoint("signal")),
+            Far::Tabane => {
+                let answer = self.steer(&format!("address announce last {address}"));
+                answer["address_id"].as_u64().expect("an announced address has an id")
+            }
+            Far::Kernel => {
+                self.far_endpoint("signal");
+                SECOND.into()
+            }
         }
     }
 
     /// It takes that back (REMOVE_ADDR).
-    pub(crate) fn withdraw_second_address(&self) {
+    pub(crate) fn withdraw_address(&self, id: u64) {
         match self.far {
-            Far::Tabane => drop(self.steer(&format!("address withdraw last {SECOND}"))),
-            Far::Kernel => drop(self.t.ip(&format!("mptcp endpoint del id {SECOND}"))),
+            Far::Tabane => drop(self.steer(&format!("address withdraw last {id}"))),
+            Far::Kernel => drop(self.t.ip(&format!("mptcp endpoint del id {id}"))),
         }
     }
 
-    /// It asks the kernel to use the subflow to T's second address as a backup, or not (MP_PRIO).
+    /// It asks the kernel to use the subflow at T's second address as a backup, or not (MP_PRIO).
     pub(crate) fn set_backup(&self, on: bool) {
         match self.far {
             Far::Tabane => {
-                let on = if on { "on" } else { "off" };
-                self.steer(&format!("subflow backup last 1 {on}"));
+                let (id, on) = (self.second_subflow(), if on { "on" } else { "off" });
+                self.steer(&format!("subflow backup last {id} {on}"));
             }
             Far::Kernel => {
                 let on = if on { "backup" } else { "nobackup" };
                 self.t.ip(&format!("mptcp endpoint change id {SECOND} {on}"));
             }
         }
+    }
+
+    /// The subflow of the newest connection that has T's second address.
+    fn second_subflow(&self) -> u64 {
+        let shown = self.steer("conn show last");
+        let local = |subflow: &serde_json::Value| -> Option<SocketAddr> {
+            subflow["local"].as_str()?.parse().ok()
+        };
+        let address = self.tabane_address(2);
+        let subflows = shown["subflows"].as_array().expect("a connection has subflows");
+        let second = subflows.iter().find(|s| local(s).is_some_and(|l| l.ip() == address));
+        second.and_then(|s| s["id"].as_u64()).unwrap_or_else(|| panic!("no subflow: {shown}"))
     }
 
     /// One command to the running `serve` or `get`, and its answer.
@@ -116,7 +135,7 @@ impl World {
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).expect("the control socket answers");
         let answer: serde_json::Value = serde_json::from_str(&answer).expect("an answer is JSON");
-        assert!(answer.get("error").is_none(), "{command}: {answer}");
+        assert_eq!(answer["ok"], true, "{command}: {answer}");
         answer
     }
 

@@ -41,11 +41,12 @@ fn until_both_carry(world: &World, way: Way) {
     }
 }
 
-/// T's second address is announced once the connection is up, and joined.
-fn announce(world: &World, way: Way) {
+/// T's second address is announced once the connection is up, and joined; its id.
+fn announce(world: &World, way: Way) -> u64 {
     wait_for_growth("on link 1", 1 << 18, 10 * SECOND, || world.payload(way)[0]);
-    world.announce_second_address();
+    let id = world.announce_second_address();
     until_both_carry(world, way);
+    id
 }
 
 /// ADD_ADDR to a client that has a single path: it joins the second address.
@@ -102,8 +103,8 @@ fn tabane_withdraws_an_address(family: Family) {
     }
     let world = slow(family, 50);
     let transfer = world.download(Speaks::Mptcp, 32 << 20);
-    announce(&world, TO_KERNEL);
-    world.withdraw_second_address();
+    let id = announce(&world, TO_KERNEL);
+    world.withdraw_address(id);
     std::thread::sleep(SECOND / 2);
     let second = growth_in(SECOND, || world.payload(TO_KERNEL)[1]);
     transfer.complete();
