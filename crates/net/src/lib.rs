@@ -1,1 +1,17 @@
-//! tabane-net.
+//! The data plane: runs an [`Endpoint`](tabane_engine::Endpoint) behind real devices and a real
+//! clock, and the programs that use it (an HTTP file server and client, a control socket).
+//!
+//! Everything that touches the world is here: sockets, TUN, files, time. What the engine decides
+//! is never decided again here.
+
+pub mod capture;
+pub mod clock;
+pub mod control;
+pub mod device;
+pub mod driver;
+pub mod http;
+pub mod icmp;
+
+pub use clock::Clock;
+pub use device::PathDevice;
+pub use driver::{App, Driver, Path};
