@@ -1,7 +1,10 @@
 //! The verbs: one file each, with its `Args` and a function `run`. A new verb is its file, a
 //! variant of [`Verb`] and an arm of [`run`].
 
+mod attach;
+mod get;
 mod list;
+mod serve;
 
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -11,6 +14,10 @@ use clap::Subcommand;
 pub(crate) enum Verb {
     /// Name every policy, link model and application.
     List(list::Args),
+    /// Serve a directory over HTTP, from the engine behind TUN devices.
+    Serve(serve::Args),
+    /// Download or upload over HTTP, from the engine behind TUN devices.
+    Get(get::Args),
 }
 
 /// Does it.
@@ -20,5 +27,7 @@ pub(crate) enum Verb {
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List(args) => list::run(args),
+        Verb::Serve(args) => serve::run(&args),
+        Verb::Get(args) => get::run(&args),
     }
 }
