@@ -140,8 +140,23 @@ fn any_segment() -> impl Strategy<Value = Segment> {
     )
 }
 
+/// The same without those options that do not fit, from the last one on.
 fn segment() -> impl Strategy<Value = Segment> {
-    any_segment().prop_filter("options fit", |s| s.options.emitted_len() <= TcpOptions::SPACE)
+    any_segment().prop_map(|mut segment| {
+        let options = &mut segment.options;
+        while options.emitted_len() > TcpOptions::SPACE {
+            let shorter = options.mptcp().split_last().map(|(_, shorter)| shorter.to_vec());
+            match shorter {
+                Some(shorter) => {
+                    options.mptcp = None;
+                    shorter.into_iter().for_each(|option| options.push_mptcp(option));
+                }
+                None if options.sack.is_empty() => options.dss = None,
+                None => options.sack.truncate(options.sack.len() - 1),
+            }
+        }
+        segment
+    })
 }
 
 fn emit(segment: &Segment) -> Bytes {
