@@ -71,6 +71,35 @@ pub(crate) fn required(files: &[(String, String)]) -> Vec<Violation> {
         .collect()
 }
 
+/// Tests that `docs/conformance.md` names must exist: a name in code type that looks like a test's.
+pub(crate) fn named_tests(files: &[(String, String)]) -> Vec<Violation> {
+    let path = "docs/conformance.md";
+    let Some((_, page)) = files.iter().find(|(file, _)| file == path) else { return Vec::new() };
+    let sources = || files.iter().filter(|(file, _)| file.ends_with(".rs"));
+    let exists = |name: &str| {
+        let (function, setting) = (format!("fn {name}("), format!("pub {name}:"));
+        let case = format!("    {name},");
+        let has = |text: &str| [&function, &setting, &case].iter().any(|form| text.contains(*form));
+        sources().any(|(file, text)| has(text) || file.ends_with(&format!("/{name}")))
+    };
+    let mut found = Vec::new();
+    for (index, line) in page.lines().enumerate() {
+        for name in line.split('`').skip(1).step_by(2).filter(|name| looks_like_a_test(name)) {
+            if !exists(name) {
+                let message = format!("`{name}` is no test or setting: name the one that is");
+                found.push(Violation { file: path.to_owned(), line: index + 1, message });
+            }
+        }
+    }
+    found
+}
+
+fn looks_like_a_test(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let stem = name.strip_suffix(".rs").unwrap_or(name);
+    stem.contains('_') && stem.chars().all(word)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,6 +113,18 @@ mod tests {
         let found = manifest("crates/engine/Cargo.toml", &right);
         assert!(found.len() == 1 && found[0].line == 4, "{found:?}");
         assert_eq!(manifest("crates/engine/Cargo.toml", "[package]\n").len(), 1);
+    }
+
+    #[test]
+    fn tests_that_are_named_must_exist() {
+        let page =
+            "| x | `a_test`, `a_setting` 3, `ACK`, `gone_test`, `file_of.rs`, `no_file.rs` |";
+        let code = "fn a_test() {}\npub a_setting: u8,";
+        let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+        let files = [file("docs/conformance.md", page), file("tests/file_of.rs", code)];
+        let found: Vec<String> = named_tests(&files).into_iter().map(|v| v.message).collect();
+        let names = |name: &str| found.iter().any(|message| message.starts_with(name));
+        assert!(found.len() == 2 && names("`gone_test`") && names("`no_file.rs`"), "{found:?}");
     }
 
     #[test]
