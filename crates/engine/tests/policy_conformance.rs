@@ -1,0 +1,350 @@
+//! What every row of every policy table must keep, whatever it decides: never pick without room,
+//! never starve, a window of at least one segment, the same answers to the same questions.
+
+use proptest::prelude::*;
+use tabane_engine::congestion::{self, Ack, CcState, Congestion, CongestionController};
+use tabane_engine::congestion::{CongestionKind, Start};
+use tabane_engine::egress::{self, Outgoing};
+use tabane_engine::policy::{Entry, Params, Spec};
+use tabane_engine::scheduler::{self, Blocked, Reason, Scheduler, Work};
+use tabane_engine::seq::Dsn;
+use tabane_engine::time::{Duration, Instant};
+use tabane_engine::view::{PathId, PathView, RecoveryPhase, SubflowId, SubflowSet, SubflowView};
+
+/// Every row with its defaults, given and not given, and `more`.
+fn specs<F>(table: &[Entry<F>], more: &[&str]) -> Vec<Spec> {
+    let mut specs: Vec<Spec> = more.iter().map(|s| s.parse().expect("a spec")).collect();
+    for row in table {
+        specs.push(Spec::named(row.name));
+        let given = row.params.iter().map(|p| (p.0.to_owned(), p.1)).collect();
+        specs.push(Spec { name: row.name.to_owned(), params: Params(given) });
+        specs.extend(row.aliases.iter().map(|alias| Spec::named(alias)));
+    }
+    specs
+}
+
+fn scheduler_specs() -> Vec<Spec> {
+    specs(scheduler::ALL, &["roundrobin:cwnd_limited=0", "roundrobin:num_segments=3"])
+}
+
+fn congestion_specs() -> Vec<Spec> {
+    specs(congestion::ALL, &["cubic:hystart=0", "cubic:beta=0.5,c=4"])
+}
+
+fn any_phase() -> impl Strategy<Value = RecoveryPhase> {
+    use RecoveryPhase::{Loss, Open, Recovery};
+    prop_oneof![3 => Just(Open), 1 => Just(Recovery), 1 => Just(Loss)]
+}
+
+/// A picture that can exist: a usable subflow without room has something in flight.
+fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
+    let flags = (prop::bool::weighted(0.8), prop::bool::weighted(0.3), prop::bool::weighted(0.2));
+    let sizes = (prop::sample::select(vec![0, 0, 500, 1448, 30_000_u64]), 1..60_u64, 0..60_u64);
+    (flags, any_phase(), sizes, 0..5_u64).prop_map(move |(flags, phase, sizes, rtt)| {
+        let (usable, backup, suspect) = flags;
+        let (room, cwnd, in_flight) = sizes;
+        let room = if usable { room } else { 0 };
+        let in_flight = if room == 0 { in_flight.max(1) } else { in_flight } * 1448;
+        let srtt = Duration::from_millis(rtt * 20);
+        SubflowView {
+            id: SubflowId(id),
+            path: PathId(id),
+            usable,
+            backup,
+            suspect,
+            phase,
+            room,
+            cwnd: cwnd * 1448,
+            ssthresh: if rtt == 2 { u64::MAX } else { 20 * 1448 },
+            in_flight,
+            mss: 1448,
+            srtt,
+            rttvar: srtt / 4,
+            latest_rtt: srtt,
+            min_rtt: srtt,
+            max_rtt: srtt,
+            pacing_rate: 1_000_000,
+            delivery_rate: rtt * 100_000,
+        }
+    })
+}
+
+/// One to six subflows in any order of ids, at a time, with data that some have carried.
+fn any_question() -> impl Strategy<Value = (Vec<SubflowView>, u64, bool, u64)> {
+    let views = (1..7_usize, any::<bool>()).prop_flat_map(|(n, reversed)| {
+        let ids: Vec<u8> = (0..n as u8).map(|i| if reversed { 40 - i } else { i }).collect();
+        ids.into_iter().map(|id| any_view(id).boxed()).collect::<Vec<_>>()
+    });
+    (views, 0..400_u64, any::<bool>(), any::<u64>())
+}
+
+fn carriers(views: &[SubflowView], bits: u64) -> SubflowSet {
+    views.iter().map(|v| v.id).filter(|id| bits >> id.0 & 1 == 1).collect()
+}
+
+fn could(views: &[SubflowView]) -> SubflowSet {
+    views.iter().filter(|v| v.usable && v.room > 0).map(|v| v.id).collect()
+}
+
+fn is_hold(reason: Reason) -> bool {
+    use Reason::{AwaitsTurn, BackupHeld, NoRoom, SuspectHeld, WaitingIsFaster};
+    matches!(reason, NoRoom | BackupHeld | SuspectHeld | AwaitsTurn(_) | WaitingIsFaster { .. })
+}
+
+/// Asks everything a connection asks. The answers in order.
+fn ask(
+    scheduler: &mut dyn Scheduler,
+    (views, ms, flag, bits): &(Vec<SubflowView>, u64, bool, u64),
+) -> Result<(SubflowSet, SubflowSet, Reason), TestCaseError> {
+    let carried = if *flag { carriers(views, *bits) } else { SubflowSet::NONE };
+    let work = Work {
+        now: Instant(ms * 1_000_000),
+        dsn: Dsn(1),
+        len: 1448,
+        unsent: bits % 1_000_000 + 1448,
+        carried,
+        reinjection: *flag,
+        window_room: bits % 300_000,
+    };
+    let replicas = scheduler.replicas(views);
+    let usable: SubflowSet = views.iter().filter(|v| v.usable).map(|v| v.id).collect();
+    prop_assert!(replicas.minus(usable).is_empty(), "replicas on {replicas:?}");
+    let chosen = scheduler.select(&work, views);
+    let reason = scheduler.reason();
+    prop_assert!(chosen.minus(could(views)).is_empty(), "no room: {chosen:?}");
+    let in_flight: u64 = views.iter().filter(|v| v.usable).map(|v| v.in_flight).sum();
+    let starves = chosen.is_empty() && !could(views).is_empty() && in_flight == 0;
+    prop_assert!(!starves, "holds with nothing in flight");
+    prop_assert_eq!(is_hold(reason), chosen.is_empty(), "{:?}", reason);
+    if chosen.is_empty() {
+        prop_assert_eq!(reason == Reason::NoRoom, could(views).is_empty(), "{:?}", reason);
+    }
+    let fast = views[(bits % views.len() as u64) as usize].id;
+    let blocked =
+        Blocked { now: work.now, dsn: Dsn(1), carried, fast, window_full: bits & 64 == 0 };
+    let rescue = scheduler.rescue(&blocked, views);
+    prop_assert!(rescue.resend.minus(could(views)).is_empty(), "{rescue:?}");
+    prop_assert!(rescue.resend.intersection(carried).is_empty(), "{rescue:?}");
+    prop_assert!(rescue.penalise.minus(carried).is_empty(), "{rescue:?}");
+    prop_assert!(!rescue.penalise.contains(fast), "{rescue:?}");
+    Ok((replicas, chosen.union(rescue.resend), reason))
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Ack { segments: u64, sacked: u64, ms: u64, rtt: u64, limited: bool, phase: RecoveryPhase },
+    Signal(CongestionKind),
+    Sent,
+    Spurious,
+    Idle,
+    Penalty,
+    Mss(u64),
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let ack = (0..4_u64, 0..3_u64, 0..40_u64, 0..60_u64, prop::bool::weighted(0.9), any_phase());
+    let ack = ack.prop_map(|(segments, sacked, ms, rtt, limited, phase)| Event::Ack {
+        segments,
+        sacked,
+        ms,
+        rtt,
+        limited,
+        phase,
+    });
+    let signal =
+        prop::sample::select(vec![CongestionKind::Loss, CongestionKind::Rto, CongestionKind::Ecn]);
+    prop_oneof![
+        40 => ack,
+        2 => signal.prop_map(Event::Signal),
+        4 => Just(Event::Sent),
+        1 => Just(Event::Spurious),
+        1 => Just(Event::Idle),
+        1 => Just(Event::Penalty),
+        1 => prop::sample::select(vec![536, 1200, 1448, 8960]).prop_map(Event::Mss),
+    ]
+}
+
+/// A controller with what its subflow would know.
+struct Driven {
+    controller: Box<dyn CongestionController>,
+    now: Instant,
+    una: u64,
+    nxt: u64,
+    mss: u64,
+}
+
+impl Driven {
+    fn new(spec: &Spec, start: Start) -> Self {
+        let controller = congestion::build(spec, start).expect("a row");
+        Self { controller, now: Instant::ZERO, una: 1, nxt: 1, mss: start.mss }
+    }
+
+    fn ack(&mut self, event: &Event) -> Option<Ack> {
+        let Event::Ack { segments, sacked, ms, rtt, limited, phase } = *event else { return None };
+        self.now += Duration::from_millis(ms);
+        self.nxt = self.nxt.max(self.una + self.controller.state().cwnd);
+        let acked = (segments * self.mss).min(self.nxt - self.una);
+        self.una += acked;
+        let rtt = Duration::from_millis(20 + rtt);
+        Some(Ack {
+            now: self.now,
+            subflow: SubflowId(0),
+            acked,
+            delivered: acked + sacked * self.mss,
+            rtt: (acked > 0).then_some(rtt),
+            srtt: rtt,
+            min_rtt: Duration::from_millis(20),
+            prior_in_flight: self.nxt - self.una + acked,
+            in_flight: self.nxt - self.una,
+            mss: self.mss,
+            cwnd_limited: limited,
+            phase,
+            snd_una: self.una,
+            snd_nxt: self.nxt,
+            delivery_rate: None,
+            lost: 0,
+        })
+    }
+
+    /// Tells the controller; checks what must hold.
+    fn step(&mut self, event: &Event) -> Result<CcState, TestCaseError> {
+        let before = self.controller.state();
+        if let Some(ack) = self.ack(event) {
+            self.controller.on_ack(&ack, &[]);
+            let grown = self.controller.state().cwnd > before.cwnd;
+            prop_assert!(!grown || ack.cwnd_limited, "grows while not limited by the window");
+            prop_assert!(!grown || ack.phase != RecoveryPhase::Recovery, "grows in recovery");
+        }
+        match event {
+            Event::Signal(kind) => self.signal(*kind)?,
+            Event::Sent => {
+                self.nxt += self.mss;
+                self.controller.on_sent(self.now, self.mss, self.nxt - self.una);
+            }
+            Event::Spurious => {
+                self.controller.on_spurious(self.now);
+                prop_assert!(self.controller.state().cwnd >= before.cwnd, "undo lowers cwnd");
+            }
+            Event::Idle => self.controller.on_idle_restart(self.now, 10 * self.mss),
+            Event::Penalty => {
+                self.controller.on_penalty();
+                prop_assert!(self.controller.state().cwnd <= before.cwnd, "penalty raises cwnd");
+            }
+            Event::Mss(mss) => {
+                self.mss = *mss;
+                self.controller.on_mss(*mss);
+            }
+            Event::Ack { .. } => {}
+        }
+        let state = self.controller.state();
+        prop_assert!(state.cwnd >= self.mss, "cwnd {} below a segment after {event:?}", state.cwnd);
+        prop_assert!(state.cwnd < 1 << 40, "cwnd {} after {event:?}", state.cwnd);
+        prop_assert!(state.ssthresh >= 2 * 536, "ssthresh {} after {event:?}", state.ssthresh);
+        Ok(state)
+    }
+
+    fn signal(&mut self, kind: CongestionKind) -> Result<(), TestCaseError> {
+        let before = self.controller.state();
+        let event = Congestion {
+            now: self.now,
+            subflow: SubflowId(0),
+            kind,
+            in_flight: self.nxt - self.una,
+            mss: self.mss,
+            snd_nxt: self.nxt,
+        };
+        self.controller.on_congestion(&event, &[]);
+        let after = self.controller.state();
+        prop_assert!(after.cwnd <= before.cwnd, "{kind:?} raises cwnd");
+        prop_assert!(after.ssthresh < u64::MAX, "{kind:?} leaves ssthresh unset");
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn schedulers_pick_what_has_room_and_do_not_starve(
+        questions in prop::collection::vec(any_question(), 1..30),
+    ) {
+        for spec in scheduler_specs() {
+            let mut first = scheduler::build(&spec).expect("a row");
+            let mut second = scheduler::build(&spec).expect("a row");
+            for question in &questions {
+                let answer = ask(&mut *first, question)?;
+                let again = ask(&mut *second, question)?;
+                prop_assert_eq!(answer, again, "{} is not deterministic", spec);
+            }
+        }
+    }
+
+    /// With nothing to forbid it: the only sound, active subflow has room and has not carried
+    /// the data.
+    #[test]
+    fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
+        let view = SubflowView { usable: true, backup: false, suspect: false, room: 1448, ..view };
+        for spec in scheduler_specs() {
+            let mut scheduler = scheduler::build(&spec).expect("a row");
+            for _ in 0..5 {
+                let question = (vec![view], 0, false, 0);
+                let (replicas, chosen, _) = ask(&mut *scheduler, &question)?;
+                prop_assert!(chosen.union(replicas).contains(SubflowId(3)), "{} holds", spec);
+            }
+        }
+    }
+
+    #[test]
+    fn windows_stay_within_bounds(
+        events in prop::collection::vec(any_event(), 1..300),
+        mss in prop::sample::select(vec![536, 1448, 8960_u64]),
+        ssthresh in prop::sample::select(vec![u64::MAX, 30_000]),
+    ) {
+        let start = Start { mss, cwnd: 10 * mss, ssthresh };
+        for spec in congestion_specs() {
+            let (mut first, mut second) = (Driven::new(&spec, start), Driven::new(&spec, start));
+            for event in &events {
+                let state = first.step(event)?;
+                prop_assert_eq!(state, second.step(event)?, "{} is not deterministic", spec);
+            }
+        }
+    }
+
+    #[test]
+    fn egress_names_paths_that_exist(
+        up in prop::collection::vec(any::<bool>(), 1..6),
+        own in 0..6_u8,
+        flags in any::<(bool, bool)>(),
+    ) {
+        let own = PathId(own % up.len() as u8);
+        let view = |(i, up): (usize, &bool)| {
+            PathView { id: PathId(i as u8), up: *up, srtt: Duration::from_millis(i as u64 * 10) }
+        };
+        let paths: Vec<PathView> = up.iter().enumerate().map(view).collect();
+        let (pure_ack, own_required) = flags;
+        let segment = Outgoing { now: Instant::ZERO, own, pure_ack, own_required, len: 40 };
+        for spec in specs(egress::ALL, &[]) {
+            let mut policy = egress::build(&spec).expect("a row");
+            let chosen = policy.route(&segment, &paths);
+            prop_assert!(chosen.iter().all(|p| paths.iter().any(|v| v.id == p)), "{}", spec);
+            prop_assert!(!own_required || chosen.contains(own), "{} drops its own path", spec);
+            prop_assert!(!chosen.is_empty(), "{} sends nowhere", spec);
+        }
+    }
+}
+
+#[test]
+fn tables_have_no_name_twice() {
+    fn names<F>(table: &[Entry<F>]) -> Vec<&'static str> {
+        table
+            .iter()
+            .flat_map(|row| std::iter::once(&row.name).chain(row.aliases))
+            .copied()
+            .collect()
+    }
+    for mut names in [names(scheduler::ALL), names(congestion::ALL), names(egress::ALL)] {
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(count > 0);
+    }
+}

@@ -1,0 +1,351 @@
+//! Controllers in canonical situations: cwnd in segments after each round.
+//!
+//! A round sends a window and gets an ACK for each segment, evenly over 100 ms. The numbers were
+//! checked against the formulas (RFC 5681; RFC 9438 figures 1 to 4; RFC 9406 section 4.2), see
+//! the comment at each.
+
+use tabane_engine::congestion::{self, Ack, CcPhase, Congestion, CongestionController};
+use tabane_engine::congestion::{CongestionKind, Start};
+use tabane_engine::time::{Duration, Instant};
+use tabane_engine::view::{RecoveryPhase, SubflowId};
+
+const MSS: u64 = 1000;
+const RTT: Duration = Duration::from_millis(100);
+
+struct Sender {
+    controller: Box<dyn CongestionController>,
+    now: Instant,
+    una: u64,
+    nxt: u64,
+    rtt: Duration,
+    limited: bool,
+    phase: RecoveryPhase,
+    rounds: Vec<String>,
+}
+
+impl Sender {
+    fn new(spec: &str, cwnd: u64) -> Self {
+        let start = Start { mss: MSS, cwnd: cwnd * MSS, ssthresh: u64::MAX };
+        let controller = congestion::build(&spec.parse().expect("a spec"), start).expect("a row");
+        let phase = RecoveryPhase::Open;
+        let (now, rounds) = (Instant::ZERO, Vec::new());
+        Self { controller, now, una: 1, nxt: 1, rtt: RTT, limited: true, phase, rounds }
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.controller.state().cwnd / MSS
+    }
+
+    /// `segments` are in flight; an ACK for each, evenly spread over a round.
+    fn send(&mut self, segments: u64) {
+        self.nxt += segments * MSS;
+        self.controller.on_sent(self.now, segments * MSS, self.nxt - self.una);
+        let end = self.nxt;
+        let begin = self.now;
+        for n in 1..=segments {
+            self.now = begin + Duration(self.rtt.0 * n / segments);
+            // Meanwhile the window has been kept full, as long as there is something to send.
+            let full = if self.limited { self.una + self.controller.state().cwnd } else { end };
+            self.nxt = full.max(end);
+            self.una += MSS;
+            let in_flight = self.nxt - self.una;
+            let ack = Ack {
+                now: self.now,
+                subflow: SubflowId(0),
+                acked: MSS,
+                delivered: MSS,
+                rtt: Some(self.rtt),
+                srtt: self.rtt,
+                min_rtt: RTT,
+                prior_in_flight: in_flight,
+                in_flight,
+                mss: MSS,
+                cwnd_limited: self.limited,
+                phase: self.phase,
+                snd_una: self.una,
+                snd_nxt: self.nxt,
+                delivery_rate: None,
+                lost: 0,
+            };
+            self.controller.on_ack(&ack, &[]);
+        }
+        self.nxt = end;
+    }
+
+    fn note(&mut self) {
+        let c = match self.controller.state().phase {
+            CcPhase::ConservativeSlowStart => "c",
+            _ => "",
+        };
+        let mark = match self.phase {
+            RecoveryPhase::Open => "",
+            RecoveryPhase::Recovery => "r",
+            RecoveryPhase::Loss => "l",
+        };
+        self.rounds.push(format!("{}{c}{mark}", self.cwnd()));
+    }
+
+    /// So many rounds of full windows, each noted.
+    fn rounds(&mut self, n: u32) {
+        for _ in 0..n {
+            self.send(self.cwnd());
+            self.note();
+        }
+    }
+
+    /// A signal with a full window in flight, noted; then the round that repairs it.
+    fn signal(&mut self, kind: CongestionKind) {
+        let in_flight = self.cwnd() * MSS;
+        let snd_nxt = self.una + in_flight;
+        let (now, subflow) = (self.now, SubflowId(0));
+        let event = Congestion { now, subflow, kind, in_flight, mss: MSS, snd_nxt };
+        self.controller.on_congestion(&event, &[]);
+        self.phase = match kind {
+            CongestionKind::Loss => RecoveryPhase::Recovery,
+            CongestionKind::Rto => RecoveryPhase::Loss,
+            CongestionKind::Ecn => RecoveryPhase::Open,
+        };
+        self.note();
+    }
+
+    fn repaired(&mut self) {
+        self.phase = RecoveryPhase::Open;
+    }
+
+    fn finish(self) -> String {
+        let lines: Vec<String> = self.rounds.chunks(20).map(|line| line.join(" ")).collect();
+        lines.join("\n")
+    }
+}
+
+/// Doubles each round; the loss at 160 costs half, or three tenths (112). The recovery round
+/// adds nothing.
+fn first_loss(spec: &str) -> String {
+    let mut s = Sender::new(spec, 10);
+    s.note();
+    s.rounds(4);
+    s.signal(CongestionKind::Loss);
+    s.rounds(1);
+    s.finish()
+}
+
+#[test]
+fn slow_start_to_the_first_loss() {
+    insta::assert_snapshot!(first_loss("reno"), @"
+    10 20 40 80 160 80r 80r
+    ");
+    insta::assert_snapshot!(first_loss("cubic"), @"
+    10 20 40 80 160 112r 112r
+    ");
+}
+
+/// Reno adds one a round. CUBIC from 70 to 100: K = cbrt(30 / 0.4) = 4.2 s, so it is flat around
+/// round 42 and convex after it. From 7 to 10 the Reno-friendly estimate leads: 0.53 a round up
+/// to 10, one a round above.
+fn growth_after_loss(spec: &str, cwnd: u64, rounds: u32) -> String {
+    let mut s = Sender::new(spec, cwnd);
+    s.signal(CongestionKind::Loss);
+    s.send(s.cwnd());
+    s.repaired();
+    s.rounds(rounds);
+    s.finish()
+}
+
+#[test]
+fn growth_after_a_loss() {
+    insta::assert_snapshot!(growth_after_loss("reno", 100, 12), @"
+    50r 51 52 53 54 55 56 57 58 59 60 61 62
+    ");
+    insta::assert_snapshot!(growth_after_loss("cubic", 100, 60), @"
+    70r 72 74 76 78 79 81 83 84 85 87 88 89 90 91 92 93 94 94 95
+    96 96 97 97 98 98 98 99 99 99 99 100 100 100 100 100 100 100 100 100
+    100 100 100 100 100 100 100 100 100 100 100 100 101 101 101 101 101 101 102 102
+    103
+    ");
+    insta::assert_snapshot!(growth_after_loss("cubic", 10, 30), @"
+    7r 7 8 8 9 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+    24 25 26 27 28 29 30 31 32 33 34
+    ");
+}
+
+/// From one segment by slow start to ssthresh (40, or 0.7 x 80 = 56), then growth; CUBIC with its
+/// plateau there, so that the Reno-friendly estimate leads: 0.53 a round.
+fn timeout(spec: &str) -> String {
+    let mut s = Sender::new(spec, 80);
+    s.signal(CongestionKind::Rto);
+    s.rounds(3);
+    s.repaired();
+    s.rounds(8);
+    s.finish()
+}
+
+#[test]
+fn a_timeout_and_recovery() {
+    insta::assert_snapshot!(timeout("reno"), @"
+    1l 2l 4l 8l 16 32 40 41 42 43 44 45
+    ");
+    insta::assert_snapshot!(timeout("cubic"), @"
+    1l 2l 4l 8l 16 32 56 56 57 57 58 58
+    ");
+}
+
+fn repeated_timeout(spec: &str) -> String {
+    let mut s = Sender::new(spec, 80);
+    s.signal(CongestionKind::Rto);
+    s.signal(CongestionKind::Rto);
+    s.rounds(7);
+    s.finish()
+}
+
+#[test]
+fn a_timeout_that_repeats_keeps_ssthresh() {
+    insta::assert_snapshot!(repeated_timeout("reno"), @"
+    1l 1l 2l 4l 8l 16l 32l 40l 41l
+    ");
+    insta::assert_snapshot!(repeated_timeout("cubic"), @"
+    1l 1l 2l 4l 8l 16l 32l 56l 56l
+    ");
+}
+
+/// Three rounds of two segments while slow start has ten; a loss; 30 rounds of two segments in
+/// congestion avoidance, then full windows again: growth goes on where it stood.
+fn application_limited(spec: &str) -> String {
+    let mut s = Sender::new(spec, 10);
+    let few = |s: &mut Sender, rounds| {
+        s.limited = false;
+        for _ in 0..rounds {
+            s.send(2);
+        }
+        s.note();
+        s.limited = true;
+    };
+    few(&mut s, 3);
+    s.rounds(3);
+    s.signal(CongestionKind::Loss);
+    s.send(s.cwnd());
+    s.repaired();
+    s.rounds(3);
+    few(&mut s, 30);
+    s.rounds(5);
+    // Idle for five seconds.
+    s.now += Duration::from_secs(5);
+    s.rounds(3);
+    s.finish()
+}
+
+#[test]
+fn limited_by_the_application() {
+    insta::assert_snapshot!(application_limited("reno"), @"
+    10 20 40 80 40r 41 42 43 43 44 45 46 47 48 49 50 51
+    ");
+    insta::assert_snapshot!(application_limited("cubic"), @"
+    10 20 40 80 56r 58 59 61 61 63 64 65 67 68 69 70 71
+    ");
+}
+
+/// Four rounds after a loss a second signal comes and proves spurious after a round: back to the
+/// window and the curve before it.
+fn undo(spec: &str, kind: CongestionKind) -> String {
+    let mut s = Sender::new(spec, 40);
+    s.signal(CongestionKind::Loss);
+    s.send(s.cwnd());
+    s.repaired();
+    s.rounds(4);
+    s.signal(kind);
+    s.rounds(1);
+    s.repaired();
+    s.controller.on_spurious(s.now);
+    s.note();
+    s.rounds(4);
+    s.finish()
+}
+
+#[test]
+fn a_spurious_signal_is_undone() {
+    insta::assert_snapshot!(undo("reno", CongestionKind::Loss), @"
+    20r 21 22 23 24 12r 12r 24 25 26 27 28
+    ");
+    insta::assert_snapshot!(undo("reno", CongestionKind::Rto), @"
+    20r 21 22 23 24 1l 2l 24 25 26 27 28
+    ");
+    insta::assert_snapshot!(undo("cubic", CongestionKind::Loss), @"
+    28r 29 30 31 32 22r 22r 32 33 34 35 36
+    ");
+    insta::assert_snapshot!(undo("cubic", CongestionKind::Rto), @"
+    28r 29 30 31 32 1l 2l 32 33 34 35 36
+    ");
+}
+
+/// The RTT rises by `step_ms` from the third round on, and falls back `back_after` rounds later.
+/// SND.NXT at the end of a round is two segments short of the next window, so HyStart++'s rounds
+/// run a little ahead of these, and the first raised one still contains samples of 100 ms: its
+/// minimum shows the rise a round later. The threshold is 100 / 8 = 12.5 ms. In conservative slow
+/// start a round adds a quarter, and five of them end it.
+fn rising(spec: &str, step_ms: u64, back_after: u32) -> String {
+    let mut s = Sender::new(spec, 10);
+    s.rounds(2);
+    for round in 0..9 {
+        s.rtt = if round < back_after { RTT + Duration::from_millis(step_ms) } else { RTT };
+        s.rounds(1);
+    }
+    s.finish()
+}
+
+#[test]
+fn hystart_leaves_slow_start_when_rtts_rise() {
+    insta::assert_snapshot!(rising("cubic", 13, 9), @"
+    20 40 80 101c 126c 158c 197c 238 239 240 241
+    ");
+    insta::assert_snapshot!(rising("cubic", 12, 9), @"
+    20 40 80 160 320 640 1280 2560 5120 10240 20480
+    ");
+    insta::assert_snapshot!(rising("cubic", 13, 2), @"
+    20 40 80 101c 201 402 804 1608 3216 6432 12864
+    ");
+    insta::assert_snapshot!(rising("cubic:hystart=0", 13, 9), @"
+    20 40 80 160 320 640 1280 2560 5120 10240 20480
+    ");
+}
+
+#[test]
+fn ecn_costs_what_a_loss_costs() {
+    let after = |spec: &str| {
+        let mut s = Sender::new(spec, 100);
+        s.signal(CongestionKind::Ecn);
+        (s.cwnd(), s.controller.state().ssthresh / MSS)
+    };
+    assert_eq!(after("reno"), (50, 50));
+    assert_eq!(after("cubic"), (70, 70));
+}
+
+#[test]
+fn a_penalty_halves_without_being_a_loss() {
+    for spec in ["reno", "cubic"] {
+        let mut s = Sender::new(spec, 40);
+        s.controller.on_penalty();
+        let state = s.controller.state();
+        assert_eq!((state.cwnd, state.ssthresh), (20 * MSS, u64::MAX), "{spec}: in slow start");
+        s.signal(CongestionKind::Loss);
+        let before = s.controller.state().ssthresh;
+        s.controller.on_penalty();
+        let state = s.controller.state();
+        assert_eq!((state.cwnd, state.ssthresh), (before / 2, before / 2), "{spec}");
+        (0..9).for_each(|_| s.controller.on_penalty());
+        let state = s.controller.state();
+        assert_eq!((state.cwnd, state.ssthresh), (MSS, 2 * MSS), "{spec}");
+    }
+}
+
+#[test]
+fn idleness_restarts_and_remembers_three_quarters() {
+    for spec in ["reno", "cubic"] {
+        let mut s = Sender::new(spec, 40);
+        s.signal(CongestionKind::Loss);
+        let reached = s.controller.state().cwnd;
+        s.controller.on_idle_restart(s.now, 10 * MSS);
+        let state = s.controller.state();
+        assert_eq!((state.cwnd, state.ssthresh), (10 * MSS, reached), "{spec}");
+        s.controller.on_mss(1400);
+        assert_eq!(s.controller.state().cwnd, 10 * MSS, "{spec}: windows are bytes");
+    }
+}
