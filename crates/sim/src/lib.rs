@@ -1,9 +1,25 @@
 //! A deterministic world of hosts, routers and links around the engine: scenario files in,
 //! results out. The same seed gives the same bytes anywhere.
+//!
+//! [`scenario::Document`] reads a file, [`run`] runs one scenario under the eyes of an
+//! [`observe::Observer`], [`sweep::run`] runs every point of a sweep on all cores.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod link;
+mod models;
+mod packet;
+pub mod pattern;
+pub mod quantity;
+pub mod result;
+pub mod scenario;
+mod schedule;
 pub mod seed;
+pub mod sweep;
+pub mod topology;
+mod world;
+
+pub use world::{RunError, World, run};
 
 /// The observers of a run, as [`tabane_trace`] defines them for every world.
 pub use tabane_trace::observe;

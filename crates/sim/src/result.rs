@@ -1,0 +1,143 @@
+//! What came of a run, in the form that scripts read (`tabane sim run --json`).
+
+use crate::app::Latencies;
+use serde::Serialize;
+
+/// A run's result. Times are seconds, rates bits per second of payload.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RunResult {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Version of this program.
+    pub version: String,
+    /// When the run ended, simulated time.
+    pub ended_s: f64,
+    /// Flows, in file order.
+    pub flows: Vec<FlowResult>,
+    /// Link directions, in file order.
+    pub links: Vec<LinkResult>,
+    /// What the run cost.
+    pub cost: Cost,
+}
+
+/// A flow.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// Payload bytes delivered to the application.
+    pub bytes: u64,
+    /// From its start until everything was delivered; `None` if that did not happen.
+    pub completed_s: Option<f64>,
+    /// `bytes` over `completed_s`, or over the time from its start to the end of the run.
+    pub goodput_bps: f64,
+    /// Subflows of its connection, in order of creation.
+    pub subflows: Vec<SubflowResult>,
+    /// For applications that have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyResult>,
+    /// Why it ended early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// Position of the first wrong byte, if bytes were compared and one was wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupt_at: Option<u64>,
+}
+
+/// A subflow.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SubflowResult {
+    /// Name of its path at the host that connected.
+    pub path: String,
+    /// Payload bytes that it was the first to deliver.
+    pub bytes: u64,
+    /// As of its flow.
+    pub goodput_bps: f64,
+}
+
+/// Latencies in seconds: of answers (request to last byte), of messages (due to last byte).
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LatencyResult {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean_s: f64,
+    /// Half are at most this.
+    pub p50_s: f64,
+    /// 95 % are.
+    pub p95_s: f64,
+    /// 99 % are.
+    pub p99_s: f64,
+    /// All are.
+    pub max_s: f64,
+}
+
+impl LatencyResult {
+    /// Of what an application measured; `None` if it measured nothing.
+    pub fn of(latencies: &Latencies) -> Option<Self> {
+        let mut sorted = latencies.nanos.clone();
+        sorted.sort_unstable();
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        // Nearest rank.
+        let quantile = |share: f64| {
+            let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
+            seconds(sorted[rank - 1])
+        };
+        let max_s = seconds(*sorted.last()?);
+        let sum: u128 = sorted.iter().map(|n| u128::from(*n)).sum();
+        Some(Self {
+            count: sorted.len() as u64 + latencies.uncounted,
+            mean_s: sum as f64 / sorted.len() as f64 / 1e9,
+            p50_s: quantile(0.5),
+            p95_s: quantile(0.95),
+            p99_s: quantile(0.99),
+            max_s,
+        })
+    }
+}
+
+/// A link direction.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LinkResult {
+    /// Name of the link.
+    pub link: String,
+    /// Node that sends into it.
+    pub from: String,
+    /// Node it leads to.
+    pub to: String,
+    /// Packets delivered.
+    pub packets: u64,
+    /// Bytes delivered, IP headers included.
+    pub bytes: u64,
+    /// Packets lost, for whatever reason.
+    pub lost: u64,
+}
+
+/// What a run cost. All but `packet_hops` is for the caller to measure.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Cost {
+    /// Packets times link directions crossed.
+    pub packet_hops: u64,
+    /// User time.
+    pub user_s: Option<f64>,
+    /// Instructions retired.
+    pub instructions: Option<u64>,
+    /// Largest resident set.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_nearest_ranks() {
+        let nanos = (1..=100).rev().map(|ms| ms * 1_000_000).collect();
+        let result = LatencyResult::of(&Latencies { nanos, uncounted: 1 }).unwrap();
+        assert_eq!((result.p50_s, result.p95_s, result.max_s), (0.05, 0.095, 0.1));
+        assert_eq!((result.count, result.mean_s), (101, 0.0505));
+        assert_eq!(LatencyResult::of(&Latencies::default()), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! A host's settings: policies, and what differs from the engine's defaults.
+
+use super::named::Choice;
+use crate::quantity::{Size, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+use tabane_engine::config::{Config, MptcpConfig, NumberSize, TcpConfig};
+
+/// Settings of a host. What is not given comes from `[defaults]`, then from the engine.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Host {
+    /// Which subflow carries the next data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Choice>,
+    /// How much may be in flight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<Choice>,
+    /// Which way out a segment leaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Choice>,
+    /// `false` is plain TCP; a table changes MPTCP settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mptcp: Option<Mptcp>,
+    /// TCP settings.
+    #[serde(skip_serializing_if = "Tcp::is_default")]
+    pub tcp: Tcp,
+}
+
+impl Host {
+    /// Puts these settings over `config`.
+    pub fn apply(&self, config: &mut Config) {
+        if let Some(choice) = &self.scheduler {
+            config.mptcp.scheduler = choice.0.clone();
+        }
+        if let Some(choice) = &self.congestion {
+            config.tcp.congestion = choice.0.clone();
+        }
+        if let Some(choice) = &self.egress {
+            config.mptcp.egress = choice.0.clone();
+        }
+        match &self.mptcp {
+            None => {}
+            Some(Mptcp::Switch(on)) => config.mptcp.enabled = *on,
+            Some(Mptcp::Settings(settings)) => {
+                config.mptcp.enabled = true;
+                settings.apply(&mut config.mptcp);
+            }
+        }
+        self.tcp.apply(&mut config.tcp);
+    }
+}
+
+/// MPTCP on, off, or on with settings.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Mptcp {
+    /// On or off.
+    Switch(bool),
+    /// On, with these settings.
+    Settings(MptcpSettings),
+}
+
+impl<'de> Deserialize<'de> for Mptcp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Mptcp;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true, false or a table of MPTCP settings")
+            }
+            fn visit_bool<E>(self, on: bool) -> Result<Mptcp, E> {
+                Ok(Mptcp::Switch(on))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Mptcp, A::Error> {
+                let settings = MptcpSettings::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Mptcp::Settings(settings))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl Serialize for Mptcp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Switch(on) => serializer.serialize_bool(*on),
+            Self::Settings(settings) => settings.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Mptcp {
+    fn schema_name() -> Cow<'static, str> {
+        "Mptcp".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let settings = generator.subschema_for::<MptcpSettings>();
+        json_schema!({ "anyOf": [{ "type": "boolean" }, settings] })
+    }
+}
+
+/// Declares a table of optional settings that are laid over a struct of the engine.
+macro_rules! settings {
+    ($(#[$doc:meta])* $name:ident over $target:ty {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty => |$c:ident, $v:ident| $set:expr;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $($(#[$field_doc])* #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$type>,)*
+        }
+
+        impl $name {
+            /// Puts what is given over `config`.
+            pub fn apply(&self, config: &mut $target) {
+                $(if let Some($v) = self.$field { let $c = &mut *config; $set; })*
+            }
+
+            /// Whether nothing is given.
+            pub fn is_default(&self) -> bool {
+                *self == Self::default()
+            }
+        }
+    };
+}
+
+settings! {
+    /// TCP settings; see the engine's `TcpConfig` for sources.
+    Tcp over TcpConfig {
+        /// Receive buffer at the start.
+        receive_buffer: Size => |c, v| {
+            c.receive_buffer = v.0;
+            c.receive_buffer_max = c.receive_buffer_max.max(v.0);
+        };
+        /// Receive buffer that autotuning may reach.
+        receive_buffer_max: Size => |c, v| {
+            c.receive_buffer_max = v.0;
+            c.receive_buffer = c.receive_buffer.min(v.0);
+        };
+        /// Written and not yet acknowledged.
+        send_buffer: Size => |c, v| c.send_buffer = v.0;
+        /// Largest MSS announced; the MTU limits it too.
+        mss: u16 => |c, v| c.mss_max = v;
+        /// Longest delay of an ACK; `"0ms"` acknowledges at once.
+        ack_delay: Time => |c, v| c.ack_delay = v.0;
+        /// Segments at the start that are acknowledged at once.
+        quick_acks: u32 => |c, v| c.quick_acks = v;
+        /// Nagle's algorithm.
+        nagle: bool => |c, v| c.nagle = v;
+        /// Selective acknowledgements.
+        sack: bool => |c, v| c.sack = v;
+        /// Timestamps.
+        timestamps: bool => |c, v| c.timestamps = v;
+        /// Explicit congestion notification.
+        ecn: bool => |c, v| c.ecn = v;
+        /// Initial window, segments.
+        initial_window: u32 => |c, v| c.initial_window = v;
+        /// Smallest retransmission timeout.
+        rto_min: Time => |c, v| c.rto_min = v.0;
+        /// Retransmission timeout before the first sample.
+        rto_initial: Time => |c, v| c.rto_initial = v.0;
+        /// Largest retransmission timeout.
+        rto_max: Time => |c, v| c.rto_max = v.0;
+        /// SYN repetitions before giving up.
+        syn_retries: u32 => |c, v| c.syn_retries = v;
+        /// Retransmissions in a row before a subflow is given up.
+        retries: u32 => |c, v| c.retries = v;
+        /// Idle time before keepalive probes.
+        keepalive: Time => |c, v| c.keepalive = Some(v.0);
+        /// Restart from the initial window after an idle RTO.
+        idle_restart: bool => |c, v| c.idle_restart = v;
+        /// Time in TIME-WAIT.
+        time_wait: Time => |c, v| c.time_wait = v.0;
+    }
+}
+
+settings! {
+    /// MPTCP settings; see the engine's `MptcpConfig` for sources.
+    MptcpSettings over MptcpConfig {
+        /// DSS checksums required.
+        checksum: bool => |c, v| c.checksum = v;
+        /// 8-byte data sequence numbers always.
+        long_numbers: bool => |c, v| {
+            c.numbers = if v { NumberSize::Long } else { NumberSize::Auto };
+        };
+        /// Subflows per connection.
+        max_subflows: u8 => |c, v| c.max_subflows = v;
+        /// As client, open subflows from every path.
+        full_mesh: bool => |c, v| c.full_mesh = v;
+        /// Subflows opened per path.
+        subflows_per_path: u8 => |c, v| {
+            c.subflows_per_path = v;
+            c.max_subflows = c.max_subflows.max(v.saturating_mul(4)).min(32);
+        };
+        /// Open subflows to addresses that the peer announces.
+        accept_addresses: bool => |c, v| c.accept_addresses = v;
+        /// Announce our addresses on the other paths.
+        announce: bool => |c, v| c.announce = v;
+        /// RTOs in a row before a subflow is stale.
+        stale_after: u32 => |c, v| c.stale_after = v;
+        /// Opportunistic retransmission and penalisation.
+        rescue: bool => |c, v| c.rescue = v;
+        /// How long all subflows may be gone before the connection is.
+        break_before_make: Time => |c, v| c.break_before_make = v.0;
+    }
+}

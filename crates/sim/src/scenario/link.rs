@@ -1,0 +1,225 @@
+//! A link's parameters, for both directions or each by itself.
+
+use crate::quantity::{Rate, Ratio, Size, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use tabane_engine::policy::{Params, Spec};
+
+/// A link. Parameters beside `between` hold for both directions; `up` and `down` change one.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Link {
+    /// The two nodes it joins, for topologies that are drawn node by node. Up is from the first
+    /// to the second. Without it, `[path]` says where the link lies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub between: Option<[String; 2]>,
+    /// Bits per second on the wire, IP headers included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// A mahimahi trace file instead of a constant rate, relative to the scenario.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// One-way propagation delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+    /// Standard deviation of the delay; packets stay in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Time>,
+    /// Queue in front of the link: `"100 packets"`, `"64KiB"`, `"codel"`, `"red"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
+    /// Packets lost at random: `"1%"`, or a model such as `"gilbert:p=0.01,r=0.4"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Share of packets that come late, behind packets sent after them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Ratio>,
+    /// Share of packets that come twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Ratio>,
+    /// Share of packets damaged on the way (then dropped by the checksum at the host).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<Ratio>,
+    /// Largest IP packet, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u16>,
+    /// From the client's side to the server's (or from the first of `between` to the second).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up: Option<Direction>,
+    /// The other way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub down: Option<Direction>,
+}
+
+/// Parameters of one direction; those not given are the link's.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Direction {
+    /// Bits per second on the wire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// A mahimahi trace file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// One-way propagation delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Time>,
+    /// Standard deviation of the delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Time>,
+    /// Queue in front of the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
+    /// Packets lost at random.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<Loss>,
+    /// Share of packets that come late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Ratio>,
+    /// Share of packets that come twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Ratio>,
+    /// Share of packets damaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub corrupt: Option<Ratio>,
+}
+
+impl Link {
+    /// All parameters of a direction.
+    pub fn direction(&self, up: bool) -> Direction {
+        let own = if up { self.up.as_ref() } else { self.down.as_ref() };
+        let own = own.cloned().unwrap_or_default();
+        // A rate given for one direction replaces a trace given for both, and the reverse.
+        let fixed = own.rate.is_some() || own.trace.is_some();
+        Direction {
+            rate: own.rate.or(if fixed { None } else { self.rate }),
+            trace: own.trace.or_else(|| if fixed { None } else { self.trace.clone() }),
+            delay: own.delay.or(self.delay),
+            jitter: own.jitter.or(self.jitter),
+            queue: own.queue.or_else(|| self.queue.clone()),
+            loss: own.loss.or_else(|| self.loss.clone()),
+            reorder: own.reorder.or(self.reorder),
+            duplicate: own.duplicate.or(self.duplicate),
+            corrupt: own.corrupt.or(self.corrupt),
+        }
+    }
+}
+
+/// A queue model: a plain size is drop-tail.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Queue(pub Spec);
+
+/// A loss model: a plain share is independent loss.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loss(pub Spec);
+
+impl FromStr for Queue {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            return text.parse().map(Self).map_err(|e: tabane_engine::policy::PolicyError| {
+                format!("{e}; write \"100 packets\", \"64KiB\" or a model")
+            });
+        }
+        let packets = text.trim().strip_suffix("packets").or(text.trim().strip_suffix("packet"));
+        let (unit, value) = match packets {
+            Some(number) => {
+                let wrong = || format!("'{text}' is not a queue; write \"100 packets\"");
+                ("packets", number.trim().parse().map_err(|_| wrong())?)
+            }
+            None => ("bytes", text.parse::<Size>()?.0 as u32),
+        };
+        if value == 0 {
+            return Err("a queue needs room for at least one packet".into());
+        }
+        Ok(Self(with("droptail", unit, f64::from(value))))
+    }
+}
+
+impl FromStr for Loss {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.') {
+            return Ok(Self(with("bernoulli", "p", text.parse::<Ratio>()?.0)));
+        }
+        text.parse().map(Self).map_err(|e: tabane_engine::policy::PolicyError| {
+            format!("{e}; write \"1%\" or a model")
+        })
+    }
+}
+
+fn with(name: &str, key: &str, value: f64) -> Spec {
+    Spec { name: name.into(), params: Params(BTreeMap::from([(key.into(), value)])) }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params = &self.0.params.0;
+        match (self.0.name.as_str(), params.len(), params.first_key_value()) {
+            ("droptail", 1, Some((key, n))) if key == "packets" => write!(f, "{n} packets"),
+            ("droptail", 1, Some((key, n))) if key == "bytes" => write!(f, "{}", Size(*n as u64)),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.name.as_str(), self.0.params.0.len(), self.0.params.0.get("p")) {
+            ("bernoulli", 1, Some(p)) => Ratio(*p).fmt(f),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
+macro_rules! as_string {
+    ($($type:ident, $hint:literal, $examples:expr;)*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Text;
+                impl Visitor<'_> for Text {
+                    type Value = $type;
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str($hint)
+                    }
+                    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<$type, E> {
+                        text.parse().map_err(E::custom)
+                    }
+                    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<$type, E> {
+                        value.to_string().parse().map_err(E::custom)
+                    }
+                    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<$type, E> {
+                        value.to_string().parse().map_err(E::custom)
+                    }
+                }
+                deserializer.deserialize_any(Text)
+            }
+        }
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": ["string", "number"], "examples": $examples })
+            }
+        }
+    )*};
+}
+
+as_string! {
+    Queue, "a queue such as \"100 packets\" or \"64KiB\"", ["100 packets", "64KiB", "codel"];
+    Loss, "a share such as \"1%\" or a loss model", ["1%", "gilbert:p=0.01,r=0.4"];
+}

@@ -1,0 +1,152 @@
+//! A scenario: one TOML file that says everything about a run.
+//!
+//! [`Document`] is the file as written (lists may stand for single values: sweep axes);
+//! [`Scenario`] is one point of the sweep, checked and complete.
+
+mod change;
+mod document;
+mod error;
+mod flow;
+mod host;
+mod link;
+mod named;
+mod path;
+mod validate;
+
+pub use change::{Change, SubflowChange, Way};
+pub use document::{Axis, Document, Variant};
+pub(crate) use error::Fault;
+pub use error::ScenarioError;
+pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
+pub use host::{Host, Mptcp, MptcpSettings, Tcp};
+pub use link::{Direction, Link, Loss, Queue};
+pub use named::{Choice, Named};
+pub use path::{Path, PathSettings};
+
+pub(crate) use validate::policy_fault;
+
+use crate::quantity::Time;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use tabane_engine::Duration;
+
+/// One run: topology, policies, flows, timed changes, seed and duration.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scenario {
+    /// Its name in results; the name of the file by default.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What it shows, for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// The run ends then, or earlier if every flow has.
+    pub duration: Time,
+    /// 4 or 6.
+    #[serde(skip_serializing_if = "is_four")]
+    pub ip: u8,
+    /// Serialise and parse every segment at every host. Slower, same results.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wire: bool,
+    /// Compare every byte delivered with what was sent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub verify: bool,
+    /// What is written beside results.
+    #[serde(skip_serializing_if = "Output::is_default")]
+    pub output: Output,
+    /// Settings of every host that does not say otherwise.
+    #[serde(skip_serializing_if = "is_default_host")]
+    pub defaults: Host,
+    /// Hosts that have settings of their own. Any host that a flow or a path names exists.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub host: Named<Host>,
+    /// Links.
+    pub link: Named<Link>,
+    /// Nodes that only forward, where links say what they are `between`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<String>,
+    /// Ways between hosts, each a list of links. By default every link is one between client and
+    /// server or, where links say what they are `between`, routes are the shortest.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub path: Named<Path>,
+    /// Flows.
+    pub flow: Vec<Flow>,
+    /// Timed changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub at: Vec<Change>,
+}
+
+/// What is written beside results.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Output {
+    /// Time between two points of time series.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Time>,
+    /// Hosts and links whose packets are captured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pcap: Vec<String>,
+}
+
+impl Output {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            about: String::new(),
+            seed: 1,
+            duration: Time(Duration::from_secs(60)),
+            ip: 4,
+            wire: false,
+            verify: false,
+            output: Output::default(),
+            defaults: Host::default(),
+            host: Named::default(),
+            link: Named::default(),
+            routers: Vec::new(),
+            path: Named::default(),
+            flow: Vec::new(),
+            at: Vec::new(),
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario that is not a sweep.
+    ///
+    /// # Errors
+    /// [`ScenarioError`], with line, column and remedy.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
+        let document = Document::parse(name, text, &[])?;
+        let mut variants = document.variants()?;
+        match variants.len() {
+            1 => Ok(variants.remove(0).scenario),
+            n => Err(document.error_at(&[], format!("this is a sweep of {n} runs, not one run"))),
+        }
+    }
+
+    /// As a file that [`Scenario::parse`] reads back to the same value.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("invariant: every field has a TOML form")
+    }
+}
+
+/// The JSON Schema of scenario files, for editors.
+pub fn schema() -> Schema {
+    schemars::schema_for!(Scenario)
+}
+
+fn is_four(ip: &u8) -> bool {
+    *ip == 4
+}
+
+fn is_default_host(host: &Host) -> bool {
+    *host == Host::default()
+}

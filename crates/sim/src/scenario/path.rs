@@ -1,0 +1,85 @@
+//! Ways between hosts: lists of links.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A way from one host to another: links, in order. `wifi = ["wifi", "core"]` is short for
+/// `wifi = { from = "client", to = "server", links = ["wifi", "core"] }`.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Path(pub PathSettings);
+
+/// The long form.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PathSettings {
+    /// Host at its beginning.
+    #[serde(default = "client")]
+    pub from: String,
+    /// Host at its end.
+    #[serde(default = "server")]
+    pub to: String,
+    /// Its links in order. Two paths that name one link share it.
+    pub links: Vec<String>,
+    /// New subflows on it ask for low priority.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backup: bool,
+}
+
+impl Default for PathSettings {
+    fn default() -> Self {
+        Self { from: client(), to: server(), links: Vec::new(), backup: false }
+    }
+}
+
+fn client() -> String {
+    "client".into()
+}
+
+fn server() -> String {
+    "server".into()
+}
+
+impl<'de> Deserialize<'de> for Path {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Path;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of links, or a table with from, to and links")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Path, A::Error> {
+                let links = Vec::deserialize(SeqAccessDeserializer::new(seq))?;
+                Ok(Path(PathSettings { links, ..PathSettings::default() }))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Path, A::Error> {
+                PathSettings::deserialize(MapAccessDeserializer::new(map)).map(Path)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl Serialize for Path {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let short = PathSettings { links: self.0.links.clone(), ..PathSettings::default() };
+        if short == self.0 {
+            self.0.links.serialize(serializer)
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+impl JsonSchema for Path {
+    fn schema_name() -> Cow<'static, str> {
+        "Path".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let long = generator.subschema_for::<PathSettings>();
+        json_schema!({ "anyOf": [{ "type": "array", "items": { "type": "string" } }, long] })
+    }
+}

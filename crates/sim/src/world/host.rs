@@ -1,0 +1,304 @@
+//! A host: an engine, its paths, and the flows whose ends live there.
+
+use super::{Action, RunError, World};
+use crate::app::Role;
+use crate::observe::{CapturePoint, FlowIdx, HostIdx};
+use crate::packet::Packet;
+use crate::scenario::Scenario;
+use crate::seed::Seed;
+use crate::topology::{Hop, NO_ROUTE, Topology};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use tabane_engine::config::{Config, PathConfig};
+use tabane_engine::record::CloseReason;
+use tabane_engine::view::PathId;
+use tabane_engine::{ConnId, Departure, Endpoint, Event};
+use tabane_wire::Segment;
+
+/// A host.
+pub(super) struct HostState {
+    pub(super) endpoint: Endpoint,
+    conns: Conns,
+}
+
+/// Which flow a connection belongs to. Ids are numbers of the engine's choosing, mostly small.
+#[derive(Default)]
+struct Conns {
+    small: Vec<Option<(u32, Role)>>,
+    large: BTreeMap<u64, (u32, Role)>,
+}
+
+/// Ids up to here have a place in an array.
+const SMALL: u64 = 1 << 18;
+
+impl Conns {
+    fn insert(&mut self, id: ConnId, flow: usize, role: Role) {
+        if id.0 >= SMALL {
+            self.large.insert(id.0, (flow as u32, role));
+            return;
+        }
+        let at = id.0 as usize;
+        if self.small.len() <= at {
+            self.small.resize(at + 1, None);
+        }
+        self.small[at] = Some((flow as u32, role));
+    }
+
+    #[inline]
+    fn get(&self, id: ConnId) -> Option<(usize, Role)> {
+        let found = match self.small.get(id.0 as usize) {
+            Some(found) => *found,
+            None => self.large.get(&id.0).copied(),
+        };
+        found.map(|(flow, role)| (flow as usize, role))
+    }
+}
+
+impl HostState {
+    pub(super) fn new(
+        scenario: &Scenario,
+        topology: &Topology,
+        host: usize,
+        seed: Seed,
+        records: bool,
+    ) -> Result<Self, RunError> {
+        let node = &topology.hosts[host];
+        let mut config = Config { records, ..Config::default() };
+        let shared = topology.shared_address(host);
+        for (n, path) in node.paths.iter().enumerate() {
+            config.paths.push(PathConfig {
+                id: PathId(n as u8),
+                addresses: vec![topology.address(host, n), shared],
+                mtu: path.mtu,
+                backup: path.backup,
+            });
+        }
+        // One subflow a path must be possible, however many paths there are.
+        let paths = u8::try_from(node.paths.len()).unwrap_or(u8::MAX);
+        config.mptcp.max_subflows = config.mptcp.max_subflows.max(paths).min(32);
+        scenario.defaults.apply(&mut config);
+        if let Some(own) = scenario.host.get(&node.name) {
+            own.apply(&mut config);
+        }
+        let mut endpoint = Endpoint::new(config, seed.key(&format!("host/{}", node.name)))?;
+        if scenario.flow.iter().any(|flow| flow.to == node.name) {
+            let any: IpAddr = match scenario.ip {
+                6 => Ipv6Addr::UNSPECIFIED.into(),
+                _ => Ipv4Addr::UNSPECIFIED.into(),
+            };
+            let listening = endpoint.listen(SocketAddr::new(any, 0));
+            listening.map_err(|error| RunError::Scenario(error.to_string()))?;
+        }
+        Ok(Self { endpoint, conns: Conns::default() })
+    }
+}
+
+impl World<'_> {
+    /// Hands a packet to the engine of the host it has reached.
+    #[inline]
+    pub(super) fn deliver(&mut self, host: usize, path: u8, packet: Box<Packet>) {
+        let path = PathId(path);
+        if self.watched {
+            let point = CapturePoint::Received(HostIdx(host as u32), path);
+            self.observer.packet(point, self.now, packet.segment());
+        }
+        if packet.damage.is_some() || self.scenario.wire {
+            self.deliver_bytes(host, path, packet);
+        } else {
+            let segment = self.pool.unwrap(packet);
+            self.hosts[host].endpoint.handle_segment(self.now, path, segment);
+        }
+        self.settle(host);
+    }
+
+    /// As it would come from a wire, with the damage done to it there.
+    fn deliver_bytes(&mut self, host: usize, path: PathId, packet: Box<Packet>) {
+        let damage = packet.damage;
+        let segment = self.pool.unwrap(packet);
+        let len = segment.emit(&mut self.buffer).expect("invariant: engines emit valid segments");
+        if let Some(bits) = damage {
+            let bit = bits % (len as u64 * 8);
+            self.buffer[bit as usize / 8] ^= 1 << (bit % 8);
+        }
+        self.hosts[host].endpoint.handle_packet(self.now, path, &self.buffer[..len]);
+    }
+
+    /// Lets a host do everything it can do now: events to applications, segments to links,
+    /// records to observers, its next timer to the schedule.
+    #[inline]
+    pub(super) fn settle(&mut self, host: usize) {
+        loop {
+            while let Some((conn, event)) = self.hosts[host].endpoint.poll_event() {
+                self.on_event(host, conn, &event);
+            }
+            let mut sent = false;
+            while let Some(departure) = self.poll_departure(host) {
+                self.depart(host, departure);
+                sent = true;
+            }
+            if !sent {
+                break;
+            }
+        }
+        if self.wants.records {
+            while let Some(record) = self.hosts[host].endpoint.poll_record() {
+                self.observer.record(HostIdx(host as u32), &record);
+            }
+        }
+        let next = self.hosts[host].endpoint.poll_timeout();
+        let source = 1 + self.links.len() + host;
+        self.schedule.set(source, next.unwrap_or(tabane_engine::Instant::FAR_FUTURE));
+    }
+
+    #[inline]
+    fn poll_departure(&mut self, host: usize) -> Option<Departure> {
+        let endpoint = &mut self.hosts[host].endpoint;
+        if !self.scenario.wire {
+            return endpoint.poll_segment(self.now);
+        }
+        let transmit = endpoint.poll_transmit(self.now, &mut self.buffer)?;
+        let packet = Bytes::copy_from_slice(&self.buffer[..transmit.len]);
+        let segment = Segment::parse(&packet).expect("invariant: engines emit valid segments");
+        Some(Departure { paths: transmit.paths, segment })
+    }
+
+    /// Sends a segment, with a copy by each path that the engine named.
+    #[inline]
+    fn depart(&mut self, host: usize, departure: Departure) {
+        let Departure { mut paths, segment } = departure;
+        while let Some(path) = paths.first() {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.depart_by(host, path, segment);
+                return;
+            }
+            self.depart_by(host, path, segment.clone());
+        }
+    }
+
+    #[inline]
+    fn depart_by(&mut self, host: usize, path: PathId, segment: Segment) {
+        let cursor = self.topology.route(host, usize::from(path.0), segment.dst.ip());
+        if cursor == NO_ROUTE {
+            self.unroutable += 1;
+            return;
+        }
+        if self.watched {
+            let point = CapturePoint::Sent(HostIdx(host as u32), path);
+            self.observer.packet(point, self.now, &segment);
+        }
+        let len = segment.wire_len() as u32;
+        let packet = self.pool.wrap(segment, cursor, len);
+        match self.topology.hop(cursor) {
+            Hop::Link(link) => self.enter(link as usize, packet),
+            Hop::Arrive(..) => unreachable!("invariant: a route crosses a link"),
+        }
+    }
+
+    /// Opens a flow's connection.
+    pub(super) fn start(&mut self, n: usize) {
+        let flow = &mut self.flows[n];
+        flow.started = true;
+        let (client, server) = (flow.client, flow.server);
+        let path = self.topology.first_path(client, server).unwrap_or(0);
+        let local = SocketAddr::new(self.topology.address(client, path), 0);
+        let remote = SocketAddr::new(self.topology.shared_address(server), flow.port);
+        match self.hosts[client].endpoint.connect(self.now, local, remote) {
+            Ok(conn) => {
+                flow.client_conn = Some(conn);
+                let role = if flow.download { Role::Sink } else { Role::Source };
+                self.hosts[client].conns.insert(conn, n, role);
+                let (flow, host) = (FlowIdx(n as u32), HostIdx(client as u32));
+                self.observer.opened(self.now, flow, host, conn);
+                self.settle(client);
+            }
+            Err(error) => self.fail(n, error.to_string()),
+        }
+    }
+
+    #[inline]
+    fn on_event(&mut self, host: usize, conn: ConnId, event: &Event) {
+        if let Event::Accepted { local, .. } = event {
+            self.accept(host, conn, local.port());
+        }
+        let Some((n, role)) = self.hosts[host].conns.get(conn) else { return };
+        if let Event::Closed(reason) = event {
+            self.on_closed(n, role, *reason);
+            return;
+        }
+        let Some(connection) = self.hosts[host].endpoint.connection(conn) else { return };
+        let flow = &mut self.flows[n];
+        let again = flow.app.on_event(self.now, role, event, connection);
+        let completed = !flow.done && flow.app.completed().is_some();
+        if let Some(at) = again {
+            self.plan(at, Action::Tick(n as u32));
+        }
+        if completed {
+            self.complete(n);
+        }
+    }
+
+    /// The flow whose port a connection came to.
+    fn accept(&mut self, host: usize, conn: ConnId, port: u16) {
+        let found = self.hosts[host]
+            .conns
+            .get(conn)
+            .is_none()
+            .then(|| self.flows.iter().position(|f| f.server == host && f.port == port));
+        let Some(n) = found.flatten() else { return };
+        let flow = &mut self.flows[n];
+        flow.server_conn = Some(conn);
+        let role = if flow.download { Role::Source } else { Role::Sink };
+        self.hosts[host].conns.insert(conn, n, role);
+        self.observer.opened(self.now, FlowIdx(n as u32), HostIdx(host as u32), conn);
+    }
+
+    fn on_closed(&mut self, n: usize, role: Role, reason: CloseReason) {
+        let flow = &mut self.flows[n];
+        if flow.done || (reason == CloseReason::Finished && role == Role::Source) {
+            return;
+        }
+        self.fail(n, format!("{reason:?} at the {role:?}").to_lowercase());
+    }
+
+    /// An application's time has come.
+    pub(super) fn tick(&mut self, n: usize, role: Role) {
+        let flow = &mut self.flows[n];
+        let client = flow.download == (role == Role::Sink);
+        let (host, conn) = match client {
+            true => (flow.client, flow.client_conn),
+            false => (flow.server, flow.server_conn),
+        };
+        let Some(conn) = conn else { return };
+        let Some(connection) = self.hosts[host].endpoint.connection(conn) else { return };
+        let again = flow.app.tick(self.now, role, connection);
+        let completed = !flow.done && flow.app.completed().is_some();
+        if let Some(at) = again {
+            self.plan(at, Action::Tick(n as u32));
+        }
+        if completed {
+            self.complete(n);
+        }
+        self.settle(host);
+    }
+
+    /// A flow has delivered everything.
+    fn complete(&mut self, n: usize) {
+        self.flows[n].result = Some(self.flow_result(n));
+        self.flows[n].done = true;
+        self.remaining -= 1;
+        self.observer.completed(self.now, FlowIdx(n as u32));
+    }
+
+    /// A flow can go no further.
+    fn fail(&mut self, n: usize, why: String) {
+        if self.flows[n].done {
+            return;
+        }
+        self.flows[n].failed = Some(why);
+        self.flows[n].result = Some(self.flow_result(n));
+        self.flows[n].done = true;
+        self.remaining -= 1;
+    }
+}

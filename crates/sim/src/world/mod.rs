@@ -1,0 +1,394 @@
+//! The event loop: hosts, links and the order in which things happen to them.
+//!
+//! One event per packet and hop: its arrival at the far end of a link. Links keep their packets
+//! in order, so that only their earliest arrival is in the schedule. A host's engine is asked for
+//! segments after something happened to it, never otherwise.
+
+mod change;
+mod host;
+mod report;
+
+use crate::app::{App, Role};
+use crate::link::Link;
+use crate::models;
+use crate::observe::{CapturePoint, Layout, LinkIdx, Observer, Wants};
+use crate::packet::{Packet, Pool};
+use crate::result::{FlowResult, RunResult};
+use crate::scenario::{Direction, FlowDirection, Scenario};
+use crate::schedule::Schedule;
+use crate::seed::Seed;
+use crate::topology::{Hop, Topology};
+use host::HostState;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use tabane_engine::policy::PolicyError;
+use tabane_engine::{ConnId, Duration, Instant};
+use thiserror::Error;
+
+/// Why a run could not be made, or had to be broken off.
+#[derive(Error, Clone, PartialEq, Debug)]
+pub enum RunError {
+    /// The scenario is wrong (those from [`crate::scenario::Document`] are checked already).
+    #[error("{0}")]
+    Scenario(String),
+    /// A policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// Events without end at one moment: a fault of the engine or of a policy.
+    #[error("no progress at {0} s: {1}")]
+    Livelock(f64, &'static str),
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// [`RunError`].
+pub fn run(scenario: &Scenario, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
+    World::new(scenario, observer)?.run()
+}
+
+/// A world, ready to run.
+pub struct World<'o> {
+    now: Instant,
+    end: Instant,
+    scenario: Scenario,
+    topology: Topology,
+    schedule: Schedule,
+    /// Starts, stops, changes, application timers: few, and none per packet.
+    agenda: BinaryHeap<Reverse<(Instant, u64, Action)>>,
+    /// Entries of the agenda so far: equal times go by age.
+    entries: u64,
+    links: Vec<LinkState>,
+    hosts: Vec<HostState>,
+    flows: Vec<FlowState>,
+    /// Flows that have still something to do.
+    remaining: usize,
+    pool: Pool,
+    observer: &'o mut dyn Observer,
+    wants: Wants,
+    watched: bool,
+    hops: u64,
+    unroutable: u64,
+    /// Events at `now`.
+    idle_events: u32,
+    buffer: Vec<u8>,
+}
+
+struct LinkState {
+    link: Link<Box<Packet>>,
+    /// What it is made from, with the changes so far.
+    spec: Direction,
+    mtu: u32,
+    /// Packets longer than `mtu`.
+    too_long: u64,
+}
+
+/// A flow and its two connections.
+struct FlowState {
+    name: String,
+    app: App,
+    client: usize,
+    server: usize,
+    port: u16,
+    start: Instant,
+    started: bool,
+    /// The client is the sink.
+    download: bool,
+    client_conn: Option<ConnId>,
+    server_conn: Option<ConnId>,
+    done: bool,
+    failed: Option<String>,
+    /// Taken when it completed.
+    result: Option<FlowResult>,
+}
+
+/// Something on the agenda. The order of variants has no meaning.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Action {
+    Start(u32),
+    Stop(u32),
+    Tick(u32),
+    Change(u32),
+    Sample,
+    Progress,
+}
+
+/// The agenda is source 0 of the schedule: changes come before packets of the same moment.
+const AGENDA: usize = 0;
+/// Events at one moment that are beyond any use.
+const MAX_IDLE_EVENTS: u32 = 2_000_000;
+/// First port that flows connect to; a port a flow, per server.
+const FIRST_PORT: u32 = 5_001;
+
+impl<'o> World<'o> {
+    /// Makes everything; nothing has happened yet.
+    ///
+    /// # Errors
+    /// [`RunError`].
+    pub fn new(scenario: &Scenario, observer: &'o mut dyn Observer) -> Result<Self, RunError> {
+        let topology =
+            Topology::build(scenario).map_err(|fault| RunError::Scenario(fault.message))?;
+        let wants = observer.wants();
+        let seed = Seed(scenario.seed);
+        let links = make_links(scenario, &topology, seed)?;
+        let hosts = (0..topology.hosts.len())
+            .map(|n| HostState::new(scenario, &topology, n, seed, wants.records))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut world = Self {
+            now: Instant::ZERO,
+            end: Instant::ZERO + scenario.duration.0,
+            schedule: Schedule::new(1 + links.len() + hosts.len()),
+            agenda: BinaryHeap::new(),
+            entries: 0,
+            links,
+            hosts,
+            flows: make_flows(scenario, &topology, seed)?,
+            remaining: 0,
+            pool: Pool::default(),
+            observer,
+            wants,
+            watched: wants.packets,
+            hops: 0,
+            unroutable: 0,
+            idle_events: 0,
+            buffer: vec![0; 1 << 16],
+            scenario: scenario.clone(),
+            topology,
+        };
+        world.remaining = world.flows.len();
+        world.fill_agenda();
+        Ok(world)
+    }
+
+    /// Names behind the numbers that observers get.
+    pub fn layout(&self) -> Layout {
+        report::layout(&self.scenario, &self.topology, &self.flows, self.end)
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// [`RunError::Livelock`].
+    pub fn run(mut self) -> Result<RunResult, RunError> {
+        let layout = self.layout();
+        self.observer.begin(&layout);
+        for host in 0..self.hosts.len() {
+            self.settle(host);
+        }
+        while self.remaining > 0 {
+            let (time, source) = self.schedule.first();
+            if time > self.end {
+                self.now = self.end;
+                break;
+            }
+            self.step(time, source)?;
+        }
+        self.observer.progress(self.now, self.end);
+        self.observer.end(self.now);
+        Ok(self.into_result())
+    }
+
+    #[inline]
+    fn step(&mut self, time: Instant, source: usize) -> Result<(), RunError> {
+        if time > self.now {
+            self.now = time;
+            self.idle_events = 0;
+        } else {
+            self.idle_events += 1;
+            if self.idle_events > MAX_IDLE_EVENTS {
+                let what = match source {
+                    AGENDA => "the agenda",
+                    s if s <= self.links.len() => "a link",
+                    _ => "timers of a host",
+                };
+                return Err(RunError::Livelock(self.now.as_secs_f64(), what));
+            }
+        }
+        if source == AGENDA {
+            self.act();
+        } else if source <= self.links.len() {
+            self.drain_link(source - 1);
+        } else {
+            let host = source - 1 - self.links.len();
+            self.hosts[host].endpoint.handle_timeout(self.now);
+            self.settle(host);
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived at the end of a link direction.
+    #[inline]
+    fn drain_link(&mut self, link: usize) {
+        while let Some(packet) = self.links[link].link.pop(self.now) {
+            self.hops += 1;
+            self.forward(packet);
+        }
+        self.reschedule(link);
+    }
+
+    /// Moves a packet to the next hop of its route.
+    #[inline]
+    fn forward(&mut self, mut packet: Box<Packet>) {
+        packet.cursor += 1;
+        match self.topology.hop(packet.cursor) {
+            Hop::Link(link) => self.enter(link as usize, packet),
+            Hop::Arrive(host, path) => self.deliver(host as usize, path, packet),
+        }
+    }
+
+    /// Puts a packet into a link direction.
+    #[inline]
+    fn enter(&mut self, link: usize, packet: Box<Packet>) {
+        let state = &mut self.links[link];
+        if self.watched {
+            let point = CapturePoint::Link(LinkIdx(link as u32));
+            self.observer.packet(point, self.now, packet.segment());
+        }
+        if packet.len > state.mtu {
+            state.too_long += 1;
+            if self.watched {
+                self.observer.lost(LinkIdx(link as u32), self.now, "mtu", packet.segment());
+            }
+            self.pool.unwrap(packet);
+            return;
+        }
+        state.link.push(self.now, packet);
+        self.reschedule(link);
+    }
+
+    #[inline]
+    fn reschedule(&mut self, link: usize) {
+        if self.watched {
+            while let Some(lost) = self.links[link].link.poll_loss() {
+                let (idx, cause) = (LinkIdx(link as u32), lost.cause.as_str());
+                self.observer.lost(idx, lost.at, cause, lost.packet.segment());
+                self.pool.unwrap(lost.packet);
+            }
+        }
+        let next = self.links[link].link.next_event().unwrap_or(Instant::FAR_FUTURE);
+        self.schedule.set(1 + link, next);
+    }
+
+    /// Puts something on the agenda.
+    fn plan(&mut self, at: Instant, action: Action) {
+        self.entries += 1;
+        self.agenda.push(Reverse((at.max(self.now), self.entries, action)));
+        self.reschedule_agenda();
+    }
+
+    fn reschedule_agenda(&mut self) {
+        let next = self.agenda.peek().map_or(Instant::FAR_FUTURE, |Reverse((at, _, _))| *at);
+        self.schedule.set(AGENDA, next);
+    }
+
+    fn fill_agenda(&mut self) {
+        for n in 0..self.flows.len() {
+            self.plan(self.flows[n].start, Action::Start(n as u32));
+        }
+        let mut n = 0;
+        for spec in 0..self.scenario.flow.len() {
+            let (stop, count) = (self.scenario.flow[spec].stop, self.scenario.flow[spec].count);
+            for _ in 0..count {
+                if let Some(stop) = stop {
+                    self.plan(Instant::ZERO + stop.0, Action::Stop(n));
+                }
+                n += 1;
+            }
+        }
+        for n in 0..self.scenario.at.len() {
+            let at = Instant::ZERO + self.scenario.at[n].time.0;
+            self.plan(at, Action::Change(n as u32));
+        }
+        if self.wants.sample.is_some() {
+            self.plan(Instant::ZERO, Action::Sample);
+        }
+        self.plan(Instant::ZERO, Action::Progress);
+    }
+
+    /// Does what is first on the agenda.
+    fn act(&mut self) {
+        let Some(Reverse((_, _, action))) = self.agenda.pop() else { return };
+        self.reschedule_agenda();
+        match action {
+            Action::Start(flow) => self.start(flow as usize),
+            Action::Stop(flow) => {
+                self.flows[flow as usize].app.stop();
+                self.tick(flow as usize, Role::Source);
+                self.tick(flow as usize, Role::Sink);
+            }
+            Action::Tick(flow) => {
+                let role = self.flows[flow as usize].app.ticking_role();
+                self.tick(flow as usize, role);
+            }
+            Action::Change(n) => self.change(n as usize),
+            Action::Sample => {
+                self.sample();
+                let interval = self.wants.sample.unwrap_or(Duration::MAX).max(Duration(1));
+                self.plan(self.now + interval, Action::Sample);
+            }
+            Action::Progress => {
+                self.observer.progress(self.now, self.end);
+                let step = Duration((self.end.0 / 1000).max(1));
+                self.plan(self.now + step, Action::Progress);
+            }
+        }
+    }
+}
+
+fn make_links(
+    scenario: &Scenario,
+    topology: &Topology,
+    seed: Seed,
+) -> Result<Vec<LinkState>, RunError> {
+    let mut links = Vec::new();
+    for n in 0..topology.links.len() {
+        let (name, spec) = &scenario.link.0[n / 2];
+        let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
+        let direction = spec.direction(up);
+        let config = models::config(&direction).map_err(RunError::Scenario)?;
+        let link = Link::new(&config, seed, &format!("link/{name}/{way}"))
+            .map_err(|error| RunError::Scenario(error.to_string()))?;
+        let mtu = u32::from(spec.mtu.unwrap_or(crate::topology::DEFAULT_MTU));
+        links.push(LinkState { link, spec: direction, mtu, too_long: 0 });
+    }
+    Ok(links)
+}
+
+fn make_flows(
+    scenario: &Scenario,
+    topology: &Topology,
+    seed: Seed,
+) -> Result<Vec<FlowState>, RunError> {
+    let mut flows = Vec::new();
+    let mut ports: BTreeMap<usize, u32> = BTreeMap::new();
+    for (n, spec) in scenario.flow.iter().enumerate() {
+        let ends = topology.host(&spec.from).zip(topology.host(&spec.to));
+        let (client, server) = ends.ok_or_else(|| RunError::Scenario("unknown host".into()))?;
+        let name = spec.name.clone().unwrap_or_else(|| format!("flow{}", n + 1));
+        for k in 0..spec.count {
+            let port = ports.entry(server).or_insert(FIRST_PORT);
+            let port_number = u16::try_from(*port)
+                .map_err(|_| RunError::Scenario(format!("too many flows to '{}'", spec.to)))?;
+            *port += 1;
+            let id = flows.len() as u64;
+            let name = if spec.count == 1 { name.clone() } else { format!("{name}.{}", k + 1) };
+            let rng = seed.stream(&format!("flow/{name}"));
+            flows.push(FlowState {
+                app: App::new(spec, id, scenario.verify, rng),
+                name,
+                client,
+                server,
+                port: port_number,
+                start: Instant::ZERO + spec.start.0 + spec.stagger.0 * u64::from(k),
+                started: false,
+                download: spec.direction == FlowDirection::Download,
+                client_conn: None,
+                server_conn: None,
+                done: false,
+                failed: None,
+                result: None,
+            });
+        }
+    }
+    Ok(flows)
+}

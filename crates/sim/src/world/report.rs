@@ -1,0 +1,167 @@
+//! What a world tells: names for observers, samples on the way, results at the end.
+
+use super::{FlowState, World};
+use crate::observe::{
+    FlowIdx, FlowLayout, HostIdx, HostLayout, Layout, LinkIdx, LinkLayout, LinkSample, PathLayout,
+};
+use crate::result::{Cost, FlowResult, LatencyResult, LinkResult, RunResult, SubflowResult};
+use crate::scenario::Scenario;
+use crate::topology::Topology;
+use tabane_engine::Instant;
+use tabane_engine::mptcp::{Info, SubflowInfo};
+use tabane_engine::view::PathId;
+
+/// The names behind the indices.
+pub(super) fn layout(
+    scenario: &Scenario,
+    topology: &Topology,
+    flows: &[FlowState],
+    end: Instant,
+) -> Layout {
+    let paths = |host: usize| {
+        let named = topology.hosts[host].paths.iter().enumerate();
+        named.map(move |(n, path)| PathLayout {
+            id: PathId(n as u8),
+            name: path.name.clone(),
+            addresses: vec![topology.address(host, n), topology.shared_address(host)],
+        })
+    };
+    Layout {
+        scenario: scenario.name.clone(),
+        seed: scenario.seed,
+        end,
+        hosts: (topology.hosts.iter().enumerate())
+            .map(|(n, h)| HostLayout { name: h.name.clone(), paths: paths(n).collect() })
+            .collect(),
+        links: (topology.links.iter())
+            .map(|l| LinkLayout { name: l.name.clone(), from: l.from.clone(), to: l.to.clone() })
+            .collect(),
+        flows: (flows.iter())
+            .map(|f| FlowLayout {
+                name: f.name.clone(),
+                client: HostIdx(f.client as u32),
+                server: HostIdx(f.server as u32),
+                download: f.download,
+            })
+            .collect(),
+    }
+}
+
+impl World<'_> {
+    /// Pictures of all that goes on.
+    pub(super) fn sample(&mut self) {
+        for n in 0..self.flows.len() {
+            let flow = &self.flows[n];
+            let ends = [(flow.client, flow.client_conn), (flow.server, flow.server_conn)];
+            for (host, conn) in ends {
+                let endpoint = &mut self.hosts[host].endpoint;
+                if let Some(connection) = conn.and_then(|id| endpoint.connection(id)) {
+                    let info = connection.info(self.now);
+                    let (flow, host) = (FlowIdx(n as u32), HostIdx(host as u32));
+                    self.observer.sample(self.now, flow, host, &info);
+                }
+            }
+        }
+        for n in 0..self.links.len() {
+            let link = &mut self.links[n].link;
+            let (backlog, stats) = (link.backlog(self.now), link.stats(self.now));
+            let sample = LinkSample {
+                queued_bytes: backlog.bytes,
+                queued_packets: backlog.packets,
+                delivered: stats.delivered.packets,
+                delivered_bytes: stats.delivered.bytes,
+                lost: self.lost(n),
+            };
+            self.observer.link_sample(self.now, LinkIdx(n as u32), &sample);
+        }
+    }
+
+    /// Packets that a link direction has lost so far.
+    fn lost(&mut self, link: usize) -> u64 {
+        let stats = self.links[link].link.stats(self.now);
+        let too_long = self.links[link].too_long;
+        stats.dropped.packets + stats.lost.packets + stats.cut.packets + too_long
+    }
+
+    /// How a flow stands now.
+    pub(super) fn flow_result(&mut self, n: usize) -> FlowResult {
+        let flow = &self.flows[n];
+        let bytes = flow.app.delivered();
+        let elapsed = match flow.app.completed() {
+            Some(at) => at - flow.start,
+            None => self.now - flow.start,
+        };
+        let seconds = elapsed.as_secs_f64();
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let (sink, conn) = match flow.download {
+            true => (flow.client, flow.client_conn),
+            false => (flow.server, flow.server_conn),
+        };
+        let connection = conn.and_then(|id| self.hosts[sink].endpoint.connection(id));
+        let info = connection.map(|c| c.info(self.now)).unwrap_or_default();
+        let mut result = FlowResult {
+            name: flow.name.clone(),
+            bytes,
+            completed_s: flow.app.completed().map(|_| seconds),
+            goodput_bps: rate(bytes),
+            subflows: Vec::new(),
+            latency: flow.app.latencies().and_then(LatencyResult::of),
+            failed: flow.failed.clone(),
+            corrupt_at: flow.app.wrong_at(),
+        };
+        for subflow in subflows(&info) {
+            let path = self.path_of(flow.client, subflow);
+            let bytes = subflow.delivered;
+            result.subflows.push(SubflowResult { path, bytes, goodput_bps: rate(bytes) });
+        }
+        result
+    }
+
+    /// Name of a subflow's path at the host that connected: its address there tells.
+    fn path_of(&self, client: usize, subflow: &SubflowInfo) -> String {
+        let paths = &self.topology.hosts[client].paths;
+        let ends = [subflow.local.ip(), subflow.remote.ip()];
+        let found = (0..paths.len()).find(|p| ends.contains(&self.topology.address(client, *p)));
+        found.map_or_else(|| "?".to_owned(), |p| paths[p].name.clone())
+    }
+
+    pub(super) fn into_result(mut self) -> RunResult {
+        let flows = (0..self.flows.len())
+            .map(|n| match self.flows[n].result.take() {
+                Some(mut result) => {
+                    // What was compared or measured after completion counts too.
+                    result.corrupt_at = self.flows[n].app.wrong_at();
+                    result
+                }
+                None => self.flow_result(n),
+            })
+            .collect();
+        let links = (0..self.links.len())
+            .map(|n| {
+                let delivered = self.links[n].link.stats(self.now).delivered;
+                let end = &self.topology.links[n];
+                LinkResult {
+                    link: end.name.clone(),
+                    from: end.from.clone(),
+                    to: end.to.clone(),
+                    packets: delivered.packets,
+                    bytes: delivered.bytes,
+                    lost: self.lost(n),
+                }
+            })
+            .collect();
+        RunResult {
+            scenario: self.scenario.name.clone(),
+            seed: self.scenario.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ended_s: self.now.as_secs_f64(),
+            flows,
+            links,
+            cost: Cost { packet_hops: self.hops, ..Cost::default() },
+        }
+    }
+}
+
+fn subflows(info: &Info) -> &[SubflowInfo] {
+    &info.subflows
+}

@@ -1,0 +1,247 @@
+//! Scenario files: what is accepted, and what people are told about what is not.
+
+use std::path::{Path, PathBuf};
+use tabane_sim::scenario::{Document, Scenario, schema};
+
+const GOOD: &str = r#"
+seed = 7
+duration = "30s"
+
+[link.wifi]
+rate = "50Mbps"
+delay = "10ms"
+up = { rate = "10Mbps" }
+
+[link.lte]
+rate = "20Mbps"
+delay = "40ms"
+
+[[flow]]
+bulk = "20MB"
+"#;
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    Scenario::parse("test.toml", text).map_err(|e| e.to_string())
+}
+
+/// The message for a scenario that is `GOOD` with one thing changed.
+#[track_caller]
+fn refusal(find: &str, replace: &str) -> String {
+    assert!(GOOD.contains(find), "the good scenario has no {find:?}");
+    parse(&GOOD.replace(find, replace)).expect_err("refused")
+}
+
+#[test]
+fn what_is_refused_names_line_column_and_remedy() {
+    let cases = [
+        // (find, replace, parts of the message)
+        (
+            "rate = \"50Mbps\"",
+            "rat = \"50Mbps\"",
+            &["test.toml:6:1", "unknown key 'rat'", "did you mean 'rate'?"][..],
+        ),
+        ("rate = \"50Mbps\"", "rate = \"-5Mbps\"", &[":6:8:", "cannot be negative"]),
+        ("rate = \"50Mbps\"", "rate = \"0Mbps\"", &[":6:8:", "more than zero", "down"]),
+        ("rate = \"50Mbps\"", "rate = 50", &[":6:8:", "no unit", "\"20Mbps\""]),
+        ("rate = \"50Mbps\"", "", &[":5:7:", "link 'wifi' has no rate", "add rate"]),
+        (
+            "delay = \"10ms\"",
+            "queue = \"codle\"",
+            &[":7:9:", "unknown queue model 'codle'", "did you mean 'codel'?"],
+        ),
+        ("delay = \"10ms\"", "loss = \"120%\"", &[":7:8:", "between 0% and 100%"]),
+        ("delay = \"10ms\"", "trace = \"nowhere.trace\"", &["rate and a trace"]),
+        ("[link.lte]", "[link.wifi]", &[":10:7:", "duplicate"]),
+        (
+            "bulk = \"20MB\"",
+            "bulk = \"20MB\"\nfrom = \"clinet\"",
+            &[":16:8:", "no host 'clinet'", "did you mean 'client'?"],
+        ),
+        ("bulk = \"20MB\"", "", &["no application", "bulk"]),
+        (
+            "bulk = \"20MB\"",
+            "bulk = \"20MB\"\npaced = { rate = \"1Mbps\" }",
+            &["one application", "bulk and paced"],
+        ),
+        ("[[flow]]\nbulk = \"20MB\"", "", &["no flow", "[[flow]]"]),
+        ("duration = \"30s\"", "duration = \"0s\"", &[":3:12:", "needs a duration"]),
+        (
+            "[[flow]]",
+            "[host.client]\nscheduler = \"minrt\"\n[[flow]]",
+            &[":15:13:", "unknown scheduler 'minrt'", "did you mean 'minrtt'?"],
+        ),
+        (
+            "[[flow]]",
+            "[host.client]\ncongestion = \"reno:x=1\"\n[[flow]]",
+            &[":15:14:", "no parameter 'x'"],
+        ),
+        ("[[flow]]", "[host.phone]\nmptcp = false\n[[flow]]", &["no path to or from host 'phone'"]),
+        ("[[flow]]", "[path]\na = [\"wifi\"]\n[[flow]]", &[":10:7:", "link 'lte' is on no path"]),
+        (
+            "[[flow]]",
+            "[path]\na = [\"wifi\"]\nb = [\"let\"]\n[[flow]]",
+            &["no link 'let'", "did you mean 'lte'?"],
+        ),
+        ("[[flow]]", "[path]\na = [\"wifi\", \"wifi\"]\nb = [\"lte\"]\n[[flow]]", &["twice"]),
+        (
+            "[[flow]]",
+            "[[at]]\ntime = \"1s\"\ndown = \"wfi\"\n[[flow]]",
+            &[":16:8:", "no link 'wfi'"],
+        ),
+        ("[[flow]]", "[[at]]\ntime = \"1s\"\nlink = \"wifi\"\n[[flow]]", &["changes nothing"]),
+        (
+            "[[flow]]",
+            "[[at]]\ntime = \"1s\"\ndown = \"wifi\"\nrate = \"1Mbps\"\n[[flow]]",
+            &["'rate' does not go with 'down'"],
+        ),
+        (
+            "[[flow]]",
+            "[[at]]\ntime = \"1s\"\nhost = \"client\"\nbackup = true\n[[flow]]",
+            &["'path' is missing"],
+        ),
+        (
+            "[[flow]]",
+            "[output]\npcap = [\"wfi\"]\n[[flow]]",
+            &["no host or link 'wfi'", "did you mean 'wifi'?"],
+        ),
+        (
+            "rate = \"20Mbps\"",
+            "rate = \"20Mbps\"\nbetween = [\"client\", \"server\"]",
+            &["'wifi' does not say what it is between"],
+        ),
+        ("seed = 7", "seed = -7", &[":2:8:"]),
+        ("seed = 7", "seed =", &["test.toml:2:"]),
+    ];
+    for (find, replace, parts) in cases {
+        let message = refusal(find, replace);
+        for part in parts {
+            assert!(
+                message.contains(part),
+                "{replace:?} should say {part:?}, but says:\n{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn graphs_refuse_paths_to_nowhere_and_unknown_nodes() {
+    let graph = |flow: &str, more: &str| {
+        parse(&format!(
+            "routers = [\"r\"]\n[link.a]\nbetween = [\"client\", \"r\"]\nrate = \"1Mbps\"\n\
+             [link.b]\nbetween = [\"r\", \"server\"]\nrate = \"1Mbps\"\n\
+             [link.c]\nbetween = [\"x\", \"y\"]\nrate = \"1Mbps\"\n\
+             [host.client]\n[host.x]\n[host.y]\n[[flow]]\nbulk = 1000\n{flow}\n{more}"
+        ))
+    };
+    graph("", "").expect("a good graph");
+    let nowhere = graph("from = \"x\"", "").expect_err("no way");
+    assert!(nowhere.contains("no path leads from 'x' to 'server'"), "{nowhere}");
+    let unknown = graph("", "[link.d]\nbetween = [\"rr\", \"x\"]\nrate = \"1Mbps\"").unwrap_err();
+    assert!(
+        unknown.contains("no host or router 'rr'") && unknown.contains("mean 'r'"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    let scenario = parse(GOOD).unwrap();
+    let text = scenario.to_toml();
+    assert_eq!(parse(&text).unwrap(), scenario, "{text}");
+}
+
+#[test]
+fn overrides_come_before_the_checks() {
+    let sets = |sets: &[&str]| {
+        let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
+        let document = Document::parse("test.toml", GOOD, &sets).map_err(|e| e.to_string())?;
+        let mut variants = document.variants().map_err(|e| e.to_string())?;
+        Ok::<_, String>(variants.remove(0).scenario)
+    };
+    let changed = sets(&[
+        "link.wifi.rate=20Mbps",
+        "seed=3",
+        "flow.bulk=1MB",
+        "host.client.tcp.mss=1000",
+        "link.lte.loss=gilbert:p=0.1,r=0.5",
+    ]);
+    let changed = changed.unwrap();
+    assert_eq!(changed.seed, 3);
+    assert_eq!(changed.link.get("wifi").unwrap().rate.unwrap().0, 20_000_000);
+    assert_eq!(changed.host.get("client").unwrap().tcp.mss, Some(1000));
+    assert_eq!(changed.link.get("lte").unwrap().loss.as_ref().unwrap().0.name, "gilbert");
+
+    let error = sets(&["seed=3", "link.wifi.rat=20Mbps"]).unwrap_err();
+    assert!(error.contains("--set link.wifi.rat=20Mbps"), "{error}");
+    assert!(error.contains("did you mean 'rate'?"), "{error}");
+    let error = sets(&["link.wifi.rate=20"]).unwrap_err();
+    assert!(error.contains("--set link.wifi.rate=20") && error.contains("no unit"), "{error}");
+    assert!(sets(&["seed"]).unwrap_err().contains("no '='"));
+    assert!(sets(&["seed.x=1"]).unwrap_err().contains("not a table"));
+    assert!(sets(&["flow.3.bulk=1"]).unwrap_err().contains("only 1"));
+}
+
+#[test]
+fn lists_are_axes_and_the_last_varies_fastest() {
+    let text = GOOD
+        .replace("rate = \"50Mbps\"", "rate = [\"50Mbps\", \"5Mbps\"]")
+        .replace("bulk = \"20MB\"", "bulk = [\"1MB\", \"2MB\", \"3MB\"]");
+    let document = Document::parse("test.toml", &text, &["seed=[1,2]".into()]).unwrap();
+    let keys: Vec<_> = document.axes().into_iter().map(|axis| axis.key).collect();
+    assert_eq!(keys, ["seed", "link.wifi.rate", "flow.0.bulk"]);
+    let variants = document.variants().unwrap();
+    assert_eq!(variants.len(), 12);
+    let values: Vec<_> = variants[1].params.iter().map(|(_, value)| value.as_str()).collect();
+    assert_eq!(values, ["1", "50Mbps", "2MB"]);
+    let error = parse(&text).unwrap_err();
+    assert!(error.contains("sweep of 6 runs"), "{error}");
+
+    // Paths are lists by themselves; a list of lists is an axis.
+    let paths = GOOD
+        .replace("[[flow]]", "[path]\na = [[\"wifi\", \"lte\"], [\"lte\", \"wifi\"]]\n[[flow]]");
+    let document = Document::parse("test.toml", &paths, &[]).unwrap();
+    assert_eq!(document.axes()[0].values, ["wifi+lte", "lte+wifi"]);
+    assert_eq!(document.variants().unwrap().len(), 2);
+    // A value that is wrong is found in its place in the list.
+    let wrong = GOOD.replace("seed = 7", "seed = [7, \"x\"]");
+    let error = Document::parse("test.toml", &wrong, &[]).unwrap().variants().unwrap_err();
+    assert_eq!(error.position, Some((2, 12)), "{error}");
+}
+
+#[test]
+fn every_committed_scenario_is_valid_and_says_what_it_is() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut found = 0;
+    for file in toml_files(&root) {
+        let document = Document::read(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
+        for variant in document.variants().unwrap_or_else(|e| panic!("{e}")) {
+            assert!(!variant.scenario.about.is_empty(), "{} has no `about`", file.display());
+        }
+        found += 1;
+    }
+    assert!(found >= 10, "only {found} scenarios");
+}
+
+fn toml_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(toml_files(&path));
+        } else if path.extension().is_some_and(|e| e == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn the_schema_describes_every_key() {
+    let schema = serde_json::to_value(schema()).unwrap();
+    for key in ["link", "flow", "at", "host", "path", "seed", "duration"] {
+        let described = &schema["properties"][key]["description"];
+        assert!(described.is_string(), "{key}: {described}");
+    }
+    assert_eq!(schema["additionalProperties"], false);
+}
