@@ -53,6 +53,7 @@ impl link::Packet for Box<Packet> {
 /// Boxes that are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     free: Vec<Box<Packet>>,
 }
 

@@ -31,90 +31,87 @@ fn refusal(find: &str, replace: &str) -> String {
     parse(&GOOD.replace(find, replace)).expect_err("refused")
 }
 
+/// What is replaced in the good scenario, by what, and what the message then says.
+const REFUSALS: &[(&str, &str, &[&str])] = &[
+    (
+        "rate = \"50Mbps\"",
+        "rat = \"50Mbps\"",
+        &["test.toml:6:1", "unknown key 'rat'", "did you mean 'rate'?"],
+    ),
+    ("rate = \"50Mbps\"", "rate = \"-5Mbps\"", &[":6:8:", "cannot be negative"]),
+    ("rate = \"50Mbps\"", "rate = \"0Mbps\"", &[":6:8:", "more than zero", "down"]),
+    ("rate = \"50Mbps\"", "rate = 50", &[":6:8:", "no unit", "\"20Mbps\""]),
+    ("rate = \"50Mbps\"", "", &[":5:7:", "link 'wifi' has no rate", "add rate"]),
+    (
+        "delay = \"10ms\"",
+        "queue = \"codle\"",
+        &[":7:9:", "unknown queue model 'codle'", "did you mean 'codel'?"],
+    ),
+    ("delay = \"10ms\"", "loss = \"120%\"", &[":7:8:", "between 0% and 100%"]),
+    ("delay = \"10ms\"", "trace = \"nowhere.trace\"", &["rate and a trace"]),
+    ("[link.lte]", "[link.wifi]", &[":10:7:", "duplicate"]),
+    (
+        "bulk = \"20MB\"",
+        "bulk = \"20MB\"\nfrom = \"clinet\"",
+        &[":16:8:", "no host 'clinet'", "did you mean 'client'?"],
+    ),
+    ("bulk = \"20MB\"", "", &["no application", "bulk"]),
+    (
+        "bulk = \"20MB\"",
+        "bulk = \"20MB\"\npaced = { rate = \"1Mbps\" }",
+        &["one application", "bulk and paced"],
+    ),
+    ("[[flow]]\nbulk = \"20MB\"", "", &["no flow", "[[flow]]"]),
+    ("duration = \"30s\"", "duration = \"0s\"", &[":3:12:", "needs a duration"]),
+    (
+        "[[flow]]",
+        "[host.client]\nscheduler = \"minrt\"\n[[flow]]",
+        &[":15:13:", "unknown scheduler 'minrt'", "did you mean 'minrtt'?"],
+    ),
+    (
+        "[[flow]]",
+        "[host.client]\ncongestion = \"reno:x=1\"\n[[flow]]",
+        &[":15:14:", "no parameter 'x'"],
+    ),
+    ("[[flow]]", "[host.phone]\nmptcp = false\n[[flow]]", &["no path to or from host 'phone'"]),
+    ("[[flow]]", "[path]\na = [\"wifi\"]\n[[flow]]", &[":10:7:", "link 'lte' is on no path"]),
+    (
+        "[[flow]]",
+        "[path]\na = [\"wifi\"]\nb = [\"let\"]\n[[flow]]",
+        &["no link 'let'", "did you mean 'lte'?"],
+    ),
+    ("[[flow]]", "[path]\na = [\"wifi\", \"wifi\"]\nb = [\"lte\"]\n[[flow]]", &["twice"]),
+    ("[[flow]]", "[[at]]\ntime = \"1s\"\ndown = \"wfi\"\n[[flow]]", &[":16:8:", "no link 'wfi'"]),
+    ("[[flow]]", "[[at]]\ntime = \"1s\"\nlink = \"wifi\"\n[[flow]]", &["changes nothing"]),
+    (
+        "[[flow]]",
+        "[[at]]\ntime = \"1s\"\ndown = \"wifi\"\nrate = \"1Mbps\"\n[[flow]]",
+        &["'rate' does not go with 'down'"],
+    ),
+    (
+        "[[flow]]",
+        "[[at]]\ntime = \"1s\"\nhost = \"client\"\nbackup = true\n[[flow]]",
+        &["'path' is missing"],
+    ),
+    (
+        "[[flow]]",
+        "[output]\npcap = [\"wfi\"]\n[[flow]]",
+        &["no host or link 'wfi'", "did you mean 'wifi'?"],
+    ),
+    (
+        "rate = \"20Mbps\"",
+        "rate = \"20Mbps\"\nbetween = [\"client\", \"server\"]",
+        &["'wifi' does not say what it is between"],
+    ),
+    ("seed = 7", "seed = -7", &[":2:8:"]),
+    ("seed = 7", "seed =", &["test.toml:2:"]),
+];
+
 #[test]
 fn what_is_refused_names_line_column_and_remedy() {
-    let cases = [
-        // (find, replace, parts of the message)
-        (
-            "rate = \"50Mbps\"",
-            "rat = \"50Mbps\"",
-            &["test.toml:6:1", "unknown key 'rat'", "did you mean 'rate'?"][..],
-        ),
-        ("rate = \"50Mbps\"", "rate = \"-5Mbps\"", &[":6:8:", "cannot be negative"]),
-        ("rate = \"50Mbps\"", "rate = \"0Mbps\"", &[":6:8:", "more than zero", "down"]),
-        ("rate = \"50Mbps\"", "rate = 50", &[":6:8:", "no unit", "\"20Mbps\""]),
-        ("rate = \"50Mbps\"", "", &[":5:7:", "link 'wifi' has no rate", "add rate"]),
-        (
-            "delay = \"10ms\"",
-            "queue = \"codle\"",
-            &[":7:9:", "unknown queue model 'codle'", "did you mean 'codel'?"],
-        ),
-        ("delay = \"10ms\"", "loss = \"120%\"", &[":7:8:", "between 0% and 100%"]),
-        ("delay = \"10ms\"", "trace = \"nowhere.trace\"", &["rate and a trace"]),
-        ("[link.lte]", "[link.wifi]", &[":10:7:", "duplicate"]),
-        (
-            "bulk = \"20MB\"",
-            "bulk = \"20MB\"\nfrom = \"clinet\"",
-            &[":16:8:", "no host 'clinet'", "did you mean 'client'?"],
-        ),
-        ("bulk = \"20MB\"", "", &["no application", "bulk"]),
-        (
-            "bulk = \"20MB\"",
-            "bulk = \"20MB\"\npaced = { rate = \"1Mbps\" }",
-            &["one application", "bulk and paced"],
-        ),
-        ("[[flow]]\nbulk = \"20MB\"", "", &["no flow", "[[flow]]"]),
-        ("duration = \"30s\"", "duration = \"0s\"", &[":3:12:", "needs a duration"]),
-        (
-            "[[flow]]",
-            "[host.client]\nscheduler = \"minrt\"\n[[flow]]",
-            &[":15:13:", "unknown scheduler 'minrt'", "did you mean 'minrtt'?"],
-        ),
-        (
-            "[[flow]]",
-            "[host.client]\ncongestion = \"reno:x=1\"\n[[flow]]",
-            &[":15:14:", "no parameter 'x'"],
-        ),
-        ("[[flow]]", "[host.phone]\nmptcp = false\n[[flow]]", &["no path to or from host 'phone'"]),
-        ("[[flow]]", "[path]\na = [\"wifi\"]\n[[flow]]", &[":10:7:", "link 'lte' is on no path"]),
-        (
-            "[[flow]]",
-            "[path]\na = [\"wifi\"]\nb = [\"let\"]\n[[flow]]",
-            &["no link 'let'", "did you mean 'lte'?"],
-        ),
-        ("[[flow]]", "[path]\na = [\"wifi\", \"wifi\"]\nb = [\"lte\"]\n[[flow]]", &["twice"]),
-        (
-            "[[flow]]",
-            "[[at]]\ntime = \"1s\"\ndown = \"wfi\"\n[[flow]]",
-            &[":16:8:", "no link 'wfi'"],
-        ),
-        ("[[flow]]", "[[at]]\ntime = \"1s\"\nlink = \"wifi\"\n[[flow]]", &["changes nothing"]),
-        (
-            "[[flow]]",
-            "[[at]]\ntime = \"1s\"\ndown = \"wifi\"\nrate = \"1Mbps\"\n[[flow]]",
-            &["'rate' does not go with 'down'"],
-        ),
-        (
-            "[[flow]]",
-            "[[at]]\ntime = \"1s\"\nhost = \"client\"\nbackup = true\n[[flow]]",
-            &["'path' is missing"],
-        ),
-        (
-            "[[flow]]",
-            "[output]\npcap = [\"wfi\"]\n[[flow]]",
-            &["no host or link 'wfi'", "did you mean 'wifi'?"],
-        ),
-        (
-            "rate = \"20Mbps\"",
-            "rate = \"20Mbps\"\nbetween = [\"client\", \"server\"]",
-            &["'wifi' does not say what it is between"],
-        ),
-        ("seed = 7", "seed = -7", &[":2:8:"]),
-        ("seed = 7", "seed =", &["test.toml:2:"]),
-    ];
-    for (find, replace, parts) in cases {
+    for (find, replace, parts) in REFUSALS {
         let message = refusal(find, replace);
-        for part in parts {
+        for part in *parts {
             assert!(
                 message.contains(part),
                 "{replace:?} should say {part:?}, but says:\n{message}"
@@ -224,8 +221,8 @@ fn every_committed_scenario_is_valid_and_says_what_it_is() {
 
 fn toml_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
         if path.is_dir() {
             files.extend(toml_files(&path));
         } else if path.extension().is_some_and(|e| e == "toml") {

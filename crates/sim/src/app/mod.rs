@@ -55,7 +55,7 @@ enum Kind {
     Bulk(bulk::Bulk),
     Request(request::Request),
     Paced(paced::Paced),
-    OnOff(onoff::OnOff),
+    OnOff(Box<onoff::OnOff>),
 }
 
 /// One direction of a flow.
@@ -104,7 +104,7 @@ impl App {
             Kind::Paced(paced::Paced::new(paced))
         } else {
             let onoff = spec.onoff.as_ref().expect("invariant: a checked flow has one app");
-            Kind::OnOff(onoff::OnOff::new(onoff, rng))
+            Kind::OnOff(Box::new(onoff::OnOff::new(onoff, rng)))
         };
         let stream = |k| Stream { pattern: Pattern::of(2 * n + k), ..Stream::default() };
         Self {

@@ -46,7 +46,7 @@ impl OnOff {
         let mut until = *self.until.get_or_insert(now);
         while until <= now {
             self.sending = !self.sending;
-            until = until + self.span();
+            until += self.span();
         }
         self.until = Some(until);
         let next = if self.sending { until.min(now + LOOK) } else { until };

@@ -81,7 +81,7 @@ impl Document {
 
     /// The tree of the file with its overrides; it borrows the text.
     fn root(&self) -> Result<Spanned<DeTable<'_>>, ScenarioError> {
-        let mut root = DeTable::parse(&self.text).map_err(|e| self.from_toml(&e))?;
+        let mut root = DeTable::parse(&self.text).map_err(|e| self.toml_error(&e))?;
         for (n, set) in self.sets.iter().enumerate() {
             self.set(root.get_mut(), n, set)?;
         }
@@ -136,7 +136,7 @@ impl Document {
             params.insert(0, (axis.key.clone(), axis.values[index].clone()));
         }
         let reader = toml::de::Deserializer::from(root);
-        let mut scenario = Scenario::deserialize(reader).map_err(|e| self.from_toml(&e))?;
+        let mut scenario = Scenario::deserialize(reader).map_err(|e| self.toml_error(&e))?;
         if scenario.name.is_empty() {
             scenario.name = self.stem.clone();
         }
@@ -189,7 +189,7 @@ impl Document {
         ScenarioError { help: fault.help, ..self.error_at_span(span, fault.message) }
     }
 
-    fn from_toml(&self, error: &toml::de::Error) -> ScenarioError {
+    fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {
         let (message, help) = rephrase(error.message());
         ScenarioError { help, ..self.error_at_span(error.span(), message) }
     }
