@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::record::{ConnectionChange, Record, SubflowChange, What};
 use tabane_engine::tcp;
-use tabane_engine::view::{PathId, SubflowId, SubflowSet};
+use tabane_engine::view::{SubflowId, SubflowSet};
 use tabane_engine::{ConnId, Duration, Instant};
 
 /// Changes of the world remembered; later ones are not drawn.
@@ -115,7 +115,8 @@ struct Windows {
 #[derive(Debug)]
 pub(crate) struct Subflow {
     pub(crate) slot: SubflowId,
-    pub(crate) path: PathId,
+    /// Its name at the host that connects.
+    pub(crate) path: String,
     pub(crate) row: [f64; SUB_COLUMNS],
     base: [f64; SUB_COUNTERS],
     pub(crate) stats: tcp::Stats,
@@ -195,7 +196,16 @@ impl Observer for Collector {
         let kept = self.ends.len() <= self.settings.tracked
             || self.ends.range(..(flow, host)).take(self.settings.tracked).count()
                 < self.settings.tracked;
+        let layout = &self.layout;
+        let named = |subflow: &SubflowInfo| {
+            let ends = [subflow.local.ip(), subflow.remote.ip()];
+            let known = layout.subflow_path(flow, ends);
+            known.map_or_else(|| layout.path_name(host, subflow.path), str::to_owned)
+        };
         let end = self.ends.entry((flow, host)).or_default();
+        for subflow in info.subflows.iter().skip(end.subflows.len()) {
+            end.subflows.push(Subflow::new(subflow, named(subflow)));
+        }
         end.sample(&self.clock, now, info, kept);
     }
 
@@ -265,20 +275,17 @@ impl End {
         if kept {
             self.track.push(clock, now, self.row);
         }
-        for (i, subflow) in info.subflows.iter().enumerate() {
-            if i == self.subflows.len() {
-                self.subflows.push(Subflow::new(subflow));
-            }
-            self.subflows[i].sample(clock, now, subflow, kept);
+        for (subflow, info) in self.subflows.iter_mut().zip(&info.subflows) {
+            subflow.sample(clock, now, info, kept);
         }
     }
 }
 
 impl Subflow {
-    fn new(info: &SubflowInfo) -> Self {
+    fn new(info: &SubflowInfo, path: String) -> Self {
         Self {
             slot: info.view.id,
-            path: info.path,
+            path,
             row: [0.0; SUB_COLUMNS],
             base: [0.0; SUB_COUNTERS],
             stats: info.stats,

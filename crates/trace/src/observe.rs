@@ -116,6 +116,15 @@ impl Layout {
         let named = known.and_then(|h| h.paths.iter().find(|p| p.id == path));
         named.map_or_else(|| format!("path{}", path.0), |p| p.name.clone())
     }
+
+    /// What a subflow's path is called at the host that connects, whichever end sees it: one of
+    /// the subflow's addresses is that host's first on the path. `None` if neither is.
+    pub fn subflow_path(&self, flow: FlowIdx, ends: [IpAddr; 2]) -> Option<&str> {
+        let client = self.flows.get(flow.0 as usize)?.client;
+        let paths = &self.hosts.get(client.0 as usize)?.paths;
+        let own = |p: &&PathLayout| p.addresses.first().is_some_and(|a| ends.contains(a));
+        paths.iter().find(own).map(|p| p.name.as_str())
+    }
 }
 
 /// A host.
@@ -134,7 +143,7 @@ pub struct PathLayout {
     pub id: PathId,
     /// Its name: that of the access link.
     pub name: String,
-    /// The host's addresses on it.
+    /// The host's addresses on it; the first is on no other path.
     pub addresses: Vec<IpAddr>,
 }
 

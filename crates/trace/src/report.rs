@@ -7,6 +7,7 @@ use crate::histogram::Histogram;
 use crate::observe::{FlowIdx, HostIdx};
 use std::collections::BTreeMap;
 use tabane_engine::Instant;
+use tabane_engine::view::SubflowId;
 
 /// A run, as its [`Collector`] saw it.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -182,11 +183,11 @@ impl Collector {
             };
             self.add_connection(&mut report, subject.clone(), flow, end);
             for (i, subflow) in end.subflows.iter().enumerate() {
-                let path = self.path_name(host, subflow.path);
+                let path = subflow.path.clone();
                 let subject = Subject { subflow: Some(i), path, ..subject.clone() };
                 add_subflow(&mut report, subject, end, subflow);
             }
-            self.add_reasons(&mut report, &subject.flow, host, end);
+            add_reasons(&mut report, &subject.flow, end);
             *received.entry(flow).or_insert(0.0) += end.row[c::RECEIVED];
         }
         self.add_links(&mut report);
@@ -223,16 +224,6 @@ impl Collector {
         }
     }
 
-    fn add_reasons(&self, report: &mut Report, flow: &str, host: HostIdx, end: &End) {
-        let name = |id| {
-            let found = end.subflows.iter().rev().find(|s| s.slot == id);
-            found.map_or_else(|| format!("subflow {}", id.0), |s| self.path_name(host, s.path))
-        };
-        for (id, _) in end.decisions.subflows() {
-            report.reasons.push(format!("{flow}: {}", end.decisions.explain(id, name)));
-        }
-    }
-
     fn add_links(&self, report: &mut Report) {
         for (track, link) in self.links.iter().zip(&self.layout.links) {
             let Some(last) = track.last() else { continue };
@@ -265,10 +256,6 @@ impl Collector {
         let known = self.layout.hosts.get(host.0 as usize);
         known.map_or_else(|| format!("host{}", host.0), |h| h.name.clone())
     }
-
-    fn path_name(&self, host: HostIdx, path: tabane_engine::view::PathId) -> String {
-        self.layout.path_name(host, path)
-    }
 }
 
 /// Adds the values of one subject.
@@ -290,6 +277,16 @@ impl Out<'_> {
         if !points.is_empty() {
             self.report.series.push(Series { subject: self.subject.clone(), metric, points });
         }
+    }
+}
+
+fn add_reasons(report: &mut Report, flow: &str, end: &End) {
+    let name = |id: SubflowId| {
+        let found = end.subflows.iter().rev().find(|s| s.slot == id);
+        found.map_or_else(|| format!("subflow {}", id.0), |s| s.path.clone())
+    };
+    for (id, _) in end.decisions.subflows() {
+        report.reasons.push(format!("{flow}: {}", end.decisions.explain(id, name)));
     }
 }
 

@@ -5,21 +5,25 @@ use crate::observe::{FlowLayout, HostLayout, LinkLayout, PathLayout};
 use crate::report::{Metric, Report};
 use tabane_engine::scheduler::Reason;
 use tabane_engine::seq::Dsn;
+use tabane_engine::view::PathId;
 use tabane_engine::view::{RecoveryPhase, SubflowView};
 
 const CLIENT: HostIdx = HostIdx(0);
 const SERVER: HostIdx = HostIdx(1);
 
 fn layout(flows: u32) -> Layout {
-    let path =
-        |id, name: &str| PathLayout { id: PathId(id), name: name.into(), addresses: Vec::new() };
-    let host =
-        |name: &str| HostLayout { name: name.into(), paths: vec![path(0, "wifi"), path(1, "lte")] };
+    let path = |id, name: &str| {
+        let addresses = vec![[10, 0, 0, id + 1].into(), [10, 0, 1, 1].into()];
+        PathLayout { id: PathId(id), name: name.into(), addresses }
+    };
+    let server = PathLayout { addresses: vec![[10, 9, 0, 1].into()], ..path(0, "rack") };
+    let client = vec![path(0, "wifi"), path(1, "lte")];
+    let host = |name: &str, paths| HostLayout { name: name.into(), paths };
     let flow =
         |i| FlowLayout { name: format!("flow{i}"), client: CLIENT, server: SERVER, download: true };
     let link = LinkLayout { name: "wifi".into(), from: "server".into(), to: "client".into() };
     Layout {
-        hosts: vec![host("client"), host("server")],
+        hosts: vec![host("client", client), host("server", vec![server])],
         flows: (0..flows).map(flow).collect(),
         links: vec![link],
         ..Layout::default()
@@ -52,9 +56,9 @@ fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
     let stats = tcp::Stats { bytes_sent: sent, bytes_retransmitted, ..tcp::Stats::default() };
     SubflowInfo {
         view,
-        path: PathId(slot),
-        local: "10.0.0.1:1".parse().unwrap(),
-        remote: "10.0.0.2:2".parse().unwrap(),
+        path: PathId(0),
+        local: "10.9.0.1:80".parse().unwrap(),
+        remote: ([10, 0, 0, slot + 1], 1_000).into(),
         state: tcp::State::Established,
         rto: ms(200),
         stats,
