@@ -2,6 +2,7 @@
 //! exit code. What a verb does is in `cmd/`; what is printed, and where, is in `say`.
 
 mod cmd;
+mod cost;
 mod exit;
 mod say;
 

@@ -5,6 +5,7 @@ mod attach;
 mod get;
 mod list;
 mod serve;
+mod sim;
 
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -18,6 +19,8 @@ pub(crate) enum Verb {
     Serve(serve::Args),
     /// Download or upload over HTTP, from the engine behind TUN devices.
     Get(get::Args),
+    /// Run scenarios in simulated time.
+    Sim(sim::Args),
 }
 
 /// Does it.
@@ -29,5 +32,6 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::List(args) => list::run(args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Get(args) => get::run(&args),
+        Verb::Sim(args) => sim::run(args),
     }
 }

@@ -1,0 +1,60 @@
+//! `tabane sim`: scenarios in simulated time. One file per verb below it.
+
+mod check;
+mod files;
+mod list;
+mod measure;
+mod point;
+mod progress;
+mod run;
+mod schema;
+mod sweep;
+mod table;
+
+use crate::exit::Failure;
+use anyhow::anyhow;
+use clap::Subcommand;
+use std::path::Path;
+use tabane_sim::scenario::Document;
+
+/// Runs scenarios in simulated time.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Run a scenario, or every point of a sweep.
+    Run(run::Args),
+    /// Find the scenarios below a folder.
+    List(list::Args),
+    /// Check a scenario without running it.
+    Check(check::Args),
+    /// Print the JSON Schema of scenario files, for editors.
+    Schema(schema::Args),
+}
+
+/// Does it.
+///
+/// # Errors
+/// [`Failure`], as the verb says.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    match args.what {
+        What::Run(args) => run::run(&args),
+        What::List(args) => list::run(&args),
+        What::Check(args) => check::run(&args),
+        What::Schema(args) => schema::run(&args),
+    }
+}
+
+/// Reads a scenario file. A file that cannot be read is a failure; one that says something wrong
+/// is for the user to change.
+fn read(file: &Path, sets: &[String]) -> Result<Document, Failure> {
+    if let Err(error) = std::fs::File::open(file) {
+        let hint = "`tabane sim list` shows the scenarios below this folder";
+        return Err(anyhow!("{}: {error}\n      = {hint}", file.display()).into());
+    }
+    Document::read(file, sets).map_err(|error| Failure::usage(error.to_string()))
+}
