@@ -1,7 +1,5 @@
 //! How the program ends: 0 done, 1 failed, 2 wrong usage. The only place that knows the numbers.
 
-#![allow(dead_code)] // The verbs with more to refuse come next.
-
 use crate::say;
 use std::process::ExitCode;
 

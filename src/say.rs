@@ -2,8 +2,6 @@
 //!
 //! Verbs do not use `println!`: it panics when the reader of a pipe is gone.
 
-#![allow(dead_code)] // The long-running verbs, which come next, use the rest.
-
 use crate::exit::Failure;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicU8, Ordering};

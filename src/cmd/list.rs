@@ -5,6 +5,7 @@ use crate::say;
 use serde::Serialize;
 use tabane_engine::policy::Entry;
 use tabane_engine::{congestion, egress, scheduler};
+use tabane_sim::app;
 use tabane_sim::link::{loss, queue};
 
 /// Names every policy, link model and application.
@@ -59,6 +60,7 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
         ("rate", plain(RATES)),
         ("loss", rows(loss::ALL)),
         ("delay", plain(DELAYS)),
+        ("app", plain(app::ALL)),
     ]
 }
 
