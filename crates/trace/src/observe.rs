@@ -28,7 +28,8 @@ pub trait Observer {
     fn packet(&mut self, _point: CapturePoint, _now: Instant, _segment: &Segment) {}
     /// A packet was lost in a link direction (`wants().packets`); `cause` is one word or two.
     fn lost(&mut self, _link: LinkIdx, _now: Instant, _cause: &'static str, _segment: &Segment) {}
-    /// A picture of a flow's connection at one of its two hosts, every `wants().sample`.
+    /// A picture of a flow's connection at one of its two hosts, every `wants().sample`, when the
+    /// flow completes and at the end of the run (if the connection still exists).
     fn sample(&mut self, _now: Instant, _flow: FlowIdx, _host: HostIdx, _info: &Info) {}
     /// A picture of a link direction, every `wants().sample`.
     fn link_sample(&mut self, _now: Instant, _link: LinkIdx, _sample: &LinkSample) {}

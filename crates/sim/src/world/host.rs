@@ -288,6 +288,9 @@ impl World<'_> {
         self.flows[n].result = Some(self.flow_result(n));
         self.flows[n].done = true;
         self.remaining -= 1;
+        if self.wants.sample.is_some() {
+            self.sample_flow(n);
+        }
         self.observer.completed(self.now, FlowIdx(n as u32));
     }
 

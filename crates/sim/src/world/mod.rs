@@ -184,6 +184,9 @@ impl<'o> World<'o> {
             self.step(time, source)?;
         }
         self.observer.progress(self.now, self.end);
+        if self.wants.sample.is_some() {
+            self.sample();
+        }
         self.observer.end(self.now);
         Ok(self.into_result())
     }

@@ -50,18 +50,7 @@ pub(super) fn layout(
 impl World<'_> {
     /// Pictures of all that goes on.
     pub(super) fn sample(&mut self) {
-        for n in 0..self.flows.len() {
-            let flow = &self.flows[n];
-            let ends = [(flow.client, flow.client_conn), (flow.server, flow.server_conn)];
-            for (host, conn) in ends {
-                let endpoint = &mut self.hosts[host].endpoint;
-                if let Some(connection) = conn.and_then(|id| endpoint.connection(id)) {
-                    let info = connection.info(self.now);
-                    let (flow, host) = (FlowIdx(n as u32), HostIdx(host as u32));
-                    self.observer.sample(self.now, flow, host, &info);
-                }
-            }
-        }
+        (0..self.flows.len()).for_each(|n| self.sample_flow(n));
         for n in 0..self.links.len() {
             let link = &mut self.links[n].link;
             let (backlog, stats) = (link.backlog(self.now), link.stats(self.now));
@@ -73,6 +62,20 @@ impl World<'_> {
                 lost: self.lost(n),
             };
             self.observer.link_sample(self.now, LinkIdx(n as u32), &sample);
+        }
+    }
+
+    /// Pictures of both ends of a flow.
+    pub(super) fn sample_flow(&mut self, n: usize) {
+        let flow = &self.flows[n];
+        let ends = [(flow.client, flow.client_conn), (flow.server, flow.server_conn)];
+        for (host, conn) in ends {
+            let endpoint = &mut self.hosts[host].endpoint;
+            if let Some(connection) = conn.and_then(|id| endpoint.connection(id)) {
+                let info = connection.info(self.now);
+                let (flow, host) = (FlowIdx(n as u32), HostIdx(host as u32));
+                self.observer.sample(self.now, flow, host, &info);
+            }
         }
     }
 
