@@ -43,7 +43,7 @@ pub struct Change {
     /// Its loss from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// Its queue from now on; what waits is lost.
+    /// Its queue from now on; what waits moves to it, as far as it fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
     /// Its share of packets that come late from now on.

@@ -15,7 +15,7 @@ impl Work {
     /// A packet of `bytes`.
     #[inline]
     pub fn bytes(bytes: u32) -> Self {
-        Self(u64::from(bytes) * 8_000_000_000)
+        Self(u64::from(bytes).saturating_mul(8_000_000_000))
     }
 
     /// What is left at `now` of work that takes from `start` to `end`, at an even pace.
@@ -63,20 +63,31 @@ struct Constant {
     rate: u64,
     last: Instant,
     carry: u64,
+    /// The last work, and what division by the rate gave: packets of one size follow each other,
+    /// and dividing is the dearest thing a link does.
+    known: (u64, u64, u64),
 }
 
 impl Constant {
     fn new(rate: u64) -> Self {
-        Self { rate: rate.max(1), last: Instant::ZERO, carry: 0 }
+        Self { rate: rate.clamp(1, 1 << 62), last: Instant::ZERO, carry: 0, known: (0, 0, 0) }
     }
 }
 
 impl Rate for Constant {
     fn sent(&mut self, start: Instant, work: Work) -> Instant {
-        let carry = if start == self.last { self.carry } else { 0 };
-        let work = work.0.saturating_add(carry);
-        self.carry = work % self.rate;
-        self.last = start + Duration(work / self.rate);
+        if self.known.0 != work.0 {
+            self.known = (work.0, work.0 / self.rate, work.0 % self.rate);
+        }
+        let (_, mut nanos, mut rest) = self.known;
+        if start == self.last {
+            rest += self.carry;
+            if rest >= self.rate {
+                (nanos, rest) = (nanos + 1, rest - self.rate);
+            }
+        }
+        self.carry = rest;
+        self.last = start + Duration(nanos);
         self.last
     }
 }
