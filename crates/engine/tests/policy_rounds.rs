@@ -168,6 +168,27 @@ fn growth_after_a_loss() {
     ");
 }
 
+/// Fast convergence: the second loss comes at 78, below the first's 100, so the curve returns to
+/// 78 x 0.85 = 66 only, from 54: K = 3.1 s instead of 3.9 s for a plateau at 78. From there on the
+/// Reno-friendly estimate leads: 0.53 a round.
+#[test]
+fn a_loss_below_the_last_maximum_gives_way() {
+    let mut s = Sender::new("cubic", 100);
+    s.signal(CongestionKind::Loss);
+    s.send(s.cwnd());
+    s.repaired();
+    s.rounds(4);
+    s.signal(CongestionKind::Loss);
+    s.send(s.cwnd());
+    s.repaired();
+    s.rounds(40);
+    insta::assert_snapshot!(s.finish(), @"
+    70r 72 74 76 78 54r 55 56 57 58 59 60 60 61 62 62 63 63 63 64
+    64 64 65 65 65 65 65 66 66 66 67 67 68 68 69 69 70 70 71 71
+    72 72 73 73 74 74
+    ");
+}
+
 /// From one segment by slow start to ssthresh (40, or 0.7 x 80 = 56), then growth; CUBIC with its
 /// plateau there, so that the Reno-friendly estimate leads: 0.53 a round.
 fn timeout(spec: &str) -> String {

@@ -298,17 +298,17 @@ fn another_link_does_not_change_what_this_one_draws() {
     assert_ne!(run("link/wifi/up"), run("link/lte/up"));
 }
 
-fn any_config() -> impl Strategy<Value = LinkConfig> {
+fn any_config(reorder: bool) -> impl Strategy<Value = LinkConfig> {
     let trace = || RateConfig::Trace(Arc::new(Trace::parse("1\n1\n4\n9\n").expect("a trace")));
     let rate = prop_oneof![
         Just(RateConfig::Unlimited),
         (100_000..100_000_000_u64).prop_map(RateConfig::Constant),
         Just(trace()),
     ];
-    let delay = (0..40_u64, 0..10_u64, 0..3).prop_map(|(a, b, kind)| match kind {
+    let delay = (0..40_u64, 0..10_u64, 0..3).prop_map(move |(a, b, kind)| match kind {
         0 => DelayConfig::Constant(ms(a)),
-        1 => DelayConfig::Normal { mean: ms(a), deviation: ms(b), reorder: false },
-        _ => DelayConfig::Uniform { low: ms(a), high: ms(a + b), reorder: false },
+        1 => DelayConfig::Normal { mean: ms(a), deviation: ms(b), reorder },
+        _ => DelayConfig::Uniform { low: ms(a), high: ms(a + b), reorder },
     });
     let queue = proptest::sample::select(vec![
         "droptail:packets=7",
@@ -317,10 +317,12 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
         "red:min=2,max=6,weight=0.2",
     ]);
     let loss = proptest::sample::select(vec!["none", "bernoulli:p=0.2", "gilbert:p=0.1,r=0.3"]);
-    (rate, delay, queue, loss, any::<bool>()).prop_map(|(rate, delay, queue, loss, duplicate)| {
+    let parts = (rate, delay, queue, loss, any::<bool>());
+    parts.prop_map(move |(rate, delay, queue, loss, some)| {
         let (queue, loss) = (queue.parse().expect("a spec"), loss.parse().expect("a spec"));
-        let duplicate = if duplicate { 0.2 } else { 0.0 };
-        let faults = Faults { duplicate, ..Faults::default() };
+        let share = if some { 0.2 } else { 0.0 };
+        let late = if reorder { share } else { 0.0 };
+        let faults = Faults { duplicate: share, reorder: late, ..Faults::default() };
         LinkConfig { rate, delay, queue, loss, faults, up: true }
     })
 }
@@ -333,11 +335,11 @@ enum Op {
     Up(bool),
 }
 
-fn any_op() -> impl Strategy<Value = Op> {
+fn any_op(reorder: bool) -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (40..1500_u32).prop_map(Op::Push),
         6 => (0..5_000_000_u64).prop_map(Op::Wait),
-        1 => any_config().prop_map(|c| Op::Change(Box::new(c))),
+        1 => any_config(reorder).prop_map(|c| Op::Change(Box::new(c))),
         1 => any::<bool>().prop_map(Op::Up),
     ]
 }
@@ -353,57 +355,85 @@ fn change_to(config: LinkConfig) -> LinkChange {
     }
 }
 
-fn in_link(link: &mut Link<Numbered>) -> u64 {
+fn in_link(link: &Link<Numbered>) -> u64 {
     link.waiting.len() as u64 + u64::from(link.service.is_some()) + link.flight.len() as u64
 }
 
+/// Whatever is changed meanwhile: packets stay in order (if `ordered`), none is made or
+/// forgotten, and the events announced are enough to get every packet out on time.
+fn check(config: &LinkConfig, ops: Vec<Op>, ordered: bool) -> Result<(), TestCaseError> {
+    let mut link = link(config);
+    let (mut now, mut number, mut last) = (0_u64, 0, 0);
+    let mut take = |link: &mut Link<Numbered>, at: Instant| {
+        while let Some(packet) = link.pop(at) {
+            prop_assert!(!ordered || packet.number >= last, "{} after {last}", packet.number);
+            last = packet.number;
+        }
+        Ok(())
+    };
+    for op in ops {
+        match op {
+            Op::Push(len) => {
+                link.push(Instant(now), packet(number, len));
+                number += 1;
+            }
+            Op::Wait(ns) => {
+                now += ns;
+                while let Some(at) = link.next_event().filter(|at| at.0 <= now) {
+                    take(&mut link, at)?;
+                    prop_assert!(link.next_event().is_none_or(|next| next > at));
+                }
+                prop_assert!(link.pop(Instant(now)).is_none(), "came without an event");
+            }
+            Op::Change(config) => {
+                prop_assert!(link.change(Instant(now), &change_to(*config)).is_ok());
+            }
+            Op::Up(up) => {
+                let change = LinkChange { up: Some(up), ..LinkChange::default() };
+                prop_assert!(link.change(Instant(now), &change).is_ok());
+            }
+        }
+        let s = link.stats(Instant(now));
+        let gone = s.dropped.packets + s.lost.packets + s.cut.packets + s.delivered.packets;
+        prop_assert_eq!(s.offered.packets + s.duplicated.packets, gone + in_link(&link));
+        prop_assert!(s.busy.0 <= now);
+    }
+    while let Some(at) = link.next_event() {
+        take(&mut link, at)?;
+    }
+    // A last packet that will be lost needs no event.
+    let sure = link.service.as_ref().map_or(0, |s| u64::from(s.fate.lost));
+    prop_assert_eq!(in_link(&link), sure);
+    Ok(())
+}
+
 proptest! {
-    /// Whatever is changed meanwhile: packets stay in order, time does not go back, none is
-    /// made or forgotten, and the events announced are enough to get every packet out on time.
     #[test]
     fn packets_stay_in_order_and_none_is_forgotten(
-        config in any_config(),
-        ops in proptest::collection::vec(any_op(), 1..120),
+        config in any_config(false),
+        ops in proptest::collection::vec(any_op(false), 1..120),
     ) {
-        let mut link = link(&config);
-        let (mut now, mut number, mut last) = (0_u64, 0, 0);
-        let mut take = |link: &mut Link<Numbered>, at: Instant| {
-            while let Some(packet) = link.pop(at) {
-                prop_assert!(packet.number >= last, "{} after {last}", packet.number);
-                last = packet.number;
-            }
-            Ok(())
-        };
-        for op in ops {
-            match op {
-                Op::Push(len) => {
-                    link.push(Instant(now), packet(number, len));
-                    number += 1;
-                }
-                Op::Wait(ns) => {
-                    now += ns;
-                    while let Some(at) = link.next_event().filter(|at| at.0 <= now) {
-                        take(&mut link, at)?;
-                        prop_assert!(link.next_event().is_none_or(|next| next > at));
-                    }
-                    prop_assert!(link.pop(Instant(now)).is_none(), "came without an event");
-                }
-                Op::Change(config) => {
-                    prop_assert!(link.change(Instant(now), &change_to(*config)).is_ok());
-                }
-                Op::Up(up) => {
-                    let change = LinkChange { up: Some(up), ..LinkChange::default() };
-                    prop_assert!(link.change(Instant(now), &change).is_ok());
-                }
-            }
-            let s = link.stats(Instant(now));
-            let gone = s.dropped.packets + s.lost.packets + s.cut.packets + s.delivered.packets;
-            prop_assert_eq!(s.offered.packets + s.duplicated.packets, gone + in_link(&mut link));
-            prop_assert!(s.busy.0 <= now);
-        }
-        while let Some(at) = link.next_event() {
-            take(&mut link, at)?;
-        }
-        prop_assert_eq!(in_link(&mut link) - u64::from(link.service.is_some()), 0);
+        check(&config, ops, true)?;
     }
+
+    #[test]
+    fn none_is_forgotten_or_late_where_packets_overtake(
+        config in any_config(true),
+        ops in proptest::collection::vec(any_op(true), 1..120),
+    ) {
+        check(&config, ops, false)?;
+    }
+}
+
+/// The average of RED decays while nothing is sent: the link tells the queue.
+#[test]
+fn the_queue_hears_that_it_is_idle() {
+    let mut link = link(&constant(12, 0, "red:min=1,max=2,weight=0.5,gentle=0,packets=50"));
+    (0..10).for_each(|n| link.push(Instant(0), packet(n, 1500)));
+    let dropped = link.stats(Instant(0)).dropped.packets;
+    assert!((1..9).contains(&dropped), "{dropped}");
+    drain(&mut link);
+    link.push(Instant(1000 * MS), packet(10, 1500));
+    assert_eq!(link.stats(Instant(1000 * MS)).dropped.packets, dropped);
+    assert_eq!(drain(&mut link).0, [(1001 * MS, 10)]);
 }
