@@ -36,6 +36,18 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// A path by its id.
+    pub fn path(&self, id: PathId) -> Option<&PathConfig> {
+        self.paths.iter().find(|p| p.id == id)
+    }
+
+    /// The path that has this address of ours.
+    pub fn path_of(&self, address: IpAddr) -> Option<PathId> {
+        self.paths.iter().find(|p| p.addresses.contains(&address)).map(|p| p.id)
+    }
+}
+
 /// A way out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathConfig {

@@ -2,20 +2,94 @@
 //!
 //! Run loop of a driver: feed `handle_*`, then drain `poll_segment` (or `poll_transmit`),
 //! `poll_event` and `poll_record` until each returns `None`, then sleep until `poll_timeout`.
+//!
+//! Whatever the number of connections, a segment costs the same: a hash table finds its
+//! connection, a queue holds the connections that may have something to send, and a heap holds
+//! one deadline per connection, corrected when it fires too early.
 
+mod flow;
+mod open;
+mod stateless;
+mod time_wait;
+
+use self::flow::{FlowTable, Owner, Tuple};
+use self::open::Secrets;
+use self::time_wait::TimeWaits;
 use crate::config::Config;
 use crate::event::{ConnId, Event};
 use crate::mptcp::Connection;
-use crate::policy::PolicyError;
-use crate::record::Record;
+use crate::policy::{PolicyError, Spec};
+use crate::record::{DropReason, Record, RecordLog, What};
 use crate::time::Instant;
 use crate::view::{PathId, PathSet};
+use crate::{congestion, egress, scheduler};
+use bytes::Bytes;
+use hashbrown::HashTable;
+use rand_chacha::ChaCha8Rng;
+use rand_core::SeedableRng;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
-use tabane_wire::Segment;
+use std::sync::Arc;
+use tabane_wire::{ParseError, Segment};
 use thiserror::Error;
 
 /// Many connections, one per peer and port pair.
-pub struct Endpoint {}
+pub struct Endpoint {
+    config: Arc<Config>,
+    rng: ChaCha8Rng,
+    secrets: Secrets,
+    connections: Slab<Box<Slot>>,
+    /// Slots by id and by token.
+    ids: HashTable<(ConnId, u32)>,
+    tokens: HashTable<(u32, u32)>,
+    flows: FlowTable,
+    listeners: BTreeSet<SocketAddr>,
+    /// Connections that may have something to send.
+    ready: VecDeque<u32>,
+    /// Deadlines; those that no longer are their slot's `scheduled` are ignored.
+    deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
+    time_waits: TimeWaits,
+    /// Segments for no connection: resets and ACKs in TIME-WAIT (`Limits::resets`).
+    stateless: VecDeque<Departure>,
+    events: VecDeque<(ConnId, Event)>,
+    log: RecordLog,
+    /// Accepted connections whose handshake is not over (`Limits::syn_backlog`).
+    backlog: usize,
+    paths_down: PathSet,
+    mtus: Vec<(PathId, u16)>,
+    next_id: u64,
+    port_counter: u32,
+    now: Instant,
+    stats: Stats,
+}
+
+/// A connection and what the endpoint notes about it.
+struct Slot {
+    connection: Connection,
+    /// In `ready`.
+    queued: bool,
+    /// When its entry in `deadlines` fires; `FAR_FUTURE` if it has none.
+    scheduled: Instant,
+    /// Counted in `backlog`.
+    in_backlog: bool,
+    /// As entered in `tokens`.
+    token: Option<u32>,
+}
+
+/// Counters of an endpoint: what belongs to no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Packets that could not be parsed.
+    pub malformed: u64,
+    /// Segments for no connection and no listener, or refused by a limit.
+    pub dropped: u64,
+    /// Resets sent for no connection.
+    pub resets: u64,
+    /// Segments that could not be put into the caller's buffer.
+    pub unsendable: u64,
+}
 
 /// A segment to send, and the paths by which a copy leaves.
 #[derive(Clone, PartialEq, Debug)]
@@ -63,23 +137,54 @@ pub enum ListenError {
     Policy(#[from] PolicyError),
 }
 
-#[allow(unused_variables)]
 impl Endpoint {
     /// An endpoint. Everything random in it comes from `seed`.
     ///
     /// # Errors
     /// A policy named in the configuration does not exist.
     pub fn new(config: Config, seed: [u8; 32]) -> Result<Self, PolicyError> {
-        todo!()
+        scheduler::build(&config.mptcp.scheduler)?;
+        egress::build(&config.mptcp.egress)?;
+        check_congestion(&config.tcp.congestion)?;
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        let secrets = Secrets::new(&mut rng);
+        Ok(Self {
+            flows: FlowTable::new(secrets.flow),
+            secrets,
+            rng,
+            connections: Slab::new(),
+            ids: HashTable::new(),
+            tokens: HashTable::new(),
+            listeners: BTreeSet::new(),
+            ready: VecDeque::new(),
+            deadlines: BinaryHeap::new(),
+            time_waits: TimeWaits::new(config.limits.connections, config.tcp.time_wait),
+            stateless: VecDeque::new(),
+            events: VecDeque::new(),
+            log: RecordLog::new(config.records),
+            backlog: 0,
+            paths_down: PathSet::NONE,
+            mtus: config.paths.iter().map(|p| (p.id, p.mtu)).collect(),
+            next_id: 1,
+            port_counter: 0,
+            now: Instant::ZERO,
+            stats: Stats::default(),
+            config: Arc::new(config),
+        })
     }
 
-    /// Accepts connections to `local`; an unspecified address is every address of every path,
-    /// port 0 every port.
+    /// Accepts connections to `local`; an unspecified address is every address, port 0 every
+    /// port.
     ///
     /// # Errors
     /// [`ListenError`].
     pub fn listen(&mut self, local: SocketAddr) -> Result<(), ListenError> {
-        todo!()
+        if self.listeners.insert(local) { Ok(()) } else { Err(ListenError::InUse(local)) }
+    }
+
+    /// Stops accepting connections to `local`; those accepted live on.
+    pub fn unlisten(&mut self, local: SocketAddr) {
+        self.listeners.remove(&local);
     }
 
     /// Opens a connection from `local` (port 0: an ephemeral one, RFC 6056) to `remote`.
@@ -92,61 +197,278 @@ impl Endpoint {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Result<ConnId, ConnectError> {
-        todo!()
+        self.now = now;
+        self.open_active(local, remote)
     }
 
-    /// A connection, to read, write and steer. `None` once it is gone.
+    /// A connection, to read, write and steer. `None` once it is gone. What was done with it
+    /// takes effect with the next `poll_segment`.
     pub fn connection(&mut self, id: ConnId) -> Option<&mut Connection> {
-        todo!()
+        let key = self.key_of(id)?;
+        self.enqueue(key);
+        self.connections.get_mut(key as usize).map(|slot| &mut slot.connection)
     }
 
     /// Takes a segment that came by `path`. Never fails: bad input is a record and a counter.
+    #[inline]
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: Segment) {
-        todo!()
+        self.now = now;
+        let tuple = Tuple { local: segment.dst, remote: segment.src };
+        match self.flows.find(&tuple) {
+            Some(Owner::Subflow(key, id)) => {
+                let Some(slot) = self.connections.get_mut(key as usize) else { return };
+                slot.connection.on_segment(now, path, id, &segment);
+                self.enqueue(key);
+                self.take_events(key);
+            }
+            Some(Owner::TimeWait(at)) => self.handle_time_wait(path, at, tuple, &segment),
+            None => self.handle_unknown(path, tuple, &segment),
+        }
     }
 
     /// The next segment to send.
+    #[inline]
     pub fn poll_segment(&mut self, now: Instant) -> Option<Departure> {
-        todo!()
+        self.now = now;
+        if let Some(departure) = self.stateless.pop_front() {
+            return Some(departure);
+        }
+        while let Some(key) = self.ready.front().copied() {
+            let Some(slot) = self.connections.get_mut(key as usize) else {
+                self.ready.pop_front();
+                continue;
+            };
+            if let Some(departure) = slot.connection.poll(now) {
+                return Some(departure);
+            }
+            if !self.settle(key) {
+                self.ready.pop_front();
+                if let Some(slot) = self.connections.get_mut(key as usize) {
+                    slot.queued = false;
+                }
+            }
+        }
+        None
     }
 
-    /// Takes an IP packet: parse and `handle_segment`.
+    /// Takes an IP packet: parse (the payload is copied) and `handle_segment`.
     pub fn handle_packet(&mut self, now: Instant, path: PathId, packet: &[u8]) {
-        todo!()
+        self.handle_parsed(now, path, Segment::parse_slice(packet));
+    }
+
+    /// As `handle_packet`, with the payload sharing the packet's memory.
+    pub fn handle_bytes(&mut self, now: Instant, path: PathId, packet: &Bytes) {
+        self.handle_parsed(now, path, Segment::parse(packet));
+    }
+
+    fn handle_parsed(&mut self, now: Instant, path: PathId, segment: Result<Segment, ParseError>) {
+        match segment {
+            Ok(segment) => self.handle_segment(now, path, segment),
+            Err(_) => {
+                self.now = now;
+                self.stats.malformed += 1;
+                let reason = DropReason::Malformed;
+                self.log.add(now, None, None, || What::Dropped { reason });
+            }
+        }
     }
 
     /// The next packet to send, written to the start of `buf` (at least the largest MTU).
     pub fn poll_transmit(&mut self, now: Instant, buf: &mut [u8]) -> Option<Transmit> {
-        todo!()
+        loop {
+            let Departure { paths, segment } = self.poll_segment(now)?;
+            match segment.emit(buf) {
+                Ok(len) => return Some(Transmit { paths, len }),
+                // Too large for the buffer: as if lost on the way.
+                Err(_) => self.stats.unsendable += 1,
+            }
+        }
     }
 
     /// When `handle_timeout` wants to be called next. May be early, never late.
+    #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        todo!()
+        if !self.ready.is_empty() || !self.stateless.is_empty() {
+            return Some(self.now);
+        }
+        let deadline = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        match (deadline, self.time_waits.next_expiry()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     /// Runs every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        todo!()
+        self.now = now;
+        while let Some(Reverse((at, key))) = self.deadlines.peek().copied()
+            && at <= now
+        {
+            self.deadlines.pop();
+            let Some(slot) = self.connections.get_mut(key as usize) else { continue };
+            if slot.scheduled != at {
+                continue;
+            }
+            slot.scheduled = Instant::FAR_FUTURE;
+            if slot.connection.next_timeout() <= now {
+                slot.connection.on_timeout(now);
+                self.enqueue(key);
+                self.take_events(key);
+            } else {
+                self.schedule(key);
+            }
+        }
+        while let Some((tuple, at)) = self.time_waits.expire(now) {
+            self.flows.remove(&tuple, Owner::TimeWait(at));
+        }
     }
 
-    /// The next event for the application.
+    /// The next event for the application. With `Event::Closed` the connection is gone.
     pub fn poll_event(&mut self) -> Option<(ConnId, Event)> {
-        todo!()
+        let (id, event) = self.events.pop_front()?;
+        if let Event::Closed(_) = event
+            && let Some(key) = self.key_of(id)
+        {
+            self.forget(key);
+        }
+        Some((id, event))
     }
 
     /// The next record, if `Config::records`.
     pub fn poll_record(&mut self) -> Option<Record> {
-        todo!()
+        self.log.pop()
+    }
+
+    /// Counters of what belongs to no connection.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Connections there are, in whatever state.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
     }
 
     /// A path went down or came up (link state): subflows on it are suspect, or tried again.
     pub fn set_path_up(&mut self, now: Instant, path: PathId, up: bool) {
-        todo!()
+        self.now = now;
+        if up {
+            self.paths_down.remove(path);
+        } else {
+            self.paths_down.insert(path);
+        }
+        self.for_each(|connection| connection.set_path_up(now, path, up));
     }
 
     /// The MTU of a path changed.
     pub fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
-        todo!()
+        self.now = now;
+        self.mtus.retain(|(id, _)| *id != path);
+        self.mtus.push((path, mtu));
+        self.for_each(|connection| connection.set_path_mtu(now, path, mtu));
     }
+
+    fn for_each(&mut self, change: impl Fn(&mut Connection)) {
+        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            change(&mut self.connections[key].connection);
+            self.enqueue(key as u32);
+        }
+    }
+
+    #[inline]
+    fn enqueue(&mut self, key: u32) {
+        if let Some(slot) = self.connections.get_mut(key as usize)
+            && !slot.queued
+        {
+            slot.queued = true;
+            self.ready.push_back(key);
+        }
+    }
+
+    /// A connection has nothing to send for now: what it asks for is done, what it says passed
+    /// on, its deadline noted. Whether it may have something to send again.
+    fn settle(&mut self, key: u32) -> bool {
+        let Some(slot) = self.connections.get_mut(key as usize) else { return false };
+        let again = slot.connection.settle();
+        if slot.in_backlog && !slot.connection.is_opening() {
+            slot.in_backlog = false;
+            self.backlog -= 1;
+        }
+        if slot.token.is_some() && slot.connection.token().is_none() {
+            self.drop_token(key);
+        }
+        let opened = self.open_requested(key);
+        self.forget_flows(key);
+        self.take_events(key);
+        self.schedule(key);
+        again || opened
+    }
+
+    /// Enters the connection's deadline if it is earlier than the one entered.
+    #[inline]
+    fn schedule(&mut self, key: u32) {
+        let Some(slot) = self.connections.get_mut(key as usize) else { return };
+        let deadline = slot.connection.next_timeout();
+        if deadline < slot.scheduled {
+            slot.scheduled = deadline;
+            self.deadlines.push(Reverse((deadline, key)));
+        }
+    }
+
+    #[inline]
+    fn take_events(&mut self, key: u32) {
+        let Some(slot) = self.connections.get_mut(key as usize) else { return };
+        let id = slot.connection.id();
+        while let Some(event) = slot.connection.take_event() {
+            self.events.push_back((id, event));
+        }
+        if self.log.is_on() {
+            while let Some(record) = slot.connection.take_record() {
+                self.log.add(record.at, record.conn, record.subflow, || record.what);
+            }
+        }
+    }
+
+    fn forget_flows(&mut self, key: u32) {
+        while let Some(gone) =
+            self.connections.get_mut(key as usize).and_then(|s| s.connection.take_gone())
+        {
+            let tuple = Tuple { local: gone.local, remote: gone.remote };
+            self.flows.remove(&tuple, Owner::Subflow(key, gone.id));
+            if let Some((at, evicted)) = self.time_waits.insert(self.now, tuple, gone) {
+                if let Some((old, old_at)) = evicted {
+                    self.flows.remove(&old, Owner::TimeWait(old_at));
+                }
+                self.flows.insert(tuple, Owner::TimeWait(at));
+            }
+        }
+    }
+
+    /// Removes a connection that has been reported closed.
+    fn forget(&mut self, key: u32) {
+        self.forget_flows(key);
+        self.take_events(key);
+        self.drop_token(key);
+        let slot = self.connections.remove(key as usize);
+        self.backlog -= usize::from(slot.in_backlog);
+        let id = slot.connection.id();
+        if let Ok(entry) = self.ids.find_entry(id_hash(id), |(other, _)| *other == id) {
+            entry.remove();
+        }
+    }
+
+    fn key_of(&self, id: ConnId) -> Option<u32> {
+        self.ids.find(id_hash(id), |(other, _)| *other == id).map(|(_, key)| *key)
+    }
+}
+
+/// Ids are ours: no attacker chooses them.
+fn id_hash(id: ConnId) -> u64 {
+    id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn check_congestion(spec: &Spec) -> Result<(), PolicyError> {
+    let start = congestion::Start { mss: 1460, cwnd: 14_600, ssthresh: u64::MAX };
+    congestion::build(spec, start).map(|_| ())
 }

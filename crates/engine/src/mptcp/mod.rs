@@ -1,137 +1,176 @@
 //! A connection (RFC 8684): one or more subflows, one stream of data in each direction. Plain TCP
-//! is a connection with one subflow and no MPTCP options.
+//! is a connection with one subflow and no MPTCP options: there `Dsn` and `Ssn` coincide.
+//!
+//! The life of a segment. Out: [`Connection::write`] puts data into `buffer.rs`; `poll` (in
+//! `send.rs`) first lets subflows send what they owe, then binds data to a subflow that can send
+//! it now (`assign.rs`); `options.rs` adds the MPTCP options. In: `receive.rs` hands a segment to
+//! its subflow, reads its options, maps its payload (`mapping.rs`) and reassembles it
+//! (`reassembly.rs`).
 
-use crate::policy::{PolicyError, Spec};
-use crate::tcp;
-use crate::time::{Duration, Instant};
-use crate::view::{PathId, SubflowId, SubflowView};
+use crate::config::Config;
+use crate::egress::Egress;
+use crate::endpoint::Departure;
+use crate::event::{ConnId, Event};
+use crate::policy::PolicyError;
+use crate::record::{CloseReason, RecordLog, What};
+use crate::scheduler::Scheduler;
+use crate::seq::Dsn;
+use crate::time::Instant;
+use crate::view::{PathSet, SubflowId, SubflowSet, SubflowView};
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
-use thiserror::Error;
+use std::sync::Arc;
+
+mod address;
+mod api;
+mod assign;
+mod buffer;
+mod close;
+pub(crate) mod crypto;
+mod fallback;
+mod handshake;
+mod mapping;
+mod mesh;
+mod options;
+mod reassembly;
+mod receive;
+mod reinject;
+mod send;
+mod session;
+mod steer;
+mod subflow;
+mod timers;
+mod window;
+
+pub use api::{Info, Policy, SubflowError, SubflowInfo};
+pub(crate) use session::{Gone, Opening, Request};
+use session::{Receiver, Sender, Session};
+use subflow::Subflow;
 
 /// A connection.
-pub struct Connection {}
-
-/// Why `add_subflow` was refused.
-#[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SubflowError {
-    /// Plain TCP, or fallen back to it.
-    #[error("the connection is plain TCP")]
-    NotMptcp,
-    /// Not yet fully established (RFC 8684 section 3.1), or closing.
-    #[error("the connection is not established")]
-    NotEstablished,
-    /// `MptcpConfig::max_subflows`.
-    #[error("too many subflows")]
-    Limit,
-    /// No path has the local address.
-    #[error("no path has the local address")]
-    NoPath,
-    /// No such subflow.
-    #[error("no such subflow")]
-    NoSubflow,
+pub struct Connection {
+    id: ConnId,
+    config: Arc<Config>,
+    role: Role,
+    mode: Mode,
+    /// Live subflows in order of creation.
+    subflows: Vec<Subflow>,
+    /// Slots in use or reserved by a request.
+    slots: SubflowSet,
+    /// Subflows that may have something to send: asked by `poll`.
+    owed: SubflowSet,
+    /// Pictures for policies, in the order of `subflows`; those in `outdated` are to be redrawn.
+    views: Vec<SubflowView>,
+    outdated: SubflowSet,
+    send: Sender,
+    receive: Receiver,
+    /// MPTCP's part; `None` for plain TCP.
+    session: Option<Box<Session>>,
+    scheduler: Box<dyn Scheduler>,
+    /// `None` is `own`, which needs no asking.
+    egress: Option<Box<dyn Egress>>,
+    congestion: Option<crate::policy::Spec>,
+    events: VecDeque<Event>,
+    log: RecordLog,
+    /// Subflows that the endpoint is to open.
+    requests: Vec<Request>,
+    /// 4-tuples that the endpoint may forget or keep in TIME-WAIT.
+    gone: Vec<Gone>,
+    /// Segments of subflows that are gone: resets, mostly.
+    last_words: VecDeque<Departure>,
+    /// Pictures of subflows that are no more (the last few).
+    buried: VecDeque<SubflowInfo>,
+    /// Paths that the driver says are down.
+    paths_down: PathSet,
+    established: bool,
+    ended: Option<CloseReason>,
+    reported: bool,
+    now: Instant,
 }
 
-/// Which policy to change on a live connection.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Policy {
-    /// Which subflow.
-    Scheduler(Spec),
-    /// How much: on one subflow or, with `None`, on all and those to come.
-    Congestion(Option<SubflowId>, Spec),
-    /// Which way out.
-    Egress(Spec),
+/// Which end we are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// We connected.
+    Client,
+    /// We accepted.
+    Server,
 }
 
-/// A picture of a connection, for applications, status pages and tests.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Info {
-    /// MPTCP in use (no fallback).
-    pub mptcp: bool,
-    /// DSS checksums in use.
-    pub checksum: bool,
-    /// Our token (RFC 8684 section 3.1); 0 for plain TCP.
-    pub token: u32,
-    /// Bytes written by the application.
-    pub written: u64,
-    /// Bytes acknowledged at data level.
-    pub acked: u64,
-    /// Bytes received in order at data level.
-    pub received: u64,
-    /// Bytes read by the application.
-    pub read: u64,
-    /// Bytes held out of order.
-    pub out_of_order: u64,
-    /// Bytes received more than once at data level.
-    pub duplicate: u64,
-    /// Bytes sent again on another subflow.
-    pub reinjected: u64,
-    /// Receive buffer now, bytes.
-    pub receive_buffer: u64,
-    /// Subflows, closed ones included, in order of creation.
-    pub subflows: Vec<SubflowInfo>,
+/// Whether MPTCP is spoken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    /// Never, or no more.
+    Plain,
+    /// Asked for; the peer's key is not known yet.
+    Opening,
+    /// Yes: both keys are known.
+    Mptcp,
 }
 
-/// A picture of a subflow.
-#[derive(Clone, PartialEq, Debug)]
-pub struct SubflowInfo {
-    /// For policies.
-    pub view: SubflowView,
-    /// Its own path.
-    pub path: PathId,
-    /// Addresses.
-    pub local: SocketAddr,
-    /// See `local`.
-    pub remote: SocketAddr,
-    /// State.
-    pub state: tcp::State,
-    /// Retransmission timeout.
-    pub rto: Duration,
-    /// Counters.
-    pub stats: tcp::Stats,
-    /// Payload bytes received on it that were new at data level.
-    pub delivered: u64,
-}
-
-#[allow(unused_variables)]
 impl Connection {
     /// Queues data; returns how many bytes of the front were taken (send buffer limit), and
     /// advances `data` past them. `Event::Writable` follows a short write.
     pub fn write(&mut self, data: &mut Bytes) -> usize {
-        todo!()
+        if self.send.closed || self.ended.is_some() {
+            return 0;
+        }
+        let take = (data.len() as u64).min(self.writable()) as usize;
+        self.send.short_write = take < data.len();
+        if take > 0 {
+            self.send.written += take as u64;
+            self.send.buffer.push(data.split_to(take));
+        }
+        take
     }
 
     /// Room in the send buffer, bytes.
     pub fn writable(&self) -> u64 {
-        todo!()
+        if self.send.closed || self.ended.is_some() {
+            return 0;
+        }
+        self.config.tcp.send_buffer.saturating_sub(self.send.buffer.len())
     }
 
     /// The next bytes in order, at most `max`; `None` when there are none now.
     pub fn read(&mut self, max: usize) -> Option<Bytes> {
-        todo!()
+        if max == 0 {
+            return None;
+        }
+        let data = self.receive.stream.read(max);
+        match &data {
+            Some(data) => self.receive.read += data.len() as u64,
+            None => self.receive.told_readable = false,
+        }
+        data
     }
 
     /// Bytes that `read` would return.
     pub fn readable(&self) -> u64 {
-        todo!()
+        self.receive.stream.readable()
     }
 
     /// Whether the peer has finished and everything has been read.
     pub fn is_finished(&self) -> bool {
-        todo!()
+        self.receive.finished && self.receive.stream.readable() == 0
     }
 
-    /// No more data will be written (DATA_FIN, FIN). Reading goes on.
-    pub fn close(&mut self, now: Instant) {
-        todo!()
+    /// No more data will be written (DATA_FIN, FIN). Reading goes on. The connection is over
+    /// (`Event::Closed`) when the peer has finished too and everything has been read.
+    pub fn close(&mut self, _now: Instant) {
+        self.send.closed = true;
+        self.send.short_write = false;
     }
 
     /// Ends the connection at once: MP_FASTCLOSE or RST.
     pub fn abort(&mut self, now: Instant) {
-        todo!()
+        self.now = now;
+        self.abort_all(CloseReason::Aborted);
     }
 
-    /// Opens a subflow (MP_JOIN) from `local` (port 0: ephemeral) to `remote`.
+    /// Opens a subflow (MP_JOIN) from `local` (port 0: ephemeral) to `remote`. It is gone again,
+    /// with an event, if no port is free.
     ///
     /// # Errors
     /// [`SubflowError`].
@@ -142,7 +181,8 @@ impl Connection {
         remote: SocketAddr,
         backup: bool,
     ) -> Result<SubflowId, SubflowError> {
-        todo!()
+        self.now = now;
+        self.request_subflow(local, remote, backup)
     }
 
     /// Closes a subflow; its data goes on by the others.
@@ -150,7 +190,11 @@ impl Connection {
     /// # Errors
     /// [`SubflowError::NoSubflow`].
     pub fn close_subflow(&mut self, now: Instant, id: SubflowId) -> Result<(), SubflowError> {
-        todo!()
+        self.now = now;
+        let at = self.index(id).ok_or(SubflowError::NoSubflow)?;
+        self.forbid_mesh(at);
+        self.shut_subflow(at);
+        Ok(())
     }
 
     /// Resets a subflow (MP_TCPRST); its data goes on by the others.
@@ -158,7 +202,11 @@ impl Connection {
     /// # Errors
     /// [`SubflowError::NoSubflow`].
     pub fn reset_subflow(&mut self, now: Instant, id: SubflowId) -> Result<(), SubflowError> {
-        todo!()
+        self.now = now;
+        let at = self.index(id).ok_or(SubflowError::NoSubflow)?;
+        self.forbid_mesh(at);
+        self.reset_at(at, subflow::reset_reason::UNSPECIFIED, CloseReason::Aborted);
+        Ok(())
     }
 
     /// Changes the priority of a subflow here and, by MP_PRIO, at the peer.
@@ -171,7 +219,10 @@ impl Connection {
         id: SubflowId,
         backup: bool,
     ) -> Result<(), SubflowError> {
-        todo!()
+        self.now = now;
+        let at = self.index(id).ok_or(SubflowError::NoSubflow)?;
+        self.steer_backup(at, backup);
+        Ok(())
     }
 
     /// Changes a policy from now on.
@@ -179,24 +230,92 @@ impl Connection {
     /// # Errors
     /// [`PolicyError`].
     pub fn set_policy(&mut self, now: Instant, policy: Policy) -> Result<(), PolicyError> {
-        todo!()
+        self.now = now;
+        self.steer_policy(policy)
     }
 
-    /// Announces an address of ours (ADD_ADDR, repeated until echoed); its id.
+    /// Announces an address of ours (ADD_ADDR, repeated until echoed); its id. Port 0 names no
+    /// port: the peer uses the one that it knows.
     ///
     /// # Errors
     /// [`SubflowError`].
     pub fn announce(&mut self, now: Instant, address: SocketAddr) -> Result<u8, SubflowError> {
-        todo!()
+        self.now = now;
+        self.announce_address(address)
     }
 
     /// Withdraws addresses of ours (REMOVE_ADDR) and closes our subflows from them.
     pub fn withdraw(&mut self, now: Instant, address_ids: &[u8]) {
-        todo!()
+        self.now = now;
+        self.withdraw_addresses(address_ids);
     }
 
     /// A picture.
     pub fn info(&self, now: Instant) -> Info {
-        todo!()
+        self.picture(now)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> ConnId {
+        self.id
+    }
+
+    /// Nothing is left to send: what is over is put away. Whether there is something to send
+    /// again.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.retire_time_wait();
+        self.report_end();
+        !self.last_words.is_empty() || !self.owed.is_empty()
+    }
+
+    /// The next event.
+    #[inline]
+    pub(crate) fn take_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The next record.
+    pub(crate) fn take_record(&mut self) -> Option<crate::record::Record> {
+        self.log.pop()
+    }
+
+    /// The next 4-tuple that is no more.
+    #[inline]
+    pub(crate) fn take_gone(&mut self) -> Option<Gone> {
+        self.gone.pop()
+    }
+
+    /// Slot of a subflow in `subflows`.
+    #[inline]
+    fn index(&self, id: SubflowId) -> Option<usize> {
+        self.subflows.iter().position(|s| s.id == id)
+    }
+
+    /// Adds a record, if records are on.
+    #[inline]
+    fn note(&mut self, subflow: Option<SubflowId>, what: impl FnOnce() -> What) {
+        self.log.add(self.now, Some(self.id), subflow, what);
+    }
+
+    /// Moves a subflow's records to ours.
+    #[inline]
+    fn drain_log(&mut self, at: usize) {
+        if !self.log.is_on() {
+            return;
+        }
+        while let Some(record) = self.subflows[at].tcb.log.pop() {
+            self.log.add(record.at, Some(self.id), record.subflow, || record.what);
+        }
+    }
+
+    /// Whether MPTCP is spoken on this connection.
+    #[inline]
+    fn is_mptcp(&self) -> bool {
+        self.mode == Mode::Mptcp
+    }
+
+    /// Position that our DATA_FIN (or FIN) has.
+    fn fin_position(&self) -> Dsn {
+        self.send.buffer.end()
     }
 }

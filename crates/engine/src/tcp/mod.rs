@@ -471,6 +471,18 @@ impl Tcb {
         self.rtt.rto()
     }
 
+    /// Smoothed RTT; zero before the first sample.
+    pub fn srtt(&self) -> Duration {
+        self.rtt.srtt()
+    }
+
+    /// Caps the retransmission timeout with its backoff from now on (`None`: as configured). A
+    /// subflow that is probed this often is given up by time, after 100 s of silence (RFC 9293
+    /// section 3.8.3, R2), and not by the number of retransmissions.
+    pub fn limit_rto(&mut self, limit: Option<Duration>) {
+        self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
+    }
+
     /// Whether anything is bound and not acknowledged.
     pub fn has_outstanding(&self) -> bool {
         self.bound > self.snd_una

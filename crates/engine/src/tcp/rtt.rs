@@ -57,6 +57,16 @@ impl RttEstimator {
         self.min.update(now, Duration(sample.0.max(1)), |new, old| new < old);
     }
 
+    /// Another upper limit.
+    pub(super) fn set_max(&mut self, max: Duration) {
+        self.rto_max = max;
+    }
+
+    /// Whether the upper limit has been lowered.
+    pub(super) fn is_limited(&self, config: &TcpConfig) -> bool {
+        self.rto_max < config.rto_max
+    }
+
     /// A timeout fired: double it (RFC 6298 section 5.5).
     pub(super) fn back_off(&mut self) -> u32 {
         self.backoff += 1;

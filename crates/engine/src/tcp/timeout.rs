@@ -9,6 +9,9 @@ use crate::record::{CloseReason, What};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 
+/// R2 of RFC 9293 section 3.8.3, for subflows with a capped timeout.
+const GIVE_UP: Duration = Duration::from_secs(100);
+
 impl Tcb {
     /// Runs every timer that is due.
     pub fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
@@ -52,7 +55,8 @@ impl Tcb {
         let before = self.rtt.backoff();
         // A closed window is no reason to give up while the peer answers.
         let answering = self.snd_wnd == 0 && now - self.last_heard < self.rtt.rto() * 2;
-        if before >= self.config.retries && !answering {
+        let probing = self.rtt.is_limited(&self.config) && now - self.last_heard < GIVE_UP;
+        if before >= self.config.retries && !answering && !probing {
             self.finish(now, CloseReason::TimedOut);
             return;
         }

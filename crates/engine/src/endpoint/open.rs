@@ -1,0 +1,249 @@
+//! Opening: connections of ours and of peers, subflows that connections ask for; sequence numbers
+//! (RFC 6528), ports (RFC 6056), keys and tokens (RFC 8684 section 3.1).
+
+use super::flow::{Owner, Tuple, hash};
+use super::{ConnectError, Endpoint, Slot, id_hash};
+use crate::event::ConnId;
+use crate::mptcp::crypto::Key;
+use crate::mptcp::{Connection, Opening, Role};
+use crate::policy::{PolicyError, Spec};
+use crate::record::DropReason;
+use crate::tcp::{Setup, Tcb};
+use crate::time::Instant;
+use crate::view::{PathId, SubflowId};
+use rand_core::Rng;
+use std::net::SocketAddr;
+use tabane_wire::mptcp::MpJoin;
+use tabane_wire::{MptcpOption, Segment, SeqNum};
+
+/// Keys of the hashes whose results peers see or could aim at.
+pub(super) struct Secrets {
+    pub(super) flow: (u64, u64),
+    isn: (u64, u64),
+    port: (u64, u64),
+    timestamp: (u64, u64),
+}
+
+impl Secrets {
+    pub(super) fn new(rng: &mut impl Rng) -> Self {
+        let mut pair = || (rng.next_u64(), rng.next_u64());
+        Self { flow: pair(), isn: pair(), port: pair(), timestamp: pair() }
+    }
+
+    /// RFC 6528: a clock of 4 microseconds, offset per 4-tuple.
+    fn isn(&self, now: Instant, tuple: &Tuple) -> u32 {
+        (hash(self.isn, tuple) as u32).wrapping_add((now.0 / 4_000) as u32)
+    }
+}
+
+impl Endpoint {
+    pub(super) fn open_active(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Result<ConnId, ConnectError> {
+        let path = self.config.path_of(local.ip()).ok_or(ConnectError::NoPath(local.ip()))?;
+        let limit = self.config.limits.connections;
+        if self.connections.len() >= limit {
+            return Err(ConnectError::Limit(limit));
+        }
+        let local = self.choose_port(local, remote).ok_or(ConnectError::NoPort(remote))?;
+        let tuple = Tuple { local, remote };
+        let congestion = self.config.tcp.congestion.clone();
+        let setup = self.setup(SubflowId(0), path, tuple, congestion);
+        let tcb = Tcb::connect(self.now, &self.config.tcp, setup)?;
+        let key = self.config.mptcp.enabled.then(|| self.make_key());
+        Ok(self.add_connection(Role::Client, tuple, Opening { tcb, key })?)
+    }
+
+    /// A SYN for a listener.
+    pub(super) fn open_passive(
+        &mut self,
+        path: PathId,
+        tuple: Tuple,
+        syn: &Segment,
+        iss_after: Option<SeqNum>,
+    ) {
+        if self.connections.len() >= self.config.limits.connections {
+            return self.drop_stateless(DropReason::Limit("connections"));
+        }
+        if self.backlog >= self.config.limits.syn_backlog {
+            return self.drop_stateless(DropReason::Limit("SYN backlog"));
+        }
+        let congestion = self.config.tcp.congestion.clone();
+        let mut setup = self.setup(SubflowId(0), path, tuple, congestion);
+        if let Some(after) = iss_after
+            && SeqNum(setup.iss).before(after)
+        {
+            // A 4-tuple used again: beyond everything of the old connection (RFC 9293 3.6.1).
+            setup.iss = after.plus(1 << 16).0;
+        }
+        let Ok(tcb) = Tcb::accept(self.now, &self.config.tcp, setup, syn) else { return };
+        let wanted = Connection::wants_mptcp(syn).filter(|_| self.config.mptcp.enabled);
+        let key = wanted.map(|_| self.make_key());
+        let Ok(id) = self.add_connection(Role::Server, tuple, Opening { tcb, key }) else {
+            return;
+        };
+        let Some(at) = self.key_of(id) else { return };
+        if let Some(slot) = self.connections.get_mut(at as usize) {
+            slot.in_backlog = true;
+            self.backlog += 1;
+            slot.connection.require_checksum(wanted == Some(true));
+        }
+    }
+
+    /// A SYN with MP_JOIN. False if it is not one.
+    pub(super) fn open_join(&mut self, path: PathId, tuple: Tuple, syn: &Segment) -> bool {
+        let join = syn.options.mptcp().iter().find_map(|option| match option {
+            MptcpOption::Join(join @ MpJoin::Syn { .. }) => Some(*join),
+            _ => None,
+        });
+        let Some(join) = join else { return false };
+        let MpJoin::Syn { token, .. } = join else { return false };
+        let found = self.tokens.find(token_hash(token), |(t, _)| *t == token).map(|(_, key)| *key);
+        let Some(key) = found else {
+            self.drop_stateless(DropReason::UnknownToken);
+            self.reset_join(path, syn, 1);
+            return true;
+        };
+        let Some(slot) = self.connections.get_mut(key as usize) else { return true };
+        if let Some((code, reason)) = slot.connection.join_refusal() {
+            self.drop_stateless(reason);
+            self.reset_join(path, syn, code);
+            return true;
+        }
+        let congestion = slot.connection.congestion().clone();
+        let id = slot.connection.reserve_slot();
+        let setup = self.setup(id, path, tuple, congestion);
+        let nonce = self.rng.next_u32();
+        let tcb = Tcb::accept(self.now, &self.config.tcp, setup, syn);
+        let (Ok(tcb), Some(slot)) = (tcb, self.connections.get_mut(key as usize)) else {
+            return true;
+        };
+        slot.connection.accept_join(self.now, tcb, join, nonce);
+        self.flows.insert(tuple, Owner::Subflow(key, id));
+        self.enqueue(key);
+        true
+    }
+
+    /// Opens what a connection has asked for. Whether anything was.
+    pub(super) fn open_requested(&mut self, key: u32) -> bool {
+        let mut any = false;
+        while let Some(slot) = self.connections.get_mut(key as usize)
+            && let Some(mut request) = slot.connection.take_request()
+        {
+            any = true;
+            let congestion = slot.connection.congestion().clone();
+            let local = self.choose_port(request.local, request.remote);
+            let tcb = local.and_then(|local| {
+                request.local = local;
+                let tuple = Tuple { local, remote: request.remote };
+                let setup = self.setup(request.id, request.path, tuple, congestion);
+                Tcb::connect(self.now, &self.config.tcp, setup).ok()
+            });
+            let nonce = self.rng.next_u32();
+            let Some(slot) = self.connections.get_mut(key as usize) else { break };
+            match tcb {
+                Some(tcb) => {
+                    slot.connection.open_subflow(self.now, &request, tcb, nonce);
+                    let tuple = Tuple { local: request.local, remote: request.remote };
+                    self.flows.insert(tuple, Owner::Subflow(key, request.id));
+                }
+                None => slot.connection.request_failed(&request),
+            }
+        }
+        any
+    }
+
+    fn add_connection(
+        &mut self,
+        role: Role,
+        tuple: Tuple,
+        opening: Opening,
+    ) -> Result<ConnId, PolicyError> {
+        let id = ConnId(self.next_id);
+        let token = opening.key.map(|(_, token, _)| token);
+        let config = self.config.clone();
+        let mut connection = Connection::new(self.now, id, config, role, opening)?;
+        self.next_id += 1;
+        for path in self.paths_down.iter() {
+            connection.set_path_up(self.now, path, false);
+        }
+        let scheduled = Instant::FAR_FUTURE;
+        let slot = Slot { connection, queued: false, scheduled, in_backlog: false, token };
+        let key = self.connections.insert(Box::new(slot)) as u32;
+        self.ids.insert_unique(id_hash(id), (id, key), |(id, _)| id_hash(*id));
+        if let Some(token) = token {
+            self.tokens.insert_unique(token_hash(token), (token, key), |(t, _)| token_hash(*t));
+        }
+        self.flows.insert(tuple, Owner::Subflow(key, SubflowId(0)));
+        self.enqueue(key);
+        Ok(id)
+    }
+
+    fn setup(&self, id: SubflowId, path: PathId, tuple: Tuple, congestion: Spec) -> Setup {
+        let mtu = self.mtus.iter().find(|(p, _)| *p == path).map_or(1500, |(_, mtu)| *mtu);
+        Setup {
+            id,
+            path,
+            mtu,
+            local: tuple.local,
+            remote: tuple.remote,
+            iss: self.secrets.isn(self.now, &tuple),
+            timestamp_offset: hash(self.secrets.timestamp, &tuple) as u32,
+            congestion,
+            window_max: self.config.tcp.receive_buffer_max,
+        }
+    }
+
+    /// The port asked for, or an ephemeral one (RFC 6056 section 3.3.3): per destination in order
+    /// from a secret start. `None` if all are taken.
+    fn choose_port(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<SocketAddr> {
+        if local.port() != 0 {
+            let free = self.flows.find(&Tuple { local, remote }).is_none();
+            return free.then_some(local);
+        }
+        let count = u32::from(LAST_PORT - FIRST_PORT) + 1;
+        let start = hash(self.secrets.port, &Tuple { local, remote }) as u32;
+        for _ in 0..count {
+            let offset = start.wrapping_add(self.port_counter) % count;
+            self.port_counter = self.port_counter.wrapping_add(1);
+            let candidate = SocketAddr::new(local.ip(), FIRST_PORT + offset as u16);
+            let taken = self.listeners.contains(&candidate)
+                || self.flows.find(&Tuple { local: candidate, remote }).is_some();
+            if !taken {
+                return Some(candidate);
+            }
+        }
+        None
+    }
+
+    /// A key whose token is not in use, with token and IDSN.
+    fn make_key(&mut self) -> (Key, u32, u64) {
+        loop {
+            let key = Key(self.rng.next_u64());
+            let (token, idsn) = key.token_and_idsn();
+            if self.tokens.find(token_hash(token), |(t, _)| *t == token).is_none() {
+                return (key, token, idsn);
+            }
+        }
+    }
+
+    /// A connection's token counts no more (fallback, or gone).
+    pub(super) fn drop_token(&mut self, key: u32) {
+        let slot = self.connections.get_mut(key as usize);
+        let Some(token) = slot.and_then(|slot| slot.token.take()) else { return };
+        if let Ok(entry) = self.tokens.find_entry(token_hash(token), |(t, _)| *t == token) {
+            entry.remove();
+        }
+    }
+}
+
+/// Tokens are hashes already; those of keys that we chose.
+fn token_hash(token: u32) -> u64 {
+    u64::from(token).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Ephemeral ports (the range of Linux).
+const FIRST_PORT: u16 = 32_768;
+const LAST_PORT: u16 = 60_999;

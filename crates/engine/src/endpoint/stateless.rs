@@ -1,0 +1,103 @@
+//! Segments for no connection (RFC 9293 section 3.10.7.1): listeners, resets, and the refusal of
+//! joins (RFC 8684 section 3.6).
+
+use super::flow::Tuple;
+use super::{Departure, Endpoint};
+use crate::record::{DropReason, What};
+use crate::view::{PathId, PathSet};
+use bytes::Bytes;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use tabane_wire::mptcp::MpTcpRst;
+use tabane_wire::{Ecn, Flags, MptcpOption, Segment, SeqNum, TcpOptions};
+
+impl Endpoint {
+    pub(super) fn handle_unknown(&mut self, path: PathId, tuple: Tuple, segment: &Segment) {
+        self.open_or_refuse(path, tuple, segment, None);
+    }
+
+    /// A SYN opens something if somebody listens; everything else is answered with a reset.
+    /// `iss_after`: our old sequence numbers of this 4-tuple.
+    pub(super) fn open_or_refuse(
+        &mut self,
+        path: PathId,
+        tuple: Tuple,
+        segment: &Segment,
+        iss_after: Option<SeqNum>,
+    ) {
+        let flags = segment.flags;
+        if flags.contains(Flags::RST) {
+            return self.drop_stateless(DropReason::NoConnection);
+        }
+        if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
+            if flags.contains(Flags::FIN) {
+                return self.drop_stateless(DropReason::BadFlags);
+            }
+            if self.open_join(path, tuple, segment) {
+                return;
+            }
+            if self.listens(tuple.local) {
+                return self.open_passive(path, tuple, segment, iss_after);
+            }
+        }
+        self.drop_stateless(DropReason::NoConnection);
+        if self.config.reset_unknown {
+            self.reset(path, segment, None);
+        }
+    }
+
+    /// Whether somebody listens: exactly here, on every address, on every port.
+    fn listens(&self, local: SocketAddr) -> bool {
+        let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+        [local.port(), 0].into_iter().any(|port| {
+            self.listeners.contains(&SocketAddr::new(local.ip(), port))
+                || any.iter().any(|ip| self.listeners.contains(&SocketAddr::new(*ip, port)))
+        })
+    }
+
+    pub(super) fn drop_stateless(&mut self, reason: DropReason) {
+        self.stats.dropped += 1;
+        self.log.add(self.now, None, None, || What::Dropped { reason });
+    }
+
+    /// Refuses a join, saying why.
+    pub(super) fn reset_join(&mut self, path: PathId, syn: &Segment, reason: u8) {
+        let option = MpTcpRst { transient: false, reason };
+        self.reset(path, syn, Some(MptcpOption::TcpRst(option)));
+    }
+
+    /// RFC 9293 section 3.10.7.1: a number that the peer takes for valid.
+    fn reset(&mut self, path: PathId, to: &Segment, option: Option<MptcpOption>) {
+        let (seq, ack, flags) = if to.flags.contains(Flags::ACK) {
+            (to.ack, SeqNum(0), Flags::RST)
+        } else {
+            (SeqNum(0), to.seq.plus(to.seq_len()), Flags::RST | Flags::ACK)
+        };
+        let mut options = TcpOptions::default();
+        if let Some(option) = option {
+            options.push_mptcp(option);
+        }
+        let segment = Segment {
+            src: to.dst,
+            dst: to.src,
+            seq,
+            ack,
+            flags,
+            window: 0,
+            ecn: Ecn::NotEct,
+            options,
+            payload: Bytes::new(),
+        };
+        if self.send_stateless(path, segment) {
+            self.stats.resets += 1;
+        }
+    }
+
+    /// Queues a segment of no connection; false if too many wait.
+    pub(super) fn send_stateless(&mut self, path: PathId, segment: Segment) -> bool {
+        let room = self.stateless.len() < self.config.limits.resets;
+        if room {
+            self.stateless.push_back(Departure { paths: PathSet::only(path), segment });
+        }
+        room
+    }
+}

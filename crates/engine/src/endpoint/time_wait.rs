@@ -1,0 +1,133 @@
+//! TIME-WAIT (RFC 9293 section 3.6) for little memory: a connection that is over leaves its
+//! 4-tuple and its last ACK. Resets are ignored (RFC 1337); a new SYN may take the 4-tuple over
+//! (RFC 6191). At most `Limits::connections` entries; the oldest goes.
+
+use super::Endpoint;
+use super::flow::{Owner, Tuple};
+use crate::mptcp::Gone;
+use crate::record::DropReason;
+use crate::time::{Duration, Instant};
+use crate::view::PathId;
+use slab::Slab;
+use std::collections::VecDeque;
+use tabane_wire::{Flags, Segment};
+
+/// All entries, and the order in which they expire.
+pub(super) struct TimeWaits {
+    entries: Slab<TimeWait>,
+    /// All stay equally long, so that this is in order; an entry that was renewed is put back.
+    order: VecDeque<(Instant, u32)>,
+    limit: usize,
+    lasts: Duration,
+}
+
+struct TimeWait {
+    tuple: Tuple,
+    path: PathId,
+    /// The last ACK, repeated when the peer's FIN is.
+    last: Box<Segment>,
+    timestamp_offset: u32,
+    expires: Instant,
+}
+
+impl TimeWaits {
+    pub(super) fn new(limit: usize, lasts: Duration) -> Self {
+        Self { entries: Slab::new(), order: VecDeque::new(), limit: limit.max(1), lasts }
+    }
+
+    /// Adds an entry; also returns one that had to go for it.
+    pub(super) fn insert(
+        &mut self,
+        now: Instant,
+        tuple: Tuple,
+        gone: Gone,
+    ) -> Option<(u32, Option<(Tuple, u32)>)> {
+        let last = gone.time_wait?;
+        let mut evicted = None;
+        while self.entries.len() >= self.limit
+            && let Some((_, at)) = self.order.pop_front()
+        {
+            if self.entries.contains(at as usize) {
+                evicted = Some((self.entries.remove(at as usize).tuple, at));
+            }
+        }
+        let expires = now + self.lasts;
+        let timestamp_offset = gone.timestamp_offset;
+        let entry = TimeWait { tuple, path: gone.path, last, timestamp_offset, expires };
+        let at = self.entries.insert(entry) as u32;
+        self.order.push_back((expires, at));
+        Some((at, evicted))
+    }
+
+    pub(super) fn next_expiry(&self) -> Option<Instant> {
+        self.order.front().map(|(at, _)| *at)
+    }
+
+    /// Removes one entry that has expired.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<(Tuple, u32)> {
+        while let Some((due, at)) = self.order.front().copied()
+            && due <= now
+        {
+            self.order.pop_front();
+            let Some(entry) = self.entries.get(at as usize) else { continue };
+            if entry.expires > now {
+                self.order.push_back((entry.expires, at));
+                continue;
+            }
+            return Some((self.entries.remove(at as usize).tuple, at));
+        }
+        None
+    }
+}
+
+impl Endpoint {
+    /// A segment for a 4-tuple in TIME-WAIT.
+    pub(super) fn handle_time_wait(
+        &mut self,
+        path: PathId,
+        at: u32,
+        tuple: Tuple,
+        segment: &Segment,
+    ) {
+        let lasts = self.time_waits.lasts;
+        let Some(entry) = self.time_waits.entries.get_mut(at as usize) else { return };
+        let flags = segment.flags;
+        if flags.contains(Flags::RST) {
+            return self.drop_stateless(DropReason::BadReset);
+        }
+        let expected = entry.last.ack;
+        if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
+            if is_newer(&entry.last, segment) {
+                let after = entry.last.seq;
+                self.time_waits.entries.remove(at as usize);
+                self.flows.remove(&tuple, Owner::TimeWait(at));
+                return self.open_or_refuse(path, tuple, segment, Some(after));
+            }
+        } else if segment.payload.is_empty()
+            && !flags.contains(Flags::FIN)
+            && segment.seq == expected
+        {
+            return;
+        }
+        if flags.contains(Flags::FIN) {
+            entry.expires = self.now + lasts;
+        }
+        let mut answer = (*entry.last).clone();
+        if let Some(timestamps) = &mut answer.options.timestamps {
+            let clock = self.now.as_millis() as u32;
+            timestamps.value = clock.wrapping_add(entry.timestamp_offset);
+        }
+        let path = entry.path;
+        self.send_stateless(path, answer);
+    }
+}
+
+/// RFC 6191: a SYN that cannot be an old duplicate.
+fn is_newer(last: &Segment, syn: &Segment) -> bool {
+    match (last.options.timestamps, syn.options.timestamps) {
+        (Some(old), Some(new)) if new.value != old.echo => {
+            new.value.wrapping_sub(old.echo) as i32 > 0
+        }
+        _ => last.ack.before(syn.seq),
+    }
+}

@@ -1,0 +1,89 @@
+//! What applications see of a connection beside its methods: errors, policies, pictures.
+
+use crate::policy::Spec;
+use crate::tcp;
+use crate::time::Duration;
+use crate::view::{PathId, SubflowId, SubflowView};
+use std::net::SocketAddr;
+use thiserror::Error;
+
+/// Why `add_subflow` was refused.
+#[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SubflowError {
+    /// Plain TCP, or fallen back to it.
+    #[error("the connection is plain TCP")]
+    NotMptcp,
+    /// Not yet fully established (RFC 8684 section 3.1), or closing.
+    #[error("the connection is not established")]
+    NotEstablished,
+    /// `MptcpConfig::max_subflows`.
+    #[error("too many subflows")]
+    Limit,
+    /// No path has the local address.
+    #[error("no path has the local address")]
+    NoPath,
+    /// No such subflow.
+    #[error("no such subflow")]
+    NoSubflow,
+}
+
+/// Which policy to change on a live connection.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Policy {
+    /// Which subflow.
+    Scheduler(Spec),
+    /// How much: on one subflow or, with `None`, on all and those to come.
+    Congestion(Option<SubflowId>, Spec),
+    /// Which way out.
+    Egress(Spec),
+}
+
+/// A picture of a connection, for applications, status pages and tests.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Info {
+    /// MPTCP in use (no fallback).
+    pub mptcp: bool,
+    /// DSS checksums in use.
+    pub checksum: bool,
+    /// Our token (RFC 8684 section 3.1); 0 for plain TCP.
+    pub token: u32,
+    /// Bytes written by the application.
+    pub written: u64,
+    /// Bytes acknowledged at data level.
+    pub acked: u64,
+    /// Bytes received in order at data level.
+    pub received: u64,
+    /// Bytes read by the application.
+    pub read: u64,
+    /// Bytes held out of order.
+    pub out_of_order: u64,
+    /// Bytes received more than once at data level.
+    pub duplicate: u64,
+    /// Bytes sent again on another subflow.
+    pub reinjected: u64,
+    /// Receive buffer now, bytes.
+    pub receive_buffer: u64,
+    /// Subflows, closed ones included, in order of creation.
+    pub subflows: Vec<SubflowInfo>,
+}
+
+/// A picture of a subflow.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SubflowInfo {
+    /// For policies.
+    pub view: SubflowView,
+    /// Its own path.
+    pub path: PathId,
+    /// Addresses.
+    pub local: SocketAddr,
+    /// See `local`.
+    pub remote: SocketAddr,
+    /// State.
+    pub state: tcp::State,
+    /// Retransmission timeout.
+    pub rto: Duration,
+    /// Counters.
+    pub stats: tcp::Stats,
+    /// Payload bytes received on it that were new at data level.
+    pub delivered: u64,
+}

@@ -1,0 +1,390 @@
+//! Binding data to subflows: Nagle and silly-window avoidance (RFC 9293 sections 3.7.4 and
+//! 3.8.6.2.1, both at data level), the scheduler's answer checked and carried out, and the
+//! persist timer when the peer's window is shut.
+
+use super::{Connection, Mode};
+use crate::record::{ReinjectReason, What};
+use crate::scheduler::{Blocked, Reason, Work};
+use crate::seq::Dsn;
+use crate::tcp::Chunk;
+use crate::time::{Duration, Instant};
+use crate::view::{SubflowSet, SubflowView};
+
+/// Data about to be bound.
+#[derive(Clone, Copy)]
+struct Piece {
+    dsn: Dsn,
+    /// At most this long; cut to the segment size of the subflows picked.
+    len: u64,
+    /// Sent before, and why again.
+    again: Option<ReinjectReason>,
+    carried: SubflowSet,
+}
+
+impl Connection {
+    /// Binds one segment's worth of data, or a FIN. Whether `poll` should ask subflows again.
+    #[inline]
+    pub(super) fn assign(&mut self) -> bool {
+        if self.subflows.is_empty() || !self.may_send() {
+            return false;
+        }
+        match self.mode {
+            Mode::Opening => false,
+            _ if self.subflows.len() == 1 => self.assign_single(),
+            _ => self.assign_scheduled(),
+        }
+    }
+
+    /// One subflow: no choice, no pictures.
+    fn assign_single(&mut self) -> bool {
+        if !self.subflows[0].usable() {
+            return false;
+        }
+        let mss = self.segment_size(0);
+        let piece = match self.next_reinjection() {
+            Some(piece) => piece,
+            None if self.send.unsent() == 0 => return self.finish(),
+            None => match self.new_piece(mss) {
+                Some(piece) => piece,
+                None => return self.hold(),
+            },
+        };
+        let room = self.subflows[0].tcb.sendable(self.now);
+        let len = piece.len.min(mss);
+        let Some(len) = self.fit_room(0, len, room) else { return self.hold() };
+        let piece = Piece { len, ..piece };
+        self.bind(piece, SubflowSet::only(self.subflows[0].id));
+        true
+    }
+
+    /// Several subflows: the scheduler decides.
+    fn assign_scheduled(&mut self) -> bool {
+        self.redraw();
+        let replicas = self.scheduler.replicas(&self.views);
+        if let Some(piece) = self.next_reinjection() {
+            return self.schedule(piece) || self.stuck();
+        }
+        if !replicas.is_empty() {
+            return self.replicate(replicas) || self.finish();
+        }
+        if self.send.unsent() == 0 {
+            return self.finish() || self.send.short_write && self.rescue(false);
+        }
+        let mss = self.views.iter().filter(|v| v.usable).map(|v| v.mss).max().unwrap_or(0);
+        if mss == 0 {
+            return false;
+        }
+        match self.new_piece(mss) {
+            Some(piece) => self.schedule(piece) || self.stuck(),
+            None => {
+                let window_full = self.send.edge - self.send.nxt < self.send.unsent().min(mss);
+                window_full && self.rescue(true) || self.hold()
+            }
+        }
+    }
+
+    /// Nothing could be bound: what was blocked is probed for, what is urgent goes alone.
+    fn stuck(&mut self) -> bool {
+        if self.views.iter().any(|v| v.in_flight > 0) {
+            return false;
+        }
+        self.hold()
+    }
+
+    /// New data that may leave at data level: `None` if Nagle or the peer's window holds it.
+    fn new_piece(&mut self, mss: u64) -> Option<Piece> {
+        let unsent = self.send.unsent();
+        let allowed = self.send.edge - self.send.nxt;
+        let mut len = unsent.min(mss);
+        if len > allowed {
+            if allowed == 0 || !self.worth_sending(allowed) {
+                return None;
+            }
+            len = allowed;
+        } else if len < mss && self.config.tcp.nagle && !self.send.closed && self.outstanding() {
+            return None;
+        }
+        Some(Piece { dsn: self.send.nxt, len, again: None, carried: SubflowSet::NONE })
+    }
+
+    /// Whether so short a segment is no silly window (RFC 9293 section 3.8.6.2.1).
+    fn worth_sending(&self, len: u64) -> bool {
+        len * 2 >= self.send.window_max || self.now >= self.send.override_at
+    }
+
+    /// What of `len` bytes fits `room` of a subflow without being silly.
+    #[inline]
+    fn fit_room(&self, at: usize, len: u64, room: u64) -> Option<u64> {
+        if room >= len {
+            return Some(len);
+        }
+        let idle = self.subflows[at].tcb.snd_una() == self.subflows[at].tcb.snd_nxt();
+        (room > 0 && idle && self.worth_sending(room)).then_some(room)
+    }
+
+    /// Payload of a full segment on a subflow, with room for the options of this phase.
+    #[inline]
+    fn segment_size(&self, at: usize) -> u64 {
+        let mss = self.subflows[at].tcb.mss();
+        // MP_CAPABLE with data takes up to four bytes more than a short DSS.
+        let extra = self.session.as_ref().map_or(0, |s| if s.fully { 0 } else { 4 });
+        mss.saturating_sub(extra).max(1)
+    }
+
+    /// Brings the pictures up to date.
+    fn redraw(&mut self) {
+        if self.views.len() != self.subflows.len() {
+            self.views.clear();
+            let now = self.now;
+            self.views.extend(self.subflows.iter().map(|s| s.tcb.view(now)));
+            self.outdated = self.subflows.iter().map(|s| s.id).collect();
+        }
+        let unsent = self.send.unsent();
+        let all = std::mem::take(&mut self.outdated);
+        for at in 0..self.subflows.len() {
+            let subflow = &self.subflows[at];
+            if all.contains(subflow.id) {
+                self.views[at] = subflow.tcb.view(self.now);
+            }
+            let (usable, suspect) = (subflow.usable(), subflow.suspect());
+            let backup = subflow.backup || subflow.peer_backup;
+            let room = if usable { subflow.tcb.sendable(self.now) } else { 0 };
+            let mss = self.segment_size(at);
+            // Less than what would be sent is no room: schedulers test only for zero.
+            let fits = self.fit_room(at, unsent.clamp(1, mss), room).is_some();
+            let view = &mut self.views[at];
+            (view.usable, view.suspect, view.backup, view.mss) = (usable, suspect, backup, mss);
+            view.room = if fits { room } else { 0 };
+        }
+    }
+
+    /// Pictures for congestion control; those of an only subflow are of no use to anybody.
+    #[inline]
+    pub(super) fn siblings(&mut self) {
+        if self.subflows.len() > 1 {
+            if self.views.len() != self.subflows.len() || !self.outdated.is_empty() {
+                self.redraw();
+            }
+        } else {
+            self.views.clear();
+        }
+    }
+
+    /// Asks the scheduler, checks the answer, carries it out.
+    fn schedule(&mut self, piece: Piece) -> bool {
+        let work = Work {
+            now: self.now,
+            dsn: piece.dsn,
+            len: piece.len,
+            unsent: self.send.unsent(),
+            carried: piece.carried,
+            reinjection: piece.again.is_some(),
+            window_room: self.send.edge - self.send.nxt,
+        };
+        let picks = self.scheduler.select(&work, &self.views);
+        let eligible = self.views.iter().filter(|v| v.usable && v.room > 0);
+        let eligible: SubflowSet = eligible.map(|v| v.id).collect();
+        let mut chosen = picks.intersection(eligible);
+        if chosen != picks {
+            self.note(None, || What::PolicyRefused { policy: "scheduler" });
+        }
+        if chosen.is_empty() && self.views.iter().all(|v| v.in_flight == 0) {
+            // A policy may be slow or odd, but never stops a connection.
+            chosen = eligible.first().map_or(SubflowSet::NONE, SubflowSet::only);
+        }
+        self.decided(piece.dsn, eligible, chosen);
+        if chosen.is_empty() {
+            return false;
+        }
+        let limit = |v: &&SubflowView| chosen.contains(v.id);
+        let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.room)).min();
+        let len = len.unwrap_or(0).min(piece.len);
+        self.bind(Piece { len, ..piece }, chosen);
+        true
+    }
+
+    /// Records a decision that differs from the last.
+    fn decided(&mut self, dsn: Dsn, eligible: SubflowSet, chosen: SubflowSet) {
+        if !self.log.is_on() {
+            return;
+        }
+        let reason = self.scheduler.reason();
+        let Some(session) = &mut self.session else { return };
+        if session.last_decision.is_some_and(|(c, r)| c == chosen && same_kind(r, reason)) {
+            return;
+        }
+        session.last_decision = Some((chosen, reason));
+        self.note(None, || What::Decision { dsn, eligible, chosen, reason });
+    }
+
+    /// Pushes a piece down to `chosen`.
+    #[inline]
+    fn bind(&mut self, piece: Piece, chosen: SubflowSet) {
+        let Piece { dsn, len, again, .. } = piece;
+        let data = self.send.buffer.slice(dsn, len as usize);
+        self.send.override_at = Instant::FAR_FUTURE;
+        if self.send.blocked {
+            self.set_blocked(false);
+        }
+        let mut first = None;
+        for id in chosen.iter() {
+            let Some(at) = self.index(id) else { continue };
+            self.subflows[at].tcb.push(self.now, Chunk { dsn, data: data.clone() });
+            self.owed.insert(id);
+            self.outdated.insert(id);
+            let why = again.or(first.is_some().then_some(ReinjectReason::Replica));
+            first.get_or_insert(id);
+            if let Some(why) = why {
+                self.note(Some(id), || What::Reinjected { dsn, len: len as u32, why });
+                self.send.reinjected += len;
+                if let Some(session) = &mut self.session {
+                    session.in_step = false;
+                }
+            }
+        }
+        // `take`n by `poll`: only with a lone subflow owing is it known what comes out.
+        let lone = chosen.len() == 1 && self.owed == chosen;
+        self.send.pushed = first.filter(|_| lone).map(|id| (id, len as usize));
+        if again.is_none() {
+            self.send.nxt += len;
+        } else if let Some(session) = &mut self.session {
+            session.reinjections.taken(dsn, len);
+        }
+        if self.is_mptcp() {
+            self.note_carried(dsn, len, chosen, again.is_none());
+            self.arm_data_timer();
+        }
+    }
+
+    /// The next reinjection, not longer than one segment.
+    fn next_reinjection(&mut self) -> Option<Piece> {
+        let session = self.session.as_mut()?;
+        let (dsn, len, why) = session.reinjections.first(self.send.buffer.una())?;
+        let len = len.min(self.send.nxt - dsn);
+        if len == 0 {
+            session.reinjections.clear();
+            return None;
+        }
+        let carried = session.carried(dsn);
+        let live: SubflowSet = self.subflows.iter().map(|s| s.id).collect();
+        let mss = self.subflows.iter().map(|s| s.tcb.mss()).max()?;
+        let carried = carried.intersection(live);
+        Some(Piece { dsn, len: len.min(mss), again: Some(why), carried })
+    }
+
+    /// Every byte on each of `replicas`, each at its own pace (algorithms: cursor per subflow,
+    /// jumping over what is acknowledged, rotating start).
+    fn replicate(&mut self, replicas: SubflowSet) -> bool {
+        let n = self.subflows.len();
+        let start = self.session.as_ref().map_or(0, |s| usize::from(s.rotation));
+        for at in (0..n).map(|i| (start + i) % n) {
+            let view = self.views[at];
+            if !replicas.contains(view.id) || !view.usable || view.room == 0 {
+                continue;
+            }
+            let cursor = self.subflows[at].replica.max(self.send.buffer.una());
+            let piece = if cursor < self.send.nxt {
+                let len = (self.send.nxt - cursor).min(view.mss).min(view.room);
+                let again = Some(ReinjectReason::Replica);
+                Some(Piece { dsn: cursor, len, again, carried: SubflowSet::NONE })
+            } else {
+                self.new_piece(view.mss).map(|p| Piece { len: p.len.min(view.room), ..p })
+            };
+            let Some(piece) = piece.filter(|p| p.len > 0) else { continue };
+            self.decided(piece.dsn, replicas, SubflowSet::only(view.id));
+            self.bind(piece, SubflowSet::only(view.id));
+            self.subflows[at].replica = piece.dsn + piece.len;
+            if let Some(session) = &mut self.session {
+                session.rotation = ((at + 1) % n) as u8;
+            }
+            return true;
+        }
+        if self.send.unsent() > 0 { self.hold() } else { false }
+    }
+
+    /// Opportunistic retransmission and penalisation: data at the head blocks while a subflow
+    /// has room. At most once per round trip of that subflow.
+    fn rescue(&mut self, window_full: bool) -> bool {
+        let una = self.send.buffer.una();
+        let fast = self.views.iter().filter(|v| v.usable && v.room > 0 && !v.suspect);
+        let Some(fast) = fast.min_by_key(|v| v.srtt).copied() else { return false };
+        let (true, true, Some(session)) =
+            (self.config.mptcp.rescue, self.outstanding(), &mut self.session)
+        else {
+            return false;
+        };
+        if self.now < session.rescued_at + fast.srtt {
+            return false;
+        }
+        let carried = session.carried(una);
+        let blocked = Blocked { now: self.now, dsn: una, carried, fast: fast.id, window_full };
+        let answer = self.scheduler.rescue(&blocked, &self.views);
+        if !answer.resend.is_empty() || !answer.penalise.is_empty() {
+            session.rescued_at = self.now;
+        }
+        for id in answer.penalise.iter() {
+            if let Some(at) = self.index(id) {
+                self.subflows[at].tcb.penalise(self.now);
+                self.outdated.insert(id);
+                self.drain_log(at);
+            }
+        }
+        let able = self.views.iter().filter(|v| v.usable && v.room > 0).map(|v| v.id).collect();
+        let chosen = answer.resend.intersection(able);
+        if chosen.is_empty() {
+            return false;
+        }
+        let len = (self.send.nxt - una).min(fast.mss).min(fast.room);
+        let again = Some(ReinjectReason::Opportunistic);
+        self.bind(Piece { dsn: una, len, again, carried }, chosen);
+        true
+    }
+
+    /// Data is there and cannot leave. With nothing outstanding, nothing will come that changes
+    /// this: probe the window, and let what is short leave after a while.
+    fn hold(&mut self) -> bool {
+        if self.send.unsent() == 0 || self.outstanding() {
+            return false;
+        }
+        if !self.send.blocked {
+            self.set_blocked(true);
+        }
+        if self.send.override_at == Instant::FAR_FUTURE {
+            self.send.override_at = self.now + OVERRIDE;
+        }
+        false
+    }
+
+    fn set_blocked(&mut self, blocked: bool) {
+        self.send.blocked = blocked;
+        for subflow in &mut self.subflows {
+            if subflow.usable() || !blocked {
+                subflow.tcb.set_blocked(self.now, blocked);
+            }
+        }
+    }
+
+    /// Everything is bound: the end of the stream, once the application has closed.
+    fn finish(&mut self) -> bool {
+        if !self.send.closed || self.send.fin_sent || self.send.unsent() > 0 {
+            return false;
+        }
+        if self.is_mptcp() {
+            return self.send_data_fin();
+        }
+        self.send.fin_sent = true;
+        let id = self.subflows[0].id;
+        self.subflows[0].tcb.close(self.now);
+        self.owed.insert(id);
+        true
+    }
+}
+
+/// Whether two reasons differ only in figures.
+fn same_kind(a: Reason, b: Reason) -> bool {
+    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+}
+
+/// Data that is short only for want of window leaves after this long (RFC 9293 asks for 0.1 to
+/// 1 s).
+const OVERRIDE: Duration = Duration::from_millis(200);

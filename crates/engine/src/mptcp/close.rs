@@ -1,0 +1,330 @@
+//! Endings (RFC 8684 sections 3.3.3, 3.5, 3.6): DATA_FIN, subflow FINs and resets, MP_FASTCLOSE,
+//! and when the connection is over.
+
+use super::session::Gone;
+use super::subflow::{Join, reset_reason};
+use super::timers::Timer;
+use super::{Connection, Mode, Role};
+use crate::endpoint::Departure;
+use crate::event::Event;
+use crate::record::{CloseReason, ConnectionChange, ReinjectReason, SubflowChange, What};
+use crate::seq::Dsn;
+use crate::tcp::{Accepted, Kind, State};
+use crate::time::{Duration, Instant};
+use crate::view::PathSet;
+use tabane_wire::mptcp::MpTcpRst;
+use tabane_wire::{MptcpOption, Segment};
+
+impl Connection {
+    /// The DATA_FIN alone, on the best subflow at hand.
+    pub(super) fn send_data_fin(&mut self) -> bool {
+        let usable =
+            |suspect: bool| self.subflows.iter().position(|s| s.usable() && s.suspect() == suspect);
+        let Some(at) = usable(false).or_else(|| usable(true)) else { return false };
+        let Some(session) = &mut self.session else { return false };
+        session.fin_due = true;
+        if !self.send.fin_sent {
+            self.send.fin_sent = true;
+            self.arm_fin_timer();
+        }
+        self.request_ack(at);
+        true
+    }
+
+    /// The peer's DATA_FIN is at `fin`.
+    pub(super) fn on_data_fin(&mut self, at: usize, fin: Dsn) {
+        let next = self.receive.stream.next();
+        if self.receive.finished || fin < next || self.receive.fin.is_some_and(|f| f != fin) {
+            // A repeat: our DATA_ACK of it was lost.
+            return self.request_ack(at);
+        }
+        self.receive.fin = Some(fin);
+        self.check_peer_finished();
+        self.request_ack(at);
+    }
+
+    /// Our DATA_FIN or FIN has been acknowledged.
+    pub(super) fn on_fin_acked(&mut self) {
+        self.send.fin_acked = true;
+        if let Some(session) = &mut self.session {
+            session.timers.stop(Timer::Fin);
+            session.timers.stop(Timer::Data);
+            session.fin_due = false;
+        }
+        if !std::mem::replace(&mut self.send.flushed, true) {
+            self.events.push_back(Event::Flushed);
+        }
+    }
+
+    /// What a segment says of the end of its subflow or of the stream.
+    pub(super) fn take_ending(&mut self, at: usize, segment: &Segment, accepted: &Accepted) {
+        if let Some(reason) = accepted.closed {
+            let reason = match reason {
+                CloseReason::Reset(_) => self.reset_cause(segment),
+                other => other,
+            };
+            return self.on_subflow_closed(at, reason);
+        }
+        let id = self.subflows[at].id;
+        if self.is_mptcp() {
+            if accepted.fin {
+                self.on_subflow_fin(at);
+            }
+            self.check_stream_over();
+        }
+        if let Some(at) = self.index(id)
+            && self.subflows[at].tcb.state() == State::Closed
+        {
+            let reason = self.subflows[at].tcb.close_reason().unwrap_or(CloseReason::Finished);
+            self.on_subflow_closed(at, reason);
+        }
+    }
+
+    fn reset_cause(&self, segment: &Segment) -> CloseReason {
+        let own = self.session.as_ref().map(|s| s.local_key.0);
+        for option in segment.options.mptcp() {
+            match option {
+                MptcpOption::FastClose(key) if Some(*key) == own => return CloseReason::FastClose,
+                MptcpOption::TcpRst(MpTcpRst { reason, .. }) => {
+                    return CloseReason::Reset(Some(*reason));
+                }
+                _ => {}
+            }
+        }
+        CloseReason::Reset(None)
+    }
+
+    /// FIN on a subflow: it is closed for data; without DATA_FIN the connection lives on.
+    fn on_subflow_fin(&mut self, at: usize) {
+        if !self.subflows[at].closing {
+            self.shut_subflow(at);
+        }
+    }
+
+    /// Closes a subflow after what is bound to it; siblings get its data too.
+    pub(super) fn shut_subflow(&mut self, at: usize) {
+        if std::mem::replace(&mut self.subflows[at].closing, true) {
+            return;
+        }
+        let id = self.subflows[at].id;
+        if self.is_mptcp() && self.subflows.len() > 1 {
+            self.reinject(at, ReinjectReason::SubflowClosed);
+        }
+        let now = self.now;
+        self.subflows[at].tcb.close(now);
+        self.owed.insert(id);
+        self.outdated.insert(id);
+        if self.subflows[at].tcb.state() == State::Closed {
+            self.on_subflow_closed(at, CloseReason::Aborted);
+        }
+    }
+
+    /// Both directions of the stream are over: subflows close.
+    pub(super) fn check_stream_over(&mut self) {
+        if !(self.send.fin_acked && self.receive.finished && self.is_mptcp()) {
+            return;
+        }
+        let now = self.now;
+        let mut rto = Duration::from_secs(1);
+        for subflow in &mut self.subflows {
+            rto = rto.max(subflow.tcb.rto());
+            if !std::mem::replace(&mut subflow.closing, true) {
+                subflow.tcb.close(now);
+                self.owed.insert(subflow.id);
+            }
+        }
+        if let Some(session) = &mut self.session
+            && !session.timers.is_set(Timer::Linger)
+        {
+            session.timers.set(Timer::Linger, now + rto * 4);
+        }
+    }
+
+    /// Subflows that did not close in time go without the peer's consent: all data is through.
+    pub(super) fn linger_over(&mut self) {
+        while !self.subflows.is_empty() {
+            self.reset_at(0, reset_reason::UNSPECIFIED, CloseReason::Finished);
+        }
+    }
+
+    /// Resets a subflow, saying why.
+    pub(super) fn reset_at(&mut self, at: usize, reason: u8, why: CloseReason) {
+        let rst = MpTcpRst { transient: false, reason };
+        self.subflows[at].reset = Some(rst);
+        self.subflows[at].tcb.abort();
+        self.on_subflow_closed(at, why);
+    }
+
+    /// A subflow is gone: its data goes on by others, or the connection ends.
+    pub(super) fn on_subflow_closed(&mut self, at: usize, reason: CloseReason) {
+        let id = self.subflows[at].id;
+        self.drain_log(at);
+        self.note(Some(id), || What::Subflow(SubflowChange::Closed(reason)));
+        if self.is_mptcp() && reason == CloseReason::FastClose {
+            return self.end_by_peer(reason);
+        }
+        if self.is_mptcp() && self.ended.is_none() {
+            self.reinject(at, ReinjectReason::SubflowClosed);
+            self.events.push_back(Event::SubflowClosed(id, reason));
+            self.mesh_failed(at, reason);
+        }
+        self.bury(at);
+        if !self.subflows.is_empty() || self.ended.is_some() {
+            return;
+        }
+        let over = self.send.fin_acked && self.receive.finished;
+        match self.mode {
+            Mode::Mptcp if over => self.end(CloseReason::Finished),
+            Mode::Mptcp if self.can_come_back() => self.wait_for_subflows(),
+            _ => self.end(reason),
+        }
+    }
+
+    /// Whether another subflow may still be opened, by us or by the peer.
+    fn can_come_back(&self) -> bool {
+        self.session.as_ref().is_some_and(|s| s.fully)
+    }
+
+    fn wait_for_subflows(&mut self) {
+        let deadline = self.now + self.config.mptcp.break_before_make;
+        if let Some(session) = &mut self.session {
+            session.timers.stop(Timer::Data);
+            session.timers.hasten(Timer::Bare, deadline);
+        }
+        self.plan_mesh();
+    }
+
+    /// Takes a subflow out of the list; its last segments leave first.
+    fn bury(&mut self, at: usize) {
+        // What is still to be said (a reset) is fetched by the endpoint before it forgets.
+        let id = self.subflows[at].id;
+        let now = self.now;
+        let window = self.advertised();
+        while let Some(mut out) = self.subflows[at].tcb.poll_segment(now, window) {
+            if self.session.is_some() {
+                self.dress(at, &mut out);
+            }
+            let paths = PathSet::only(self.subflows[at].path);
+            self.last_words.push_back(Departure { paths, segment: out.segment });
+        }
+        let info = self.subflow_info(at, now);
+        let mut subflow = self.subflows.remove(at);
+        subflow.tcb.log.set_on(false);
+        self.views.clear();
+        self.owed.remove(id);
+        self.slots.remove(id);
+        self.send.pushed = None;
+        if let Some(session) = &mut self.session {
+            session.forget_carrier(id);
+        }
+        if self.buried.len() == BURIED {
+            self.buried.pop_front();
+        }
+        self.buried.push_back(info);
+        let setup = subflow.tcb.setup();
+        self.gone.push(Gone {
+            id,
+            local: setup.local,
+            remote: setup.remote,
+            path: subflow.path,
+            time_wait: None,
+            timestamp_offset: setup.timestamp_offset,
+        });
+    }
+
+    /// Subflows in TIME-WAIT leave the connection: the endpoint keeps what little they need.
+    pub(super) fn retire_time_wait(&mut self) {
+        let mut at = 0;
+        while at < self.subflows.len() {
+            if self.subflows[at].tcb.state() != State::TimeWait {
+                at += 1;
+                continue;
+            }
+            self.subflows[at].tcb.request_ack();
+            let (now, window) = (self.now, self.advertised());
+            let last = self.subflows[at].tcb.poll_segment(now, window);
+            let last = last.filter(|out| out.kind == Kind::Ack).map(|mut out| {
+                if self.session.is_some() {
+                    self.dress(at, &mut out);
+                }
+                Box::new(out.segment)
+            });
+            self.on_subflow_closed(at, CloseReason::Finished);
+            if let Some(gone) = self.gone.last_mut() {
+                gone.time_wait = last;
+            }
+        }
+    }
+
+    /// MP_FASTCLOSE on an ACK or data: everything ends at once.
+    pub(super) fn on_fast_close(&mut self, key: u64) {
+        if self.session.as_ref().is_none_or(|s| s.local_key.0 != key) {
+            return;
+        }
+        self.end_by_peer(CloseReason::FastClose);
+    }
+
+    fn end_by_peer(&mut self, reason: CloseReason) {
+        self.end(reason);
+        while !self.subflows.is_empty() {
+            self.subflows[0].tcb.abort();
+            self.bury(0);
+        }
+    }
+
+    /// Ends the connection at once: MP_FASTCLOSE on every subflow's reset, or a plain reset.
+    pub(super) fn abort_all(&mut self, reason: CloseReason) {
+        if self.ended.is_some() {
+            return;
+        }
+        let key = self.session.as_ref().filter(|_| self.is_mptcp()).and_then(|s| s.remote_key);
+        self.end(reason);
+        while !self.subflows.is_empty() {
+            self.subflows[0].fast_close = key.map(|k| k.0);
+            self.subflows[0].tcb.abort();
+            self.bury(0);
+        }
+    }
+
+    /// Nothing more will happen but reading what has come.
+    pub(super) fn end(&mut self, reason: CloseReason) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(reason);
+        self.requests.clear();
+        self.send.buffer.clear();
+        self.send.nxt = self.send.buffer.end();
+        self.send.override_at = Instant::FAR_FUTURE;
+        self.receive.update_at = Instant::FAR_FUTURE;
+        if let Some(session) = &mut self.session {
+            session.timers = super::timers::Timers::default();
+            session.sent.clear();
+            session.reinjections.clear();
+        }
+        self.note(None, || What::Connection(ConnectionChange::Closed(reason)));
+    }
+
+    /// Reports the end, once: after a regular one when everything has been read.
+    pub(super) fn report_end(&mut self) {
+        let Some(reason) = self.ended.filter(|_| !self.reported) else { return };
+        if reason == CloseReason::Finished && self.receive.stream.readable() > 0 {
+            return;
+        }
+        self.reported = true;
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    /// Whether data still in flight, or a subflow of ours that may join, keeps it going.
+    pub(super) fn is_client(&self) -> bool {
+        self.role == Role::Client
+    }
+
+    /// Whether the only subflow is the first.
+    pub(super) fn only_first(&self) -> bool {
+        self.subflows.len() == 1 && self.subflows[0].join == Join::First
+    }
+}
+
+/// Pictures of closed subflows kept at most.
+const BURIED: usize = 32;

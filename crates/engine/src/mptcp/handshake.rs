@@ -1,0 +1,391 @@
+//! MP_CAPABLE and MP_JOIN handshakes (RFC 8684 sections 3.1 and 3.2).
+
+use super::crypto::Key;
+use super::options::VERSION;
+use super::session::{Opening, Receiver, Request, Sender, Session};
+use super::subflow::{Join, Subflow, reset_reason};
+use super::{Connection, Mode, Role};
+use crate::config::Config;
+use crate::event::{ConnId, Event};
+use crate::policy::PolicyError;
+use crate::record::{CloseReason, ConnectionChange, DropReason, FallbackReason};
+use crate::record::{RecordLog, SubflowChange, What};
+use crate::seq::Dsn;
+use crate::tcp::Tcb;
+use crate::time::{Duration, Instant};
+use crate::view::{PathSet, SubflowSet};
+use crate::{egress, scheduler};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tabane_wire::mptcp::{MpCapable, MpJoin};
+use tabane_wire::{Flags, MptcpOption, Segment};
+
+impl Connection {
+    /// A connection around its first subflow: ours (client) or one upon a SYN (server).
+    ///
+    /// # Errors
+    /// A policy named in the configuration does not exist.
+    pub(crate) fn new(
+        now: Instant,
+        id: ConnId,
+        config: Arc<Config>,
+        role: Role,
+        opening: Opening,
+    ) -> Result<Self, PolicyError> {
+        let Opening { mut tcb, key } = opening;
+        tcb.log.set_on(config.records);
+        let ends = (tcb.setup().local, tcb.setup().remote);
+        let backup = config.path(tcb.setup().path).is_some_and(|p| p.backup);
+        let session = key.map(|key| Box::new(Session::new(key, ends)));
+        let mut first = Subflow::new(tcb, Join::First);
+        first.backup = backup;
+        let slot = first.id;
+        let buffer = config.tcp.receive_buffer.min(config.tcp.receive_buffer_max);
+        let mut connection = Self {
+            id,
+            role,
+            mode: if session.is_some() { Mode::Opening } else { Mode::Plain },
+            slots: SubflowSet::only(slot),
+            owed: SubflowSet::only(slot),
+            views: Vec::new(),
+            outdated: SubflowSet::NONE,
+            send: Sender::new(),
+            receive: Receiver::new(now, buffer),
+            session,
+            scheduler: scheduler::build(&config.mptcp.scheduler)?,
+            egress: build_egress(&config.mptcp.egress)?,
+            congestion: None,
+            events: VecDeque::new(),
+            log: RecordLog::new(config.records),
+            requests: Vec::new(),
+            gone: Vec::new(),
+            last_words: VecDeque::new(),
+            buried: VecDeque::new(),
+            paths_down: PathSet::NONE,
+            established: false,
+            ended: None,
+            reported: false,
+            now,
+            subflows: Vec::with_capacity(1),
+            config,
+        };
+        connection.subflows.push(first);
+        connection.note(None, || What::Connection(ConnectionChange::Opening));
+        connection.note(Some(slot), || What::Subflow(SubflowChange::Opening));
+        Ok(connection)
+    }
+
+    /// Whether a SYN asks for MPTCP in a way that we speak; flag A of it.
+    pub(crate) fn wants_mptcp(syn: &Segment) -> Option<bool> {
+        let capable = find_capable(syn)?;
+        acceptable(capable).then_some(capable.checksum_required)
+    }
+
+    /// As server: the SYN required checksums.
+    pub(crate) fn require_checksum(&mut self, required: bool) {
+        let ours = self.config.mptcp.checksum;
+        if let Some(session) = &mut self.session {
+            session.checksum = required || ours;
+        }
+    }
+
+    /// Our token, while MPTCP is or may be spoken.
+    pub(crate) fn token(&self) -> Option<u32> {
+        self.session.as_ref().map(|s| s.token)
+    }
+
+    /// Whether the first handshake is still going on.
+    pub(crate) fn is_opening(&self) -> bool {
+        !self.established && self.ended.is_none()
+    }
+
+    /// Before the TCB sees it: a segment that must not go further. As server without the peer's
+    /// key, data with a DSS cannot be understood; it will come again, with MP_CAPABLE.
+    pub(super) fn admits(&mut self, at: usize, segment: &Segment) -> bool {
+        if self.mode != Mode::Opening || self.role == Role::Client {
+            return true;
+        }
+        let early = segment.options.dss.is_some()
+            && find_capable(segment).is_none()
+            && !segment.flags.contains(Flags::RST);
+        if early {
+            let id = self.subflows[at].id;
+            self.note(Some(id), || What::Dropped { reason: DropReason::Unmapped });
+        }
+        !early
+    }
+
+    /// The TCP handshake of a subflow has completed with this segment.
+    pub(super) fn on_established(&mut self, at: usize, segment: &Segment) {
+        match self.subflows[at].join {
+            Join::First => self.first_established(segment),
+            Join::Initiator { .. } => self.join_answered(at, segment),
+            Join::Responder { .. } => self.join_authenticate(at, segment),
+        }
+    }
+
+    fn first_established(&mut self, segment: &Segment) {
+        if self.mode == Mode::Opening {
+            match self.role {
+                Role::Client => self.client_negotiate(segment),
+                Role::Server => self.server_negotiate(segment),
+            }
+        }
+        if self.is_mptcp() {
+            // Windows of the handshake are not tied to a DATA_ACK: they start the data level.
+            self.send.edge = Dsn(1);
+        }
+        self.established = true;
+        let mptcp = self.is_mptcp();
+        self.note(None, || What::Connection(ConnectionChange::Established(mptcp)));
+        let setup = self.subflows[0].tcb.setup();
+        let event = match self.role {
+            Role::Client => Event::Connected,
+            Role::Server => Event::Accepted { local: setup.local, remote: setup.remote },
+        };
+        self.events.push_back(event);
+        self.announce_subflow(0);
+    }
+
+    /// SYN+ACK: MPTCP if it has the peer's key.
+    fn client_negotiate(&mut self, segment: &Segment) {
+        let syn_ack = segment.flags.contains(Flags::ACK);
+        let Some(capable) = find_capable(segment).filter(|_| syn_ack).copied() else {
+            return self.fall_back(FallbackReason::PeerPlain);
+        };
+        let Some(key) = capable.sender_key.filter(|_| acceptable(&capable)) else {
+            return self.fall_back(FallbackReason::Mismatch);
+        };
+        let ours = self.config.mptcp.checksum;
+        let Some(session) = &mut self.session else { return };
+        session.checksum = capable.checksum_required || ours;
+        session.deny_initial = capable.deny_join_initial;
+        session.set_remote_key(Key(key));
+        self.speak_mptcp();
+    }
+
+    /// Third packet, or first data: MPTCP if it has both keys.
+    fn server_negotiate(&mut self, segment: &Segment) {
+        let Some(capable) = find_capable(segment).copied() else {
+            return self.fall_back(FallbackReason::OptionsStripped);
+        };
+        let Some(session) = &mut self.session else { return };
+        match (capable.sender_key, capable.receiver_key) {
+            (Some(theirs), Some(ours)) if ours == session.local_key.0 => {
+                session.deny_initial |= capable.deny_join_initial;
+                session.set_remote_key(Key(theirs));
+                self.speak_mptcp();
+            }
+            _ => self.fall_back(FallbackReason::Mismatch),
+        }
+    }
+
+    /// Both keys are known.
+    fn speak_mptcp(&mut self) {
+        self.mode = Mode::Mptcp;
+        let reserve = self.option_reserve();
+        self.subflows[0].tcb.set_option_reserve(reserve);
+        if self.config.mptcp.numbers == crate::config::NumberSize::Long {
+            self.use_long_numbers();
+        }
+    }
+
+    /// The first DSS from the peer: it has our key, and subflows may be added.
+    pub(super) fn on_first_dss(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        session.fully = true;
+        session.plan_due = true;
+        self.outdated = self.subflows.iter().map(|s| s.id).collect();
+        self.announce_own_addresses();
+        self.plan_mesh();
+    }
+
+    /// The endpoint has made the TCB of a request of ours.
+    pub(crate) fn open_subflow(&mut self, now: Instant, request: &Request, tcb: Tcb, nonce: u32) {
+        self.now = now;
+        let again = Instant::FAR_FUTURE;
+        let join = Join::Initiator { nonce, peer_nonce: 0, confirmed: false, tries: 0, again };
+        let mut subflow = self.new_subflow(tcb, join);
+        subflow.backup = request.backup;
+        subflow.local_id = self.local_id(request.local.ip());
+        subflow.remote_id = self.remote_id(request.remote);
+        subflow.tcb.limit_rto(Some(JOIN_RTO_MAX));
+        self.add(subflow);
+    }
+
+    /// A SYN with MP_JOIN and our token: the endpoint has made the TCB. `None` if it is refused.
+    pub(crate) fn join_refusal(&self) -> Option<(u8, DropReason)> {
+        let pending = self
+            .subflows
+            .iter()
+            .filter(|s| matches!(s.join, Join::Responder { .. }) && !s.joined());
+        let fully = self.session.as_ref().is_some_and(|s| s.fully);
+        if !self.is_mptcp() || !fully || self.ended.is_some() {
+            return Some((reset_reason::PROHIBITED, DropReason::BadFlags));
+        }
+        if pending.count() >= self.config.limits.pending_joins {
+            return Some((reset_reason::RESOURCES, DropReason::Limit("pending joins")));
+        }
+        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(32)) {
+            return Some((reset_reason::RESOURCES, DropReason::Limit("subflows")));
+        }
+        None
+    }
+
+    /// A slot for a subflow of the peer.
+    pub(crate) fn reserve_slot(&mut self) -> crate::view::SubflowId {
+        let free = (0..64).map(crate::view::SubflowId).find(|id| !self.slots.contains(*id));
+        let id = free.expect("invariant: max_subflows is at most 32, slots are 64");
+        self.slots.insert(id);
+        id
+    }
+
+    /// The endpoint has accepted a join: its SYN was `syn`.
+    pub(crate) fn accept_join(&mut self, now: Instant, tcb: Tcb, syn: MpJoin, nonce: u32) {
+        self.now = now;
+        let MpJoin::Syn { backup, address_id, nonce: peer_nonce, .. } = syn else { return };
+        let own = tcb.setup().path;
+        let join = Join::Responder { nonce, peer_nonce, confirmed: false };
+        let mut subflow = self.new_subflow(tcb, join);
+        subflow.local_id = self.local_id(subflow.tcb.setup().local.ip());
+        subflow.remote_id = address_id;
+        subflow.peer_backup = backup;
+        subflow.backup = self.config.path(own).is_some_and(|p| p.backup);
+        self.add(subflow);
+    }
+
+    fn new_subflow(&mut self, mut tcb: Tcb, join: Join) -> Subflow {
+        tcb.log.set_on(self.config.records);
+        let mut subflow = Subflow::new(tcb, join);
+        subflow.path_down = self.paths_down.contains(subflow.path);
+        subflow
+    }
+
+    fn add(&mut self, mut subflow: Subflow) {
+        let id = subflow.id;
+        subflow.tcb.set_option_reserve(self.option_reserve());
+        subflow.replica = self.send.buffer.una();
+        self.owed.insert(id);
+        self.subflows.push(subflow);
+        self.note(Some(id), || What::Subflow(SubflowChange::Opening));
+    }
+
+    /// SYN+ACK of our join: the peer must have the keys.
+    fn join_answered(&mut self, at: usize, segment: &Segment) {
+        let Join::Initiator { nonce, .. } = self.subflows[at].join else { return };
+        let keys = self.session.as_ref().and_then(|s| s.keys());
+        let answer = segment.options.mptcp().iter().find_map(|o| match o {
+            MptcpOption::Join(MpJoin::SynAck { backup, address_id, hmac, nonce }) => {
+                Some((*backup, *address_id, *hmac, *nonce))
+            }
+            _ => None,
+        });
+        let (Some((backup, address_id, hmac, peer_nonce)), Some(keys)) = (answer, keys) else {
+            return self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
+        };
+        if keys.swapped().join_syn_ack(peer_nonce, nonce) != hmac {
+            let id = self.subflows[at].id;
+            self.note(Some(id), || What::Dropped { reason: DropReason::BadHmac });
+            return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
+        }
+        let again = self.now + self.subflows[at].tcb.rto();
+        let subflow = &mut self.subflows[at];
+        subflow.peer_backup = backup;
+        subflow.remote_id = address_id;
+        subflow.join = Join::Initiator { nonce, peer_nonce, confirmed: false, tries: 0, again };
+        self.request_ack(at);
+    }
+
+    /// Third packet of the peer's join (or, that lost, one that claims to come after it).
+    pub(super) fn join_authenticate(&mut self, at: usize, segment: &Segment) {
+        let Join::Responder { nonce, peer_nonce, .. } = self.subflows[at].join else { return };
+        let keys = self.session.as_ref().and_then(|s| s.keys());
+        let theirs = segment.options.mptcp().iter().find_map(|o| match o {
+            MptcpOption::Join(MpJoin::Ack { hmac }) => Some(*hmac),
+            _ => None,
+        });
+        let id = self.subflows[at].id;
+        let (Some(theirs), Some(keys)) = (theirs, keys) else {
+            return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
+        };
+        if keys.swapped().join_ack(peer_nonce, nonce) != theirs {
+            self.note(Some(id), || What::Dropped { reason: DropReason::BadHmac });
+            return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
+        }
+        self.subflows[at].join = Join::Responder { nonce, peer_nonce, confirmed: true };
+        self.request_ack(at);
+        self.announce_subflow(at);
+    }
+
+    /// A segment on a subflow that is not joined yet. Whether its content counts.
+    pub(super) fn join_progress(&mut self, at: usize, segment: &Segment) -> bool {
+        match &mut self.subflows[at].join {
+            Join::First => true,
+            Join::Initiator { confirmed: true, .. } => true,
+            Join::Initiator { confirmed, .. } => {
+                // The fourth packet: the peer has checked our HMAC.
+                if segment.flags.contains(Flags::SYN) {
+                    return false;
+                }
+                *confirmed = true;
+                self.subflows[at].tcb.limit_rto(None);
+                self.announce_subflow(at);
+                true
+            }
+            Join::Responder { confirmed, .. } => {
+                if *confirmed && has_join_ack(segment) {
+                    // Our fourth packet was lost.
+                    self.request_ack(at);
+                }
+                matches!(self.subflows[at].join, Join::Responder { confirmed: true, .. })
+            }
+        }
+    }
+
+    /// Tells that a subflow may carry data.
+    fn announce_subflow(&mut self, at: usize) {
+        let id = self.subflows[at].id;
+        self.outdated.insert(id);
+        self.owed.insert(id);
+        if std::mem::replace(&mut self.subflows[at].established, true) {
+            return;
+        }
+        self.note(Some(id), || What::Subflow(SubflowChange::Established));
+        if self.is_mptcp() {
+            self.events.push_back(Event::SubflowEstablished(id));
+            self.mesh_succeeded(at);
+            if let Some(session) = &mut self.session {
+                session.timers.stop(super::timers::Timer::Bare);
+            }
+        }
+    }
+}
+
+/// `None` for `own`, which needs no asking.
+pub(super) fn build_egress(
+    spec: &crate::policy::Spec,
+) -> Result<Option<Box<dyn egress::Egress>>, PolicyError> {
+    let egress = egress::build(spec)?;
+    Ok((spec.name != "own").then_some(egress))
+}
+
+fn find_capable(segment: &Segment) -> Option<&MpCapable> {
+    segment.options.mptcp().iter().find_map(|option| match option {
+        MptcpOption::Capable(capable) => Some(capable),
+        _ => None,
+    })
+}
+
+fn has_join_ack(segment: &Segment) -> bool {
+    let third = |o: &MptcpOption| matches!(o, MptcpOption::Join(MpJoin::Ack { .. }));
+    segment.options.mptcp().iter().any(third)
+}
+
+/// Version 1, HMAC-SHA256, nothing that we would have to understand (flag B).
+fn acceptable(capable: &MpCapable) -> bool {
+    capable.version == VERSION && capable.hmac_sha256 && !capable.extensibility
+}
+
+/// SYNs of joins, with siblings at hand, go at least this often: a path that comes back is used
+/// soon.
+const JOIN_RTO_MAX: Duration = Duration::from_secs(1);

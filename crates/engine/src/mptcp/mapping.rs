@@ -1,0 +1,325 @@
+//! Mappings from subflow positions to data positions (RFC 8684 section 3.3.1), one inbox per
+//! subflow: mappings until they are used up, payload that no mapping covers yet, and, with
+//! checksums, payload of mappings that are not complete.
+//!
+//! Both are bounded: [`Inbox::MAPPINGS`] mappings, and as many bytes as the caller says.
+
+use crate::seq::{Dsn, Ssn};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use tabane_wire::Checksum;
+use tabane_wire::checksum::dss_checksum_fits;
+
+/// A mapping with absolute positions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mapping {
+    /// First subflow position.
+    pub(crate) ssn: Ssn,
+    /// Bytes on the subflow: without the DATA_FIN.
+    pub(crate) len: u64,
+    /// First data position.
+    pub(crate) dsn: Dsn,
+    /// As received, if checksums are in use.
+    pub(crate) checksum: Option<Sum>,
+}
+
+/// What a DSS checksum covers beside the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sum {
+    /// As received.
+    pub(crate) value: u16,
+    /// 64-bit number of the first byte, as on the wire.
+    pub(crate) dsn: u64,
+    /// Subflow number as sent.
+    pub(crate) ssn: u32,
+    /// Length as sent: with the DATA_FIN.
+    pub(crate) length: u16,
+}
+
+impl Mapping {
+    /// Position after the last byte.
+    pub(crate) fn end(&self) -> Ssn {
+        self.ssn + self.len
+    }
+
+    fn data_position(&self, ssn: Ssn) -> Dsn {
+        self.dsn + (ssn - self.ssn)
+    }
+}
+
+/// What the inbox lets through, or why not.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Delivery {
+    /// Bytes for the reassembler.
+    Data(Dsn, Bytes),
+    /// A mapping's checksum is wrong; its data stays here.
+    BadChecksum(Mapping),
+    /// Payload was dropped: more held without a mapping than allowed.
+    Overflow,
+}
+
+/// Mappings and payload of one subflow that wait for each other.
+#[derive(Default, Debug)]
+pub(crate) struct Inbox {
+    /// In order of arrival, which is nearly always order of position.
+    mappings: VecDeque<Entry>,
+    /// Payload without mapping, disjoint.
+    unmapped: BTreeMap<Ssn, Bytes>,
+    unmapped_len: u64,
+}
+
+/// A mapping, and (with a checksum) what came of it.
+#[derive(Debug)]
+struct Entry {
+    mapping: Mapping,
+    held: BTreeMap<Ssn, Bytes>,
+    held_len: u64,
+    done: bool,
+}
+
+impl Inbox {
+    /// Mappings kept at most; the oldest goes, and data that still needed it is unmapped.
+    pub(crate) const MAPPINGS: usize = 512;
+
+    /// Whether nothing waits: a segment with its own exact mapping need not come here.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.mappings.is_empty() && self.unmapped.is_empty()
+    }
+
+    /// Adds a mapping. False if it contradicts one that is there (mappings are fixed once sent).
+    pub(crate) fn add_mapping(&mut self, mapping: Mapping) -> bool {
+        let overlapping = |m: &Mapping| m.ssn < mapping.end() && mapping.ssn < m.end();
+        for Entry { mapping: m, .. } in self.mappings.iter().rev() {
+            if overlapping(m) {
+                let same = i128::from(m.dsn.0) - i128::from(m.ssn.0)
+                    == i128::from(mapping.dsn.0) - i128::from(mapping.ssn.0);
+                if !same {
+                    return false;
+                }
+                if m.ssn <= mapping.ssn && mapping.end() <= m.end() {
+                    return true;
+                }
+            }
+        }
+        if self.mappings.len() == Self::MAPPINGS {
+            self.mappings.pop_front();
+        }
+        let entry = Entry { mapping, held: BTreeMap::new(), held_len: 0, done: false };
+        self.mappings.push_back(entry);
+        true
+    }
+
+    /// Adds payload at `ssn`, after the mapping that came with it, and says what is through.
+    /// `limit`: bytes that may wait for a mapping.
+    pub(crate) fn add_payload(
+        &mut self,
+        ssn: Ssn,
+        payload: Bytes,
+        limit: u64,
+        out: &mut Vec<Delivery>,
+    ) {
+        self.place(ssn, payload, limit, out);
+        if self.unmapped.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut self.unmapped);
+        self.unmapped_len = 0;
+        for (ssn, payload) in waiting {
+            self.place(ssn, payload, limit, out);
+        }
+    }
+
+    fn place(&mut self, mut ssn: Ssn, mut payload: Bytes, limit: u64, out: &mut Vec<Delivery>) {
+        while !payload.is_empty() {
+            let covering =
+                self.mappings.iter_mut().find(|e| e.mapping.ssn <= ssn && ssn < e.mapping.end());
+            let Some(entry) = covering else {
+                let next = self.mappings.iter().map(|e| e.mapping.ssn).filter(|s| *s > ssn).min();
+                let gap = next.map_or(u64::MAX, |s| s - ssn).min(payload.len() as u64);
+                self.hold(ssn, payload.split_to(gap as usize), limit, out);
+                ssn += gap;
+                continue;
+            };
+            let len = (entry.mapping.end() - ssn).min(payload.len() as u64);
+            entry.take(ssn, payload.split_to(len as usize), out);
+            ssn += len;
+        }
+    }
+
+    fn hold(&mut self, ssn: Ssn, payload: Bytes, limit: u64, out: &mut Vec<Delivery>) {
+        let known = self.unmapped.get(&ssn).is_some_and(|p| p.len() >= payload.len());
+        if known {
+            return;
+        }
+        let len = payload.len() as u64;
+        // A held piece is charged a little beside its bytes, so that single bytes are no trick.
+        if self.unmapped_len + len > limit || self.unmapped.len() as u64 * 128 > limit {
+            out.push(Delivery::Overflow);
+            return;
+        }
+        let replaced = self.unmapped.insert(ssn, payload).map_or(0, |p| p.len() as u64);
+        self.unmapped_len = self.unmapped_len + len - replaced;
+    }
+
+    /// All payload that has not been let through, by position.
+    pub(crate) fn into_payload(self) -> BTreeMap<Ssn, Bytes> {
+        let mut payload = self.unmapped;
+        self.mappings.into_iter().for_each(|entry| payload.extend(entry.held));
+        payload
+    }
+
+    /// Everything before `rcv_nxt` has arrived on the subflow: mappings before it are used up.
+    pub(crate) fn retire(&mut self, rcv_nxt: Ssn) {
+        while let Some(entry) = self.mappings.front()
+            && entry.mapping.end() <= rcv_nxt
+            && (entry.done || entry.mapping.checksum.is_none())
+        {
+            self.mappings.pop_front();
+        }
+    }
+}
+
+impl Entry {
+    fn take(&mut self, ssn: Ssn, payload: Bytes, out: &mut Vec<Delivery>) {
+        let Some(sum) = self.mapping.checksum else {
+            out.push(Delivery::Data(self.mapping.data_position(ssn), payload));
+            return;
+        };
+        if self.done {
+            return;
+        }
+        self.hold(ssn, payload);
+        if self.held_len < self.mapping.len {
+            return;
+        }
+        self.done = true;
+        let mut checksum = Checksum::default();
+        self.held.values().for_each(|part| checksum.add(part));
+        if dss_checksum_fits(checksum, sum.dsn, sum.ssn, sum.length, sum.value) {
+            let mapping = self.mapping;
+            let held = std::mem::take(&mut self.held);
+            out.extend(held.into_iter().map(|(s, p)| Delivery::Data(mapping.data_position(s), p)));
+        } else {
+            out.push(Delivery::BadChecksum(self.mapping));
+        }
+    }
+
+    /// Keeps what is new of `payload`: parts stay disjoint.
+    fn hold(&mut self, mut ssn: Ssn, mut payload: Bytes) {
+        while !payload.is_empty() {
+            if let Some((start, part)) = self.held.range(..=ssn).next_back() {
+                let end = *start + part.len() as u64;
+                if end > ssn {
+                    let known = (end - ssn).min(payload.len() as u64);
+                    drop(payload.split_to(known as usize));
+                    ssn += known;
+                    continue;
+                }
+            }
+            let gap = self.held.range(ssn..).next().map_or(u64::MAX, |(start, _)| *start - ssn);
+            let piece = payload.split_to(gap.min(payload.len() as u64) as usize);
+            let len = piece.len() as u64;
+            self.held.insert(ssn, piece);
+            self.held_len += len;
+            ssn += len;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tabane_wire::checksum::dss_checksum;
+
+    fn pattern(from: u64, len: u64) -> Bytes {
+        (from..from + len).map(|i| (i % 251) as u8).collect()
+    }
+
+    fn mapping(ssn: u64, len: u64, dsn: u64) -> Mapping {
+        Mapping { ssn: Ssn(ssn), len, dsn: Dsn(dsn), checksum: None }
+    }
+
+    fn with_sum(ssn: u64, len: u64, dsn: u64, data: &Bytes) -> Mapping {
+        let length = len as u16;
+        let value = dss_checksum(Checksum::of(data), 900 + dsn, ssn as u32, length);
+        let sum = Sum { value, dsn: 900 + dsn, ssn: ssn as u32, length };
+        Mapping { checksum: Some(sum), ..mapping(ssn, len, dsn) }
+    }
+
+    fn deliver(inbox: &mut Inbox, ssn: u64, payload: Bytes) -> Vec<Delivery> {
+        let mut out = Vec::new();
+        inbox.add_payload(Ssn(ssn), payload, 10_000, &mut out);
+        out
+    }
+
+    #[test]
+    fn one_mapping_spans_many_segments() {
+        let mut inbox = Inbox::default();
+        assert!(inbox.add_mapping(mapping(1, 3000, 501)));
+        for at in [1, 1001, 2001] {
+            assert!(inbox.add_mapping(mapping(1, 3000, 501)), "repeated");
+            let expected = Delivery::Data(Dsn(500 + at), pattern(at, 1000));
+            assert_eq!(deliver(&mut inbox, at, pattern(at, 1000)), [expected]);
+        }
+        assert_eq!(inbox.mappings.len(), 1);
+        inbox.retire(Ssn(3001));
+        assert!(inbox.is_idle());
+    }
+
+    #[test]
+    fn payload_waits_for_its_mapping_within_the_limit() {
+        let mut inbox = Inbox::default();
+        assert_eq!(deliver(&mut inbox, 1, pattern(1, 1000)), []);
+        assert_eq!(deliver(&mut inbox, 1001, pattern(1001, 9000)), []);
+        assert_eq!(deliver(&mut inbox, 10_001, pattern(0, 1)), [Delivery::Overflow]);
+        assert_eq!(inbox.unmapped_len, 10_000);
+        inbox.add_mapping(mapping(501, 1000, 7));
+        let out = deliver(&mut inbox, 501, pattern(501, 100));
+        assert_eq!(out[0], Delivery::Data(Dsn(7), pattern(501, 100)));
+        assert_eq!(out[1], Delivery::Data(Dsn(7), pattern(501, 500)));
+        assert_eq!(out[2], Delivery::Data(Dsn(507), pattern(1001, 500)));
+        assert_eq!(inbox.unmapped_len, 500 + 8500);
+    }
+
+    #[test]
+    fn contradicting_mappings_are_refused() {
+        let mut inbox = Inbox::default();
+        assert!(inbox.add_mapping(mapping(1, 1000, 1)));
+        assert!(!inbox.add_mapping(mapping(500, 1000, 501)));
+        assert!(inbox.add_mapping(mapping(500, 1000, 500)), "extends consistently");
+        assert!(inbox.add_mapping(mapping(1500, 1000, 99)));
+    }
+
+    #[test]
+    fn checksummed_data_is_held_until_the_mapping_is_complete() {
+        let data = pattern(0, 2500);
+        let mut inbox = Inbox::default();
+        assert!(inbox.add_mapping(with_sum(1, 2500, 1, &data)));
+        assert_eq!(deliver(&mut inbox, 1001, data.slice(1000..2000)), []);
+        assert_eq!(deliver(&mut inbox, 1, data.slice(..1200)), []);
+        inbox.retire(Ssn(2001));
+        assert!(!inbox.is_idle(), "still incomplete");
+        let out = deliver(&mut inbox, 2001, data.slice(2000..));
+        let mut all = Vec::new();
+        for delivery in out {
+            let Delivery::Data(dsn, part) = delivery else { panic!("{delivery:?}") };
+            assert_eq!(dsn, Dsn(1 + all.len() as u64));
+            all.extend_from_slice(&part);
+        }
+        assert_eq!(Bytes::from(all), data);
+        inbox.retire(Ssn(2501));
+        assert!(inbox.is_idle());
+    }
+
+    #[test]
+    fn a_wrong_checksum_delivers_nothing() {
+        let data = pattern(0, 1001);
+        let mut inbox = Inbox::default();
+        let m = with_sum(1, 1001, 1, &data);
+        inbox.add_mapping(m);
+        assert_eq!(deliver(&mut inbox, 1, data.slice(..1000)), []);
+        let out = deliver(&mut inbox, 1001, Bytes::from_static(b"\xff"));
+        assert_eq!(out, [Delivery::BadChecksum(m)]);
+    }
+}

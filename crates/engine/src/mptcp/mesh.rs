@@ -1,0 +1,212 @@
+//! Path management: which subflows there should be, and opening them (RFC 8684 section 3.4 leaves
+//! this to us). The mesh is from every path of ours to the peer's first address (if it does not
+//! deny that, and we are the client) and to every address it announced.
+
+use super::session::{Attempt, Request};
+use super::timers::Timer;
+use super::{Connection, SubflowError};
+use crate::event::Event;
+use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
+use crate::time::{Duration, Instant};
+use crate::view::{PathId, SubflowId};
+use std::net::SocketAddr;
+
+impl Connection {
+    /// Reserves a slot and asks the endpoint to open the subflow.
+    pub(super) fn request_subflow(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        backup: bool,
+    ) -> Result<SubflowId, SubflowError> {
+        self.check_fully()?;
+        if self.send.fin_acked && self.receive.finished {
+            return Err(SubflowError::NotEstablished);
+        }
+        let path = self.config.path_of(local.ip()).ok_or(SubflowError::NoPath)?;
+        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(32)) {
+            return Err(SubflowError::Limit);
+        }
+        let id = self.reserve_slot();
+        self.requests.push(Request { id, local, remote, path, backup });
+        Ok(id)
+    }
+
+    /// Requests for the endpoint.
+    pub(crate) fn take_request(&mut self) -> Option<Request> {
+        self.requests.pop()
+    }
+
+    /// The endpoint could not open it.
+    pub(crate) fn request_failed(&mut self, request: &Request) {
+        self.slots.remove(request.id);
+        self.events.push_back(Event::SubflowClosed(request.id, CloseReason::Aborted));
+    }
+
+    /// Requests what the mesh lacks.
+    pub(super) fn plan_mesh(&mut self) {
+        if self.check_fully().is_err() || self.send.fin_acked && self.receive.finished {
+            return;
+        }
+        let Some(session) = &self.session else { return };
+        let settings = &self.config.mptcp;
+        let mut remotes = Vec::new();
+        if settings.full_mesh && self.is_client() && !session.deny_initial {
+            remotes.push(session.first_remote);
+        }
+        if settings.accept_addresses {
+            remotes.extend(session.addresses.iter().map(|a| a.address));
+        }
+        let config = self.config.clone();
+        let mut next = Instant::FAR_FUTURE;
+        for remote in remotes {
+            let down = self.paths_down;
+            for path in config.paths.iter().filter(|p| !down.contains(p.id)) {
+                let same = |a: &&std::net::IpAddr| a.is_ipv4() == remote.is_ipv4();
+                let Some(local) = path.addresses.iter().find(same) else { continue };
+                let local = SocketAddr::new(*local, 0);
+                let retry = self.retry_at(local, remote);
+                if retry > self.now {
+                    next = next.min(retry);
+                    continue;
+                }
+                let lacking = self.lacking(local, remote);
+                for _ in 0..lacking {
+                    if self.request_subflow(local, remote, path.backup).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+        if let Some(session) = &mut self.session
+            && next != Instant::FAR_FUTURE
+        {
+            session.timers.hasten(Timer::Mesh, next);
+        }
+    }
+
+    /// How many subflows are missing between two addresses.
+    fn lacking(&self, local: SocketAddr, remote: SocketAddr) -> usize {
+        let live = self.subflows.iter().filter(|s| {
+            let setup = s.tcb.setup();
+            !s.closing && setup.local.ip() == local.ip() && setup.remote == remote
+        });
+        let asked =
+            self.requests.iter().filter(|r| r.local.ip() == local.ip() && r.remote == remote);
+        let wanted = usize::from(self.config.mptcp.subflows_per_path);
+        wanted.saturating_sub(live.count() + asked.count())
+    }
+
+    fn retry_at(&self, local: SocketAddr, remote: SocketAddr) -> Instant {
+        let attempts = self.session.as_ref().map_or(&[][..], |s| &s.attempts);
+        let same = |a: &&Attempt| a.local == local.ip() && a.remote == remote;
+        attempts.iter().find(same).map_or(Instant::ZERO, |a| a.next)
+    }
+
+    fn attempt(&mut self, at: usize) -> Option<&mut Attempt> {
+        let setup = self.subflows[at].tcb.setup();
+        let (local, remote) = (setup.local.ip(), setup.remote);
+        let attempts = &mut self.session.as_mut()?.attempts;
+        if let Some(i) = attempts.iter().position(|a| a.local == local && a.remote == remote) {
+            return attempts.get_mut(i);
+        }
+        if attempts.len() == ATTEMPTS {
+            attempts.remove(0);
+        }
+        attempts.push(Attempt { local, remote, failures: 0, next: Instant::ZERO });
+        attempts.last_mut()
+    }
+
+    /// A subflow was established: its pair of addresses works.
+    pub(super) fn mesh_succeeded(&mut self, at: usize) {
+        let setup = self.subflows[at].tcb.setup();
+        let (local, remote) = (setup.local.ip(), setup.remote);
+        if let Some(session) = &mut self.session {
+            session.attempts.retain(|a| {
+                a.local != local || a.remote != remote || a.next == Instant::FAR_FUTURE
+            });
+        }
+    }
+
+    /// A subflow is gone: another may be opened later, sooner if it merely got no answer.
+    pub(super) fn mesh_failed(&mut self, at: usize, reason: CloseReason) {
+        let now = self.now;
+        let Some(attempt) = self.attempt(at) else { return };
+        if attempt.next == Instant::FAR_FUTURE {
+            return;
+        }
+        if reason != CloseReason::TimedOut {
+            attempt.failures = (attempt.failures + 1).min(6);
+        }
+        attempt.next = now + Duration(RETRY.0 << attempt.failures.saturating_sub(1));
+        let next = attempt.next;
+        if let Some(session) = &mut self.session {
+            session.timers.hasten(Timer::Mesh, next);
+        }
+    }
+
+    /// Somebody does not want a subflow between these addresses: the mesh lets it be.
+    pub(super) fn forbid_mesh(&mut self, at: usize) {
+        if let Some(attempt) = self.attempt(at) {
+            attempt.next = Instant::FAR_FUTURE;
+        }
+    }
+
+    /// The peer announced the address anew.
+    pub(super) fn forgive(&mut self, remote: SocketAddr) {
+        if let Some(session) = &mut self.session {
+            session.attempts.retain(|a| a.remote != remote);
+        }
+    }
+
+    /// The driver knows a path to be down or up again.
+    pub(crate) fn set_path_up(&mut self, now: Instant, path: PathId, up: bool) {
+        self.now = now;
+        if up {
+            self.paths_down.remove(path);
+        } else {
+            self.paths_down.insert(path);
+        }
+        for at in 0..self.subflows.len() {
+            if self.subflows[at].path != path || self.subflows[at].path_down != up {
+                continue;
+            }
+            self.subflows[at].path_down = !up;
+            self.outdated.insert(self.subflows[at].id);
+            if !up && self.is_mptcp() && self.subflows.len() > 1 {
+                self.reinject(at, ReinjectReason::Stale);
+                let id = self.subflows[at].id;
+                self.note(Some(id), || What::Subflow(SubflowChange::Stale(true)));
+            }
+        }
+        if up {
+            self.retry_path(path);
+        }
+    }
+
+    /// What failed on a path while it was down may be tried again.
+    fn retry_path(&mut self, path: PathId) {
+        let config = self.config.clone();
+        let addresses = config.path(path).map_or(&[][..], |p| &p.addresses);
+        if let Some(session) = &mut self.session {
+            session.attempts.retain(|a| !addresses.contains(&a.local));
+        }
+        self.plan_mesh();
+    }
+
+    /// The driver knows the MTU of a path.
+    pub(crate) fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
+        self.now = now;
+        for subflow in self.subflows.iter_mut().filter(|s| s.path == path) {
+            subflow.tcb.set_mtu(mtu);
+            self.outdated.insert(subflow.id);
+        }
+    }
+}
+
+/// Pairs of addresses remembered; the oldest goes.
+const ATTEMPTS: usize = 256;
+
+/// After a subflow is gone, before another is tried; doubled up to half a minute if the peer
+/// refuses it.
+const RETRY: Duration = Duration::from_secs(1);

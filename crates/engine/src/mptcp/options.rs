@@ -1,0 +1,264 @@
+//! The MPTCP options of a segment that leaves (RFC 8684 section 3), and what gives way when 40
+//! bytes are not enough: SACK blocks first, then (for ADD_ADDR) the DSS and the timestamps.
+
+use super::subflow::Join;
+use super::{Connection, Role};
+use crate::seq::Ssn;
+use crate::tcp::{Kind, Outgoing};
+use crate::view::SubflowId;
+use tabane_wire::checksum::dss_checksum;
+use tabane_wire::mptcp::{MpCapable, MpJoin};
+use tabane_wire::{Checksum, Dss, Mapping, MptcpOption, TcpOptions};
+
+impl Connection {
+    /// Adds the MPTCP options.
+    #[inline]
+    pub(super) fn dress(&mut self, at: usize, out: &mut Outgoing) {
+        if !self.is_mptcp() {
+            return self.dress_other(at, out);
+        }
+        match out.kind {
+            Kind::Data => self.dress_data(out),
+            Kind::Ack | Kind::Fin => self.dress_ack(at, out),
+            Kind::Syn => self.dress_syn(at, out),
+            Kind::SynAck => self.dress_syn_ack(at, out),
+            Kind::Reset => self.dress_reset(at, out),
+        }
+        fit(&mut out.segment.options);
+    }
+
+    /// Before the peer's key is known, and after a fallback.
+    fn dress_other(&mut self, at: usize, out: &mut Outgoing) {
+        match out.kind {
+            Kind::Syn => self.dress_syn(at, out),
+            Kind::SynAck => self.dress_syn_ack(at, out),
+            Kind::Reset => self.dress_reset(at, out),
+            Kind::Data | Kind::Ack | Kind::Fin => self.dress_fallback(at, out),
+        }
+        fit(&mut out.segment.options);
+    }
+
+    #[inline]
+    fn dress_data(&mut self, out: &mut Outgoing) {
+        let Some(dsn) = out.dsn else { return };
+        let ack = self.receive.stream.next();
+        let len = out.segment.payload.len();
+        let end = dsn + len as u64;
+        let last = self.send.closed && end == self.fin_position();
+        let Some(session) = &mut self.session else { return };
+        let sum = || Checksum::of(&out.segment.payload);
+        if self.role == Role::Client && !session.fully && out.ssn == Ssn(1) {
+            let checksum =
+                session.checksum.then(|| dss_checksum(sum(), session.number(dsn), 1, len as u16));
+            let option = session.capable(Some((len as u16, checksum)));
+            out.segment.options.push_mptcp(MptcpOption::Capable(option));
+            return;
+        }
+        let length = len as u16 + u16::from(last);
+        let ssn = out.ssn.0 as u32;
+        let checksum =
+            session.checksum.then(|| dss_checksum(sum(), session.number(dsn), ssn, length));
+        out.segment.options.dss = Some(Dss {
+            data_ack: Some(session.ack_number(ack)),
+            mapping: Some(Mapping { dsn: session.data_number(dsn), ssn, length, checksum }),
+            data_fin: last,
+        });
+        // Where 2^32 comes into sight, short numbers no longer do (RFC 8684 section 3.3.1).
+        if dsn.0 > LONG_FROM && !session.long {
+            self.use_long_numbers();
+        }
+        if last && !self.send.fin_sent {
+            self.send.fin_sent = true;
+            self.arm_fin_timer();
+        }
+    }
+
+    fn dress_ack(&mut self, at: usize, out: &mut Outgoing) {
+        if let Join::Initiator { nonce, peer_nonce, confirmed: false, .. } = self.subflows[at].join
+        {
+            if let Some(keys) = self.session.as_ref().and_then(|s| s.keys()) {
+                let hmac = keys.join_ack(nonce, peer_nonce);
+                out.segment.options.push_mptcp(MptcpOption::Join(MpJoin::Ack { hmac }));
+            }
+            return;
+        }
+        let ack = self.receive.stream.next();
+        let fin = self.fin_position();
+        let Some(session) = &mut self.session else { return };
+        if self.role == Role::Client && !session.fully && self.subflows[at].join == Join::First {
+            // Repeated until the peer's first DSS shows that it has our key.
+            let option = session.capable(None);
+            out.segment.options.push_mptcp(MptcpOption::Capable(option));
+            return;
+        }
+        let mut dss = Dss { data_ack: Some(session.ack_number(ack)), ..Dss::default() };
+        if session.fin_due {
+            session.fin_due = false;
+            dss.data_fin = true;
+            let checksum = session
+                .checksum
+                .then(|| dss_checksum(Checksum::default(), session.number(fin), 0, 1));
+            let dsn = session.data_number(fin);
+            dss.mapping = Some(Mapping { dsn, ssn: 0, length: 1, checksum });
+        } else if out.kind == Kind::Ack
+            && let Some(signal) = self.subflows[at].signals.pop_front()
+        {
+            out.segment.options.push_mptcp(signal);
+            if !self.subflows[at].signals.is_empty() {
+                self.subflows[at].tcb.request_ack();
+                self.owed.insert(self.subflows[at].id);
+            }
+        }
+        out.segment.options.dss = Some(dss);
+    }
+
+    fn dress_syn(&mut self, at: usize, out: &mut Outgoing) {
+        let backup = self.subflows[at].backup;
+        let address_id = self.subflows[at].local_id;
+        self.subflows[at].syns += 1;
+        let Some(session) = &self.session else { return };
+        match self.subflows[at].join {
+            Join::First if self.subflows[at].syns <= self.config.mptcp.capable_syns => {
+                let option = MpCapable {
+                    version: VERSION,
+                    checksum_required: self.config.mptcp.checksum,
+                    deny_join_initial: self.config.mptcp.deny_join_initial,
+                    hmac_sha256: true,
+                    ..MpCapable::default()
+                };
+                out.segment.options.push_mptcp(MptcpOption::Capable(option));
+            }
+            Join::Initiator { nonce, .. } => {
+                let token = session.remote_token;
+                let option = MpJoin::Syn { backup, address_id, token, nonce };
+                out.segment.options.push_mptcp(MptcpOption::Join(option));
+            }
+            _ => {}
+        }
+    }
+
+    fn dress_syn_ack(&mut self, at: usize, out: &mut Outgoing) {
+        let subflow = &mut self.subflows[at];
+        subflow.syns += 1;
+        let (backup, address_id) = (subflow.backup, subflow.local_id);
+        let Some(session) = &self.session else { return };
+        match subflow.join {
+            Join::First if self.role == Role::Server => {
+                let option = MpCapable {
+                    version: VERSION,
+                    checksum_required: session.checksum || self.config.mptcp.checksum,
+                    deny_join_initial: self.config.mptcp.deny_join_initial,
+                    hmac_sha256: true,
+                    sender_key: Some(session.local_key.0),
+                    ..MpCapable::default()
+                };
+                out.segment.options.push_mptcp(MptcpOption::Capable(option));
+            }
+            Join::Responder { nonce, peer_nonce, .. } => {
+                if let Some(keys) = session.keys() {
+                    let hmac = keys.join_syn_ack(nonce, peer_nonce);
+                    let option = MpJoin::SynAck { backup, address_id, hmac, nonce };
+                    out.segment.options.push_mptcp(MptcpOption::Join(option));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn dress_reset(&mut self, at: usize, out: &mut Outgoing) {
+        let subflow = &self.subflows[at];
+        if let Some(key) = subflow.fast_close {
+            out.segment.options.push_mptcp(MptcpOption::FastClose(key));
+        } else if let Some(reset) = subflow.reset {
+            out.segment.options.push_mptcp(MptcpOption::TcpRst(reset));
+        }
+        if let Some(dsn) = subflow.fail {
+            out.segment.options.push_mptcp(MptcpOption::Fail(dsn));
+        }
+    }
+
+    /// After a fallback that the peer must be told of: MP_FAIL waits among the signals, and the
+    /// next data carries the infinite mapping (RFC 8684 section 3.7).
+    fn dress_fallback(&mut self, at: usize, out: &mut Outgoing) {
+        let Some(session) = &mut self.session else { return };
+        if out.kind == Kind::Ack {
+            if let Some(signal) = self.subflows[at].signals.pop_front() {
+                out.segment.options.push_mptcp(signal);
+            }
+            return;
+        }
+        let (true, Some(dsn)) = (session.infinite_due, out.dsn) else { return };
+        session.infinite_due = false;
+        let checksum = session.checksum.then_some(0);
+        let number = session.data_number(dsn);
+        let mapping = Mapping { dsn: number, ssn: out.ssn.0 as u32, length: 0, checksum };
+        out.segment.options.dss =
+            Some(Dss { data_ack: None, mapping: Some(mapping), data_fin: false });
+    }
+
+    /// 8-byte numbers from now on; segments shrink by what they take.
+    pub(super) fn use_long_numbers(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        if session.long {
+            return;
+        }
+        session.long = true;
+        let reserve = self.option_reserve();
+        for subflow in &mut self.subflows {
+            subflow.tcb.set_option_reserve(reserve);
+            self.outdated.insert(subflow.id);
+        }
+    }
+
+    /// Option space of a data segment.
+    pub(super) fn option_reserve(&self) -> u16 {
+        let Some(session) = &self.session else { return 0 };
+        if !self.is_mptcp() {
+            return 0;
+        }
+        let numbers = if session.long { 16 } else { 8 };
+        let checksum = if session.checksum { 2 } else { 0 };
+        (4 + numbers + 6 + checksum as u16).next_multiple_of(4)
+    }
+
+    /// Asks a subflow for an ACK.
+    pub(super) fn request_ack(&mut self, at: usize) {
+        let id: SubflowId = self.subflows[at].id;
+        self.subflows[at].tcb.request_ack();
+        self.owed.insert(id);
+    }
+}
+
+impl super::session::Session {
+    /// MP_CAPABLE with both keys, for the third packet and the first data.
+    fn capable(&self, data: Option<(u16, Option<u16>)>) -> MpCapable {
+        MpCapable {
+            version: VERSION,
+            checksum_required: self.checksum,
+            hmac_sha256: true,
+            sender_key: Some(self.local_key.0),
+            receiver_key: self.remote_key.map(|k| k.0),
+            data,
+            ..MpCapable::default()
+        }
+    }
+}
+
+/// Cuts down what does not fit.
+fn fit(options: &mut TcpOptions) {
+    while options.emitted_len() > TcpOptions::SPACE && !options.sack.is_empty() {
+        options.sack.truncate(options.sack.len() - 1);
+    }
+    if options.emitted_len() > TcpOptions::SPACE && options.mptcp.is_some() {
+        options.dss = None;
+    }
+    if options.emitted_len() > TcpOptions::SPACE {
+        options.timestamps = None;
+    }
+}
+
+/// Protocol version (RFC 8684).
+pub(super) const VERSION: u8 = 1;
+
+/// Data positions beyond this use 8-byte numbers.
+const LONG_FROM: u64 = 1 << 30;

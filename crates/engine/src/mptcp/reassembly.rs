@@ -1,0 +1,325 @@
+//! The only reassembler: bytes by data position, in order for the application.
+//!
+//! Out-of-order data is kept as ranges, each a list of segments as they came. Memory is bounded
+//! by the receive window (the subflows drop what is beyond), the number of ranges by
+//! `Limits::out_of_order_ranges`. First arrival wins (RFC 8684 section 3.3).
+
+use super::buffer::join_small;
+use crate::seq::Dsn;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Received data.
+#[derive(Debug)]
+pub(crate) struct Reassembler {
+    /// Next position expected.
+    next: Dsn,
+    /// In order, not yet read.
+    ready: VecDeque<Bytes>,
+    ready_len: u64,
+    /// Out of order: disjoint ranges, no two adjacent.
+    ranges: BTreeMap<Dsn, Range>,
+    held: u64,
+}
+
+/// A contiguous range out of order.
+#[derive(Debug)]
+struct Range {
+    end: Dsn,
+    parts: VecDeque<Bytes>,
+}
+
+/// What became of inserted bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Inserted {
+    /// Bytes that became readable.
+    pub(crate) in_order: u64,
+    /// Bytes that were new.
+    pub(crate) new: u64,
+    /// Bytes that had been there.
+    pub(crate) duplicate: u64,
+    /// Bytes refused: one more range than allowed.
+    pub(crate) refused: u64,
+}
+
+impl Reassembler {
+    pub(crate) fn new(next: Dsn) -> Self {
+        Self { next, ready: VecDeque::new(), ready_len: 0, ranges: BTreeMap::new(), held: 0 }
+    }
+
+    /// Next position expected.
+    #[inline]
+    pub(crate) fn next(&self) -> Dsn {
+        self.next
+    }
+
+    /// Bytes in order, not yet read.
+    #[inline]
+    pub(crate) fn readable(&self) -> u64 {
+        self.ready_len
+    }
+
+    /// Bytes out of order.
+    #[inline]
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Adds `data` at `dsn`; `limit` bounds the number of ranges out of order.
+    #[inline]
+    pub(crate) fn insert(&mut self, dsn: Dsn, mut data: Bytes, limit: usize) -> Inserted {
+        let mut result = Inserted::default();
+        let old = (self.next - dsn).min(data.len() as u64);
+        if old > 0 {
+            result.duplicate = old;
+            drop(data.split_to(old as usize));
+        }
+        if data.is_empty() {
+            return result;
+        }
+        if dsn > self.next {
+            self.insert_out_of_order(dsn, data, limit, &mut result);
+            return result;
+        }
+        if self.ranges.is_empty() {
+            result.new = data.len() as u64;
+            result.in_order = result.new;
+            self.append(data);
+            return result;
+        }
+        self.fill(data, &mut result);
+        result
+    }
+
+    /// `data` starts at `next`, and there are ranges beyond.
+    fn fill(&mut self, mut data: Bytes, result: &mut Inserted) {
+        let before = self.next;
+        while let Some(entry) = self.ranges.first_entry() {
+            let end = self.next + data.len() as u64;
+            if *entry.key() > end {
+                break;
+            }
+            let (start, range) = entry.remove_entry();
+            let overlap = end - start;
+            let mut rest = data.split_off(data.len() - overlap as usize);
+            let beyond = rest.split_off((range.end - start).min(overlap) as usize);
+            result.duplicate += rest.len() as u64;
+            result.new += data.len() as u64;
+            self.append(data);
+            self.held -= range.end - start;
+            self.ready_len += range.end - start;
+            self.next = range.end;
+            append_parts(&mut self.ready, range.parts);
+            data = beyond;
+        }
+        result.new += data.len() as u64;
+        self.append(data);
+        result.in_order = self.next - before;
+    }
+
+    #[inline]
+    fn append(&mut self, data: Bytes) {
+        if data.is_empty() {
+            return;
+        }
+        self.next += data.len() as u64;
+        self.ready_len += data.len() as u64;
+        push_part(&mut self.ready, data);
+    }
+
+    fn insert_out_of_order(
+        &mut self,
+        mut dsn: Dsn,
+        mut data: Bytes,
+        limit: usize,
+        result: &mut Inserted,
+    ) {
+        // Usual case: what follows the last range.
+        if let Some(mut last) = self.ranges.last_entry()
+            && last.get().end == dsn
+        {
+            let range = last.get_mut();
+            range.end += data.len() as u64;
+            self.held += data.len() as u64;
+            result.new += data.len() as u64;
+            push_part(&mut range.parts, data);
+            return;
+        }
+        while !data.is_empty() {
+            if let Some((_, before)) = self.ranges.range(..=dsn).next_back()
+                && before.end > dsn
+            {
+                let known = (before.end - dsn).min(data.len() as u64);
+                result.duplicate += known;
+                drop(data.split_to(known as usize));
+                dsn += known;
+                continue;
+            }
+            let gap = self.ranges.range(dsn..).next().map_or(u64::MAX, |(start, _)| *start - dsn);
+            let piece = data.split_to(gap.min(data.len() as u64) as usize);
+            let len = piece.len() as u64;
+            if self.place(dsn, piece, limit) {
+                result.new += len;
+            } else {
+                result.refused += len;
+            }
+            dsn += len;
+        }
+    }
+
+    /// Puts `piece`, which overlaps nothing, at `dsn`, joining its neighbours.
+    fn place(&mut self, dsn: Dsn, piece: Bytes, limit: usize) -> bool {
+        let len = piece.len() as u64;
+        let end = dsn + len;
+        let follower = self.ranges.range(end..).next().map(|(s, _)| *s).filter(|s| *s == end);
+        let before = self.ranges.range_mut(..dsn).next_back().filter(|(_, r)| r.end == dsn);
+        if let Some((_, range)) = before {
+            range.end = end;
+            push_part(&mut range.parts, piece);
+            self.held += len;
+            if follower.is_some() {
+                self.join_follower(dsn, end);
+            }
+            return true;
+        }
+        if let Some(mut range) = follower.and_then(|start| self.ranges.remove(&start)) {
+            range.parts.push_front(piece);
+            self.ranges.insert(dsn, range);
+        } else {
+            if self.ranges.len() >= limit {
+                return false;
+            }
+            self.ranges.insert(dsn, Range { end, parts: VecDeque::from([piece]) });
+        }
+        self.held += len;
+        true
+    }
+
+    /// Joins the range that ends at `end` (it contains `dsn`) with the one that starts there.
+    fn join_follower(&mut self, dsn: Dsn, end: Dsn) {
+        if let Some(after) = self.ranges.remove(&end)
+            && let Some((_, range)) = self.ranges.range_mut(..=dsn).next_back()
+        {
+            range.end = after.end;
+            append_parts(&mut range.parts, after.parts);
+        }
+    }
+
+    /// The next bytes in order, at most `max`.
+    #[inline]
+    pub(crate) fn read(&mut self, max: usize) -> Option<Bytes> {
+        let front = self.ready.front_mut()?;
+        let data = if front.len() > max {
+            front.split_to(max)
+        } else {
+            self.ready.pop_front().expect("invariant: front exists")
+        };
+        self.ready_len -= data.len() as u64;
+        if self.ready.is_empty() && self.ready.capacity() > 64 {
+            self.ready = VecDeque::new();
+        }
+        Some(data)
+    }
+
+    /// The DATA_FIN (or FIN) at `next` was reached: it takes one position.
+    pub(crate) fn advance_over_fin(&mut self) {
+        self.next += 1;
+    }
+
+    /// Forgets what is out of order (the stream has ended before it).
+    pub(crate) fn drop_held(&mut self) {
+        self.ranges.clear();
+        self.held = 0;
+    }
+}
+
+#[inline]
+fn push_part(parts: &mut VecDeque<Bytes>, data: Bytes) {
+    if let Some(last) = parts.back_mut()
+        && let Some(joined) = join_small(last, &data)
+    {
+        *last = joined;
+        return;
+    }
+    parts.push_back(data);
+}
+
+/// Appends `after` to `parts`, moving the shorter of the two.
+fn append_parts(parts: &mut VecDeque<Bytes>, mut after: VecDeque<Bytes>) {
+    if parts.len() < after.len() {
+        while let Some(part) = parts.pop_back() {
+            after.push_front(part);
+        }
+        *parts = after;
+    } else {
+        parts.append(&mut after);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pattern(from: u64, len: u64) -> Bytes {
+        (from..from + len).map(|i| (i % 251) as u8).collect()
+    }
+
+    #[test]
+    fn in_order_data_is_readable_and_cut_to_size() {
+        let mut r = Reassembler::new(Dsn(1));
+        let inserted = r.insert(Dsn(1), pattern(1, 1000), 4);
+        assert_eq!((inserted.in_order, inserted.new, inserted.duplicate), (1000, 1000, 0));
+        assert_eq!(r.read(400), Some(pattern(1, 400)));
+        assert_eq!(r.read(4000), Some(pattern(401, 600)));
+        assert_eq!((r.read(1), r.readable()), (None, 0));
+    }
+
+    #[test]
+    fn the_limit_of_ranges_refuses_a_new_range_but_not_a_growing_one() {
+        let mut r = Reassembler::new(Dsn(1));
+        for start in [1000, 3000, 5000] {
+            assert_eq!(r.insert(Dsn(start), pattern(start, 600), 3).new, 600);
+        }
+        assert_eq!(r.insert(Dsn(7000), pattern(7000, 600), 3).refused, 600);
+        assert_eq!(r.insert(Dsn(1600), pattern(1600, 600), 3).new, 600);
+        assert_eq!(r.insert(Dsn(2400), pattern(2400, 600), 3).new, 600);
+        assert_eq!(r.insert(Dsn(2200), pattern(2200, 200), 3).new, 200);
+        assert_eq!(r.ranges.len(), 2, "1000..3600 and 5000..5600");
+        assert_eq!(r.insert(Dsn(1), pattern(1, 999), 3).in_order, 3599);
+        assert_eq!(r.held(), 600);
+    }
+
+    proptest! {
+        /// Whatever the order, overlaps and repeats: the stream comes out, each byte once, and
+        /// new and duplicate bytes add up.
+        #[test]
+        fn any_order_gives_the_stream(
+            mut pieces in prop::collection::vec((0u64..5000, 1u64..900), 1..60),
+            seed in any::<u64>(),
+        ) {
+            let end = pieces.iter().map(|(s, l)| s + l).max().unwrap();
+            pieces.extend((0..end).step_by(700).map(|s| (s, 700.min(end - s))));
+            let rotate = seed as usize % pieces.len();
+            pieces.rotate_left(rotate);
+            let mut r = Reassembler::new(Dsn(1));
+            let (mut new, mut in_order) = (0, 0);
+            for (start, len) in pieces {
+                let i = r.insert(Dsn(1 + start), pattern(start, len), usize::MAX);
+                prop_assert_eq!(i.new + i.duplicate, len);
+                new += i.new;
+                in_order += i.in_order;
+                let held: u64 = r.ranges.iter().map(|(s, x)| x.end - *s).sum();
+                prop_assert_eq!(held, r.held());
+                prop_assert_eq!(in_order + held, new);
+            }
+            prop_assert_eq!(r.next(), Dsn(1 + end));
+            let mut out = Vec::new();
+            while let Some(part) = r.read(333) {
+                out.extend_from_slice(&part);
+            }
+            prop_assert_eq!(Bytes::from(out), pattern(0, end));
+            prop_assert!(r.ranges.is_empty());
+        }
+    }
+}

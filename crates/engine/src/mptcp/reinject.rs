@@ -1,0 +1,149 @@
+//! Data that goes again on another subflow (RFC 8684 section 3.3.6), and who has carried what.
+
+use super::Connection;
+use super::session::{Sent, Session};
+use crate::record::ReinjectReason;
+use crate::seq::Dsn;
+use crate::view::{SubflowId, SubflowSet};
+use std::collections::BTreeMap;
+
+/// Ranges waiting to be sent again, disjoint and in order. Bounded by the send buffer.
+#[derive(Default, Debug)]
+pub(super) struct Reinjections(BTreeMap<Dsn, (Dsn, ReinjectReason)>);
+
+impl Reinjections {
+    /// Adds what is not there yet.
+    pub(super) fn add(&mut self, mut dsn: Dsn, len: u64, why: ReinjectReason) {
+        let end = dsn + len;
+        while dsn < end {
+            if let Some((_, (before, reason))) = self.0.range_mut(..=dsn).next_back() {
+                if *before > dsn {
+                    dsn = *before;
+                    continue;
+                }
+                if *before == dsn && *reason == why {
+                    let next = self.0.range(dsn..).next().map_or(end, |(s, _)| *s);
+                    let to = end.min(next);
+                    if let Some((_, (before, _))) = self.0.range_mut(..=dsn).next_back() {
+                        *before = to;
+                    }
+                    dsn = to;
+                    continue;
+                }
+            }
+            let to = self.0.range(dsn..).next().map_or(end, |(s, _)| end.min(*s));
+            self.0.insert(dsn, (to, why));
+            dsn = to;
+        }
+    }
+
+    /// The first range, without what is before `una`.
+    pub(super) fn first(&mut self, una: Dsn) -> Option<(Dsn, u64, ReinjectReason)> {
+        loop {
+            let (&start, &(end, why)) = self.0.first_key_value()?;
+            if end > una {
+                let start = start.max(una);
+                return Some((start, end - start, why));
+            }
+            self.0.pop_first();
+        }
+    }
+
+    /// `len` bytes from `dsn` on have been sent.
+    pub(super) fn taken(&mut self, dsn: Dsn, len: u64) {
+        let Some((&start, &(end, why))) = self.0.first_key_value() else { return };
+        let done = dsn + len;
+        if start <= dsn && dsn < end {
+            self.0.pop_first();
+            if done < end {
+                self.0.insert(done, (end, why));
+            }
+        }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Session {
+    /// Who has carried the byte at `dsn`.
+    pub(super) fn carried(&self, dsn: Dsn) -> SubflowSet {
+        let after = self.sent.partition_point(|s| s.dsn <= dsn);
+        match after.checked_sub(1).map(|at| self.sent[at]) {
+            Some(s) if dsn < s.dsn + u64::from(s.len) => s.carried,
+            _ => SubflowSet::NONE,
+        }
+    }
+
+    /// A slot's subflow is gone: what it carried counts no more for the next one there.
+    pub(super) fn forget_carrier(&mut self, id: SubflowId) {
+        self.sent.iter_mut().for_each(|s| s.carried.remove(id));
+    }
+}
+
+impl Connection {
+    /// Notes who carries `len` bytes from `dsn` on.
+    #[inline]
+    pub(super) fn note_carried(&mut self, dsn: Dsn, len: u64, by: SubflowSet, new: bool) {
+        let Some(session) = &mut self.session else { return };
+        if new {
+            session.sent.push_back(Sent { dsn, len: len as u32, carried: by });
+            return;
+        }
+        let end = dsn + len;
+        let at = session.sent.partition_point(|s| s.dsn + u64::from(s.len) <= dsn);
+        for sent in session.sent.range_mut(at..) {
+            if sent.dsn >= end {
+                break;
+            }
+            sent.carried = sent.carried.union(by);
+        }
+    }
+
+    /// Offers what is unacknowledged on a subflow to its siblings, unless a sound one has
+    /// carried it already.
+    pub(super) fn reinject(&mut self, at: usize, why: ReinjectReason) {
+        let sound: SubflowSet = self
+            .subflows
+            .iter()
+            .enumerate()
+            .filter(|(i, s)| *i != at && s.usable() && !s.suspect())
+            .map(|(_, s)| s.id)
+            .collect();
+        let una = self.send.buffer.una();
+        let nxt = self.send.nxt;
+        let Some(session) = &mut self.session else { return };
+        for chunk in self.subflows[at].tcb.unacked() {
+            let start = chunk.dsn.max(una);
+            let end = (chunk.dsn + chunk.data.len() as u64).min(nxt);
+            if start < end && session.carried(start).intersection(sound).is_empty() {
+                session.reinjections.add(start, end - start, why);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlaps_are_trimmed_and_order_is_by_position() {
+        let why = ReinjectReason::Timeout;
+        let mut r = Reinjections::default();
+        r.add(Dsn(3000), 1000, why);
+        r.add(Dsn(1000), 1000, why);
+        r.add(Dsn(1500), 2000, why);
+        assert_eq!(r.first(Dsn(1)), Some((Dsn(1000), 2000, why)), "joined as far as it was added");
+        r.taken(Dsn(1000), 1448);
+        assert_eq!(r.first(Dsn(1)), Some((Dsn(2448), 552, why)));
+        assert_eq!(r.first(Dsn(2500)), Some((Dsn(2500), 500, why)), "acknowledged part is cut");
+        r.taken(Dsn(2500), 500);
+        assert_eq!(r.first(Dsn(2500)), Some((Dsn(3000), 1000, why)));
+        r.add(Dsn(3000), 1000, ReinjectReason::Stale);
+        assert_eq!(r.0.len(), 1);
+        assert_eq!(r.first(Dsn(4000)), None);
+    }
+}

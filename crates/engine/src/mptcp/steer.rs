@@ -1,0 +1,74 @@
+//! Changes of policy on a live connection, and pictures of it.
+
+use super::handshake::build_egress;
+use super::{Connection, Info, Policy, SubflowInfo};
+use crate::congestion::{self, Start};
+use crate::policy::PolicyError;
+use crate::scheduler;
+use crate::time::Instant;
+
+impl Connection {
+    pub(super) fn steer_policy(&mut self, policy: Policy) -> Result<(), PolicyError> {
+        match policy {
+            Policy::Scheduler(spec) => self.scheduler = scheduler::build(&spec)?,
+            Policy::Egress(spec) => self.egress = build_egress(&spec)?,
+            Policy::Congestion(which, spec) => {
+                // Checked even if no subflow is there now.
+                congestion::build(&spec, Start { mss: 1, cwnd: 1, ssthresh: u64::MAX })?;
+                for at in 0..self.subflows.len() {
+                    if which.is_none_or(|id| self.subflows[at].id == id) {
+                        self.subflows[at].tcb.set_congestion(self.now, &spec)?;
+                        self.outdated.insert(self.subflows[at].id);
+                        self.drain_log(at);
+                    }
+                }
+                if which.is_none() {
+                    self.congestion = Some(spec);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Congestion control of subflows to come.
+    pub(crate) fn congestion(&self) -> &crate::policy::Spec {
+        self.congestion.as_ref().unwrap_or(&self.config.tcp.congestion)
+    }
+
+    pub(super) fn picture(&self, now: Instant) -> Info {
+        let session = self.session.as_ref().filter(|_| self.is_mptcp());
+        let live = (0..self.subflows.len()).map(|at| self.subflow_info(at, now));
+        Info {
+            mptcp: session.is_some(),
+            checksum: session.is_some_and(|s| s.checksum),
+            token: session.map_or(0, |s| s.token),
+            written: self.send.written,
+            acked: self.send.acked,
+            received: self.receive.received,
+            read: self.receive.read,
+            out_of_order: self.receive.stream.held(),
+            duplicate: self.receive.duplicate,
+            reinjected: self.send.reinjected,
+            receive_buffer: self.receive.buffer,
+            subflows: self.buried.iter().cloned().chain(live).collect(),
+        }
+    }
+
+    pub(super) fn subflow_info(&self, at: usize, now: Instant) -> SubflowInfo {
+        let subflow = &self.subflows[at];
+        let mut view = subflow.tcb.view(now);
+        view.usable = subflow.usable();
+        view.backup = subflow.backup || subflow.peer_backup;
+        view.suspect = subflow.suspect();
+        SubflowInfo {
+            view,
+            path: subflow.path,
+            local: subflow.tcb.setup().local,
+            remote: subflow.tcb.setup().remote,
+            state: subflow.tcb.state(),
+            rto: subflow.tcb.rto(),
+            stats: *subflow.tcb.stats(),
+            delivered: subflow.delivered,
+        }
+    }
+}

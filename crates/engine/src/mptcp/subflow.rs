@@ -1,0 +1,159 @@
+//! A subflow as the connection sees it: its TCB and what MPTCP adds to it.
+
+use super::mapping::Inbox;
+use super::session::Offset;
+use crate::seq::Dsn;
+use crate::tcp::{State, Tcb};
+use crate::time::Instant;
+use crate::view::{PathId, SubflowId};
+use std::collections::VecDeque;
+use tabane_wire::MptcpOption;
+use tabane_wire::mptcp::MpTcpRst;
+
+/// A subflow.
+pub(super) struct Subflow {
+    pub(super) tcb: Tcb,
+    pub(super) id: SubflowId,
+    pub(super) path: PathId,
+    pub(super) join: Join,
+    /// Id of our address.
+    pub(super) local_id: u8,
+    /// Id of the peer's.
+    pub(super) remote_id: u8,
+    /// Low priority: we ask for it.
+    pub(super) backup: bool,
+    /// Low priority: the peer asks for it.
+    pub(super) peer_backup: bool,
+    /// Retransmission timeouts in a row without an answer.
+    pub(super) timeouts: u32,
+    pub(super) stale: bool,
+    pub(super) path_down: bool,
+    /// `Event::SubflowEstablished` is out.
+    pub(super) established: bool,
+    /// No new data on it: its FIN is out or about to be.
+    pub(super) closing: bool,
+    /// SYNs or SYN+ACKs sent.
+    pub(super) syns: u32,
+    /// Mappings and data that wait for each other; made when first needed.
+    pub(super) inbox: Option<Box<Inbox>>,
+    /// Options to be carried by ACKs ([`Subflow::SIGNALS`] at most).
+    pub(super) signals: VecDeque<MptcpOption>,
+    /// MP_TCPRST for the RST.
+    pub(super) reset: Option<MpTcpRst>,
+    /// MP_FASTCLOSE with the peer's key for the RST.
+    pub(super) fast_close: Option<u64>,
+    /// MP_FAIL for the RST: the mapping whose checksum was wrong.
+    pub(super) fail: Option<u64>,
+    /// A DSS has come on it.
+    pub(super) dss_seen: bool,
+    /// Acknowledgements of data in a row without any MPTCP option.
+    pub(super) bare_acks: u32,
+    /// Payload bytes received on it that were new at data level.
+    pub(super) delivered: u64,
+    /// Next position for this subflow, when the scheduler replicates.
+    pub(super) replica: Dsn,
+    /// Offsets from subflow to data positions in plain TCP: received, sent.
+    pub(super) offset_in: Offset,
+    pub(super) offset_out: Offset,
+}
+
+/// How it belongs to its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Join {
+    /// The first subflow.
+    First,
+    /// We joined; until `confirmed` the peer may not have our HMAC (PRE_ESTABLISHED).
+    Initiator {
+        nonce: u32,
+        peer_nonce: u32,
+        confirmed: bool,
+        /// Transmissions of the third packet so far, and when it goes again.
+        tries: u32,
+        again: Instant,
+    },
+    /// The peer joined; until `confirmed` its HMAC has not come.
+    Responder { nonce: u32, peer_nonce: u32, confirmed: bool },
+}
+
+impl Subflow {
+    /// Options waiting at most; more are dropped, oldest first.
+    pub(super) const SIGNALS: usize = 16;
+
+    pub(super) fn new(tcb: Tcb, join: Join) -> Self {
+        let (id, path) = (tcb.setup().id, tcb.setup().path);
+        Self {
+            tcb,
+            id,
+            path,
+            join,
+            local_id: 0,
+            remote_id: 0,
+            backup: false,
+            peer_backup: false,
+            timeouts: 0,
+            stale: false,
+            path_down: false,
+            established: false,
+            closing: false,
+            syns: 0,
+            inbox: None,
+            signals: VecDeque::new(),
+            reset: None,
+            fast_close: None,
+            fail: None,
+            dss_seen: false,
+            bare_acks: 0,
+            delivered: 0,
+            replica: Dsn(1),
+            offset_in: Offset::default(),
+            offset_out: Offset::default(),
+        }
+    }
+
+    /// Whether it may carry new data.
+    #[inline]
+    pub(super) fn usable(&self) -> bool {
+        !self.closing && self.joined() && self.is_open()
+    }
+
+    /// Whether both directions are synchronised and ours is open.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.tcb.state(), State::Established | State::CloseWait)
+    }
+
+    /// Whether both ends know that it belongs to the connection.
+    #[inline]
+    pub(super) fn joined(&self) -> bool {
+        match self.join {
+            Join::First => true,
+            Join::Initiator { confirmed, .. } | Join::Responder { confirmed, .. } => confirmed,
+        }
+    }
+
+    /// Use only if nothing better is there.
+    #[inline]
+    pub(super) fn suspect(&self) -> bool {
+        self.timeouts > 0 || self.stale || self.path_down
+    }
+
+    /// Queues an option for the next ACK.
+    pub(super) fn signal(&mut self, option: MptcpOption) {
+        if self.signals.len() == Self::SIGNALS {
+            self.signals.pop_front();
+        }
+        if !self.signals.contains(&option) {
+            self.signals.push_back(option);
+        }
+        self.tcb.request_ack();
+    }
+}
+
+/// Reason codes of MP_TCPRST (RFC 8684 section 3.6).
+pub(super) mod reset_reason {
+    pub(in crate::mptcp) const UNSPECIFIED: u8 = 0;
+    pub(in crate::mptcp) const MPTCP: u8 = 1;
+    pub(in crate::mptcp) const RESOURCES: u8 = 2;
+    pub(in crate::mptcp) const PROHIBITED: u8 = 3;
+    pub(in crate::mptcp) const MIDDLEBOX: u8 = 6;
+}

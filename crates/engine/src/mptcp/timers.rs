@@ -1,0 +1,258 @@
+//! Timers of a connection beside those of its subflows: a table of deadlines, and what happens.
+
+use super::Connection;
+use super::subflow::Join;
+use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
+use crate::time::{Duration, Instant};
+
+/// What can be due at MPTCP level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Timer {
+    /// Data acknowledged by subflows but not at data level (RFC 8684 section 3.3.6).
+    Data,
+    /// The DATA_FIN goes again.
+    Fin,
+    /// ADD_ADDR goes again.
+    Announce,
+    /// The mesh of subflows is looked at again.
+    Mesh,
+    /// All subflows are gone (break before make).
+    Bare,
+    /// The stream is over both ways: subflows that do not close are reset.
+    Linger,
+}
+
+const ALL: [Timer; 6] =
+    [Timer::Data, Timer::Fin, Timer::Announce, Timer::Mesh, Timer::Bare, Timer::Linger];
+
+/// Deadlines; `FAR_FUTURE` is "not set".
+#[derive(Debug)]
+pub(super) struct Timers([Instant; ALL.len()]);
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self([Instant::FAR_FUTURE; ALL.len()])
+    }
+}
+
+impl Timers {
+    #[inline]
+    pub(super) fn set(&mut self, timer: Timer, at: Instant) {
+        self.0[timer as usize] = at;
+    }
+    #[inline]
+    pub(super) fn is_set(&self, timer: Timer) -> bool {
+        self.0[timer as usize] != Instant::FAR_FUTURE
+    }
+    #[inline]
+    pub(super) fn stop(&mut self, timer: Timer) {
+        self.set(timer, Instant::FAR_FUTURE);
+    }
+    /// Earlier of what is set and `at`.
+    pub(super) fn hasten(&mut self, timer: Timer, at: Instant) {
+        let set = &mut self.0[timer as usize];
+        *set = at.min(*set);
+    }
+    #[inline]
+    fn next(&self) -> Instant {
+        self.0.iter().copied().min().unwrap_or(Instant::FAR_FUTURE)
+    }
+    fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        let timer = ALL.into_iter().find(|t| self.0[*t as usize] <= now)?;
+        self.stop(timer);
+        Some(timer)
+    }
+}
+
+impl Connection {
+    /// When `on_timeout` wants to be called; `FAR_FUTURE` for never.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Instant {
+        let mut next = self.receive.update_at.min(self.send.override_at);
+        for subflow in &self.subflows {
+            if let Some(at) = subflow.tcb.next_timeout() {
+                next = next.min(at);
+            }
+            if let Join::Initiator { confirmed: false, again, .. } = subflow.join {
+                next = next.min(again);
+            }
+        }
+        match &self.session {
+            Some(session) => next.min(session.timers.next()),
+            None => next,
+        }
+    }
+
+    /// Runs every timer that is due.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.now = now;
+        self.siblings();
+        let mut at = 0;
+        while at < self.subflows.len() {
+            let before = self.subflows.len();
+            self.subflow_timeout(at);
+            // A subflow that closed is gone: the next one is in its place.
+            at += usize::from(self.subflows.len() == before);
+        }
+        if self.receive.update_at <= now {
+            self.repeat_window_update();
+        }
+        if self.send.override_at <= now && self.send.unsent() == 0 {
+            self.send.override_at = Instant::FAR_FUTURE;
+        }
+        while let Some(timer) = self.session.as_mut().and_then(|s| s.timers.take_due(now)) {
+            match timer {
+                Timer::Data => self.data_timeout(),
+                Timer::Fin => self.fin_timeout(),
+                Timer::Announce => self.announce_again(),
+                Timer::Mesh => self.plan_mesh(),
+                Timer::Bare => self.end(CloseReason::TimedOut),
+                Timer::Linger => self.linger_over(),
+            }
+        }
+    }
+
+    fn subflow_timeout(&mut self, at: usize) {
+        let now = self.now;
+        let id = self.subflows[at].id;
+        if self.subflows[at].tcb.next_timeout().is_some_and(|due| due <= now) {
+            let expired = self.subflows[at].tcb.on_timeout(now, &self.views);
+            self.owed.insert(id);
+            self.outdated.insert(id);
+            self.drain_log(at);
+            if let Some(in_a_row) = expired.rto {
+                self.on_subflow_rto(at, in_a_row);
+            }
+            if let Some(reason) = expired.closed {
+                self.on_subflow_closed(at, reason);
+                return;
+            }
+        }
+        self.third_packet_timeout(at);
+    }
+
+    /// The third packet of a join is repeated until the fourth comes (RFC 8684 section 3.2).
+    fn third_packet_timeout(&mut self, at: usize) {
+        let now = self.now;
+        let rto = self.subflows[at].tcb.rto();
+        let Join::Initiator { confirmed: false, tries, again, .. } = &mut self.subflows[at].join
+        else {
+            return;
+        };
+        if *again > now {
+            return;
+        }
+        *tries += 1;
+        *again = now + rto * (1 << (*tries).min(4));
+        if *tries > self.config.tcp.syn_retries {
+            let reason = super::subflow::reset_reason::MPTCP;
+            self.reset_at(at, reason, CloseReason::TimedOut);
+            return;
+        }
+        self.request_ack(at);
+    }
+
+    /// A subflow had a retransmission timeout: its data is offered to others, and the subflow is
+    /// used only if nothing better is there, until it answers.
+    fn on_subflow_rto(&mut self, at: usize, in_a_row: u32) {
+        let alone = self.subflows.len() == 1;
+        self.subflows[at].timeouts = in_a_row;
+        self.outdated.insert(self.subflows[at].id);
+        if !self.is_mptcp() || alone {
+            return;
+        }
+        self.reinject(at, ReinjectReason::Timeout);
+        if in_a_row >= self.config.mptcp.stale_after && !self.subflows[at].stale {
+            self.subflows[at].stale = true;
+            let id = self.subflows[at].id;
+            self.note(Some(id), || What::Subflow(SubflowChange::Stale(true)));
+        }
+        // Others carry the data: what is left is to learn soon that the path is back.
+        self.subflows[at].tcb.limit_rto(Some(PROBE_INTERVAL));
+    }
+
+    /// A valid segment came: the subflow is as good as any.
+    #[inline]
+    pub(super) fn on_alive(&mut self, at: usize) {
+        let subflow = &mut self.subflows[at];
+        if subflow.timeouts == 0 && !subflow.stale {
+            return;
+        }
+        subflow.timeouts = 0;
+        subflow.tcb.limit_rto(None);
+        let id = subflow.id;
+        let stale = std::mem::take(&mut subflow.stale);
+        self.outdated.insert(id);
+        if stale {
+            self.note(Some(id), || What::Subflow(SubflowChange::Stale(false)));
+        }
+    }
+
+    /// Data is bound: it must be acknowledged at data level.
+    #[inline]
+    pub(super) fn arm_data_timer(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        if !session.timers.is_set(Timer::Data) {
+            let interval = data_interval(&self.subflows, session.data_backoff);
+            session.timers.set(Timer::Data, self.now + interval);
+        }
+    }
+
+    /// Nothing has been acknowledged at data level for long: unless a sound subflow is still at
+    /// it, the head goes again.
+    fn data_timeout(&mut self) {
+        if !self.outstanding() || !self.is_mptcp() {
+            return;
+        }
+        let una = self.send.buffer.una();
+        let nxt = self.send.nxt;
+        let busy = self.subflows.iter().any(|s| {
+            s.usable()
+                && !s.suspect()
+                && s.tcb.unacked().any(|c| c.dsn <= una && una < c.dsn + c.data.len() as u64)
+        });
+        let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
+        let Some(session) = &mut self.session else { return };
+        if !busy {
+            session.data_backoff = (session.data_backoff + 1).min(16);
+            session.reinjections.add(una, (nxt - una).min(mss), ReinjectReason::DataTimeout);
+        }
+        self.arm_data_timer();
+    }
+
+    /// The DATA_FIN has its own timer: it takes no subflow positions.
+    pub(super) fn arm_fin_timer(&mut self) {
+        let Some(session) = &mut self.session else { return };
+        let interval = data_interval(&self.subflows, session.fin_backoff);
+        session.timers.set(Timer::Fin, self.now + interval);
+    }
+
+    fn fin_timeout(&mut self) {
+        if self.send.fin_acked || !self.is_mptcp() {
+            return;
+        }
+        let Some(session) = &mut self.session else { return };
+        session.fin_backoff += 1;
+        if session.fin_backoff > self.config.tcp.retries {
+            self.abort_all(CloseReason::TimedOut);
+            return;
+        }
+        // While data is outstanding its own retransmission carries the flag.
+        if !self.outstanding() {
+            self.send_data_fin();
+        }
+        self.arm_fin_timer();
+    }
+}
+
+/// Twice the longest timeout of a subflow that is in order (algorithms: meta RTO), doubled with
+/// each expiry, up to two minutes.
+fn data_interval(subflows: &[super::Subflow], backoff: u32) -> Duration {
+    let sound = subflows.iter().filter(|s| s.usable() && !s.suspect());
+    let rto = sound.map(|s| s.tcb.rto()).max().unwrap_or(Duration::from_millis(500));
+    let interval = Duration(rto.0.saturating_mul(2 << backoff.min(16)));
+    interval.min(Duration::from_secs(120))
+}
+
+/// A subflow whose data goes by others is probed this often.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,0 +1,71 @@
+//! Whole transfers between two endpoints: plain TCP and MPTCP, typed and by bytes.
+
+mod mptcp_net;
+
+use mptcp_net::*;
+use tabane_engine::event::Event;
+use tabane_engine::record::CloseReason;
+
+const LEN: usize = 3_000_000;
+
+/// Both directions at once, closed by both: everything arrives, each event comes once.
+fn both_ways(mut net: Net) -> Net {
+    net.server.answer = (data(LEN / 2), true);
+    net.connect(data(LEN), true);
+    assert!(net.run(secs(60), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+    assert!(net.server.app().received == data(LEN));
+    assert!(net.client.app().received == data(LEN / 2));
+    for host in [&net.client, &net.server] {
+        assert_eq!(host.count(|e| *e == Event::Closed(CloseReason::Finished)), 1);
+        assert_eq!(host.count(|e| *e == Event::PeerFinished), 1);
+        assert_eq!(host.count(|e| *e == Event::Flushed), 1);
+    }
+    assert_eq!(net.client.count(|e| *e == Event::Connected), 1);
+    assert_eq!(net.server.count(|e| matches!(e, Event::Accepted { .. })), 1);
+    net
+}
+
+fn plain() -> Net {
+    let (mut client, server) = (config(1, 1), config(2, 1));
+    client.mptcp.enabled = false;
+    Net::new(client, server)
+}
+
+#[test]
+fn plain_tcp() {
+    let net = both_ways(plain());
+    assert!(net.now.as_secs_f64() < 3.0, "{:?}", net.now);
+}
+
+#[test]
+fn plain_tcp_by_bytes() {
+    let mut net = plain();
+    net.wire = true;
+    both_ways(net);
+}
+
+#[test]
+fn plain_tcp_with_loss() {
+    let mut net = plain();
+    net.filter = Box::new(|c| c.index % 71 != 70);
+    both_ways(net);
+}
+
+#[test]
+fn mptcp_one_path() {
+    let net = both_ways(Net::pair(1));
+    assert_eq!(net.client.count(|e| matches!(e, Event::SubflowEstablished(_))), 1);
+}
+
+#[test]
+fn mptcp_two_paths() {
+    let net = both_ways(Net::pair(2));
+    assert_eq!(net.client.count(|e| matches!(e, Event::SubflowEstablished(_))), 2);
+}
+
+#[test]
+fn mptcp_two_paths_by_bytes() {
+    let mut net = Net::pair(2);
+    net.wire = true;
+    both_ways(net);
+}
