@@ -10,12 +10,13 @@ mod run;
 mod schema;
 mod sweep;
 mod table;
+mod watch;
 
 use crate::exit::Failure;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Subcommand;
 use std::path::Path;
-use tabane_sim::scenario::Document;
+use tabane_sim::scenario::{Document, ScenarioError};
 
 /// Runs scenarios in simulated time.
 #[derive(clap::Args, Debug)]
@@ -49,12 +50,17 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// Reads a scenario file. A file that cannot be read is a failure; one that says something wrong
+/// Reads a scenario file, or standard input if it is called `-`. A file that cannot be read is a failure; one that says something wrong
 /// is for the user to change.
 fn read(file: &Path, sets: &[String]) -> Result<Document, Failure> {
+    let wrong = |error: ScenarioError| Failure::usage(error.to_string());
+    if file == Path::new("-") {
+        let text = std::io::read_to_string(std::io::stdin()).context("standard input")?;
+        return Document::parse("stdin", &text, sets).map_err(wrong);
+    }
     if let Err(error) = std::fs::File::open(file) {
         let hint = "`tabane sim list` shows the scenarios below this folder";
         return Err(anyhow!("{}: {error}\n      = {hint}", file.display()).into());
     }
-    Document::read(file, sets).map_err(|error| Failure::usage(error.to_string()))
+    Document::read(file, sets).map_err(wrong)
 }

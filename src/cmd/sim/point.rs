@@ -2,43 +2,51 @@
 
 use super::files::{self, Folder};
 use super::measure::{info, measured};
-use super::progress::{Progress, STEPS};
-use super::run::Args;
 use super::table;
+use super::watch::{Outputs, Watchers};
 use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
-use std::fs::File;
-use std::io::BufWriter;
-use tabane_engine::Duration;
-use tabane_sim::observe::{Observer, Observers};
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::Scenario;
-use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, Settings};
+use tabane_trace::{Report, RunInfo};
 
-/// Runs `scenario` and reports as `args` ask.
-pub(super) fn run(args: &Args, scenario: &Scenario) -> Result<(), Failure> {
+/// Runs `scenario` and gives out what is asked for.
+pub(super) fn run(outputs: &Outputs, scenario: &Scenario) -> Result<(), Failure> {
     let info = info(scenario, &[]);
-    let mut folder = args.out.as_deref().map(Folder::create).transpose()?;
-    let mut watchers = Watchers::new(args, scenario, &info, folder.as_mut())?;
+    let mut folder = outputs.out.as_deref().map(Folder::create).transpose()?;
+    let mut watchers = Watchers::new(outputs, scenario, &info, folder.as_mut())?;
     say::detail(&format!("running {}", info.caption()));
     let result = measured(Scope::Process, || tabane_sim::run(scenario, &mut watchers.all()))
         .map_err(|e| anyhow!(e).context(info.scenario.clone()))?;
     let report = watchers.finish()?;
-    if let Some(folder) = &mut folder {
-        files::write_run(folder, scenario, &info, &result, &report)?;
+    give_out(outputs, folder, scenario, &info, &result, &report)?;
+    complain(&result)
+}
+
+/// Writes files and prints, as asked.
+pub(super) fn give_out(
+    outputs: &Outputs,
+    folder: Option<Folder>,
+    scenario: &Scenario,
+    info: &RunInfo,
+    result: &RunResult,
+    report: &Report,
+) -> Result<(), Failure> {
+    let mut written = None;
+    if let Some(mut folder) = folder {
+        files::write_run(&mut folder, scenario, info, result, report)?;
+        written = Some(folder.summary());
     }
-    if args.json {
-        say::print(&serde_json::to_string(&result).map_err(|e| anyhow!(e))?)?;
+    if outputs.json {
+        say::print(&serde_json::to_string(result).map_err(|e| anyhow!(e))?)?;
     } else {
-        print(&info, &result, &report)?;
+        print(info, result, report)?;
     }
     report.reasons.iter().for_each(|reason| say::detail(reason));
-    if let Some(folder) = &folder {
-        say::note(&folder.summary());
-    }
-    complain(&result)
+    written.iter().for_each(|files| say::note(files));
+    Ok(())
 }
 
 /// For people: a caption, a table, and what it took.
@@ -59,79 +67,4 @@ fn complain(result: &RunResult) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Those who watch a run.
-struct Watchers {
-    progress: Progress,
-    collector: Option<Collector>,
-    records: Option<RecordLines<BufWriter<File>>>,
-    captures: Vec<Capture<BufWriter<File>>>,
-}
-
-impl Watchers {
-    /// `--json` alone wants speed: nobody but the progress bar watches.
-    fn new(
-        args: &Args,
-        scenario: &Scenario,
-        info: &RunInfo,
-        folder: Option<&mut Folder>,
-    ) -> Result<Self, Failure> {
-        let collector = match (&folder, args.json) {
-            (Some(_), _) => Some(Collector::new(settings(scenario, true))),
-            (None, false) => Some(Collector::new(settings(scenario, false))),
-            (None, true) => None,
-        };
-        let mut watchers = Self {
-            progress: Progress::new(&info.scenario, STEPS),
-            collector,
-            records: None,
-            captures: Vec::new(),
-        };
-        let Some(folder) = folder else { return Ok(watchers) };
-        if args.records {
-            watchers.records = Some(RecordLines::new(folder.open("records.jsonl")?, info.clone()));
-        }
-        let asked = args.pcap.iter().chain(&scenario.output.pcap);
-        let mut places: Vec<&String> = asked.collect();
-        places.sort();
-        places.dedup();
-        for place in places {
-            let file = folder.open(&format!("{}.pcapng", place.replace('/', "_")))?;
-            watchers.captures.push(Capture::new(file, place, args.snap, info.clone()));
-        }
-        Ok(watchers)
-    }
-
-    fn all(&mut self) -> Observers<'_> {
-        let mut all: Vec<&mut dyn Observer> = vec![&mut self.progress];
-        all.extend(self.collector.iter_mut().map(|c| c as &mut dyn Observer));
-        all.extend(self.records.iter_mut().map(|r| r as &mut dyn Observer));
-        all.extend(self.captures.iter_mut().map(|c| c as &mut dyn Observer));
-        Observers(all)
-    }
-
-    fn finish(self) -> Result<Report, Failure> {
-        self.progress.finish();
-        if let Some(records) = self.records {
-            records.finish()?;
-        }
-        for capture in self.captures {
-            capture.finish().map_err(|e| anyhow!(e))?;
-        }
-        Ok(self.collector.map(|c| c.report()).unwrap_or_default())
-    }
-}
-
-/// Series of a plot have 500 to 1000 points, however long the run; without files, only the last
-/// sample is looked at.
-pub(super) fn settings(scenario: &Scenario, files: bool) -> Settings {
-    let end = scenario.duration.0;
-    let fine = Duration((end.0 / 10_000).clamp(1_000_000, 1_000_000_000));
-    let coarse = Duration((end.0 / 20).max(1_000_000));
-    match (files, &scenario.output.sample) {
-        (true, Some(asked)) => Settings { interval: asked.0, bins: 100_000, ..Settings::default() },
-        (true, None) => Settings { interval: fine, bins: 1_000, ..Settings::default() },
-        (false, _) => Settings { interval: coarse, bins: 64, tracked: 0, records: false },
-    }
 }

@@ -1,5 +1,6 @@
 //! `tabane sim run`: one scenario, or every point of a sweep.
 
+use super::watch::Outputs;
 use super::{point, sweep};
 use crate::exit::Failure;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Scenario file (TOML). A list where one value is expected makes it a sweep.
+    /// Scenario file (TOML), `-` for standard input. A list where one value is expected makes it a sweep.
     pub(super) file: PathBuf,
     /// Change a value: a dotted key and a TOML value; a list makes a sweep axis.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -16,21 +17,8 @@ pub(crate) struct Args {
     /// The seed that everything random comes from; the scenario's own by default.
     #[arg(long)]
     pub(super) seed: Option<u64>,
-    /// Write scenario, result, tables, series and plots into this folder.
-    #[arg(long, value_name = "DIR")]
-    pub(super) out: Option<PathBuf>,
-    /// Standard output is one JSON document.
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Capture the packets of this host or link as pcapng (needs --out).
-    #[arg(long, value_name = "HOST|LINK", requires = "out")]
-    pub(super) pcap: Vec<String>,
-    /// Bytes of each packet in captures; 0 is all of it.
-    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "pcap")]
-    pub(super) snap: u32,
-    /// Write every record as JSON Lines (needs --out; about 500 bytes a packet).
-    #[arg(long, requires = "out")]
-    pub(super) records: bool,
+    #[command(flatten)]
+    pub(super) outputs: Outputs,
 }
 
 const EXAMPLES: &str = "\
@@ -50,7 +38,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let document = super::read(&args.file, &sets)?;
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
     match variants.as_slice() {
-        [only] if only.params.is_empty() => point::run(args, &only.scenario),
-        _ => sweep::run(args, &document, &variants),
+        [only] if only.params.is_empty() => point::run(&args.outputs, &only.scenario),
+        _ => sweep::run(&args.outputs, &document, &variants),
     }
 }

@@ -2,10 +2,9 @@
 
 use super::files::{self, Folder};
 use super::measure::{info, measured};
-use super::point;
 use super::progress::Progress;
-use super::run::Args;
 use super::table;
+use super::watch::{Outputs, settings};
 use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::say;
@@ -43,13 +42,17 @@ impl<'a> Point<'a> {
 type Done = (Vec<(String, String)>, RunResult, Report);
 
 /// Runs every point, on all cores.
-pub(super) fn run(args: &Args, document: &Document, variants: &[Variant]) -> Result<(), Failure> {
-    if args.records || !args.pcap.is_empty() {
+pub(super) fn run(
+    outputs: &Outputs,
+    document: &Document,
+    variants: &[Variant],
+) -> Result<(), Failure> {
+    if outputs.records || !outputs.pcap.is_empty() {
         return Err(Failure::usage(
             "--records and --pcap are for one run, and this is a sweep: fix its lists with --set",
         ));
     }
-    let mut folder = args.out.as_deref().map(Folder::create).transpose()?;
+    let mut folder = outputs.out.as_deref().map(Folder::create).transpose()?;
     let runs = run_all(variants)?;
     let axes = document.axes();
     let sweep = Sweep {
@@ -62,7 +65,7 @@ pub(super) fn run(args: &Args, document: &Document, variants: &[Variant]) -> Res
         folder.write_json("results.json", &sweep)?;
         folder.write("summary.csv", &summary(variants, &runs))?;
     }
-    if args.json {
+    if outputs.json {
         say::print(&serde_json::to_string(&sweep).map_err(|e| anyhow!(e))?)?;
     } else {
         let keys: Vec<String> = axes.into_iter().map(|axis| axis.key).collect();
@@ -78,7 +81,7 @@ pub(super) fn run(args: &Args, document: &Document, variants: &[Variant]) -> Res
 fn run_all(variants: &[Variant]) -> Result<Vec<Done>, Failure> {
     let progress = Progress::new(&format!("{} runs", variants.len()), variants.len() as u64);
     let job = |variant: &Variant| {
-        let mut collector = Collector::new(point::settings(&variant.scenario, false));
+        let mut collector = Collector::new(settings(&variant.scenario, false));
         let result = measured(Scope::Thread, || tabane_sim::run(&variant.scenario, &mut collector));
         result.map(|result| (variant.params.clone(), result, collector.report()))
     };

@@ -1,7 +1,7 @@
 //! A scenario file as written: where everything stands in it, what `--set` changes, and which
 //! lists are sweep axes.
 
-use super::error::{Fault, ScenarioError, rephrase};
+use super::error::{Fault, ScenarioError, rephrase, suggest};
 use super::{Scenario, validate};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -173,6 +173,13 @@ impl Document {
         let keys: Vec<_> = key.trim().split('.').collect();
         if keys.iter().any(|k| k.is_empty()) {
             return Err(fail("an empty key"));
+        }
+        if let (["link", name, _, ..], Some(links)) = (&keys[..], root.get("link"))
+            && let Some(links) = links.get_ref().as_table().filter(|t| !t.contains_key(*name))
+        {
+            let known: Vec<_> = links.keys().map(|key| key.get_ref().as_ref()).collect();
+            let error = self.error_at_span(Some(span), format!("there is no link '{name}'"));
+            return Err(ScenarioError { help: Some(suggest(name, &known)), ..error });
         }
         insert(root, &keys, &mut value, &span)
             .map_err(|message| self.error_at_span(Some(span), message))

@@ -1,0 +1,108 @@
+//! What a run shall give out, and who watches it for that.
+
+use super::files::Folder;
+use super::progress::{Progress, STEPS};
+use crate::exit::Failure;
+use anyhow::anyhow;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use tabane_engine::Duration;
+use tabane_sim::observe::{Observer, Observers};
+use tabane_sim::scenario::Scenario;
+use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, Settings};
+
+/// What to print and to write.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Outputs {
+    /// Write scenario, result, tables, series and plots into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
+    /// Standard output is one JSON document.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Capture the packets of this host or link as pcapng (needs --out).
+    #[arg(long, value_name = "HOST|LINK", requires = "out")]
+    pub(super) pcap: Vec<String>,
+    /// Bytes of each packet in captures; 0 is all of it.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "pcap")]
+    pub(super) snap: u32,
+    /// Write every record as JSON Lines (needs --out; about 500 bytes a packet).
+    #[arg(long, requires = "out")]
+    pub(super) records: bool,
+}
+
+/// Those who watch a run.
+pub(super) struct Watchers {
+    progress: Progress,
+    collector: Option<Collector>,
+    records: Option<RecordLines<BufWriter<File>>>,
+    captures: Vec<Capture<BufWriter<File>>>,
+}
+
+impl Watchers {
+    /// `--json` alone wants speed: nobody but the progress bar watches.
+    pub(super) fn new(
+        outputs: &Outputs,
+        scenario: &Scenario,
+        info: &RunInfo,
+        folder: Option<&mut Folder>,
+    ) -> Result<Self, Failure> {
+        let collector = match (&folder, outputs.json) {
+            (Some(_), _) => Some(Collector::new(settings(scenario, true))),
+            (None, false) => Some(Collector::new(settings(scenario, false))),
+            (None, true) => None,
+        };
+        let mut watchers = Self {
+            progress: Progress::new(&info.scenario, STEPS),
+            collector,
+            records: None,
+            captures: Vec::new(),
+        };
+        let Some(folder) = folder else { return Ok(watchers) };
+        if outputs.records {
+            watchers.records = Some(RecordLines::new(folder.open("records.jsonl")?, info.clone()));
+        }
+        let asked = outputs.pcap.iter().chain(&scenario.output.pcap);
+        let mut places: Vec<&String> = asked.collect();
+        places.sort();
+        places.dedup();
+        for place in places {
+            let file = folder.open(&format!("{}.pcapng", place.replace('/', "_")))?;
+            watchers.captures.push(Capture::new(file, place, outputs.snap, info.clone()));
+        }
+        Ok(watchers)
+    }
+
+    pub(super) fn all(&mut self) -> Observers<'_> {
+        let mut all: Vec<&mut dyn Observer> = vec![&mut self.progress];
+        all.extend(self.collector.iter_mut().map(|c| c as &mut dyn Observer));
+        all.extend(self.records.iter_mut().map(|r| r as &mut dyn Observer));
+        all.extend(self.captures.iter_mut().map(|c| c as &mut dyn Observer));
+        Observers(all)
+    }
+
+    pub(super) fn finish(self) -> Result<Report, Failure> {
+        self.progress.finish();
+        if let Some(records) = self.records {
+            records.finish()?;
+        }
+        for capture in self.captures {
+            capture.finish().map_err(|e| anyhow!(e))?;
+        }
+        Ok(self.collector.map(|c| c.report()).unwrap_or_default())
+    }
+}
+
+/// Series of a plot have 500 to 1000 points, however long the run; without files, only the last
+/// sample is looked at.
+pub(super) fn settings(scenario: &Scenario, files: bool) -> Settings {
+    let end = scenario.duration.0;
+    let fine = Duration((end.0 / 10_000).clamp(1_000_000, 1_000_000_000));
+    let coarse = Duration((end.0 / 20).max(1_000_000));
+    match (files, &scenario.output.sample) {
+        (true, Some(asked)) => Settings { interval: asked.0, bins: 100_000, ..Settings::default() },
+        (true, None) => Settings { interval: fine, bins: 1_000, ..Settings::default() },
+        (false, _) => Settings { interval: coarse, bins: 64, tracked: 0, records: false },
+    }
+}
