@@ -2,6 +2,7 @@
 //! variant of [`Verb`] and an arm of [`run`].
 
 mod attach;
+mod bench;
 mod get;
 mod list;
 mod serve;
@@ -19,6 +20,8 @@ pub(crate) enum Verb {
     Serve(serve::Args),
     /// Download or upload over HTTP, from the engine behind TUN devices.
     Get(get::Args),
+    /// Measure speed and memory of simulator and engine.
+    Bench(bench::Args),
     /// Run scenarios in simulated time.
     Sim(sim::Args),
 }
@@ -32,6 +35,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::List(args) => list::run(args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Get(args) => get::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::Sim(args) => sim::run(args),
     }
 }
