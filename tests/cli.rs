@@ -1,0 +1,13 @@
+//! The built binary in a temporary folder: help, exit codes, messages, and the contract that
+//! scripts rely on (`tabane sim run --json`, files of `--out`).
+
+#![allow(clippy::unwrap_used)] // A test that cannot go on shall say where.
+
+#[path = "cli/files.rs"]
+mod files;
+#[path = "cli/json.rs"]
+mod json;
+#[path = "cli/program.rs"]
+mod program;
+#[path = "cli/usage.rs"]
+mod usage;
