@@ -349,8 +349,13 @@ impl Connection {
         if !self.send.blocked {
             self.set_blocked(true);
         }
-        if self.send.override_at == Instant::FAR_FUTURE {
-            self.send.override_at = self.now + OVERRIDE;
+        let now = self.now;
+        let some = self.send.edge > self.send.nxt
+            && self.subflows.iter().any(|s| s.usable() && s.tcb.sendable(now) > 0);
+        if !some {
+            self.send.override_at = Instant::FAR_FUTURE;
+        } else if self.send.override_at == Instant::FAR_FUTURE || self.send.override_at <= now {
+            self.send.override_at = now + OVERRIDE;
         }
         false
     }

@@ -145,6 +145,12 @@ impl Connection {
         };
         self.events.push_back(event);
         self.announce_subflow(0);
+        if mptcp && self.role == Role::Server {
+            // Both keys have come back: MPTCP works both ways. A DATA_ACK at once tells the
+            // client so, and it may join.
+            self.request_ack(0);
+            self.on_fully_established();
+        }
     }
 
     /// SYN+ACK: MPTCP if it has the peer's key.
@@ -190,8 +196,8 @@ impl Connection {
         }
     }
 
-    /// The first DSS from the peer: it has our key, and subflows may be added.
-    pub(super) fn on_first_dss(&mut self) {
+    /// The peer has our key (RFC 8684 section 3.1): subflows may be added.
+    pub(super) fn on_fully_established(&mut self) {
         let Some(session) = &mut self.session else { return };
         session.fully = true;
         session.plan_due = true;
@@ -219,8 +225,7 @@ impl Connection {
             .subflows
             .iter()
             .filter(|s| matches!(s.join, Join::Responder { .. }) && !s.joined());
-        let fully = self.session.as_ref().is_some_and(|s| s.fully);
-        if !self.is_mptcp() || !fully || self.ended.is_some() {
+        if !self.is_mptcp() || self.ended.is_some() {
             return Some((reset_reason::PROHIBITED, DropReason::BadFlags));
         }
         if pending.count() >= self.config.limits.pending_joins {

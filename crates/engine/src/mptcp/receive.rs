@@ -139,6 +139,8 @@ impl Connection {
                 MptcpOption::Prio { backup } => self.on_prio(at, *backup),
                 MptcpOption::Fail(dsn) => self.on_mp_fail(at, *dsn),
                 MptcpOption::FastClose(key) => self.on_fast_close(*key),
+                // The third packet again: our DATA_ACK of it was lost.
+                MptcpOption::Capable(c) if c.data.is_none() => self.request_ack(at),
                 _ => {}
             }
             if self.index(id) != Some(at) || self.mode != Mode::Mptcp {
@@ -160,7 +162,7 @@ impl Connection {
     ) -> bool {
         let Some(session) = &mut self.session else { return false };
         if !session.fully {
-            self.on_first_dss();
+            self.on_fully_established();
         }
         let subflow = &mut self.subflows[at];
         (subflow.dss_seen, subflow.bare_acks) = (true, 0);
@@ -398,9 +400,10 @@ impl Connection {
             self.send.edge = self.send.edge.max(Dsn(1) + window);
         }
         let acks_data = accepted.acked_to.is_some_and(|to| to > Ssn(1));
-        let fully = self.session.as_ref().is_some_and(|s| s.fully);
+        let dss_seen = self.subflows[at].dss_seen;
+        let data_acked = self.session.as_ref().is_some_and(|s| s.data_acked);
         let payload = accepted.payload.is_some();
-        if first && !fully && (acks_data || payload) {
+        if first && (acks_data && !data_acked || payload && !dss_seen) && self.only_first() {
             let reason =
                 if payload { FallbackReason::OptionsStripped } else { FallbackReason::NoDataAck };
             self.fall_back_live(at, reason);

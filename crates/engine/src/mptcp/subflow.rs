@@ -122,6 +122,13 @@ impl Subflow {
         matches!(self.tcb.state(), State::Established | State::CloseWait)
     }
 
+    /// Whether the peer may still send on it.
+    #[inline]
+    pub(super) fn receives(&self) -> bool {
+        let state = self.tcb.state();
+        self.joined() && matches!(state, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
     /// Whether both ends know that it belongs to the connection.
     #[inline]
     pub(super) fn joined(&self) -> bool {

@@ -45,7 +45,7 @@ impl Connection {
         if receive.closed_window {
             self.receive.updates_left = UPDATES;
             self.repeat_window_update();
-        } else if let Some(at) = self.subflows.iter().position(|s| s.is_open() && s.joined()) {
+        } else if let Some(at) = self.subflows.iter().position(|s| s.receives()) {
             self.request_ack(at);
         }
     }
@@ -54,7 +54,7 @@ impl Connection {
     pub(super) fn repeat_window_update(&mut self) {
         let mut rto = Duration::from_millis(200);
         for at in 0..self.subflows.len() {
-            if self.subflows[at].is_open() && self.subflows[at].joined() {
+            if self.subflows[at].receives() {
                 rto = rto.max(self.subflows[at].tcb.rto());
                 self.request_ack(at);
             }

@@ -128,8 +128,9 @@ impl Host {
         }
     }
 
-    /// Events and application work until nothing changes.
-    fn work(&mut self, now: Instant) {
+    /// Takes events; whether there were any.
+    fn take_events(&mut self, now: Instant) -> bool {
+        let before = self.events.len();
         while let Some((id, event)) = self.endpoint.poll_event() {
             self.events.push((now, id, event));
             if let Event::Accepted { .. } = event {
@@ -143,15 +144,20 @@ impl Host {
                 assert!(self.endpoint.connection(id).is_none(), "gone after Closed");
             }
         }
+        while let Some(record) = self.endpoint.poll_record() {
+            self.records.push(record);
+        }
+        self.events.len() > before
+    }
+
+    /// Applications write and read.
+    fn work(&mut self, now: Instant) {
         for (id, app) in &mut self.conns {
             if app.over {
                 continue;
             }
             let Some(conn) = self.endpoint.connection(*id) else { continue };
             app.run(now, conn);
-        }
-        while let Some(record) = self.endpoint.poll_record() {
-            self.records.push(record);
         }
     }
 
@@ -230,6 +236,7 @@ impl Net {
             let mut any = false;
             for up in [true, false] {
                 let (now, wire) = (self.now, self.wire);
+                any |= self.host(up).take_events(now);
                 self.host(up).work(now);
                 while let Some((paths, segment)) = next(self.host(up), now, wire) {
                     any = true;
@@ -237,6 +244,7 @@ impl Net {
                         self.launch(up, path, segment.clone());
                     }
                 }
+                any |= self.host(up).take_events(now);
             }
             if !any {
                 return;

@@ -1,0 +1,200 @@
+//! Endings and standstills: half-close, simultaneous close, abort, zero windows, TIME-WAIT,
+//! refusals; on plain TCP and on MPTCP alike.
+
+mod mptcp_net;
+
+use mptcp_net::*;
+use std::net::SocketAddr;
+use tabane_engine::event::Event;
+use tabane_engine::record::CloseReason;
+
+/// Plain TCP, MPTCP over one path, over two.
+fn kinds() -> [Net; 3] {
+    let (mut client, server) = (config(1, 1), config(2, 1));
+    client.mptcp.enabled = false;
+    [Net::new(client, server), Net::pair(1), Net::pair(2)]
+}
+
+#[test]
+fn half_close_leaves_the_other_direction_open() {
+    for mut net in kinds() {
+        net.server.answer = (data(10), false);
+        net.connect(data(100_000), true);
+        assert!(net.run(secs(5), |n| n.server.has(|e| *e == Event::PeerFinished)));
+        assert!(net.run(secs(5), |n| n.client.has(|e| *e == Event::Flushed)));
+        net.sleep(secs(20));
+        let app = net.server.app();
+        assert!(app.finished && !app.over);
+        app.to_send = data(2_000_000).slice(10..);
+        app.close_after = true;
+        assert!(net.run(secs(20), |n| n.over()), "{:?}", net.client.events);
+        assert!(net.client.app().received == data(2_000_000));
+    }
+}
+
+#[test]
+fn simultaneous_close() {
+    for mut net in kinds() {
+        net.server.answer = (data(1), false);
+        net.connect(data(1), false);
+        net.sleep(secs(1));
+        net.client.app().close_after = true;
+        net.server.app().close_after = true;
+        assert!(net.run(secs(5), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+        for host in [&net.client, &net.server] {
+            assert_eq!(host.count(|e| *e == Event::Closed(CloseReason::Finished)), 1);
+        }
+    }
+}
+
+#[test]
+fn close_without_data() {
+    for mut net in kinds() {
+        net.connect(data(0), true);
+        assert!(net.run(secs(5), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+    }
+}
+
+#[test]
+fn endings_survive_loss() {
+    for seed in 0..40u64 {
+        for mut net in kinds() {
+            let mut x = seed + 1;
+            net.filter = Box::new(move |_| {
+                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (x >> 33) % 100 >= 15
+            });
+            net.server.answer = (data(3_000), true);
+            net.connect(data(20_000), true);
+            let over = net.run(secs(400), |n| n.over());
+            assert!(over, "seed {seed} {:?} {:?}", net.client.events, net.server.events);
+            assert!(net.server.app().received == data(20_000), "seed {seed}");
+            assert!(net.client.app().received == data(3_000), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn abort_resets_the_peer() {
+    for (i, mut net) in kinds().into_iter().enumerate() {
+        net.server.answer = (data(10_000_000), false);
+        let id = net.connect(data(10_000_000), false);
+        net.sleep(ms(300));
+        let now = net.now;
+        net.client.conn(id).abort(now);
+        assert!(net.run(secs(1), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+        let expected = if i == 0 { CloseReason::Reset(None) } else { CloseReason::FastClose };
+        assert!(net.client.has(|e| *e == Event::Closed(CloseReason::Aborted)));
+        assert!(net.server.has(|e| *e == Event::Closed(expected)), "{:?}", net.server.events);
+    }
+}
+
+#[test]
+fn zero_window_for_ten_seconds() {
+    for mut net in kinds() {
+        net.connect(data(5_000_000), true);
+        assert!(net.run(secs(1), |n| !n.server.conns.is_empty()));
+        net.server.app().paused = true;
+        net.sleep(secs(10));
+        let id = net.server.only();
+        let held = net.server.conn(id).readable();
+        assert!(held >= 100_000 && held <= 200_000, "one buffer: {held}");
+        let before = net.now;
+        net.server.app().paused = false;
+        assert!(net.run(secs(5), |n| n.over()), "{:?}", net.client.events);
+        assert!((net.now - before).as_secs_f64() < 2.0);
+        assert!(net.server.app().received == data(5_000_000));
+    }
+}
+
+#[test]
+fn a_lost_window_update_does_not_hang() {
+    for mut net in kinds() {
+        net.connect(data(2_000_000), true);
+        assert!(net.run(secs(1), |n| !n.server.conns.is_empty()));
+        net.server.app().paused = true;
+        net.sleep(secs(5));
+        let end = net.now + ms(40);
+        net.filter = Box::new(move |c| c.now > end || c.up);
+        net.server.app().paused = false;
+        assert!(net.run(secs(20), |n| n.over()), "{:?}", net.client.events);
+    }
+}
+
+#[test]
+fn a_slow_reader_gets_everything() {
+    for mut net in kinds() {
+        net.connect(data(1_000_000), true);
+        assert!(net.run(secs(1), |n| !n.server.conns.is_empty()));
+        net.server.app().paused = true;
+        let id = net.server.only();
+        let mut received = Vec::new();
+        for _ in 0..4000 {
+            net.sleep(ms(2));
+            if net.server.app().over {
+                break;
+            }
+            if let Some(part) = net.server.conn(id).read(700) {
+                received.extend_from_slice(&part);
+            }
+        }
+        assert!(received == data(1_000_000), "{}", received.len());
+    }
+}
+
+#[test]
+fn nobody_listens() {
+    for mut net in kinds() {
+        let (local, remote) = (SocketAddr::new(addr(1, 0), 0), SocketAddr::new(addr(2, 0), 81));
+        let id = net.client.endpoint.connect(net.now, local, remote).unwrap();
+        net.client.conns.insert(id, App::default());
+        net.sleep(secs(1));
+        assert!(net.client.has(|e| *e == Event::Closed(CloseReason::Refused)));
+        assert_eq!(net.client.endpoint.connections(), 0);
+    }
+}
+
+#[test]
+fn nobody_answers() {
+    for mut net in kinds() {
+        net.filter = Box::new(|_| false);
+        net.connect(data(1), true);
+        net.sleep(secs(400));
+        let timed_out = |e: &Event| *e == Event::Closed(CloseReason::TimedOut);
+        assert!(net.client.has(timed_out), "{:?}", net.client.events);
+    }
+}
+
+#[test]
+fn a_port_pair_in_time_wait_can_be_used_again() {
+    for mut net in kinds() {
+        let (local, remote) = (SocketAddr::new(addr(1, 0), 7777), SocketAddr::new(addr(2, 0), 80));
+        for round in 1..=3 {
+            let id = net.client.endpoint.connect(net.now, local, remote).unwrap();
+            // The server closes first: TIME-WAIT is there.
+            net.client.conns.insert(id, App { to_send: data(1000), ..App::default() });
+            net.server.answer = (data(1000), true);
+            let finished =
+                net.run(secs(3), |n| n.client.conns.get(&id).is_some_and(|a| a.finished));
+            assert!(finished, "round {round} {:?}", net.client.events);
+            net.client.conns.get_mut(&id).unwrap().close_after = true;
+            let over = net.run(secs(3), |n| n.over());
+            assert!(over, "round {round} {:?} {:?}", net.client.events, net.server.events);
+            net.sleep(secs(2));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_in_the_end() {
+    for mut net in kinds() {
+        for _ in 0..20 {
+            net.connect(data(5_000), true);
+        }
+        assert!(net.run(secs(20), |n| n.over()));
+        assert_eq!(net.client.endpoint.connections() + net.server.endpoint.connections(), 0);
+        net.sleep(secs(70));
+        assert_eq!(net.client.endpoint.poll_timeout(), None);
+        assert_eq!(net.server.endpoint.poll_timeout(), None);
+    }
+}
