@@ -50,8 +50,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// Reads a scenario file, or standard input if it is called `-`. A file that cannot be read is a failure; one that says something wrong
-/// is for the user to change.
+/// Reads a scenario file, or standard input if it is called `-`. A file that cannot be read is a
+/// failure; one that says something wrong is for the user to change.
 fn read(file: &Path, sets: &[String]) -> Result<Document, Failure> {
     let wrong = |error: ScenarioError| Failure::usage(error.to_string());
     if file == Path::new("-") {

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Scenario file (TOML), `-` for standard input. A list where one value is expected makes it a sweep.
+    /// Scenario file (TOML), `-` for standard input. A list where one value is expected makes it
+    /// a sweep.
     pub(super) file: PathBuf,
     /// Change a value: a dotted key and a TOML value; a list makes a sweep axis.
     #[arg(long, value_name = "KEY=VALUE")]

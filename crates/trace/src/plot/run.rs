@@ -97,13 +97,15 @@ impl<'a> Scene<'a> {
         self.plot("Throughput", panels.into_iter().filter(|p| !p.lines.is_empty()).collect())
     }
 
-    /// Per path, and their sum behind them.
+    /// Per path, and their sum behind them. Not the connection's own goodput: that stalls while
+    /// a gap is open and jumps when it closes, which would set the scale of the axis.
     fn goodput(&self) -> Panel {
         let parts = self.subflow_lines(Metric::Goodput, Stroke::Solid);
         let mut lines = Vec::new();
         if self.flows.len() == 1 && parts.len() > 1 {
-            let total = self.report.of(Metric::Goodput, true).next();
-            lines.extend(total.map(|s| line("all paths", INK, Stroke::Filled, s)));
+            let label = "all paths".to_owned();
+            let points = sum(&parts);
+            lines.push(Line { label, colour: INK, stroke: Stroke::Filled, points });
         }
         lines.extend(parts);
         panel("goodput", Unit::BitRate, lines)
@@ -248,6 +250,15 @@ fn panel(label: &str, unit: Unit, lines: Vec<Line>) -> Panel {
 
 fn line(label: &str, colour: Colour, stroke: Stroke, series: &Series) -> Line {
     Line { label: label.to_owned(), colour, stroke, points: series.points.clone() }
+}
+
+/// Lines added up, at the times of any.
+fn sum(lines: &[Line]) -> Vec<(f64, f64)> {
+    let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
+    for &(t, value) in lines.iter().flat_map(|l| &l.points) {
+        *sums.entry((t * 1e9).round() as u64).or_default() += value;
+    }
+    sums.into_iter().map(|(t, value)| (t as f64 / 1e9, value)).collect()
 }
 
 /// The host that sends most of a flow.
