@@ -149,7 +149,21 @@ impl World {
             w.conn.is_some()
                 && w.their_events.iter().any(|e| matches!(e, TheirEvent::Connected { .. }))
         });
+        if self.speaks == Speaks::Mptcp {
+            self.greet();
+        }
         self.opened = self.now;
+    }
+
+    /// A request, as most protocols begin: a host has no second subflow before it has seen a DSS.
+    fn greet(&mut self) {
+        self.send_from_them(100);
+        self.run("the request", 20_000_000_000, |w| w.we_got.len() == 100);
+        assert!(self.we_got == self.they_sent, "the request arrived damaged");
+        self.we_got.clear();
+        self.they_sent.clear();
+        self.to_write.1 = 0;
+        self.payload_to_us = [0; 2];
     }
 
     /// Their second address joins at our first.
@@ -248,6 +262,8 @@ impl World {
             if done(self) {
                 return;
             }
+            // To look at a connection is to touch it: the endpoint wants to be asked again.
+            self.settle();
             assert!(self.now < end && self.step(end), "{what} not within {limit} ns; {self}");
         }
     }
