@@ -365,13 +365,18 @@ impl Connection {
     /// Everything before `to` has been acknowledged at data level.
     #[inline]
     pub(super) fn on_data_acked(&mut self, to: Dsn) {
-        self.send.acked += to - self.send.buffer.una();
+        let acked = to - self.send.buffer.una();
+        self.send.acked += acked;
         self.send.buffer.acknowledge(to);
         if let Some(session) = self.session.as_mut().filter(|_| self.mode == Mode::Mptcp) {
             while session.sent.front().is_some_and(|s| s.dsn + u64::from(s.len) <= to) {
                 session.sent.pop_front();
             }
             session.data_backoff = 0;
+            if session.data_recovery.is_some() {
+                let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
+                session.go_on_recovering(to, acked, mss);
+            }
             session.timers.stop(super::timers::Timer::Data);
             if self.outstanding() {
                 self.arm_data_timer();

@@ -77,6 +77,24 @@ impl Session {
         }
     }
 
+    /// After a data timeout, the DATA_ACK came `acked` bytes further, to `to`: as the subflows
+    /// have acknowledged what is beyond, the peer has dropped that too (it may, when it has too
+    /// many ranges out of order). The next piece goes at once, twice as much as was repaired.
+    pub(super) fn go_on_recovering(&mut self, to: Dsn, acked: u64, mss: u64) {
+        let Some((done, end)) = self.data_recovery else { return };
+        if to >= end {
+            self.data_recovery = None;
+            return;
+        }
+        let start = done.max(to);
+        if start - to >= RECOVERY_WINDOW * mss {
+            return;
+        }
+        let len = (acked * 2).clamp(mss, RECOVERY_BURST * mss).min(end - start);
+        self.reinjections.add(start, len, ReinjectReason::DataTimeout);
+        self.data_recovery = Some((start + len, end));
+    }
+
     /// A slot's subflow is gone: what it carried counts no more for the next one there.
     pub(super) fn forget_carrier(&mut self, id: SubflowId) {
         self.sent.iter_mut().for_each(|s| s.carried.remove(id));
@@ -124,6 +142,10 @@ impl Connection {
         }
     }
 }
+
+/// Segments sent again for data dropped by the peer: per DATA_ACK, and ahead of it.
+const RECOVERY_BURST: u64 = 16;
+const RECOVERY_WINDOW: u64 = 64;
 
 #[cfg(test)]
 mod tests {

@@ -159,6 +159,9 @@ pub(super) struct Session {
     pub(super) fin_due: bool,
     pub(super) fin_backoff: u32,
     pub(super) data_backoff: u32,
+    /// After a data timeout: sent again up to the first, and everything before the second is
+    /// suspected to be lost at data level although subflows acknowledged it.
+    pub(super) data_recovery: Option<(Dsn, Dsn)>,
     pub(super) timers: Timers,
     /// Ids of our addresses; the first address is 0.
     pub(super) local_ids: Vec<(IpAddr, u8)>,
@@ -202,6 +205,7 @@ impl Session {
             fin_due: false,
             fin_backoff: 0,
             data_backoff: 0,
+            data_recovery: None,
             timers: Timers::default(),
             local_ids: vec![(ends.0.ip(), 0)],
             next_local_id: 1,

@@ -215,7 +215,9 @@ impl Connection {
         let Some(session) = &mut self.session else { return };
         if !busy {
             session.data_backoff = (session.data_backoff + 1).min(16);
-            session.reinjections.add(una, (nxt - una).min(mss), ReinjectReason::DataTimeout);
+            let len = (nxt - una).min(mss);
+            session.reinjections.add(una, len, ReinjectReason::DataTimeout);
+            session.data_recovery = Some((una + len, nxt));
         }
         self.arm_data_timer();
     }
