@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod check;
 pub mod link;
 mod models;
 mod packet;
@@ -15,6 +16,7 @@ pub mod result;
 pub mod scenario;
 mod schedule;
 pub mod seed;
+pub mod swarm;
 pub mod sweep;
 pub mod topology;
 mod world;

@@ -69,7 +69,7 @@ pub struct Scenario {
     pub routers: Vec<String>,
     /// Ways between hosts, each a list of links. By default every link is one between client and
     /// server or, where links say what they are `between`, routes are the shortest.
-    #[serde(skip_serializing_if = "Named::is_empty")]
+    #[serde(skip_serializing_if = "Named::is_empty", serialize_with = "path::serialize")]
     pub path: Named<Path>,
     /// Flows.
     pub flow: Vec<Flow>,

@@ -1,8 +1,10 @@
 //! Ways between hosts: lists of links.
 
+use super::Named;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
@@ -63,15 +65,25 @@ impl<'de> Deserialize<'de> for Path {
     }
 }
 
-impl Serialize for Path {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let short = PathSettings { links: self.0.links.clone(), ..PathSettings::default() };
-        if short == self.0 {
-            self.0.links.serialize(serializer)
+/// All in the short form, or all in the long one: TOML writes arrays before tables, and the order
+/// of paths matters.
+pub(super) fn serialize<S: Serializer>(
+    paths: &Named<Path>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let short = |path: &PathSettings| {
+        *path == PathSettings { links: path.links.clone(), ..PathSettings::default() }
+    };
+    let all_short = paths.iter().all(|(_, Path(path))| short(path));
+    let mut map = serializer.serialize_map(Some(paths.0.len()))?;
+    for (name, Path(path)) in paths.iter() {
+        if all_short {
+            map.serialize_entry(name, &path.links)?;
         } else {
-            self.0.serialize(serializer)
+            map.serialize_entry(name, path)?;
         }
     }
+    map.end()
 }
 
 impl JsonSchema for Path {

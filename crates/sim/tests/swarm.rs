@@ -1,0 +1,46 @@
+//! The swarm: 100 fixed seeds and a fresh one. `TABANE_SWARM=N` runs N fixed seeds instead.
+//!
+//! A seed that fails prints its scenario; `tabane sim replay SEED` runs it again.
+
+use std::hash::{BuildHasher, Hasher};
+use tabane_sim::observe::Silent;
+use tabane_sim::scenario::Scenario;
+use tabane_sim::swarm::{Outcome, draw, replay};
+use tabane_sim::sweep;
+
+fn check(outcomes: &[Outcome]) {
+    let failed: Vec<_> = outcomes.iter().filter(|o| !o.passed()).collect();
+    for outcome in &failed {
+        println!("seed {}: {}", outcome.seed, outcome.violations.join("\n  "));
+    }
+    if let Some(first) = failed.first() {
+        println!("scenario of seed {}:\n{}", first.seed, first.scenario.to_toml());
+    }
+    let seeds: Vec<_> = failed.iter().map(|o| o.seed).collect();
+    assert!(failed.is_empty(), "seeds {seeds:?} of {} failed", outcomes.len());
+}
+
+#[test]
+fn fixed_seeds_are_safe_and_live() {
+    let count = std::env::var("TABANE_SWARM").map_or(100, |n| n.parse().expect("a number"));
+    let seeds: Vec<u64> = (0..count).collect();
+    check(&sweep::each(&seeds, |seed| replay(*seed, &mut Silent), |_, _| ()));
+}
+
+#[test]
+fn a_fresh_seed_is_safe_and_live() {
+    // The standard library's hasher is the one source of randomness that needs no clock.
+    let seed = std::hash::RandomState::new().build_hasher().finish() >> 12;
+    println!("fresh seed {seed}");
+    check(&[replay(seed, &mut Silent)]);
+}
+
+#[test]
+fn what_is_drawn_is_a_scenario_that_can_be_printed_and_read() {
+    for seed in 0..200 {
+        let drawn = draw(seed);
+        let text = drawn.to_toml();
+        let read = Scenario::parse("swarm.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert!(read == drawn, "another scenario than was drawn:\n{text}");
+    }
+}
