@@ -241,4 +241,8 @@ fn the_schema_describes_every_key() {
         assert!(described.is_string(), "{key}: {described}");
     }
     assert_eq!(schema["additionalProperties"], false);
+    let rate = &schema["$defs"]["Link"]["properties"]["rate"]["anyOf"];
+    assert_eq!(rate[1]["type"], "array", "a list of rates is an axis: {rate}");
+    let flows = &schema["properties"]["flow"];
+    assert_eq!(flows["type"], "array", "flows are a list by themselves: {flows}");
 }

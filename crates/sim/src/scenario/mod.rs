@@ -28,6 +28,7 @@ pub(crate) use validate::policy_fault;
 use crate::quantity::Time;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tabane_engine::Duration;
 
 /// One run: topology, policies, flows, timed changes, seed and duration.
@@ -138,9 +139,43 @@ impl Scenario {
     }
 }
 
-/// The JSON Schema of scenario files, for editors.
+/// The JSON Schema of scenario files, for editors: with lists wherever they may be sweep axes.
 pub fn schema() -> Schema {
-    schemars::schema_for!(Scenario)
+    let mut schema = schemars::schema_for!(Scenario);
+    if let Some(root) = schema.as_object_mut() {
+        for (_, part) in root.iter_mut() {
+            allow_axes(part);
+        }
+        if let Some(properties) = root.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.values_mut().for_each(allow_axis);
+        }
+    }
+    schema
+}
+
+/// Goes through definitions and lets each property be a list of what it is.
+fn allow_axes(part: &mut Value) {
+    let Some(object) = part.as_object_mut() else { return };
+    for (key, inner) in object.iter_mut() {
+        allow_axes(inner);
+        if let ("properties", Some(properties)) = (key.as_str(), inner.as_object_mut()) {
+            properties.values_mut().for_each(allow_axis);
+        }
+    }
+}
+
+fn allow_axis(property: &mut Value) {
+    let kind = property.get("type").and_then(Value::as_str);
+    let is_table = property.get("additionalProperties").is_some() || kind == Some("array");
+    if is_table || !property.is_object() {
+        return;
+    }
+    let single = property.take();
+    let description = single.get("description").cloned();
+    *property = json!({ "anyOf": [single, { "type": "array", "items": single }] });
+    if let Some(description) = description {
+        property["description"] = description;
+    }
 }
 
 fn is_four(ip: &u8) -> bool {
