@@ -68,7 +68,11 @@ impl Connection {
     /// When `on_timeout` wants to be called; `FAR_FUTURE` for never.
     #[inline]
     pub(crate) fn next_timeout(&self) -> Instant {
-        let mut next = self.receive.update_at.min(self.send.override_at);
+        let mut next = self.receive.update_at;
+        // Once it has passed it is a permission to send, not a deadline.
+        if self.send.override_at > self.now {
+            next = next.min(self.send.override_at);
+        }
         for subflow in &self.subflows {
             if let Some(at) = subflow.tcb.next_timeout() {
                 next = next.min(at);
