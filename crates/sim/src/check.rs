@@ -32,7 +32,7 @@ pub struct Check {
 #[derive(Debug, Default)]
 struct Stream {
     ack: Option<SeqNum>,
-    data_ack: Option<u64>,
+    data_ack: Option<SeqNum>,
 }
 
 /// What a host sent and received.
@@ -119,17 +119,15 @@ impl Check {
             stream.ack = Some(segment.ack);
         }
         if let Some(number) = segment.options.dss.and_then(|dss| dss.data_ack) {
-            let position = match (number, stream.data_ack) {
-                (DataNumber::Long(n), _) => n,
-                (DataNumber::Short(n), None) => u64::from(n),
-                (DataNumber::Short(n), Some(near)) => {
-                    near.wrapping_add_signed(i64::from(n.wrapping_sub(near as u32) as i32))
-                }
-            };
-            if stream.data_ack.is_some_and(|before| (position.wrapping_sub(before) as i64) < 0) {
-                wrong = Some(format!("DATA_ACK went back: {position} after {:?}", stream.data_ack));
+            // A long number may follow short ones: the low halves are compared.
+            let low = SeqNum(match number {
+                DataNumber::Long(n) => n as u32,
+                DataNumber::Short(n) => n,
+            });
+            if stream.data_ack.is_some_and(|before| low.before(before)) {
+                wrong = Some(format!("DATA_ACK went back: {low:?} after {:?}", stream.data_ack));
             }
-            stream.data_ack = Some(position);
+            stream.data_ack = Some(low);
         }
         if let Some(what) = wrong {
             let (src, dst) = (segment.src, segment.dst);
