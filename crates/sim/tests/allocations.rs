@@ -1,0 +1,35 @@
+//! A packet costs no allocation in the steady state: twice the data, the same allocations.
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+use tabane_sim::observe::Silent;
+use tabane_sim::run;
+use tabane_sim::scenario::Document;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations and packet-hops of a transfer.
+fn cost(file: &str, bulk: &str) -> (usize, u64) {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bench");
+    let sets = [format!("flow.bulk={bulk}")];
+    let document = Document::read(&root.join(file), &sets).unwrap_or_else(|e| panic!("{e}"));
+    let scenario = document.variants().unwrap_or_else(|e| panic!("{e}")).remove(0).scenario;
+    let region = Region::new(ALLOCATOR);
+    let result = run(&scenario, &mut Silent).expect("a run");
+    let change = region.change();
+    (change.allocations + change.reallocations, result.cost.packet_hops)
+}
+
+// One test: another running beside it would be counted too.
+#[test]
+fn packets_are_not_allocated_for() {
+    for file in ["reference.toml", "reference-mptcp.toml"] {
+        let (half, half_hops) = cost(file, "50MB");
+        let (all, all_hops) = cost(file, "100MB");
+        let (more, hops) = (all as i64 - half as i64, all_hops - half_hops);
+        let per_hop = more as f64 / hops as f64;
+        println!("{file}: {half} + {more} allocations, {hops} more packet-hops: {per_hop:.5} each");
+        assert!(per_hop < 0.001, "{file}: {more} allocations for {hops} packet-hops");
+    }
+}
