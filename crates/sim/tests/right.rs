@@ -16,23 +16,23 @@ fn run_file(file: &str, sets: &[&str]) -> RunResult {
 /// 1448 of 1500 bytes are payload; less than one percent goes to start and end.
 #[test]
 fn a_clean_link_is_filled_to_its_payload_share() {
-    let result = run_file("bench/reference.toml", &["flow.bulk=100MB", "verify=true"]);
+    let result = run_file("bench/reference.toml", &["verify=true"]);
     let flow = &result.flows[0];
     let bound = 100e6 * 1448.0 / 1500.0;
-    assert_eq!((flow.bytes, flow.corrupt_at), (100_000_000, None));
+    assert_eq!((flow.bytes, flow.corrupt_at), (500_000_000, None));
     assert!((0.99 * bound..bound).contains(&flow.goodput_bps), "{}", flow.goodput_bps);
 }
 
 #[test]
 fn two_clean_links_are_filled_together() {
-    let result = run_file("bench/reference-mptcp.toml", &["flow.bulk=100MB", "verify=true"]);
+    let result = run_file("bench/reference-mptcp.toml", &["verify=true"]);
     let flow = &result.flows[0];
     // A data sequence signal takes 20 bytes of each segment.
     let bound = 200e6 * 1428.0 / 1500.0;
-    assert_eq!((flow.bytes, flow.corrupt_at), (100_000_000, None));
-    assert!((0.96 * bound..bound).contains(&flow.goodput_bps), "{}", flow.goodput_bps);
+    assert_eq!((flow.bytes, flow.corrupt_at), (500_000_000, None));
+    assert!((0.99 * bound..bound).contains(&flow.goodput_bps), "{}", flow.goodput_bps);
     assert_eq!(flow.subflows.len(), 2);
-    assert!(flow.subflows.iter().all(|s| s.bytes > 40_000_000), "{:?}", flow.subflows);
+    assert!(flow.subflows.iter().all(|s| s.bytes > 200_000_000), "{:?}", flow.subflows);
 }
 
 /// A flow of one segment: SYN, SYN+ACK, then the data behind the ACK: two round trips of 20 ms
@@ -44,10 +44,14 @@ fn a_short_flow_takes_two_round_trips() {
     assert!((0.040..0.0405).contains(&seconds), "{seconds}");
 }
 
-/// Messages of a slow paced flow meet empty queues: propagation and little else.
+/// Messages of a slow paced flow that nothing holds back (no Nagle) meet empty queues: propagation
+/// and little else.
 #[test]
 fn latencies_of_an_idle_link_are_its_delay() {
-    let sets = ["flow=[{ paced = { rate = \"64kbps\", message = \"160B\" }, stop = \"5s\" }]"];
+    let sets = [
+        "flow=[{ paced = { rate = \"64kbps\", message = \"160B\" }, stop = \"5s\" }]",
+        "defaults.tcp.nagle=false",
+    ];
     let result = run_file("bench/reference.toml", &sets);
     let latency = result.flows[0].latency.clone().expect("latencies");
     assert!(latency.count > 240, "{latency:?}");

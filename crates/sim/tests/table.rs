@@ -30,7 +30,8 @@ fn goodput_of_schedulers_and_controllers() {
             let _ = write!(text, "{:14}", row.name);
             for result in line {
                 let flow = &result.as_ref().expect("a run").flows[0];
-                let share = 100 * flow.subflows[0].bytes / flow.bytes.max(1);
+                let all: u64 = flow.subflows.iter().map(|s| s.bytes).sum();
+                let share = 100 * flow.subflows[0].bytes / all.max(1);
                 let _ = write!(text, "{:>10.2} {share:>3} %", flow.goodput_bps / 1e6);
             }
             text.push('\n');
