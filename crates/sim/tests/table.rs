@@ -21,7 +21,9 @@ fn goodput_of_schedulers_and_controllers() {
         let _ = writeln!(text, "\n{name}: {} + {}", first.join(" "), second.join(" "));
         let controllers: Vec<_> = congestion::ALL.iter().map(|row| row.name).collect();
         let _ = write!(text, "{:14}", "");
-        controllers.iter().for_each(|c| drop(write!(text, "{c:>16}")));
+        for controller in &controllers {
+            let _ = write!(text, "{controller:>16}");
+        }
         text.push('\n');
         let document = document(first, second, &controllers);
         let variants = document.variants().unwrap_or_else(|e| panic!("{e}"));
