@@ -58,11 +58,14 @@ impl Window {
         bytes - grown
     }
 
-    /// One segment more per window of counted bytes.
+    /// One segment more per window of counted bytes. Only whole segments are ever in flight, so
+    /// a window that is none (half of an odd one) is counted as they are: else 8.5 segments
+    /// would take two round trips to grow, of eight segments each.
     pub(super) fn additive(&mut self, bytes: u64) {
+        let window = (self.cwnd / self.mss).max(1) * self.mss;
         self.counted += bytes;
-        if self.counted >= self.cwnd {
-            self.counted -= self.cwnd;
+        if self.counted >= window {
+            self.counted -= window;
             self.cwnd = self.cwnd.saturating_add(self.mss);
         }
     }
