@@ -17,6 +17,7 @@ mod receive;
 mod recovery;
 mod rtt;
 mod scoreboard;
+mod stats;
 mod timeout;
 mod timer;
 
@@ -25,6 +26,7 @@ use self::receive::Receiver;
 use self::recovery::Recovery;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
+pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
 use crate::congestion::{self, CcState, CongestionController, Start};
@@ -575,33 +577,4 @@ impl Tcb {
             });
         }
     }
-}
-
-/// Counters of a subflow.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stats {
-    /// Payload bytes sent, repeats included.
-    pub bytes_sent: u64,
-    /// Payload bytes sent again.
-    pub bytes_retransmitted: u64,
-    /// Payload bytes acknowledged.
-    pub bytes_acked: u64,
-    /// Payload bytes received, repeats included.
-    pub bytes_received: u64,
-    /// Of these, bytes that had been received before.
-    pub bytes_duplicate: u64,
-    /// Segments sent.
-    pub segments_sent: u64,
-    /// Segments received.
-    pub segments_received: u64,
-    /// Times fast recovery was entered.
-    pub recoveries: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// Congestion responses undone.
-    pub undone: u64,
-    /// Tail loss probes sent.
-    pub tail_loss_probes: u64,
-    /// Segments dropped on arrival.
-    pub dropped: u64,
 }
