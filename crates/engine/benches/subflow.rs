@@ -51,7 +51,7 @@ impl World {
                 continue;
             }
             self.count += 1;
-            if self.loss > 0 && self.count % self.loss == 0 {
+            if self.loss > 0 && self.count.is_multiple_of(self.loss) {
                 continue;
             }
             self.busy = self.busy.max(self.now) + SPACING;
