@@ -10,6 +10,7 @@ use crate::labels;
 use crate::observe::{FlowIdx, HostIdx, Layout, LinkIdx, LinkSample, Observer, Wants};
 use crate::track::{Clock, Track};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::record::{ConnectionChange, Record, SubflowChange, What};
 use tabane_engine::tcp;
@@ -94,6 +95,8 @@ pub(crate) const RTT: usize = 7;
 #[derive(Default, Debug)]
 pub(crate) struct End {
     pub(crate) opened: Instant,
+    /// Among the first [`Settings::tracked`]: has series.
+    kept: bool,
     pub(crate) row: [f64; CONN_COLUMNS],
     base: [f64; CONN_COUNTERS],
     pub(crate) track: Track<CONN_COLUMNS>,
@@ -167,12 +170,12 @@ impl Observer for Collector {
 
     fn opened(&mut self, now: Instant, flow: FlowIdx, host: HostIdx, conn: ConnId) {
         self.owners.insert((host, conn), flow);
-        let first = !self.ends.contains_key(&(flow, host));
-        let end = self.ends.entry((flow, host)).or_default();
-        if first {
-            end.opened = now;
-        } else {
-            end.start_over();
+        let kept = self.ends.len() < self.settings.tracked;
+        match self.ends.entry((flow, host)) {
+            Entry::Vacant(place) => {
+                place.insert(End { opened: now, kept, ..End::default() });
+            }
+            Entry::Occupied(mut end) => end.get_mut().start_over(),
         }
     }
 
@@ -193,20 +196,19 @@ impl Observer for Collector {
 
     fn sample(&mut self, now: Instant, flow: FlowIdx, host: HostIdx, info: &Info) {
         self.reach(now);
-        let kept = self.ends.len() <= self.settings.tracked
-            || self.ends.range(..(flow, host)).take(self.settings.tracked).count()
-                < self.settings.tracked;
+        let (ends, tracked) = (self.ends.len(), self.settings.tracked);
         let layout = &self.layout;
         let named = |subflow: &SubflowInfo| {
             let ends = [subflow.local.ip(), subflow.remote.ip()];
             let known = layout.subflow_path(flow, ends);
             known.map_or_else(|| layout.path_name(host, subflow.path), str::to_owned)
         };
-        let end = self.ends.entry((flow, host)).or_default();
+        let fresh = || End { kept: ends < tracked, ..End::default() };
+        let end = self.ends.entry((flow, host)).or_insert_with(fresh);
         for subflow in info.subflows.iter().skip(end.subflows.len()) {
             end.subflows.push(Subflow::new(subflow, named(subflow)));
         }
-        end.sample(&self.clock, now, info, kept);
+        end.sample(&self.clock, now, info);
     }
 
     fn link_sample(&mut self, now: Instant, link: LinkIdx, sample: &LinkSample) {
@@ -269,7 +271,8 @@ impl End {
         }
     }
 
-    fn sample(&mut self, clock: &Clock, now: Instant, info: &Info, kept: bool) {
+    fn sample(&mut self, clock: &Clock, now: Instant, info: &Info) {
+        let kept = self.kept;
         self.row = conn_row(info, self.windows);
         self.row.iter_mut().zip(self.base).for_each(|(value, base)| *value += base);
         if kept {

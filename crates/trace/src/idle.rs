@@ -106,8 +106,10 @@ impl Decisions {
         let Some(fate) = self.subflows.get(&id) else {
             return format!("{}: no decision was recorded", name(id));
         };
-        let share = 100.0 * fate.chosen as f64 / self.total.max(1) as f64;
-        let mut text = format!("{}: chosen {share:.1} % of {} times", name(id), self.total);
+        let placed = self.total - self.held;
+        let share = 100.0 * fate.chosen as f64 / placed.max(1) as f64;
+        let mut text = format!("{}: carried {} of {placed} pieces", name(id), fate.chosen);
+        text += &format!(" ({share:.1} %)");
         let mut reasons: Vec<_> = fate.not.iter().collect();
         reasons.sort_by_key(|&(_, n)| std::cmp::Reverse(*n));
         for (i, (&why, n)) in reasons.into_iter().enumerate() {
@@ -123,7 +125,8 @@ impl Decisions {
                     format!("waiting for {} beat it by {gain:.1} ms on average", name(other))
                 }
             };
-            text += &format!("{} {words} ({n})", if i == 0 { "; else:" } else { "," });
+            let times = if *n == 1 { "once".to_owned() } else { format!("{n} times") };
+            text += &format!("{} {words} ({times})", if i == 0 { "; not, as" } else { "," });
         }
         text
     }
@@ -166,12 +169,12 @@ mod tests {
         assert_eq!(decisions.held(), 2);
         assert_eq!(
             decisions.explain(LTE, name),
-            "lte: chosen 25.0 % of 4 times; else: waiting for wifi beat it by 14.0 ms on average \
-             (2), another had the smaller RTT (1)"
+            "lte: carried 1 of 2 pieces (50.0 %); not, as waiting for wifi beat it by 14.0 ms on \
+             average (2 times), another had the smaller RTT (once)"
         );
         assert_eq!(
             decisions.explain(WIFI, name),
-            "wifi: chosen 25.0 % of 4 times; else: its window was full (3)"
+            "wifi: carried 1 of 2 pieces (50.0 %); not, as its window was full (3 times)"
         );
     }
 

@@ -65,6 +65,7 @@ struct Figures {
     ns_per_hop: f64,
     peak_rss_bytes: Option<u64>,
     instructions: Option<u64>,
+    /// Payload of all flows over the simulated time.
     goodput_bps: f64,
 }
 
@@ -119,7 +120,10 @@ fn scenario(name: &'static str, text: &str, runs: u32) -> Result<Figures, Failur
     let figure = |path| median(results.iter().filter_map(number(path)).collect());
     let user_s = figure("/cost/user_s").context("a run without its user time")?;
     let packet_hops = figure("/cost/packet_hops").context("a run without its packet-hops")? as u64;
-    let flows = results.first().and_then(|r| r["flows"].as_array().cloned()).unwrap_or_default();
+    let first = results.first().context("no run")?;
+    let flows = first["flows"].as_array().context("a run without flows")?;
+    let bytes: f64 = flows.iter().filter_map(|f| f["bytes"].as_f64()).sum();
+    let ended_s = first["ended_s"].as_f64().context("a run without an end")?;
     Ok(Figures {
         name,
         user_s,
@@ -127,7 +131,7 @@ fn scenario(name: &'static str, text: &str, runs: u32) -> Result<Figures, Failur
         ns_per_hop: user_s * 1e9 / packet_hops.max(1) as f64,
         peak_rss_bytes: figure("/cost/peak_rss_bytes").map(|b| b as u64),
         instructions: figure("/cost/instructions").map(|n| n as u64),
-        goodput_bps: flows.iter().filter_map(|f| f["goodput_bps"].as_f64()).sum(),
+        goodput_bps: bytes * 8.0 / ended_s,
     })
 }
 

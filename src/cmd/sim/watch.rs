@@ -94,15 +94,19 @@ impl Watchers {
     }
 }
 
-/// Series of a plot have 500 to 1000 points, however long the run; without files, only the last
-/// sample is looked at.
+/// Series have up to 1000 points, however long the run, and fewer where there are many flows;
+/// without files, only the totals are looked at.
 pub(super) fn settings(scenario: &Scenario, files: bool) -> Settings {
     let end = scenario.duration.0;
-    let fine = Duration((end.0 / 10_000).clamp(1_000_000, 1_000_000_000));
-    let coarse = Duration((end.0 / 20).max(1_000_000));
-    match (files, &scenario.output.sample) {
-        (true, Some(asked)) => Settings { interval: asked.0, bins: 100_000, ..Settings::default() },
-        (true, None) => Settings { interval: fine, bins: 1_000, ..Settings::default() },
-        (false, _) => Settings { interval: coarse, bins: 64, tracked: 0, records: false },
+    let flows: u64 = scenario.flow.iter().map(|f| u64::from(f.count)).sum::<u64>().max(1);
+    if !files {
+        let interval = Duration((end.0 / 20).max(1_000_000));
+        return Settings { interval, bins: 64, tracked: 0, records: false };
     }
+    if let Some(asked) = &scenario.output.sample {
+        return Settings { interval: asked.0, bins: 100_000, ..Settings::default() };
+    }
+    let bins = (16_000 / flows).clamp(100, 1_000);
+    let interval = Duration((end.0 / (bins * 10)).clamp(1_000_000, 1_000_000_000));
+    Settings { interval, bins: bins as usize, ..Settings::default() }
 }

@@ -191,8 +191,8 @@ fn records_give_rtt_quantiles_reasons_and_drops() {
     assert_eq!(
         report.reasons,
         [
-            "flow0: wifi: chosen 100.0 % of 1 times",
-            "flow0: lte: chosen 0.0 % of 1 times; else: another had the smaller RTT (1)"
+            "flow0: wifi: carried 1 of 1 pieces (100.0 %)",
+            "flow0: lte: carried 0 of 1 pieces (0.0 %); not, as another had the smaller RTT (once)"
         ]
     );
 }

@@ -7,12 +7,15 @@ use super::style::{Colour, INK, Unit, colour};
 use super::{Line, Panel, Plot, Stroke, render};
 use crate::report::{Metric, Report, Series};
 use crate::run::RunInfo;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 pub use super::draw::DrawError;
 
 /// Flows drawn at most.
-pub const FLOWS: usize = 8;
+pub const FLOWS: usize = 7;
+
+/// Points of a rate over the time axis; with more, the eye sees bursts of single round trips.
+const RATE_POINTS: f64 = 250.0;
 
 /// Every plot that has something to show: file name without extension, SVG.
 ///
@@ -56,19 +59,17 @@ impl<'a> Scene<'a> {
         }
         let more = flows.len() > FLOWS;
         flows.truncate(FLOWS);
-        let paths: BTreeSet<(usize, String)> =
-            subjects().filter_map(|s| Some((s.subflow?, s.path.clone()))).collect();
-        let mut ordered: Vec<String> = Vec::new();
-        for (_, path) in paths {
-            if !ordered.contains(&path) {
-                ordered.push(path);
+        let mut paths: Vec<String> = Vec::new();
+        for subject in subjects().filter(|s| s.subflow.is_some() && flows.contains(&s.flow)) {
+            if !paths.contains(&subject.path) {
+                paths.push(subject.path.clone());
             }
         }
         let mut caption = info.caption();
         if more {
             caption += &format!(" · the first {FLOWS} flows");
         }
-        Self { report, caption, flows, paths: ordered, senders: senders(report) }
+        Self { report, caption, flows, paths, senders: senders(report) }
     }
 
     fn plot(&self, title: &str, panels: Vec<Panel>) -> Plot {
@@ -104,7 +105,7 @@ impl<'a> Scene<'a> {
         let mut lines = Vec::new();
         if self.flows.len() == 1 && parts.len() > 1 {
             let label = "all paths".to_owned();
-            let points = sum(&parts);
+            let points = sum(parts.iter().map(|line| line.points.as_slice()));
             lines.push(Line { label, colour: INK, stroke: Stroke::Filled, points });
         }
         lines.extend(parts);
@@ -195,10 +196,11 @@ impl<'a> Scene<'a> {
         if windows.is_empty() {
             return self.plot("", Vec::new());
         }
-        let whole: Vec<_> = self.report.of(Metric::Goodput, true).collect();
-        let flows = self.flows.iter().enumerate().filter_map(|(i, flow)| {
-            let series = whole.iter().find(|s| s.subject.flow == *flow)?;
-            Some(line(flow, colour(i), Stroke::Solid, series))
+        let flows = self.flows.iter().enumerate().map(|(i, flow)| Line {
+            label: flow.clone(),
+            colour: colour(i),
+            stroke: Stroke::Solid,
+            points: self.flow_goodput(flow),
         });
         let goodput = panel("goodput", Unit::BitRate, flows.collect());
         let label = "Jain's index (1 s)".to_owned();
@@ -225,9 +227,21 @@ impl<'a> Scene<'a> {
                 _ => (path, [Stroke::Solid, Stroke::Dashed, Stroke::Dotted][flow % 3]),
             };
             let label = self.label(series, &lines);
-            lines.push(line(&label, colour(hue), stroke, series));
+            let mut line = line(&label, colour(hue), stroke, series);
+            if matches!(metric, Metric::Goodput | Metric::Throughput) {
+                line.points = thinned(&line.points, self.report.end / RATE_POINTS);
+            }
+            lines.push(line);
         }
         lines
+    }
+
+    /// Goodput of a flow: what its subflows deliver, added up.
+    fn flow_goodput(&self, flow: &str) -> Vec<(f64, f64)> {
+        let parts = self.report.of(Metric::Goodput, false).filter(|s| s.subject.flow == flow);
+        let at_receiver = parts.filter(|s| self.senders.get(flow) != Some(&s.subject.host));
+        let points = sum(at_receiver.map(|s| s.points.as_slice()));
+        thinned(&points, self.report.end / RATE_POINTS)
     }
 
     fn label(&self, series: &Series, before: &[Line]) -> String {
@@ -252,13 +266,31 @@ fn line(label: &str, colour: Colour, stroke: Stroke, series: &Series) -> Line {
     Line { label: label.to_owned(), colour, stroke, points: series.points.clone() }
 }
 
-/// Lines added up, at the times of any.
-fn sum(lines: &[Line]) -> Vec<(f64, f64)> {
+/// Series added up, at the times of any.
+fn sum<'a>(series: impl Iterator<Item = &'a [(f64, f64)]>) -> Vec<(f64, f64)> {
     let mut sums: BTreeMap<u64, f64> = BTreeMap::new();
-    for &(t, value) in lines.iter().flat_map(|l| &l.points) {
+    for &(t, value) in series.flatten() {
         *sums.entry((t * 1e9).round() as u64).or_default() += value;
     }
     sums.into_iter().map(|(t, value)| (t as f64 / 1e9, value)).collect()
+}
+
+/// A rate with points at least `step` seconds apart: means over the points in between, so that
+/// the area under it stays.
+fn thinned(points: &[(f64, f64)], step: f64) -> Vec<(f64, f64)> {
+    let mut out = Vec::new();
+    let (mut from, mut area, mut before) = (0.0, 0.0, 0.0);
+    for (i, &(t, rate)) in points.iter().enumerate() {
+        area += rate * (t - before);
+        before = t;
+        if t - from >= step * 0.999 || i + 1 == points.len() {
+            if t > from {
+                out.push((t, area / (t - from)));
+            }
+            (from, area) = (t, 0.0);
+        }
+    }
+    out
 }
 
 /// The host that sends most of a flow.

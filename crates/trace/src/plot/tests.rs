@@ -99,6 +99,6 @@ fn many_flows_are_cut_and_it_is_said() {
     }
     let plots = plots(&info(), &report).unwrap();
     let fairness = &plots.iter().find(|p| p.0 == "fairness").unwrap().1;
-    assert!(fairness.contains("the first 8 flows"));
-    assert!(fairness.contains("flow07") && !fairness.contains("flow08"));
+    assert!(fairness.contains("the first 7 flows"));
+    assert!(fairness.contains("flow06") && !fairness.contains("flow07"));
 }
