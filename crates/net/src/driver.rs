@@ -195,9 +195,12 @@ impl Driver {
             if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
                 self.endpoint.handle_timeout(now);
             }
-            self.dispatch(app, now);
+            self.events(app, now);
+            app.on_wakeup(&mut self.endpoint, now);
             let sent = self.transmit()?;
-            if received == Progress::More || sent == Progress::More {
+            // Sending makes events (the last words of a connection), and those more to send.
+            let told = self.events(app, self.clock.now());
+            if told || received == Progress::More || sent == Progress::More {
                 continue;
             }
             if app.is_done() {
@@ -212,15 +215,14 @@ impl Driver {
         self.transmit().map(|_| ())
     }
 
-    fn dispatch(&mut self, app: &mut dyn App, now: Instant) {
+    /// Hands out events; whether there were any.
+    fn events(&mut self, app: &mut dyn App, now: Instant) -> bool {
+        let mut any = false;
         while let Some((conn, event)) = self.endpoint.poll_event() {
             app.on_event(&mut self.endpoint, now, conn, event);
+            any = true;
         }
-        app.on_wakeup(&mut self.endpoint, now);
-        // What `on_wakeup` did may have made events.
-        while let Some((conn, event)) = self.endpoint.poll_event() {
-            app.on_event(&mut self.endpoint, now, conn, event);
-        }
+        any
     }
 
     /// Takes a batch from every device.
