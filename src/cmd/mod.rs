@@ -3,6 +3,7 @@
 
 mod attach;
 mod bench;
+mod demo;
 mod get;
 mod list;
 mod serve;
@@ -16,6 +17,8 @@ use clap::Subcommand;
 pub(crate) enum Verb {
     /// Name every policy, link model and application.
     List(list::Args),
+    /// Send a file over an emulated Wi-Fi and an emulated LTE, alone and together; no root needed.
+    Demo(demo::Args),
     /// Serve a directory over HTTP, from the engine behind TUN devices.
     Serve(serve::Args),
     /// Download or upload over HTTP, from the engine behind TUN devices.
@@ -33,6 +36,7 @@ pub(crate) enum Verb {
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::List(args) => list::run(args),
+        Verb::Demo(args) => demo::run(&args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Get(args) => get::run(&args),
         Verb::Bench(args) => bench::run(&args),

@@ -1,0 +1,131 @@
+//! The built binary's data plane verbs: the demo end to end, and what users without permission or
+//! with wrong flags are told. Nothing here says how fast anything must be: the clock is real.
+
+#![allow(clippy::unwrap_used)] // Helpers of tests fail the test.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn tabane() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_tabane"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("not killed")
+}
+
+#[test]
+fn the_demo_delivers_and_says_so_in_json() {
+    let output =
+        tabane().args(["demo", "--json", "--size", "1500kB", "--duration", "50"]).output().unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(code(&output), 0, "{err}");
+    let document: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(document["sha256_ok"], true);
+    let single = document["single"].as_array().unwrap();
+    let names: Vec<&str> = single.iter().map(|s| s["link"].as_str().unwrap()).collect();
+    assert_eq!(names, ["wifi", "lte"]);
+    let alone: Vec<f64> = single.iter().map(|s| s["goodput_bps"].as_f64().unwrap()).collect();
+    assert!(alone.iter().all(|goodput| *goodput > 0.0), "{out}");
+    assert!(document["bundle"]["goodput_bps"].as_f64().unwrap() > 0.0);
+    let shares = document["bundle"]["shares"].as_object().unwrap();
+    let shares: Vec<f64> = ["wifi", "lte"].map(|link| shares[link].as_f64().unwrap()).to_vec();
+    assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{out}");
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{out}");
+    let sum = document["sum_bps"].as_f64().unwrap();
+    assert!((sum - alone.iter().sum::<f64>()).abs() < 1.0, "{out}");
+}
+
+#[test]
+fn the_demo_sends_a_file_of_the_users_and_shows_a_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a file, with % and ü");
+    std::fs::write(&file, vec![42; 300_000]).unwrap();
+    let output = tabane().arg("demo").arg("--file").arg(&file).output().unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(code(&output), 0, "{err}");
+    for word in ["Wi-Fi alone", "LTE alone", "Wi-Fi and LTE together", "SHA-256"] {
+        assert!(out.contains(word), "{out}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), vec![42; 300_000], "the file is as it was");
+}
+
+#[test]
+fn a_demo_that_takes_too_long_fails_and_says_why() {
+    let output = tabane()
+        .args(["demo", "--size", "50MB", "--wifi", "rate=1", "--duration", "1"])
+        .output()
+        .unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(code(&output), 1, "{err}");
+    assert!(err.contains("not done after 1 s"), "{err}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn wrong_usage_is_2_and_says_what_to_do() {
+    let tun = "tabx=10.99.1.2/24";
+    for (arguments, named) in [
+        (vec!["demo", "--wifi", "speed=5"], "keys are rate"),
+        (vec!["demo", "--size", "5X"], "no unit"),
+        (vec!["demo", "--scheduler", "minrt"], "minrtt"),
+        (vec!["demo", "--congestion", "cubik"], "cubic"),
+        (vec!["demo", "--file", "/dev/null"], "not a file with bytes"),
+        (vec!["serve", "."], "--tun"),
+        (vec!["serve", "--tun", "tabx=10.99.1.2", "."], "prefix length"),
+        (vec!["serve", "--tun", tun, "--scheduler", "minrt", "."], "minrtt"),
+        (vec!["serve", "--tun", tun, "--backup", "wan9", "."], "there is no such path"),
+        (vec!["get", "--tun", tun, "https://10.0.0.1/"], "only http"),
+        (vec!["get", "--tun", tun, "--json", "http://10.0.0.1/"], "-o FILE"),
+        (vec!["get", "--tun", tun], "<URL>"),
+    ] {
+        let output = tabane().args(&arguments).output().unwrap();
+        let err = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{arguments:?}: {err}");
+        assert!(err.contains(named), "{arguments:?}: {err}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+}
+
+/// A copy of the binary that everybody may run: the build directory may be closed to others.
+fn public_copy(directory: &tempfile::TempDir) -> PathBuf {
+    let copy = directory.path().join("tabane");
+    std::fs::copy(env!("CARGO_BIN_EXE_tabane"), &copy).unwrap();
+    for path in [directory.path(), &copy] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn without_permission_the_user_is_told_what_to_run_instead() {
+    let directory = tempfile::tempdir().unwrap();
+    let copy = public_copy(&directory);
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|m| {
+        use std::os::unix::fs::MetadataExt;
+        m.uid() == 0
+    });
+    let mut command = if is_root {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&copy);
+        command
+    } else {
+        Command::new(&copy)
+    };
+    let get = ["get", "--tun", "tabx=10.99.1.2/24", "http://10.99.1.1/"];
+    let output = command.args(get).current_dir("/").output().unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(code(&output), 1, "{err}");
+    if err.contains("/dev/net/tun is missing") {
+        assert!(err.contains("tabane demo"), "{err}");
+        return;
+    }
+    for remedy in ["permission", "tabane demo", "sudo", "setcap cap_net_admin", "ip tuntap add"] {
+        assert!(err.contains(remedy), "{remedy}: {err}");
+    }
+}
