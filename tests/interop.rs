@@ -6,6 +6,7 @@
 //!
 //! `TABANE_INTEROP_FAR=kernel` puts a second kernel where tabane would be: what a scenario gives
 //! between two stock stacks, to tell a mistake of the scenario from one of ours.
+//! `TABANE_INTEROP_CAPTURE=FOLDER` has tcpdump write what each test's kernel sends and receives.
 #![allow(clippy::disallowed_methods)] // real packets need the real clock
 
 mod interop {

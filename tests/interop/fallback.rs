@@ -24,7 +24,7 @@ on_both_families!(
 );
 
 fn stripped_everywhere_the_kernel_downloads(family: Family) {
-    stripped(family, Strip::All, |world| world.download(Speaks::Mptcp, FILE));
+    stripped(family, Strip::All, |world| world.joining("subflow").download(Speaks::Mptcp, FILE));
 }
 
 fn stripped_everywhere_tabane_gets(family: Family) {
@@ -32,7 +32,7 @@ fn stripped_everywhere_tabane_gets(family: Family) {
 }
 
 fn stripped_from_the_answer_the_kernel_uploads(family: Family) {
-    stripped(family, Strip::SynAck, |world| world.upload(Speaks::Mptcp, FILE));
+    stripped(family, Strip::SynAck, |world| world.joining("subflow").upload(Speaks::Mptcp, FILE));
 }
 
 fn stripped_from_the_answer_tabane_gets(family: Family) {
@@ -40,7 +40,9 @@ fn stripped_from_the_answer_tabane_gets(family: Family) {
 }
 
 fn stripped_after_the_handshake_the_kernel_downloads(family: Family) {
-    stripped(family, Strip::AfterSyn, |world| world.download(Speaks::Mptcp, FILE));
+    stripped(family, Strip::AfterSyn, |world| {
+        world.joining("subflow").download(Speaks::Mptcp, FILE)
+    });
 }
 
 fn stripped_after_the_handshake_tabane_gets(family: Family) {
@@ -53,7 +55,6 @@ fn stripped(family: Family, strip: Strip, transfer: impl Fn(&World) -> Transfer<
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("subflow");
     world.links.iter().for_each(|link| link.set(|conditions| conditions.strip = strip));
     transfer(&world).complete();
     world.report(&format!("16 MiB, options stripped: {strip:?}"));
@@ -64,11 +65,11 @@ fn stripped(family: Family, strip: Strip, transfer: impl Fn(&World) -> Transfer<
 }
 
 fn checksums_when_the_kernel_downloads(family: Family) {
-    checked(family, |world| world.download(Speaks::Mptcp, FILE));
+    checked(family, |world| world.joining("subflow").download(Speaks::Mptcp, FILE));
 }
 
 fn checksums_when_the_kernel_uploads(family: Family) {
-    checked(family, |world| world.upload(Speaks::Mptcp, FILE));
+    checked(family, |world| world.joining("subflow").upload(Speaks::Mptcp, FILE));
 }
 
 fn checksums_when_tabane_gets(family: Family) {
@@ -96,7 +97,7 @@ fn a_changed_payload_is_found_by_the_kernel(family: Family) {
         return;
     }
     let world = checking(family);
-    let transfer = world.download(Speaks::Mptcp, FILE);
+    let transfer = world.joining("subflow").download(Speaks::Mptcp, FILE);
     damage_once(&world, TO_KERNEL);
     transfer.complete();
     world.report("16 MiB, a payload on the way to the kernel changed");
@@ -108,7 +109,7 @@ fn a_changed_payload_is_found_by_tabane(family: Family) {
         return;
     }
     let world = checking(family);
-    let transfer = world.upload(Speaks::Mptcp, FILE);
+    let transfer = world.joining("subflow").upload(Speaks::Mptcp, FILE);
     damage_once(&world, TO_TABANE);
     transfer.complete();
     world.report("16 MiB, a payload on the way to tabane changed");
@@ -118,7 +119,6 @@ fn a_changed_payload_is_found_by_tabane(family: Family) {
 fn checking(family: Family) -> World {
     let world = World::new(family);
     world.k.sysctl("net.mptcp.checksum_enabled=1");
-    world.kernel_endpoint("subflow");
     world
 }
 

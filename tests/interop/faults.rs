@@ -31,8 +31,7 @@ fn the_kernel_aborts_with_fastclose(family: Family) {
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("subflow");
-    let mut transfer = world.peer_download(FILE, &["--abort-after", "4000000"]);
+    let mut transfer = world.joining("subflow").peer_download(FILE, &["--abort-after", "4000000"]);
     transfer.client.succeed(10 * SECOND);
     std::thread::sleep(SECOND / 2);
     let silent = world.payload(TO_KERNEL);
@@ -65,11 +64,11 @@ fn tabane_aborts_with_fastclose(family: Family) {
 }
 
 fn one_subflow_is_reset_while_the_kernel_downloads(family: Family) {
-    one_reset(family, TO_KERNEL, |world| world.download(Speaks::Mptcp, FILE));
+    one_reset(family, TO_KERNEL, |world| world.joining("subflow").download(Speaks::Mptcp, FILE));
 }
 
 fn one_subflow_is_reset_while_the_kernel_uploads(family: Family) {
-    one_reset(family, TO_TABANE, |world| world.upload(Speaks::Mptcp, FILE));
+    one_reset(family, TO_TABANE, |world| world.joining("subflow").upload(Speaks::Mptcp, FILE));
 }
 
 fn one_subflow_is_reset_while_tabane_gets(family: Family) {
@@ -82,7 +81,6 @@ fn one_reset(family: Family, way: Way, transfer: impl Fn(&World) -> Transfer<'_>
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("subflow");
     let transfer = transfer(&world);
     wait_for_growth("on link 2", 1 << 20, 10 * SECOND, || world.payload(way)[1]);
     world.links[1].set_way(way, |conditions| conditions.reset_next = true);
@@ -97,9 +95,8 @@ fn the_kernel_does_not_read_for_10_s(family: Family) {
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("subflow");
     let options = ["--pause-after", "1000000", "--pause", "10"];
-    let mut transfer = world.peer_download(FILE * 2, &options);
+    let mut transfer = world.joining("subflow").peer_download(FILE * 2, &options);
     transfer.client.wait_for("paused");
     std::thread::sleep(5 * SECOND);
     let half = world.payload(TO_KERNEL);
@@ -129,11 +126,11 @@ fn tabane_does_not_read_for_10_s(family: Family) {
 }
 
 fn loss_and_reordering_while_the_kernel_downloads(family: Family) {
-    lossy(family, |world| world.download(Speaks::Mptcp, FILE));
+    lossy(family, |world| world.joining("subflow").download(Speaks::Mptcp, FILE));
 }
 
 fn loss_and_reordering_while_the_kernel_uploads(family: Family) {
-    lossy(family, |world| world.upload(Speaks::Mptcp, FILE));
+    lossy(family, |world| world.joining("subflow").upload(Speaks::Mptcp, FILE));
 }
 
 fn loss_and_reordering_while_tabane_gets(family: Family) {
@@ -146,7 +143,6 @@ fn lossy(family: Family, transfer: impl Fn(&World) -> Transfer<'_>) {
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("subflow");
     for link in &world.links {
         link.set(|conditions| {
             conditions.loss = 0.02;
@@ -162,11 +158,11 @@ fn lossy(family: Family, transfer: impl Fn(&World) -> Transfer<'_>) {
 }
 
 fn different_mtus_while_the_kernel_downloads(family: Family) {
-    unequal(family, TO_KERNEL, |world| world.download(Speaks::Mptcp, FILE));
+    unequal(family, TO_KERNEL, |world| world.joining("subflow").download(Speaks::Mptcp, FILE));
 }
 
 fn different_mtus_while_the_kernel_uploads(family: Family) {
-    unequal(family, TO_TABANE, |world| world.upload(Speaks::Mptcp, FILE));
+    unequal(family, TO_TABANE, |world| world.joining("subflow").upload(Speaks::Mptcp, FILE));
 }
 
 fn different_mtus_while_tabane_gets(family: Family) {
@@ -178,7 +174,6 @@ fn unequal(family: Family, way: Way, transfer: impl Fn(&World) -> Transfer<'_>) 
         return;
     }
     let world = World::with_mtus(family, [1500, 1300]);
-    world.kernel_endpoint("subflow");
     transfer(&world).complete();
     world.report("16 MiB, MTU 1500 and 1300");
     both_carried(world.payload(way));

@@ -69,10 +69,12 @@ impl World {
         Process::start(&mut peer(&self.k, arguments), self.folder.path(), "peer")
     }
 
-    /// Lets the kernel at K use link 2 for a subflow of each connection it makes or accepts:
-    /// `kind` is `subflow` (it joins) or `signal` (it announces), with `backup` if wanted.
-    pub(crate) fn kernel_endpoint(&self, kind: &str) {
+    /// Lets the kernel at K use link 2 for a subflow of each connection: with kind `subflow` it
+    /// joins those that it makes, with `signal` it announces its second address on those that it
+    /// accepts; `subflow backup` joins as a backup.
+    pub(crate) fn joining(&self, kind: &str) -> &Self {
         let address = self.kernel_address(2);
         self.k.ip(&format!("mptcp endpoint add {address} dev k2 id 2 {kind}"));
+        self
     }
 }

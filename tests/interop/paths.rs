@@ -55,7 +55,7 @@ fn the_kernel_announces_an_address(family: Family) {
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("signal");
+    world.joining("signal");
     let get = |source: &str| world.get(Paths::First, source);
     let transfer = world.fetch_with(Speaks::Mptcp, 32 << 20, &[], get);
     until_both_carry(&world, TO_TABANE);
@@ -78,6 +78,7 @@ fn tabane_announces_an_address(family: Family) {
     world.report("32 MiB, serve announces an address, the kernel joins it");
     assert!(world.kernel_counter("MPTcpExtAddAddr") > 0, "the kernel heard no announcement");
     assert!(world.kernel_counter("MPTcpExtEchoAddTx") > 0, "the kernel did not accept it");
+    assert_eq!(world.kernel_counter("MPTcpExtPortAdd"), 0, "the usual port needs no mention");
 }
 
 fn the_kernel_withdraws_an_address(family: Family) {
@@ -85,8 +86,7 @@ fn the_kernel_withdraws_an_address(family: Family) {
         return;
     }
     let world = slow(family, 50);
-    world.kernel_endpoint("subflow");
-    let transfer = world.download(Speaks::Mptcp, 32 << 20);
+    let transfer = world.joining("subflow").download(Speaks::Mptcp, 32 << 20);
     until_both_carry(&world, TO_KERNEL);
     world.k.ip("mptcp endpoint del id 2");
     std::thread::sleep(SECOND / 2);
@@ -119,8 +119,7 @@ fn the_kernel_changes_a_priority(family: Family) {
         return;
     }
     let world = slow(family, 40);
-    world.kernel_endpoint("subflow");
-    let transfer = world.download(Speaks::Mptcp, 48 << 20);
+    let transfer = world.joining("subflow").download(Speaks::Mptcp, 48 << 20);
     until_both_carry(&world, TO_KERNEL);
     world.k.ip("mptcp endpoint change id 2 backup");
     idle_then_busy(&world, TO_KERNEL, || {
@@ -166,8 +165,8 @@ fn a_backup_of_the_kernels_serves_while_the_active_path_is_dead(family: Family) 
         return;
     }
     let world = slow(family, 30);
-    world.kernel_endpoint("subflow backup");
-    backup_takes_over(&world, world.download(Speaks::Mptcp, 32 << 20), TO_KERNEL);
+    let transfer = world.joining("subflow backup").download(Speaks::Mptcp, 32 << 20);
+    backup_takes_over(&world, transfer, TO_KERNEL);
     world.report("32 MiB, kernel downloads, its second address is a backup, link 1 dies for 4 s");
 }
 
@@ -206,8 +205,7 @@ fn a_path_black_holed_for_15_s_while_the_kernel_downloads(family: Family) {
         return;
     }
     let world = slow(family, 20);
-    world.kernel_endpoint("subflow");
-    black_hole(&world, world.download(Speaks::Mptcp, 56 << 20), TO_KERNEL);
+    black_hole(&world, world.joining("subflow").download(Speaks::Mptcp, 56 << 20), TO_KERNEL);
     world.report("56 MiB, kernel downloads, link 1 is a black hole for 15 s");
 }
 
@@ -216,8 +214,7 @@ fn a_path_black_holed_for_15_s_while_the_kernel_uploads(family: Family) {
         return;
     }
     let world = slow(family, 20);
-    world.kernel_endpoint("subflow");
-    black_hole(&world, world.upload(Speaks::Mptcp, 56 << 20), TO_TABANE);
+    black_hole(&world, world.joining("subflow").upload(Speaks::Mptcp, 56 << 20), TO_TABANE);
     world.report("56 MiB, kernel uploads, link 1 is a black hole for 15 s");
 }
 
@@ -234,17 +231,17 @@ fn black_hole(world: &World, transfer: Transfer<'_>, way: Way) {
     assert!(stall < 3 * SECOND, "the living link paused for {stall:?}");
 }
 
-/// The longest time within `time` in which `now()` did not grow.
+/// The longest time within `time` in which `now()` did not grow, to 5 ms.
 fn longest_stall(time: Duration, now: impl Fn() -> u64) -> Duration {
     let begin = Instant::now();
     let (mut last, mut since, mut longest) = (now(), begin, Duration::ZERO);
     while begin.elapsed() < time {
         std::thread::sleep(Duration::from_millis(5));
         let value = now();
+        longest = longest.max(since.elapsed());
         if value != last {
             (last, since) = (value, Instant::now());
         }
-        longest = longest.max(since.elapsed());
     }
     longest
 }

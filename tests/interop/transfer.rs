@@ -21,8 +21,7 @@ fn the_kernel_downloads(family: Family) {
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("subflow");
-    world.download(Speaks::Mptcp, FILE).complete();
+    world.joining("subflow").download(Speaks::Mptcp, FILE).complete();
     world.report("64 MiB, kernel downloads from serve");
     both_carried(world.payload(TO_KERNEL));
 }
@@ -32,8 +31,7 @@ fn the_kernel_uploads(family: Family) {
         return;
     }
     let world = World::new(family);
-    world.kernel_endpoint("subflow");
-    world.upload(Speaks::Mptcp, FILE).complete();
+    world.joining("subflow").upload(Speaks::Mptcp, FILE).complete();
     world.report("64 MiB, kernel uploads to serve");
     both_carried(world.payload(TO_TABANE));
 }

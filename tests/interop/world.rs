@@ -11,7 +11,7 @@
 
 use super::data::Folder;
 use super::link::{Conditions, Link, Strip, Way};
-use super::namespace::{Namespace, run};
+use super::namespace::{Namespace, Process, run};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub(crate) struct World {
     pub(crate) k: Namespace,
     pub(crate) t: Namespace,
     mtus: [u16; 2],
+    /// Drops first, so that it sees everything and its file is whole.
+    _capture: Option<Process>,
 }
 
 /// From tabane to the kernel.
@@ -75,7 +77,9 @@ impl World {
             let mtu = mtus[usize::from(n) - 1];
             Link::new((&k, &near), (&t, &other), mtu, &usual(mbits, delay), n.into())
         });
-        let world = Self { family, far, folder: Folder::new(), links, k, t, mtus };
+        let folder = Folder::new();
+        let _capture = capture(&k, &folder);
+        let world = Self { family, far, folder, links, k, t, mtus, _capture };
         world.address();
         world.k.ip("mptcp limits set subflows 4 add_addr_accepted 4");
         world
@@ -191,6 +195,17 @@ macro_rules! on_both_families {
     };
 }
 pub(crate) use on_both_families;
+
+/// Headers of what K sends and receives, as `FOLDER/TEST.pcap`, if TABANE_INTEROP_CAPTURE says so.
+fn capture(k: &Namespace, folder: &Folder) -> Option<Process> {
+    let target = std::env::var("TABANE_INTEROP_CAPTURE").ok()?;
+    let test = std::thread::current().name().unwrap_or("test").replace("::", "-");
+    let mut command = k.command("tcpdump");
+    command.args(["-U", "-n", "-i", "any", "-s", "160", "-w", &format!("{target}/{test}.pcap")]);
+    let mut process = Process::start(&mut command, folder.path(), "tcpdump");
+    process.wait_for("listening");
+    Some(process)
+}
 
 fn usual(mbits: u64, delay: u64) -> Conditions {
     Conditions {

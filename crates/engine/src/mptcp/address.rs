@@ -71,13 +71,16 @@ impl Connection {
         let rto = self.subflows[at].tcb.rto().max(ANNOUNCE_INTERVAL);
         let Some(session) = &mut self.session else { return };
         let Some(keys) = session.keys() else { return };
+        // Without a port the first subflow's is meant; and with one, IPv6 and timestamps do not
+        // fit into one header (RFC 8684 section 3.4.1).
+        let usual = session.first_local.port();
         let mut next = Instant::FAR_FUTURE;
         for announced in &mut session.announced {
             if announced.next <= self.now && announced.tries > 0 {
                 announced.tries -= 1;
                 announced.next = self.now + rto;
                 let (address_id, ip) = (announced.id, announced.address.ip());
-                let port = Some(announced.address.port()).filter(|p| *p != 0);
+                let port = Some(announced.address.port()).filter(|p| ![0, usual].contains(p));
                 let hmac = Some(keys.add_addr(address_id, ip, port));
                 let option = AddAddr { address_id, address: ip, port, hmac };
                 self.subflows[at].signal(MptcpOption::AddAddr(option));
