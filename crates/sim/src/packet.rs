@@ -3,28 +3,43 @@
 use crate::link;
 use tabane_wire::{Ecn, Segment};
 
-/// A packet. Boxed on its way, so that queues move a pointer; boxes are used again.
+/// A packet. Queues move this handful of words; what they and routers ask for is in it, so that
+/// the segment itself, cold in memory by then, is touched by hosts only.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     /// `None` only while the box waits to be used again.
-    pub(crate) segment: Option<Segment>,
+    segment: Box<Option<Segment>>,
     /// Where it is on its route.
     pub(crate) cursor: u32,
+    /// One more than the number of the bit that was flipped; 0 if none was.
+    damage: u32,
     /// Length of the IP packet.
-    pub(crate) len: u32,
-    /// Random bits that say which of its bits is flipped, if one is.
-    pub(crate) damage: Option<u64>,
+    len: u32,
+    /// ECN-capable and not yet marked.
+    ect: bool,
 }
 
 impl Packet {
     /// The segment.
     #[inline]
     pub(crate) fn segment(&self) -> &Segment {
-        self.segment.as_ref().expect("invariant: a travelling packet has a segment")
+        self.segment.as_ref().as_ref().expect("invariant: a travelling packet has a segment")
+    }
+
+    /// Length of the IP packet.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The bit of the IP packet that was flipped on the way.
+    #[inline]
+    pub(crate) fn flipped_bit(&self) -> Option<usize> {
+        self.damage.checked_sub(1).map(|bit| bit as usize)
     }
 }
 
-impl link::Packet for Box<Packet> {
+impl link::Packet for Packet {
     #[inline]
     fn wire_len(&self) -> u32 {
         self.len
@@ -32,17 +47,19 @@ impl link::Packet for Box<Packet> {
 
     #[inline]
     fn ect(&self) -> bool {
-        matches!(self.segment().ecn, Ecn::Ect0 | Ecn::Ect1)
+        self.ect
     }
 
     fn mark_ce(&mut self) {
-        if let Some(segment) = &mut self.segment {
+        if let Some(segment) = self.segment.as_mut() {
             segment.ecn = Ecn::Ce;
         }
+        self.ect = false;
     }
 
     fn corrupt(&mut self, bits: u64) {
-        self.damage = Some(bits);
+        // An IP packet has fewer than 2^19 bits.
+        self.damage = (bits % (u64::from(self.len) * 8)) as u32 + 1;
     }
 
     fn duplicate(&self) -> Self {
@@ -54,30 +71,31 @@ impl link::Packet for Box<Packet> {
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    free: Vec<Box<Packet>>,
+    free: Vec<Box<Option<Segment>>>,
 }
 
 impl Pool {
-    /// A box around a segment.
+    /// A packet at the start of its route.
     #[inline]
-    pub(crate) fn wrap(&mut self, segment: Segment, cursor: u32, len: u32) -> Box<Packet> {
-        match self.free.pop() {
-            Some(mut packet) => {
-                packet.segment = Some(segment);
-                packet.cursor = cursor;
-                packet.len = len;
-                packet.damage = None;
-                packet
+    pub(crate) fn wrap(&mut self, segment: Segment, cursor: u32) -> Packet {
+        let len = segment.wire_len() as u32;
+        let ect = matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1);
+        let segment = match self.free.pop() {
+            Some(mut empty) => {
+                *empty = Some(segment);
+                empty
             }
-            None => Box::new(Packet { segment: Some(segment), cursor, len, damage: None }),
-        }
+            None => Box::new(Some(segment)),
+        };
+        Packet { segment, cursor, damage: 0, len, ect }
     }
 
     /// Takes the segment out and keeps the box.
     #[inline]
-    pub(crate) fn unwrap(&mut self, mut packet: Box<Packet>) -> Segment {
-        let segment = packet.segment.take().expect("invariant: a travelling packet has a segment");
-        self.free.push(packet);
+    pub(crate) fn unwrap(&mut self, packet: Packet) -> Segment {
+        let mut full = packet.segment;
+        let segment = full.take().expect("invariant: a travelling packet has a segment");
+        self.free.push(full);
         segment
     }
 }

@@ -97,13 +97,13 @@ impl HostState {
 impl World<'_> {
     /// Hands a packet to the engine of the host it has reached.
     #[inline]
-    pub(super) fn deliver(&mut self, host: usize, path: u8, packet: Box<Packet>) {
+    pub(super) fn deliver(&mut self, host: usize, path: u8, packet: Packet) {
         let path = PathId(path);
         if self.watched {
             let point = CapturePoint::Received(HostIdx(host as u32), path);
             self.observer.packet(point, self.now, packet.segment());
         }
-        if packet.damage.is_some() || self.scenario.wire {
+        if packet.flipped_bit().is_some() || self.scenario.wire {
             self.deliver_bytes(host, path, packet);
         } else {
             let segment = self.pool.unwrap(packet);
@@ -113,13 +113,12 @@ impl World<'_> {
     }
 
     /// As it would come from a wire, with the damage done to it there.
-    fn deliver_bytes(&mut self, host: usize, path: PathId, packet: Box<Packet>) {
-        let damage = packet.damage;
+    fn deliver_bytes(&mut self, host: usize, path: PathId, packet: Packet) {
+        let flipped = packet.flipped_bit();
         let segment = self.pool.unwrap(packet);
         let len = segment.emit(&mut self.buffer).expect("invariant: engines emit valid segments");
-        if let Some(bits) = damage {
-            let bit = bits % (len as u64 * 8);
-            self.buffer[bit as usize / 8] ^= 1 << (bit % 8);
+        if let Some(bit) = flipped {
+            self.buffer[bit / 8] ^= 1 << (bit % 8);
         }
         self.hosts[host].endpoint.handle_packet(self.now, path, &self.buffer[..len]);
     }
@@ -188,8 +187,7 @@ impl World<'_> {
             let point = CapturePoint::Sent(HostIdx(host as u32), path);
             self.observer.packet(point, self.now, &segment);
         }
-        let len = segment.wire_len() as u32;
-        let packet = self.pool.wrap(segment, cursor, len);
+        let packet = self.pool.wrap(segment, cursor);
         match self.topology.hop(cursor) {
             Hop::Link(link) => self.enter(link as usize, packet),
             Hop::Arrive(..) => unreachable!("invariant: a route crosses a link"),
@@ -285,7 +283,7 @@ impl World<'_> {
 
     /// A flow has delivered everything.
     fn complete(&mut self, n: usize) {
-        self.flows[n].result = Some(self.flow_result(n));
+        self.flows[n].result = Some(Box::new(self.flow_result(n)));
         self.flows[n].done = true;
         self.remaining -= 1;
         if self.wants.sample.is_some() {
@@ -300,7 +298,7 @@ impl World<'_> {
             return;
         }
         self.flows[n].failed = Some(why);
-        self.flows[n].result = Some(self.flow_result(n));
+        self.flows[n].result = Some(Box::new(self.flow_result(n)));
         self.flows[n].done = true;
         self.remaining -= 1;
     }

@@ -75,7 +75,7 @@ pub struct World<'o> {
 }
 
 struct LinkState {
-    link: Link<Box<Packet>>,
+    link: Link<Packet>,
     /// What it is made from, with the changes so far.
     spec: Direction,
     mtu: u32,
@@ -98,8 +98,8 @@ struct FlowState {
     server_conn: Option<ConnId>,
     done: bool,
     failed: Option<String>,
-    /// Taken when it completed.
-    result: Option<FlowResult>,
+    /// Taken when it completed. Boxed, as what else is rare: a flow is touched with every packet.
+    result: Option<Box<FlowResult>>,
 }
 
 /// Something on the agenda. The order of variants has no meaning.
@@ -222,16 +222,22 @@ impl<'o> World<'o> {
     /// Takes what has arrived at the end of a link direction.
     #[inline]
     fn drain_link(&mut self, link: usize) {
-        while let Some(packet) = self.links[link].link.pop(self.now) {
+        loop {
+            let Some(packet) = self.links[link].link.pop(self.now) else {
+                self.reschedule(link);
+                return;
+            };
             self.hops += 1;
             self.forward(packet);
+            if self.reschedule(link) > self.now {
+                return;
+            }
         }
-        self.reschedule(link);
     }
 
     /// Moves a packet to the next hop of its route.
     #[inline]
-    fn forward(&mut self, mut packet: Box<Packet>) {
+    fn forward(&mut self, mut packet: Packet) {
         packet.cursor += 1;
         match self.topology.hop(packet.cursor) {
             Hop::Link(link) => self.enter(link as usize, packet),
@@ -241,13 +247,13 @@ impl<'o> World<'o> {
 
     /// Puts a packet into a link direction.
     #[inline]
-    fn enter(&mut self, link: usize, packet: Box<Packet>) {
+    fn enter(&mut self, link: usize, packet: Packet) {
         let state = &mut self.links[link];
         if self.watched {
             let point = CapturePoint::Link(LinkIdx(link as u32));
             self.observer.packet(point, self.now, packet.segment());
         }
-        if packet.len > state.mtu {
+        if packet.len() > state.mtu {
             state.too_long += 1;
             if self.watched {
                 self.observer.lost(LinkIdx(link as u32), self.now, "mtu", packet.segment());
@@ -259,8 +265,9 @@ impl<'o> World<'o> {
         self.reschedule(link);
     }
 
+    /// Notes when a link direction has something to do next, and returns that.
     #[inline]
-    fn reschedule(&mut self, link: usize) {
+    fn reschedule(&mut self, link: usize) -> Instant {
         if self.watched {
             while let Some(lost) = self.links[link].link.poll_loss() {
                 let (idx, cause) = (LinkIdx(link as u32), lost.cause.as_str());
@@ -270,6 +277,7 @@ impl<'o> World<'o> {
         }
         let next = self.links[link].link.next_event().unwrap_or(Instant::FAR_FUTURE);
         self.schedule.set(1 + link, next);
+        next
     }
 
     /// Puts something on the agenda.

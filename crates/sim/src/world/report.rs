@@ -134,7 +134,7 @@ impl World<'_> {
                 Some(mut result) => {
                     // What was compared or measured after completion counts too.
                     result.corrupt_at = self.flows[n].app.wrong_at();
-                    result
+                    *result
                 }
                 None => self.flow_result(n),
             })
