@@ -181,7 +181,7 @@ fn an_unknown_place_to_capture_is_refused_with_what_there_is() {
     let place = Place::new();
     place.write("s.toml", BUNDLE);
     let said = place.tabane(&["sim", "run", "s.toml", "--out", "o", "--pcap", "wfi"]);
-    assert_ne!(said.code, Some(0));
+    assert_eq!(said.code, Some(2));
     assert!(said.err.contains("'wfi'") && said.err.contains("wifi"), "{}", said.err);
 }
 

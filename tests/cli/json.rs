@@ -110,3 +110,15 @@ fn a_sweep_is_one_document_with_every_point() {
     let text = place.ok(&args.iter().filter(|a| **a != "--json").copied().collect::<Vec<_>>());
     assert_eq!(text.lines().filter(|line| line.contains("2.00 MB")).count(), 4, "{text}");
 }
+
+#[test]
+fn a_seed_of_the_swarm_runs_again() {
+    let place = Place::new();
+    let first = without_cost(place.json(&["sim", "replay", "3", "--json"]));
+    assert_eq!(first, without_cost(place.json(&["sim", "replay", "3", "--json"])));
+    assert_eq!(first["seed"], 3);
+    let scenario = place.ok(&["sim", "replay", "3", "--print"]);
+    place.write("drawn.toml", &scenario);
+    let same = without_cost(place.json(&["sim", "run", "drawn.toml", "--json"]));
+    assert_eq!(first["flows"], same["flows"]);
+}

@@ -11,7 +11,7 @@ fn help_has_examples_and_names_every_verb() {
     for word in ["sim", "list", "bench", "Examples:", "Exit codes"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    for verb in [["sim", "run"], ["sim", "list"], ["sim", "check"]] {
+    for verb in [["sim", "run"], ["sim", "list"], ["sim", "check"], ["sim", "replay"]] {
         let help = place.ok(&[verb[0], verb[1], "--help"]);
         assert!(help.contains("Usage:"), "{help}");
     }

@@ -6,6 +6,7 @@ mod list;
 mod measure;
 mod point;
 mod progress;
+mod replay;
 mod run;
 mod schema;
 mod sweep;
@@ -33,6 +34,8 @@ enum What {
     List(list::Args),
     /// Check a scenario without running it.
     Check(check::Args),
+    /// Run the world that a seed of the swarm draws, and check what must always hold.
+    Replay(replay::Args),
     /// Print the JSON Schema of scenario files, for editors.
     Schema(schema::Args),
 }
@@ -46,6 +49,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::Run(args) => run::run(&args),
         What::List(args) => list::run(&args),
         What::Check(args) => check::run(&args),
+        What::Replay(args) => replay::run(&args),
         What::Schema(args) => schema::run(&args),
     }
 }

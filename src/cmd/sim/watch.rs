@@ -3,14 +3,16 @@
 use super::files::Folder;
 use super::progress::{Progress, STEPS};
 use crate::exit::Failure;
+use crate::say;
 use anyhow::anyhow;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use tabane_engine::Duration;
-use tabane_sim::observe::{Observer, Observers};
+use tabane_sim::World;
+use tabane_sim::observe::{Observer, Observers, Silent};
 use tabane_sim::scenario::Scenario;
-use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, Settings};
+use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, Settings, capture};
 
 /// What to print and to write.
 #[derive(clap::Args, Clone, Debug)]
@@ -59,7 +61,12 @@ impl Watchers {
             records: None,
             captures: Vec::new(),
         };
-        let Some(folder) = folder else { return Ok(watchers) };
+        let Some(folder) = folder else {
+            if !scenario.output.pcap.is_empty() {
+                say::note("the captures that the scenario asks for need --out DIR");
+            }
+            return Ok(watchers);
+        };
         if outputs.records {
             watchers.records = Some(RecordLines::new(folder.open("records.jsonl")?, info.clone()));
         }
@@ -67,6 +74,7 @@ impl Watchers {
         let mut places: Vec<&String> = asked.collect();
         places.sort();
         places.dedup();
+        check_places(scenario, &places)?;
         for place in places {
             let file = folder.open(&format!("{}.pcapng", place.replace('/', "_")))?;
             watchers.captures.push(Capture::new(file, place, outputs.snap, info.clone()));
@@ -91,6 +99,19 @@ impl Watchers {
             capture.finish().map_err(|e| anyhow!(e))?;
         }
         Ok(self.collector.map(|c| c.report()).unwrap_or_default())
+    }
+}
+
+/// Refuses to capture where there is nothing, before the run and not after it.
+fn check_places(scenario: &Scenario, places: &[&String]) -> Result<(), Failure> {
+    let layout = World::new(scenario, &mut Silent).map_err(|e| anyhow!(e))?.layout();
+    let known = capture::places(&layout);
+    match places.iter().find(|place| !known.contains(place)) {
+        None => Ok(()),
+        Some(place) => Err(Failure::usage(format!(
+            "nothing to capture is called '{place}'; hosts and links are: {}",
+            known.join(", ")
+        ))),
     }
 }
 
