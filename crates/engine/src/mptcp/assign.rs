@@ -109,7 +109,7 @@ impl Connection {
 
     /// Whether so short a segment is no silly window (RFC 9293 section 3.8.6.2.1).
     fn worth_sending(&self, len: u64) -> bool {
-        len * 2 >= self.send.window_max || self.now >= self.send.override_at
+        len * 2 >= self.send.window_max || self.send.override_due
     }
 
     /// What of `len` bytes fits `room` of a subflow without being silly.
@@ -223,6 +223,7 @@ impl Connection {
         let Piece { dsn, len, again, .. } = piece;
         let data = self.send.buffer.slice(dsn, len as usize);
         self.send.override_at = Instant::FAR_FUTURE;
+        self.send.override_due = false;
         if self.send.blocked {
             self.set_blocked(false);
         }
@@ -354,7 +355,7 @@ impl Connection {
             && self.subflows.iter().any(|s| s.usable() && s.tcb.sendable(now) > 0);
         if !some {
             self.send.override_at = Instant::FAR_FUTURE;
-        } else if self.send.override_at == Instant::FAR_FUTURE || self.send.override_at <= now {
+        } else if self.send.override_at == Instant::FAR_FUTURE && !self.send.override_due {
             self.send.override_at = now + OVERRIDE;
         }
         false

@@ -39,6 +39,7 @@ pub(super) struct Sender {
     /// When data that is short for want of window may leave all the same (RFC 9293 section
     /// 3.8.6.2.1, override timeout).
     pub(super) override_at: Instant,
+    pub(super) override_due: bool,
     /// Bytes written, acknowledged and sent again in all.
     pub(super) written: u64,
     pub(super) acked: u64,
@@ -61,6 +62,7 @@ impl Sender {
             flushed: false,
             blocked: false,
             override_at: Instant::FAR_FUTURE,
+            override_due: false,
             written: 0,
             acked: 0,
             reinjected: 0,

@@ -101,8 +101,9 @@ impl Connection {
         if self.receive.update_at <= now {
             self.repeat_window_update();
         }
-        if self.send.override_at <= now && self.send.unsent() == 0 {
+        if self.send.override_at <= now {
             self.send.override_at = Instant::FAR_FUTURE;
+            self.send.override_due = true;
         }
         while let Some(timer) = self.session.as_mut().and_then(|s| s.timers.take_due(now)) {
             match timer {
