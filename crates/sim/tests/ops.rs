@@ -41,7 +41,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (any::<bool>(), 1_u32..60_000).prop_map(|(server, bytes)| Op::Write { server, bytes }),
-        1 => (any::<bool>(), any::<bool>()).prop_map(|(server, paused)| Op::Pause { server, paused }),
+        1 => any::<(bool, bool)>().prop_map(|(server, paused)| Op::Pause { server, paused }),
         1 => (0..PATHS).prop_map(|path| Op::Add { path }),
         1 => Just(Op::Remove),
         1 => (0..PATHS, any::<bool>()).prop_map(|(path, backup)| Op::Backup { path, backup }),

@@ -47,7 +47,8 @@ fn document(first: &[&str; 3], second: &[&str; 3], controllers: &[&str]) -> Docu
     let schedulers: Vec<_> = scheduler::ALL.iter().map(|row| row.name).collect();
     let link = |name: &str, [rate, delay, loss]: &[&str; 3]| {
         format!(
-            "[link.{name}]\nrate = \"{rate}\"\ndelay = \"{delay}\"\ndown = {{ loss = \"{loss}\" }}\n"
+            "[link.{name}]\nrate = \"{rate}\"\ndelay = \"{delay}\"\n\
+             down = {{ loss = \"{loss}\" }}\n"
         )
     };
     let text = format!(
