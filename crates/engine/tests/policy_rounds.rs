@@ -36,6 +36,31 @@ impl Sender {
         self.controller.state().cwnd / MSS
     }
 
+    /// An ACK for `acked` segments, `delivered` of them newly.
+    fn ack(&mut self, acked: u64, delivered: u64) {
+        let prior_in_flight = self.nxt - self.una;
+        self.una += acked * MSS;
+        let ack = Ack {
+            now: self.now,
+            subflow: SubflowId(0),
+            acked: acked * MSS,
+            delivered: delivered * MSS,
+            rtt: Some(self.rtt),
+            srtt: self.rtt,
+            min_rtt: RTT,
+            prior_in_flight,
+            in_flight: self.nxt - self.una,
+            mss: MSS,
+            cwnd_limited: self.limited,
+            phase: self.phase,
+            snd_una: self.una,
+            snd_nxt: self.nxt,
+            delivery_rate: None,
+            lost: 0,
+        };
+        self.controller.on_ack(&ack, &[]);
+    }
+
     /// `segments` are in flight; an ACK for each, evenly spread over a round.
     fn send(&mut self, segments: u64) {
         self.nxt += segments * MSS;
@@ -47,27 +72,7 @@ impl Sender {
             // Meanwhile the window has been kept full, as long as there is something to send.
             let full = if self.limited { self.una + self.controller.state().cwnd } else { end };
             self.nxt = full.max(end);
-            self.una += MSS;
-            let in_flight = self.nxt - self.una;
-            let ack = Ack {
-                now: self.now,
-                subflow: SubflowId(0),
-                acked: MSS,
-                delivered: MSS,
-                rtt: Some(self.rtt),
-                srtt: self.rtt,
-                min_rtt: RTT,
-                prior_in_flight: in_flight,
-                in_flight,
-                mss: MSS,
-                cwnd_limited: self.limited,
-                phase: self.phase,
-                snd_una: self.una,
-                snd_nxt: self.nxt,
-                delivery_rate: None,
-                lost: 0,
-            };
-            self.controller.on_ack(&ack, &[]);
+            self.ack(1, 1);
         }
         self.nxt = end;
     }
@@ -183,9 +188,9 @@ fn a_loss_below_the_last_maximum_gives_way() {
     s.repaired();
     s.rounds(40);
     insta::assert_snapshot!(s.finish(), @"
-    70r 72 74 76 78 54r 55 56 57 58 59 60 60 61 62 62 63 63 63 64
-    64 64 65 65 65 65 65 66 66 66 67 67 68 68 69 69 70 70 71 71
-    72 72 73 73 74 74
+    70r 72 74 76 78 54r 55 56 57 58 59 60 61 61 62 62 63 63 64 64
+    65 65 65 65 66 66 66 66 66 66 67 67 68 68 69 69 70 70 71 71
+    72 72 73 74 74 75
     ");
 }
 
@@ -326,6 +331,36 @@ fn hystart_leaves_slow_start_when_rtts_rise() {
     insta::assert_snapshot!(rising("cubic:hystart=0", 13, 9), @"
     20 40 80 160 320 640 1280 2560 5120 10240 20480
     ");
+}
+
+/// A window of 20 with its first segment lost: the ACK that ends the recovery acknowledges 20,
+/// 19 of which SACK had reported. It counts for one window (of 10), not for two.
+#[test]
+fn the_ack_that_ends_a_recovery_counts_for_its_round() {
+    let mut s = Sender::new("reno", 20);
+    s.nxt += 20 * MSS;
+    s.signal(CongestionKind::Loss);
+    assert_eq!(s.cwnd(), 10);
+    s.repaired();
+    s.ack(20, 1);
+    assert_eq!(s.cwnd(), 11);
+    s.nxt += 11 * MSS;
+    s.ack(10, 10);
+    assert_eq!(s.cwnd(), 11);
+    s.ack(1, 1);
+    assert_eq!(s.cwnd(), 12);
+}
+
+/// After a timeout the same jump, in slow start, brings no burst.
+#[test]
+fn a_jump_over_what_was_sacked_is_no_burst() {
+    for spec in ["reno", "cubic"] {
+        let mut s = Sender::new(spec, 20);
+        s.nxt += 20 * MSS;
+        s.signal(CongestionKind::Rto);
+        s.ack(20, 1);
+        assert_eq!(s.cwnd(), 2, "{spec}");
+    }
 }
 
 #[test]

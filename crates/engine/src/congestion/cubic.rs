@@ -1,10 +1,10 @@
 //! `cubic`: RFC 9438, with HyStart++ (RFC 9406) for the first slow start.
 //!
-//! Growth is counted per acknowledged segment, so that delayed ACKs do not slow it. FlightSize,
-//! which the RFC reduces at a congestion event, is cwnd whenever the window was what limited
-//! sending, and only otherwise taken from the event. Windows inside are `f64` segments; only
-//! operations that IEEE 754 defines exactly are used (no libm), so every machine computes the
-//! same.
+//! Growth is counted per acknowledged segment, so that delayed ACKs do not slow it; what an ACK
+//! counts for is said at `reno`. FlightSize, which the RFC reduces at a congestion event, is cwnd
+//! whenever the window was what limited sending, and only otherwise taken from the event. Windows
+//! inside are `f64` segments; only operations that IEEE 754 defines exactly are used (no libm), so
+//! every machine computes the same.
 
 use super::hystart::HyStart;
 use super::window::Window;
@@ -140,10 +140,11 @@ impl CongestionController for Cubic {
                 self.curve.cwnd_prior = self.segments(self.window.cwnd);
             }
         } else if grows {
-            let mut bytes = ack.delivered;
-            if self.window.in_slow_start() {
-                bytes = self.window.slow_start(bytes);
-            }
+            let bytes = if self.window.in_slow_start() {
+                self.window.slow_start(ack.delivered)
+            } else {
+                ack.acked.min(self.window.cwnd)
+            };
             if bytes > 0 {
                 self.avoid(ack, bytes);
             }

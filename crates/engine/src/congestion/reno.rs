@@ -1,10 +1,14 @@
 //! `reno`: RFC 5681 and 6582 as Linux does them.
 //!
-//! Growth counts bytes (RFC 3465), unlimited per ACK below ssthresh. A loss or an ECN echo halves
-//! the window (from cwnd, as Linux, not from FlightSize as the RFC: the two differ only when
-//! something else limits sending, and then cwnd has not grown); a timeout also restarts from one
-//! segment. The inflation of cwnd by duplicate ACKs that the RFC describes is left to PRR
-//! (RFC 6937) in the subflow.
+//! Growth counts bytes (RFC 3465): those newly delivered below ssthresh, without a limit per ACK,
+//! so that an ACK which jumps over what was selectively acknowledged brings no burst; those
+//! cumulatively acknowledged above it, at most a window per ACK, so that the ACK which ends a
+//! recovery counts for the round it took (as in ns-3; Linux counts what it newly delivers).
+//!
+//! A loss or an ECN echo halves the window (from cwnd, as Linux, not from FlightSize as the RFC:
+//! the two differ only when something else limits sending, and then cwnd has not grown); a
+//! timeout also restarts from one segment. The inflation of cwnd by duplicate ACKs that the RFC
+//! describes is left to PRR (RFC 6937) in the subflow.
 
 use super::window::Window;
 use super::{Ack, CcState, Congestion, CongestionController, Start};
@@ -33,10 +37,10 @@ impl CongestionController for Reno {
         if !self.window.may_grow(ack) {
             return;
         }
-        let mut bytes = ack.delivered;
-        if self.window.in_slow_start() {
-            bytes = self.window.slow_start(bytes);
+        if !self.window.in_slow_start() {
+            return self.window.additive(ack.acked);
         }
+        let bytes = self.window.slow_start(ack.delivered);
         if bytes > 0 {
             self.window.additive(bytes);
         }

@@ -58,12 +58,13 @@ impl Window {
         bytes - grown
     }
 
-    /// One segment more per window of counted bytes. Only whole segments are ever in flight, so
-    /// a window that is none (half of an odd one) is counted as they are: else 8.5 segments
-    /// would take two round trips to grow, of eight segments each.
+    /// One segment more per window of counted bytes; an ACK counts for a window at most. Only
+    /// whole segments are ever in flight, so a window that is none (after conservative slow start,
+    /// or another MSS) is counted as they are: else 8.5 segments would take two round trips to
+    /// grow, of eight segments each.
     pub(super) fn additive(&mut self, bytes: u64) {
         let window = (self.cwnd / self.mss).max(1) * self.mss;
-        self.counted += bytes;
+        self.counted += bytes.min(window);
         if self.counted >= window {
             self.counted -= window;
             self.cwnd = self.cwnd.saturating_add(self.mss);
@@ -77,8 +78,10 @@ impl Window {
     }
 
     /// Answers `event`: ssthresh to `reduced` (at least two segments) if it is news, cwnd to that
-    /// or, after a timeout, to one segment. cwnd never grows by it.
+    /// or, after a timeout, to one segment. cwnd never grows by it. Whole segments, as Linux:
+    /// what is beyond them cannot be sent, but would have to be acknowledged to grow.
     pub(super) fn reduce(&mut self, event: &Congestion, reduced: u64) {
+        let reduced = reduced - reduced % self.mss;
         if self.is_news(event) {
             self.ssthresh = reduced.max(2 * self.mss);
         }
@@ -110,13 +113,14 @@ impl Window {
         self.counted = 0;
     }
 
-    /// Penalisation by the scheduler. ssthresh is halved from itself, and only outside slow
-    /// start.
+    /// Penalisation by the scheduler, to whole segments. ssthresh is halved from itself, and only
+    /// outside slow start.
     pub(super) fn penalise(&mut self) {
+        let half = |bytes: u64| bytes / 2 - bytes / 2 % self.mss;
         if self.cwnd >= self.ssthresh {
-            self.ssthresh = (self.ssthresh / 2).max(2 * self.mss);
+            self.ssthresh = half(self.ssthresh).max(2 * self.mss);
         }
-        self.cwnd = (self.cwnd / 2).max(self.mss);
+        self.cwnd = half(self.cwnd).max(self.mss);
     }
 
     pub(super) fn set_mss(&mut self, mss: u64) {
