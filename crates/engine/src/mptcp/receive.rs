@@ -392,9 +392,6 @@ impl Connection {
     /// A segment that should have had a DSS, and has none (RFC 8684 section 3.7). Whether its
     /// payload goes further.
     fn without_dss(&mut self, at: usize, segment: &Segment, accepted: &Accepted) -> bool {
-        if segment.flags.contains(Flags::SYN) {
-            return true;
-        }
         let first = self.subflows[at].join == Join::First;
         if let Some(window) = accepted.window
             && first
@@ -403,6 +400,9 @@ impl Connection {
             // Before the first DATA_ACK the windows of the handshake count.
             self.send.window_max = self.send.window_max.max(window);
             self.send.edge = self.send.edge.max(Dsn(1) + window);
+        }
+        if segment.flags.contains(Flags::SYN) {
+            return true;
         }
         let acks_data = accepted.acked_to.is_some_and(|to| to > Ssn(1));
         let dss_seen = self.subflows[at].dss_seen;

@@ -56,6 +56,17 @@ fn a_file_comes_whole() {
     assert!(*sink.0.lock().unwrap() == files.big);
 }
 
+/// The handshake, the request and the answer: two round trips of 10 ms, and no timer.
+#[test]
+fn a_small_file_takes_two_round_trips() {
+    let (files, mut world) = (Files::new(), World::new());
+    let (conn, mut server) = (world.connect(), files.server());
+    let mut fetch = Fetch::new(world.now, conn, request("/small", &Sink::default()));
+    assert!(world.run(&mut fetch, &mut server, MINUTE, |fetch, _| fetch.is_done()));
+    assert_eq!(fetch.finished_at(), Some(Instant::ZERO + Duration::from_millis(20)));
+    assert!(fetch.into_outcome().is_ok());
+}
+
 #[test]
 fn a_download_goes_on_where_it_stopped() {
     let (files, sink) = (Files::new(), Sink::default());
