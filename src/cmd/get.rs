@@ -102,6 +102,12 @@ struct Shown {
     info: Option<Info>,
 }
 
+/// A file that is made when there is something to write: an error leaves what was there.
+enum Fresh {
+    Named(PathBuf),
+    Open(File),
+}
+
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -133,7 +139,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if driver.waker().is_stopped() {
         return Err(anyhow!("interrupted{}", hint(args)).into());
     }
-    let seconds = driver.clock().now().saturating_since(now).as_secs_f64();
+    let end = shown.inner.app.finished_at().unwrap_or(now);
+    let seconds = end.saturating_since(now).as_secs_f64();
     let report = shown.inner.app.into_outcome().map_err(anyhow::Error::new)?;
     tell(args, &report, shown.info.as_ref(), seconds)
 }
@@ -197,7 +204,7 @@ fn sink(args: &Args) -> Result<(Box<dyn Write + Send>, u64, Sha256), Failure> {
     }
     let cannot = || format!("cannot write {}", path.display());
     if !args.resume || !path.exists() {
-        return Ok((Box::new(File::create(path).with_context(cannot)?), 0, Sha256::new()));
+        return Ok((Box::new(Fresh::Named(path.to_owned())), 0, Sha256::new()));
     }
     let file = OpenOptions::new().read(true).append(true).open(path).with_context(cannot)?;
     let (hashed, length) = hex::hash(&file).with_context(cannot)?;
@@ -238,6 +245,29 @@ fn tell(
     }
     say::note(&format!("sha256 {sha256}"));
     Ok(())
+}
+
+impl Fresh {
+    fn open(&mut self) -> io::Result<&mut File> {
+        if let Self::Named(path) = self {
+            *self = Self::Open(File::create(path)?);
+        }
+        match self {
+            Self::Open(file) => Ok(file),
+            Self::Named(path) => Err(io::Error::other(format!("{} is gone", path.display()))),
+        }
+    }
+}
+
+impl Write for Fresh {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.open()?.write(data)
+    }
+
+    /// Called once at the end of a whole body: an empty one makes an empty file.
+    fn flush(&mut self) -> io::Result<()> {
+        self.open()?.flush()
+    }
 }
 
 impl App for Shown {

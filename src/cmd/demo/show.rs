@@ -70,6 +70,10 @@ impl Display {
             bar.set_position(progress.links[*i].load(Ordering::Relaxed));
             bar.abandon();
         }
+        if !self.bars.is_empty() {
+            // The cursor is behind the last bar.
+            say::note("");
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Fetch {
     reading: bool,
     moved: Option<Instant>,
     outcome: Option<Result<FetchReport, FetchError>>,
-    linger_until: Instant,
+    finished: Option<Instant>,
     gone: bool,
 }
 
@@ -86,6 +86,9 @@ pub struct FetchReport {
 /// Why there is no answer.
 #[derive(Error, Debug)]
 pub enum FetchError {
+    /// There was no connection.
+    #[error("cannot connect: {}", close_reason(*.0))]
+    Connect(CloseReason),
     /// The connection ended before the answer did.
     #[error("the connection ended too early: {}", close_reason(*.0))]
     Closed(CloseReason),
@@ -159,7 +162,7 @@ impl Fetch {
             reading: true,
             moved: Some(now),
             outcome: None,
-            linger_until: Instant::FAR_FUTURE,
+            finished: None,
             gone: false,
         }
     }
@@ -180,6 +183,12 @@ impl Fetch {
             }
             None => FetchState { done: self.received, total: self.expected, finished },
         }
+    }
+
+    /// When the answer was complete, or the failure certain.
+    #[must_use]
+    pub fn finished_at(&self) -> Option<Instant> {
+        self.finished
     }
 
     /// What came of it, once it is finished; an error if it was stopped before.
@@ -217,7 +226,7 @@ impl Fetch {
     fn finish(&mut self, now: Instant, outcome: Result<FetchReport, FetchError>) {
         if self.outcome.is_none() {
             self.outcome = Some(outcome);
-            self.linger_until = now + LINGER;
+            self.finished = Some(now);
         }
     }
 
@@ -341,7 +350,8 @@ impl Fetch {
             }
             (status, _) => {
                 let reason = response.reason.clone();
-                let excerpt = String::from_utf8_lossy(&self.excerpt).trim().to_owned();
+                let text = String::from_utf8_lossy(&self.excerpt);
+                let excerpt = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 Err(FetchError::Status { status, reason, excerpt })
             }
         }
@@ -359,7 +369,11 @@ impl App for Fetch {
                 self.moved = Some(now);
             }
             Event::Closed(reason) => {
-                self.finish(now, Err(FetchError::Closed(reason)));
+                let error = match self.phase {
+                    Phase::Connecting => FetchError::Connect(reason),
+                    Phase::Head | Phase::Body => FetchError::Closed(reason),
+                };
+                self.finish(now, Err(error));
                 self.gone = true;
                 return;
             }
@@ -370,8 +384,8 @@ impl App for Fetch {
     }
 
     fn on_wakeup(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        if self.outcome.is_some() {
-            self.gone |= now >= self.linger_until;
+        if let Some(finished) = self.finished {
+            self.gone |= now >= finished + LINGER;
             return;
         }
         let limit = self.request.idle_timeout;
@@ -385,8 +399,8 @@ impl App for Fetch {
     }
 
     fn next_wakeup(&self) -> Option<Instant> {
-        if self.outcome.is_some() {
-            return Some(self.linger_until);
+        if let Some(finished) = self.finished {
+            return Some(finished + LINGER);
         }
         self.moved.filter(|_| self.reading).map(|moved| moved + self.request.idle_timeout)
     }
