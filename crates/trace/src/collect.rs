@@ -104,19 +104,12 @@ pub(crate) struct End {
     pub(crate) rtt: BTreeMap<SubflowId, Histogram>,
     pub(crate) decisions: Decisions,
     known: SubflowSet,
-    windows: Windows,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Windows {
-    send: u64,
-    outstanding: u64,
-    receive: u64,
 }
 
 /// A subflow at one end, by order of creation.
 #[derive(Debug)]
 pub(crate) struct Subflow {
+    pub(crate) number: u32,
     pub(crate) slot: SubflowId,
     /// Its name at the host that connects.
     pub(crate) path: String,
@@ -205,8 +198,10 @@ impl Observer for Collector {
         };
         let fresh = || End { kept: ends < tracked, ..End::default() };
         let end = self.ends.entry((flow, host)).or_insert_with(fresh);
-        for subflow in info.subflows.iter().skip(end.subflows.len()) {
-            end.subflows.push(Subflow::new(subflow, named(subflow)));
+        for subflow in &info.subflows {
+            if end.subflows.iter().all(|known| known.number != subflow.number) {
+                end.subflows.push(Subflow::new(subflow, named(subflow)));
+            }
         }
         end.sample(&self.clock, now, info);
     }
@@ -251,10 +246,6 @@ impl End {
                 let slot = record.subflow.unwrap_or_default();
                 self.rtt.entry(slot).or_default().add(sample.0);
             }
-            What::ReceiveWindow { window, .. } => self.windows.receive = window,
-            What::SendWindow { window, outstanding } => {
-                (self.windows.send, self.windows.outstanding) = (window, outstanding);
-            }
             What::Decision { eligible, chosen, reason, .. } => {
                 self.known = self.known.union(eligible).union(chosen);
                 self.decisions.add(self.known.iter(), eligible, chosen, reason);
@@ -273,13 +264,14 @@ impl End {
 
     fn sample(&mut self, clock: &Clock, now: Instant, info: &Info) {
         let kept = self.kept;
-        self.row = conn_row(info, self.windows);
+        self.row = conn_row(info);
         self.row.iter_mut().zip(self.base).for_each(|(value, base)| *value += base);
         if kept {
             self.track.push(clock, now, self.row);
         }
-        for (subflow, info) in self.subflows.iter_mut().zip(&info.subflows) {
-            subflow.sample(clock, now, info, kept);
+        for info in &info.subflows {
+            let same = self.subflows.iter_mut().find(|known| known.number == info.number);
+            same.into_iter().for_each(|subflow| subflow.sample(clock, now, info, kept));
         }
     }
 }
@@ -287,6 +279,7 @@ impl End {
 impl Subflow {
     fn new(info: &SubflowInfo, path: String) -> Self {
         Self {
+            number: info.number,
             slot: info.view.id,
             path,
             row: [0.0; SUB_COLUMNS],
@@ -307,7 +300,7 @@ impl Subflow {
     }
 }
 
-fn conn_row(info: &Info, windows: Windows) -> [f64; CONN_COLUMNS] {
+fn conn_row(info: &Info) -> [f64; CONN_COLUMNS] {
     let mut row = [0.0; CONN_COLUMNS];
     row[WRITTEN] = info.written as f64;
     row[ACKED] = info.acked as f64;
@@ -316,9 +309,9 @@ fn conn_row(info: &Info, windows: Windows) -> [f64; CONN_COLUMNS] {
     row[REINJECTED] = info.reinjected as f64;
     row[OUT_OF_ORDER] = info.out_of_order as f64;
     row[RECEIVE_BUFFER] = info.receive_buffer as f64;
-    row[SEND_WINDOW] = windows.send as f64;
-    row[OUTSTANDING] = windows.outstanding as f64;
-    row[RECEIVE_WINDOW] = windows.receive as f64;
+    row[SEND_WINDOW] = info.send_window.map_or(f64::NAN, |window| window as f64);
+    row[OUTSTANDING] = info.outstanding as f64;
+    row[RECEIVE_WINDOW] = info.receive_window as f64;
     row
 }
 

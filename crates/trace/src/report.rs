@@ -182,9 +182,9 @@ impl Collector {
                 ..Subject::default()
             };
             self.add_connection(&mut report, subject.clone(), flow, end);
-            for (i, subflow) in end.subflows.iter().enumerate() {
-                let path = subflow.path.clone();
-                let subject = Subject { subflow: Some(i), path, ..subject.clone() };
+            for subflow in &end.subflows {
+                let (number, path) = (Some(subflow.number as usize), subflow.path.clone());
+                let subject = Subject { subflow: number, path, ..subject.clone() };
                 add_subflow(&mut report, subject, end, subflow);
             }
             add_reasons(&mut report, &subject.flow, end);
@@ -204,10 +204,8 @@ impl Collector {
             out.figure("reinjected_bytes", end.row[c::REINJECTED]);
             out.series(Metric::InFlight, sum_of(&end.subflows, c::IN_FLIGHT));
             out.series(Metric::Cwnd, sum_of(&end.subflows, c::CWND));
-            if end.row[c::SEND_WINDOW] > 0.0 || end.row[c::OUTSTANDING] > 0.0 {
-                out.series(Metric::SendWindow, value(c::SEND_WINDOW));
-                out.series(Metric::Outstanding, value(c::OUTSTANDING));
-            }
+            out.series(Metric::SendWindow, value(c::SEND_WINDOW));
+            out.series(Metric::Outstanding, value(c::OUTSTANDING));
         }
         if end.row[c::RECEIVED] > 0.0 {
             let done = self.completed.get(&flow).copied();
@@ -218,9 +216,7 @@ impl Collector {
             out.series(Metric::Goodput, end.track.rates(c::RECEIVED, 8.0, end.opened));
             out.series(Metric::OutOfOrder, value(c::OUT_OF_ORDER));
             out.series(Metric::ReceiveBuffer, value(c::RECEIVE_BUFFER));
-            if end.row[c::RECEIVE_WINDOW] > 0.0 {
-                out.series(Metric::ReceiveWindow, value(c::RECEIVE_WINDOW));
-            }
+            out.series(Metric::ReceiveWindow, value(c::RECEIVE_WINDOW));
         }
     }
 

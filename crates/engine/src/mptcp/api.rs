@@ -63,13 +63,22 @@ pub struct Info {
     pub reinjected: u64,
     /// Receive buffer now, bytes.
     pub receive_buffer: u64,
-    /// Subflows, closed ones included, in order of creation.
+    /// Receive window as it stands for the peer, bytes.
+    pub receive_window: u64,
+    /// The peer's connection-level window beyond what is acknowledged, bytes; `None` for plain
+    /// TCP, where the subflow obeys it.
+    pub send_window: Option<u64>,
+    /// Bytes sent and not acknowledged at data level.
+    pub outstanding: u64,
+    /// Subflows in order of creation, the last few closed ones included.
     pub subflows: Vec<SubflowInfo>,
 }
 
 /// A picture of a subflow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SubflowInfo {
+    /// How many its connection had before it.
+    pub number: u32,
     /// For policies.
     pub view: SubflowView,
     /// Its own path.

@@ -60,6 +60,7 @@ impl Connection {
             requests: Vec::new(),
             gone: Vec::new(),
             last_words: VecDeque::new(),
+            created: 1,
             buried: VecDeque::new(),
             paths_down: PathSet::NONE,
             established: false,
@@ -270,6 +271,8 @@ impl Connection {
         let id = subflow.id;
         subflow.tcb.set_option_reserve(self.option_reserve());
         subflow.replica = self.send.buffer.una();
+        subflow.number = self.created;
+        self.created += 1;
         self.owed.insert(id);
         self.subflows.push(subflow);
         self.note(Some(id), || What::Subflow(SubflowChange::Opening));

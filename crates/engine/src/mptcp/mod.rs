@@ -79,6 +79,8 @@ pub struct Connection {
     gone: Vec<Gone>,
     /// Segments of subflows that are gone: resets, mostly.
     last_words: VecDeque<Departure>,
+    /// Subflows so far, those that are no more included.
+    created: u32,
     /// Pictures of subflows that are no more (the last few).
     buried: VecDeque<SubflowInfo>,
     /// Paths that the driver says are down.

@@ -38,6 +38,8 @@ impl Connection {
     pub(super) fn picture(&self, now: Instant) -> Info {
         let session = self.session.as_ref().filter(|_| self.is_mptcp());
         let live = (0..self.subflows.len()).map(|at| self.subflow_info(at, now));
+        let mut subflows: Vec<_> = self.buried.iter().cloned().chain(live).collect();
+        subflows.sort_by_key(|subflow| subflow.number);
         Info {
             mptcp: session.is_some(),
             checksum: session.is_some_and(|s| s.checksum),
@@ -50,7 +52,10 @@ impl Connection {
             duplicate: self.receive.duplicate,
             reinjected: self.send.reinjected,
             receive_buffer: self.receive.buffer,
-            subflows: self.buried.iter().cloned().chain(live).collect(),
+            receive_window: self.receive.edge - self.receive.stream.next(),
+            send_window: session.map(|_| self.send.edge - self.send.buffer.una()),
+            outstanding: self.send.nxt - self.send.buffer.una(),
+            subflows,
         }
     }
 
@@ -61,6 +66,7 @@ impl Connection {
         view.backup = subflow.backup || subflow.peer_backup;
         view.suspect = subflow.suspect();
         SubflowInfo {
+            number: subflow.number,
             view,
             path: subflow.path,
             local: subflow.tcb.setup().local,

@@ -15,6 +15,8 @@ pub(super) struct Subflow {
     pub(super) tcb: Tcb,
     pub(super) id: SubflowId,
     pub(super) path: PathId,
+    /// How many its connection had before it.
+    pub(super) number: u32,
     pub(super) join: Join,
     /// Id of our address.
     pub(super) local_id: u8,
@@ -85,6 +87,7 @@ impl Subflow {
             tcb,
             id,
             path,
+            number: 0,
             join,
             local_id: 0,
             remote_id: 0,

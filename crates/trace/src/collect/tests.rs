@@ -55,6 +55,7 @@ fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
     let bytes_retransmitted = sent / 10;
     let stats = tcp::Stats { bytes_sent: sent, bytes_retransmitted, ..tcp::Stats::default() };
     SubflowInfo {
+        number: slot.into(),
         view,
         path: PathId(0),
         local: "10.9.0.1:80".parse().unwrap(),
@@ -164,6 +165,17 @@ fn a_second_connection_of_a_flow_goes_on_counting() {
 }
 
 #[test]
+fn subflows_are_told_apart_by_number_whatever_their_order() {
+    let mut collector = download(Settings::default(), 1, 1);
+    let mut info = client_info(2_000_000);
+    info.subflows.reverse();
+    collector.sample(ms(1_100), FlowIdx(0), CLIENT, &info);
+    let report = collector.report();
+    assert_eq!(report.figure("flow0", Some(0), "delivered_bytes"), Some(1_500_000.0));
+    assert_eq!(report.figure("flow0", Some(1), "delivered_bytes"), Some(500_000.0));
+}
+
+#[test]
 fn records_give_rtt_quantiles_reasons_and_drops() {
     let mut collector = download(Settings::default(), 1, 1);
     let mut record = |subflow, what| {
@@ -180,7 +192,6 @@ fn records_give_rtt_quantiles_reasons_and_drops() {
     let eligible = [SubflowId(0), SubflowId(1)].into_iter().collect();
     let chosen = SubflowSet::only(SubflowId(0));
     record(None, What::Decision { dsn: Dsn(1), eligible, chosen, reason: Reason::LowestRtt });
-    record(None, What::ReceiveWindow { window: 4_000, buffer: 8_000 });
     record(None, What::Dropped { reason: tabane_engine::record::DropReason::Paws });
     let report = collector.report();
     let p50 = report.figure("flow0", Some(0), "rtt_p50_s").unwrap();
