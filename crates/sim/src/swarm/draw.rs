@@ -31,8 +31,9 @@ pub fn draw(seed: u64) -> Scenario {
     draw.topology(&mut scenario);
     scenario.host.0.push(("client".into(), draw.host()));
     scenario.host.0.push(("server".into(), draw.host()));
+    let most = most_bytes(&scenario);
     for _ in 0..draw.rng.between(1, 3) {
-        let flow = draw.flow();
+        let flow = draw.flow(most);
         scenario.flow.push(flow);
     }
     draw.faults(&mut scenario);
@@ -195,7 +196,7 @@ impl Draw {
         }
     }
 
-    fn flow(&mut self) -> Flow {
+    fn flow(&mut self, most: u64) -> Flow {
         let mut flow = Flow {
             start: Time(Duration::from_millis(self.rng.between(0, 3_000))),
             direction: match self.chance(0.6) {
@@ -205,7 +206,7 @@ impl Draw {
             ..Flow::default()
         };
         match self.rng.between(0, 9) {
-            0..=5 => flow.bulk = Some(Amount::Bytes(Size(self.scale(1, 4_000_000)))),
+            0..=5 => flow.bulk = Some(Amount::Bytes(Size(self.scale(1, most)))),
             6..=7 => {
                 flow.request = Some(Request {
                     size: Size(self.scale(100, 300_000)),
@@ -306,6 +307,13 @@ impl Draw {
         }
         change
     }
+}
+
+/// Bulk that all these windows can carry with time to spare: one tiny window a round trip is slow.
+fn most_bytes(scenario: &Scenario) -> u64 {
+    let tcp = scenario.host.iter().map(|(_, host)| &host.tcp);
+    let buffers = tcp.flat_map(|t| [t.receive_buffer, t.receive_buffer_max, t.send_buffer]);
+    if buffers.flatten().any(|size| size.0 < 60_000) { 3_000_000 } else { 60_000_000 }
 }
 
 /// All faults stop: links are up, lossless and not too slow.
