@@ -1,5 +1,7 @@
 //! The one binary of tabane: parses the command line, runs one verb, turns its result into an
 //! exit code. What a verb does is in `cmd/`; what is printed, and where, is in `say`.
+// Doc comments on arguments are help texts, in which brackets mean "optional".
+#![allow(rustdoc::broken_intra_doc_links)]
 
 mod cmd;
 mod cost;

@@ -17,7 +17,7 @@ mod window;
 /// Decides how many bytes may be in flight on one subflow.
 pub trait CongestionController: Send {
     /// Data was newly delivered (cumulatively or by SACK), also during recovery: see
-    /// [`Ack::in_recovery`]. `siblings` are all subflows of the connection, this one included (its
+    /// [`Ack::phase`]. `siblings` are all subflows of the connection, this one included (its
     /// own picture may be one ACK old: use `ack` for it).
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]);
 
