@@ -3,6 +3,9 @@
 //! Both are relative: `Ssn(0)` is the subflow's SYN and `Ssn(1)` its first byte (as RFC 8684
 //! numbers subflow bytes in mappings); `Dsn(0)` is the IDSN and `Dsn(1)` the first data byte.
 //! On a plain TCP connection the two spaces coincide.
+//!
+//! Addition saturates: a hostile peer may name a position just before the IDSN, which is the far
+//! end of 64 bits here, and what lies there is beyond every window.
 
 use std::ops::{Add, AddAssign, Sub};
 
@@ -18,14 +21,14 @@ impl Add<u64> for Ssn {
     type Output = Self;
     #[inline]
     fn add(self, n: u64) -> Self {
-        Self(self.0 + n)
+        Self(self.0.saturating_add(n))
     }
 }
 
 impl AddAssign<u64> for Ssn {
     #[inline]
     fn add_assign(&mut self, n: u64) {
-        self.0 += n;
+        self.0 = self.0.saturating_add(n);
     }
 }
 
@@ -42,14 +45,14 @@ impl Add<u64> for Dsn {
     type Output = Self;
     #[inline]
     fn add(self, n: u64) -> Self {
-        Self(self.0 + n)
+        Self(self.0.saturating_add(n))
     }
 }
 
 impl AddAssign<u64> for Dsn {
     #[inline]
     fn add_assign(&mut self, n: u64) {
-        self.0 += n;
+        self.0 = self.0.saturating_add(n);
     }
 }
 
