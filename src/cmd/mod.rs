@@ -6,6 +6,8 @@ mod bench;
 mod demo;
 mod get;
 mod list;
+mod paper;
+mod progress;
 mod serve;
 mod sim;
 
@@ -27,6 +29,8 @@ pub(crate) enum Verb {
     Bench(bench::Args),
     /// Run scenarios in simulated time.
     Sim(sim::Args),
+    /// Repeat published experiments in simulated time, and report ours beside theirs.
+    Paper(paper::Args),
 }
 
 /// Does it.
@@ -41,5 +45,6 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Get(args) => get::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Sim(args) => sim::run(args),
+        Verb::Paper(args) => paper::run(args),
     }
 }

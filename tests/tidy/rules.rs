@@ -8,7 +8,7 @@ const FUNCTION_LINES: usize = 70;
 const LINE_CHARS: usize = 100;
 
 /// Crates that are sans-I/O: no `unsafe`, no clock, no unordered collections.
-const PURE: &[&str] = &["wire", "engine", "trace", "sim"];
+const PURE: &[&str] = &["wire", "engine", "trace", "sim", "papers"];
 
 /// What each crate may name, from left to right in the design's arrow.
 pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
@@ -16,6 +16,7 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("engine", &["wire"]),
     ("trace", &["wire", "engine"]),
     ("sim", &["wire", "engine", "trace"]),
+    ("papers", &["wire", "engine", "trace", "sim"]),
     ("net", &["wire", "engine", "trace"]),
     ("lab", &["wire", "engine", "trace", "sim", "net"]),
 ];

@@ -22,6 +22,17 @@ pub fn each<I: Sync, T: Send>(
     job: impl Fn(&I) -> T + Sync,
     progress: impl Fn(usize, usize) + Sync,
 ) -> Vec<T> {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    each_on(cores, items, job, progress)
+}
+
+/// As [`each`], on this many threads (at least one).
+pub fn each_on<I: Sync, T: Send>(
+    threads: usize,
+    items: &[I],
+    job: impl Fn(&I) -> T + Sync,
+    progress: impl Fn(usize, usize) + Sync,
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<T>>> = items.iter().map(|_| Mutex::new(None)).collect();
@@ -35,9 +46,8 @@ pub fn each<I: Sync, T: Send>(
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, items.len());
         }
     };
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
-        for _ in 1..cores.min(items.len()) {
+        for _ in 1..threads.min(items.len()) {
             scope.spawn(work);
         }
         work();

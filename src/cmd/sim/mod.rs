@@ -5,7 +5,6 @@ mod files;
 mod list;
 mod measure;
 mod point;
-mod progress;
 mod replay;
 mod run;
 mod schema;

@@ -2,9 +2,9 @@
 
 use super::files::{self, Folder};
 use super::measure::{info, measured};
-use super::progress::Progress;
 use super::table;
 use super::watch::{Outputs, settings};
+use crate::cmd::progress::Progress;
 use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::say;

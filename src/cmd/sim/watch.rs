@@ -1,7 +1,7 @@
 //! What a run shall give out, and who watches it for that.
 
 use super::files::Folder;
-use super::progress::{Progress, STEPS};
+use crate::cmd::progress::{Progress, STEPS};
 use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;

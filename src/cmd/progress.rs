@@ -7,7 +7,7 @@ use std::time::Instant;
 use tabane_sim::observe::Observer;
 
 /// Shows how far work has come; silent unless standard error is a terminal.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     began: Instant,
     label: String,
@@ -19,13 +19,13 @@ const PATIENCE_MS: u128 = 700;
 impl Progress {
     /// A bar of `steps`, not yet shown.
     #[allow(clippy::disallowed_methods)] // The patience of a person is real time.
-    pub(super) fn new(label: &str, steps: u64) -> Self {
+    pub(crate) fn new(label: &str, steps: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::hidden());
         Self { bar, began: Instant::now(), label: label.to_owned() }
     }
 
     /// So many steps are done.
-    pub(super) fn set(&self, step: u64) {
+    pub(crate) fn set(&self, step: u64) {
         if self.bar.is_hidden() {
             if self.began.elapsed().as_millis() < PATIENCE_MS || !is_watched() {
                 return;
@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Takes it away.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }
@@ -49,7 +49,7 @@ fn is_watched() -> bool {
 }
 
 /// Parts of a run.
-pub(super) const STEPS: u64 = 1_000;
+pub(crate) const STEPS: u64 = 1_000;
 
 impl Observer for Progress {
     fn progress(&mut self, now: tabane_engine::Instant, end: tabane_engine::Instant) {

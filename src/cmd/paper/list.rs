@@ -1,0 +1,36 @@
+//! `tabane paper list`: which papers can be repeated.
+
+use crate::exit::Failure;
+use crate::say;
+use serde::Serialize;
+
+/// Names the papers.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:
+  tabane paper list --json | jq -r '.[].name'")]
+pub(crate) struct Args {
+    /// One JSON document: a list.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Row {
+    name: &'static str,
+    title: &'static str,
+    summary: &'static str,
+}
+
+/// Prints it.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let rows = tabane_papers::ALL.iter().map(|paper| {
+        let (name, title, summary) = (paper.name, paper.title, paper.summary);
+        Row { name, title, summary }
+    });
+    let rows: Vec<Row> = rows.collect();
+    if args.json {
+        return say::print(&serde_json::to_string_pretty(&rows).map_err(anyhow::Error::new)?);
+    }
+    let lines = rows.iter().map(|r| format!("{}  {}\n    {}", r.name, r.title, r.summary));
+    say::print(&lines.collect::<Vec<_>>().join("\n"))
+}
