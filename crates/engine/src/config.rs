@@ -155,6 +155,9 @@ pub struct MptcpConfig {
     pub scheduler: Spec,
     /// Egress of new connections.
     pub egress: Spec,
+    /// Drop copies that come by several paths before the stack sees them (`egress` of the peer
+    /// is `bicast` or the like). Without it they are answered as any stack answers duplicates.
+    pub remove_copies: bool,
     /// Subflows per connection, at most 32.
     pub max_subflows: u8,
     /// As client, open a subflow from every path to the peer's address once established.
@@ -185,6 +188,7 @@ impl Default for MptcpConfig {
             numbers: NumberSize::Auto,
             scheduler: Spec::named("minrtt"),
             egress: Spec::named("own"),
+            remove_copies: true,
             max_subflows: 8,
             full_mesh: true,
             subflows_per_path: 1,
@@ -228,6 +232,9 @@ pub struct Limits {
     pub resets: usize,
     /// Addresses of a peer remembered per connection.
     pub addresses: usize,
+    /// Segments remembered per endpoint to know copies by (`MptcpConfig::remove_copies`): as many
+    /// as one path may bring before another brings the copy; 64 bytes each, when copies come.
+    pub copies: usize,
 }
 
 impl Default for Limits {
@@ -239,6 +246,7 @@ impl Default for Limits {
             out_of_order_ranges: OUT_OF_ORDER_RANGES,
             resets: 256,
             addresses: 16,
+            copies: 16_384,
         }
     }
 }

@@ -7,11 +7,13 @@
 //! connection, a queue holds the connections that may have something to send, and a heap holds
 //! one deadline per connection, corrected when it fires too early.
 
+mod copies;
 mod flow;
 mod open;
 mod stateless;
 mod time_wait;
 
+use self::copies::Copies;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::Secrets;
 use self::time_wait::TimeWaits;
@@ -21,7 +23,7 @@ use crate::mptcp::Connection;
 use crate::policy::{PolicyError, Spec};
 use crate::record::{DropReason, Record, RecordLog, What};
 use crate::time::Instant;
-use crate::view::{PathId, PathSet};
+use crate::view::{PathId, PathSet, SubflowId};
 use crate::{congestion, egress, scheduler};
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -51,6 +53,8 @@ pub struct Endpoint {
     /// Deadlines; those that no longer are their slot's `scheduled` are ignored.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     time_waits: TimeWaits,
+    /// Made when a segment first comes by another path than its subflow's own.
+    copies: Option<Copies>,
     /// Segments for no connection: resets and ACKs in TIME-WAIT (`Limits::resets`).
     stateless: VecDeque<Departure>,
     events: VecDeque<(ConnId, Event)>,
@@ -59,6 +63,8 @@ pub struct Endpoint {
     backlog: usize,
     paths_down: PathSet,
     mtus: Vec<(PathId, u16)>,
+    /// Copies may come, and are to be removed.
+    several_paths: bool,
     next_id: u64,
     port_counter: u32,
     now: Instant,
@@ -87,6 +93,8 @@ pub struct Stats {
     pub dropped: u64,
     /// Resets sent for no connection.
     pub resets: u64,
+    /// Segments that another path had brought before (`MptcpConfig::remove_copies`).
+    pub copies: u64,
     /// Segments that could not be put into the caller's buffer.
     pub unsendable: u64,
 }
@@ -159,12 +167,14 @@ impl Endpoint {
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
             time_waits: TimeWaits::new(config.limits.connections, config.tcp.time_wait),
+            copies: None,
             stateless: VecDeque::new(),
             events: VecDeque::new(),
             log: RecordLog::new(config.records),
             backlog: 0,
             paths_down: PathSet::NONE,
             mtus: config.paths.iter().map(|p| (p.id, p.mtu)).collect(),
+            several_paths: config.mptcp.remove_copies && config.paths.len() > 1,
             next_id: 1,
             port_counter: 0,
             now: Instant::ZERO,
@@ -216,6 +226,9 @@ impl Endpoint {
         let tuple = Tuple { local: segment.dst, remote: segment.src };
         match self.flows.find(&tuple) {
             Some(Owner::Subflow(key, id)) => {
+                if self.several_paths && self.is_copy(key, id, path, &segment) {
+                    return;
+                }
                 let Some(slot) = self.connections.get_mut(key as usize) else { return };
                 slot.connection.on_segment(now, path, id, &segment);
                 self.enqueue(key);
@@ -224,6 +237,27 @@ impl Endpoint {
             Some(Owner::TimeWait(at)) => self.handle_time_wait(path, at, tuple, &segment),
             None => self.handle_unknown(path, tuple, &segment),
         }
+    }
+
+    /// Whether the segment has come by another path before; then it is dropped here.
+    fn is_copy(&mut self, key: u32, id: SubflowId, path: PathId, segment: &Segment) -> bool {
+        let copies = match &mut self.copies {
+            Some(copies) => copies,
+            none => {
+                let slot = self.connections.get(key as usize);
+                if slot.and_then(|s| s.connection.own_path(id)).is_none_or(|own| own == path) {
+                    return false;
+                }
+                none.insert(Copies::new(self.secrets.copies, self.config.limits.copies))
+            }
+        };
+        let copy = copies.is_copy(path.0, segment);
+        if copy {
+            self.stats.copies += 1;
+            let reason = DropReason::Copy;
+            self.log.add(self.now, None, None, || What::Dropped { reason });
+        }
+        copy
     }
 
     /// The next segment to send.

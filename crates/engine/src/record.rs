@@ -164,6 +164,8 @@ pub enum DropReason {
     BadMapping,
     /// Wrong flags for the state.
     BadFlags,
+    /// Another path had brought it before.
+    Copy,
 }
 
 /// Why data went again on another subflow.

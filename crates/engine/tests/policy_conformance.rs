@@ -320,7 +320,15 @@ proptest! {
         };
         let paths: Vec<PathView> = up.iter().enumerate().map(view).collect();
         let (pure_ack, own_required) = flags;
-        let segment = Outgoing { now: Instant::ZERO, own, pure_ack, own_required, len: 40 };
+        let segment = Outgoing {
+            now: Instant::ZERO,
+            subflow: SubflowId(0),
+            own,
+            handshake: false,
+            pure_ack,
+            own_required,
+            len: 40,
+        };
         for spec in specs(egress::ALL, &[]) {
             let mut policy = egress::build(&spec).expect("a row");
             let chosen = policy.route(&segment, &paths);

@@ -8,6 +8,7 @@ use tabane_engine::view::RecoveryPhase;
 /// Name of a drop reason.
 pub fn drop_reason(reason: DropReason) -> &'static str {
     match reason {
+        DropReason::Copy => "copy",
         DropReason::Malformed => "malformed",
         DropReason::NoConnection => "no_connection",
         DropReason::OutOfWindow => "out_of_window",

@@ -5,14 +5,16 @@
 
 use crate::policy::{Entry, Params, PolicyError, Spec};
 use crate::time::Instant;
-use crate::view::{PathId, PathSet, PathView};
+use crate::view::{PathId, PathSet, PathView, SubflowId};
 
+mod bicast;
 mod own;
 
 /// Decides by which paths a segment leaves.
 pub trait Egress: Send {
     /// The paths for this segment; several = a copy by each. An empty answer, or one without any
-    /// path that is up, is refused: the segment leaves by its own path.
+    /// path that is up, is refused: the segment leaves by its own path. So it does, too, when
+    /// [`Outgoing::own_required`].
     fn route(&mut self, segment: &Outgoing, paths: &[PathView]) -> PathSet;
 }
 
@@ -21,8 +23,12 @@ pub trait Egress: Send {
 pub struct Outgoing {
     /// Now.
     pub now: Instant,
+    /// Of which subflow.
+    pub subflow: SubflowId,
     /// Its subflow's own path.
     pub own: PathId,
+    /// SYN or SYN+ACK.
+    pub handshake: bool,
     /// No payload and none of SYN, FIN, RST.
     pub pure_ack: bool,
     /// Must leave by its own path too: handshake, SACK information, flags, a window that opened.
@@ -35,13 +41,29 @@ pub struct Outgoing {
 pub type Build = fn(&Params) -> Result<Box<dyn Egress>, PolicyError>;
 
 /// Every egress policy.
-pub const ALL: &[Entry<Build>] = &[Entry {
-    name: "own",
-    aliases: &[],
-    summary: "every segment by its subflow's own path",
-    params: &[],
-    build: own::Own::build,
-}];
+pub const ALL: &[Entry<Build>] = &[
+    Entry {
+        name: "own",
+        aliases: &[],
+        summary: "every segment by its subflow's own path",
+        params: &[],
+        build: own::Own::build,
+    },
+    Entry {
+        name: "bicast",
+        aliases: &[],
+        summary: "every segment by every path that is up",
+        params: bicast::PARAMS,
+        build: bicast::Bicast::all,
+    },
+    Entry {
+        name: "bicast-ack",
+        aliases: &[],
+        summary: "pure ACKs by every path that is up, all else by its own",
+        params: &[],
+        build: bicast::Bicast::acks,
+    },
+];
 
 /// Makes the egress policy that `spec` names.
 ///

@@ -22,12 +22,14 @@ pub(super) struct Secrets {
     isn: (u64, u64),
     port: (u64, u64),
     timestamp: (u64, u64),
+    pub(super) copies: (u64, u64),
 }
 
 impl Secrets {
     pub(super) fn new(rng: &mut impl Rng) -> Self {
         let mut pair = || (rng.next_u64(), rng.next_u64());
-        Self { flow: pair(), isn: pair(), port: pair(), timestamp: pair() }
+        let (flow, isn, port, timestamp) = (pair(), pair(), pair(), pair());
+        Self { flow, isn, port, timestamp, copies: (flow.1, flow.0) }
     }
 
     /// RFC 6528: a clock of 4 microseconds, offset per 4-tuple.

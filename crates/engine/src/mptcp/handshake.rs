@@ -2,6 +2,7 @@
 
 use super::crypto::Key;
 use super::options::VERSION;
+use super::route::Ways;
 use super::session::{Opening, Receiver, Request, Sender, Session};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::{Connection, Mode, Role};
@@ -10,11 +11,11 @@ use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
 use crate::record::{CloseReason, ConnectionChange, DropReason, FallbackReason};
 use crate::record::{RecordLog, SubflowChange, What};
+use crate::scheduler;
 use crate::seq::Dsn;
 use crate::tcp::Tcb;
 use crate::time::{Duration, Instant};
 use crate::view::{PathSet, SubflowSet};
-use crate::{egress, scheduler};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tabane_wire::mptcp::{MpCapable, MpJoin};
@@ -53,7 +54,7 @@ impl Connection {
             receive: Receiver::new(now, buffer),
             session,
             scheduler: scheduler::build(&config.mptcp.scheduler)?,
-            egress: build_egress(&config.mptcp.egress)?,
+            ways: Ways::build(&config.mptcp.egress)?,
             congestion: None,
             events: VecDeque::new(),
             log: RecordLog::new(config.records),
@@ -367,14 +368,6 @@ impl Connection {
             }
         }
     }
-}
-
-/// `None` for `own`, which needs no asking.
-pub(super) fn build_egress(
-    spec: &crate::policy::Spec,
-) -> Result<Option<Box<dyn egress::Egress>>, PolicyError> {
-    let egress = egress::build(spec)?;
-    Ok((spec.name != "own").then_some(egress))
 }
 
 fn find_capable(segment: &Segment) -> Option<&MpCapable> {

@@ -8,7 +8,6 @@
 //! (`reassembly.rs`).
 
 use crate::config::Config;
-use crate::egress::Egress;
 use crate::endpoint::Departure;
 use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
@@ -16,7 +15,7 @@ use crate::record::{CloseReason, RecordLog, What};
 use crate::scheduler::Scheduler;
 use crate::seq::Dsn;
 use crate::time::Instant;
-use crate::view::{PathSet, SubflowId, SubflowSet, SubflowView};
+use crate::view::{PathId, PathSet, SubflowId, SubflowSet, SubflowView};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -36,6 +35,7 @@ mod options;
 mod reassembly;
 mod receive;
 mod reinject;
+mod route;
 mod send;
 mod session;
 mod steer;
@@ -44,6 +44,7 @@ mod timers;
 mod window;
 
 pub use api::{Info, Policy, SubflowError, SubflowInfo};
+use route::Ways;
 pub(crate) use session::{Gone, Opening, Request};
 use session::{Receiver, Sender, Session};
 use subflow::Subflow;
@@ -69,7 +70,7 @@ pub struct Connection {
     session: Option<Box<Session>>,
     scheduler: Box<dyn Scheduler>,
     /// `None` is `own`, which needs no asking.
-    egress: Option<Box<dyn Egress>>,
+    ways: Option<Ways>,
     congestion: Option<crate::policy::Spec>,
     events: VecDeque<Event>,
     log: RecordLog,
@@ -285,6 +286,12 @@ impl Connection {
     #[inline]
     pub(crate) fn take_gone(&mut self) -> Option<Gone> {
         self.gone.pop()
+    }
+
+    /// The own path of a subflow.
+    #[inline]
+    pub(crate) fn own_path(&self, id: SubflowId) -> Option<PathId> {
+        self.subflows.iter().find(|s| s.id == id).map(|s| s.path)
     }
 
     /// Slot of a subflow in `subflows`.

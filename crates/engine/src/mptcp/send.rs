@@ -4,13 +4,10 @@
 //! at a time, when a subflow can send it now (late binding; `assign.rs`).
 
 use super::{Connection, Mode};
-use crate::egress;
 use crate::endpoint::Departure;
 use crate::record::What;
-use crate::tcp::{Kind, Outgoing};
-use crate::time::{Duration, Instant};
-use crate::view::{PathId, PathSet, PathView};
-use tabane_wire::Flags;
+use crate::tcp::Outgoing;
+use crate::time::Instant;
 
 impl Connection {
     /// The next segment to send.
@@ -65,54 +62,6 @@ impl Connection {
             self.note(Some(self.subflows[at].id), || what);
         }
         Departure { paths, segment: out.segment }
-    }
-
-    #[inline]
-    fn route(&mut self, at: usize, out: &Outgoing) -> PathSet {
-        let own = self.subflows[at].path;
-        if self.egress.is_none() || self.config.paths.len() < 2 {
-            return PathSet::only(own);
-        }
-        self.ask_egress(own, out)
-    }
-
-    fn ask_egress(&mut self, own: PathId, out: &Outgoing) -> PathSet {
-        let views: Vec<PathView> =
-            self.config.paths.iter().map(|path| self.path_view(path.id)).collect();
-        let segment = &out.segment;
-        let special = Flags::ECE | Flags::CWR | Flags::FIN | Flags::SYN | Flags::RST;
-        let pure_ack = out.kind == Kind::Ack;
-        let asked = egress::Outgoing {
-            now: self.now,
-            own,
-            pure_ack,
-            own_required: !pure_ack && segment.payload.is_empty()
-                || segment.flags.intersects(special)
-                || !segment.options.sack.is_empty()
-                || !segment.options.mptcp().is_empty()
-                || self.receive.closed_window
-                || self.receive.updates_left > 0,
-            len: segment.wire_len() as u32,
-        };
-        let Some(egress) = &mut self.egress else { return PathSet::only(own) };
-        let answer = egress.route(&asked, &views);
-        let known: PathSet = views.iter().map(|v| v.id).collect();
-        let up: PathSet = views.iter().filter(|v| v.up).map(|v| v.id).collect();
-        let mut paths = answer.intersection(known);
-        let refused = paths != answer || paths.intersection(up).is_empty() && up.contains(own);
-        if refused {
-            self.note(None, || What::PolicyRefused { policy: "egress" });
-        }
-        if refused || asked.own_required || paths.is_empty() {
-            paths.insert(own);
-        }
-        paths
-    }
-
-    fn path_view(&self, id: PathId) -> PathView {
-        let rtts = self.subflows.iter().filter(|s| s.path == id).map(|s| s.tcb.srtt());
-        let srtt = rtts.filter(|r| !r.is_zero()).min().unwrap_or(Duration::ZERO);
-        PathView { id, up: !self.paths_down.contains(id), srtt }
     }
 
     /// Whether data is outstanding at data level.

@@ -1,6 +1,6 @@
 //! Changes of policy on a live connection, and pictures of it.
 
-use super::handshake::build_egress;
+use super::route::Ways;
 use super::{Connection, Info, Policy, SubflowInfo};
 use crate::congestion::{self, Start};
 use crate::policy::PolicyError;
@@ -11,7 +11,7 @@ impl Connection {
     pub(super) fn steer_policy(&mut self, policy: Policy) -> Result<(), PolicyError> {
         match policy {
             Policy::Scheduler(spec) => self.scheduler = scheduler::build(&spec)?,
-            Policy::Egress(spec) => self.egress = build_egress(&spec)?,
+            Policy::Egress(spec) => self.ways = Ways::build(&spec)?,
             Policy::Congestion(which, spec) => {
                 // Checked even if no subflow is there now.
                 congestion::build(&spec, Start { mss: 1, cwnd: 1, ssthresh: u64::MAX })?;

@@ -453,6 +453,16 @@ impl Tcb {
         Ssn(self.rx.rcv_nxt)
     }
 
+    /// Whether something of the peer's is missing before what has come.
+    pub fn has_gap(&self) -> bool {
+        self.rx.has_gap()
+    }
+
+    /// Whether either end has acknowledged more than a SYN.
+    pub fn has_exchanged(&self) -> bool {
+        self.snd_una > 1 || self.rx.acked > 1
+    }
+
     /// Peer's initial sequence number.
     pub fn irs(&self) -> SeqNum {
         self.rx.irs

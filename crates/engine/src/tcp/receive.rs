@@ -198,6 +198,11 @@ impl Receiver {
         self.dsack.is_some() || !self.out_of_order.is_empty()
     }
 
+    /// Whether something is missing before what has come.
+    pub(super) fn has_gap(&self) -> bool {
+        !self.out_of_order.is_empty()
+    }
+
     /// An acknowledgement left, advertising up to `edge`.
     #[inline]
     pub(super) fn on_ack_sent(&mut self, edge: u64) {

@@ -145,8 +145,9 @@ impl Rack {
 pub(super) struct Undo {
     /// The episode that may be undone.
     episode: Option<Episode>,
-    /// Ranges sent again lately, whatever for: a DSACK for anything else is the network's doing.
-    resent: VecDeque<(u64, u64)>,
+    /// Ranges sent again lately, whatever for, and whether a DSACK has come for them: one for
+    /// anything else is the network's doing.
+    resent: VecDeque<((u64, u64), bool)>,
     /// The network duplicates segments: duplicates prove nothing (RFC 3708 section 3.4).
     network_duplicates: bool,
 }
@@ -175,7 +176,7 @@ impl Undo {
         if self.resent.len() == Self::LIMIT {
             self.resent.pop_front();
         }
-        self.resent.push_back((start, end));
+        self.resent.push_back(((start, end), false));
         if probe {
             return;
         }
@@ -189,17 +190,18 @@ impl Undo {
         }
     }
 
-    /// A DSACK for `[start, end)`. Whether it is for something that we sent again.
+    /// A DSACK for `[start, end)`. Whether it is for something that we sent again. One that has
+    /// been answered says nothing when it comes again: the ACK has, by another path perhaps.
     pub(super) fn on_dsack(&mut self, start: u64, end: u64) -> bool {
         let covers = |&(s, e): &(u64, u64)| start <= s && e <= end || s <= start && end <= e;
-        match self.resent.iter().position(covers) {
-            Some(at) => {
-                self.resent.remove(at);
-            }
-            None => {
-                self.network_duplicates = true;
-                return false;
-            }
+        let mut here = self.resent.iter_mut().filter(|(range, _)| covers(range)).peekable();
+        if here.peek().is_none() {
+            self.network_duplicates = true;
+            return false;
+        }
+        match here.find(|(_, answered)| !answered) {
+            Some((_, answered)) => *answered = true,
+            None => return false,
         }
         if let Some(episode) = &mut self.episode
             && let Some(at) = episode.pending.iter().position(covers)

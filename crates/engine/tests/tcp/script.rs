@@ -558,6 +558,83 @@ fn rfc6582_three_duplicates_then_partial_acknowledgement() {
 }
 
 // RFC 3168 section 6.1: ECT only on new data; one cut per window; CWR on the next new segment.
+/// Every ACK comes twice (bicast), without SACK: the copy of the last good one counts as the first
+/// duplicate, the first genuine duplicate and its copy as the next two.
+#[test]
+fn doubled_acknowledgements_without_sack_retransmit_early() {
+    let mut s = Script::established(TcpConfig { sack: false, ..plain() });
+    let sent = s.send(6);
+    assert_eq!(sent.len(), 6);
+    let twice = |s: &mut Script, ack: u32| {
+        let segment = s.ack(ack);
+        s.wait(ms(10));
+        s.give(segment.clone());
+        s.give(segment);
+        s.sent()
+    };
+    assert_eq!(twice(&mut s, 1461), [], "a good one, twice: duplicate 1");
+    assert_eq!(twice(&mut s, 1461), [(1461, 1460)], "duplicates 2 and 3");
+    assert_eq!(twice(&mut s, 1461), [], "and no more");
+}
+
+/// With SACK copies change nothing: three segments must be reported beyond the hole.
+#[test]
+fn doubled_acknowledgements_with_sack_change_nothing() {
+    let mut s = Script::established(plain());
+    s.send(6);
+    let twice = |s: &mut Script, ack: u32, blocks: &[(u32, u32)]| {
+        let segment = s.sack(ack, blocks);
+        s.wait(ms(1));
+        s.give(segment.clone());
+        s.give(segment);
+        s.sent()
+    };
+    assert_eq!(twice(&mut s, 1461, &[]), []);
+    assert_eq!(twice(&mut s, 1461, &[(2921, 4381)]), []);
+    assert_eq!(twice(&mut s, 1461, &[(2921, 5841)]), []);
+    assert_eq!(twice(&mut s, 1461, &[(2921, 7301)]), [(1461, 1460)]);
+}
+
+/// RFC 3708: the network's duplicates prove nothing; nor does a DSACK that comes twice.
+#[test]
+fn rfc3708_no_undo_by_duplicates_of_the_network() {
+    let lose_second = |s: &mut Script| {
+        s.send(6);
+        s.wait(ms(100));
+        s.give(s.ack(1461));
+        s.wait(ms(10));
+        let lost = s.sack(1461, &[(2921, 7301)]);
+        s.give(lost);
+        assert_eq!(s.sent(), [(1461, 1460)]);
+        s.wait(ms(100));
+    };
+    // What was never sent again is reported twice, then what was: no proof.
+    let mut s = Script::established(plain());
+    lose_second(&mut s);
+    s.give(s.sack(8761, &[(1, 1461)]));
+    s.give(s.sack(8761, &[(1461, 2921)]));
+    assert_eq!(s.tcb.stats().undone, 0);
+    // The report of the retransmission alone is; its copy does not make it the network's doing.
+    let mut s = Script::established(plain());
+    lose_second(&mut s);
+    s.give(s.sack(8761, &[(1461, 2921)]));
+    assert_eq!(s.tcb.stats().undone, 1);
+    s.give(s.sack(8761, &[(1461, 2921)]));
+    lose_again(&mut s);
+    assert_eq!(s.tcb.stats().undone, 2, "evidence still counts");
+}
+
+/// As before, from position 8761 on.
+fn lose_again(s: &mut Script) {
+    s.send(6);
+    s.wait(ms(10));
+    s.give(s.sack(8761, &[(10221, 17521)]));
+    s.wait(ms(100));
+    s.sent();
+    s.wait(ms(100));
+    s.give(s.sack(17521, &[(8761, 10221)]));
+}
+
 #[test]
 fn rfc3168_sender() {
     let mut s = Script::syn_sent(TcpConfig { ecn: true, ..plain() });

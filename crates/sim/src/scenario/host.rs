@@ -189,6 +189,8 @@ settings! {
         long_numbers: bool => |c, v| {
             c.numbers = if v { NumberSize::Long } else { NumberSize::Auto };
         };
+        /// Copies that come by several paths are dropped before the stack; `false`: a stock stack.
+        remove_copies: bool => |c, v| c.remove_copies = v;
         /// Subflows per connection.
         max_subflows: u8 => |c, v| c.max_subflows = v;
         /// As client, open subflows from every path.
