@@ -176,6 +176,8 @@ pub struct SubflowView {
     pub ssthresh: u64,
     /// RFC 6675 pipe, bytes.
     pub in_flight: u64,
+    /// Bytes bound and not yet acknowledged cumulatively, those lost or SACKed included.
+    pub unacked: u64,
     /// Payload of a full segment, MPTCP options accounted for.
     pub mss: u64,
     /// Smoothed RTT; zero before the first sample.

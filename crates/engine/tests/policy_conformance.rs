@@ -57,6 +57,7 @@ fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
             cwnd: cwnd * 1448,
             ssthresh: if rtt == 2 { u64::MAX } else { 20 * 1448 },
             in_flight,
+            unacked: in_flight,
             mss: 1448,
             srtt,
             rttvar: srtt / 4,
@@ -87,8 +88,9 @@ fn could(views: &[SubflowView]) -> SubflowSet {
 }
 
 fn is_hold(reason: Reason) -> bool {
-    use Reason::{AwaitsTurn, BackupHeld, NoRoom, SuspectHeld, WaitingIsFaster};
-    matches!(reason, NoRoom | BackupHeld | SuspectHeld | AwaitsTurn(_) | WaitingIsFaster { .. })
+    use Reason::{AwaitsTurn, BackupHeld, NoRoom, SuspectHeld, WaitingIsFaster, WouldBlock};
+    matches!(reason, NoRoom | BackupHeld | SuspectHeld)
+        || matches!(reason, AwaitsTurn(_) | WaitingIsFaster { .. } | WouldBlock { .. })
 }
 
 /// Asks everything a connection asks. The answers in order.
@@ -105,6 +107,7 @@ fn ask(
         carried,
         reinjection: *flag,
         window_room: bits % 300_000,
+        window: bits % 300_000 + 50_000,
     };
     let replicas = scheduler.replicas(views);
     let usable: SubflowSet = views.iter().filter(|v| v.usable).map(|v| v.id).collect();

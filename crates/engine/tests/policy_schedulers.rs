@@ -17,6 +17,7 @@ fn view(id: u8, srtt_ms: u64) -> SubflowView {
         cwnd: 14480,
         ssthresh: u64::MAX,
         in_flight: 13032,
+        unacked: 13032,
         mss: 1448,
         srtt: Duration::from_millis(srtt_ms),
         rttvar: Duration::from_millis(1),
@@ -37,6 +38,7 @@ fn work() -> Work {
         carried: SubflowSet::NONE,
         reinjection: false,
         window_room: 100_000,
+        window: 200_000,
     }
 }
 
@@ -235,7 +237,17 @@ fn backups_wait_and_reinjections_avoid_carriers() {
 
 #[test]
 fn parameters_out_of_range_are_refused() {
-    for spec in ["roundrobin:num_segments=0", "roundrobin:num_segments=256", "rr:beta=1"] {
+    for spec in [
+        "roundrobin:num_segments=0",
+        "roundrobin:num_segments=256",
+        "rr:beta=1",
+        "blest:lambda=1.4",
+        "ecf:beta=-1",
+        "necf:beta=2",
+        "burst:burst=0",
+        "daps:smooth=2",
+        "ecf3:beta=0.25",
+    ] {
         assert!(scheduler::build(&spec.parse().unwrap()).is_err(), "{spec}");
     }
 }

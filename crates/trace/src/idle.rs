@@ -23,6 +23,10 @@ pub enum Why {
     Suspect,
     /// It had room, and waiting for this subflow beats using it.
     WaitingFor(SubflowId),
+    /// It had room, and its data would have blocked the peer's window for this subflow.
+    WouldBlock(SubflowId),
+    /// It had room, and another's data arrives sooner or drains first.
+    Later,
     /// It had room and another was chosen, for a reason that names none of the above.
     OtherChosen,
 }
@@ -37,6 +41,8 @@ impl Why {
             Self::Backup => "backup",
             Self::Suspect => "suspect",
             Self::WaitingFor(_) => "waiting_is_faster",
+            Self::WouldBlock(_) => "would_block",
+            Self::Later => "later",
             Self::OtherChosen => "other_chosen",
         }
     }
@@ -120,6 +126,10 @@ impl Decisions {
                 Why::Backup => "it is a backup and an active one lives".to_owned(),
                 Why::Suspect => "its data went unanswered".to_owned(),
                 Why::OtherChosen => "another was chosen".to_owned(),
+                Why::Later => "another was sooner".to_owned(),
+                Why::WouldBlock(other) => {
+                    format!("its data would have blocked the window for {}", name(other))
+                }
                 Why::WaitingFor(other) => {
                     let gain = fate.gain.mean().unwrap_or(0.0) / 1e6;
                     format!("waiting for {} beat it by {gain:.1} ms on average", name(other))
@@ -140,6 +150,8 @@ fn why_not(eligible: bool, reason: Reason) -> Why {
         (true, Reason::LowestRtt) => Why::Slower,
         (true, Reason::Turn | Reason::AwaitsTurn(_)) => Why::NotItsTurn,
         (true, Reason::WaitingIsFaster { for_subflow, .. }) => Why::WaitingFor(for_subflow),
+        (true, Reason::WouldBlock { for_subflow }) => Why::WouldBlock(for_subflow),
+        (true, Reason::SoonestArrival | Reason::ShortestQueue) => Why::Later,
         (true, Reason::OnlyChoice | Reason::Replicated) => Why::OtherChosen,
     }
 }

@@ -270,6 +270,9 @@ impl Fields<'_> {
                     self.number("waits_for", for_subflow.0.into());
                     self.span("gain_s", gain);
                 }
+                if let Reason::WouldBlock { for_subflow } = reason {
+                    self.number("waits_for", for_subflow.0.into());
+                }
             }
             What::PolicyRefused { policy } => {
                 self.event("policy_refused");

@@ -70,11 +70,14 @@ pub fn scheduler_reason(reason: Reason) -> &'static str {
         Reason::LowestRtt => "lowest_rtt",
         Reason::Turn => "turn",
         Reason::Replicated => "replicated",
+        Reason::SoonestArrival => "soonest_arrival",
+        Reason::ShortestQueue => "shortest_queue",
         Reason::NoRoom => "no_room",
         Reason::BackupHeld => "backup_held",
         Reason::SuspectHeld => "suspect_held",
         Reason::AwaitsTurn(_) => "awaits_turn",
         Reason::WaitingIsFaster { .. } => "waiting_is_faster",
+        Reason::WouldBlock { .. } => "would_block",
     }
 }
 

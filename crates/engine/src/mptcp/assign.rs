@@ -180,6 +180,7 @@ impl Connection {
             carried: piece.carried,
             reinjection: piece.again.is_some(),
             window_room: self.send.edge - self.send.nxt,
+            window: self.send.edge - self.send.buffer.una(),
         };
         let picks = self.scheduler.select(&work, &self.views);
         let eligible = self.views.iter().filter(|v| v.usable && v.room > 0);

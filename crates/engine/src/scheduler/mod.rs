@@ -9,9 +9,20 @@ use crate::seq::Dsn;
 use crate::time::Instant;
 use crate::view::{SubflowSet, SubflowView};
 
+mod blest;
+mod burst;
+mod common;
+mod daps;
+mod ecf;
+mod ecf3;
 mod min_rtt;
+mod necf;
+mod otias;
 mod redundant;
 mod round_robin;
+mod sttf;
+#[cfg(test)]
+mod tests;
 
 /// Decides which subflow carries data.
 pub trait Scheduler: Send {
@@ -57,6 +68,8 @@ pub struct Work {
     pub reinjection: bool,
     /// Bytes that the peer's connection-level window still allows beyond what has been sent.
     pub window_room: u64,
+    /// The peer's connection-level window: bytes allowed beyond its data-level acknowledgement.
+    pub window: u64,
 }
 
 /// The oldest data not acknowledged at data level, when it blocks the connection.
@@ -95,6 +108,10 @@ pub enum Reason {
     Turn,
     /// Copied to all.
     Replicated,
+    /// Its data arrives first, backlog and windows considered.
+    SoonestArrival,
+    /// Its queue drains first.
+    ShortestQueue,
     /// Nobody has room.
     NoRoom,
     /// Only backups have room while an active subflow lives.
@@ -109,6 +126,11 @@ pub enum Reason {
         for_subflow: crate::view::SubflowId,
         /// By how much.
         gain: crate::time::Duration,
+    },
+    /// Data on a slower subflow would block the peer's window for a faster one.
+    WouldBlock {
+        /// The subflow waited for.
+        for_subflow: crate::view::SubflowId,
     },
 }
 
@@ -137,6 +159,62 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "every byte on every active subflow, each at its own pace",
         params: &[],
         build: redundant::Redundant::build,
+    },
+    Entry {
+        name: "blest",
+        aliases: &[],
+        summary: "as minrtt, unless a slower subflow would block the peer's window",
+        params: blest::PARAMS,
+        build: blest::Blest::build,
+    },
+    Entry {
+        name: "ecf",
+        aliases: &[],
+        summary: "as minrtt, unless waiting for the fastest completes the backlog sooner (Linux)",
+        params: ecf::PARAMS,
+        build: ecf::Ecf::build,
+    },
+    Entry {
+        name: "ecf3",
+        aliases: &[],
+        summary: "ECF for three subflows, the published rule",
+        params: &[],
+        build: ecf3::Ecf3::build,
+    },
+    Entry {
+        name: "necf",
+        aliases: &[],
+        summary: "ECF for any number: the backlog is weighed against all faster ones together",
+        params: necf::PARAMS,
+        build: necf::NEcf::build,
+    },
+    Entry {
+        name: "sttf",
+        aliases: &[],
+        summary: "soonest arrival, windows' growth foreseen",
+        params: &[],
+        build: sttf::Sttf::build,
+    },
+    Entry {
+        name: "otias",
+        aliases: &[],
+        summary: "soonest arrival, windows as they are",
+        params: &[],
+        build: otias::build,
+    },
+    Entry {
+        name: "daps",
+        aliases: &[],
+        summary: "windows in order of the times at which they would leave",
+        params: daps::PARAMS,
+        build: daps::Daps::build,
+    },
+    Entry {
+        name: "burst",
+        aliases: &[],
+        summary: "64 KiB in a row to the queue that drains first (upstream Linux)",
+        params: burst::PARAMS,
+        build: burst::Burst::build,
     },
 ];
 

@@ -5,7 +5,8 @@
 //! Backups carry data only when no active subflow is left, and then not as copies. The cursors
 //! are the connection's (see [`Scheduler::replicas`]).
 
-use super::min_rtt::{MinRtt, any_sound, available};
+use super::common::{any_sound, available};
+use super::min_rtt::MinRtt;
 use super::{Reason, Scheduler, Work};
 use crate::policy::{Params, PolicyError};
 use crate::view::{SubflowSet, SubflowView};

@@ -7,7 +7,7 @@
 //! section 3.3.8), and a subflow that nothing in flight will ever free is passed over even in
 //! strict order.
 
-use super::min_rtt::{any_sound, available, why_held};
+use super::common::{any_sound, available, why_held};
 use super::{Reason, Scheduler, Work};
 use crate::policy::{Params, PolicyError};
 use crate::view::{SubflowId, SubflowSet, SubflowView};

@@ -412,6 +412,7 @@ impl Tcb {
             cwnd: cc.cwnd,
             ssthresh: cc.ssthresh,
             in_flight: self.pipe(),
+            unacked: self.bound - self.snd_una,
             mss: self.mss,
             srtt,
             rttvar: self.rtt.rttvar(),

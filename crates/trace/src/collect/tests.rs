@@ -43,6 +43,7 @@ fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
         cwnd: 20_000,
         ssthresh: u64::MAX,
         in_flight: 10_000,
+        unacked: 10_000,
         mss: 1_000,
         srtt: ms(20),
         rttvar: ms(1),

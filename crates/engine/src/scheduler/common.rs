@@ -1,0 +1,212 @@
+//! What schedulers share: which subflows count (algorithms 1.0: backups, suspects, who has carried
+//! the data already), the choice of Linux's `default` that most others start from, and its
+//! opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
+//!
+//! Of the availability tests of Linux MPTCP v0.9x, what `room` says already (congestion window,
+//! queue, the peer's window) is not repeated here. It sends no new data at all on a subflow that
+//! has had a retransmission timeout until all of it is repaired; here such a subflow is avoided
+//! while it is suspect, and afterwards its window (one segment after a timeout) is the limit.
+
+use super::{Blocked, Reason, Rescue};
+use crate::time::{Duration, Instant};
+use crate::view::{RecoveryPhase, SubflowId, SubflowSet, SubflowView};
+use std::collections::BTreeMap;
+
+/// What Linux's `default` would choose: the smallest smoothed RTT among those with room, active
+/// ones before backups, such as have not carried the data before such as have.
+#[derive(Clone, Copy)]
+pub(super) struct Choice<'v> {
+    /// The subflow; `None` if the data waits.
+    pub(super) view: Option<&'v SubflowView>,
+    /// Why.
+    pub(super) reason: Reason,
+    class: Class,
+}
+
+/// Subflows that are as good as the one chosen, but for room and RTT.
+#[derive(Clone, Copy)]
+struct Class {
+    backup: bool,
+    any_sound: bool,
+    /// Those that are out because they have carried the data.
+    carried: SubflowSet,
+}
+
+impl<'v> Choice<'v> {
+    /// Data that every candidate has carried may be carried again, hence the second pass, in
+    /// which all count as unused.
+    pub(super) fn of(carried: SubflowSet, subflows: &'v [SubflowView]) -> Self {
+        let any_sound = any_sound(subflows);
+        let mut carried = carried;
+        loop {
+            let active = best(subflows, false, carried, any_sound);
+            if active.settled {
+                return Self::made(&active, Class { backup: false, any_sound, carried }, subflows);
+            }
+            let backup = best(subflows, true, carried, any_sound);
+            if backup.settled || carried.is_empty() {
+                return Self::made(&backup, Class { backup: true, any_sound, carried }, subflows);
+            }
+            carried = SubflowSet::NONE;
+        }
+    }
+
+    fn made(best: &Best<'v>, class: Class, subflows: &'v [SubflowView]) -> Self {
+        let reason = match best.view {
+            Some(_) if best.candidates > 1 => Reason::LowestRtt,
+            Some(_) => Reason::OnlyChoice,
+            None => why_held(subflows),
+        };
+        Self { view: best.view, reason, class }
+    }
+
+    /// The subflows of the class, in list order, those without room included.
+    pub(super) fn peers(
+        self,
+        subflows: &'v [SubflowView],
+    ) -> impl Iterator<Item = &'v SubflowView> + Clone {
+        let Class { backup, any_sound, carried } = self.class;
+        let counts = move |v: &SubflowView| {
+            v.backup == backup && available(v, any_sound) && !carried.contains(v.id)
+        };
+        subflows.iter().filter(move |v| counts(v))
+    }
+
+    /// The peer with the smallest smoothed RTT, if that is not the one chosen: without room, but
+    /// an ACK of what it has in flight will give it some.
+    pub(super) fn faster(self, subflows: &'v [SubflowView]) -> Option<&'v SubflowView> {
+        let chosen = self.view?;
+        let peers = self.peers(subflows).filter(|v| v.id == chosen.id || is_awaitable(v));
+        peers.min_by_key(|v| v.srtt).filter(|v| v.id != chosen.id && v.srtt < chosen.srtt)
+    }
+}
+
+/// Whether something in flight will give a full subflow room again.
+pub(super) fn is_awaitable(view: &SubflowView) -> bool {
+    view.room == 0 && view.in_flight > 0
+}
+
+/// Whether some usable subflow is not suspect: then suspects count as unavailable.
+pub(super) fn any_sound(subflows: &[SubflowView]) -> bool {
+    subflows.iter().any(|v| v.usable && !v.suspect)
+}
+
+/// Whether `view` may carry data at all (it may still lack room).
+pub(super) fn available(view: &SubflowView, any_sound: bool) -> bool {
+    view.usable && !(view.suspect && any_sound)
+}
+
+/// Why nothing was picked, told from those that do have room.
+pub(super) fn why_held(subflows: &[SubflowView]) -> Reason {
+    let sound = any_sound(subflows);
+    let with_room = |v: &&SubflowView| v.usable && v.room > 0;
+    if subflows.iter().filter(with_room).any(|v| v.backup && available(v, sound)) {
+        return Reason::BackupHeld;
+    }
+    if subflows.iter().any(|v| with_room(&v)) { Reason::SuspectHeld } else { Reason::NoRoom }
+}
+
+/// What one class (active or backup) has to offer.
+struct Best<'v> {
+    view: Option<&'v SubflowView>,
+    /// Picked one that has not carried the data, or there is such a one but without room: the
+    /// other class is not asked.
+    settled: bool,
+    /// How many were compared.
+    candidates: u32,
+}
+
+fn best(subflows: &[SubflowView], backup: bool, carried: SubflowSet, any_sound: bool) -> Best<'_> {
+    let mut best: Option<&SubflowView> = None;
+    let (mut unused_found, mut unused_busy) = (false, false);
+    let mut candidates = 0;
+    for view in subflows.iter().filter(|v| v.backup == backup && available(v, any_sound)) {
+        let unused = !carried.contains(view.id);
+        if !unused && unused_found {
+            continue;
+        }
+        if view.room == 0 {
+            unused_busy |= unused;
+            continue;
+        }
+        if unused && !unused_found {
+            (best, candidates) = (None, 0);
+            unused_found = true;
+        }
+        candidates += 1;
+        if best.is_none_or(|b| view.srtt < b.srtt) {
+            best = Some(view);
+        }
+    }
+    let settled = if best.is_some() { unused_found } else { unused_busy };
+    Best { view: best, settled, candidates }
+}
+
+/// Opportunistic retransmission and penalisation.
+#[derive(Default)]
+pub(super) struct Rescuer {
+    /// When each subflow, as the fast one, last had another penalised. At most 64 entries.
+    penalised: BTreeMap<SubflowId, Instant>,
+}
+
+impl Rescuer {
+    /// What Linux's `default` does for data that blocks the connection.
+    pub(super) fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
+        let Some(fast) = subflows.iter().find(|v| v.id == blocked.fast) else {
+            return Rescue::default();
+        };
+        if subflows.len() < 2 {
+            return Rescue::default();
+        }
+        let penalise = self.penalty(blocked, fast, subflows);
+        let available = fast.usable && fast.room > 0 && !blocked.carried.contains(fast.id);
+        let resend = available && worth_resending(blocked.carried, fast, subflows);
+        Rescue {
+            resend: if resend { SubflowSet::only(fast.id) } else { SubflowSet::NONE },
+            penalise,
+        }
+    }
+
+    /// Penalises the first carrier, at most once per round trip of the fast subflow.
+    fn penalty(
+        &mut self,
+        blocked: &Blocked,
+        fast: &SubflowView,
+        all: &[SubflowView],
+    ) -> SubflowSet {
+        let recent = self.penalised.get(&fast.id);
+        if !blocked.window_full || recent.is_some_and(|&at| blocked.now - at < fast.srtt) {
+            return SubflowSet::NONE;
+        }
+        let first = all.iter().find(|v| v.id != fast.id && blocked.carried.contains(v.id));
+        match first {
+            Some(slow) if fast.srtt < slow.srtt && slow.phase == RecoveryPhase::Open => {
+                self.penalised.insert(fast.id, blocked.now);
+                SubflowSet::only(slow.id)
+            }
+            _ => SubflowSet::NONE,
+        }
+    }
+}
+
+/// Worth it if the first carrier is almost stopped, or if all are more than four times slower.
+/// The first carrier of either kind decides, in list order.
+fn worth_resending(carried: SubflowSet, fast: &SubflowView, subflows: &[SubflowView]) -> bool {
+    let mut worth = false;
+    for slow in subflows.iter().filter(|v| v.id != fast.id && carried.contains(v.id)) {
+        if slow.cwnd <= 4 * slow.mss {
+            return true;
+        }
+        if fast.srtt * 4 >= slow.srtt {
+            return false;
+        }
+        worth = true;
+    }
+    worth
+}
+
+/// Time in which `bytes` pass at `cwnd` a round trip, nanoseconds.
+pub(super) fn drain_time(bytes: u64, view: &SubflowView) -> Duration {
+    let nanos = u128::from(bytes) * u128::from(view.srtt.0) / u128::from(view.cwnd.max(1));
+    Duration(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
