@@ -102,7 +102,7 @@ fn meanwhile(fast: &SubflowView, slow: &SubflowView, lambda: u64) -> u128 {
     };
     let linger = slow.srtt.0.max(estimate);
     let round = u64::midpoint(fast.min_rtt.0, fast.max_rtt.0);
-    let rounds = if round == 0 { 1 } else { linger / round + 1 };
+    let rounds = linger.checked_div(round).unwrap_or(0) + 1;
     let cwnd = segments(fast.cwnd, fast).max(1);
     let packets = if fast.ssthresh == u64::MAX {
         u128::from(cwnd) * ((1 << rounds.min(16)) - 1)

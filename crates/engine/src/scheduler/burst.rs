@@ -104,7 +104,7 @@ impl Scheduler for Burst {
             }
             return SubflowSet::only(best.id);
         }
-        let free = peers().filter(|v| v.room > 0).map(|v| self.linger(&v, 0)).min();
+        let free = peers().filter(|v| v.room > 0).map(|v| self.linger(v, 0)).min();
         let gain = free.unwrap_or(Duration::ZERO).saturating_sub(linger(&best));
         self.reason = Reason::WaitingIsFaster { for_subflow: best.id, gain };
         SubflowSet::NONE

@@ -1,5 +1,5 @@
-//! `otias`, out-of-order transmission for in-order arrival (Yang et al., 2014; algorithms 1.8): each
-//! packet is for the subflow on which it arrives first, by smoothed RTT and present window.
+//! `otias`, out-of-order transmission for in-order arrival (Yang et al., 2014; algorithms 1.8):
+//! each packet is for the subflow on which it arrives first, by smoothed RTT and present window.
 //!
 //! There packets queue on the subflow chosen for them and cannot be moved when it turns slow. With
 //! data bound late that weakness is not reproduced; see `sttf.rs`, from which it differs in that
