@@ -10,6 +10,7 @@
 //! kept while a run goes on is bounded by [`Settings`], whatever its length.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod capture;
 pub mod collect;
 pub mod csv;
@@ -19,6 +20,7 @@ pub mod idle;
 pub mod jsonl;
 pub mod labels;
 pub mod observe;
+pub mod pcap;
 pub mod plot;
 pub mod report;
 pub mod run;

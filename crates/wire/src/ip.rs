@@ -71,8 +71,24 @@ impl IpHeader {
     #[inline]
     pub(crate) fn parse_quoted(packet: &[u8]) -> Result<(Self, Range<usize>), ParseError> {
         match packet.first().map(|byte| byte >> 4) {
-            Some(4) => parse_v4(packet),
-            Some(6) => parse_v6(packet),
+            Some(4) => parse_v4(packet, None),
+            Some(6) => parse_v6(packet, None),
+            Some(version) => Err(ParseError::Version(version)),
+            None => Err(ParseError::Truncated("IP")),
+        }
+    }
+
+    /// As [`IpHeader::parse_quoted`] for a packet of a capture, of which `packet` was kept and
+    /// that had `wire_len` bytes. A packet captured before segmentation offload may say length
+    /// 0 and then ends where the frame did.
+    #[inline]
+    pub(crate) fn parse_captured(
+        packet: &[u8],
+        wire_len: usize,
+    ) -> Result<(Self, Range<usize>), ParseError> {
+        match packet.first().map(|byte| byte >> 4) {
+            Some(4) => parse_v4(packet, Some(wire_len)),
+            Some(6) => parse_v6(packet, Some(wire_len)),
             Some(version) => Err(ParseError::Version(version)),
             None => Err(ParseError::Truncated("IP")),
         }
@@ -128,12 +144,17 @@ pub(crate) fn header_len(address: IpAddr) -> usize {
 /// High byte of the flags and fragment offset.
 const DONT_FRAGMENT: u8 = 0x40;
 
-fn parse_v4(packet: &[u8]) -> Result<(IpHeader, Range<usize>), ParseError> {
+/// `unsaid` is the length of a packet whose header says 0.
+#[inline]
+fn parse_v4(packet: &[u8], unsaid: Option<usize>) -> Result<(IpHeader, Range<usize>), ParseError> {
     if packet.len() < 20 {
         return Err(ParseError::Truncated("IPv4"));
     }
     let start = usize::from(packet[0] & 0xf) * 4;
-    let end = usize::from(u16_at(packet, 2));
+    let end = match (u16_at(packet, 2), unsaid) {
+        (0, Some(length)) => length,
+        (said, _) => usize::from(said),
+    };
     if start < 20 || end < start {
         return Err(ParseError::Length("IPv4"));
     }
@@ -155,11 +176,15 @@ fn parse_v4(packet: &[u8]) -> Result<(IpHeader, Range<usize>), ParseError> {
     Ok((header, start..end))
 }
 
-fn parse_v6(packet: &[u8]) -> Result<(IpHeader, Range<usize>), ParseError> {
+#[inline]
+fn parse_v6(packet: &[u8], unsaid: Option<usize>) -> Result<(IpHeader, Range<usize>), ParseError> {
     if packet.len() < 40 {
         return Err(ParseError::Truncated("IPv6"));
     }
-    let end = 40 + usize::from(u16_at(packet, 4));
+    let end = match (u16_at(packet, 4), unsaid) {
+        (0, Some(length)) => length.max(40),
+        (said, _) => 40 + usize::from(said),
+    };
     let (protocol, start) = skip_extensions(packet, end)?;
     let traffic_class = packet[0] << 4 | packet[1] >> 4;
     let header = IpHeader {

@@ -7,6 +7,7 @@
 
 pub mod checksum;
 mod error;
+pub mod headers;
 pub mod icmp;
 pub mod ip;
 pub mod mptcp;
@@ -19,6 +20,7 @@ pub mod udp;
 
 pub use checksum::Checksum;
 pub use error::{EmitError, ParseError};
+pub use headers::Headers;
 pub use icmp::TooBig;
 pub use mptcp::{DataNumber, Dss, Mapping, MptcpOption};
 pub use option::{SackBlocks, TcpOptions, Timestamps};

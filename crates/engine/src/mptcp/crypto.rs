@@ -8,11 +8,11 @@ use std::net::IpAddr;
 
 /// A 64-bit key, as number (sent in network order).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Key(pub(crate) u64);
+pub struct Key(pub u64);
 
 impl Key {
     /// Token (leftmost 32 bits of SHA-256) and IDSN (rightmost 64 bits).
-    pub(crate) fn token_and_idsn(self) -> (u32, u64) {
+    pub fn token_and_idsn(self) -> (u32, u64) {
         let hash = Sha256::digest(self.0.to_be_bytes());
         (be32(&hash[..4]), be64(&hash[24..]))
     }
@@ -20,14 +20,17 @@ impl Key {
 
 /// Both keys of a connection, seen from one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Keys {
-    pub(crate) local: Key,
-    pub(crate) remote: Key,
+pub struct Keys {
+    /// That of the end which sees it so.
+    pub local: Key,
+    /// Its peer's.
+    pub remote: Key,
 }
 
 impl Keys {
     /// The same, seen from the peer.
-    pub(crate) fn swapped(self) -> Self {
+    #[must_use]
+    pub fn swapped(self) -> Self {
         Self { local: self.remote, remote: self.local }
     }
 
@@ -40,19 +43,19 @@ impl Keys {
     }
 
     /// What this end, as responder, puts on the SYN+ACK: leftmost 64 bits.
-    pub(crate) fn join_syn_ack(self, local_nonce: u32, remote_nonce: u32) -> u64 {
+    pub fn join_syn_ack(self, local_nonce: u32, remote_nonce: u32) -> u64 {
         be64(&self.join(local_nonce, remote_nonce)[..8])
     }
 
     /// What this end, as initiator, puts on the third packet: leftmost 160 bits.
-    pub(crate) fn join_ack(self, local_nonce: u32, remote_nonce: u32) -> [u8; 20] {
+    pub fn join_ack(self, local_nonce: u32, remote_nonce: u32) -> [u8; 20] {
         let mut left = [0; 20];
         left.copy_from_slice(&self.join(local_nonce, remote_nonce)[..20]);
         left
     }
 
     /// What this end puts on an ADD_ADDR: rightmost 64 bits.
-    pub(crate) fn add_addr(self, address_id: u8, address: IpAddr, port: Option<u16>) -> u64 {
+    pub fn add_addr(self, address_id: u8, address: IpAddr, port: Option<u16>) -> u64 {
         let mut message = Vec::with_capacity(19);
         message.push(address_id);
         match address {

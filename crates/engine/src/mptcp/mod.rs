@@ -26,7 +26,7 @@ mod api;
 mod assign;
 mod buffer;
 mod close;
-pub(crate) mod crypto;
+pub mod crypto;
 mod fallback;
 mod handshake;
 mod mapping;
