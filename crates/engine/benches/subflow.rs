@@ -63,9 +63,9 @@ impl World {
 fn transfer(loss: u64) -> u64 {
     let config = TcpConfig::default();
     let now = Instant(1_000_000_000);
-    let mut client = Tcb::connect(now, &config, setup(0)).unwrap();
+    let mut client = Tcb::connect(now, &config.clone().into(), setup(0)).unwrap();
     let syn = client.poll_segment(now, 4 << 20).unwrap().segment;
-    let mut server = Tcb::accept(now, &config, setup(1), &syn).unwrap();
+    let mut server = Tcb::accept(now, &config.clone().into(), setup(1), &syn).unwrap();
     let syn_ack = server.poll_segment(now, 4 << 20).unwrap().segment;
     let mut world = World {
         now: now + DELAY,

@@ -7,17 +7,19 @@
 //! connection, a queue holds the connections that may have something to send, and a heap holds
 //! one deadline per connection, corrected when it fires too early.
 
+mod ahead;
 mod copies;
 mod flow;
 mod open;
 mod stateless;
 mod time_wait;
 
+use self::ahead::Ahead;
 use self::copies::Copies;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::Secrets;
 use self::time_wait::TimeWaits;
-use crate::config::Config;
+use crate::config::{Config, TcpConfig};
 use crate::event::{ConnId, Event};
 use crate::mptcp::Connection;
 use crate::policy::{PolicyError, Spec};
@@ -40,6 +42,8 @@ use thiserror::Error;
 /// Many connections, one per peer and port pair.
 pub struct Endpoint {
     config: Arc<Config>,
+    /// `config.tcp`, as subflows share it.
+    tcp: Arc<TcpConfig>,
     rng: ChaCha8Rng,
     secrets: Secrets,
     connections: Slab<Box<Slot>>,
@@ -69,6 +73,7 @@ pub struct Endpoint {
     port_counter: u32,
     now: Instant,
     stats: Stats,
+    ahead: Ahead,
 }
 
 /// A connection and what the endpoint notes about it.
@@ -179,6 +184,8 @@ impl Endpoint {
             port_counter: 0,
             now: Instant::ZERO,
             stats: Stats::default(),
+            ahead: Ahead::default(),
+            tcp: Arc::new(config.tcp.clone()),
             config: Arc::new(config),
         })
     }

@@ -24,8 +24,9 @@ fn cost(file: &str, bulk: &str) -> (usize, u64) {
 // One test: another running beside it would be counted too.
 #[test]
 fn packets_are_not_allocated_for() {
-    // MPTCP: where two paths interleave, ranges out of order come and go; each takes a node.
-    for (file, limit) in [("reference.toml", 0.001), ("reference-mptcp.toml", 0.25)] {
+    // What is left: a segment that spans two writes of the application is copied together, and
+    // the most packets that were ever under way grow a little.
+    for (file, limit) in [("reference.toml", 0.001), ("reference-mptcp.toml", 0.005)] {
         let (half, half_hops) = cost(file, "50MB");
         let (all, all_hops) = cost(file, "100MB");
         let (more, hops) = (all as i64 - half as i64, all_hops - half_hops);

@@ -6,6 +6,7 @@
 use crate::view::SubflowId;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
+use std::collections::VecDeque;
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,17 +26,22 @@ pub(crate) enum Owner {
     TimeWait(u32),
 }
 
+/// Segments to come that are remembered.
+const EXPECTED: usize = 8;
+
 /// The table.
 pub(crate) struct FlowTable {
     secret: (u64, u64),
     table: HashTable<(Tuple, Owner)>,
     /// The last tuple found: traffic comes in bursts.
     last: Option<(Tuple, Owner)>,
+    /// Tuples that have been looked up for segments to come, oldest first.
+    expected: VecDeque<(Tuple, Owner)>,
 }
 
 impl FlowTable {
     pub(crate) fn new(secret: (u64, u64)) -> Self {
-        Self { secret, table: HashTable::new(), last: None }
+        Self { secret, table: HashTable::new(), last: None, expected: VecDeque::new() }
     }
 
     #[inline]
@@ -45,14 +51,42 @@ impl FlowTable {
         {
             return Some(*owner);
         }
+        if let Some((next, _)) = self.expected.front()
+            && next == tuple
+        {
+            self.last = self.expected.pop_front();
+            return self.last.map(|(_, owner)| owner);
+        }
         let found = self.table.find(hash(self.secret, tuple), |(t, _)| t == tuple)?;
         self.last = Some(*found);
         Some(found.1)
     }
 
+    /// Whether `tuple` is what was found last.
+    #[inline]
+    pub(crate) fn is_last(&self, tuple: &Tuple) -> bool {
+        self.last.as_ref().is_some_and(|(last, _)| last == tuple)
+    }
+
+    /// Looks up `tuple` for a segment to come.
+    pub(crate) fn expect(&mut self, tuple: Tuple) -> Option<Owner> {
+        let found = *self.table.find(hash(self.secret, &tuple), |(t, _)| *t == tuple)?;
+        if self.expected.len() >= EXPECTED {
+            // They did not come in this order.
+            self.expected.clear();
+        }
+        self.expected.push_back(found);
+        Some(found.1)
+    }
+
+    fn forget_hints(&mut self) {
+        self.last = None;
+        self.expected.clear();
+    }
+
     /// Adds or replaces.
     pub(crate) fn insert(&mut self, tuple: Tuple, owner: Owner) {
-        self.last = None;
+        self.forget_hints();
         let secret = self.secret;
         let at = hash(secret, &tuple);
         if let Some(entry) = self.table.find_mut(at, |(t, _)| *t == tuple) {
@@ -64,7 +98,7 @@ impl FlowTable {
 
     /// Removes the tuple if it still belongs to `owner`.
     pub(crate) fn remove(&mut self, tuple: &Tuple, owner: Owner) {
-        self.last = None;
+        self.forget_hints();
         let at = hash(self.secret, tuple);
         if let Ok(entry) = self.table.find_entry(at, |(t, o)| t == tuple && *o == owner) {
             entry.remove();

@@ -53,7 +53,7 @@ impl Endpoint {
         let tuple = Tuple { local, remote };
         let congestion = self.config.tcp.congestion.clone();
         let setup = self.setup(SubflowId(0), path, tuple, congestion);
-        let tcb = Tcb::connect(self.now, &self.config.tcp, setup)?;
+        let tcb = Tcb::connect(self.now, &self.tcp, setup)?;
         let key = self.config.mptcp.enabled.then(|| self.make_key());
         Ok(self.add_connection(Role::Client, tuple, Opening { tcb, key })?)
     }
@@ -80,7 +80,7 @@ impl Endpoint {
             // A 4-tuple used again: beyond everything of the old connection (RFC 9293 3.6.1).
             setup.iss = after.plus(1 << 16).0;
         }
-        let Ok(tcb) = Tcb::accept(self.now, &self.config.tcp, setup, syn) else { return };
+        let Ok(tcb) = Tcb::accept(self.now, &self.tcp, setup, syn) else { return };
         let wanted = Connection::wants_mptcp(syn).filter(|_| self.config.mptcp.enabled);
         let key = wanted.map(|_| self.make_key());
         let Ok(id) = self.add_connection(Role::Server, tuple, Opening { tcb, key }) else {
@@ -118,7 +118,7 @@ impl Endpoint {
         let id = slot.connection.reserve_slot();
         let setup = self.setup(id, path, tuple, congestion);
         let nonce = self.rng.next_u32();
-        let tcb = Tcb::accept(self.now, &self.config.tcp, setup, syn);
+        let tcb = Tcb::accept(self.now, &self.tcp, setup, syn);
         let (Ok(tcb), Some(slot)) = (tcb, self.connections.get_mut(key as usize)) else {
             return true;
         };
@@ -141,7 +141,7 @@ impl Endpoint {
                 request.local = local;
                 let tuple = Tuple { local, remote: request.remote };
                 let setup = self.setup(request.id, request.path, tuple, congestion);
-                Tcb::connect(self.now, &self.config.tcp, setup).ok()
+                Tcb::connect(self.now, &self.tcp, setup).ok()
             });
             let nonce = self.rng.next_u32();
             let Some(slot) = self.connections.get_mut(key as usize) else { break };

@@ -3,6 +3,7 @@
 //! Bytes are kept as they were written and handed out as slices of them; only a slice that spans
 //! two writes is a copy. Its limit is the connection's (`TcpConfig::send_buffer`).
 
+use crate::cache::fetch;
 use crate::seq::Dsn;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -23,6 +24,14 @@ pub(crate) struct SendBuffer {
 impl SendBuffer {
     pub(crate) fn new(start: Dsn) -> Self {
         Self { parts: VecDeque::new(), popped: 0, hint: 0, una: start, end: start }
+    }
+
+    /// Asks for what an acknowledgement will need: see `cache.rs`.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Some(first) = self.parts.front() {
+            fetch(first);
+        }
     }
 
     /// First position not acknowledged.

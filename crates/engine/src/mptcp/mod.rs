@@ -7,6 +7,7 @@
 //! its subflow, reads its options, maps its payload (`mapping.rs`) and reassembles it
 //! (`reassembly.rs`).
 
+use crate::cache::fetch;
 use crate::config::Config;
 use crate::endpoint::Departure;
 use crate::event::{ConnId, Event};
@@ -261,6 +262,50 @@ impl Connection {
     /// Its id.
     pub fn id(&self) -> ConnId {
         self.id
+    }
+
+    /// Asks for what a segment will need: see `cache.rs`.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        fetch(&self.subflows);
+        fetch(&self.views);
+        fetch(&self.send);
+        fetch(&self.send.edge);
+        fetch(&self.send.closed);
+        fetch(&self.receive);
+        fetch(&self.receive.edge);
+        fetch(&self.receive.round_start);
+        fetch(&self.receive.finished);
+        fetch(&self.events);
+        fetch(&self.log);
+        fetch(&self.last_words);
+        fetch(&self.requests);
+        fetch(&self.now);
+        fetch(&self.owed);
+    }
+
+    /// As `prefetch`, once that has had its effect: what the connection points to.
+    #[inline]
+    pub(crate) fn prefetch_subflows(&self) {
+        if let Some(first) = self.subflows.first() {
+            first.tcb.prefetch();
+            fetch(&first.delivered);
+            fetch(&first.offset_out);
+            fetch(&first.id);
+        }
+        if let Some(first) = self.views.first() {
+            fetch(first);
+            fetch(&first.id);
+        }
+        self.send.buffer.prefetch();
+    }
+
+    /// As `prefetch_subflows`, once that has had its effect: what subflows point to.
+    #[inline]
+    pub(crate) fn prefetch_queues(&self) {
+        if let Some(first) = self.subflows.first() {
+            first.tcb.prefetch_queues();
+        }
     }
 
     /// Nothing is left to send: what is over is put away. Whether there is something to send

@@ -2,12 +2,13 @@
 //!
 //! Out-of-order data is kept as ranges, each a list of segments as they came. Memory is bounded
 //! by the receive window (the subflows drop what is beyond), the number of ranges by
-//! `Limits::out_of_order_ranges`. First arrival wins (RFC 8684 section 3.3).
+//! `Limits::out_of_order_ranges`. First arrival wins (RFC 8684 section 3.3). Lists are used again:
+//! where two paths interleave, a range comes and goes with nearly every segment.
 
 use super::buffer::join_small;
 use crate::seq::Dsn;
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Received data.
 #[derive(Debug)]
@@ -17,14 +18,26 @@ pub(crate) struct Reassembler {
     /// In order, not yet read.
     ready: VecDeque<Bytes>,
     ready_len: u64,
-    /// Out of order: disjoint ranges, no two adjacent.
-    ranges: BTreeMap<Dsn, Range>,
+    /// Out of order: ascending, disjoint, no two adjacent.
+    ranges: VecDeque<Range>,
     held: u64,
+    /// Empty lists for ranges to come, at most [`SPARES`].
+    spare: Vec<VecDeque<Bytes>>,
+    /// Times in a row that all was read while nothing was out of order.
+    calm: u32,
 }
+
+/// Lists kept for use again.
+const SPARES: usize = 32;
+/// After this many calm moments in a row, spare and long lists are given back.
+const CALM: u32 = 64;
+/// A list with room for more segments than this is long.
+const LONG: usize = 64;
 
 /// A contiguous range out of order.
 #[derive(Debug)]
 struct Range {
+    start: Dsn,
     end: Dsn,
     parts: VecDeque<Bytes>,
 }
@@ -44,7 +57,15 @@ pub(crate) struct Inserted {
 
 impl Reassembler {
     pub(crate) fn new(next: Dsn) -> Self {
-        Self { next, ready: VecDeque::new(), ready_len: 0, ranges: BTreeMap::new(), held: 0 }
+        Self {
+            next,
+            ready: VecDeque::new(),
+            ready_len: 0,
+            ranges: VecDeque::new(),
+            held: 0,
+            spare: Vec::new(),
+            calm: 0,
+        }
     }
 
     /// Next position expected.
@@ -94,22 +115,24 @@ impl Reassembler {
     /// `data` starts at `next`, and there are ranges beyond.
     fn fill(&mut self, mut data: Bytes, result: &mut Inserted) {
         let before = self.next;
-        while let Some(entry) = self.ranges.first_entry() {
+        while let Some(first) = self.ranges.front() {
             let end = self.next + data.len() as u64;
-            if *entry.key() > end {
+            if first.start > end {
                 break;
             }
-            let (start, range) = entry.remove_entry();
-            let overlap = end - start;
+            let range = self.ranges.pop_front().expect("invariant: there is a first");
+            let overlap = end - range.start;
             let mut rest = data.split_off(data.len() - overlap as usize);
-            let beyond = rest.split_off((range.end - start).min(overlap) as usize);
+            let len = range.end - range.start;
+            let beyond = rest.split_off(len.min(overlap) as usize);
             result.duplicate += rest.len() as u64;
             result.new += data.len() as u64;
             self.append(data);
-            self.held -= range.end - start;
-            self.ready_len += range.end - start;
+            self.held -= len;
+            self.ready_len += len;
             self.next = range.end;
-            append_parts(&mut self.ready, range.parts);
+            let emptied = append_parts(&mut self.ready, range.parts);
+            self.recycle(emptied);
             data = beyond;
         }
         result.new += data.len() as u64;
@@ -135,73 +158,89 @@ impl Reassembler {
         result: &mut Inserted,
     ) {
         // Usual case: what follows the last range.
-        if let Some(mut last) = self.ranges.last_entry()
-            && last.get().end == dsn
+        if let Some(last) = self.ranges.back_mut()
+            && last.end == dsn
         {
-            let range = last.get_mut();
-            range.end += data.len() as u64;
+            last.end += data.len() as u64;
             self.held += data.len() as u64;
             result.new += data.len() as u64;
-            push_part(&mut range.parts, data);
+            push_part(&mut last.parts, data);
             return;
         }
+        // The first range that ends beyond `dsn`.
+        let mut at = self.ranges.partition_point(|r| r.end <= dsn);
         while !data.is_empty() {
-            if let Some((_, before)) = self.ranges.range(..=dsn).next_back()
-                && before.end > dsn
-            {
-                let known = (before.end - dsn).min(data.len() as u64);
-                result.duplicate += known;
-                drop(data.split_to(known as usize));
-                dsn += known;
-                continue;
+            let mut gap = u64::MAX;
+            if let Some(range) = self.ranges.get(at) {
+                if range.start <= dsn {
+                    let known = (range.end - dsn).min(data.len() as u64);
+                    result.duplicate += known;
+                    drop(data.split_to(known as usize));
+                    dsn += known;
+                    at += 1;
+                    continue;
+                }
+                gap = range.start - dsn;
             }
-            let gap = self.ranges.range(dsn..).next().map_or(u64::MAX, |(start, _)| *start - dsn);
             let piece = data.split_to(gap.min(data.len() as u64) as usize);
             let len = piece.len() as u64;
-            if self.place(dsn, piece, limit) {
-                result.new += len;
-            } else {
-                result.refused += len;
+            match self.place(at, dsn, piece, limit) {
+                Some(then) => {
+                    at = then;
+                    result.new += len;
+                }
+                None => result.refused += len,
             }
             dsn += len;
         }
     }
 
-    /// Puts `piece`, which overlaps nothing, at `dsn`, joining its neighbours.
-    fn place(&mut self, dsn: Dsn, piece: Bytes, limit: usize) -> bool {
+    /// Puts `piece`, which overlaps nothing, at `dsn`, before range `at`, joining its neighbours.
+    /// The place of the first range that ends beyond it; `None` if it is one range too many.
+    fn place(&mut self, at: usize, dsn: Dsn, piece: Bytes, limit: usize) -> Option<usize> {
         let len = piece.len() as u64;
         let end = dsn + len;
-        let follower = self.ranges.range(end..).next().map(|(s, _)| *s).filter(|s| *s == end);
-        let before = self.ranges.range_mut(..dsn).next_back().filter(|(_, r)| r.end == dsn);
-        if let Some((_, range)) = before {
-            range.end = end;
-            push_part(&mut range.parts, piece);
-            self.held += len;
-            if follower.is_some() {
-                self.join_follower(dsn, end);
+        let follows = at > 0 && self.ranges[at - 1].end == dsn;
+        let leads = self.ranges.get(at).is_some_and(|r| r.start == end);
+        let then = match (follows, leads) {
+            (true, true) => {
+                let after = self.ranges.remove(at).expect("invariant: `leads` found it");
+                let range = &mut self.ranges[at - 1];
+                range.end = after.end;
+                push_part(&mut range.parts, piece);
+                let emptied = append_parts(&mut range.parts, after.parts);
+                self.recycle(emptied);
+                at - 1
             }
-            return true;
-        }
-        if let Some(mut range) = follower.and_then(|start| self.ranges.remove(&start)) {
-            range.parts.push_front(piece);
-            self.ranges.insert(dsn, range);
-        } else {
-            if self.ranges.len() >= limit {
-                return false;
+            (true, false) => {
+                let range = &mut self.ranges[at - 1];
+                range.end = end;
+                push_part(&mut range.parts, piece);
+                at
             }
-            self.ranges.insert(dsn, Range { end, parts: VecDeque::from([piece]) });
-        }
+            (false, true) => {
+                let range = &mut self.ranges[at];
+                range.start = dsn;
+                range.parts.push_front(piece);
+                at
+            }
+            (false, false) => {
+                if self.ranges.len() >= limit {
+                    return None;
+                }
+                let mut parts = self.spare.pop().unwrap_or_default();
+                parts.push_back(piece);
+                self.ranges.insert(at, Range { start: dsn, end, parts });
+                at + 1
+            }
+        };
         self.held += len;
-        true
+        Some(then)
     }
 
-    /// Joins the range that ends at `end` (it contains `dsn`) with the one that starts there.
-    fn join_follower(&mut self, dsn: Dsn, end: Dsn) {
-        if let Some(after) = self.ranges.remove(&end)
-            && let Some((_, range)) = self.ranges.range_mut(..=dsn).next_back()
-        {
-            range.end = after.end;
-            append_parts(&mut range.parts, after.parts);
+    fn recycle(&mut self, emptied: VecDeque<Bytes>) {
+        if self.spare.len() < SPARES && emptied.capacity() > 0 {
+            self.spare.push(emptied);
         }
     }
 
@@ -215,10 +254,27 @@ impl Reassembler {
             self.ready.pop_front().expect("invariant: front exists")
         };
         self.ready_len -= data.len() as u64;
-        if self.ready.is_empty() && self.ready.capacity() > 64 {
-            self.ready = VecDeque::new();
+        if self.ready.is_empty() {
+            self.on_drained();
         }
         Some(data)
+    }
+
+    /// All that is in order has been read. Nothing out of order for some time: gives memory back.
+    #[inline]
+    fn on_drained(&mut self) {
+        if !self.ranges.is_empty() {
+            self.calm = 0;
+            return;
+        }
+        self.calm = self.calm.saturating_add(1);
+        if self.calm == CALM {
+            self.spare = Vec::new();
+            self.ranges = VecDeque::new();
+            if self.ready.capacity() > LONG {
+                self.ready = VecDeque::new();
+            }
+        }
     }
 
     /// The DATA_FIN (or FIN) at `next` was reached: it takes one position.
@@ -244,16 +300,17 @@ fn push_part(parts: &mut VecDeque<Bytes>, data: Bytes) {
     parts.push_back(data);
 }
 
-/// Appends `after` to `parts`, moving the shorter of the two.
-fn append_parts(parts: &mut VecDeque<Bytes>, mut after: VecDeque<Bytes>) {
+/// Appends `after` to `parts`, moving the shorter of the two; gives back the emptied list.
+fn append_parts(parts: &mut VecDeque<Bytes>, mut after: VecDeque<Bytes>) -> VecDeque<Bytes> {
     if parts.len() < after.len() {
         while let Some(part) = parts.pop_back() {
             after.push_front(part);
         }
-        *parts = after;
+        std::mem::swap(parts, &mut after);
     } else {
         parts.append(&mut after);
     }
+    after
 }
 
 #[cfg(test)]
@@ -309,7 +366,7 @@ mod tests {
                 prop_assert_eq!(i.new + i.duplicate, len);
                 new += i.new;
                 in_order += i.in_order;
-                let held: u64 = r.ranges.iter().map(|(s, x)| x.end - *s).sum();
+                let held: u64 = r.ranges.iter().map(|x| x.end - x.start).sum();
                 prop_assert_eq!(held, r.held());
                 prop_assert_eq!(in_order + held, new);
             }

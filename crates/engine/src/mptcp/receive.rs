@@ -287,14 +287,16 @@ impl Connection {
             self.note_drop(at, DropReason::BadMapping);
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         }
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut self.receive.passed);
         inbox.add_payload(ssn, payload, self.receive.buffer, &mut out);
-        self.let_through(at, out, limit);
+        self.let_through(at, &mut out, limit);
+        out.clear();
+        self.receive.passed = out;
     }
 
-    fn let_through(&mut self, at: usize, deliveries: Vec<Delivery>, limit: usize) {
+    fn let_through(&mut self, at: usize, deliveries: &mut Vec<Delivery>, limit: usize) {
         let id = self.subflows[at].id;
-        for delivery in deliveries {
+        for delivery in deliveries.drain(..) {
             match delivery {
                 Delivery::Data(dsn, data) => self.deliver(at, dsn, data, limit),
                 Delivery::BadChecksum(mapping) => {

@@ -2,6 +2,7 @@
 
 use super::buffer::SendBuffer;
 use super::crypto::{Key, Keys};
+use super::mapping::Delivery;
 use super::reassembly::Reassembler;
 use super::reinject::Reinjections;
 use super::timers::Timers;
@@ -80,6 +81,8 @@ impl Sender {
 /// Receiving side of the stream.
 pub(super) struct Receiver {
     pub(super) stream: Reassembler,
+    /// What an inbox has just let through: empty between segments, kept for its memory.
+    pub(super) passed: Vec<Delivery>,
     /// Buffer size now, bytes.
     pub(super) buffer: u64,
     /// Right edge advertised: never moves left.
@@ -113,6 +116,7 @@ impl Receiver {
     pub(super) fn new(now: Instant, buffer: u64) -> Self {
         Self {
             stream: Reassembler::new(Dsn(1)),
+            passed: Vec::new(),
             buffer,
             edge: Dsn(1) + buffer,
             fin: None,

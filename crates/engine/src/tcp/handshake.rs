@@ -13,6 +13,7 @@ use crate::policy::PolicyError;
 use crate::record::{CloseReason, DropReason, RecordLog};
 use crate::seq::Ssn;
 use crate::time::{Duration, Instant};
+use std::sync::Arc;
 use tabane_wire::{Flags, Segment, SeqNum};
 
 impl Tcb {
@@ -20,7 +21,11 @@ impl Tcb {
     ///
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
-    pub fn connect(now: Instant, config: &TcpConfig, setup: Setup) -> Result<Self, PolicyError> {
+    pub fn connect(
+        now: Instant,
+        config: &Arc<TcpConfig>,
+        setup: Setup,
+    ) -> Result<Self, PolicyError> {
         Self::new(now, config, setup, State::SynSent)
     }
 
@@ -30,7 +35,7 @@ impl Tcb {
     /// [`PolicyError`] for an unknown congestion control.
     pub fn accept(
         now: Instant,
-        config: &TcpConfig,
+        config: &Arc<TcpConfig>,
         setup: Setup,
         syn: &Segment,
     ) -> Result<Self, PolicyError> {
@@ -41,7 +46,7 @@ impl Tcb {
 
     fn new(
         now: Instant,
-        config: &TcpConfig,
+        config: &Arc<TcpConfig>,
         setup: Setup,
         state: State,
     ) -> Result<Self, PolicyError> {
@@ -84,7 +89,7 @@ impl Tcb {
             fin_bound: false,
             challenge: (0, 0),
             stats: Stats::default(),
-            config: Box::new(config.clone()),
+            config: Arc::clone(config),
             setup,
         })
     }
@@ -187,7 +192,7 @@ impl Tcb {
         } else if self.syn.transmissions > 1 {
             // RFC 6298 section 5.7: the RTO is 3 s when data transmission begins.
             let cautious =
-                TcpConfig { rto_initial: Duration::from_secs(3), ..*self.config.clone() };
+                TcpConfig { rto_initial: Duration::from_secs(3), ..TcpConfig::clone(&self.config) };
             self.rtt = RttEstimator::new(&cautious);
         }
         if self.fin_bound {

@@ -28,6 +28,7 @@ use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
 pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
+use crate::cache::fetch;
 use crate::config::TcpConfig;
 use crate::congestion::{self, CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
@@ -37,6 +38,7 @@ use crate::time::{Duration, Instant};
 use crate::view::{PathId, RecoveryPhase, SubflowId, SubflowView};
 use bytes::Bytes;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tabane_wire::{Segment, SeqNum};
 
 /// Data bound to a subflow: refcounted bytes and the data position of the first.
@@ -167,7 +169,8 @@ pub struct Tcb {
     /// Records of this subflow, drained by the connection (which fills in its id).
     pub log: RecordLog,
     setup: Setup,
-    config: Box<TcpConfig>,
+    /// Shared by all subflows of an endpoint: one copy in the caches.
+    config: Arc<TcpConfig>,
     state: State,
     close_reason: Option<CloseReason>,
     /// Number of our SYN: position 0.
@@ -387,6 +390,37 @@ impl Tcb {
         self.cc.on_penalty();
         self.window = self.cc.state();
         self.record_window(now);
+    }
+
+    /// Asks for what a segment will need: see `cache.rs`.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        fetch(&self.snd_una);
+        fetch(&self.state);
+        fetch(&self.peer);
+        fetch(&self.setup);
+        fetch(&self.setup.remote);
+        fetch(&self.rx);
+        fetch(&self.rx.due);
+        fetch(&self.tx);
+        fetch(&self.config);
+        fetch(&self.timers);
+        fetch(&self.rtt);
+        fetch(&self.recovery);
+        fetch(&self.recovery.phase);
+        fetch(&self.window);
+        fetch(&self.rate);
+        fetch(&self.limited);
+        fetch(&self.stats);
+        fetch(&self.stats.segments_received);
+        fetch(&self.log);
+        fetch(&self.cc);
+    }
+
+    /// As `prefetch`, once that has had its effect: what it points to.
+    #[inline]
+    pub(crate) fn prefetch_queues(&self) {
+        self.tx.prefetch();
     }
 
     /// When `on_timeout` wants to be called (RTO, TLP, reordering, delayed ACK, persist,

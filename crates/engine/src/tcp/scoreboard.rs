@@ -8,6 +8,7 @@
 
 use super::Chunk;
 use super::ranges::Ranges;
+use crate::cache::fetch;
 use crate::time::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -177,6 +178,16 @@ pub(super) struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Asks for what an acknowledgement will need: see `cache.rs`.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        fetch(&self.pipe);
+        fetch(&self.fack);
+        if let Some(first) = self.segments.front() {
+            fetch(first);
+        }
+    }
+
     /// Appends data or a FIN, not yet sent.
     pub(super) fn push(&mut self, segment: TxSegment) {
         self.unsent += 1;

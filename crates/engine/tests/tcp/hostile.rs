@@ -202,9 +202,9 @@ proptest! {
             payload: Bytes::new(),
         };
         let tcb = if passive {
-            Tcb::accept(now, &config, ours, &syn).unwrap()
+            Tcb::accept(now, &config.clone().into(), ours, &syn).unwrap()
         } else {
-            Tcb::connect(now, &config, ours).unwrap()
+            Tcb::connect(now, &config.clone().into(), ours).unwrap()
         };
         let mut victim = Victim { tcb, now, window: 100_000 };
         victim.drain();

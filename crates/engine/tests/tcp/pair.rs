@@ -147,7 +147,7 @@ impl Pair {
     pub(crate) fn connect(config: TcpConfig) -> Self {
         let mut pair = Self::new(config);
         let name = pair.config.congestion.name.clone();
-        let tcb = Tcb::connect(pair.now, &pair.config, setup(0, &name)).unwrap();
+        let tcb = Tcb::connect(pair.now, &pair.config.clone().into(), setup(0, &name)).unwrap();
         pair.ends[0] = Some(End::new(tcb));
         pair
     }
@@ -216,7 +216,8 @@ impl Pair {
         if self.ends[side].is_none() {
             assert!(segment.flags.contains(Flags::SYN));
             let name = self.config.congestion.name.clone();
-            let tcb = Tcb::accept(now, &self.config, setup(side, &name), segment).unwrap();
+            let tcb =
+                Tcb::accept(now, &self.config.clone().into(), setup(side, &name), segment).unwrap();
             self.ends[side] = Some(End::new(tcb));
             return;
         }

@@ -52,7 +52,8 @@ impl Script {
     fn syn_sent(config: TcpConfig) -> Self {
         let now = Instant::ZERO + Duration::from_secs(10);
         let timestamps = config.timestamps;
-        let tcb = Tcb::connect(now, &config, setup(0, &config.congestion.name)).unwrap();
+        let tcb =
+            Tcb::connect(now, &config.clone().into(), setup(0, &config.congestion.name)).unwrap();
         let mut s = Self { tcb, now, window: 65_535, timestamps, pushed: 0 };
         let syn = s.poll().expect("a SYN");
         assert!(syn.seq == SeqNum(ISS) && syn.flags.contains(Flags::SYN));
@@ -356,7 +357,7 @@ fn rfc7323_no_scaling_unless_both_offer() {
     let donor = Script::syn_sent(plain());
     let mut syn = donor.segment(0, 0, Flags::SYN);
     syn.options.mss = Some(1000);
-    let mut tcb = Tcb::accept(now, &config, setup(0, "reno"), &syn).unwrap();
+    let mut tcb = Tcb::accept(now, &config.clone().into(), setup(0, "reno"), &syn).unwrap();
     let syn_ack = tcb.poll_segment(now, 1 << 20).unwrap().segment;
     assert_eq!(syn_ack.options.window_scale, None);
     assert_eq!(syn_ack.options.timestamps, None);
@@ -673,7 +674,7 @@ fn rfc3168_receiver() {
     let now = Instant(1);
     let donor = Script::syn_sent(plain());
     let syn = donor.segment(0, 0, Flags::SYN | Flags::ECE | Flags::CWR);
-    let tcb = Tcb::accept(now, &config, setup(0, "reno"), &syn).unwrap();
+    let tcb = Tcb::accept(now, &config.clone().into(), setup(0, "reno"), &syn).unwrap();
     let mut s = Script { tcb, ..donor };
     assert_eq!(s.poll().unwrap().flags, Flags::SYN | Flags::ACK | Flags::ECE);
     let ack = s.ack(1);

@@ -53,6 +53,12 @@ impl<P> Flight<P> {
         self.overtaking.pop().map(|early| early.packet)
     }
 
+    /// The `n`-th packet from now, as far as none is overtaken.
+    #[inline]
+    pub(super) fn upcoming(&self, n: usize) -> Option<&P> {
+        self.ring.get(n).map(|f| &f.1)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.ring.len() + self.overtaking.len()
     }

@@ -232,6 +232,13 @@ impl<P: Packet> Link<P> {
         Some(packet)
     }
 
+    /// The packet that arrives `n` packets after the next one, if it is known by now and none
+    /// overtakes it: a hint.
+    #[inline]
+    pub fn upcoming(&self, n: usize) -> Option<&P> {
+        self.flight.upcoming(n)
+    }
+
     /// When to call [`Link::pop`] next (it may find nothing then); `None` while the link is
     /// empty.
     pub fn next_event(&self) -> Option<Instant> {

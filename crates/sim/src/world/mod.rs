@@ -115,6 +115,8 @@ enum Action {
 
 /// The agenda is source 0 of the schedule: changes come before packets of the same moment.
 const AGENDA: usize = 0;
+/// How many packets before its arrival a host is told of a segment.
+const AHEAD: usize = 2;
 /// Events at one moment that are beyond any use.
 const MAX_IDLE_EVENTS: u32 = 2_000_000;
 /// First port that flows connect to; a port a flow, per server.
@@ -228,10 +230,25 @@ impl<'o> World<'o> {
                 return;
             };
             self.hops += 1;
+            self.look_ahead(link, packet.cursor);
             self.forward(packet);
             if self.reschedule(link) > self.now {
                 return;
             }
+        }
+    }
+
+    /// Tells the host at the end of a link which segments come next, so that what they need is
+    /// in the caches by then. `cursor` is where the packet is that comes now.
+    #[inline]
+    fn look_ahead(&mut self, link: usize, cursor: u32) {
+        let Hop::Arrive(host, _) = self.topology.hop(cursor + 1) else { return };
+        let link = &self.links[link].link;
+        if let Some(packet) = link.upcoming(AHEAD + 1) {
+            packet.prefetch();
+        }
+        if let Some(packet) = link.upcoming(AHEAD) {
+            self.hosts[host as usize].endpoint.expect(packet.segment());
         }
     }
 
