@@ -10,6 +10,7 @@ mod ack;
 mod handshake;
 mod input;
 mod output;
+mod prefetch;
 mod probe;
 mod ranges;
 mod rate;
@@ -28,7 +29,6 @@ use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
 pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
-use crate::cache::fetch;
 use crate::config::TcpConfig;
 use crate::congestion::{self, CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
@@ -390,37 +390,6 @@ impl Tcb {
         self.cc.on_penalty();
         self.window = self.cc.state();
         self.record_window(now);
-    }
-
-    /// Asks for what a segment will need: see `cache.rs`.
-    #[inline]
-    pub(crate) fn prefetch(&self) {
-        fetch(&self.snd_una);
-        fetch(&self.state);
-        fetch(&self.peer);
-        fetch(&self.setup);
-        fetch(&self.setup.remote);
-        fetch(&self.rx);
-        fetch(&self.rx.due);
-        fetch(&self.tx);
-        fetch(&self.config);
-        fetch(&self.timers);
-        fetch(&self.rtt);
-        fetch(&self.recovery);
-        fetch(&self.recovery.phase);
-        fetch(&self.window);
-        fetch(&self.rate);
-        fetch(&self.limited);
-        fetch(&self.stats);
-        fetch(&self.stats.segments_received);
-        fetch(&self.log);
-        fetch(&self.cc);
-    }
-
-    /// As `prefetch`, once that has had its effect: what it points to.
-    #[inline]
-    pub(crate) fn prefetch_queues(&self) {
-        self.tx.prefetch();
     }
 
     /// When `on_timeout` wants to be called (RTO, TLP, reordering, delayed ACK, persist,
