@@ -41,6 +41,8 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("reference-loss", include_str!("../../../scenarios/bench/reference-loss.toml")),
     ("flows-1", include_str!("../../../scenarios/bench/flows-1.toml")),
     ("flows-1000", include_str!("../../../scenarios/bench/flows-1000.toml")),
+    ("idle-1", include_str!("../../../scenarios/bench/idle-1.toml")),
+    ("idle-1000", include_str!("../../../scenarios/bench/idle-1000.toml")),
 ];
 
 /// Two endpoints in one thread, emit, parse and checksums.
@@ -192,6 +194,14 @@ fn print(bench: &Bench) -> Result<(), Failure> {
     }
     if !bench.scenarios.is_empty() {
         say::print(&table.to_string())?;
+    }
+    let peak = |name| {
+        let run = bench.scenarios.iter().find(|f| f.name == name)?;
+        run.peak_rss_bytes.map(|bytes| bytes as f64)
+    };
+    if let Some((one, many)) = peak("idle-1").zip(peak("idle-1000")) {
+        let each = (many - one) / 999.0 / 1e3;
+        say::print(&format!("memory: {each:.1} kB for each further idle flow, both ends"))?;
     }
     if let Some(f) = &bench.bytes {
         let (rate, size) = (f.gbit_per_user_s, mega(f.bytes as f64, "MB"));
