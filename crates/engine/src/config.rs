@@ -4,6 +4,7 @@ use crate::policy::Spec;
 use crate::time::Duration;
 use crate::view::PathId;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Settings of an endpoint. Those in `tcp` and `mptcp` are defaults for its connections.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,6 +46,20 @@ impl Config {
     /// The path that has this address of ours.
     pub fn path_of(&self, address: IpAddr) -> Option<PathId> {
         self.paths.iter().find(|p| p.addresses.contains(&address)).map(|p| p.id)
+    }
+}
+
+/// Settings as connections share them: see `Endpoint::profile`.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    pub(crate) config: Arc<Config>,
+    /// `config.tcp`, as subflows share it.
+    pub(crate) tcp: Arc<TcpConfig>,
+}
+
+impl Profile {
+    pub(crate) fn new(config: Config) -> Self {
+        Self { tcp: Arc::new(config.tcp.clone()), config: Arc::new(config) }
     }
 }
 

@@ -19,10 +19,10 @@ use self::copies::Copies;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::Secrets;
 use self::time_wait::TimeWaits;
-use crate::config::{Config, TcpConfig};
+use crate::config::{Config, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
 use crate::mptcp::Connection;
-use crate::policy::{PolicyError, Spec};
+use crate::policy::PolicyError;
 use crate::record::{DropReason, Record, RecordLog, What};
 use crate::time::Instant;
 use crate::view::{PathId, PathSet, SubflowId};
@@ -33,7 +33,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use slab::Slab;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tabane_wire::{ParseError, Segment};
@@ -51,7 +51,7 @@ pub struct Endpoint {
     ids: HashTable<(ConnId, u32)>,
     tokens: HashTable<(u32, u32)>,
     flows: FlowTable,
-    listeners: BTreeSet<SocketAddr>,
+    listeners: BTreeMap<SocketAddr, Admission>,
     /// Connections that may have something to send.
     ready: VecDeque<u32>,
     /// Deadlines; those that no longer are their slot's `scheduled` are ignored.
@@ -87,6 +87,17 @@ struct Slot {
     in_backlog: bool,
     /// As entered in `tokens`.
     token: Option<u32>,
+    /// Its SYN is not answered before `admit`.
+    held: bool,
+}
+
+/// What a listener does with a SYN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Admission {
+    /// Answers it.
+    Open,
+    /// Tells the application, and waits for `admit`.
+    Held,
 }
 
 /// Counters of an endpoint: what belongs to no connection.
@@ -156,9 +167,7 @@ impl Endpoint {
     /// # Errors
     /// A policy named in the configuration does not exist.
     pub fn new(config: Config, seed: [u8; 32]) -> Result<Self, PolicyError> {
-        scheduler::build(&config.mptcp.scheduler)?;
-        egress::build(&config.mptcp.egress)?;
-        check_congestion(&config.tcp.congestion)?;
+        check_policies(&config)?;
         let mut rng = ChaCha8Rng::from_seed(seed);
         let secrets = Secrets::new(&mut rng);
         Ok(Self {
@@ -168,7 +177,7 @@ impl Endpoint {
             connections: Slab::new(),
             ids: HashTable::new(),
             tokens: HashTable::new(),
-            listeners: BTreeSet::new(),
+            listeners: BTreeMap::new(),
             ready: VecDeque::new(),
             deadlines: BinaryHeap::new(),
             time_waits: TimeWaits::new(config.limits.connections, config.tcp.time_wait),
@@ -196,7 +205,34 @@ impl Endpoint {
     /// # Errors
     /// [`ListenError`].
     pub fn listen(&mut self, local: SocketAddr) -> Result<(), ListenError> {
-        if self.listeners.insert(local) { Ok(()) } else { Err(ListenError::InUse(local)) }
+        self.add_listener(local, Admission::Open)
+    }
+
+    /// As `listen`, but a SYN is not answered yet: `Event::Incoming` asks for [`Endpoint::admit`],
+    /// or for `abort` of the connection, which refuses it. For relays, which know only once they
+    /// have connected on. Those that wait count in `Limits::syn_backlog`.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn listen_held(&mut self, local: SocketAddr) -> Result<(), ListenError> {
+        self.add_listener(local, Admission::Held)
+    }
+
+    fn add_listener(&mut self, local: SocketAddr, how: Admission) -> Result<(), ListenError> {
+        if self.listeners.contains_key(&local) {
+            return Err(ListenError::InUse(local));
+        }
+        self.listeners.insert(local, how);
+        Ok(())
+    }
+
+    /// Answers the SYN of a connection that `Event::Incoming` announced.
+    pub fn admit(&mut self, id: ConnId) {
+        let Some(key) = self.key_of(id) else { return };
+        if let Some(slot) = self.connections.get_mut(key as usize) {
+            slot.held = false;
+        }
+        self.enqueue(key);
     }
 
     /// Stops accepting connections to `local`; those accepted live on.
@@ -215,7 +251,37 @@ impl Endpoint {
         remote: SocketAddr,
     ) -> Result<ConnId, ConnectError> {
         self.now = now;
-        self.open_active(local, remote)
+        self.open_active(local, remote, self.own_profile())
+    }
+
+    /// As `connect`, with the settings of a profile.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn connect_as(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        profile: &Profile,
+    ) -> Result<ConnId, ConnectError> {
+        self.now = now;
+        self.open_active(local, remote, profile.clone())
+    }
+
+    /// Settings for connections that differ from the endpoint's own: TCP, MPTCP, and the paths
+    /// that they may use. Limits and records remain the endpoint's.
+    ///
+    /// # Errors
+    /// A policy named in it does not exist.
+    pub fn profile(&self, config: Config) -> Result<Profile, PolicyError> {
+        check_policies(&config)?;
+        let (limits, records) = (self.config.limits, self.config.records);
+        Ok(Profile::new(Config { limits, records, ..config }))
+    }
+
+    fn own_profile(&self) -> Profile {
+        Profile { config: self.config.clone(), tcp: self.tcp.clone() }
     }
 
     /// A connection, to read, write and steer. `None` once it is gone. What was done with it
@@ -279,10 +345,11 @@ impl Endpoint {
                 self.ready.pop_front();
                 continue;
             };
-            if let Some(departure) = slot.connection.poll(now) {
+            let held = slot.held && slot.connection.is_opening();
+            if !held && let Some(departure) = slot.connection.poll(now) {
                 return Some(departure);
             }
-            if !self.settle(key) {
+            if held || !self.settle(key) {
                 self.ready.pop_front();
                 if let Some(slot) = self.connections.get_mut(key as usize) {
                     slot.queued = false;
@@ -509,7 +576,9 @@ fn id_hash(id: ConnId) -> u64 {
     id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn check_congestion(spec: &Spec) -> Result<(), PolicyError> {
+fn check_policies(config: &Config) -> Result<(), PolicyError> {
+    scheduler::build(&config.mptcp.scheduler)?;
+    egress::build(&config.mptcp.egress)?;
     let start = congestion::Start { mss: 1460, cwnd: 14_600, ssthresh: u64::MAX };
-    congestion::build(spec, start).map(|_| ())
+    congestion::build(&config.tcp.congestion, start).map(|_| ())
 }

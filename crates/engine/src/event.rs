@@ -13,6 +13,14 @@ pub struct ConnId(pub u64);
 pub enum Event {
     /// Our `connect` succeeded.
     Connected,
+    /// A peer's SYN waits for an answer: `Endpoint::admit`, or `abort` (only where
+    /// `Endpoint::listen_held`).
+    Incoming {
+        /// Address that it wants to connect to.
+        local: SocketAddr,
+        /// Its address.
+        remote: SocketAddr,
+    },
     /// A peer connected to a listener.
     Accepted {
         /// Address that it connected to.

@@ -17,7 +17,7 @@ pub mod tcp;
 pub mod time;
 pub mod view;
 
-pub use config::Config;
+pub use config::{Config, Profile};
 pub use endpoint::{Departure, Endpoint, Transmit};
 pub use event::{ConnId, Event};
 pub use mptcp::Connection;

@@ -2,8 +2,9 @@
 //! (RFC 6528), ports (RFC 6056), keys and tokens (RFC 8684 section 3.1).
 
 use super::flow::{Owner, Tuple, hash};
-use super::{ConnectError, Endpoint, Slot, id_hash};
-use crate::event::ConnId;
+use super::{Admission, ConnectError, Endpoint, Slot, id_hash};
+use crate::config::{Config, Profile};
+use crate::event::{ConnId, Event};
 use crate::mptcp::crypto::Key;
 use crate::mptcp::{Connection, Opening, Role};
 use crate::policy::{PolicyError, Spec};
@@ -43,19 +44,21 @@ impl Endpoint {
         &mut self,
         local: SocketAddr,
         remote: SocketAddr,
+        profile: Profile,
     ) -> Result<ConnId, ConnectError> {
-        let path = self.config.path_of(local.ip()).ok_or(ConnectError::NoPath(local.ip()))?;
+        let config = &profile.config;
+        let path = config.path_of(local.ip()).ok_or(ConnectError::NoPath(local.ip()))?;
         let limit = self.config.limits.connections;
         if self.connections.len() >= limit {
             return Err(ConnectError::Limit(limit));
         }
         let local = self.choose_port(local, remote).ok_or(ConnectError::NoPort(remote))?;
         let tuple = Tuple { local, remote };
-        let congestion = self.config.tcp.congestion.clone();
-        let setup = self.setup(SubflowId(0), path, tuple, congestion);
-        let tcb = Tcb::connect(self.now, &self.tcp, setup)?;
-        let key = self.config.mptcp.enabled.then(|| self.make_key());
-        Ok(self.add_connection(Role::Client, tuple, Opening { tcb, key })?)
+        let congestion = config.tcp.congestion.clone();
+        let setup = self.setup(SubflowId(0), path, tuple, congestion, config);
+        let tcb = Tcb::connect(self.now, &profile.tcp, setup)?;
+        let key = config.mptcp.enabled.then(|| self.make_key());
+        Ok(self.add_connection(Role::Client, tuple, Opening { tcb, key }, profile)?)
     }
 
     /// A SYN for a listener.
@@ -65,6 +68,7 @@ impl Endpoint {
         tuple: Tuple,
         syn: &Segment,
         iss_after: Option<SeqNum>,
+        how: Admission,
     ) {
         if self.connections.len() >= self.config.limits.connections {
             return self.drop_stateless(DropReason::Limit("connections"));
@@ -72,25 +76,31 @@ impl Endpoint {
         if self.backlog >= self.config.limits.syn_backlog {
             return self.drop_stateless(DropReason::Limit("SYN backlog"));
         }
-        let congestion = self.config.tcp.congestion.clone();
-        let mut setup = self.setup(SubflowId(0), path, tuple, congestion);
+        let profile = self.own_profile();
+        let config = &profile.config;
+        let congestion = config.tcp.congestion.clone();
+        let mut setup = self.setup(SubflowId(0), path, tuple, congestion, config);
         if let Some(after) = iss_after
             && SeqNum(setup.iss).before(after)
         {
             // A 4-tuple used again: beyond everything of the old connection (RFC 9293 3.6.1).
             setup.iss = after.plus(1 << 16).0;
         }
-        let Ok(tcb) = Tcb::accept(self.now, &self.tcp, setup, syn) else { return };
-        let wanted = Connection::wants_mptcp(syn).filter(|_| self.config.mptcp.enabled);
+        let Ok(tcb) = Tcb::accept(self.now, &profile.tcp, setup, syn) else { return };
+        let wanted = Connection::wants_mptcp(syn).filter(|_| config.mptcp.enabled);
         let key = wanted.map(|_| self.make_key());
-        let Ok(id) = self.add_connection(Role::Server, tuple, Opening { tcb, key }) else {
-            return;
-        };
+        let opening = Opening { tcb, key };
+        let Ok(id) = self.add_connection(Role::Server, tuple, opening, profile) else { return };
         let Some(at) = self.key_of(id) else { return };
         if let Some(slot) = self.connections.get_mut(at as usize) {
             slot.in_backlog = true;
             self.backlog += 1;
+            slot.held = how == Admission::Held;
             slot.connection.require_checksum(wanted == Some(true));
+        }
+        if how == Admission::Held {
+            let Tuple { local, remote } = tuple;
+            self.events.push_back((id, Event::Incoming { local, remote }));
         }
     }
 
@@ -115,10 +125,11 @@ impl Endpoint {
             return true;
         }
         let congestion = slot.connection.congestion().clone();
+        let profile = slot.connection.profile();
         let id = slot.connection.reserve_slot();
-        let setup = self.setup(id, path, tuple, congestion);
+        let setup = self.setup(id, path, tuple, congestion, &profile.config);
         let nonce = self.rng.next_u32();
-        let tcb = Tcb::accept(self.now, &self.tcp, setup, syn);
+        let tcb = Tcb::accept(self.now, &profile.tcp, setup, syn);
         let (Ok(tcb), Some(slot)) = (tcb, self.connections.get_mut(key as usize)) else {
             return true;
         };
@@ -136,12 +147,14 @@ impl Endpoint {
         {
             any = true;
             let congestion = slot.connection.congestion().clone();
+            let profile = slot.connection.profile();
             let local = self.choose_port(request.local, request.remote);
             let tcb = local.and_then(|local| {
                 request.local = local;
                 let tuple = Tuple { local, remote: request.remote };
-                let setup = self.setup(request.id, request.path, tuple, congestion);
-                Tcb::connect(self.now, &self.tcp, setup).ok()
+                let setup =
+                    self.setup(request.id, request.path, tuple, congestion, &profile.config);
+                Tcb::connect(self.now, &profile.tcp, setup).ok()
             });
             let nonce = self.rng.next_u32();
             let Some(slot) = self.connections.get_mut(key as usize) else { break };
@@ -162,17 +175,18 @@ impl Endpoint {
         role: Role,
         tuple: Tuple,
         opening: Opening,
+        profile: Profile,
     ) -> Result<ConnId, PolicyError> {
         let id = ConnId(self.next_id);
         let token = opening.key.map(|(_, token, _)| token);
-        let config = self.config.clone();
-        let mut connection = Connection::new(self.now, id, config, role, opening)?;
+        let mut connection = Connection::new(self.now, id, profile, role, opening)?;
         self.next_id += 1;
         for path in self.paths_down.iter() {
             connection.set_path_up(self.now, path, false);
         }
         let scheduled = Instant::FAR_FUTURE;
-        let slot = Slot { connection, queued: false, scheduled, in_backlog: false, token };
+        let (queued, in_backlog, held) = (false, false, false);
+        let slot = Slot { connection, queued, scheduled, in_backlog, token, held };
         let key = self.connections.insert(Box::new(slot)) as u32;
         self.ids.insert_unique(id_hash(id), (id, key), |(id, _)| id_hash(*id));
         if let Some(token) = token {
@@ -183,7 +197,14 @@ impl Endpoint {
         Ok(id)
     }
 
-    fn setup(&self, id: SubflowId, path: PathId, tuple: Tuple, congestion: Spec) -> Setup {
+    fn setup(
+        &self,
+        id: SubflowId,
+        path: PathId,
+        tuple: Tuple,
+        congestion: Spec,
+        config: &Config,
+    ) -> Setup {
         let mtu = self.mtus.iter().find(|(p, _)| *p == path).map_or(1500, |(_, mtu)| *mtu);
         Setup {
             id,
@@ -194,7 +215,7 @@ impl Endpoint {
             iss: self.secrets.isn(self.now, &tuple),
             timestamp_offset: hash(self.secrets.timestamp, &tuple) as u32,
             congestion,
-            window_max: self.config.tcp.receive_buffer_max,
+            window_max: config.tcp.receive_buffer_max,
         }
     }
 
@@ -211,7 +232,7 @@ impl Endpoint {
             let offset = start.wrapping_add(self.port_counter) % count;
             self.port_counter = self.port_counter.wrapping_add(1);
             let candidate = SocketAddr::new(local.ip(), FIRST_PORT + offset as u16);
-            let taken = self.listeners.contains(&candidate)
+            let taken = self.listeners.contains_key(&candidate)
                 || self.flows.find(&Tuple { local: candidate, remote }).is_some();
             if !taken {
                 return Some(candidate);

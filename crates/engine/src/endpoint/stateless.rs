@@ -2,7 +2,7 @@
 //! joins (RFC 8684 section 3.6).
 
 use super::flow::Tuple;
-use super::{Departure, Endpoint};
+use super::{Admission, Departure, Endpoint};
 use crate::record::{DropReason, What};
 use crate::view::{PathId, PathSet};
 use bytes::Bytes;
@@ -35,8 +35,8 @@ impl Endpoint {
             if self.open_join(path, tuple, segment) {
                 return;
             }
-            if self.listens(tuple.local) {
-                return self.open_passive(path, tuple, segment, iss_after);
+            if let Some(how) = self.listener(tuple.local) {
+                return self.open_passive(path, tuple, segment, iss_after, how);
             }
         }
         self.drop_stateless(DropReason::NoConnection);
@@ -46,12 +46,12 @@ impl Endpoint {
     }
 
     /// Whether somebody listens: exactly here, on every address, on every port.
-    fn listens(&self, local: SocketAddr) -> bool {
+    fn listener(&self, local: SocketAddr) -> Option<Admission> {
         let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
-        [local.port(), 0].into_iter().any(|port| {
-            self.listeners.contains(&SocketAddr::new(local.ip(), port))
-                || any.iter().any(|ip| self.listeners.contains(&SocketAddr::new(*ip, port)))
-        })
+        let mut places = [local.port(), 0]
+            .into_iter()
+            .flat_map(|port| [local.ip(), any[0], any[1]].map(|ip| SocketAddr::new(ip, port)));
+        places.find_map(|place| self.listeners.get(&place).copied())
     }
 
     pub(super) fn drop_stateless(&mut self, reason: DropReason) {

@@ -6,7 +6,7 @@ use super::route::Ways;
 use super::session::{Opening, Receiver, Request, Sender, Session};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::{Connection, Mode, Role};
-use crate::config::Config;
+use crate::config::Profile;
 use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
 use crate::record::{CloseReason, ConnectionChange, DropReason, FallbackReason};
@@ -17,7 +17,6 @@ use crate::tcp::Tcb;
 use crate::time::{Duration, Instant};
 use crate::view::{PathSet, SubflowSet};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use tabane_wire::mptcp::{MpCapable, MpJoin};
 use tabane_wire::{Flags, MptcpOption, Segment};
 
@@ -29,10 +28,11 @@ impl Connection {
     pub(crate) fn new(
         now: Instant,
         id: ConnId,
-        config: Arc<Config>,
+        profile: Profile,
         role: Role,
         opening: Opening,
     ) -> Result<Self, PolicyError> {
+        let Profile { config, tcp: shared } = profile;
         let Opening { mut tcb, key } = opening;
         tcb.log.set_on(config.records);
         let ends = (tcb.setup().local, tcb.setup().remote);
@@ -70,6 +70,7 @@ impl Connection {
             now,
             subflows: Vec::with_capacity(1),
             config,
+            tcp: shared,
         };
         connection.subflows.push(first);
         connection.note(None, || What::Connection(ConnectionChange::Opening));

@@ -8,7 +8,7 @@
 //! (`reassembly.rs`).
 
 use crate::cache::fetch;
-use crate::config::Config;
+use crate::config::{Config, TcpConfig};
 use crate::endpoint::Departure;
 use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
@@ -54,6 +54,8 @@ use subflow::Subflow;
 pub struct Connection {
     id: ConnId,
     config: Arc<Config>,
+    /// `config.tcp`, for subflows to come.
+    tcp: Arc<TcpConfig>,
     role: Role,
     mode: Mode,
     /// Live subflows in order of creation.

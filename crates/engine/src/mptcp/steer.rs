@@ -2,6 +2,7 @@
 
 use super::route::Ways;
 use super::{Connection, Info, Policy, SubflowInfo};
+use crate::config::Profile;
 use crate::congestion::{self, Start};
 use crate::policy::PolicyError;
 use crate::scheduler;
@@ -33,6 +34,11 @@ impl Connection {
     /// Congestion control of subflows to come.
     pub(crate) fn congestion(&self) -> &crate::policy::Spec {
         self.congestion.as_ref().unwrap_or(&self.config.tcp.congestion)
+    }
+
+    /// Its settings.
+    pub(crate) fn profile(&self) -> Profile {
+        Profile { config: self.config.clone(), tcp: self.tcp.clone() }
     }
 
     pub(super) fn picture(&self, now: Instant) -> Info {

@@ -94,6 +94,7 @@ pub(super) fn subflow_of(subflow: &SubflowInfo) -> SocketAddr {
 pub(super) fn event_name(event: Event) -> &'static str {
     match event {
         Event::Connected => "connected",
+        Event::Incoming { .. } => "incoming",
         Event::Accepted { .. } => "accepted",
         Event::Readable => "readable",
         Event::Writable => "writable",
