@@ -61,6 +61,11 @@ impl Check {
             host.apply(&mut config);
             configs.push(config);
         }
+        for side in scenario.proxy.iter().flat_map(|(_, proxy)| [&proxy.listen, &proxy.connect]) {
+            let mut config = configs[0].clone();
+            side.apply(&mut config);
+            configs.push(config);
+        }
         let tcp = || configs.iter().map(|c| &c.tcp);
         let receive = tcp().map(|c| c.receive_buffer_max.max(c.receive_buffer)).max();
         check.receive_buffer_max = receive.unwrap_or(u64::MAX);

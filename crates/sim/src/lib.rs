@@ -12,6 +12,7 @@ mod models;
 mod packet;
 pub mod pattern;
 pub mod quantity;
+pub mod relay;
 pub mod result;
 pub mod scenario;
 mod schedule;

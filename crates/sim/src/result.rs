@@ -35,6 +35,9 @@ pub struct FlowResult {
     pub goodput_bps: f64,
     /// Subflows of its connection, in order of creation.
     pub subflows: Vec<SubflowResult>,
+    /// The connections that it is made of, where proxies relay it, from the client on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<HopResult>,
     /// For applications that have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyResult>,
@@ -44,6 +47,21 @@ pub struct FlowResult {
     /// Position of the first wrong byte, if bytes were compared and one was wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt_at: Option<u64>,
+}
+
+/// A connection of a flow that proxies relay.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct HopResult {
+    /// Node that connected.
+    pub from: String,
+    /// Node that accepted.
+    pub to: String,
+    /// Payload bytes delivered to its receiving end.
+    pub bytes: u64,
+    /// As of its flow.
+    pub goodput_bps: f64,
+    /// Its subflows.
+    pub subflows: Vec<SubflowResult>,
 }
 
 /// A subflow.

@@ -123,6 +123,18 @@ impl Topology {
                 return Err(fault);
             }
         }
+        for name in scenario.proxy.names() {
+            if scenario.host.get(name).is_some() {
+                let message = format!("'{name}' is a host and a proxy");
+                return Err(Fault::new(&[&"proxy", &name], message)
+                    .help("its settings are those under [proxy]: listen = {..}, connect = {..}"));
+            }
+            if topology.host(name).is_none() {
+                let known = topology.hosts.iter().map(|h| h.name.as_str());
+                let what = "path to or from proxy";
+                return Err(Fault::unknown(&[&"proxy", &name], what, name, known));
+            }
+        }
         topology.resolve(&plan);
         topology.set_mtus(scenario);
         Ok(topology)

@@ -65,6 +65,9 @@ pub struct Change {
     /// With `host`: only those of this flow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<String>,
+    /// With `host`, if it is a proxy: only connections on this side of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side: Option<ProxySide>,
     /// With `host`: another scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Choice>,
@@ -83,6 +86,9 @@ pub struct Change {
     /// With `host` and `path`: a subflow is added, closed or reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subflow: Option<SubflowChange>,
+    /// With `host`: connections are aborted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub abort: bool,
 }
 
 impl Change {
@@ -118,12 +124,14 @@ impl Change {
     pub fn host_keys(&self) -> Vec<&'static str> {
         let given = [
             ("flow", self.flow.is_some()),
+            ("side", self.side.is_some()),
             ("scheduler", self.scheduler.is_some()),
             ("congestion", self.congestion.is_some()),
             ("egress", self.egress.is_some()),
             ("path", self.path.is_some()),
             ("backup", self.backup.is_some()),
             ("subflow", self.subflow.is_some()),
+            ("abort", self.abort),
         ];
         given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect()
     }
@@ -137,6 +145,16 @@ pub enum Way {
     Up,
     /// The other way.
     Down,
+}
+
+/// A side of a proxy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ProxySide {
+    /// Connections that it accepted.
+    Listen,
+    /// Connections that it opened.
+    Connect,
 }
 
 /// What becomes of a subflow.

@@ -235,6 +235,7 @@ fn is_list(at: &[String], items: &DeArray<'_>) -> bool {
             | ["link", _, "between"]
             | ["routers"]
             | ["output", "pcap"]
+            | ["flow", _, "via"]
     );
     listed && !items.first().is_some_and(|item| item.get_ref().is_array())
 }

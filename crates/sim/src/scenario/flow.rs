@@ -18,6 +18,12 @@ pub struct Flow {
     pub from: String,
     /// Host that listens.
     pub to: String,
+    /// Proxies that it is relayed by, from the host that connects to the one that listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub via: Vec<String>,
+    /// The host that listens refuses it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refuse: bool,
     /// Which way the data goes: download is towards the host that connects.
     pub direction: Direction,
     /// When it connects.
@@ -49,6 +55,8 @@ impl Default for Flow {
             name: None,
             from: "client".into(),
             to: "server".into(),
+            via: Vec::new(),
+            refuse: false,
             direction: Direction::Download,
             start: Time::default(),
             stop: None,
@@ -63,6 +71,13 @@ impl Default for Flow {
 }
 
 impl Flow {
+    /// The nodes that it passes, both ends included.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        let ends = [&self.from, &self.to];
+        let via = self.via.iter();
+        std::iter::once(ends[0]).chain(via).chain(std::iter::once(ends[1])).map(String::as_str)
+    }
+
     /// Names of the applications given: one, in a valid flow.
     pub fn apps(&self) -> Vec<&'static str> {
         let given = [

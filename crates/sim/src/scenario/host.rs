@@ -1,5 +1,6 @@
 //! A host's settings: policies, and what differs from the engine's defaults.
 
+use super::linux::LinuxBuffers;
 use super::named::Choice;
 use crate::quantity::{Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -32,6 +33,11 @@ pub struct Host {
 }
 
 impl Host {
+    /// Whether nothing is given.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Puts these settings over `config`.
     pub fn apply(&self, config: &mut Config) {
         if let Some(choice) = &self.scheduler {
@@ -145,6 +151,8 @@ settings! {
         };
         /// Written and not yet acknowledged.
         send_buffer: Size => |c, v| c.send_buffer = v.0;
+        /// Instead of these three: what Linux is told about its socket buffers.
+        linux: LinuxBuffers => |c, v| v.apply(c);
         /// Largest MSS announced; the MTU limits it too.
         mss: u16 => |c, v| c.mss_max = v;
         /// Longest delay of an ACK; `"0ms"` acknowledges at once.

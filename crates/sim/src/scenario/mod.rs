@@ -9,19 +9,23 @@ mod error;
 mod flow;
 mod host;
 mod link;
+mod linux;
 mod named;
 mod path;
+mod proxy;
 mod validate;
 
-pub use change::{Change, SubflowChange, Way};
+pub use change::{Change, ProxySide, SubflowChange, Way};
 pub use document::{Axis, Document, Variant};
 pub(crate) use error::Fault;
 pub use error::ScenarioError;
 pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
 pub use host::{Host, Mptcp, MptcpSettings, Tcp};
 pub use link::{Direction, Link, Loss, Queue};
+pub use linux::{LinuxBuffers, Triple};
 pub use named::{Choice, Named};
 pub use path::{Path, PathSettings};
+pub use proxy::Proxy;
 
 pub(crate) use validate::policy_fault;
 
@@ -58,11 +62,14 @@ pub struct Scenario {
     #[serde(skip_serializing_if = "Output::is_default")]
     pub output: Output,
     /// Settings of every host that does not say otherwise.
-    #[serde(skip_serializing_if = "is_default_host")]
+    #[serde(skip_serializing_if = "Host::is_default")]
     pub defaults: Host,
     /// Hosts that have settings of their own. Any host that a flow or a path names exists.
     #[serde(skip_serializing_if = "Named::is_empty")]
     pub host: Named<Host>,
+    /// Nodes that relay connections; flows say which they go `via`.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub proxy: Named<Proxy>,
     /// Links.
     pub link: Named<Link>,
     /// Nodes that only forward, where links say what they are `between`.
@@ -110,6 +117,7 @@ impl Default for Scenario {
             output: Output::default(),
             defaults: Host::default(),
             host: Named::default(),
+            proxy: Named::default(),
             link: Named::default(),
             routers: Vec::new(),
             path: Named::default(),
@@ -180,8 +188,4 @@ fn allow_axis(property: &mut Value) {
 
 fn is_four(ip: &u8) -> bool {
     *ip == 4
-}
-
-fn is_default_host(host: &Host) -> bool {
-    *host == Host::default()
 }

@@ -21,6 +21,10 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
     for (name, host) in scenario.host.iter() {
         check_host(&["host", name], host)?;
     }
+    for (name, proxy) in scenario.proxy.iter() {
+        check_host(&["proxy", name, "listen"], &proxy.listen)?;
+        check_host(&["proxy", name, "connect"], &proxy.connect)?;
+    }
     let topology = Topology::build(scenario)?;
     if scenario.flow.is_empty() {
         let fault = Fault::new(&[&"flow"], "there is no flow, so nothing would happen");
@@ -28,7 +32,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
     }
     let mut names: Vec<&str> = Vec::new();
     for (n, flow) in scenario.flow.iter().enumerate() {
-        check_flow(n, flow, &topology)?;
+        check_flow(n, flow, scenario, &topology)?;
         if let Some(name) = flow.name.as_deref() {
             if names.contains(&name) {
                 let at: &[&dyn Display] = &[&"flow", &n, &"name"];
@@ -52,6 +56,24 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
 }
 
 fn check_host(at: &[&str], host: &Host) -> Result<(), Fault> {
+    if let Some(linux) = &host.tcp.linux {
+        let at = |keys: &[&'static str]| -> Vec<String> {
+            at.iter().chain(keys).map(|k| (*k).to_owned()).collect()
+        };
+        let tcp = &host.tcp;
+        let own = [
+            ("receive_buffer", tcp.receive_buffer.is_some()),
+            ("receive_buffer_max", tcp.receive_buffer_max.is_some()),
+            ("send_buffer", tcp.send_buffer.is_some()),
+        ];
+        if let Some((key, _)) = own.iter().find(|(_, given)| *given) {
+            let message = format!("'{key}' and 'linux' both say how large buffers are");
+            return Err(Fault { at: at(&["tcp", key]), message, help: None });
+        }
+        if let Some((key, message)) = linux.fault() {
+            return Err(Fault { at: at(&["tcp", "linux", key]), message, help: None });
+        }
+    }
     check_policies(at, &host.scheduler, &host.congestion, &host.egress)
 }
 
@@ -93,7 +115,12 @@ pub(crate) fn policy_fault(at: &[&dyn Display], error: &PolicyError) -> Fault {
     }
 }
 
-fn check_flow(n: usize, flow: &Flow, topology: &Topology) -> Result<(), Fault> {
+fn check_flow(
+    n: usize,
+    flow: &Flow,
+    scenario: &Scenario,
+    topology: &Topology,
+) -> Result<(), Fault> {
     let apps = flow.apps();
     if apps.len() != 1 {
         let message = match apps.len() {
@@ -106,21 +133,66 @@ fn check_flow(n: usize, flow: &Flow, topology: &Topology) -> Result<(), Fault> {
     if flow.count == 0 {
         return Err(Fault::new(&[&"flow", &n, &"count"], "a flow that comes 0 times"));
     }
+    check_way(n, flow, scenario, topology)?;
+    check_app(n, flow)
+}
+
+/// Proxies on the way of a flow.
+const MAX_PROXIES: usize = 64;
+
+/// Whether a flow can get from node to node.
+fn check_way(n: usize, flow: &Flow, scenario: &Scenario, topology: &Topology) -> Result<(), Fault> {
     for (key, name) in [("from", &flow.from), ("to", &flow.to)] {
+        let at: &[&dyn Display] = &[&"flow", &n, &key];
+        if scenario.proxy.get(name).is_some() {
+            let fault =
+                Fault::new(at, format!("'{name}' is a proxy: flows begin and end at hosts"));
+            return Err(fault.help(format!("write via = [\"{name}\"]")));
+        }
         if topology.host(name).is_none() {
             let known = topology.hosts.iter().map(|h| h.name.as_str());
-            return Err(Fault::unknown(&[&"flow", &n, &key], "host", name, known));
+            return Err(Fault::unknown(at, "host", name, known));
         }
     }
     if flow.from == flow.to {
         return Err(Fault::new(&[&"flow", &n, &"to"], "a flow from a host to itself"));
     }
-    if !topology.reachable(&flow.from, &flow.to) {
-        let message = format!("no path leads from '{}' to '{}'", flow.from, flow.to);
-        let key = if flow.to == "server" { "from" } else { "to" };
-        return Err(Fault::new(&[&"flow", &n, &key], message)
-            .help("add one under [path], or links that join them"));
+    if flow.via.len() > MAX_PROXIES {
+        let message = format!("a flow is relayed by at most {MAX_PROXIES} proxies");
+        return Err(Fault::new(&[&"flow", &n, &"via"], message));
     }
+    for (k, name) in flow.via.iter().enumerate() {
+        let at: &[&dyn Display] = &[&"flow", &n, &"via", &k];
+        if scenario.proxy.get(name).is_none() {
+            let fault = Fault::unknown(at, "proxy", name, scenario.proxy.names());
+            let is_host = topology.host(name).is_some();
+            let help = format!("'{name}' relays nothing without [proxy.{name}]");
+            return Err(if is_host { fault.help(help) } else { fault });
+        }
+        if flow.via[..k].contains(name) {
+            return Err(Fault::new(at, format!("this flow is relayed by '{name}' twice")));
+        }
+    }
+    for (k, (a, b)) in flow.nodes().zip(flow.nodes().skip(1)).enumerate() {
+        if !topology.reachable(a, b) || !topology.reachable(b, a) {
+            let key = match (flow.via.is_empty(), flow.to == "server") {
+                (false, _) => "via",
+                (true, true) => "from",
+                (true, false) => "to",
+            };
+            let at: &[&dyn Display] = match key {
+                "via" => &[&"flow", &n, &"via", &k],
+                _ => &[&"flow", &n, &key],
+            };
+            return Err(Fault::new(at, format!("no path leads from '{a}' to '{b}'"))
+                .help("add one under [path], or links that join them"));
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a flow's application.
+fn check_app(n: usize, flow: &Flow) -> Result<(), Fault> {
     if let Some(paced) = &flow.paced
         && paced.message.0 == 0
     {
@@ -155,7 +227,9 @@ fn check_change(
     let (link_keys, host_keys) = (change.link_keys(), change.host_keys());
     let (wrong, fits) = match target {
         "link" => (&host_keys[..], link_keys.iter().any(|k| *k != "direction")),
-        "host" => (&link_keys[..], host_keys.iter().any(|k| !matches!(*k, "flow" | "path"))),
+        "host" => {
+            (&link_keys[..], host_keys.iter().any(|k| !matches!(*k, "flow" | "side" | "path")))
+        }
         _ => (if link_keys.is_empty() { &host_keys[..] } else { &link_keys[..] }, true),
     };
     if let Some(key) = wrong.first() {
@@ -165,7 +239,7 @@ fn check_change(
     if !fits {
         let help = match target {
             "link" => "give rate, delay, jitter, loss, queue, reorder, duplicate, corrupt or mtu",
-            _ => "give scheduler, congestion, egress, backup or subflow",
+            _ => "give scheduler, congestion, egress, backup, subflow or abort",
         };
         return Err(Fault::new(here, "this changes nothing").help(help));
     }
@@ -193,6 +267,10 @@ fn check_host_change(
         let known = topology.hosts.iter().map(|h| h.name.as_str());
         return Err(Fault::unknown(&[&"at", &n, &"host"], "host", name, known));
     };
+    if change.side.is_some() && scenario.proxy.get(name).is_none() {
+        let message = format!("'{name}' is not a proxy: it has no sides");
+        return Err(Fault::new(&[&"at", &n, &"side"], message));
+    }
     if let Some(path) = &change.path {
         let paths = || topology.hosts[host].paths.iter().map(|p| p.name.as_str());
         if !paths().any(|p| p == path) {

@@ -3,7 +3,7 @@
 use crate::quantity::{Rate, Ratio, Size, Time};
 use crate::scenario::{
     Amount, Change, Choice, Flow, FlowDirection, Host, Link, Loss, Mptcp, MptcpSettings, Named,
-    Paced, Path, PathSettings, Queue, Request, Scenario, SubflowChange, Tcp, Way,
+    Paced, Path, PathSettings, Proxy, Queue, Request, Scenario, SubflowChange, Tcp, Way,
 };
 use crate::seed::{Rng, Seed};
 use tabane_engine::Duration;
@@ -37,6 +37,11 @@ pub fn draw(seed: u64) -> Scenario {
         scenario.flow.push(flow);
     }
     draw.faults(&mut scenario);
+    // From a stream of its own: the worlds of seeds without proxies stay what they are.
+    let mut draw = Draw { rng: Seed(seed).stream("swarm/proxy") };
+    if draw.chance(0.2) {
+        draw.proxies(&mut scenario);
+    }
     heal(&mut scenario);
     scenario
 }
@@ -238,6 +243,37 @@ impl Draw {
                     change.time = Time(at);
                 }
                 scenario.at.push(change);
+            }
+        }
+    }
+
+    /// One or two proxies before the server, each behind one more link.
+    fn proxies(&mut self, scenario: &mut Scenario) {
+        let count = self.rng.between(1, 2);
+        let names: Vec<String> = (0..count).map(|n| format!("proxy{n}")).collect();
+        for (_, Path(path)) in &mut scenario.path.0 {
+            path.to.clone_from(&names[0]);
+        }
+        for (n, name) in names.iter().enumerate() {
+            let link = format!("behind{n}");
+            let to = names.get(n + 1).map_or("server", String::as_str);
+            let (from, to) = (name.clone(), to.to_owned());
+            let settings = PathSettings { from, to, links: vec![link.clone()], backup: false };
+            scenario.path.0.push((link.clone(), Path(settings)));
+            scenario.link.0.push((link, self.link(scenario.ip)));
+            let (listen, connect) = (self.host(), self.host());
+            scenario.proxy.0.push((name.clone(), Proxy { listen, connect }));
+        }
+        for flow in &mut scenario.flow {
+            flow.via.clone_from(&names);
+            if let Some(Amount::Bytes(size)) = &mut flow.bulk {
+                // The proxies' windows may be tiny.
+                size.0 = size.0.min(3_000_000);
+            }
+        }
+        for change in &mut scenario.at {
+            if change.path.is_some() && change.host.as_deref() == Some("server") {
+                change.host = Some(names[0].clone());
             }
         }
     }

@@ -41,8 +41,9 @@ impl Graph {
     fn read(scenario: &Scenario, topology: &mut Topology) -> Result<Self, Fault> {
         let mut names: Vec<String> = Vec::new();
         let flows = scenario.flow.iter().flat_map(|f| [&f.from, &f.to]);
+        let proxies = scenario.proxy.0.iter().map(|(n, _)| n);
         let paths = scenario.path.iter().flat_map(|(_, Path(p))| [&p.from, &p.to]);
-        let known = scenario.host.0.iter().map(|(n, _)| n).chain(flows).chain(paths);
+        let known = scenario.host.0.iter().map(|(n, _)| n).chain(flows).chain(paths).chain(proxies);
         let joined = |name: &String| {
             scenario.link.iter().any(|(_, l)| l.between.iter().flatten().any(|n| n == name))
         };

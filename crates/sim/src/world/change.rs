@@ -3,7 +3,8 @@
 use super::{Action, World};
 use crate::link::LinkChange;
 use crate::models;
-use crate::scenario::{Change, SubflowChange, Way};
+use crate::relay::Side;
+use crate::scenario::{Change, ProxySide, SubflowChange, Way};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use tabane_engine::ConnId;
@@ -133,9 +134,11 @@ impl World<'_> {
             if change.flow.as_ref().is_some_and(|f| *f != flow.name && f != base) {
                 continue;
             }
-            let ends = [(flow.client, flow.client_conn), (flow.server, flow.server_conn)];
-            let conn = ends.iter().find(|(at, _)| *at == host).and_then(|(_, conn)| *conn);
-            if let Some(conn) = conn {
+            let side = change.side.map(|side| match side {
+                ProxySide::Listen => Side::Near,
+                ProxySide::Connect => Side::Far,
+            });
+            for conn in flow.conns_at(host, side) {
                 let done = self.change_connection(host, conn, path, change);
                 refused = refused.or(done.err());
             }
@@ -153,6 +156,10 @@ impl World<'_> {
     ) -> Result<(), String> {
         let now = self.now;
         let Some(connection) = self.hosts[host].endpoint.connection(conn) else { return Ok(()) };
+        if change.abort {
+            connection.abort(now);
+            return Ok(());
+        }
         let info = connection.info(now);
         let on_path = info.subflows.iter().filter(|s| {
             path.is_some_and(|path| usize::from(s.path.0) == path)

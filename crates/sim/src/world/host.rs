@@ -4,6 +4,7 @@ use super::{Action, RunError, World};
 use crate::app::Role;
 use crate::observe::{CapturePoint, FlowIdx, HostIdx};
 use crate::packet::Packet;
+use crate::relay::Side;
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 use crate::topology::{Hop, NO_ROUTE, Topology};
@@ -13,45 +14,56 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::record::CloseReason;
 use tabane_engine::view::PathId;
-use tabane_engine::{ConnId, Departure, Endpoint, Event};
+use tabane_engine::{ConnId, Departure, Endpoint, Event, Profile};
 use tabane_wire::Segment;
 
 /// A host.
 pub(super) struct HostState {
     pub(super) endpoint: Endpoint,
-    conns: Conns,
+    pub(super) conns: Conns,
+    /// Settings of the connections that a proxy opens, by the node that they lead to.
+    pub(super) profiles: BTreeMap<usize, Profile>,
 }
 
 /// Which flow a connection belongs to. Ids are numbers of the engine's choosing, mostly small.
 #[derive(Default)]
-struct Conns {
-    small: Vec<Option<(u32, Role)>>,
-    large: BTreeMap<u64, (u32, Role)>,
+pub(super) struct Conns {
+    small: Vec<Option<(u32, Owner)>>,
+    large: BTreeMap<u64, (u32, Owner)>,
+}
+
+/// Who of a flow has a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// One end of its application.
+    App(Role),
+    /// A side of the relay with this number.
+    Relay(u8, Side),
 }
 
 /// Ids up to here have a place in an array.
 const SMALL: u64 = 1 << 18;
 
 impl Conns {
-    fn insert(&mut self, id: ConnId, flow: usize, role: Role) {
+    pub(super) fn insert(&mut self, id: ConnId, flow: usize, owner: Owner) {
         if id.0 >= SMALL {
-            self.large.insert(id.0, (flow as u32, role));
+            self.large.insert(id.0, (flow as u32, owner));
             return;
         }
         let at = id.0 as usize;
         if self.small.len() <= at {
             self.small.resize(at + 1, None);
         }
-        self.small[at] = Some((flow as u32, role));
+        self.small[at] = Some((flow as u32, owner));
     }
 
     #[inline]
-    fn get(&self, id: ConnId) -> Option<(usize, Role)> {
+    fn get(&self, id: ConnId) -> Option<(usize, Owner)> {
         let found = match self.small.get(id.0 as usize) {
             Some(found) => *found,
             None => self.large.get(&id.0).copied(),
         };
-        found.map(|(flow, role)| (flow as usize, role))
+        found.map(|(flow, owner)| (flow as usize, owner))
     }
 }
 
@@ -78,20 +90,41 @@ impl HostState {
         let paths = u8::try_from(node.paths.len()).unwrap_or(u8::MAX);
         config.mptcp.max_subflows = config.mptcp.max_subflows.max(paths).min(32);
         scenario.defaults.apply(&mut config);
-        if let Some(own) = scenario.host.get(&node.name) {
+        let proxy = scenario.proxy.get(&node.name);
+        let connecting = proxy.map(|proxy| {
+            let mut config = config.clone();
+            proxy.connect.apply(&mut config);
+            config
+        });
+        if let Some(own) = proxy.map(|p| &p.listen).or_else(|| scenario.host.get(&node.name)) {
             own.apply(&mut config);
         }
         let mut endpoint = Endpoint::new(config, seed.key(&format!("host/{}", node.name)))?;
-        if scenario.flow.iter().any(|flow| flow.to == node.name) {
-            let any: IpAddr = match scenario.ip {
-                6 => Ipv6Addr::UNSPECIFIED.into(),
-                _ => Ipv4Addr::UNSPECIFIED.into(),
-            };
-            let listening = endpoint.listen(SocketAddr::new(any, 0));
-            listening.map_err(|error| RunError::Scenario(error.to_string()))?;
+        let mut profiles = BTreeMap::new();
+        if let Some(config) = connecting {
+            profiles = super::proxy::profiles(&endpoint, scenario, topology, host, &config)?;
         }
-        Ok(Self { endpoint, conns: Conns::default() })
+        listen(&mut endpoint, scenario, &node.name)?;
+        Ok(Self { endpoint, conns: Conns::default(), profiles })
     }
+}
+
+/// Makes a node accept what flows bring it.
+fn listen(endpoint: &mut Endpoint, scenario: &Scenario, name: &str) -> Result<(), RunError> {
+    let any: IpAddr = match scenario.ip {
+        6 => Ipv6Addr::UNSPECIFIED.into(),
+        _ => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    let any = SocketAddr::new(any, 0);
+    let refuses = scenario.flow.iter().any(|flow| flow.to == name && flow.refuse);
+    let listening = if refuses || scenario.proxy.get(name).is_some() {
+        endpoint.listen_held(any)
+    } else if scenario.flow.iter().any(|flow| flow.to == name) {
+        endpoint.listen(any)
+    } else {
+        Ok(())
+    };
+    listening.map_err(|error| RunError::Scenario(error.to_string()))
 }
 
 impl World<'_> {
@@ -131,14 +164,12 @@ impl World<'_> {
             while let Some((conn, event)) = self.hosts[host].endpoint.poll_event() {
                 self.on_event(host, conn, &event);
             }
-            let mut sent = false;
             while let Some(departure) = self.poll_departure(host) {
                 self.depart(host, departure);
-                sent = true;
             }
-            if !sent {
-                break;
-            }
+            // Polling for segments finds out what is over.
+            let Some((conn, event)) = self.hosts[host].endpoint.poll_event() else { break };
+            self.on_event(host, conn, &event);
         }
         if self.wants.records {
             while let Some(record) = self.hosts[host].endpoint.poll_record() {
@@ -196,17 +227,20 @@ impl World<'_> {
 
     /// Opens a flow's connection.
     pub(super) fn start(&mut self, n: usize) {
-        let flow = &mut self.flows[n];
-        flow.started = true;
-        let (client, server) = (flow.client, flow.server);
-        let path = self.topology.first_path(client, server).unwrap_or(0);
-        let local = SocketAddr::new(self.topology.address(client, path), 0);
-        let remote = SocketAddr::new(self.topology.shared_address(server), flow.port);
+        self.flows[n].started = true;
+        let flow = &self.flows[n];
+        let client = flow.client;
+        let (next, port) = match flow.relays.first() {
+            Some(relay) => (relay.host, relay.port),
+            None => (flow.server, flow.port),
+        };
+        let (local, remote) = self.ends(client, next, port);
         match self.hosts[client].endpoint.connect(self.now, local, remote) {
             Ok(conn) => {
+                let flow = &mut self.flows[n];
                 flow.client_conn = Some(conn);
                 let role = if flow.download { Role::Sink } else { Role::Source };
-                self.hosts[client].conns.insert(conn, n, role);
+                self.hosts[client].conns.insert(conn, n, Owner::App(role));
                 let (flow, host) = (FlowIdx(n as u32), HostIdx(client as u32));
                 self.observer.opened(self.now, flow, host, conn);
                 self.settle(client);
@@ -215,12 +249,25 @@ impl World<'_> {
         }
     }
 
+    /// Addresses of a connection from a host to a port of another.
+    pub(super) fn ends(&self, from: usize, to: usize, port: u16) -> (SocketAddr, SocketAddr) {
+        let path = self.topology.first_path(from, to).unwrap_or(0);
+        let local = SocketAddr::new(self.topology.address(from, path), 0);
+        (local, SocketAddr::new(self.topology.shared_address(to), port))
+    }
+
     #[inline]
     fn on_event(&mut self, host: usize, conn: ConnId, event: &Event) {
-        if let Event::Accepted { local, .. } = event {
-            self.accept(host, conn, local.port());
+        match event {
+            Event::Incoming { local, .. } => return self.on_incoming(host, conn, local.port()),
+            Event::Accepted { local, .. } => self.accept(host, conn, local.port()),
+            _ => {}
         }
-        let Some((n, role)) = self.hosts[host].conns.get(conn) else { return };
+        let Some((n, owner)) = self.hosts[host].conns.get(conn) else { return };
+        let role = match owner {
+            Owner::App(role) => role,
+            Owner::Relay(k, side) => return self.on_relay_event(n, usize::from(k), side, event),
+        };
         if let Event::Closed(reason) = event {
             self.on_closed(n, role, *reason);
             return;
@@ -248,8 +295,10 @@ impl World<'_> {
         let flow = &mut self.flows[n];
         flow.server_conn = Some(conn);
         let role = if flow.download { Role::Source } else { Role::Sink };
-        self.hosts[host].conns.insert(conn, n, role);
-        self.observer.opened(self.now, FlowIdx(n as u32), HostIdx(host as u32), conn);
+        self.hosts[host].conns.insert(conn, n, Owner::App(role));
+        let flow = &self.flows[n];
+        let leg = flow.leg_idx(n, flow.relays.len());
+        self.observer.opened(self.now, leg, HostIdx(host as u32), conn);
     }
 
     fn on_closed(&mut self, n: usize, role: Role, reason: CloseReason) {
@@ -293,7 +342,7 @@ impl World<'_> {
     }
 
     /// A flow can go no further.
-    fn fail(&mut self, n: usize, why: String) {
+    pub(super) fn fail(&mut self, n: usize, why: String) {
         if self.flows[n].done {
             return;
         }

@@ -6,12 +6,13 @@
 
 mod change;
 mod host;
+mod proxy;
 mod report;
 
 use crate::app::{App, Role};
 use crate::link::Link;
 use crate::models;
-use crate::observe::{CapturePoint, Layout, LinkIdx, Observer, Wants};
+use crate::observe::{CapturePoint, FlowIdx, Layout, LinkIdx, Observer, Wants};
 use crate::packet::{Packet, Pool};
 use crate::result::{FlowResult, RunResult};
 use crate::scenario::{Direction, FlowDirection, Scenario};
@@ -19,6 +20,7 @@ use crate::schedule::Schedule;
 use crate::seed::Seed;
 use crate::topology::{Hop, Topology};
 use host::HostState;
+use proxy::RelayState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use tabane_engine::policy::PolicyError;
@@ -96,6 +98,10 @@ struct FlowState {
     download: bool,
     client_conn: Option<ConnId>,
     server_conn: Option<ConnId>,
+    /// Proxies on the way, from the client on.
+    relays: Vec<RelayState>,
+    /// The server does not accept it.
+    refuse: bool,
     done: bool,
     failed: Option<String>,
     /// Taken when it completed. Boxed, as what else is rare: a flow is touched with every packet.
@@ -389,15 +395,21 @@ fn make_flows(
 ) -> Result<Vec<FlowState>, RunError> {
     let mut flows = Vec::new();
     let mut ports: BTreeMap<usize, u32> = BTreeMap::new();
+    let mut free_port = |node: usize| {
+        let port = ports.entry(node).or_insert(FIRST_PORT);
+        *port += 1;
+        let name = || &topology.hosts[node].name;
+        u16::try_from(*port - 1)
+            .map_err(|_| RunError::Scenario(format!("too many flows to '{}'", name())))
+    };
     for (n, spec) in scenario.flow.iter().enumerate() {
-        let ends = topology.host(&spec.from).zip(topology.host(&spec.to));
-        let (client, server) = ends.ok_or_else(|| RunError::Scenario("unknown host".into()))?;
+        let nodes = spec.nodes().map(|name| topology.host(name)).collect::<Option<Vec<_>>>();
+        let nodes = nodes.ok_or_else(|| RunError::Scenario("unknown host".into()))?;
+        let (client, server) = (nodes[0], nodes[nodes.len() - 1]);
         let name = spec.name.clone().unwrap_or_else(|| format!("flow{}", n + 1));
         for k in 0..spec.count {
-            let port = ports.entry(server).or_insert(FIRST_PORT);
-            let port_number = u16::try_from(*port)
-                .map_err(|_| RunError::Scenario(format!("too many flows to '{}'", spec.to)))?;
-            *port += 1;
+            let port = free_port(server)?;
+            let relays = RelayState::chain(&nodes, port, &mut free_port)?;
             let id = flows.len() as u64;
             let name = if spec.count == 1 { name.clone() } else { format!("{name}.{}", k + 1) };
             let rng = seed.stream(&format!("flow/{name}"));
@@ -406,17 +418,25 @@ fn make_flows(
                 name,
                 client,
                 server,
-                port: port_number,
+                port,
                 start: Instant::ZERO + spec.start.0 + spec.stagger.0 * u64::from(k),
                 started: false,
                 download: spec.direction == FlowDirection::Download,
                 client_conn: None,
                 server_conn: None,
+                relays,
+                refuse: spec.refuse,
                 done: false,
                 failed: None,
                 result: None,
             });
         }
+    }
+    // To observers, each connection beyond a flow's first is a flow of its own, after all others.
+    let mut leg = flows.len() as u32;
+    for relay in flows.iter_mut().flat_map(|flow| &mut flow.relays) {
+        relay.leg = FlowIdx(leg);
+        leg += 1;
     }
     Ok(flows)
 }

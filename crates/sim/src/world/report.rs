@@ -2,7 +2,7 @@
 
 use super::{FlowState, World};
 use crate::observe::{
-    FlowIdx, FlowLayout, HostIdx, HostLayout, Layout, LinkIdx, LinkLayout, LinkSample, PathLayout,
+    FlowLayout, HostIdx, HostLayout, Layout, LinkIdx, LinkLayout, LinkSample, PathLayout,
 };
 use crate::result::{Cost, FlowResult, LatencyResult, LinkResult, RunResult, SubflowResult};
 use crate::scenario::Scenario;
@@ -36,12 +36,17 @@ pub(super) fn layout(
         links: (topology.links.iter())
             .map(|l| LinkLayout { name: l.name.clone(), from: l.from.clone(), to: l.to.clone() })
             .collect(),
-        flows: (flows.iter())
-            .map(|f| FlowLayout {
-                name: f.name.clone(),
-                client: HostIdx(f.client as u32),
-                server: HostIdx(f.server as u32),
-                download: f.download,
+        flows: (flows.iter().map(|f| f.leg(0)))
+            .chain(flows.iter().flat_map(|f| (1..=f.relays.len()).map(|k| f.leg(k))))
+            .map(|leg| FlowLayout {
+                name: match leg.number {
+                    0 => leg.flow.name.clone(),
+                    // The connection that a proxy opened for it.
+                    _ => format!("{}@{}", leg.flow.name, topology.hosts[leg.client.0].name),
+                },
+                client: HostIdx(leg.client.0 as u32),
+                server: HostIdx(leg.server.0 as u32),
+                download: leg.flow.download,
             })
             .collect(),
     }
@@ -68,13 +73,15 @@ impl World<'_> {
     /// Pictures of both ends of a flow.
     pub(super) fn sample_flow(&mut self, n: usize) {
         let flow = &self.flows[n];
-        let ends = [(flow.client, flow.client_conn), (flow.server, flow.server_conn)];
-        for (host, conn) in ends {
-            let endpoint = &mut self.hosts[host].endpoint;
-            if let Some(connection) = conn.and_then(|id| endpoint.connection(id)) {
-                let info = connection.info(self.now);
-                let (flow, host) = (FlowIdx(n as u32), HostIdx(host as u32));
-                self.observer.sample(self.now, flow, host, &info);
+        for k in 0..=flow.relays.len() {
+            let leg = flow.leg(k);
+            let idx = flow.leg_idx(n, k);
+            for (host, conn) in [leg.client, leg.server] {
+                let endpoint = &mut self.hosts[host].endpoint;
+                if let Some(connection) = conn.and_then(|id| endpoint.connection(id)) {
+                    let info = connection.info(self.now);
+                    self.observer.sample(self.now, idx, HostIdx(host as u32), &info);
+                }
             }
         }
     }
@@ -96,28 +103,38 @@ impl World<'_> {
         };
         let seconds = elapsed.as_secs_f64();
         let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        let (sink, conn) = match flow.download {
-            true => (flow.client, flow.client_conn),
-            false => (flow.server, flow.server_conn),
-        };
+        let hops = self.hop_results(n, seconds);
+        let flow = &self.flows[n];
+        let last = flow.leg(if flow.download { 0 } else { flow.relays.len() });
+        let connecting = last.client.0;
+        let (sink, conn) = if flow.download { last.client } else { last.server };
         let connection = conn.and_then(|id| self.hosts[sink].endpoint.connection(id));
         let info = connection.map(|c| c.info(self.now)).unwrap_or_default();
+        let flow = &self.flows[n];
         let mut result = FlowResult {
             name: flow.name.clone(),
             bytes,
             completed_s: flow.app.completed().map(|_| seconds),
             goodput_bps: rate(bytes),
             subflows: Vec::new(),
+            hops,
             latency: flow.app.latencies().and_then(LatencyResult::of),
             failed: flow.failed.clone(),
             corrupt_at: flow.app.wrong_at(),
         };
-        for subflow in subflows(&info) {
-            let path = self.path_of(flow.client, subflow);
-            let bytes = subflow.delivered;
-            result.subflows.push(SubflowResult { path, bytes, goodput_bps: rate(bytes) });
-        }
+        result.subflows = self.subflows(&info, connecting, seconds);
         result
+    }
+
+    /// What the subflows of a connection have delivered at its receiving end.
+    pub(super) fn subflows(&self, info: &Info, client: usize, seconds: f64) -> Vec<SubflowResult> {
+        let rate = |bytes: u64| if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let subflows = info.subflows.iter().map(|subflow| SubflowResult {
+            path: self.path_of(client, subflow),
+            bytes: subflow.delivered,
+            goodput_bps: rate(subflow.delivered),
+        });
+        subflows.collect()
     }
 
     /// Name of a subflow's path at the host that connected: its address there tells.
@@ -163,8 +180,4 @@ impl World<'_> {
             cost: Cost { packet_hops: self.hops, ..Cost::default() },
         }
     }
-}
-
-fn subflows(info: &Info) -> &[SubflowInfo] {
-    &info.subflows
 }
