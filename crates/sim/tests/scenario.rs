@@ -103,6 +103,57 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
         "rate = \"20Mbps\"\nbetween = [\"client\", \"server\"]",
         &["'wifi' does not say what it is between"],
     ),
+    (
+        "bulk = \"20MB\"",
+        "bulk = \"20MB\"\nvia = [\"p1\"]",
+        &[":16:8:", "no proxy 'p1'", "there is none"],
+    ),
+    (
+        "[[flow]]",
+        "[path]\na = { to = \"p1\", links = [\"wifi\"] }\nb = { links = [\"lte\"] }\n[proxy.p1]\n\
+         [[flow]]\nvia = [\"p1\"]",
+        &[":19:7:", "no path leads from 'p1' to 'server'", "[path]"],
+    ),
+    (
+        "[[flow]]",
+        "[path]\na = { to = \"p1\", links = [\"wifi\"] }\nb = { links = [\"lte\"] }\n\
+         [[flow]]\nvia = [\"p1\"]",
+        &["no proxy 'p1'", "'p1' relays nothing without [proxy.p1]"],
+    ),
+    (
+        "[[flow]]",
+        "[path]\na = { to = \"p1\", links = [\"wifi\"] }\nb = { links = [\"lte\"] }\n[proxy.p1]\n\
+         [[flow]]\nto = \"p1\"",
+        &["'p1' is a proxy", "via = [\"p1\"]"],
+    ),
+    ("[[flow]]", "[proxy.p1]\n[[flow]]", &["no path to or from proxy 'p1'"]),
+    ("[[flow]]", "[host.server]\n[proxy.server]\n[[flow]]", &["'server' is a host and a proxy"]),
+    (
+        "[[flow]]",
+        "[proxy.p1]\nlisten = { scheduler = \"minrt\" }\n[[flow]]",
+        &[":15:24:", "unknown scheduler 'minrt'"],
+    ),
+    ("[[flow]]", "[proxy.p1]\nlisten = { mpctp = true }\n[[flow]]", &["unknown key 'mpctp'"]),
+    (
+        "[[flow]]",
+        "[[at]]\ntime = \"1s\"\nhost = \"client\"\nside = \"listen\"\nabort = true\n[[flow]]",
+        &["'client' is not a proxy"],
+    ),
+    (
+        "[[flow]]",
+        "[host.client.tcp]\nsend_buffer = \"1MB\"\nlinux = { so_sndbuf = \"64kB\" }\n[[flow]]",
+        &[":15:15:", "'send_buffer' and 'linux' both"],
+    ),
+    (
+        "[[flow]]",
+        "[host.client.tcp.linux]\nrmem = \"87380\"\n[[flow]]",
+        &[":15:8:", "three sizes in bytes"],
+    ),
+    (
+        "[[flow]]",
+        "[host.client.tcp.linux]\nadv_win_scale = 40\n[[flow]]",
+        &[":15:17:", "between -31 and 31"],
+    ),
     ("seed = 7", "seed = -7", &[":2:8:"]),
     ("seed = 7", "seed =", &["test.toml:2:"]),
 ];
