@@ -433,10 +433,8 @@ fn make_flows(
         }
     }
     // To observers, each connection beyond a flow's first is a flow of its own, after all others.
-    let mut leg = flows.len() as u32;
-    for relay in flows.iter_mut().flat_map(|flow| &mut flow.relays) {
-        relay.leg = FlowIdx(leg);
-        leg += 1;
-    }
+    let legs = flows.len() as u32..;
+    let relays = flows.iter_mut().flat_map(|flow| &mut flow.relays);
+    relays.zip(legs).for_each(|(relay, leg)| relay.leg = FlowIdx(leg));
     Ok(flows)
 }
