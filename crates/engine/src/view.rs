@@ -152,7 +152,7 @@ pub enum RecoveryPhase {
 }
 
 /// A subflow as schedulers and coupled controllers see it. Byte counts are payload bytes.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct SubflowView {
     /// Which.
     pub id: SubflowId,
@@ -194,6 +194,9 @@ pub struct SubflowView {
     pub pacing_rate: u64,
     /// Delivery rate estimate, bytes/s; 0 when unknown.
     pub delivery_rate: u64,
+    /// Payload bytes acknowledged since the last loss, or between the last two, whichever is
+    /// more: OLIA's l.
+    pub loss_interval: u64,
 }
 
 /// A path as egress policies see it.

@@ -26,6 +26,7 @@ fn view(id: u8, srtt_ms: u64) -> SubflowView {
         max_rtt: Duration::from_millis(srtt_ms),
         pacing_rate: 1_000_000,
         delivery_rate: 0,
+        loss_interval: 0,
     }
 }
 

@@ -9,10 +9,20 @@ use crate::policy::{Entry, Params, PolicyError, Spec};
 use crate::time::{Duration, Instant};
 use crate::view::{SubflowId, SubflowView};
 
+mod balia;
+mod classic;
+mod coupled;
 mod cubic;
+mod ghstcp;
+mod highspeed;
 mod hystart;
+mod lia;
+mod olia;
 mod reno;
+#[cfg(test)]
+mod tests;
 mod window;
+mod wvegas;
 
 /// Decides how many bytes may be in flight on one subflow.
 pub trait CongestionController: Send {
@@ -168,6 +178,48 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "cubic growth around the last maximum (RFC 9438), HyStart++ (RFC 9406)",
         params: cubic::PARAMS,
         build: cubic::Cubic::build,
+    },
+    Entry {
+        name: "highspeed",
+        aliases: &["hstcp"],
+        summary: "Reno up to 38 segments, faster above (RFC 3649)",
+        params: highspeed::PARAMS,
+        build: highspeed::HighSpeed::build,
+    },
+    Entry {
+        name: "ghstcp",
+        aliases: &[],
+        summary: "HighSpeed growth unless RTTs rise, then Reno's (Zhang, Hasegawa, Murata)",
+        params: ghstcp::PARAMS,
+        build: ghstcp::Gentle::build,
+    },
+    Entry {
+        name: "lia",
+        aliases: &[],
+        summary: "coupled: together as one TCP on the best path (RFC 6356)",
+        params: &[],
+        build: lia::Lia::build,
+    },
+    Entry {
+        name: "olia",
+        aliases: &[],
+        summary: "coupled: as lia, moving window to the best paths (Khalili et al.)",
+        params: &[],
+        build: olia::Olia::build,
+    },
+    Entry {
+        name: "balia",
+        aliases: &[],
+        summary: "coupled: between lia and olia (Walid et al.)",
+        params: &[],
+        build: balia::Balia::build,
+    },
+    Entry {
+        name: "wvegas",
+        aliases: &[],
+        summary: "coupled by delay: a share of ten segments in the queues (Cao et al.)",
+        params: wvegas::PARAMS,
+        build: wvegas::WVegas::build,
     },
 ];
 

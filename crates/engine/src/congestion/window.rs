@@ -37,6 +37,18 @@ impl Window {
         Self { mss, cwnd, ssthresh: start.ssthresh, counted: 0, episode: None }
     }
 
+    /// Whole segments of cwnd, at least one.
+    pub(super) fn segments(&self) -> u64 {
+        (self.cwnd / self.mss).max(1)
+    }
+
+    /// cwnd and ssthresh to so many segments, at least two, if that is less.
+    pub(super) fn lower(&mut self, segments: u64) {
+        let bytes = segments.max(2).saturating_mul(self.mss);
+        self.cwnd = self.cwnd.min(bytes);
+        self.ssthresh = self.ssthresh.min(bytes);
+    }
+
     pub(super) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -63,11 +75,23 @@ impl Window {
     /// or another MSS) is counted as they are: else 8.5 segments would take two round trips to
     /// grow, of eight segments each.
     pub(super) fn additive(&mut self, bytes: u64) {
-        let window = (self.cwnd / self.mss).max(1) * self.mss;
+        let window = self.segments() * self.mss;
         self.counted += bytes.min(window);
         if self.counted >= window {
             self.counted -= window;
             self.cwnd = self.cwnd.saturating_add(self.mss);
+        }
+    }
+
+    /// Moves cwnd by the whole segments in `credit`, up or down, and leaves the rest there. Ten
+    /// tenths are a whole, whatever the last binary digit says.
+    pub(super) fn drift(&mut self, credit: &mut f64) {
+        let whole = (*credit + credit.signum() * 1e-9) as i64;
+        if whole != 0 {
+            *credit -= whole as f64;
+            let by = whole.unsigned_abs() * self.mss;
+            let up = self.cwnd.saturating_add(by);
+            self.cwnd = if whole > 0 { up } else { self.cwnd.saturating_sub(by).max(self.mss) };
         }
     }
 
@@ -81,9 +105,14 @@ impl Window {
     /// or, after a timeout, to one segment. cwnd never grows by it. Whole segments, as Linux:
     /// what is beyond them cannot be sent, but would have to be acknowledged to grow.
     pub(super) fn reduce(&mut self, event: &Congestion, reduced: u64) {
+        self.reduce_to(event, reduced, 2);
+    }
+
+    /// As `reduce`, with another least ssthresh in segments.
+    pub(super) fn reduce_to(&mut self, event: &Congestion, reduced: u64, least: u64) {
         let reduced = reduced - reduced % self.mss;
         if self.is_news(event) {
-            self.ssthresh = reduced.max(2 * self.mss);
+            self.ssthresh = reduced.max(least * self.mss);
         }
         let timeout = event.kind == CongestionKind::Rto;
         let cwnd = match event.kind {

@@ -28,6 +28,7 @@ pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
         max_rtt: srtt,
         pacing_rate: 1_000_000,
         delivery_rate: 0,
+        loss_interval: 0,
     }
 }
 

@@ -347,6 +347,7 @@ impl Tcb {
             mss: self.mss,
             snd_nxt: self.snd_nxt,
         };
+        self.loss_interval.on_congestion(self.stats.bytes_acked);
         self.cc.on_congestion(&event, siblings);
         self.window = self.cc.state();
         let id = self.setup.id;

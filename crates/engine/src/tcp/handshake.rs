@@ -90,6 +90,7 @@ impl Tcb {
             challenge: (0, 0),
             stats: Stats::default(),
             config: Arc::clone(config),
+            loss_interval: super::stats::LossInterval::default(),
             setup,
         })
     }

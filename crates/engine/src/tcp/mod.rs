@@ -213,6 +213,7 @@ pub struct Tcb {
     fin_bound: bool,
     challenge: (u64, u32),
     stats: Stats,
+    loss_interval: stats::LossInterval,
 }
 
 /// What the peer offered on its SYN.
@@ -424,6 +425,7 @@ impl Tcb {
             max_rtt: self.rtt.max(),
             pacing_rate: cc.pacing_rate.unwrap_or_else(estimate),
             delivery_rate: self.rate.estimate(),
+            loss_interval: self.loss_interval.get(self.stats.bytes_acked),
         }
     }
 

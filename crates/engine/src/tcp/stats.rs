@@ -28,3 +28,27 @@ pub struct Stats {
     /// Segments dropped on arrival.
     pub dropped: u64,
 }
+
+/// Bytes acknowledged between losses (OLIA's l1 and l2).
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct LossInterval {
+    /// `Stats::bytes_acked` at the last loss.
+    at: u64,
+    previous: u64,
+}
+
+impl LossInterval {
+    /// A congestion signal after `acked` bytes in all. Signals without progress between them are
+    /// one.
+    pub(super) fn on_congestion(&mut self, acked: u64) {
+        if acked > self.at {
+            self.previous = acked - self.at;
+            self.at = acked;
+        }
+    }
+
+    /// The larger of the present interval and the one before it.
+    pub(super) fn get(&self, acked: u64) -> u64 {
+        (acked - self.at).max(self.previous)
+    }
+}

@@ -52,6 +52,7 @@ fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
         max_rtt: ms(30),
         pacing_rate: 0,
         delivery_rate: 0,
+        loss_interval: 0,
     };
     let bytes_retransmitted = sent / 10;
     let stats = tcp::Stats { bytes_sent: sent, bytes_retransmitted, ..tcp::Stats::default() };
