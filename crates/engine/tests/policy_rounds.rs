@@ -489,3 +489,44 @@ fn queueing(spec: &str) -> String {
     s.rounds(6);
     s.finish()
 }
+
+/// BBR on a link that carries 100 segments in 100 ms: window / pacing in percent of the link,
+/// then the phase (s Startup, 1 Drain, 2 DOWN, 3 CRUISE, 4 REFILL, 5 UP, 6 ProbeRTT). A round has
+/// what window and pacing allow in flight, and takes longer if that is more than the link holds.
+#[test]
+fn bbr_on_a_link_of_a_hundred_segments() {
+    const CAPACITY: u64 = 100;
+    let round = |s: &mut Sender| {
+        let state = s.controller.state();
+        let paced = state.pacing_rate.map_or(u64::MAX, |rate| rate / (10 * MSS));
+        let segments = s.cwnd().min(paced).max(1);
+        s.rtt = Duration(RTT.0 * segments.max(CAPACITY) / CAPACITY);
+        s.rate = Some((segments * MSS * 1_000_000_000 / s.rtt.0, segments * MSS));
+        s.send(segments);
+        let state = s.controller.state();
+        let phase = match state.phase {
+            CcPhase::SlowStart => "s".to_owned(),
+            CcPhase::Other(n) => n.to_string(),
+            other => format!("{other:?}"),
+        };
+        let percent = state.pacing_rate.unwrap_or(0) / (10 * MSS);
+        s.rounds.push(format!("{}/{percent}{phase}", s.cwnd()));
+    };
+    let mut s = Sender::new("bbr", 10);
+    (0..80).for_each(|_| round(&mut s));
+    let steady = std::mem::take(&mut s.rounds);
+    // A loss found by an ACK, in CRUISE; then a timeout.
+    s.signal(CongestionKind::Loss);
+    (0..3).for_each(|_| round(&mut s));
+    s.repaired();
+    (0..5).for_each(|_| round(&mut s));
+    s.signal(CongestionKind::Rto);
+    (0..3).for_each(|_| round(&mut s));
+    s.repaired();
+    (0..10).for_each(|_| round(&mut s));
+    let losses = std::mem::take(&mut s.rounds);
+    let lines = |rounds: &[String]| {
+        rounds.chunks(16).map(|line| line.join(" ")).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(format!("{}\n\n{}", lines(&steady), lines(&losses)));
+}

@@ -10,6 +10,7 @@ use crate::time::{Duration, Instant};
 use crate::view::{SubflowId, SubflowView};
 
 mod balia;
+mod bbr;
 mod classic;
 mod coupled;
 mod cubic;
@@ -63,7 +64,8 @@ pub struct CcState {
     pub cwnd: u64,
     /// Slow start threshold, bytes; `u64::MAX` before the first loss.
     pub ssthresh: u64,
-    /// Bytes per second, if the controller wants pacing.
+    /// Bytes per second, if the controller wants pacing. One that paces answers for recovery
+    /// itself: cwnd bounds it then, not PRR.
     pub pacing_rate: Option<u64>,
     /// What it is doing.
     pub phase: CcPhase,
@@ -106,7 +108,8 @@ pub struct Ack {
     pub in_flight: u64,
     /// Payload of a full segment, bytes.
     pub mss: u64,
-    /// The window was what limited sending since the last ACK; without it cwnd must not grow.
+    /// The window was what limited sending since the last ACK; without it the window of a
+    /// controller that does not pace must not grow.
     pub cwnd_limited: bool,
     /// Fast recovery or RTO recovery is on; window-based controllers do not grow in fast
     /// recovery, and do slow start after an RTO.
@@ -220,6 +223,13 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "coupled by delay: a share of ten segments in the queues (Cao et al.)",
         params: wvegas::PARAMS,
         build: wvegas::WVegas::build,
+    },
+    Entry {
+        name: "bbr",
+        aliases: &["bbr3"],
+        summary: "paced by a model of bandwidth and RTT (BBRv3, draft-ietf-ccwg-bbr)",
+        params: bbr::PARAMS,
+        build: bbr::Bbr::build,
     },
 ];
 

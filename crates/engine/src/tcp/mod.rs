@@ -526,7 +526,7 @@ impl Tcb {
     #[inline]
     fn congestion_room(&self) -> u64 {
         let queued = self.tx.unsent_bytes();
-        if self.recovery.phase == RecoveryPhase::Recovery {
+        if self.recovery.phase == RecoveryPhase::Recovery && self.window.pacing_rate.is_none() {
             let allowance = self.recovery.prr.allowance();
             // A whole segment while the allowance is not used up: see `Prr::allowance`.
             return if allowance > queued { allowance.max(self.mss) - queued } else { 0 };

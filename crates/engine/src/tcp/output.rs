@@ -20,6 +20,9 @@ struct Piece {
 }
 
 impl Tcb {
+    /// Bursts of the pacer that a timer could not resolve anyway.
+    const PACING_CREDIT: Duration = Duration::from_millis(1);
+
     /// The next segment that this subflow owes or may send: handshake, resets, retransmissions,
     /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
     /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
@@ -70,7 +73,9 @@ impl Tcb {
             return true;
         }
         let room = match self.recovery.phase {
-            RecoveryPhase::Recovery => self.recovery.prr.allowance() > 0,
+            RecoveryPhase::Recovery if self.window.pacing_rate.is_none() => {
+                self.recovery.prr.allowance() > 0
+            }
             _ => self.pipe() < self.window.cwnd,
         };
         room && self.pace_until <= now
@@ -109,7 +114,7 @@ impl Tcb {
 
     fn take_unsent(&mut self, now: Instant) -> Option<Piece> {
         let idle = !self.tx.outstanding();
-        let limited = self.limited.yes;
+        let limited = self.limited.yes || self.paces(now);
         let mss = self.mss as usize;
         let mut segment = self.tx.next_unsent()?;
         if segment.chunk.data.len() > mss {
@@ -146,13 +151,17 @@ impl Tcb {
         self.window = self.cc.state();
         if let Some(rate) = self.window.pacing_rate {
             let gap = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
-            // A millisecond of credit: bursts that a timer cannot resolve anyway.
-            let floor = Instant(now.0.saturating_sub(1_000_000));
+            let floor = Instant(now.0.saturating_sub(Self::PACING_CREDIT.0));
             self.pace_until = self.pace_until.max(floor) + Duration(gap as u64);
             if self.pace_until > now {
                 self.timers.set(Timer::Pacing, self.pace_until);
             }
         }
+    }
+
+    /// Whether the pacer has held data back until now, or nearly: its credit is not used up.
+    fn paces(&self, now: Instant) -> bool {
+        self.window.pacing_rate.is_some() && self.pace_until + Self::PACING_CREDIT > now
     }
 
     /// Whether the window was the limit, remembered for a round (as Linux's `is_cwnd_limited`).
