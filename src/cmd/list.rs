@@ -73,7 +73,8 @@ const RATES: &[(&str, &str)] = &[
 
 const DELAYS: &[(&str, &str)] = &[
     ("constant", "key `delay`: one way, the same for all packets"),
-    ("normal", "keys `delay` and `jitter`: mean and deviation; packets stay in order"),
+    ("normal", "keys `delay` and `jitter`: mean and deviation, as in \"5ms\""),
+    ("uniform", "keys `delay` and `jitter`: mean and half the width, as in \"uniform 5ms\""),
 ];
 
 fn plain(table: &[(&'static str, &'static str)]) -> Vec<Row> {

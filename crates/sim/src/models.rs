@@ -47,7 +47,7 @@ pub(crate) fn config(direction: &Direction) -> Result<LinkConfig, String> {
 pub(crate) fn delay(direction: &Direction) -> DelayConfig {
     let mean = direction.delay.map_or(Duration::ZERO, |delay| delay.0);
     match direction.jitter {
-        Some(jitter) => DelayConfig::Normal { mean, deviation: jitter.0, reorder: false },
+        Some(jitter) => jitter.around(mean),
         None => DelayConfig::Constant(mean),
     }
 }

@@ -1,5 +1,6 @@
 //! Timed changes: links that fail or change, policies and subflows changed on live flows.
 
+use super::jitter::Jitter;
 use super::link::{Loss, Queue};
 use super::named::Choice;
 use crate::quantity::{Rate, Ratio, Time};
@@ -39,7 +40,7 @@ pub struct Change {
     pub delay: Option<Time>,
     /// Its jitter from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Time>,
+    pub jitter: Option<Jitter>,
     /// Its loss from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,

@@ -1,5 +1,6 @@
 //! A link's parameters, for both directions or each by itself.
 
+use super::jitter::Jitter;
 use crate::quantity::{Rate, Ratio, Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
@@ -27,9 +28,10 @@ pub struct Link {
     /// One-way propagation delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
-    /// Standard deviation of the delay; packets stay in order.
+    /// Variation of the delay: `"5ms"` is its standard deviation, `"uniform 5ms"` half the width
+    /// of a uniform one. Packets stay in order, unless `reordering` is added.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Time>,
+    pub jitter: Option<Jitter>,
     /// Queue in front of the link: `"100 packets"`, `"64KiB"`, `"codel"`, `"red"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
@@ -69,9 +71,9 @@ pub struct Direction {
     /// One-way propagation delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
-    /// Standard deviation of the delay.
+    /// Variation of the delay.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Time>,
+    pub jitter: Option<Jitter>,
     /// Queue in front of the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,

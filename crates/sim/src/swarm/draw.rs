@@ -2,8 +2,8 @@
 
 use crate::quantity::{Rate, Ratio, Size, Time};
 use crate::scenario::{
-    Amount, Change, Choice, Flow, FlowDirection, Host, Link, Loss, Mptcp, MptcpSettings, Named,
-    Paced, Path, PathSettings, Proxy, Queue, Request, Scenario, SubflowChange, Tcp, Way,
+    Amount, Change, Choice, Flow, FlowDirection, Host, Jitter, Link, Loss, Mptcp, MptcpSettings,
+    Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario, SubflowChange, Tcp, Way,
 };
 use crate::seed::{Rng, Seed};
 use tabane_engine::Duration;
@@ -111,14 +111,21 @@ impl Draw {
         scenario.path = Named(ways);
     }
 
+    fn jitter(&mut self) -> Jitter {
+        Jitter {
+            spread: self.time(Duration::from_micros(50), Duration::from_millis(20)),
+            uniform: self.chance(0.3),
+            reordering: self.chance(0.3),
+        }
+    }
+
     fn link(&mut self, ip: u8) -> Link {
         let mut link = Link {
             rate: Some(Rate(self.scale(300_000, 200_000_000))),
             delay: Some(self.time(Duration::from_micros(50), Duration::from_millis(200))),
             queue: self.maybe(0.8, Self::queue),
             loss: self.maybe(0.5, Self::loss),
-            jitter: self
-                .maybe(0.2, |d| d.time(Duration::from_micros(50), Duration::from_millis(20))),
+            jitter: self.maybe(0.2, Self::jitter),
             reorder: self.maybe(0.2, |d| d.share(50)),
             duplicate: self.maybe(0.2, |d| d.share(50)),
             corrupt: self.maybe(0.15, |d| d.share(10)),
