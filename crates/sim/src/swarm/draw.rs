@@ -370,6 +370,7 @@ fn heal(scenario: &mut Scenario) {
             link: Some(name),
             rate: Some(Rate(5_000_000)),
             delay: Some(Time(Duration::from_millis(20))),
+            jitter: Some(Jitter::from(Time::default())),
             loss: Some(Loss(Spec::named("none"))),
             queue: Some(Queue("droptail:packets=100".parse().expect("invariant: a queue"))),
             reorder: Some(none),
