@@ -7,6 +7,7 @@ mod demo;
 mod get;
 mod list;
 mod paper;
+mod pcap;
 mod progress;
 mod serve;
 mod sim;
@@ -31,6 +32,8 @@ pub(crate) enum Verb {
     Sim(sim::Args),
     /// Repeat published experiments in simulated time, and report ours beside theirs.
     Paper(paper::Args),
+    /// Analyse a capture: subflows, connections, error packets, fairness.
+    Pcap(pcap::Args),
 }
 
 /// Does it.
@@ -46,5 +49,6 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Bench(args) => bench::run(&args),
         Verb::Sim(args) => sim::run(args),
         Verb::Paper(args) => paper::run(args),
+        Verb::Pcap(args) => pcap::run(&args),
     }
 }

@@ -32,6 +32,12 @@ impl Namespace {
         namespace
     }
 
+    /// What it is called.
+    #[allow(dead_code)] // Not every test that uses this file asks.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Runs `program` in here, with its standard streams as the caller sets them.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");

@@ -54,6 +54,20 @@ impl Member {
 }
 
 impl Groups {
+    pub(super) fn get(&self, group: u32) -> &Group {
+        &self.groups[group as usize]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The key of the host that is `side` of a stream.
+    pub(super) fn key(&self, member: Option<Member>, side: Side) -> Option<Key> {
+        let member = member?;
+        self.groups[member.group as usize].hosts[member.host(side)].key
+    }
+
     /// Option subtypes that the connection of a stream has used.
     #[inline]
     pub(super) fn operations(&self, member: Option<Member>) -> Option<u16> {

@@ -49,6 +49,11 @@ impl Watch {
         &self.analyzer
     }
 
+    /// The analyzer, to ask for [`Analyzer::analysis`].
+    pub fn into_analyzer(self) -> Analyzer {
+        self.analyzer
+    }
+
     fn is_here(&self, point: CapturePoint) -> bool {
         match point {
             CapturePoint::Sent(host, PathId { .. })

@@ -102,6 +102,13 @@ impl Skips {
         *self.0.entry(skip).or_default() += 1;
     }
 
+    /// Counts several.
+    pub fn add_many(&mut self, skip: Skip, packets: u64) {
+        if packets > 0 {
+            *self.0.entry(skip).or_default() += packets;
+        }
+    }
+
     /// All packets.
     pub fn total(&self) -> u64 {
         self.0.values().sum()

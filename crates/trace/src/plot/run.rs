@@ -277,7 +277,7 @@ fn sum<'a>(series: impl Iterator<Item = &'a [(f64, f64)]>) -> Vec<(f64, f64)> {
 
 /// A rate with points at least `step` seconds apart: means over the points in between, so that
 /// the area under it stays.
-fn thinned(points: &[(f64, f64)], step: f64) -> Vec<(f64, f64)> {
+pub(crate) fn thinned(points: &[(f64, f64)], step: f64) -> Vec<(f64, f64)> {
     let mut out = Vec::new();
     let (mut from, mut area, mut before) = (0.0, 0.0, 0.0);
     for (i, &(t, rate)) in points.iter().enumerate() {

@@ -1,13 +1,12 @@
 //! Runs tshark on packets, and the analyzer on the same file; the labels must be the same.
 
-use super::draw::Timed;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 use std::process::Command;
 use tabane_trace::analysis::{Analyzer, Label, Labels, Settings};
 use tabane_trace::pcap::{Buffered, Segments};
-use tabane_wire::{Headers, PcapngWriter};
+use tabane_wire::{Headers, PcapngWriter, Segment};
 
 /// What one of the two says about a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,7 +31,8 @@ pub(crate) fn has_tshark() -> bool {
 }
 
 /// Writes the packets to a file and compares; headers only, tshark shall not guess at payloads.
-pub(crate) fn compare(what: &str, packets: &[Timed]) {
+#[allow(dead_code)] // Not every test draws its packets.
+pub(crate) fn compare(what: &str, packets: &[(u64, Segment)]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("drawn.pcapng");
     let file = BufWriter::new(File::create(&path).unwrap());
@@ -47,8 +47,8 @@ pub(crate) fn compare(what: &str, packets: &[Timed]) {
     compare_file(what, &path);
 }
 
-/// Compares on a file that is there.
-pub(crate) fn compare_file(what: &str, path: &Path) {
+/// Compares on a file that is there; how many labels were given.
+pub(crate) fn compare_file(what: &str, path: &Path) -> usize {
     let (theirs, ours) = (tshark(path), analyzer(path));
     assert_eq!(theirs.len(), ours.len(), "{what}: TCP packets");
     let mut given = 0;
@@ -75,6 +75,7 @@ pub(crate) fn compare_file(what: &str, path: &Path) {
         );
     }
     println!("{what}: {} packets, {given} labels, all the same", ours.len());
+    given
 }
 
 fn analyzer(path: &Path) -> Vec<Line> {

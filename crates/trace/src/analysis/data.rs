@@ -1,0 +1,180 @@
+//! The data level of an MPTCP connection (RFC 8684 section 3.3): from subflow positions to data
+//! sequence numbers, and what arrives there for the first time or again.
+//!
+//! A byte that was seen before at data level is a *retransmission* if the same subflow carried
+//! it, else *reinjected* (or sent by several subflows on purpose). What was lost before the
+//! capture counts as never sent.
+
+use super::flow::Piece;
+use super::ranges::Ranges;
+use std::collections::VecDeque;
+use tabane_wire::{DataNumber, Dss};
+
+/// One direction of a connection.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Data {
+    pub(super) idsn: Option<u64>,
+    /// Around which short numbers are completed.
+    near: Option<u64>,
+    seen: Ranges,
+    /// Payload seen for the first time at data level.
+    pub(super) new_bytes: u64,
+    /// Payload that another subflow had carried.
+    pub(super) reinjected: u64,
+    /// Payload without a mapping: its place is not known, it counts as new.
+    pub(super) unmapped: u64,
+    pub(super) data_fin: bool,
+}
+
+/// Mappings of one direction of a subflow.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Maps {
+    /// Position of SSN 0.
+    zero: Option<u64>,
+    /// Of the mapping before, to know where a new one starts when the SYN was not seen.
+    last_ssn: Option<u32>,
+    recent: VecDeque<Map>,
+    /// The infinite mapping: after the fallback (section 3.7).
+    pub(super) infinite: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Map {
+    start: u64,
+    end: u64,
+    dsn: u64,
+}
+
+/// Mappings that are kept of a flow; the oldest goes.
+const MAPS: usize = 256;
+
+impl Maps {
+    /// Takes in the mapping on a segment; `syn` is the position of the flow's SYN, if seen.
+    #[inline]
+    pub(super) fn dss(&mut self, data: &mut Data, dss: &Dss, piece: &Piece, syn: Option<u64>) {
+        data.data_fin |= dss.data_fin;
+        let Some(mapping) = &dss.mapping else { return };
+        if mapping.length == 0 {
+            self.infinite = true;
+            return;
+        }
+        let length = u64::from(mapping.length) - u64::from(dss.data_fin);
+        if length == 0 || (dss.data_fin && mapping.ssn == 0) {
+            return;
+        }
+        if self.zero.is_none() {
+            self.zero = syn;
+        }
+        let starts_here = length == piece.len || self.last_ssn.is_some_and(|s| s != mapping.ssn);
+        if self.zero.is_none() && starts_here && piece.len > 0 {
+            self.zero = Some(piece.start.wrapping_sub(u64::from(mapping.ssn)));
+        }
+        self.last_ssn = Some(mapping.ssn);
+        let Some(zero) = self.zero else { return };
+        // SSNs have 32 bits: the one nearest to this segment is meant.
+        let behind = (piece.start.wrapping_sub(zero) as u32).wrapping_sub(mapping.ssn) as i32;
+        let start = piece.start.wrapping_add_signed(-i64::from(behind));
+        let dsn = data.complete(mapping.dsn);
+        self.add(Map { start, end: start + length, dsn });
+    }
+
+    /// The mapping that MP_CAPABLE makes of the first data (section 3.1).
+    pub(super) fn first(&mut self, data: &Data, length: u16, syn: Option<u64>, piece: &Piece) {
+        let Some(idsn) = data.idsn else { return };
+        let start = syn.map_or(piece.start, |syn| syn + 1);
+        self.zero = Some(start - 1);
+        let dsn = idsn.wrapping_add(1);
+        self.add(Map { start, end: start + u64::from(length), dsn });
+    }
+
+    #[inline]
+    fn add(&mut self, map: Map) {
+        if self.recent.back() == Some(&map) {
+            return;
+        }
+        if self.recent.len() == MAPS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(map);
+    }
+
+    /// Payload of the subflow, its mapping taken in already; how much of it is new at data level.
+    #[inline]
+    pub(super) fn payload(&self, data: &mut Data, piece: &Piece) -> u64 {
+        let end = piece.start + piece.len;
+        let (mut mapped, mut new) = (0, 0);
+        // The newest first: it nearly always is the one.
+        for map in self.recent.iter().rev() {
+            let (from, to) = (map.start.max(piece.start), map.end.min(end));
+            if from < to {
+                let dsn = map.dsn.wrapping_add(from - map.start);
+                new += data.seen.insert(dsn, dsn.saturating_add(to - from));
+                mapped += to - from;
+                if mapped >= piece.len {
+                    break;
+                }
+            }
+        }
+        let unmapped = piece.len.saturating_sub(mapped).min(piece.new);
+        data.unmapped += unmapped;
+        data.new_bytes += new + unmapped;
+        data.reinjected += piece.new.saturating_sub(new + unmapped);
+        new + unmapped
+    }
+}
+
+impl Data {
+    /// A data sequence number in full.
+    #[inline]
+    fn complete(&mut self, number: DataNumber) -> u64 {
+        let full = match (number, self.near.or(self.idsn)) {
+            (DataNumber::Long(full), _) => full,
+            (DataNumber::Short(low), Some(near)) => {
+                near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u32) as i32))
+            }
+            // Nothing says what the upper half is; one that leaves room below will do.
+            (DataNumber::Short(low), None) => 1 << 32 | u64::from(low),
+        };
+        self.near = Some(full);
+        full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tabane_wire::Mapping;
+
+    fn dss(dsn: DataNumber, ssn: u32, length: u16) -> Dss {
+        let mapping = Some(Mapping { dsn, ssn, length, checksum: None });
+        Dss { data_ack: None, mapping, data_fin: false }
+    }
+
+    fn carry(maps: &mut Maps, data: &mut Data, dss: Option<Dss>, piece: Piece, syn: Option<u64>) {
+        if let Some(dss) = dss {
+            maps.dss(data, &dss, &piece, syn);
+        }
+        maps.payload(data, &piece);
+    }
+
+    #[test]
+    fn the_second_subflow_reinjects() {
+        let (mut one, mut two, mut data) = (Maps::default(), Maps::default(), Data::default());
+        let zero = 1 << 32;
+        let piece = |start, len, new| Piece { start: zero + start, len, new };
+        // One mapping over two segments, the second of which carries none.
+        let long = DataNumber::Long(u64::MAX - 2_000);
+        carry(&mut one, &mut data, Some(dss(long, 1, 200)), piece(1, 100, 100), Some(zero));
+        carry(&mut one, &mut data, None, piece(101, 100, 100), Some(zero));
+        assert_eq!((data.new_bytes, data.reinjected), (200, 0));
+        // Repeated by the same subflow: neither.
+        carry(&mut one, &mut data, None, piece(101, 100, 0), Some(zero));
+        assert_eq!((data.new_bytes, data.reinjected), (200, 0));
+        // By another one, whose SYN was not seen, with a short number; then new data.
+        let short = DataNumber::Short((u64::MAX - 2_000) as u32 + 150);
+        carry(&mut two, &mut data, Some(dss(short, 7_001, 100)), piece(9, 100, 100), None);
+        assert_eq!((data.new_bytes, data.reinjected, data.unmapped), (250, 50, 0));
+        carry(&mut two, &mut data, None, piece(109, 10, 10), None);
+        assert_eq!((data.new_bytes, data.unmapped), (260, 10));
+    }
+}
