@@ -530,3 +530,23 @@ fn bbr_on_a_link_of_a_hundred_segments() {
     };
     insta::assert_snapshot!(format!("{}\n\n{}", lines(&steady), lines(&losses)));
 }
+
+/// Delayed acknowledgements give a window of four segments two RTT samples a round, too few for
+/// wvegas to judge: it grows as Reno does, instead of never.
+#[test]
+fn wvegas_grows_where_rounds_have_few_samples() {
+    let mut s = Sender::new("wvegas", 8);
+    s.signal(CongestionKind::Loss);
+    s.send(s.cwnd());
+    s.repaired();
+    assert_eq!(s.cwnd(), 4);
+    for _ in 0..12 {
+        let window = s.cwnd();
+        s.nxt = s.una + window * MSS;
+        s.now += RTT;
+        s.ack(window / 2, window / 2);
+        s.nxt += window * MSS / 2;
+        s.ack(window - window / 2, window - window / 2);
+    }
+    assert!(s.cwnd() >= 6, "{} segments after 12 rounds", s.cwnd());
+}

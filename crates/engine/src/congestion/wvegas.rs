@@ -43,6 +43,8 @@ pub(super) struct WVegas {
     least_queue: Option<u64>,
     /// The window held data for all of the round.
     limited: bool,
+    /// The last round had too few samples: small windows, delayed acknowledgements.
+    sparse: bool,
 }
 
 impl WVegas {
@@ -64,6 +66,7 @@ impl WVegas {
             round_end: 0,
             least_queue: None,
             limited: false,
+            sparse: true,
         };
         Ok(Box::new(Classic::new(start, rule)))
     }
@@ -116,16 +119,18 @@ impl Rule for WVegas {
         }
         self.round_end = ack.snd_nxt;
         self.limited = ack.cwnd_limited && ack.acked > 0;
-        if self.count >= Self::SAMPLES {
+        self.sparse = self.count < Self::SAMPLES;
+        if !self.sparse {
             let mean = (self.sum / self.count).max(self.base);
             self.round(ack, mean, window, siblings);
         }
         (self.sum, self.count) = (0, 0);
     }
 
-    /// Growth is a matter of rounds, with too few samples in them of Reno.
+    /// Growth is a matter of rounds; with too few samples in them, of Reno (as Vegas in Linux):
+    /// else three segments and delayed acknowledgements would be a window for ever.
     fn avoid(&mut self, window: &mut Window, _: &Ack, bytes: u64, _: &[SubflowView]) {
-        if window.segments() < Self::SAMPLES {
+        if self.sparse {
             window.additive(bytes);
         }
     }
