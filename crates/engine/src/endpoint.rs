@@ -327,6 +327,9 @@ impl Endpoint {
         let copy = copies.is_copy(path.0, segment);
         if copy {
             self.stats.copies += 1;
+            if let Some(slot) = self.connections.get_mut(key as usize) {
+                slot.connection.on_copy(self.now, path, id, segment);
+            }
             let reason = DropReason::Copy;
             self.log.add(self.now, None, None, || What::Dropped { reason });
         }

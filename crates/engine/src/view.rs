@@ -1,6 +1,6 @@
 //! Read-only pictures of subflows and paths that policies see, and the sets they answer with.
 
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -206,6 +206,8 @@ pub struct PathView {
     pub id: PathId,
     /// Known to work now.
     pub up: bool,
-    /// Round-trip time when data and ACKs both use this path; zero when unknown.
-    pub srtt: Duration,
+    /// Smallest recent round-trip time when data and ACKs both use this path; zero when unknown.
+    pub rtt: Duration,
+    /// When anything last came by a subflow of this path.
+    pub heard: Instant,
 }

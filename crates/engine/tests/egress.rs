@@ -12,7 +12,7 @@ use tabane_engine::config::Config;
 use tabane_engine::egress;
 use tabane_engine::policy::Spec;
 use tabane_engine::record::{DropReason, What};
-use tabane_engine::view::PathId;
+use tabane_engine::view::{PathId, SubflowView};
 use tabane_wire::Segment;
 
 const LEN: usize = 1_500_000;
@@ -151,6 +151,54 @@ fn bicast_ack_copies_acknowledgements_only() {
         seen[&PathId(path)].iter().filter(|s| s.payload.is_empty() && s.flags == plain).count()
     };
     assert_eq!(pure(0), pure(1));
+}
+
+/// The server uploads over path 0 (100 ms there and back), and ACKs may return by path 1 (4 ms).
+/// The last view of the server's first subflow after `time`.
+fn long_and_short(egress: &str, time: u64) -> (SubflowView, u64, Net) {
+    let (mut client, mut server) = (config(1, 2), config(2, 2));
+    for config in [&mut client, &mut server] {
+        config.mptcp.egress = egress.parse().unwrap();
+        config.tcp.congestion = Spec::named("reno");
+    }
+    let mut net = Net::new(client, server);
+    net.links.insert(PathId(0), (ms(50), 125_000_000));
+    net.links.insert(PathId(1), (ms(2), 1_250_000));
+    net.server.answer = (data(100_000_000), true);
+    net.connect(data(10), true);
+    net.run(ms(time), |_| false);
+    let info = net.server_info();
+    let first = info.subflows.iter().find(|s| s.path == PathId(0)).unwrap();
+    (first.view, first.rto.as_millis(), net)
+}
+
+#[test]
+fn hayack_shortens_the_loop_and_the_timeout_still_waits_for_the_own_path() {
+    let (own, _, _) = long_and_short("own", 700);
+    assert!(own.srtt >= ms(100), "{:?}", own.srtt);
+    let (view, rto, net) = long_and_short("hayack", 700);
+    let forward = own.srtt - ms(100);
+    assert!(view.srtt < ms(60) + forward, "{:?}", view.srtt);
+    assert!(rto >= 290, "RTO {rto} ms: an ACK by the own path takes 100 ms and its variance 200");
+    let timeouts: u64 = {
+        let mut net = net;
+        net.server_info().subflows.iter().map(|s| s.stats.timeouts).sum()
+    };
+    assert_eq!(timeouts, 0);
+}
+
+/// Slow start by the faster way doubles twice as often; compensated, as often as without.
+#[test]
+fn compensation_grows_as_by_the_own_path() {
+    let rate = |egress, ms| {
+        let (view, _, _) = long_and_short(egress, ms);
+        view.cwnd as f64 / view.srtt.as_secs_f64()
+    };
+    // Seven round trips after the start, before anything is lost. Compensated acknowledgements
+    // still come half a round trip earlier, and TCP doubles by steps: at most one step.
+    let (own, raw, fair) = (rate("own", 740), rate("hayack", 740), rate("hayack-fair", 740));
+    assert!(raw > 4.0 * own, "own {own}, raw {raw}");
+    assert!((0.9..2.1).contains(&(fair / own)), "own {own}, fair {fair}");
 }
 
 /// A stack that lets copies in answers each: S1's "server answered each copy".

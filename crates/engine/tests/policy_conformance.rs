@@ -329,7 +329,8 @@ proptest! {
     ) {
         let own = PathId(own % up.len() as u8);
         let view = |(i, up): (usize, &bool)| {
-            PathView { id: PathId(i as u8), up: *up, srtt: Duration::from_millis(i as u64 * 10) }
+            let rtt = Duration::from_millis(i as u64 * 10);
+            PathView { id: PathId(i as u8), up: *up, rtt, heard: Instant::ZERO }
         };
         let paths: Vec<PathView> = up.iter().enumerate().map(view).collect();
         let (pure_ack, own_required) = flags;

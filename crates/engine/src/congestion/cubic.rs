@@ -8,7 +8,8 @@
 
 use super::hystart::HyStart;
 use super::window::Window;
-use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Start};
+use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
+use super::{Return, Start};
 use crate::policy::{Params, PolicyError};
 use crate::time::Instant;
 use crate::view::SubflowView;
@@ -179,6 +180,14 @@ impl CongestionController for Cubic {
         if in_flight <= bytes {
             self.exclude_until(now);
             self.last = now;
+        }
+    }
+
+    fn on_return(&mut self, _now: Instant, way: &Return) {
+        if way.moved
+            && let Some(hystart) = &mut self.hystart
+        {
+            hystart.restart();
         }
     }
 

@@ -49,6 +49,11 @@ impl HyStart {
         self.css.is_some()
     }
 
+    /// RTTs from now on have nothing to do with those before.
+    pub(super) fn restart(&mut self) {
+        *self = Self::new();
+    }
+
     /// By how many bytes the window grows for `bytes` newly acknowledged.
     pub(super) fn growth(&self, bytes: u64, mss: u64) -> u64 {
         let counted = bytes.min(L * mss);

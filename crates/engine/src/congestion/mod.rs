@@ -12,6 +12,7 @@ use crate::view::{SubflowId, SubflowView};
 mod balia;
 mod bbr;
 mod classic;
+mod compensated;
 mod coupled;
 mod cubic;
 mod ghstcp;
@@ -24,6 +25,8 @@ mod reno;
 mod tests;
 mod window;
 mod wvegas;
+
+pub(crate) use compensated::Compensated;
 
 /// Decides how many bytes may be in flight on one subflow.
 pub trait CongestionController: Send {
@@ -40,6 +43,11 @@ pub trait CongestionController: Send {
 
     /// The last congestion signal was spurious: restore what was before it.
     fn on_spurious(&mut self, _now: Instant) {}
+
+    /// Acknowledgements return (also) by another path than the data's own; told before each
+    /// `on_ack` while that is so. With [`Return::moved`] all that was learnt from RTTs is of
+    /// another way.
+    fn on_return(&mut self, _now: Instant, _way: &Return) {}
 
     /// Nothing was in flight for longer than an RTO and data is about to leave: restart window
     /// (RFC 5681 section 4.1, RFC 9438 section 5.8...). `restart` is min(IW, cwnd), bytes.
@@ -122,6 +130,20 @@ pub struct Ack {
     pub delivery_rate: Option<(u64, bool)>,
     /// Bytes newly marked lost since the last ACK.
     pub lost: u64,
+}
+
+/// How acknowledgements return.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Return {
+    /// RTT with data and acknowledgements on the subflow's own path.
+    pub own_rtt: Duration,
+    /// RTT as it is.
+    pub rtt: Duration,
+    /// Most acknowledgements come by another way than before.
+    pub moved: bool,
+    /// What they save by it is not to speed up growth (`hayack-fair`): a wrapper around the
+    /// controller sees to that.
+    pub compensate: bool,
 }
 
 /// A congestion signal.

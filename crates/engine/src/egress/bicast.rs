@@ -49,7 +49,8 @@ mod tests {
     use crate::view::{PathId, SubflowId};
 
     fn paths(up: [bool; 3]) -> Vec<PathView> {
-        let view = |(i, up)| PathView { id: PathId(i as u8), up, srtt: Duration::ZERO };
+        let (rtt, heard) = (Duration::ZERO, Instant::ZERO);
+        let view = |(i, up)| PathView { id: PathId(i as u8), up, rtt, heard };
         up.into_iter().enumerate().map(view).collect()
     }
 

@@ -8,6 +8,7 @@ use crate::time::Instant;
 use crate::view::{PathId, PathSet, PathView, SubflowId};
 
 mod bicast;
+mod hayack;
 mod own;
 
 /// Decides by which paths a segment leaves.
@@ -16,6 +17,12 @@ pub trait Egress: Send {
     /// path that is up, is refused: the segment leaves by its own path. So it does, too, when
     /// [`Outgoing::own_required`].
     fn route(&mut self, segment: &Outgoing, paths: &[PathView]) -> PathSet;
+
+    /// Of ACKs that the peer sends by other paths than their subflows': congestion control grows
+    /// no faster than if they had come by their own.
+    fn compensates(&self) -> bool {
+        false
+    }
 }
 
 /// A segment about to leave.
@@ -62,6 +69,20 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "pure ACKs by every path that is up, all else by its own",
         params: &[],
         build: bicast::Bicast::acks,
+    },
+    Entry {
+        name: "hayack",
+        aliases: &[],
+        summary: "pure ACKs by the path with the smallest RTT",
+        params: hayack::PARAMS,
+        build: hayack::HayAck::raw,
+    },
+    Entry {
+        name: "hayack-fair",
+        aliases: &[],
+        summary: "as hayack; windows grow as if ACKs came by their own paths",
+        params: hayack::PARAMS,
+        build: hayack::HayAck::fair,
     },
 ];
 

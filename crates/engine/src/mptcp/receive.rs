@@ -30,7 +30,11 @@ impl Connection {
         }
         self.siblings();
         let expected = self.subflows[at].tcb.rcv_nxt();
-        let mut accepted = self.subflows[at].tcb.on_segment(now, segment, &self.views);
+        if self.config.paths.len() > 1 {
+            self.came_by(at, path, segment);
+        }
+        let siblings = self.ways.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
+        let mut accepted = self.subflows[at].tcb.on_segment(now, segment, siblings);
         self.owed.insert(id);
         self.outdated.insert(id);
         if self.log.is_on() {

@@ -5,25 +5,116 @@
 //! windows that open again.
 
 use super::Connection;
+use super::subflow::Subflow;
+use crate::config::PathConfig;
 use crate::egress::{self, Egress};
 use crate::policy::{PolicyError, Spec};
 use crate::record::What;
 use crate::tcp::{Kind, Outgoing};
-use crate::time::Duration;
-use crate::view::{PathId, PathSet, PathView};
-use tabane_wire::Flags;
+use crate::time::{Duration, Instant};
+use crate::view::{PathId, PathSet, PathView, SubflowId, SubflowView};
+use tabane_wire::{Flags, Segment};
 
 /// An egress policy, and the pictures that it is shown.
 pub(super) struct Ways {
     policy: Box<dyn Egress>,
     views: Vec<PathView>,
+    /// By slot of a subflow.
+    echoes: Vec<Echo>,
+    /// Siblings as compensated controllers see them: with windows and RTTs of their own paths.
+    siblings: Vec<SubflowView>,
+}
+
+/// RTT of a subflow's own path as its receiver sees it, who may send nothing but ACKs: one of
+/// them at a time is timed until data echoes its timestamp (RFC 7323). Time that the sender lets
+/// pass counts as well, so only the smallest of some seconds is used; and only ACKs that leave by
+/// the own path alone are timed, since the faster copy would be echoed. While all ACKs have
+/// another way, what was last seen stands.
+#[derive(Clone, Copy, Default)]
+struct Echo {
+    /// Number of the subflow that this is about: slots are used again.
+    number: u32,
+    known: bool,
+    /// TSval of the last segment sent.
+    latest: u32,
+    timed: Option<(u32, Instant)>,
+    /// Smallest RTT of this stretch and of the one before.
+    least: [Duration; 2],
+    since: Instant,
+}
+
+impl Echo {
+    /// Length of a stretch.
+    const STRETCH: Duration = Duration::from_secs(5);
+
+    /// A segment with TSval `stamp` leaves, by the own path alone or not.
+    fn on_sent(&mut self, now: Instant, stamp: u32, alone: bool) {
+        if !alone {
+            // The stamp may be that of the one timed: milliseconds are long.
+            self.timed = None;
+            return;
+        }
+        let lost = self.timed.is_some_and(|(_, at)| now - at > Self::STRETCH);
+        if stamp != self.latest && (self.timed.is_none() || lost) {
+            self.timed = Some((stamp, now));
+        }
+        self.latest = stamp;
+    }
+
+    /// Data came that echoes `stamp`.
+    fn on_echo(&mut self, now: Instant, stamp: u32) {
+        let Some((timed, at)) = self.timed else { return };
+        let age = stamp.wrapping_sub(timed) as i32;
+        if age < 0 {
+            return;
+        }
+        self.timed = None;
+        if age > 0 {
+            return;
+        }
+        if now - self.since > Self::STRETCH {
+            self.least = [Duration::ZERO, self.least[0]];
+            self.since = now;
+        }
+        let least = &mut self.least[0];
+        *least = if least.is_zero() { now - at } else { (now - at).min(*least) };
+    }
+
+    /// Zero when unknown.
+    fn rtt(&self) -> Duration {
+        match self.least {
+            [new, Duration::ZERO] => new,
+            [Duration::ZERO, old] => old,
+            [new, old] => new.min(old),
+        }
+    }
 }
 
 impl Ways {
     /// `None` for `own`, which needs no asking.
     pub(super) fn build(spec: &Spec) -> Result<Option<Self>, PolicyError> {
         let policy = egress::build(spec)?;
-        Ok((spec.name != "own").then_some(Self { policy, views: Vec::new() }))
+        let made = || Self { policy, views: Vec::new(), echoes: Vec::new(), siblings: Vec::new() };
+        Ok((spec.name != "own").then(made))
+    }
+
+    fn echo(&mut self, subflow: &Subflow) -> &mut Echo {
+        let at = usize::from(subflow.id.0);
+        if self.echoes.len() <= at {
+            self.echoes.resize(at + 1, Echo::default());
+        }
+        let echo = &mut self.echoes[at];
+        if !echo.known || echo.number != subflow.number {
+            *echo = Echo { number: subflow.number, known: true, ..Echo::default() };
+            // That of the handshake.
+            echo.least[0] = subflow.tcb.own_rtt();
+        }
+        echo
+    }
+
+    /// What congestion control is shown of the siblings.
+    pub(super) fn siblings<'a>(&'a self, views: &'a [SubflowView]) -> &'a [SubflowView] {
+        if self.siblings.is_empty() { views } else { &self.siblings }
     }
 }
 
@@ -42,11 +133,11 @@ impl Connection {
         let asked = self.question(at, out);
         let Some(mut ways) = self.ways.take() else { return PathSet::only(own) };
         ways.views.clear();
-        ways.views.extend(self.config.paths.iter().map(|path| self.path_view(path.id)));
+        let view = |path: &PathConfig| self.path_view(&ways.echoes, path.id);
+        ways.views.extend(self.config.paths.iter().map(view));
         let answer = ways.policy.route(&asked, &ways.views);
         let known: PathSet = ways.views.iter().map(|v| v.id).collect();
         let up: PathSet = ways.views.iter().filter(|v| v.up).map(|v| v.id).collect();
-        self.ways = Some(ways);
         let mut paths = answer.intersection(known);
         let refused = paths != answer || paths.intersection(up).is_empty() && up.contains(own);
         if refused {
@@ -55,7 +146,38 @@ impl Connection {
         if refused || asked.own_required || paths.is_empty() {
             paths.insert(own);
         }
+        if let Some(timestamps) = out.segment.options.timestamps
+            && !asked.handshake
+        {
+            let alone = paths == PathSet::only(own);
+            ways.echo(&self.subflows[at]).on_sent(self.now, timestamps.value, alone);
+        }
+        self.ways = Some(ways);
         paths
+    }
+
+    /// A segment has come for the subflow at `at`, by `path`: what its TCB must know before it
+    /// takes it.
+    pub(super) fn came_by(&mut self, at: usize, path: PathId, segment: &Segment) {
+        let own = self.subflows[at].path == path;
+        let Some(ways) = &mut self.ways else {
+            return self.subflows[at].tcb.arrives(own, false);
+        };
+        if let Some(timestamps) = segment.options.timestamps
+            && own
+            && !segment.payload.is_empty()
+        {
+            ways.echo(&self.subflows[at]).on_echo(self.now, timestamps.echo);
+        }
+        let compensates = ways.policy.compensates();
+        self.subflows[at].tcb.arrives(own, compensates);
+        ways.siblings.clear();
+        if compensates {
+            ways.siblings.extend_from_slice(&self.views);
+            for (view, subflow) in ways.siblings.iter_mut().zip(&self.subflows) {
+                by_own_path(view, subflow.tcb.own_rtt());
+            }
+        }
     }
 
     fn question(&self, at: usize, out: &Outgoing) -> egress::Outgoing {
@@ -80,9 +202,50 @@ impl Connection {
         }
     }
 
-    fn path_view(&self, id: PathId) -> PathView {
-        let rtts = self.subflows.iter().filter(|s| s.path == id).map(|s| s.tcb.srtt());
-        let srtt = rtts.filter(|r| !r.is_zero()).min().unwrap_or(Duration::ZERO);
-        PathView { id, up: !self.paths_down.contains(id), srtt }
+    /// A copy of a segment that another path had brought: it goes no further.
+    pub(crate) fn on_copy(&mut self, now: Instant, path: PathId, id: SubflowId, copy: &Segment) {
+        if let Some(at) = self.index(id)
+            && self.subflows[at].path == path
+        {
+            self.subflows[at].tcb.on_copy(now, copy);
+        }
     }
+
+    fn path_view(&self, echoes: &[Echo], id: PathId) -> PathView {
+        let mut view = PathView {
+            id,
+            up: !self.paths_down.contains(id),
+            rtt: Duration::ZERO,
+            heard: Instant::ZERO,
+        };
+        for subflow in self.subflows.iter().filter(|s| s.path == id && s.established) {
+            let echo = echoes.get(usize::from(subflow.id.0)).filter(|e| e.number == subflow.number);
+            let seen = echo.map_or(Duration::ZERO, Echo::rtt);
+            let rtt = if seen.is_zero() { subflow.tcb.own_rtt() } else { seen };
+            if view.rtt.is_zero() || !rtt.is_zero() && rtt < view.rtt {
+                view.rtt = rtt;
+            }
+            view.heard = view.heard.max(subflow.tcb.last_heard());
+        }
+        view
+    }
+}
+
+/// A picture with the RTT that the subflow's own path has, and the window that has the same rate
+/// there.
+fn by_own_path(view: &mut SubflowView, own: Duration) {
+    if own <= view.srtt || view.srtt.is_zero() {
+        return;
+    }
+    let scale = |bytes: u64| {
+        let scaled = u128::from(bytes) * u128::from(own.0) / u128::from(view.srtt.0);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    };
+    let lag = own - view.srtt;
+    (view.cwnd, view.ssthresh) = (scale(view.cwnd), scale(view.ssthresh));
+    view.in_flight = scale(view.in_flight);
+    view.latest_rtt = view.latest_rtt + lag;
+    view.min_rtt = view.min_rtt + lag;
+    view.max_rtt = view.max_rtt + lag;
+    view.srtt = own;
 }

@@ -27,7 +27,7 @@ impl Tcb {
         let context = AckContext {
             now,
             echo_covers: self.echo_covers(now, segment),
-            min_rtt: self.rtt.min(),
+            min_rtt: self.min_rtt_here(),
             high: if self.recovery.frto { self.recovery.high } else { 0 },
         };
         let mut delta = Delta::default();
@@ -45,6 +45,7 @@ impl Tcb {
         if delta.delivered > 0 || delta.acked > 0 || dsack {
             self.after_delivery(now, segment, (prior_in_flight, dsack), &delta, siblings);
         } else {
+            self.overtaken(now, segment, ack);
             self.probe_answered(now, segment, ack, false, siblings);
         }
         if self.peer.ecn && segment.flags.contains(Flags::ECE) {
@@ -125,6 +126,7 @@ impl Tcb {
 
     /// Without SACK a duplicate ACK says that one segment has left the network (RFC 5681).
     fn count_duplicate(&mut self, segment: &Segment, ack: u64, delta: &mut Delta) {
+        let elsewhere = self.is_elsewhere();
         let recovery = &mut self.recovery;
         if delta.acked > 0 {
             // One segment of it is the retransmission; the rest was credited already.
@@ -137,7 +139,8 @@ impl Tcb {
         // RFC 8684 section 3.3.6: an MPTCP signal on an ACK makes it no sign of congestion.
         let signal = segment.options.mptcp.is_some();
         let bare = segment.payload.is_empty() && !segment.flags.contains(Flags::FIN);
-        if ack == self.snd_una && bare && !signal && self.tx.outstanding() {
+        // Those by another path may be copies of those by its own.
+        if ack == self.snd_una && bare && !signal && !elsewhere && self.tx.outstanding() {
             recovery.dupacks += 1;
             recovery.dup_credit += self.mss;
             delta.delivered += self.mss;
@@ -160,6 +163,7 @@ impl Tcb {
         self.probe_answered(now, segment, self.snd_una, dsack, siblings);
         self.step_recovery(now, segment, delta, lost, siblings);
         if delta.delivered > 0 {
+            self.tell_way_back(now, delta.acked > 0);
             let (yes, in_flight) = (self.limited.yes, self.pipe());
             let cc = self.window;
             let doubling = cc.cwnd < cc.ssthresh && cc.cwnd < 2 * self.limited.max_in_flight;
@@ -194,6 +198,7 @@ impl Tcb {
         self.rtt.on_sample(now, now - oldest);
         let recent = now - delta.latest.unwrap_or(oldest);
         self.rtt.on_recent(now, recent);
+        self.returned(now, oldest, delta.acked > 0);
         let (id, sample) = (self.setup.id, now - oldest);
         let (srtt, rto) = (self.rtt.srtt(), self.rtt.rto());
         self.log.add(now, None, Some(id), || What::Rtt { sample, srtt, rto });

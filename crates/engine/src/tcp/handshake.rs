@@ -71,6 +71,7 @@ impl Tcb {
             mss,
             timers: Timers::default(),
             rtt: RttEstimator::new(config),
+            returns: None,
             tx: Scoreboard::default(),
             rx: Receiver::new(config),
             recovery: Recovery::default(),
@@ -133,7 +134,7 @@ impl Tcb {
             cwnd: u64::from(self.config.initial_window) * self.mss,
             ssthresh: u64::MAX,
         };
-        if let Ok(cc) = congestion::build(&self.setup.congestion, start) {
+        if let Ok(cc) = self.make_controller(&self.setup.congestion, start) {
             self.cc = cc;
             self.window = self.cc.state();
         }

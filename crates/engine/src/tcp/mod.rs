@@ -16,6 +16,7 @@ mod ranges;
 mod rate;
 mod receive;
 mod recovery;
+mod returns;
 mod rtt;
 mod scoreboard;
 mod stats;
@@ -25,12 +26,13 @@ mod timer;
 use self::rate::RateSampler;
 use self::receive::Receiver;
 use self::recovery::Recovery;
+use self::returns::Returns;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
 pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
-use crate::congestion::{self, CcState, CongestionController, Start};
+use crate::congestion::{CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
 use crate::record::{CloseReason, DropReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
@@ -193,6 +195,8 @@ pub struct Tcb {
     mss: u64,
     timers: Timers,
     rtt: RttEstimator,
+    /// Made when a segment first comes by another path than the own.
+    returns: Option<Box<Returns>>,
     tx: Scoreboard,
     rx: Receiver,
     recovery: Recovery,
@@ -379,7 +383,7 @@ impl Tcb {
     pub fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
         let old = self.window;
         let start = Start { mss: self.mss, cwnd: old.cwnd, ssthresh: old.ssthresh };
-        self.cc = congestion::build(spec, start)?;
+        self.cc = self.make_controller(spec, start)?;
         self.window = self.cc.state();
         self.setup.congestion = spec.clone();
         self.record_window(now);

@@ -18,6 +18,8 @@ pub(super) struct RttEstimator {
     rto_min: Duration,
     rto_max: Duration,
     backoff: u32,
+    /// The timeout is never shorter than this: acknowledgements may come by a slower way.
+    least: Duration,
 }
 
 impl RttEstimator {
@@ -32,6 +34,7 @@ impl RttEstimator {
             rto_min: config.rto_min,
             rto_max: config.rto_max,
             backoff: 0,
+            least: Duration::ZERO,
         }
     }
 
@@ -55,6 +58,23 @@ impl RttEstimator {
     /// Takes a sample for the windowed minimum only (the most recently sent segment of an ACK).
     pub(super) fn on_recent(&mut self, now: Instant, sample: Duration) {
         self.min.update(now, Duration(sample.0.max(1)), |new, old| new < old);
+    }
+
+    /// Samples have another way since the latest: those before it count no more.
+    pub(super) fn restart(&mut self) {
+        (self.srtt, self.rttvar) = (self.latest, self.latest / 2);
+        self.min.restart(self.latest);
+        self.max.restart(self.latest);
+    }
+
+    /// A lower limit.
+    pub(super) fn set_least(&mut self, least: Duration) {
+        self.least = least;
+    }
+
+    /// The timeout without backoff and limits from elsewhere.
+    pub(super) fn base(&self) -> Duration {
+        self.rto
     }
 
     /// Another upper limit.
@@ -85,7 +105,8 @@ impl RttEstimator {
 
     /// The timeout, backoff included.
     pub(super) fn rto(&self) -> Duration {
-        Duration(self.rto.0.saturating_mul(1 << self.backoff.min(20))).min(self.rto_max)
+        let base = self.rto.max(self.least);
+        Duration(base.0.saturating_mul(1 << self.backoff.min(20))).min(self.rto_max)
     }
 
     /// Zero before the first sample.
@@ -133,6 +154,10 @@ impl Extreme {
         if self.current.is_zero() || better(sample, self.current) {
             self.current = sample;
         }
+    }
+
+    fn restart(&mut self, sample: Duration) {
+        (self.current, self.previous) = (sample, Duration::ZERO);
     }
 
     fn get(&self, better: fn(Duration, Duration) -> bool) -> Duration {

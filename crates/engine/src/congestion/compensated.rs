@@ -1,0 +1,258 @@
+//! Any controller, fair to others although its ACKs return by a faster path than its data's
+//! (`hayack-fair`; algorithms after the paper that docs/papers.md calls S2, the remedy is ours).
+//!
+//! The controller inside lives in a world in which ACKs come by the subflow's own path: RTT R
+//! instead of the effective r, and the window w' = w R/r that has the same rate there. It gets
+//! every ACK with the numbers of that world, and w = w' r/R is the window in ours. A window of
+//! bytes is acknowledged to it once in R, so it grows as a controller whose RTT is R, whatever its
+//! law: additive increase by a segment a round there is a = (r/R)^2 of a segment per window here,
+//! d(rate)/dt = 1/R^2 in both. Only slow start compounds faster when its rounds are shorter; there
+//! bytes count for (2^(r/R) - 1) R/r, so that it doubles once in R, too.
+
+use super::{Ack, CcPhase, CcState, Congestion, CongestionController, Return};
+use crate::time::{Duration, Instant};
+use crate::view::{RecoveryPhase, SubflowView};
+
+/// A controller that is told of a world with ACKs on the own path.
+pub(crate) struct Compensated {
+    inner: Box<dyn CongestionController>,
+    /// R/r, at least 1.
+    scale: f64,
+    /// R - r.
+    lag: Duration,
+    own_rtt: Duration,
+    mss: u64,
+    /// Window in our world, whole segments.
+    cwnd: u64,
+    /// Fast recovery: the scale stays.
+    recovering: bool,
+}
+
+impl Compensated {
+    pub(crate) fn new(inner: Box<dyn CongestionController>, mss: u64) -> Self {
+        let cwnd = inner.state().cwnd;
+        let (lag, own_rtt) = (Duration::ZERO, Duration::ZERO);
+        Self { inner, scale: 1.0, lag, own_rtt, mss: mss.max(1), cwnd, recovering: false }
+    }
+
+    fn up(&self, bytes: u64) -> u64 {
+        (bytes as f64 * self.scale) as u64
+    }
+
+    /// A window of the other world in ours: the nearest number of whole segments, since only
+    /// those are ever in flight.
+    fn down(&self, bytes: u64) -> u64 {
+        if self.scale <= 1.0 || bytes == u64::MAX {
+            return bytes;
+        }
+        let segments = bytes as f64 / self.scale / self.mss as f64;
+        (segments + 0.5).max(1.0) as u64 * self.mss
+    }
+
+    fn take_window(&mut self) {
+        self.cwnd = self.down(self.inner.state().cwnd);
+    }
+}
+
+impl CongestionController for Compensated {
+    fn on_return(&mut self, now: Instant, way: &Return) {
+        self.inner.on_return(now, &Return { moved: false, rtt: way.own_rtt, ..*way });
+        if self.recovering || way.rtt.is_zero() {
+            return;
+        }
+        let slower = way.compensate && way.own_rtt > way.rtt;
+        self.own_rtt = if slower { way.own_rtt } else { way.rtt };
+        self.lag = self.own_rtt - way.rtt;
+        self.scale = self.own_rtt.0 as f64 / way.rtt.0 as f64;
+    }
+
+    fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
+        self.recovering = ack.phase == RecoveryPhase::Recovery;
+        if self.scale <= 1.0 {
+            self.inner.on_ack(ack, siblings);
+        } else {
+            let state = self.inner.state();
+            let doubling = state.cwnd < state.ssthresh && !matches!(state.phase, CcPhase::Other(_));
+            let weight = if doubling { slow_start_weight(self.scale) } else { 1.0 };
+            let weighted = |bytes: u64| (bytes as f64 * weight) as u64;
+            let there = Ack {
+                acked: weighted(ack.acked),
+                delivered: weighted(ack.delivered),
+                rtt: ack.rtt.map(|rtt| rtt + self.lag),
+                srtt: self.own_rtt,
+                min_rtt: ack.min_rtt + self.lag,
+                prior_in_flight: self.up(ack.prior_in_flight),
+                in_flight: self.up(ack.in_flight),
+                ..*ack
+            };
+            self.inner.on_ack(&there, siblings);
+        }
+        let target = self.down(self.inner.state().cwnd);
+        // The scale may have jumped: no burst of more than what has just been delivered.
+        self.cwnd = target.min(self.cwnd + ack.delivered.max(self.mss));
+    }
+
+    fn on_congestion(&mut self, event: &Congestion, siblings: &[SubflowView]) {
+        let there = Congestion { in_flight: self.up(event.in_flight), ..*event };
+        self.inner.on_congestion(&there, siblings);
+        self.cwnd = self.down(self.inner.state().cwnd).min(self.cwnd);
+    }
+
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        let in_flight = if in_flight <= bytes { in_flight } else { self.up(in_flight) };
+        self.inner.on_sent(now, bytes, in_flight);
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        self.inner.on_spurious(now);
+        self.recovering = false;
+        self.take_window();
+    }
+
+    fn on_idle_restart(&mut self, now: Instant, restart: u64) {
+        self.inner.on_idle_restart(now, restart);
+        self.take_window();
+    }
+
+    fn on_penalty(&mut self) {
+        self.inner.on_penalty();
+        self.take_window();
+    }
+
+    fn on_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+        self.inner.on_mss(mss);
+        self.take_window();
+    }
+
+    fn state(&self) -> CcState {
+        let inner = self.inner.state();
+        let ssthresh = self.down(inner.ssthresh);
+        CcState { cwnd: self.cwnd.max(self.mss), ssthresh, ..inner }
+    }
+}
+
+/// (2^x - 1) / x for x = 1/scale: what a byte counts for in slow start. Series of 2^x, whose terms
+/// every machine computes alike.
+fn slow_start_weight(scale: f64) -> f64 {
+    let x = std::f64::consts::LN_2 / scale;
+    let (mut term, mut sum) = (x, x);
+    for n in 2..16 {
+        term *= x / f64::from(n);
+        sum += term;
+    }
+    sum * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Start, build};
+    use super::*;
+    use crate::policy::Spec;
+    use crate::view::SubflowId;
+
+    const MSS: u64 = 1000;
+
+    fn way(own_us: u64, us: u64) -> Return {
+        Return {
+            own_rtt: Duration(own_us * 1000),
+            rtt: Duration(us * 1000),
+            moved: false,
+            compensate: true,
+        }
+    }
+
+    fn reno(cwnd: u64, ssthresh: u64) -> Compensated {
+        let start = Start { mss: MSS, cwnd: cwnd * MSS, ssthresh };
+        Compensated::new(build(&Spec::named("reno"), start).unwrap(), MSS)
+    }
+
+    fn ack(cc: &Compensated, bytes: u64) -> Ack {
+        let rtt = Duration(1);
+        Ack {
+            now: Instant::ZERO,
+            subflow: SubflowId(0),
+            acked: bytes,
+            delivered: bytes,
+            rtt: None,
+            srtt: rtt,
+            min_rtt: rtt,
+            prior_in_flight: cc.state().cwnd,
+            in_flight: cc.state().cwnd,
+            mss: MSS,
+            cwnd_limited: true,
+            phase: RecoveryPhase::Open,
+            snd_una: 1,
+            snd_nxt: 1,
+            delivery_rate: None,
+            lost: 0,
+        }
+    }
+
+    /// What slow start adds per acknowledged packet, and congestion avoidance per window: the
+    /// vectors of algorithms 3.4 and 12.
+    #[test]
+    fn growth_is_that_of_the_own_path() {
+        for (own, effective, avoidance, slow_start) in [
+            (350_000, 177_500, 0.2572, 0.4212),
+            (250_000, 127_500, 0.2601, 0.4241),
+            (100_000, 52_500, 0.2756, 0.4389),
+        ] {
+            let scale = own as f64 / effective as f64;
+            let per_packet = slow_start_weight(scale) / scale;
+            assert!((per_packet - slow_start).abs() < 6e-5, "{per_packet}");
+            // 400 windows of ours, acknowledged one by one.
+            let mut cc = reno(2_000, 10 * MSS);
+            cc.on_return(Instant::ZERO, &way(own, effective));
+            let virtual_before = cc.inner.state().cwnd;
+            let window = cc.down(virtual_before);
+            for _ in 0..400 {
+                for _ in 0..window / MSS {
+                    cc.on_ack(&ack(&cc, MSS), &[]);
+                }
+            }
+            let grown = cc.inner.state().cwnd - virtual_before;
+            let per_window = grown as f64 / MSS as f64 / 400.0 / scale;
+            let error = (per_window / avoidance - 1.0).abs();
+            assert!(error < 0.06, "{per_window} segments a window, not {avoidance}");
+        }
+    }
+
+    #[test]
+    fn slow_start_doubles_once_in_an_rtt_of_the_own_path() {
+        let mut cc = reno(1_000, u64::MAX);
+        cc.on_return(Instant::ZERO, &way(300_000, 100_000));
+        cc.cwnd = cc.down(cc.inner.state().cwnd);
+        let before = cc.state().cwnd;
+        for _ in 0..3 {
+            for _ in 0..cc.state().cwnd / MSS {
+                cc.on_ack(&ack(&cc, MSS), &[]);
+            }
+        }
+        let ratio = cc.state().cwnd as f64 / before as f64;
+        // Within a round later ACKs meet a larger window only here, where time stands still.
+        assert!((1.95..2.1).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn without_a_faster_way_it_is_the_controller_itself() {
+        let mut cc = reno(10, 5 * MSS);
+        cc.on_return(Instant::ZERO, &way(100, 120));
+        for _ in 0..10 {
+            cc.on_ack(&ack(&cc, MSS), &[]);
+        }
+        assert_eq!(cc.state(), cc.inner.state());
+        assert_eq!(cc.state().cwnd, 11 * MSS);
+    }
+
+    #[test]
+    fn the_window_follows_the_ratio_without_a_burst() {
+        let mut cc = reno(100, 50 * MSS);
+        cc.on_return(Instant::ZERO, &way(200, 100));
+        cc.on_ack(&ack(&cc, MSS), &[]);
+        assert_eq!(cc.state().cwnd, 50 * MSS);
+        cc.on_return(Instant::ZERO, &way(200, 200));
+        cc.on_ack(&ack(&cc, 2 * MSS), &[]);
+        assert_eq!(cc.state().cwnd, 52 * MSS);
+    }
+}

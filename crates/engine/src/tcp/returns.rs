@@ -1,0 +1,254 @@
+//! Acknowledgements that come back by another path than the subflow's own (alternate-path ACKs,
+//! `egress` of the peer is `hayack` or the like): RTTs by way of return, kept apart.
+//!
+//! The RTT that acknowledgements really have is the subflow's ordinary estimate. Beside it stands
+//! that of its own path, from the thinned stream that returns there: an ACK that has been overtaken
+//! by its copy brings nothing new, but how much later it comes is what the other way saves.
+
+use super::Tcb;
+use super::rtt::RttEstimator;
+use crate::congestion::{self, Compensated, CongestionController, Return, Start};
+use crate::policy::{PolicyError, Spec};
+use crate::time::{Duration, Instant};
+use std::collections::VecDeque;
+use tabane_wire::Segment;
+
+/// What is known of the ways back.
+#[derive(Debug)]
+pub(super) struct Returns {
+    /// The segment under way came by another path.
+    pub(super) elsewhere: bool,
+    /// RTT with data and ACKs on the own path.
+    pub(super) own: RttEstimator,
+    /// How much later ACKs come by the own path, smoothed; `None` before the first measurement.
+    lag: Option<Duration>,
+    /// What has been acknowledged by other paths and not yet by the own ([`Returns::MARKS`]).
+    marks: VecDeque<Mark>,
+    /// The last mark that the own path has passed.
+    passed: Option<Mark>,
+    /// The way by which most acknowledgements come, and how many in a row came by the other.
+    mostly_elsewhere: bool,
+    against: u32,
+    turned: bool,
+    /// The controller is wrapped.
+    compensated: bool,
+    compensate: bool,
+}
+
+/// An acknowledgement that came by another path.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// The position it acknowledged.
+    ack: u64,
+    /// When what it acknowledged had been sent.
+    sent_at: Instant,
+    /// When it came.
+    came_at: Instant,
+}
+
+impl Returns {
+    /// Marks kept; beyond, the oldest is forgotten.
+    const MARKS: usize = 256;
+    /// Acknowledgements in a row by another way that make it the usual one.
+    const TURN: u32 = 8;
+
+    fn new(rtt: &RttEstimator) -> Self {
+        Self {
+            elsewhere: true,
+            own: rtt.clone(),
+            lag: None,
+            marks: VecDeque::new(),
+            passed: None,
+            mostly_elsewhere: false,
+            against: 0,
+            turned: false,
+            compensated: false,
+            compensate: false,
+        }
+    }
+
+    /// An advancing acknowledgement; whether the usual way has changed with it.
+    fn turns(&mut self) -> bool {
+        if self.elsewhere == self.mostly_elsewhere {
+            self.against = 0;
+            return false;
+        }
+        self.against += 1;
+        // The first time it is the peer's policy that begins, not a copy that won.
+        if self.against < Self::TURN && self.turned {
+            return false;
+        }
+        (self.against, self.turned) = (0, true);
+        self.mostly_elsewhere = self.elsewhere;
+        if !self.elsewhere {
+            self.lag = None;
+            self.marks.clear();
+        }
+        true
+    }
+
+    /// Remembers when `ack` came by another path, unless the last mark is very near.
+    fn mark(&mut self, now: Instant, ack: u64, sent_at: Instant) {
+        let spacing = self.own.srtt() / 128;
+        if self.marks.back().is_some_and(|m| now - m.came_at < spacing) {
+            return;
+        }
+        if self.marks.len() == Self::MARKS {
+            self.marks.pop_front();
+        }
+        self.marks.push_back(Mark { ack, sent_at, came_at: now });
+    }
+
+    /// `ack` has come by the own path after other paths had brought it: when what it acknowledges
+    /// was sent, and when they brought it (between marks: interpolated).
+    fn pass(&mut self, ack: u64) -> Option<(Instant, Instant)> {
+        while let Some(mark) = self.marks.front().copied()
+            && mark.ack < ack
+        {
+            self.passed = Some(mark);
+            self.marks.pop_front();
+        }
+        let next = *self.marks.front()?;
+        if next.ack == ack {
+            self.passed = Some(next);
+            self.marks.pop_front();
+            return Some((next.sent_at, next.came_at));
+        }
+        let last = self.passed.filter(|last| last.ack < ack)?;
+        let part = |from: Instant, to: Instant| {
+            let span = u128::from((to - from).0) * u128::from(ack - last.ack);
+            from + Duration((span / u128::from(next.ack - last.ack)) as u64)
+        };
+        Some((part(last.sent_at, next.sent_at), part(last.came_at, next.came_at)))
+    }
+}
+
+impl Tcb {
+    /// The next segment came by the subflow's own path or not. `compensate`: what ACKs save by
+    /// other paths is not to speed up congestion control.
+    #[inline]
+    pub fn arrives(&mut self, own: bool, compensate: bool) {
+        if own && self.returns.is_none() {
+            return;
+        }
+        if self.returns.is_none() {
+            let returns = self.returns.insert(Box::new(Returns::new(&self.rtt)));
+            self.rtt.set_least(returns.own.base());
+        }
+        let Some(returns) = &mut self.returns else { return };
+        returns.elsewhere = !own;
+        returns.compensate = compensate;
+        if compensate && !returns.compensated {
+            returns.compensated = true;
+            let (mss, now) = (self.mss, self.window);
+            let start = Start { mss, cwnd: now.cwnd, ssthresh: now.ssthresh };
+            // The name was checked when the subflow was made.
+            if let Ok(cc) = self.make_controller(&self.setup.congestion, start) {
+                self.cc = cc;
+                self.window = self.cc.state();
+            }
+        }
+    }
+
+    /// The controller that `spec` names, as the ways back ask for.
+    pub(super) fn make_controller(
+        &self,
+        spec: &Spec,
+        start: Start,
+    ) -> Result<Box<dyn CongestionController>, PolicyError> {
+        let cc = congestion::build(spec, start)?;
+        if self.returns.as_ref().is_some_and(|r| r.compensated) {
+            return Ok(Box::new(Compensated::new(cc, start.mss)));
+        }
+        Ok(cc)
+    }
+
+    /// Whether the segment under way came by another path.
+    #[inline]
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.returns.as_ref().is_some_and(|r| r.elsewhere)
+    }
+
+    /// RTT with data and ACKs on the own path; zero before the first sample.
+    pub fn own_rtt(&self) -> Duration {
+        match &self.returns {
+            Some(returns) if returns.mostly_elsewhere => self.way_back(returns).own_rtt,
+            _ => self.rtt.srtt(),
+        }
+    }
+
+    /// Smallest RTT that ACKs have had which came as this one does.
+    pub(super) fn min_rtt_here(&self) -> Duration {
+        match &self.returns {
+            Some(returns) if !returns.elsewhere => returns.own.min(),
+            _ => self.rtt.min(),
+        }
+    }
+
+    fn way_back(&self, returns: &Returns) -> Return {
+        let rtt = self.rtt.srtt();
+        // Forward queues are in both: the difference is steadier than two estimates.
+        let own_rtt = match returns.lag {
+            Some(lag) => rtt + lag,
+            None => returns.own.srtt().max(rtt),
+        };
+        Return { own_rtt, rtt, moved: false, compensate: returns.compensate }
+    }
+
+    /// An acknowledgement brought something new, and whether SND.UNA has advanced by it; `sent_at`
+    /// is of the oldest that it delivers.
+    pub(super) fn returned(&mut self, now: Instant, sent_at: Instant, advanced: bool) {
+        let ack = self.snd_una;
+        let Some(returns) = &mut self.returns else { return };
+        if returns.elsewhere && advanced {
+            returns.mark(now, ack, sent_at);
+        } else if !returns.elsewhere {
+            returns.pass(ack);
+            returns.own.on_sample(now, now - sent_at);
+            returns.own.on_recent(now, now - sent_at);
+            self.rtt.set_least(returns.own.base());
+        }
+    }
+
+    /// A copy of an acknowledgement, by the own path: only its time says something.
+    pub fn on_copy(&mut self, now: Instant, segment: &Segment) {
+        if let Some(ack) = segment.ack.unwrap_near(self.iss, self.snd_una)
+            && let Some(returns) = &mut self.returns
+        {
+            returns.elsewhere = false;
+            self.overtaken(now, segment, ack);
+        }
+    }
+
+    /// An acknowledgement that brought nothing new has come by the own path: it may be one that
+    /// was overtaken by its copy.
+    pub(super) fn overtaken(&mut self, now: Instant, segment: &Segment, ack: u64) {
+        let Some(returns) = &mut self.returns else { return };
+        // Repeats of an acknowledgement, which say that something is missing, are later.
+        if returns.elsewhere || !segment.options.sack.is_empty() || !segment.payload.is_empty() {
+            return;
+        }
+        let Some((sent_at, came_at)) = returns.pass(ack) else { return };
+        returns.own.on_sample(now, now - sent_at);
+        returns.own.on_recent(now, now - sent_at);
+        let sample = now - came_at;
+        returns.lag = Some(match returns.lag {
+            Some(lag) => Duration((lag.0 * 7 + sample.0) / 8),
+            None => sample,
+        });
+        self.rtt.set_least(returns.own.base());
+    }
+
+    /// Tells the controller how acknowledgements return, before it is told of one.
+    pub(super) fn tell_way_back(&mut self, now: Instant, advanced: bool) {
+        let Some(returns) = &mut self.returns else { return };
+        let moved = advanced && returns.turns();
+        if moved {
+            self.rtt.restart();
+        }
+        let Some(returns) = &self.returns else { return };
+        let way = Return { moved, ..self.way_back(returns) };
+        self.cc.on_return(now, &way);
+        self.window = self.cc.state();
+    }
+}
