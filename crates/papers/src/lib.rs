@@ -19,6 +19,7 @@ pub mod stats;
 mod svg;
 
 mod s3;
+mod s5;
 
 pub use context::{Context, Job, Options, Progress};
 pub use report::Report;
@@ -29,7 +30,7 @@ use tabane_sim::scenario::ScenarioError;
 use thiserror::Error;
 
 /// Every paper, in the order in which `all` runs them.
-pub const ALL: &[&Paper] = &[&s3::PAPER];
+pub const ALL: &[&Paper] = &[&s3::PAPER, &s5::PAPER];
 
 /// A paper.
 #[derive(Debug)]
