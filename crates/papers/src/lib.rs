@@ -18,6 +18,7 @@ pub mod report;
 pub mod stats;
 mod svg;
 
+mod s1;
 mod s3;
 mod s5;
 
@@ -30,7 +31,7 @@ use tabane_sim::scenario::ScenarioError;
 use thiserror::Error;
 
 /// Every paper, in the order in which `all` runs them.
-pub const ALL: &[&Paper] = &[&s3::PAPER, &s5::PAPER];
+pub const ALL: &[&Paper] = &[&s1::PAPER, &s3::PAPER, &s5::PAPER];
 
 /// A paper.
 #[derive(Debug)]
