@@ -73,17 +73,20 @@ pub(super) fn run(
     steps(context, report)
 }
 
+/// A mode: its name, what the client does, what is laid over the scenario.
+type Step = (&'static str, Mode, &'static [(&'static str, &'static str)]);
+
 /// From the paper's bicast to the best mode, one thing at a time.
 fn steps(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
-    let both = ("path.lte.backup", "false");
-    let bbr = ("defaults.congestion", "bbr");
-    let modes: [(&str, Mode, &[(&str, &str)]); 6] = [
+    const BOTH: (&str, &str) = ("path.lte.backup", "false");
+    const BBR: (&str, &str) = ("defaults.congestion", "bbr");
+    let modes: [Step; 6] = [
         ("cubic, Wi-Fi alone", Mode::Plain, &[]),
         ("cubic, Wi-Fi alone, bicast", Mode::Bicast, &[]),
-        ("cubic, both links, bicast", Mode::Bicast, &[both]),
-        ("bbr, Wi-Fi alone, bicast", Mode::Bicast, &[bbr]),
-        ("bbr, both links", Mode::Plain, &[both, bbr]),
-        ("bbr, both links, bicast", Mode::Bicast, &[both, bbr]),
+        ("cubic, both links, bicast", Mode::Bicast, &[BOTH]),
+        ("bbr, Wi-Fi alone, bicast", Mode::Bicast, &[BBR]),
+        ("bbr, both links", Mode::Plain, &[BOTH, BBR]),
+        ("bbr, both links, bicast", Mode::Bicast, &[BOTH, BBR]),
     ];
     let mut jobs = Vec::new();
     for (_, mode, sets) in modes {

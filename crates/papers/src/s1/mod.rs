@@ -58,3 +58,6 @@ fn rows(quick: bool) -> Vec<u8> {
 
 /// Downlink loss of the columns, percent.
 const COLUMNS: [u8; 6] = [0, 1, 2, 3, 4, 5];
+
+#[cfg(test)]
+mod tests;

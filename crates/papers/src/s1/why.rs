@@ -169,6 +169,10 @@ fn at_no_uplink_loss(grid: &Grid, plain: &Seen, bicast: &Seen, report: &mut Repo
             )
         }),
     );
+    report.note(
+        "Additional acknowledgements do not grow the window, as the paper supposes they do: growth \
+         counts newly acknowledged bytes, here as in the kernel that was used.",
+    );
     // Which of our rows the paper's row without uplink loss is like.
     let distance = |up: u8| {
         let error = |down| {
@@ -178,13 +182,11 @@ fn at_no_uplink_loss(grid: &Grid, plain: &Seen, bicast: &Seen, report: &mut Repo
         [3, 4, 5].into_iter().map(error).sum::<f64>() / 3.0
     };
     let near = grid.rows.iter().map(|up| (*up, distance(*up))).min_by(|a, b| a.1.total_cmp(&b.1));
-    if let Some((up, error)) = near {
+    if let Some((up, error)) = near.filter(|(up, _)| *up > 0) {
         report.note(format!(
-            "The paper's plain row without uplink loss (3 to 5 % down) is nearest to ours with {up} % \
-             uplink loss (mean error {:.1} %, against {:.1} % for ours without): as if their uplink \
-             lost acknowledgements that bicast made up for. Growth of cwnd by additional \
-             acknowledgements, which the paper supposes, is not seen: it counts newly acknowledged \
-             bytes, in our engine as in the kernel that was used.",
+            "The paper's plain row without uplink loss (3 to 5 % down) is nearest to ours with \
+             {up} % uplink loss (mean error {:.1} %, against {:.1} % for ours without): as if \
+             their uplink lost acknowledgements that bicast made up for.",
             error * 100.0,
             distance(0) * 100.0
         ));
