@@ -57,7 +57,8 @@ impl Bbr {
         }
         self.cycle.probe_sample = false;
         if ack.delivery_rate.is_none_or(|(_, app_limited)| !app_limited) {
-            self.model.inflight_long = self.model.tx_in_flight().max(beta(self.target()));
+            let flight = self.model.tx_in_flight(ack);
+            self.model.inflight_long = flight.max(beta(self.target()));
         }
         if self.state == State::Up {
             if let Some(undo) = &mut self.undo {
@@ -102,7 +103,8 @@ impl Bbr {
             return;
         }
         if self.state.is_probing() {
-            self.model.inflight_long = self.model.inflight_long.max(self.model.tx_in_flight());
+            let flight = self.model.tx_in_flight(ack);
+            self.model.inflight_long = self.model.inflight_long.max(flight);
         }
         if self.state == State::Up {
             self.raise_long_term(ack);

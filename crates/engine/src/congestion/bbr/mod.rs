@@ -9,7 +9,7 @@
 //! probing; send quanta beyond what the pacer's credit of a millisecond makes of them. The draft
 //! keeps a record of each segment (delivered, lost, in flight when it was sent); here rounds are
 //! counted by what has been delivered or lost since they began, loss is that of the round so far,
-//! and the flight at sending is the largest of the round before. Without SACK loss is counted the
+//! and the flight at sending is looked up in 64 samples of it. Without SACK loss is counted the
 //! same way. What is random in the draft (time between probes) is drawn from a hash of the time,
 //! so that equal inputs give equal answers. Losses that a timer finds, not an ACK, are not counted.
 //!
@@ -359,7 +359,7 @@ impl CongestionController for Bbr {
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        self.model.on_sent(in_flight);
+        self.model.on_sent(bytes, in_flight);
         if in_flight <= bytes {
             self.idle_restart = true;
             self.model.restart_aggregation(now);

@@ -43,9 +43,38 @@ pub(super) struct Model {
     pub(super) probe_rtt_expired: bool,
     latest: Latest,
     aggregation: Aggregation,
-    /// Largest flights of the previous and of this round: what was in flight when that which is
-    /// acknowledged now was sent.
+    /// Largest flights of the previous and of this round.
     flights: [u64; 2],
+    sending: Sending,
+}
+
+/// What was in flight after so many bytes had been sent: a sample each 32nd of the flight, so that
+/// two flights are remembered at least.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    sent: u64,
+    samples: [(u64, u64); Self::LIMIT],
+    next: usize,
+}
+
+impl Sending {
+    const LIMIT: usize = 64;
+
+    fn on_sent(&mut self, bytes: u64, in_flight: u64) {
+        self.sent = self.sent.saturating_add(bytes);
+        let newest = self.samples[(self.next + Self::LIMIT - 1) % Self::LIMIT].0;
+        if self.sent - newest > in_flight / 32 {
+            self.samples[self.next] = (self.sent, in_flight);
+            self.next = (self.next + 1) % Self::LIMIT;
+        }
+    }
+
+    /// In flight when what was sent `ago` bytes before now left.
+    fn in_flight(&self, ago: u64) -> Option<u64> {
+        let position = self.sent.saturating_sub(ago);
+        let newest_first = (1..=Self::LIMIT).map(|n| (self.next + Self::LIMIT - n) % Self::LIMIT);
+        newest_first.map(|at| self.samples[at]).find(|s| s.0 <= position && s.0 > 0).map(|s| s.1)
+    }
 }
 
 /// A round ends when something that was sent after it began is delivered: everything in flight
@@ -98,6 +127,7 @@ impl Model {
             latest: Latest::default(),
             aggregation: Aggregation::default(),
             flights: [0; 2],
+            sending: Sending { sent: 0, samples: [(0, 0); Sending::LIMIT], next: 0 },
         }
     }
 
@@ -124,13 +154,15 @@ impl Model {
         self.aggregation.extra[0].max(self.aggregation.extra[1])
     }
 
-    /// In flight when what is acknowledged now was sent, bytes.
-    pub(super) fn tx_in_flight(&self) -> u64 {
-        self.flights[0]
+    /// In flight when what `ack` acknowledges or gives up was sent, bytes: it was the oldest of
+    /// what was in flight before.
+    pub(super) fn tx_in_flight(&self, ack: &Ack) -> u64 {
+        self.sending.in_flight(ack.prior_in_flight).unwrap_or(self.flights[0])
     }
 
-    pub(super) fn on_sent(&mut self, in_flight: u64) {
+    pub(super) fn on_sent(&mut self, bytes: u64, in_flight: u64) {
         self.flights[1] = self.flights[1].max(in_flight);
+        self.sending.on_sent(bytes, in_flight);
     }
 
     /// Counts what `ack` delivers and loses; rounds and the rates of the last one.
@@ -174,7 +206,7 @@ impl Model {
 
     /// Loss of this round is more than a path without congestion would have.
     pub(super) fn loses_too_much(&self) -> bool {
-        self.lost - self.round.lost_before > self.tx_in_flight() / LOSS_DIVISOR
+        self.lost - self.round.lost_before > self.flights[0] / LOSS_DIVISOR
     }
 
     /// Times that loss was found in this round.
