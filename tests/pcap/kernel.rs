@@ -20,7 +20,7 @@ const SERVER: &str = "10.88.1.2";
 #[test]
 fn labels_of_lossy_tcp() {
     let Some(world) = World::new(30) else { return };
-    let labels = world.transfer("tcp", &["--tcp"], "curl", 12 << 20);
+    let labels = world.transfer("tcp", &["--tcp"], "curl", 24 << 20);
     // Losses hit large packets before they are cut: chance decides how many there are.
     assert!(labels > 20, "{labels} labels");
 }
@@ -43,13 +43,13 @@ fn labels_and_subflows_of_lossy_mptcp() {
     world.b.ip("mptcp limits set subflows 4 add_addr_accepted 4");
     world.a.ip("mptcp limits set subflows 4 add_addr_accepted 4");
     world.b.ip("mptcp endpoint add 10.88.2.2 dev b2 signal");
-    let labels = world.transfer("mptcp", &[], "mptcpize", 12 << 20);
+    let labels = world.transfer("mptcp", &[], "mptcpize", 24 << 20);
     // Losses hit large packets before they are cut: chance decides how many there are.
     assert!(labels > 20, "{labels} labels");
     let document = world.place.json(&["pcap", "mptcp-b.pcap", "--json"]);
     let all = document["connections"].as_array().unwrap();
     let mptcp = all.iter().find(|c| c["kind"] == "mptcp").expect("an MPTCP connection");
-    assert!(mptcp["backward"]["new_bytes"].as_u64().unwrap() > 12 << 20, "{mptcp}");
+    assert!(mptcp["backward"]["new_bytes"].as_u64().unwrap() > 24 << 20, "{mptcp}");
     let subflows = mptcp["subflows"].as_array().unwrap();
     assert!(subflows.iter().any(|s| s["opened"] == "joined"), "{mptcp}");
     let events = mptcp["events"].as_array().unwrap();

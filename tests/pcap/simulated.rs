@@ -2,6 +2,12 @@
 
 use crate::program::{BUNDLE, Place};
 use crate::run::{compare_file, has_tshark};
+use tabane_sim::scenario::Scenario;
+use tabane_trace::analysis::{Analyzer, Label, Settings, Watch};
+use tabane_trace::observe::Observers;
+use tabane_trace::pcap::{Buffered, Segments};
+use tabane_trace::{Capture, RunInfo};
+use tabane_wire::Headers;
 
 /// Runs a scenario and compares the labels at each of these places; how many were given.
 fn agree(name: &str, scenario: &str, at: &[&str]) -> usize {
@@ -127,4 +133,29 @@ fn competition_is_measured() {
     let winner = fairness["winner"].as_u64().unwrap() as usize;
     let share = |n: usize| shares[n]["share"].as_f64().unwrap();
     assert!(share(winner) >= share(1 - winner), "{fairness}");
+}
+
+/// Analysing a run as it goes gives what its capture gives.
+#[test]
+fn no_file_is_needed() {
+    let scenario = Scenario::parse("s.toml", BUNDLE).unwrap();
+    for place in ["client", "wifi"] {
+        let mut file = Vec::new();
+        let mut capture = Capture::new(&mut file, place, 0, RunInfo::default());
+        let mut watch = Watch::new(place, Settings::default());
+        tabane_sim::run(&scenario, &mut Observers(vec![&mut capture, &mut watch])).unwrap();
+        capture.finish().unwrap();
+        let mut segments = Segments::open(Buffered::new(&file[..])).unwrap();
+        let mut analyzer = Analyzer::new(Settings::default());
+        let mut headers = Headers::default();
+        while let Some(seen) = segments.next_segment(&mut headers).unwrap() {
+            analyzer.packet(seen.time, &headers).unwrap();
+        }
+        let watched = watch.into_analyzer().analysis();
+        assert!(watched.labels.get(Label::DuplicateAck) > 10, "{place}: {:?}", watched.labels);
+        assert_eq!(watched.labels, analyzer.analysis().labels, "{place}");
+        // Series hold NaN where there was no sample, which equals nothing.
+        let text = |analysis| serde_json::to_string(&analysis).unwrap();
+        assert_eq!(text(watched), text(analyzer.analysis()), "{place}");
+    }
 }

@@ -8,7 +8,7 @@ mod reading {
 
 use proptest::prelude::*;
 use reading::files::{Format, classic, ng, segments};
-use tabane_trace::analysis::{Analyzer, Settings, files, plots};
+use tabane_trace::analysis::{Analyzer, Rules, Settings, files, plots};
 use tabane_trace::pcap::{Buffered, End, OpenError, Segments, Skip, Source};
 use tabane_wire::Headers;
 
@@ -29,7 +29,9 @@ fn read<S: Source>(source: S) -> Result<Read<S>, OpenError> {
 /// All that the verb does with a file.
 fn analyse(bytes: &[u8]) {
     let Ok(mut reader) = Segments::open(Buffered::new(bytes)) else { return };
-    let mut analyzer = Analyzer::new(Settings { bins: 16, streams: 8, ..Settings::default() });
+    let rules = if bytes.len().is_multiple_of(2) { Rules::Recent } else { Rules::Tshark40 };
+    let settings = Settings { rules, bins: 16, streams: 8, ..Settings::default() };
+    let mut analyzer = Analyzer::new(settings);
     let mut headers = Headers::default();
     let mut packets = 0;
     while let Some(seen) = reader.next_segment(&mut headers).unwrap() {

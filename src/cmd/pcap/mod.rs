@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use tabane_sim::quantity::Time;
-use tabane_trace::analysis::{Analysis, Analyzer, Settings, files, plots};
+use tabane_trace::analysis::{Analysis, Analyzer, Rules, Settings, files, plots};
 use tabane_trace::pcap::{Buffered, End, Segments, Skip, Skips};
 use tabane_wire::Headers;
 
@@ -38,13 +38,17 @@ pub(crate) struct Args {
     /// of the capture].
     #[arg(long, value_name = "TIME")]
     skip: Option<Time>,
+    /// Whose labels: tshark 4.0's, or those of Wireshark since 4.2 (from its source, not compared
+    /// with one).
+    #[arg(long, value_name = "VERSION", default_value = "4.0", value_parser = rules)]
+    rules: Rules,
 }
 
 /// The document of `--json` and of `analysis.json`.
 #[derive(Serialize, Debug)]
 struct Document {
     file: About,
-    /// Whose labels these are.
+    /// Version of Wireshark whose labels these are.
     rules: &'static str,
     #[serde(flatten)]
     analysis: Analysis,
@@ -71,6 +75,12 @@ struct About {
     skipped: Skips,
 }
 
+fn rules(name: &str) -> Result<Rules, String> {
+    let all = [Rules::Tshark40, Rules::Recent];
+    let found = all.into_iter().find(|rules| rules.name() == name);
+    found.ok_or_else(|| "there are 4.0 and 4.2".to_owned())
+}
+
 /// Does it.
 ///
 /// # Errors
@@ -79,6 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let settings = Settings {
         window: args.window.map(|time| time.0),
         skip: args.skip.map(|time| time.0),
+        rules: args.rules,
         ..Settings::default()
     };
     let document = read(&args.file, settings)?;
@@ -109,6 +120,7 @@ fn read(path: &Path, settings: Settings) -> Result<Document, Failure> {
 fn analyse(name: &str, reader: impl Read, settings: Settings) -> Result<Document, Failure> {
     let opened = Segments::open(Buffered::new(reader));
     let mut segments = opened.map_err(|error| anyhow!("{name}: {error}"))?;
+    let rules = settings.rules.name();
     let mut analyzer = Analyzer::new(settings);
     let mut headers = Headers::default();
     loop {
@@ -133,7 +145,7 @@ fn analyse(name: &str, reader: impl Read, settings: Settings) -> Result<Document
         skipped_frames: skipped.total(),
         skipped,
     };
-    Ok(Document { file, rules: "tshark 4.0", analysis })
+    Ok(Document { file, rules, analysis })
 }
 
 fn write(folder: &Path, document: &Document) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! Wireshark's classification of the packets of one TCP stream, label for label and number for
-//! number as tshark 4.0 gives them with its default preferences; [`super::recent`] has what
-//! newer ones do otherwise.
+//! number as tshark 4.0 gives them with its default preferences; the module below has what newer
+//! ones do otherwise.
 //!
 //! Each direction (`f` is that of the packet, `r` the other) remembers `next_seq`, the highest
 //! sequence number after a segment; `last_ack` and `window` of its latest packet, data or not;
@@ -30,17 +30,42 @@
 //! packet before it, used an option subtype for the first time. Initial RTT: from the latest SYN
 //! to the first ACK without SYN.
 
+mod recent;
+
 use super::labels::{Label, Labels};
+use recent::Extra;
 use tabane_wire::{Flags, Headers};
 
 /// State of one stream.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Classifier {
     ends: [End; 2],
+    /// What only the newer rules look at.
+    extras: Option<Box<[Extra; 2]>>,
     /// Time of the latest SYN without ACK, 0 if none was seen.
     syn: u64,
     /// Initial RTT, 0 if unknown; wraps below zero where time runs backwards.
     initial_rtt: u64,
+}
+
+/// Whose labels are given.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Rules {
+    /// Those of tshark 4.0 (Debian 12), compared with it label by label.
+    #[default]
+    Tshark40,
+    /// Those of Wireshark since 4.2, after its source; not compared with one.
+    Recent,
+}
+
+impl Rules {
+    /// Name in files and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tshark40 => "4.0",
+            Self::Recent => "4.2",
+        }
+    }
 }
 
 /// What a packet was labelled.
@@ -129,6 +154,12 @@ const FAST: u64 = 20_000_000;
 const REORDERED: u64 = 3_000_000;
 
 impl Classifier {
+    /// Knows nothing of its stream yet.
+    pub fn new(rules: Rules) -> Self {
+        let extras = (rules == Rules::Recent).then(Box::default);
+        Self { extras, ..Self::default() }
+    }
+
     /// Whether this packet opens another stream between the same two ends: a SYN with another
     /// sequence number than the stream has.
     #[inline]
@@ -149,18 +180,32 @@ impl Classifier {
     ) -> Verdict {
         let p = Packet::new(time, headers);
         self.note_bases(side, &p);
+        let verdict = match self.extras.take() {
+            None => self.label(side, &p, operations),
+            Some(mut extras) => {
+                let verdict = self.label_recently(&mut extras, side, &p, headers, operations);
+                self.extras = Some(extras);
+                verdict
+            }
+        };
+        self.handshake(side, &p, headers);
+        verdict
+    }
+
+    #[inline]
+    fn label(&mut self, side: Side, p: &Packet, operations: Option<u16>) -> Verdict {
         let (f, r) = pair(&mut self.ends, side);
         let mut verdict = Verdict::default();
         if p.len == 1 && p.seq == f.next_seq && r.window == 0 {
             verdict.labels |= Label::ZeroWindowProbe;
         } else {
-            verdict.labels = f.window_labels(r, &p);
-            f.repeats(r, &p, operations, &mut verdict);
+            verdict.labels = f.window_labels(r, p);
+            f.repeats(r, p, operations, &mut verdict);
         }
         if p.ack != f.last_ack {
             f.duplicates = 0;
         }
-        if r.is_acked_unseen(&p) {
+        if r.is_acked_unseen(p) {
             verdict.labels |= Label::AckLostSegment;
         }
         let repeats = f.next_seq != 0 && before(p.seq, f.next_seq);
@@ -168,12 +213,11 @@ impl Classifier {
             let threshold = if self.initial_rtt == 0 { REORDERED } else { self.initial_rtt };
             // One byte before `next_seq` may have been a zero window probe.
             let repeats = repeats && !(p.len > 1 && p.seq == f.next_seq.wrapping_sub(1));
-            if let Some(label) = f.sent_again(r, &p, repeats, threshold) {
+            if let Some(label) = f.sent_again(r, p, repeats, threshold) {
                 verdict.labels |= label;
             }
         }
-        f.remember(&p, verdict.labels, operations);
-        self.handshake(side, &p, headers);
+        f.remember(p, verdict.labels, operations);
         verdict
     }
 

@@ -40,7 +40,7 @@ mod stream;
 mod table;
 mod watch;
 
-pub use classify::{Classifier, Side, Verdict};
+pub use classify::{Classifier, Rules, Side, Verdict};
 pub use connection::{Event, What};
 pub use labels::{Counts, LABELS, Label, Labels};
 pub use opening::Opened;
@@ -80,6 +80,8 @@ pub struct Analyzer {
 /// How much is looked at.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
+    /// Whose labels are given.
+    pub rules: Rules,
     /// Streams that are kept apart; packets of further ones are counted and ignored.
     pub streams: usize,
     /// The first so many streams get series.
@@ -98,6 +100,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            rules: Rules::default(),
             streams: 1 << 20,
             tracked: 256,
             interval: Duration::from_millis(10),
@@ -244,7 +247,8 @@ impl Analyzer {
         let id = self.streams.len() as u32;
         self.table.insert(ends, id);
         let tracked = self.streams.len() < self.settings.tracked;
-        self.streams.push(Stream::new(ends, self.now, tracked));
+        let stream = Stream::new(ends, self.now, self.settings.rules, tracked);
+        self.streams.push(stream);
         Some(id)
     }
 

@@ -1,6 +1,6 @@
 //! One TCP stream: what passed between two ends from one SYN to the next that differs.
 
-use super::classify::{Classifier, Side};
+use super::classify::{Classifier, Rules, Side};
 use super::data::Maps;
 use super::flow::Flow;
 use super::groups::Member;
@@ -30,14 +30,14 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(ends: Ends, first: u64, tracked: bool) -> Self {
+    pub(super) fn new(ends: Ends, first: u64, rules: Rules, tracked: bool) -> Self {
         let mut flows = [Flow::default(), Flow::default()];
         if tracked {
             flows.iter_mut().for_each(|f| f.track = Some(Box::new(Track::default())));
         }
         Self {
             ends,
-            classifier: Classifier::default(),
+            classifier: Classifier::new(rules),
             member: None,
             opening: Opening::default(),
             flows,
