@@ -26,7 +26,13 @@ fn cost(file: &str, bulk: &str) -> (usize, u64) {
 fn packets_are_not_allocated_for() {
     // What is left: a segment that spans two writes of the application is copied together, and
     // the most packets that were ever under way grow a little.
-    for (file, limit) in [("reference.toml", 0.001), ("reference-mptcp.toml", 0.005)] {
+    let files = [
+        ("reference.toml", 0.001),
+        ("reference-mptcp.toml", 0.005),
+        // MPTCP's segments are shorter than those of the relay's other side: each spans two.
+        ("relay.toml", 0.02),
+    ];
+    for (file, limit) in files {
         let (half, half_hops) = cost(file, "50MB");
         let (all, all_hops) = cost(file, "100MB");
         let (more, hops) = (all as i64 - half as i64, all_hops - half_hops);

@@ -19,11 +19,21 @@ pub(crate) struct SendBuffer {
     hint: usize,
     una: Dsn,
     end: Dsn,
+    /// Where slices that span parts are put together: a relay between connections whose segments
+    /// differ in size would allocate for each. Given back when the buffer runs empty.
+    scratch: BytesMut,
 }
 
 impl SendBuffer {
     pub(crate) fn new(start: Dsn) -> Self {
-        Self { parts: VecDeque::new(), popped: 0, hint: 0, una: start, end: start }
+        Self {
+            parts: VecDeque::new(),
+            popped: 0,
+            hint: 0,
+            una: start,
+            end: start,
+            scratch: BytesMut::new(),
+        }
     }
 
     /// Asks for what an acknowledgement will need: see `cache.rs`.
@@ -80,16 +90,18 @@ impl SendBuffer {
     }
 
     fn assemble(&mut self, mut at: usize, mut from: usize, len: usize) -> Bytes {
-        let mut data = BytesMut::with_capacity(len);
-        while data.len() < len {
+        if self.scratch.capacity() < len {
+            self.scratch = BytesMut::with_capacity(len.max(SCRATCH));
+        }
+        while self.scratch.len() < len {
             let part = &self.parts[at].1;
-            let take = (part.len() - from).min(len - data.len());
-            data.extend_from_slice(&part[from..from + take]);
+            let take = (part.len() - from).min(len - self.scratch.len());
+            self.scratch.extend_from_slice(&part[from..from + take]);
             self.hint = self.popped + at;
             at += 1;
             from = 0;
         }
-        data.freeze()
+        self.scratch.split().freeze()
     }
 
     #[inline]
@@ -122,6 +134,9 @@ impl SendBuffer {
         if self.parts.is_empty() && self.parts.capacity() > 64 {
             self.parts = VecDeque::new();
         }
+        if self.parts.is_empty() && self.scratch.capacity() > 0 {
+            self.scratch = BytesMut::new();
+        }
     }
 
     /// Forgets everything.
@@ -143,6 +158,9 @@ pub(crate) fn join_small(last: &Bytes, next: &Bytes) -> Option<Bytes> {
     joined.extend_from_slice(next);
     Some(joined.freeze())
 }
+
+/// Bytes taken from the allocator at once for slices that span parts.
+const SCRATCH: usize = 64 << 10;
 
 /// Parts up to this size are joined.
 const SMALL: usize = 512;
