@@ -7,9 +7,11 @@
 //! bytes is acknowledged to it once in R, so it grows as a controller whose RTT is R, whatever its
 //! law: additive increase by a segment a round there is a = (r/R)^2 of a segment per window here,
 //! d(rate)/dt = 1/R^2 in both. Only slow start compounds faster when its rounds are shorter; there
-//! bytes count for (2^(r/R) - 1) R/r, so that it doubles once in R, too.
+//! bytes count for (2^(r/R) - 1) R/r, so that it doubles once in R, too. And a window there lasts
+//! R: losses that are found within R of a reduction belong to what it has answered. (While a queue
+//! overflows, until those whose ACKs take R have noticed, it would else reduce twice.)
 
-use super::{Ack, CcPhase, CcState, Congestion, CongestionController, Return};
+use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Return};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 
@@ -26,13 +28,24 @@ pub(crate) struct Compensated {
     cwnd: u64,
     /// Fast recovery: the scale stays.
     recovering: bool,
+    /// The last reduction.
+    reduced: Option<Instant>,
 }
 
 impl Compensated {
     pub(crate) fn new(inner: Box<dyn CongestionController>, mss: u64) -> Self {
         let cwnd = inner.state().cwnd;
         let (lag, own_rtt) = (Duration::ZERO, Duration::ZERO);
-        Self { inner, scale: 1.0, lag, own_rtt, mss: mss.max(1), cwnd, recovering: false }
+        Self {
+            inner,
+            scale: 1.0,
+            lag,
+            own_rtt,
+            mss: mss.max(1),
+            cwnd,
+            recovering: false,
+            reduced: None,
+        }
     }
 
     fn up(&self, bytes: u64) -> u64 {
@@ -93,6 +106,11 @@ impl CongestionController for Compensated {
     }
 
     fn on_congestion(&mut self, event: &Congestion, siblings: &[SubflowView]) {
+        let answered = self.reduced.is_some_and(|at| event.now - at < self.own_rtt);
+        if answered && self.scale > 1.0 && event.kind != CongestionKind::Rto {
+            return;
+        }
+        self.reduced = Some(event.now);
         let there = Congestion { in_flight: self.up(event.in_flight), ..*event };
         self.inner.on_congestion(&there, siblings);
         self.cwnd = self.down(self.inner.state().cwnd).min(self.cwnd);
@@ -232,6 +250,26 @@ mod tests {
         let ratio = cc.state().cwnd as f64 / before as f64;
         // Within a round later ACKs meet a larger window only here, where time stands still.
         assert!((1.95..2.1).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn one_reduction_in_an_rtt_of_the_own_path() {
+        let mut cc = reno(100, 50 * MSS);
+        cc.on_return(Instant::ZERO, &way(200_000, 100_000));
+        let lose = |cc: &mut Compensated, ms: u64| {
+            let event = Congestion {
+                now: Instant(ms * 1_000_000),
+                subflow: SubflowId(0),
+                kind: CongestionKind::Loss,
+                in_flight: 50 * MSS,
+                mss: MSS,
+                snd_nxt: ms,
+            };
+            cc.on_congestion(&event, &[]);
+            cc.state().cwnd / MSS
+        };
+        assert_eq!([lose(&mut cc, 1000), lose(&mut cc, 1110)], [25, 25]);
+        assert_eq!(lose(&mut cc, 1200), 13, "12.5, rounded");
     }
 
     #[test]
