@@ -1,0 +1,179 @@
+//! What else could explain the paper's figures (buffers, segment size, kind of loss), and every
+//! controller under every egress policy.
+
+use super::{Buffers, Case, Outcome, RTTS};
+use crate::context::Context;
+use crate::figure::{Figure, Heat, Panel};
+use crate::report::{Report, Table, Verdict};
+use crate::{PaperError, stats};
+use tabane_engine::congestion;
+
+/// {buffers} x {TCP's MSS} x {kind of loss} x {plain, HayACK} at 350 ms, and the regime of each.
+pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
+    let seeds = context.seeds(context.pick(1, 4));
+    let mut cases = Vec::new();
+    let mut names = Vec::new();
+    for (buffers, size) in [
+        (Buffers::Small, "small, minRTT"),
+        (Buffers::SmallByTurns, "small, by turns"),
+        (Buffers::Large, "large"),
+    ] {
+        for mss in ["1460", "536"] {
+            for loss in ["0%", "0.1%"] {
+                for egress in ["own", "hayack", "hayack-fair"] {
+                    names.push([size, mss, loss, egress]);
+                    cases.extend(seeds.iter().map(|&seed| Case {
+                        buffers,
+                        mss,
+                        loss,
+                        ..Case::new(RTTS[3], egress, seed)
+                    }));
+                }
+            }
+        }
+    }
+    let outcomes = context.each("confounders", &cases, Case::run)?;
+    let mut rows = Vec::new();
+    for (name, runs) in names.iter().zip(outcomes.chunks(seeds.len())) {
+        rows.push(regime(name, runs));
+    }
+    let head = ["buffers", "MSS of TCP", "random loss", "B", "B over TCP", "Jain's index"]
+        .into_iter()
+        .chain(["B by Link1, Mbit/s", "not limited by cwnd: TCP", "B"])
+        .chain(["reductions: TCP", "B", "of TCP's, with one of B's within an RTT"]);
+    report.tables.push(Table {
+        title: "Confounders at 350 ms".to_owned(),
+        head: head.map(str::to_owned).collect(),
+        rows,
+        caption: "Drop-tail queues of 100 packets everywhere. With small buffers nothing is lost, \
+                  and the ratio is that of the loops; with an MSS of 536, TCP grows in steps of \
+                  536 bytes."
+            .to_owned(),
+    });
+    report.note(
+        "With the buffers that the paper states, B has one send buffer of 41 kB of payload for \
+         both subflows. minRTT fills it over Link2, and Link1 stays idle (matrix): the paper's \
+         figures cannot come from that. Sent by turns, each subflow has half of it in flight, and \
+         HayACK has a higher rate on Link1 without one loss: window-limited, as the paper's \
+         window plot is.",
+    );
+    Ok(())
+}
+
+fn regime(name: &[&str; 4], runs: &[Outcome]) -> Vec<String> {
+    let mean = |of: &dyn Fn(&Outcome) -> f64| {
+        stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let limited = |n: usize| mean(&|o| o.watch.flows[n].window_limited());
+    let late = |o: &Outcome, n: usize| {
+        o.watch.flows[n].cuts.iter().filter(|t| **t >= super::SKIP).count() as f64
+    };
+    let both: Vec<f64> = runs.iter().filter_map(|o| o.synchronised(0.5)).collect();
+    let mut row: Vec<String> = name.iter().map(|&s| s.to_owned()).collect();
+    row.push(format!("{:.2}", mean(&|o| o.rates()[1] / o.rates()[0].max(1e-9))));
+    row.push(format!("{:.3}", mean(&Outcome::mean_jain)));
+    row.push(format!("{:.2}", mean(&|o| o.rates()[1])));
+    row.extend([0, 1].map(|n| format!("{:.0} %", limited(n) * 100.0)));
+    row.extend([0, 1].map(|n| format!("{:.1}", mean(&|o| late(o, n)))));
+    row.push(stats::mean(&both).map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0)));
+    row
+}
+
+/// Every controller of B under every egress policy, beside TCP with Reno.
+pub(super) fn controllers(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
+    let seeds = context.seeds(context.pick(1, 6));
+    let names: Vec<&'static str> = congestion::ALL.iter().map(|row| row.name).collect();
+    const EGRESS: [&str; 3] = ["own", "hayack", "hayack-fair"];
+    let mut cases = Vec::new();
+    for &controller in &names {
+        for egress in EGRESS {
+            for rtt in RTTS {
+                cases.extend(
+                    seeds.iter().map(|&seed| Case { controller, ..Case::new(rtt, egress, seed) }),
+                );
+            }
+        }
+    }
+    let outcomes = context.each("controllers", &cases, Case::run)?;
+    let mean = |runs: &[Outcome], of: fn(&Outcome) -> f64| {
+        stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let points: Vec<(f64, f64)> = outcomes
+        .chunks(seeds.len())
+        .map(|runs| (mean(runs, Outcome::mean_jain), mean(runs, Outcome::aggregate)))
+        .collect();
+    heat(report, &names, &points);
+    best(report, &names, &points);
+    Ok(())
+}
+
+fn heat(report: &mut Report, names: &[&str], points: &[(f64, f64)]) {
+    let columns: Vec<String> = ["own", "hayack", "fair"]
+        .iter()
+        .flat_map(|egress| RTTS.map(|(rtt, _)| format!("{egress} {rtt}")))
+        .collect();
+    let rows = || ("controller of B".to_owned(), names.iter().map(|&n| n.to_owned()).collect());
+    let panel = |title: &str, scale, of: fn(&(f64, f64)) -> f64| {
+        let values = points.chunks(columns.len()).map(|row| row.iter().map(|p| Some(of(p))));
+        Panel::Heat(Heat {
+            title: title.to_owned(),
+            rows: rows(),
+            columns: ("egress and RTT of Link1, ms".to_owned(), columns.clone()),
+            values: values.map(Iterator::collect).collect(),
+            scale,
+        })
+    };
+    report.figures.push(Figure {
+        id: "controllers".to_owned(),
+        title: "Every controller under every egress policy".to_owned(),
+        caption: "Beside TCP with Reno.".to_owned(),
+        columns: 1,
+        panels: vec![
+            panel("Mean of Jain's index", (0.5, 1.0), |p| p.0),
+            panel("Goodput of B, Mbit/s", (9.0, 19.0), |p| p.1),
+        ],
+    });
+    let mut lines = points.chunks(columns.len()).zip(names);
+    let fields = |(row, name): (&[(f64, f64)], &&str)| {
+        let cells = row.iter().map(|(jain, rate)| format!("{jain:.3} / {rate:.1}"));
+        std::iter::once((*name).to_owned()).chain(cells).collect()
+    };
+    report.tables.push(Table {
+        title: "Jain's index / goodput of B in Mbit/s".to_owned(),
+        head: std::iter::once("controller".to_owned()).chain(columns.clone()).collect(),
+        rows: lines.by_ref().map(fields).collect(),
+        caption: "Columns: egress and RTT of Link1 in ms.".to_owned(),
+    });
+}
+
+/// The fair combination with the best worst case: Jain at every RTT, and more than plain MPTCP
+/// with Reno.
+fn best(report: &mut Report, names: &[&str], points: &[(f64, f64)]) {
+    let n = RTTS.len();
+    let Some(reno) = names.iter().position(|name| *name == "reno") else { return };
+    let plain = &points[reno * 3 * n..][..n];
+    let mut best: Option<(f64, String, f64)> = None;
+    for (at, name) in names.iter().enumerate() {
+        for (e, egress) in [(1, "hayack"), (2, "hayack-fair")] {
+            let row = &points[(at * 3 + e) * n..][..n];
+            let jain = row.iter().map(|p| p.0).fold(1.0, f64::min);
+            let gain = row.iter().zip(plain).map(|(p, q)| p.1 / q.1).fold(f64::MAX, f64::min);
+            let better = best.as_ref().is_none_or(|(j, _, g)| {
+                let score = |j: f64, g: f64| j.min(0.95) + (g - 1.0).min(0.0);
+                score(jain, gain) > score(*j, *g)
+            });
+            if better {
+                best = Some((jain, format!("{name} with {egress}"), gain));
+            }
+        }
+    }
+    let Some((jain, which, gain)) = best else { return };
+    let verdict = Verdict::when(jain >= 0.95 && gain > 1.0, || {
+        format!("the best is {which}: Jain's index {jain:.3} at worst, goodput {gain:.3} of plain")
+    });
+    let text = format!(
+        "a fair mode: least mean Jain's index over the RTTs, while goodput is above plain MPTCP's \
+         ({which}: {gain:.3} times at least)"
+    );
+    report.target("fair", &text, (0.95, jain, ""), verdict);
+}
