@@ -101,7 +101,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             rules: Rules::default(),
-            streams: 1 << 20,
+            streams: 1 << 18,
             tracked: 256,
             interval: Duration::from_millis(10),
             bins: 2_000,
