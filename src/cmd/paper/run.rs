@@ -144,6 +144,10 @@ fn repeat(args: &Args, paper: &'static Paper) -> Result<Report, tabane_papers::P
 fn summary(reports: &[&Report]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width().is_none() {
+        // No terminal to ask: claims and verdicts are sentences, and would make lines of 300.
+        table.set_width(150);
+    }
     let head = ["paper", "claim", "paper's", "ours", "verdict"];
     table.set_header(head.iter().map(|h| Cell::new(h).add_attribute(Attribute::Dim)));
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
