@@ -109,6 +109,11 @@ impl Tcb {
         self.recovery.undo.on_resent(ssn, end, stamp, probe);
         self.stats.bytes_retransmitted += data.len() as u64;
         self.after_sending(now, end - ssn);
+        if ssn == self.snd_una && !probe {
+            // Its answer takes a round trip from now: a timer that runs since the last advance
+            // would call a retransmission lost that RACK has only just repeated (as in Linux).
+            self.timers.set(Timer::Retransmit, now + self.rtt.rto());
+        }
         Some(Piece { ssn, dsn, data, fin, again: true })
     }
 
