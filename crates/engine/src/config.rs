@@ -191,6 +191,9 @@ pub struct MptcpConfig {
     pub capable_syns: u32,
     /// Opportunistic retransmission and penalisation.
     pub rescue: bool,
+    /// When everything has been sent once: what a slower subflow has still under way goes again
+    /// on one with room that delivers it sooner (ours; not Linux's).
+    pub race: bool,
     /// How long all subflows may be gone before the connection is.
     pub break_before_make: Duration,
 }
@@ -213,6 +216,7 @@ impl Default for MptcpConfig {
             stale_after: 2,
             capable_syns: 3,
             rescue: true,
+            race: true,
             break_before_make: Duration::from_secs(60),
         }
     }

@@ -12,7 +12,7 @@ use crate::view::{SubflowSet, SubflowView};
 
 /// Data about to be bound.
 #[derive(Clone, Copy)]
-struct Piece {
+pub(super) struct Piece {
     dsn: Dsn,
     /// At most this long; cut to the segment size of the subflows picked.
     len: u64,
@@ -68,7 +68,7 @@ impl Connection {
             return self.replicate(replicas) || self.finish();
         }
         if self.send.unsent() == 0 {
-            return self.finish() || self.send.short_write && self.rescue(false);
+            return self.finish() || self.send.short_write && self.rescue(false) || self.race();
         }
         let mss = self.views.iter().filter(|v| v.usable).map(|v| v.mss).max().unwrap_or(0);
         if mss == 0 {
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Asks the scheduler, checks the answer, carries it out.
-    fn schedule(&mut self, piece: Piece) -> bool {
+    pub(super) fn schedule(&mut self, piece: Piece) -> bool {
         let work = Work {
             now: self.now,
             dsn: piece.dsn,
@@ -259,7 +259,7 @@ impl Connection {
     }
 
     /// The next reinjection, not longer than one segment.
-    fn next_reinjection(&mut self) -> Option<Piece> {
+    pub(super) fn next_reinjection(&mut self) -> Option<Piece> {
         let session = self.session.as_mut()?;
         let (dsn, len, why) = session.reinjections.first(self.send.buffer.una())?;
         let len = len.min(self.send.nxt - dsn);

@@ -33,6 +33,7 @@ mod handshake;
 mod mapping;
 mod mesh;
 mod options;
+mod race;
 mod reassembly;
 mod receive;
 mod reinject;

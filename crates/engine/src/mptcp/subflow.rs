@@ -54,6 +54,8 @@ pub(super) struct Subflow {
     pub(super) delivered: u64,
     /// Next position for this subflow, when the scheduler replicates.
     pub(super) replica: Dsn,
+    /// Not before then does it look for what it could deliver sooner than its siblings.
+    pub(super) race_at: Instant,
     /// Offsets from subflow to data positions in plain TCP: received, sent.
     pub(super) offset_in: Offset,
     pub(super) offset_out: Offset,
@@ -108,6 +110,7 @@ impl Subflow {
             bare_acks: 0,
             delivered: 0,
             replica: Dsn(1),
+            race_at: Instant::ZERO,
             offset_in: Offset::default(),
             offset_out: Offset::default(),
         }

@@ -1,8 +1,8 @@
 //! Tail loss probes (RFC 8985 section 7). The probe is always the last segment sent: the subflow
 //! does not know whether the connection has new data for it.
 
-use super::Tcb;
 use super::timer::Timer;
+use super::{Chunk, Tcb};
 use crate::congestion::CongestionKind;
 use crate::record::What;
 use crate::time::{Duration, Instant};
@@ -21,6 +21,12 @@ pub(super) struct TailProbe {
 }
 
 impl Tcb {
+    /// What is under way and neither acknowledged nor SACKed, newest first: the data, when it was
+    /// last sent, and whether it is thought lost. For those who may send it elsewhere too.
+    pub fn pending(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
+        self.tx.pending().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
+    }
+
     /// Schedules a probe after sending new data or an advancing ACK, if one is allowed.
     pub(super) fn arm_probe(&mut self, now: Instant) {
         let allowed = self.peer.sack

@@ -228,6 +228,12 @@ impl Scoreboard {
         self.segments.iter().map(|s| &s.chunk).filter(|c| !c.data.is_empty())
     }
 
+    /// Data sent and neither acknowledged nor SACKed, newest first; whether it is thought lost.
+    pub(super) fn pending(&self) -> impl Iterator<Item = (&TxSegment, bool)> {
+        let sent = self.segments.iter().take(self.segments.len() - self.unsent).rev();
+        sent.filter(|s| !s.sacked && !s.chunk.data.is_empty()).map(|s| (s, s.lost))
+    }
+
     /// The first segment never sent, if any.
     pub(super) fn next_unsent(&mut self) -> Option<&mut TxSegment> {
         let at = self.segments.len() - self.unsent;

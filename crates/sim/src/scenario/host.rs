@@ -216,6 +216,8 @@ settings! {
         stale_after: u32 => |c, v| c.stale_after = v;
         /// Opportunistic retransmission and penalisation.
         rescue: bool => |c, v| c.rescue = v;
+        /// At the end of data, send again what a slower subflow would deliver later.
+        race: bool => |c, v| c.race = v;
         /// How long all subflows may be gone before the connection is.
         break_before_make: Time => |c, v| c.break_before_make = v.0;
     }
