@@ -7,6 +7,8 @@
 mod files;
 #[path = "cli/json.rs"]
 mod json;
+#[path = "cli/paper.rs"]
+mod paper;
 #[path = "cli/program.rs"]
 mod program;
 #[path = "cli/usage.rs"]

@@ -21,6 +21,7 @@ mod svg;
 mod s1;
 mod s2;
 mod s3;
+mod s4;
 mod s5;
 
 pub use context::{Context, Job, Options, Progress};
@@ -32,7 +33,7 @@ use tabane_sim::scenario::ScenarioError;
 use thiserror::Error;
 
 /// Every paper, in the order in which `all` runs them.
-pub const ALL: &[&Paper] = &[&s1::PAPER, &s2::PAPER, &s3::PAPER, &s5::PAPER];
+pub const ALL: &[&Paper] = &[&s1::PAPER, &s2::PAPER, &s3::PAPER, &s4::PAPER, &s5::PAPER];
 
 /// A paper.
 #[derive(Debug)]
