@@ -43,7 +43,7 @@ fn windows(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError>
     let seeds = [context.seed];
     let means: Vec<f64> = courses(context, "schedulers and windows", &seeds, &rows)?
         .iter()
-        .map(|runs| runs.mean(0, SHORT))
+        .map(|runs| runs.mean(1, SHORT))
         .collect();
     let (one, two) = means.split_at(SCHEDULERS.len() * buffers.len());
     let heat = |title: &str, values: &[f64]| {

@@ -14,7 +14,7 @@ use tabane_sim::scenario::{Change, Way};
 const TEXT: &str = "\
 duration = \"10s\"
 [link.tunnel]
-rate = \"1Mbps\"
+rate = \"1Gbps\"
 delay = \"15ms\"
 queue = \"4MiB\"
 mtu = 1348
