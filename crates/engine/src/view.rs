@@ -178,6 +178,8 @@ pub struct SubflowView {
     pub in_flight: u64,
     /// Bytes bound and not yet acknowledged cumulatively, those lost or SACKed included.
     pub unacked: u64,
+    /// When the oldest of them was last sent; far in the future if there is none.
+    pub oldest_sent: Instant,
     /// Payload of a full segment, MPTCP options accounted for.
     pub mss: u64,
     /// Smoothed RTT; zero before the first sample.

@@ -65,6 +65,7 @@ fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
             ssthresh: if rtt == 2 { u64::MAX } else { 20 * 1448 },
             in_flight,
             unacked: in_flight,
+            oldest_sent: Instant(rtt * 10_000_000),
             mss: 1448,
             srtt,
             rttvar: srtt / 4,

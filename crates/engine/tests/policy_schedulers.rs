@@ -18,6 +18,7 @@ fn view(id: u8, srtt_ms: u64) -> SubflowView {
         ssthresh: u64::MAX,
         in_flight: 13032,
         unacked: 13032,
+        oldest_sent: Instant::FAR_FUTURE,
         mss: 1448,
         srtt: Duration::from_millis(srtt_ms),
         rttvar: Duration::from_millis(1),

@@ -4,7 +4,7 @@
 
 use super::{Connection, Mode};
 use crate::record::{ReinjectReason, What};
-use crate::scheduler::{Blocked, Reason, Work};
+use crate::scheduler::{Reason, Work};
 use crate::seq::Dsn;
 use crate::tcp::Chunk;
 use crate::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use crate::view::{SubflowSet, SubflowView};
 /// Data about to be bound.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
-    dsn: Dsn,
+    pub(super) dsn: Dsn,
     /// At most this long; cut to the segment size of the subflows picked.
-    len: u64,
+    pub(super) len: u64,
     /// Sent before, and why again.
-    again: Option<ReinjectReason>,
-    carried: SubflowSet,
+    pub(super) again: Option<ReinjectReason>,
+    pub(super) carried: SubflowSet,
 }
 
 impl Connection {
@@ -68,7 +68,7 @@ impl Connection {
             return self.replicate(replicas) || self.finish();
         }
         if self.send.unsent() == 0 {
-            return self.finish() || self.send.short_write && self.rescue(false) || self.race();
+            return self.finish() || self.outstanding() && self.rescue(false) || self.race();
         }
         let mss = self.views.iter().filter(|v| v.usable).map(|v| v.mss).max().unwrap_or(0);
         if mss == 0 {
@@ -220,7 +220,7 @@ impl Connection {
 
     /// Pushes a piece down to `chosen`.
     #[inline]
-    fn bind(&mut self, piece: Piece, chosen: SubflowSet) {
+    pub(super) fn bind(&mut self, piece: Piece, chosen: SubflowSet) {
         let Piece { dsn, len, again, .. } = piece;
         let data = self.send.buffer.slice(dsn, len as usize);
         self.send.override_at = Instant::FAR_FUTURE;
@@ -302,44 +302,6 @@ impl Connection {
             return true;
         }
         if self.send.unsent() > 0 { self.hold() } else { false }
-    }
-
-    /// Opportunistic retransmission and penalisation: data at the head blocks while a subflow
-    /// has room. At most once per round trip of that subflow.
-    fn rescue(&mut self, window_full: bool) -> bool {
-        let una = self.send.buffer.una();
-        let fast = self.views.iter().filter(|v| v.usable && v.room > 0 && !v.suspect);
-        let Some(fast) = fast.min_by_key(|v| v.srtt).copied() else { return false };
-        let (true, true, Some(session)) =
-            (self.config.mptcp.rescue, self.outstanding(), &mut self.session)
-        else {
-            return false;
-        };
-        if self.now < session.rescued_at + fast.srtt {
-            return false;
-        }
-        let carried = session.carried(una);
-        let blocked = Blocked { now: self.now, dsn: una, carried, fast: fast.id, window_full };
-        let answer = self.scheduler.rescue(&blocked, &self.views);
-        if !answer.resend.is_empty() || !answer.penalise.is_empty() {
-            session.rescued_at = self.now;
-        }
-        for id in answer.penalise.iter() {
-            if let Some(at) = self.index(id) {
-                self.subflows[at].tcb.penalise(self.now);
-                self.outdated.insert(id);
-                self.drain_log(at);
-            }
-        }
-        let able = self.views.iter().filter(|v| v.usable && v.room > 0).map(|v| v.id).collect();
-        let chosen = answer.resend.intersection(able);
-        if chosen.is_empty() {
-            return false;
-        }
-        let len = (self.send.nxt - una).min(fast.mss).min(fast.room);
-        let again = Some(ReinjectReason::Opportunistic);
-        self.bind(Piece { dsn: una, len, again, carried }, chosen);
-        true
     }
 
     /// Data is there and cannot leave. With nothing outstanding, nothing will come that changes

@@ -37,6 +37,7 @@ mod race;
 mod reassembly;
 mod receive;
 mod reinject;
+mod rescue;
 mod route;
 mod send;
 mod session;

@@ -77,6 +77,12 @@ impl Session {
         }
     }
 
+    /// The oldest data from `dsn` on that `by` has not carried.
+    pub(super) fn not_carried(&self, by: SubflowId, dsn: Dsn) -> Option<Sent> {
+        let at = self.sent.partition_point(|s| s.dsn + u64::from(s.len) <= dsn);
+        self.sent.range(at..).find(|s| !s.carried.contains(by)).copied()
+    }
+
     /// After a data timeout, the DATA_ACK came `acked` bytes further, to `to`: as the subflows
     /// have acknowledged what is beyond, the peer has dropped that too (it may, when it has too
     /// many ranges out of order). The next piece goes at once, twice as much as was repaired.
@@ -107,7 +113,7 @@ impl Connection {
     pub(super) fn note_carried(&mut self, dsn: Dsn, len: u64, by: SubflowSet, new: bool) {
         let Some(session) = &mut self.session else { return };
         if new {
-            session.sent.push_back(Sent { dsn, len: len as u32, carried: by });
+            session.sent.push_back(Sent::new(self.now, dsn, len, by));
             return;
         }
         let end = dsn + len;
@@ -117,6 +123,7 @@ impl Connection {
                 break;
             }
             sent.carried = sent.carried.union(by);
+            sent.bound(self.now);
         }
     }
 

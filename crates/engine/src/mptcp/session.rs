@@ -291,8 +291,31 @@ const MAX_DISTANCE: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     pub(super) dsn: Dsn,
-    pub(super) len: u32,
     pub(super) carried: SubflowSet,
+    pub(super) len: u32,
+    /// When it was last bound, in ticks of 64 us, which wrap after three days.
+    ticks: u32,
+}
+
+impl Sent {
+    const TICK: u64 = 64_000;
+
+    pub(super) fn new(now: Instant, dsn: Dsn, len: u64, carried: SubflowSet) -> Self {
+        let mut sent = Self { dsn, carried, len: len as u32, ticks: 0 };
+        sent.bound(now);
+        sent
+    }
+
+    /// It leaves now.
+    pub(super) fn bound(&mut self, now: Instant) {
+        self.ticks = (now.0 / Self::TICK) as u32;
+    }
+
+    /// How long ago it was last bound.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        let ticks = ((now.0 / Self::TICK) as u32).wrapping_sub(self.ticks);
+        Duration(u64::from(ticks) * Self::TICK)
+    }
 }
 
 /// An address that we announced.

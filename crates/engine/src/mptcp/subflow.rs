@@ -4,7 +4,7 @@ use super::mapping::Inbox;
 use super::session::Offset;
 use crate::seq::Dsn;
 use crate::tcp::{State, Tcb};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::view::{PathId, SubflowId};
 use std::collections::VecDeque;
 use tabane_wire::MptcpOption;
@@ -52,10 +52,13 @@ pub(super) struct Subflow {
     pub(super) bare_acks: u32,
     /// Payload bytes received on it that were new at data level.
     pub(super) delivered: u64,
-    /// Next position for this subflow, when the scheduler replicates.
+    /// Everything before has been carried by this subflow or acknowledged, as far as is known:
+    /// where it goes on when the scheduler replicates or overtakes.
     pub(super) replica: Dsn,
     /// Not before then does it look for what it could deliver sooner than its siblings.
     pub(super) race_at: Instant,
+    /// Round trip as a receiver sees it; zero when unknown.
+    pub(super) receive_rtt: Duration,
     /// Offsets from subflow to data positions in plain TCP: received, sent.
     pub(super) offset_in: Offset,
     pub(super) offset_out: Offset,
@@ -111,6 +114,7 @@ impl Subflow {
             delivered: 0,
             replica: Dsn(1),
             race_at: Instant::ZERO,
+            receive_rtt: Duration::ZERO,
             offset_in: Offset::default(),
             offset_out: Offset::default(),
         }

@@ -10,6 +10,8 @@ use crate::time::{Duration, Instant};
 pub(super) enum Timer {
     /// Data acknowledged by subflows but not at data level (RFC 8684 section 3.3.6).
     Data,
+    /// Data that another subflow could carry as well is looked at again.
+    Late,
     /// The DATA_FIN goes again.
     Fin,
     /// ADD_ADDR goes again.
@@ -22,8 +24,15 @@ pub(super) enum Timer {
     Linger,
 }
 
-const ALL: [Timer; 6] =
-    [Timer::Data, Timer::Fin, Timer::Announce, Timer::Mesh, Timer::Bare, Timer::Linger];
+const ALL: [Timer; 7] = [
+    Timer::Data,
+    Timer::Late,
+    Timer::Fin,
+    Timer::Announce,
+    Timer::Mesh,
+    Timer::Bare,
+    Timer::Linger,
+];
 
 /// Deadlines; `FAR_FUTURE` is "not set".
 #[derive(Debug)]
@@ -108,6 +117,8 @@ impl Connection {
         while let Some(timer) = self.session.as_mut().and_then(|s| s.timers.take_due(now)) {
             match timer {
                 Timer::Data => self.data_timeout(),
+                // `poll`, which follows, asks the scheduler.
+                Timer::Late => {}
                 Timer::Fin => self.fin_timeout(),
                 Timer::Announce => self.announce_again(),
                 Timer::Mesh => self.plan_mesh(),

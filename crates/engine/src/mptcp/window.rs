@@ -89,16 +89,21 @@ impl Connection {
             return;
         }
         let sample = Duration::from_millis(u64::from(sample.max(1)));
-        let rtt = &mut self.receive.rtt;
+        let rtt = &mut self.subflows[at].receive_rtt;
         // Like srtt, but quick to come down: idle times of the sender count as round trip.
         *rtt = if rtt.is_zero() || sample < *rtt {
             sample
         } else {
             Duration((rtt.0 * 7 + sample.0) / 8)
         };
+        // What is in order waits for the slowest that carries data (RFC 8684 section 3.3.5 asks
+        // for a buffer that covers the longest round trip at the rate of all).
+        let longest = self.subflows.iter().map(|s| s.receive_rtt).max();
+        self.receive.rtt = longest.unwrap_or(Duration::ZERO);
     }
 
-    /// A round trip has passed: the buffer becomes twice what the application read in it.
+    /// A round trip has passed: the buffer becomes twice what the application read in it, four
+    /// times if there are several subflows.
     fn judge_round(&mut self, at: usize, max: u64) {
         let longest = self.subflows.iter().map(|s| s.tcb.srtt()).max().unwrap_or(Duration::ZERO);
         let receive = &mut self.receive;
@@ -115,7 +120,9 @@ impl Connection {
             return;
         }
         receive.round_most = read;
-        let wanted = read * 2 + 16 * self.subflows[at].tcb.mss();
+        // What came early by one subflow is not read until a slower one has delivered.
+        let share = if self.subflows.len() > 1 { 4 } else { 2 };
+        let wanted = read * share + 16 * self.subflows[at].tcb.mss();
         if wanted > receive.buffer {
             receive.buffer = wanted.min(max);
             let (window, buffer) = (receive.edge - receive.stream.next(), receive.buffer);

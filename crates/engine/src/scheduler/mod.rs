@@ -6,7 +6,7 @@
 
 use crate::policy::{Entry, Params, PolicyError, Spec};
 use crate::seq::Dsn;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::view::{SubflowSet, SubflowView};
 
 mod blest;
@@ -15,6 +15,7 @@ mod common;
 mod daps;
 mod ecf;
 mod ecf3;
+mod forecast;
 mod min_rtt;
 mod necf;
 mod otias;
@@ -34,6 +35,13 @@ pub trait Scheduler: Send {
     /// (opportunistic retransmission), and who is punished for it (penalisation)?
     fn rescue(&mut self, _blocked: &Blocked, _subflows: &[SubflowView]) -> Rescue {
         Rescue::default()
+    }
+
+    /// There is nothing new to send, and data that `late.fast` has not carried is still under way
+    /// elsewhere: shall it go on `late.fast` as well, and when? Zero is now, later is when this is
+    /// asked again at the latest. Asked for the oldest such data only, as long as there is room.
+    fn overtake(&mut self, _late: &Late, _subflows: &[SubflowView]) -> Option<Duration> {
+        None
     }
 
     /// Subflows that shall each carry *every* byte. For each of these the connection keeps a
@@ -87,6 +95,21 @@ pub struct Blocked {
     pub window_full: bool,
 }
 
+/// Data under way that a subflow with nothing to do could carry as well.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Late {
+    /// Now.
+    pub now: Instant,
+    /// Its first byte.
+    pub dsn: Dsn,
+    /// Subflows that have carried it.
+    pub carried: SubflowSet,
+    /// How long ago it was last sent.
+    pub age: Duration,
+    /// The subflow that has room.
+    pub fast: crate::view::SubflowId,
+}
+
 /// Answer of [`Scheduler::rescue`].
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Rescue {
@@ -125,7 +148,7 @@ pub enum Reason {
         /// The subflow waited for.
         for_subflow: crate::view::SubflowId,
         /// By how much.
-        gain: crate::time::Duration,
+        gain: Duration,
     },
     /// Data on a slower subflow would block the peer's window for a faster one.
     WouldBlock {

@@ -1,15 +1,17 @@
-//! `necf`, earliest completion first for any number of subflows (ours; algorithms 1.6): a
-//! subflow gets no data if all faster ones together, as they become free, complete the backlog
-//! before the data would arrive by it.
+//! `necf`, earliest completion first for any number of subflows (ours; after algorithms 1.6, 1.5
+//! and paper S3): data goes where it will be acknowledged first, and waits if full subflows will
+//! have carried the whole backlog before that.
 //!
-//! The time at which the faster ones have carried the backlog is that of water-filling: each
-//! carries cwnd a round trip from one round trip after it next has room. For one faster subflow
-//! this is ECF's rule; the first refusal ends the search, since for a still slower subflow there
-//! are more helpers and the data arrives later.
+//! It differs from ECF in four ways. The time at which the full ones have carried the backlog is
+//! that of all of them together (water-filling). A round trip is forecast from the load of the
+//! moment and not the smoothed RTT (`forecast.rs`). The first subflow is the one that the data
+//! arrives by first, not the one with the least RTT. And when there is nothing new to send, data
+//! that a slower subflow is late with is overtaken, so that neither a full window nor the end of an
+//! answer waits for the slowest path; windows are not penalised.
 
-use super::common::{Choice, Rescuer, is_awaitable};
-use super::ecf3::by_rtt;
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, is_awaitable};
+use super::forecast::{finish, overdue, remaining, round_trip};
+use super::{Late, Reason, Scheduler, Work};
 use crate::policy::{Params, PolicyError};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
@@ -24,35 +26,28 @@ pub(super) struct NEcf {
     /// Those not used by the last decision on them (`w` of ECF).
     refused: SubflowSet,
     reason: Reason,
-    rescuer: Rescuer,
 }
 
 impl NEcf {
     pub(super) fn build(params: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
         let beta = params.in_range("beta", 0.25, 0.0..=1.0)?;
-        let (reason, rescuer) = (Reason::default(), Rescuer::default());
-        Ok(Box::new(Self { beta, refused: SubflowSet::NONE, reason, rescuer }))
+        Ok(Box::new(Self { beta, refused: SubflowSet::NONE, reason: Reason::default() }))
     }
 
-    /// Whether to wait for the `faster` ones with a backlog of `k` bytes rather than to use
-    /// `slow`; by how much that is sooner.
+    /// Whether to wait for `full` subflows rather than to use `slow`, by which the data arrives
+    /// after `arrival` nanoseconds; by how much that is sooner.
     fn waits<'v>(
         &mut self,
-        k: u64,
-        faster: impl Iterator<Item = &'v SubflowView> + Clone,
-        slow: &'v SubflowView,
+        work: &Work,
+        full: impl Iterator<Item = &'v SubflowView> + Clone,
+        slow: &SubflowView,
+        arrival: f64,
     ) -> Option<Duration> {
-        let delta = faster.clone().chain(std::iter::once(slow)).map(|v| 2 * v.rttvar.0).max()?;
-        let least = faster.clone().map(|v| v.srtt.0).min()?;
-        let finish = finish_time(k + slow.mss, by_rtt(faster));
-        let arrival = (slow.srtt.0 + delta) as f64;
+        let backlog = if work.reinjection { work.len } else { work.unsent };
+        let finish = finish(work.now, backlog + slow.mss, full);
         let patience = if self.refused.contains(slow.id) { 1.0 + self.beta } else { 1.0 };
         if finish >= arrival * patience {
             self.refused.remove(slow.id);
-            return None;
-        }
-        let rounds = k.max(slow.cwnd).div_ceil(slow.cwnd.max(1));
-        if rounds.saturating_mul(slow.srtt.0) < 2 * least + delta {
             return None;
         }
         self.refused.insert(slow.id);
@@ -64,21 +59,35 @@ impl Scheduler for NEcf {
     fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet {
         let choice = Choice::of(work.carried, subflows);
         self.reason = choice.reason;
-        let Some(first) = choice.view else { return SubflowSet::NONE };
-        let before = |v: &&SubflowView| is_awaitable(v) && v.srtt < first.srtt;
-        let faster = choice.peers(subflows).filter(before);
-        let Some(fastest) = faster.clone().min_by_key(|v| v.srtt) else {
-            return SubflowSet::only(first.id);
+        let arrival = |v: &SubflowView| round_trip(work.now, v, v.mss);
+        let peers = || choice.peers(subflows).map(|v| (arrival(v), v));
+        let free = peers().filter(|(_, v)| v.room > 0);
+        let Some((soonest, best)) = free.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            // The default choice may be one that has carried the data.
+            return choice.view.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id));
         };
-        if let Some(gain) = self.waits(work.unsent, faster, first) {
-            self.reason = Reason::WaitingIsFaster { for_subflow: fastest.id, gain };
+        if self.reason == Reason::LowestRtt {
+            self.reason = Reason::SoonestArrival;
+        }
+        let full = peers().filter(|(at, v)| *at < soonest && is_awaitable(v));
+        let Some((_, first)) = full.clone().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return SubflowSet::only(best.id);
+        };
+        if let Some(gain) = self.waits(work, full.map(|(_, v)| v), best, soonest) {
+            self.reason = Reason::WaitingIsFaster { for_subflow: first.id, gain };
             return SubflowSet::NONE;
         }
-        SubflowSet::only(first.id)
+        SubflowSet::only(best.id)
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn overtake(&mut self, late: &Late, subflows: &[SubflowView]) -> Option<Duration> {
+        let fast = subflows.iter().find(|v| v.id == late.fast)?;
+        let arrival = round_trip(late.now, fast, fast.mss);
+        if arrival < remaining(late, subflows) {
+            return Some(Duration::ZERO);
+        }
+        // Once overdue it takes as long again as it has taken: longer than this, at last.
+        overdue(late, subflows).map(|at| at.max(Duration(arrival as u64).saturating_sub(late.age)))
     }
 
     fn reason(&self) -> Reason {
@@ -86,72 +95,84 @@ impl Scheduler for NEcf {
     }
 }
 
-/// When full subflows, given by RTT, will have carried `bytes`, nanoseconds from now.
-fn finish_time<'v>(bytes: u64, faster: impl Iterator<Item = &'v SubflowView>) -> f64 {
-    let (mut rate, mut offset, mut finish) = (0.0, 0.0, f64::INFINITY);
-    for view in faster {
-        let srtt = view.srtt.0.max(1) as f64;
-        // Its next ACK comes after about the spacing of those it has in flight.
-        let spacing = srtt * view.mss as f64 / view.in_flight.max(view.mss).max(1) as f64;
-        let start = srtt + spacing;
-        if start >= finish {
-            continue;
-        }
-        let own = view.cwnd.max(1) as f64 / srtt;
-        rate += own;
-        offset += own * start;
-        finish = (bytes as f64 + offset) / rate;
-    }
-    finish
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{ids, view, work};
     use super::*;
+    use crate::view::SubflowId;
 
+    /// Full, and beyond slow start.
     fn full(id: u8, srtt_ms: u64) -> SubflowView {
-        // So much in flight that the next ACK is about to come.
-        let rttvar = Duration::ZERO;
-        SubflowView { room: 0, in_flight: 1 << 40, rttvar, ..view(id, srtt_ms) }
+        SubflowView { room: 0, ssthresh: 2 * 1448, ..view(id, srtt_ms) }
+    }
+
+    fn necf() -> Box<dyn Scheduler> {
+        NEcf::build(&Params::default()).unwrap()
     }
 
     fn select(k: u64, views: &[SubflowView]) -> SubflowSet {
-        let mut necf = NEcf::build(&Params::default()).unwrap();
-        necf.select(&Work { unsent: k * 1448, ..work() }, views)
+        necf().select(&Work { unsent: k * 1448, ..work() }, views)
     }
 
     #[test]
     fn water_filling_over_two() {
         // 0.5 (t - 20) + 0.2 (t - 50) = 41 packets: t = 87.1 ms.
         let views = [full(0, 20), full(1, 50)];
-        let finish = finish_time(41 * 1448, views.iter());
-        assert!((finish / 1e6 - 87.142_857).abs() < 1e-4, "{finish}");
-        let one = finish_time(41 * 1448, views[..1].iter());
-        assert!((one / 1e6 - 102.0).abs() < 1e-4, "{one}");
+        let finish = |k: u64, views: &[SubflowView]| finish(work().now, k * 1448, views.iter());
+        assert!((finish(41, &views) / 1e6 - 87.142_857).abs() < 1e-4);
+        assert!((finish(41, &views[..1]) / 1e6 - 102.0).abs() < 1e-4);
         // The second starts after the first has finished: no help.
-        let late = finish_time(10 * 1448, views.iter());
-        assert!((late / 1e6 - 40.0).abs() < 1e-4, "{late}");
+        assert!((finish(10, &views) / 1e6 - 40.0).abs() < 1e-4);
     }
 
     /// Where it differs from the published rule, which weighs against the fastest alone.
     #[test]
     fn waits_for_two_together() {
-        let third = SubflowView { rttvar: Duration::ZERO, ..view(2, 90) };
-        assert_eq!(select(40, &[full(0, 20), full(1, 50), third]), ids(&[]));
-        assert_eq!(select(43, &[full(0, 20), full(1, 50), third]), ids(&[2]));
+        assert_eq!(select(40, &[full(0, 20), full(1, 50), view(2, 90)]), ids(&[]));
+        assert_eq!(select(43, &[full(0, 20), full(1, 50), view(2, 90)]), ids(&[2]));
     }
 
     #[test]
     fn a_refusal_holds_a_little_longer() {
-        let mut necf = NEcf::build(&Params::default()).unwrap();
-        let slow = SubflowView { rttvar: Duration::ZERO, ..view(1, 60) };
-        let mut waits =
-            |k: u64| necf.select(&Work { unsent: k * 1448, ..work() }, &[full(0, 20), slow]);
+        let mut necf = necf();
+        let views = [full(0, 20), view(1, 60)];
+        let mut waits = |k: u64| necf.select(&Work { unsent: k * 1448, ..work() }, &views);
         assert_eq!(waits(25), ids(&[1]), "20 + 26 x 2 is not below 60");
         assert_eq!(waits(10), ids(&[]));
         assert_eq!(waits(25), ids(&[]), "72 < 75");
         assert_eq!(waits(30), ids(&[1]));
         assert_eq!(waits(25), ids(&[1]));
+    }
+
+    #[test]
+    fn a_narrow_path_is_slow_whatever_its_rtt() {
+        // Five segments queued at 50 ms each behind a least RTT of 5 ms.
+        let narrow = SubflowView {
+            min_rtt: Duration::from_millis(5),
+            latest_rtt: Duration::from_millis(200),
+            delivery_rate: 1448 * 20,
+            in_flight: 5 * 1448,
+            ..view(0, 10)
+        };
+        assert_eq!(select(1, &[narrow, view(1, 100)]), ids(&[1]));
+        assert_eq!(select(1, &[narrow, view(1, 400)]), ids(&[0]));
+    }
+
+    #[test]
+    fn late_data_is_overtaken_by_what_arrives_sooner() {
+        let overtaken = |age_ms| {
+            let late = Late {
+                now: work().now,
+                dsn: crate::seq::Dsn(1),
+                carried: ids(&[1]),
+                age: Duration::from_millis(age_ms),
+                fast: SubflowId(0),
+            };
+            let slow = SubflowView { rttvar: Duration::from_millis(8), ..view(1, 100) };
+            necf().overtake(&late, &[view(0, 20), slow]).map(|d| d.as_millis())
+        };
+        assert_eq!(overtaken(10), Some(0), "90 ms to go against 20");
+        assert_eq!(overtaken(80), Some(28), "as soon either way; looked at again when overdue");
+        assert_eq!(overtaken(109), Some(0), "it should have come");
     }
 }

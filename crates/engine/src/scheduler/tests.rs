@@ -20,6 +20,7 @@ pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
         ssthresh: u64::MAX,
         in_flight: 13_032,
         unacked: 13_032,
+        oldest_sent: Instant::FAR_FUTURE,
         mss: 1448,
         srtt,
         rttvar: Duration::ZERO,

@@ -421,6 +421,7 @@ impl Tcb {
             ssthresh: cc.ssthresh,
             in_flight: self.pipe(),
             unacked: self.bound - self.snd_una,
+            oldest_sent: self.tx.oldest_sent(),
             mss: self.mss,
             srtt,
             rttvar: self.rtt.rttvar(),
@@ -498,9 +499,8 @@ impl Tcb {
         self.rtt.srtt()
     }
 
-    /// Caps the retransmission timeout with its backoff from now on (`None`: as configured). A
-    /// subflow that is probed this often is given up by time, after 100 s of silence (RFC 9293
-    /// section 3.8.3, R2), and not by the number of retransmissions.
+    /// Caps the retransmission timeout with its backoff (`None`: as configured). A subflow probed
+    /// this often is given up after 100 s of silence (RFC 9293 section 3.8.3, R2), not by a count.
     pub fn limit_rto(&mut self, limit: Option<Duration>) {
         self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
     }

@@ -275,6 +275,12 @@ impl Scoreboard {
         sent.checked_sub(1).and_then(|at| self.segments.get_mut(at))
     }
 
+    /// When the oldest segment under way was last sent; far in the future if there is none.
+    pub(super) fn oldest_sent(&self) -> Instant {
+        let oldest = self.segments.front().filter(|_| self.outstanding());
+        oldest.map_or(Instant::FAR_FUTURE, |s| s.sent_at)
+    }
+
     /// The oldest segment.
     pub(super) fn first(&self) -> Option<&TxSegment> {
         self.segments.front()

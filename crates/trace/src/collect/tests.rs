@@ -44,6 +44,7 @@ fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
         ssthresh: u64::MAX,
         in_flight: 10_000,
         unacked: 10_000,
+        oldest_sent: tabane_engine::Instant::FAR_FUTURE,
         mss: 1_000,
         srtt: ms(20),
         rttvar: ms(1),

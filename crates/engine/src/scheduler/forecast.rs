@@ -1,0 +1,164 @@
+//! Forecasts of round trips and of the time that a backlog takes, for `necf`. Ours; no paper.
+//!
+//! The smoothed RTT alone says little about a path that is not loaded as it was when the samples
+//! were taken: it lags behind a queue that builds up by some eight ACKs, and stays high after the
+//! queue is gone. So a forecast starts from the least RTT, adds what is in flight at the rate at
+//! which the path delivers (where a queue shows that this is the path's rate and not the
+//! application's), and is never below the time for which the oldest segment has been waiting.
+
+use super::Late;
+use crate::time::{Duration, Instant};
+use crate::view::SubflowView;
+
+/// Nanoseconds until data that is sent now is acknowledged.
+pub(super) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
+    let base = if view.min_rtt.is_zero() { view.srtt } else { view.min_rtt };
+    let base = base.0 as f64;
+    let load = (view.in_flight + bytes) as f64;
+    let share = (load / view.cwnd.max(1) as f64).min(1.0);
+    let usual = base + (view.srtt.0 as f64 - base).max(0.0) * share;
+    let queued = bottleneck(view).map_or(0.0, |rate| (load / rate).max(base + bytes as f64 / rate));
+    usual.max(queued).max(waiting(now, view).0 as f64)
+}
+
+/// How long the oldest segment under way has been.
+fn waiting(now: Instant, view: &SubflowView) -> Duration {
+    now - view.oldest_sent
+}
+
+/// Bytes per nanosecond that the path delivers, if a queue shows that it delivers no more.
+fn bottleneck(view: &SubflowView) -> Option<f64> {
+    let queue = view.latest_rtt * 4 > view.min_rtt * 5;
+    (queue && view.delivery_rate > 0).then_some(view.delivery_rate as f64 / 1e9)
+}
+
+/// Nanoseconds until the last of `bytes` that wait for these full subflows is acknowledged, by
+/// water-filling: each carries a window a round trip from its next room on. A subflow in slow
+/// start without a queue may do it alone sooner, as its window doubles.
+pub(super) fn finish<'v>(
+    now: Instant,
+    bytes: u64,
+    full: impl Iterator<Item = &'v SubflowView> + Clone,
+) -> f64 {
+    let start = |v: &SubflowView| round_trip(now, v, v.mss);
+    let (mut rate, mut offset, mut finish) = (0.0, 0.0, f64::INFINITY);
+    let mut done = f64::NEG_INFINITY;
+    loop {
+        // In order of their starts, without memory: there are few.
+        let next = full.clone().map(|v| (start(v), v)).filter(|(at, _)| *at > done);
+        let Some((at, _)) = next.min_by(|a, b| a.0.total_cmp(&b.0)) else { break };
+        if at >= finish {
+            break;
+        }
+        done = at;
+        for view in full.clone().filter(|v| start(v) == at) {
+            let own = view.cwnd.max(1) as f64 / view.srtt.0.max(1) as f64;
+            rate += own;
+            offset += own * at;
+        }
+        finish = (bytes as f64 + offset) / rate;
+    }
+    let growing = full.filter(|v| v.cwnd < v.ssthresh && bottleneck(v).is_none());
+    growing.map(|v| start(v) + doubling(bytes, v)).fold(finish, f64::min)
+}
+
+/// Time in which slow start carries `bytes`, from a full window on.
+fn doubling(bytes: u64, view: &SubflowView) -> f64 {
+    let (mut left, mut window, mut rounds) = (bytes, view.cwnd.max(1), 0.0);
+    while left > window {
+        left -= window;
+        window = window.saturating_mul(2);
+        rounds += 1.0;
+    }
+    (rounds + left as f64 / window as f64) * view.srtt.0 as f64
+}
+
+/// Nanoseconds until the copies of `late` that are under way are acknowledged. What should have
+/// been by now is expected at any moment for a while; what is overdue after that is lost or behind
+/// a queue that has grown, and takes as long again as it has taken, or a round trip.
+pub(super) fn remaining(late: &Late, subflows: &[SubflowView]) -> f64 {
+    let left = under_way(late, subflows).map(|v| {
+        let usual = v.srtt.max(v.latest_rtt);
+        match late.age {
+            age if age < usual => usual - age,
+            age if age < patience(v) => Duration::ZERO,
+            age => usual.max(age),
+        }
+    });
+    left.min().unwrap_or(Duration::MAX).0 as f64
+}
+
+/// How long until the last copy of `late` under way is overdue, at least a millisecond.
+pub(super) fn overdue(late: &Late, subflows: &[SubflowView]) -> Option<Duration> {
+    let last = under_way(late, subflows).map(patience).max()?;
+    Some(last.saturating_sub(late.age).max(Duration::from_millis(1)))
+}
+
+/// After this long, data that is not acknowledged is overdue.
+fn patience(view: &SubflowView) -> Duration {
+    view.srtt.max(view.latest_rtt) + view.rttvar
+}
+
+fn under_way<'v>(
+    late: &Late,
+    subflows: &'v [SubflowView],
+) -> impl Iterator<Item = &'v SubflowView> {
+    let carried = late.carried;
+    subflows.iter().filter(move |v| carried.contains(v.id) && v.usable && !v.suspect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ids, view, work};
+    use super::*;
+    use crate::scheduler::Late;
+    use crate::seq::Dsn;
+
+    const MS: f64 = 1e6;
+
+    /// A path that delivers a segment every `ms`, with a queue.
+    fn narrow(srtt_ms: u64, ms: u64) -> SubflowView {
+        let min_rtt = Duration::from_millis(10);
+        SubflowView { min_rtt, delivery_rate: 1_448_000 / ms, ..view(0, srtt_ms) }
+    }
+
+    #[test]
+    fn a_round_trip_is_what_the_load_makes_it() {
+        let now = work().now;
+        let idle = SubflowView { in_flight: 0, ..narrow(90, 20) };
+        assert_eq!(round_trip(now, &idle, 1448), 30.0 * MS, "the least and one segment");
+        let loaded = SubflowView { in_flight: 9 * 1448, ..idle };
+        assert_eq!(round_trip(now, &loaded, 1448), 200.0 * MS, "ten at 20 ms each");
+        let free = SubflowView { delivery_rate: 0, in_flight: 4 * 1448, ..idle };
+        assert_eq!(round_trip(now, &free, 1448), 50.0 * MS, "half the window, half the rest");
+        let oldest_sent = Instant(now.0 - 300_000_000);
+        let stuck = SubflowView { oldest_sent, ..loaded };
+        assert_eq!(round_trip(now, &stuck, 1448), 300.0 * MS, "it is not below what it has been");
+    }
+
+    #[test]
+    fn slow_start_doubles() {
+        let view = SubflowView { cwnd: 10 * 1448, ..view(0, 100) };
+        assert_eq!(doubling(10 * 1448, &view), 100.0 * MS);
+        assert_eq!(doubling(70 * 1448, &view), 300.0 * MS);
+        assert_eq!(doubling(30 * 1448, &view), 200.0 * MS);
+        assert_eq!(doubling(5 * 1448, &view), 50.0 * MS);
+    }
+
+    #[test]
+    fn what_is_overdue_takes_as_long_again() {
+        let view = SubflowView { rttvar: Duration::from_millis(20), ..view(1, 100) };
+        let left = |ms| {
+            let age = Duration::from_millis(ms);
+            let late = Late {
+                now: work().now,
+                dsn: Dsn(1),
+                carried: ids(&[1]),
+                age,
+                fast: crate::view::SubflowId(0),
+            };
+            remaining(&late, &[view]) / MS
+        };
+        assert_eq!([left(30), left(110), left(120), left(500)], [70.0, 0.0, 120.0, 500.0]);
+    }
+}
