@@ -7,6 +7,7 @@
 
 pub mod app;
 pub mod check;
+pub mod grid;
 pub mod link;
 mod models;
 mod packet;

@@ -2,6 +2,7 @@
 
 mod check;
 mod files;
+mod grid;
 mod list;
 mod measure;
 mod point;
@@ -35,6 +36,8 @@ enum What {
     Check(check::Args),
     /// Run the world that a seed of the swarm draws, and check what must always hold.
     Replay(replay::Args),
+    /// Compare schedulers with every path alone, over paths drawn by a seed.
+    Grid(grid::Args),
     /// Print the JSON Schema of scenario files, for editors.
     Schema(schema::Args),
 }
@@ -49,6 +52,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::List(args) => list::run(&args),
         What::Check(args) => check::run(&args),
         What::Replay(args) => replay::run(&args),
+        What::Grid(args) => grid::run(&args),
         What::Schema(args) => schema::run(&args),
     }
 }

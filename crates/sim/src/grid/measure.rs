@@ -1,0 +1,173 @@
+//! Measuring a point: each path alone first, which says how much there is to do, then every
+//! scheduler over all of them.
+
+use super::{Carrier, Point};
+use crate::observe::Silent;
+use crate::quantity::{Rate, Size, Time};
+use crate::result::{FlowResult, LatencyResult};
+use crate::scenario::{Amount, Flow, Paced, Request, Scenario};
+use crate::world::{self, RunError};
+use serde::Serialize;
+use tabane_engine::Duration;
+use tabane_engine::policy::Spec;
+
+/// What is compared.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    /// Schedulers over all paths.
+    pub schedulers: Vec<Spec>,
+    /// Congestion control of every run; the engine's own by default.
+    pub congestion: Option<Spec>,
+    /// A path alone is MPTCP over it and not plain TCP.
+    pub alone_mptcp: bool,
+}
+
+impl Settings {
+    fn alone(&self, n: usize) -> Carrier<'_> {
+        if self.alone_mptcp { Carrier::Single(n) } else { Carrier::Alone(n) }
+    }
+}
+
+/// What one carrier reached.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Trial {
+    /// A path's name or a scheduler.
+    pub name: String,
+    /// The bulk download, payload bits per second.
+    pub bulk_bps: f64,
+    /// Latency of requests; `None` if not one was answered in time.
+    pub request: Option<LatencyResult>,
+    /// Latency of the messages of the paced stream.
+    pub stream: Option<LatencyResult>,
+}
+
+/// A point and what was measured there.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PointResult {
+    /// The point.
+    pub point: Point,
+    /// Sum over distinct bottlenecks of rate x (1 - loss) x payload share, bits per second.
+    pub bound_bps: f64,
+    /// What all paths alone reached together, at most what the shared link carries.
+    pub alone_bps: f64,
+    /// Bytes of the bulk download by all paths.
+    pub bulk_bytes: u64,
+    /// Each path alone, in the order of the point.
+    pub alone: Vec<Trial>,
+    /// Schedulers, in the order of the settings.
+    pub bundles: Vec<Trial>,
+    /// What it took.
+    pub cost: Measured,
+}
+
+/// What measuring took.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Measured {
+    /// Runs.
+    pub runs: u64,
+    /// Packets times links crossed.
+    pub packet_hops: u64,
+    /// Simulated time, seconds.
+    pub simulated_s: f64,
+    /// Payload delivered.
+    pub bytes: u64,
+}
+
+/// How long a path alone downloads: long enough to be past slow start at the longest round trip.
+const BULK: Duration = Duration::from_secs(20);
+const BULK_ROUNDS: u64 = 10;
+/// A bundle gets this many times as long for what the paths alone delivered together.
+const PATIENCE: u64 = 6;
+/// Answers of 100 KB, pauses between them, and the end of waiting for them.
+const REQUESTS: u32 = 60;
+const THINK: Duration = Duration::from_millis(100);
+const REQUESTS_END: Duration = Duration::from_secs(180);
+/// The paced stream: this share of what the best path reached, and no more than this.
+const STREAM_SHARE: f64 = 0.3;
+const STREAM_MOST: f64 = 5e6;
+const STREAM_LEAST: f64 = 20e3;
+const STREAM_TIME: Duration = Duration::from_secs(15);
+const STREAM_END: Duration = Duration::from_secs(45);
+
+/// Measures a point.
+///
+/// # Errors
+/// [`RunError`], of a policy that does not exist or of a world without progress.
+pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunError> {
+    let mut lab = Lab { point, settings, cost: Measured::default() };
+    let longest = point.ways.iter().map(|w| w.delay * 2).max().unwrap_or(Duration::ZERO);
+    let time = BULK + longest * BULK_ROUNDS;
+    let mut bulks = Vec::new();
+    for n in 0..point.ways.len() {
+        let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
+        bulks.push(lab.run(settings.alone(n), flow, time)?);
+    }
+    let best = bulks.iter().map(|b| b.goodput_bps).fold(0.0, f64::max);
+    let sum: f64 = bulks.iter().map(|b| b.goodput_bps).sum();
+    let alone_bps = point.core.as_ref().map_or(sum, |core| sum.min(core.bound_bps())).max(best);
+    let stream_bps = (best * STREAM_SHARE).clamp(STREAM_LEAST, STREAM_MOST) as u64;
+    let mut alone = Vec::new();
+    for (n, bulk) in bulks.iter().enumerate() {
+        let (carrier, name) = (settings.alone(n), super::way_name(n));
+        alone.push(lab.trial(carrier, name, bulk.goodput_bps, stream_bps)?);
+    }
+    let bulk_bytes = (alone_bps / 8.0 * time.as_secs_f64()) as u64;
+    let mut bundles = Vec::new();
+    for scheduler in &settings.schedulers {
+        let carrier = Carrier::Bundle(scheduler);
+        let bulk = Some(Amount::Bytes(Size(bulk_bytes.max(1))));
+        let bulk = lab.run(carrier, Flow { bulk, ..Flow::default() }, time * PATIENCE)?;
+        let trial = lab.trial(carrier, scheduler.to_string(), bulk.goodput_bps, stream_bps)?;
+        bundles.push(trial);
+    }
+    Ok(PointResult {
+        point: point.clone(),
+        bound_bps: point.bound_bps(),
+        alone_bps,
+        bulk_bytes,
+        alone,
+        bundles,
+        cost: lab.cost,
+    })
+}
+
+/// Runs the worlds of a point.
+struct Lab<'a> {
+    point: &'a Point,
+    settings: &'a Settings,
+    cost: Measured,
+}
+
+impl Lab<'_> {
+    fn run(
+        &mut self,
+        carrier: Carrier<'_>,
+        flow: Flow,
+        duration: Duration,
+    ) -> Result<FlowResult, RunError> {
+        let congestion = self.settings.congestion.as_ref();
+        let scenario: Scenario = self.point.scenario(carrier, congestion, flow, duration);
+        let mut result = world::run(&scenario, &mut Silent)?;
+        self.cost.runs += 1;
+        self.cost.packet_hops += result.cost.packet_hops;
+        self.cost.simulated_s += result.ended_s;
+        self.cost.bytes += result.flows[0].bytes;
+        Ok(result.flows.swap_remove(0))
+    }
+
+    fn trial(
+        &mut self,
+        carrier: Carrier<'_>,
+        name: String,
+        bulk_bps: f64,
+        stream_bps: u64,
+    ) -> Result<Trial, RunError> {
+        let request = Request { think: Time(THINK), count: Some(REQUESTS), ..Request::default() };
+        let flow = Flow { request: Some(request), ..Flow::default() };
+        let request = self.run(carrier, flow, REQUESTS_END)?.latency;
+        let paced = Paced { rate: Rate(stream_bps), message: Size(1_200) };
+        let flow = Flow { paced: Some(paced), stop: Some(Time(STREAM_TIME)), ..Flow::default() };
+        let stream = self.run(carrier, flow, STREAM_END)?.latency;
+        Ok(Trial { name, bulk_bps, request, stream })
+    }
+}

@@ -1,0 +1,111 @@
+//! "Never slower than the best link": pairs and triples of paths drawn by seed, each with a bulk
+//! download, a series of requests and a paced stream, by every scheduler over all paths together
+//! and by plain TCP over each path alone.
+//!
+//! A path alone is plain TCP (what somebody without a bundle has), with the same controller and the
+//! same application; random losses are drawn from the same streams, so that the n-th packet of a
+//! link meets the same fate in every run of a point.
+
+mod draw;
+mod measure;
+mod summary;
+
+pub use draw::{Core, Point, Way};
+pub use measure::{Measured, PointResult, Settings, Trial, measure};
+pub use summary::{Ratios, Summary, summarise};
+
+use crate::quantity::{Rate, Ratio, Time};
+use crate::scenario::{Choice, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
+use tabane_engine::Duration;
+use tabane_engine::policy::{Params, Spec};
+
+/// Payload of a full segment over a 1500-byte packet: IP, TCP with timestamps, and DSS.
+pub const PAYLOAD_SHARE: f64 = 1428.0 / 1500.0;
+
+/// Who carries the data of a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Carrier<'s> {
+    /// Plain TCP over this path.
+    Alone(usize),
+    /// MPTCP over this path.
+    Single(usize),
+    /// All paths, with this scheduler.
+    Bundle(&'s Spec),
+}
+
+impl Point {
+    /// The most that all paths together can carry, payload bits per second: the sum over distinct
+    /// bottlenecks of rate x (1 - loss) x [`PAYLOAD_SHARE`].
+    pub fn bound_bps(&self) -> f64 {
+        let access: f64 = self.ways.iter().map(Way::bound_bps).sum();
+        self.core.as_ref().map_or(access, |core| access.min(core.bound_bps()))
+    }
+
+    /// A run as a scenario: what `tabane sim run` takes.
+    pub fn scenario(
+        &self,
+        carrier: Carrier<'_>,
+        congestion: Option<&Spec>,
+        flow: Flow,
+        duration: Duration,
+    ) -> Scenario {
+        let mut scenario = Scenario {
+            name: format!("grid-{}-{}", self.seed, self.number),
+            about: "a point of the grid".into(),
+            seed: self.seed ^ u64::from(self.number) << 32,
+            duration: Time(duration),
+            flow: vec![flow],
+            ..Scenario::default()
+        };
+        for (n, way) in self.ways.iter().enumerate() {
+            let name = way_name(n);
+            let core = self.core.as_ref().map(|_| "core".to_owned());
+            let links = std::iter::once(name.clone()).chain(core).collect();
+            let link = link(way.rate_bps, way.delay, way.queue_bytes, way.loss);
+            let only = match carrier {
+                Carrier::Alone(n) | Carrier::Single(n) => Some(n),
+                Carrier::Bundle(_) => None,
+            };
+            if only.is_none_or(|only| only == n) {
+                let path = Path(PathSettings { links, ..PathSettings::default() });
+                scenario.path.0.push((name.clone(), path));
+                scenario.link.0.push((name, link));
+            }
+        }
+        if let Some(core) = &self.core {
+            let link = link(core.rate_bps, Core::DELAY, core.queue_bytes, 0.0);
+            scenario.link.0.push(("core".into(), link));
+        }
+        // As servers do that answer requests. With Nagle's algorithm the last bytes of an answer
+        // wait for a delayed ACK, or not, by whether its segments are odd in number.
+        scenario.defaults.tcp.nagle = Some(false);
+        scenario.defaults.congestion = congestion.cloned().map(Choice);
+        match carrier {
+            Carrier::Alone(_) => scenario.defaults.mptcp = Some(Mptcp::Switch(false)),
+            Carrier::Single(_) => {}
+            Carrier::Bundle(scheduler) => {
+                scenario.defaults.scheduler = Some(Choice(scheduler.clone()));
+            }
+        }
+        scenario
+    }
+}
+
+/// `a`, `b`, `c`.
+pub fn way_name(n: usize) -> String {
+    char::from(b'a' + n as u8).to_string()
+}
+
+fn link(rate_bps: u64, delay: Duration, queue_bytes: u64, loss: f64) -> Link {
+    let spec = |name: &str, key: &str, value: f64| Spec {
+        name: name.into(),
+        params: Params([(key.to_owned(), value)].into()),
+    };
+    Link {
+        rate: Some(Rate(rate_bps)),
+        delay: Some(Time(delay)),
+        queue: Some(Queue(spec("droptail", "bytes", queue_bytes as f64))),
+        loss: (loss > 0.0).then(|| Loss(spec("bernoulli", "p", Ratio(loss).0))),
+        ..Link::default()
+    }
+}

@@ -1,0 +1,301 @@
+//! `tabane sim grid`: is the bundle ever slower than the best of its links?
+
+use super::files::Folder;
+use super::table::{rate, seconds};
+use crate::cmd::progress::Progress;
+use crate::exit::Failure;
+use crate::say;
+use anyhow::anyhow;
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::num::NonZero;
+use std::path::PathBuf;
+use tabane_engine::Duration;
+use tabane_engine::policy::Spec;
+use tabane_engine::{congestion, scheduler};
+use tabane_sim::grid::{self, Carrier, Measured, Point, PointResult, Ratios, Settings, Summary};
+use tabane_sim::quantity::Size;
+use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
+use tabane_sim::sweep;
+
+/// Draws pairs and triples of paths; compares schedulers over all of them with every path alone.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The seed that points are drawn from; the n-th point of a seed is always the same.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many points.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    points: u32,
+    /// Only this point.
+    #[arg(long, conflicts_with = "points")]
+    point: Option<u32>,
+    /// Schedulers, by commas; one with parameters by itself (repeat the option).
+    #[arg(long, value_name = "NAME,...", default_value = DEFAULT)]
+    schedulers: Vec<String>,
+    /// Congestion control of every run; the engine's default if not given.
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// What a path alone is.
+    #[arg(long, value_enum, default_value_t = Alone::Tcp)]
+    alone: Alone,
+    /// Runs at a time; all cores by default.
+    #[arg(long)]
+    jobs: Option<NonZero<usize>>,
+    /// Standard output is one JSON document with every point.
+    #[arg(long)]
+    json: bool,
+    /// Write grid.json, points.csv, and scenarios of points where a scheduler fails, into this
+    /// folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// What a bundle is compared with.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Debug)]
+enum Alone {
+    /// Plain TCP, as somebody without a bundle has: 1.4 % less overhead.
+    Tcp,
+    /// MPTCP over that path only.
+    Mptcp,
+}
+
+const DEFAULT: &str = "default,minrtt,roundrobin,blest,ecf,necf,burst";
+
+const EXAMPLES: &str = "\
+Examples:
+  tabane sim grid                                  300 points, the usual schedulers
+  tabane sim grid --seed 9 --points 50 --schedulers minrtt,necf --jobs 1
+  tabane sim grid --point 17 --json                one point, every figure
+  tabane sim grid --out DIR                        where it fails, as scenarios for `tabane sim run`
+
+A path alone is plain TCP. A bulk download of a bundle is as large as what its paths alone carried
+in 20 s and ten of the longest round trips. Bound: the sum over distinct bottlenecks of
+rate x (1 - loss) x 1428/1500. Requests: 60 of 100 KB, 100 ms apart. Stream: 1200-byte messages at
+30 % of the best path's goodput, at most 5 Mbit/s.";
+
+/// What `--json` prints and `grid.json` holds.
+#[derive(Serialize)]
+struct Grid<'a> {
+    seed: u64,
+    version: &'static str,
+    congestion: String,
+    summaries: &'a [Summary],
+    points: &'a [PointResult],
+    cost: Measured,
+}
+
+/// Measures and reports.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let settings = settings(args)?;
+    let mut folder = args.out.as_deref().map(Folder::create).transpose()?;
+    let results = measure_all(args, &settings)?;
+    let summaries = grid::summarise(&results);
+    let cost = results.iter().fold(Measured::default(), |sum, r| Measured {
+        runs: sum.runs + r.cost.runs,
+        packet_hops: sum.packet_hops + r.cost.packet_hops,
+        simulated_s: sum.simulated_s + r.cost.simulated_s,
+        bytes: sum.bytes + r.cost.bytes,
+    });
+    let congestion = settings.congestion.as_ref().map_or("default".into(), Spec::to_string);
+    let document = Grid {
+        seed: args.seed,
+        version: env!("CARGO_PKG_VERSION"),
+        congestion,
+        summaries: &summaries,
+        points: &results,
+        cost,
+    };
+    if let Some(folder) = &mut folder {
+        folder.write_json("grid.json", &document)?;
+        folder.write("points.csv", &csv(&results))?;
+        for result in &results {
+            write_failures(folder, result, &settings)?;
+        }
+    }
+    if args.json {
+        say::print(&serde_json::to_string(&document).map_err(|e| anyhow!(e))?)?;
+    } else {
+        if let [only] = results.as_slice() {
+            say::print(&one(only).to_string())?;
+        }
+        say::print(&table(&summaries).to_string())?;
+    }
+    say::note(&format!(
+        "{} points, {} runs: {:.0} s simulated, {:.1} GB delivered, {} packet-hops",
+        results.len(),
+        cost.runs,
+        cost.simulated_s,
+        cost.bytes as f64 / 1e9,
+        cost.packet_hops,
+    ));
+    folder.iter().for_each(|folder| say::note(&folder.summary()));
+    Ok(())
+}
+
+fn settings(args: &Args) -> Result<Settings, Failure> {
+    let usage = |e: tabane_engine::policy::PolicyError| Failure::usage(e.to_string());
+    let mut schedulers = Vec::new();
+    for given in &args.schedulers {
+        // `name:a=1,b=2` has commas of its own.
+        let names: Vec<&str> =
+            if given.contains(':') { vec![given] } else { given.split(',').collect() };
+        for name in names.into_iter().filter(|n| !n.trim().is_empty()) {
+            let spec: Spec = name.parse().map_err(usage)?;
+            scheduler::build(&spec).map_err(usage)?;
+            schedulers.push(spec);
+        }
+    }
+    if schedulers.is_empty() {
+        return Err(Failure::usage("--schedulers names none; see `tabane list schedulers`"));
+    }
+    let congestion = args.congestion.as_deref().map(str::parse::<Spec>).transpose();
+    let congestion = congestion.map_err(usage)?;
+    if let Some(spec) = &congestion {
+        spec.find("congestion control", congestion::ALL).map_err(usage)?;
+    }
+    let alone_mptcp = args.alone == Alone::Mptcp;
+    Ok(Settings { schedulers, congestion, alone_mptcp })
+}
+
+fn measure_all(args: &Args, settings: &Settings) -> Result<Vec<PointResult>, Failure> {
+    let numbers = args.point.map_or(0..args.points, |n| n..n.saturating_add(1));
+    let points: Vec<Point> = numbers.map(|n| Point::draw(args.seed, n)).collect();
+    let progress = Progress::new(&format!("{} points", points.len()), points.len() as u64);
+    let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
+    let jobs = args.jobs.map_or_else(cores, NonZero::get);
+    let job = |point: &Point| grid::measure(point, settings);
+    let results = sweep::each_on(jobs, &points, job, |done, _| progress.set(done as u64));
+    progress.finish();
+    let named = points.iter().zip(results);
+    let named =
+        named.map(|(p, r)| r.map_err(|e| anyhow!(e).context(format!("point {}", p.number))));
+    Ok(named.collect::<Result<_, _>>()?)
+}
+
+/// Schedulers as rows.
+fn table(summaries: &[Summary]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "scheduler",
+        "below 98 %\nof best path",
+        "worst\n(point)",
+        "of bound\nmedian, p5",
+        "of paths alone\nmedian, p5",
+        "request median\n> 1.05, p95, worst",
+        "request p95\n> 1.05, p95, worst",
+        "stream p95\n> 1.05, p95, worst",
+    ]);
+    for s in summaries {
+        let goodput = |r: &Ratios| format!("{:.3}, {:.3}", r.median, r.tail);
+        let latency = |r: &Ratios| {
+            format!("{:.1} %, {:.2}, {:.2} ({})", r.bad * 100.0, r.tail, r.worst, r.worst_point)
+        };
+        let cells = [
+            format!("{:.1} %", s.best.bad * 100.0),
+            format!("{:.3} ({})", s.best.worst, s.best.worst_point),
+            goodput(&s.bound),
+            goodput(&s.alone),
+            latency(&s.request_median),
+            latency(&s.request_p95),
+            latency(&s.stream_p95),
+        ];
+        let mut row = vec![Cell::new(&s.scheduler)];
+        row.extend(cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right)));
+        table.add_row(row);
+    }
+    table
+}
+
+/// One point: paths, then schedulers.
+fn one(result: &PointResult) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_header(["carrier", "what", "bulk", "request median", "p95", "stream p95"]);
+    let mut row = |trial: &grid::Trial, what: String| {
+        let request = |f: fn(&tabane_sim::result::LatencyResult) -> f64| {
+            trial.request.as_ref().map_or("none".to_owned(), |l| seconds(f(l)))
+        };
+        let stream = trial.stream.as_ref().map_or("none".to_owned(), |l| seconds(l.p95_s));
+        let median = request(|l| l.p50_s);
+        let cells = [what, rate(trial.bulk_bps), median, request(|l| l.p95_s), stream];
+        let cells = cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
+        table.add_row(std::iter::once(Cell::new(&trial.name)).chain(cells));
+    };
+    for (trial, way) in result.alone.iter().zip(&result.point.ways) {
+        let (ms, loss) = (way.delay.as_secs_f64() * 2e3, way.loss * 100.0);
+        let kb = way.queue_bytes / 1000;
+        let bps = rate(way.rate_bps as f64);
+        row(trial, format!("{bps}, {ms:.1} ms, {loss:.2} %, queue {kb} kB"));
+    }
+    for trial in &result.bundles {
+        let core = result.point.core.as_ref().map_or(String::new(), |core| {
+            format!("core {}, queue {} kB", rate(core.rate_bps as f64), core.queue_bytes / 1000)
+        });
+        row(trial, core);
+    }
+    table
+}
+
+/// One row a point and carrier.
+fn csv(results: &[PointResult]) -> String {
+    let mut text = String::from(
+        "point,paths,shared,bound_bps,alone_bps,carrier,bulk_bps,request_p50_s,request_p95_s,\
+         stream_p95_s\n",
+    );
+    for r in results {
+        for trial in r.alone.iter().chain(&r.bundles) {
+            let request = |f: fn(&tabane_sim::result::LatencyResult) -> f64| {
+                trial.request.as_ref().map_or(String::new(), |l| f(l).to_string())
+            };
+            let stream = trial.stream.as_ref().map_or(String::new(), |l| l.p95_s.to_string());
+            let (number, paths) = (r.point.number, r.point.ways.len());
+            let (bound, alone) = (r.bound_bps, r.alone_bps);
+            let (p50, p95) = (request(|l| l.p50_s), request(|l| l.p95_s));
+            let (name, bulk) = (trial.name.replace(',', ";"), trial.bulk_bps);
+            let shared = r.point.core.is_some();
+            let _ = writeln!(
+                text,
+                "{number},{paths},{shared},{bound},{alone},{name},{bulk},{p50},{p95},{stream}"
+            );
+        }
+    }
+    text
+}
+
+/// The runs of a point that break a line, for `tabane sim run`.
+fn write_failures(
+    folder: &mut Folder,
+    result: &PointResult,
+    settings: &Settings,
+) -> Result<(), Failure> {
+    for (n, scheduler) in settings.schedulers.iter().enumerate() {
+        let mut own = result.clone();
+        own.bundles = vec![result.bundles[n].clone()];
+        let Some(summary) = grid::summarise(&[own]).pop() else { continue };
+        let scenario = |flow: Flow, time: Duration| -> Scenario {
+            let congestion = settings.congestion.as_ref();
+            result.point.scenario(Carrier::Bundle(scheduler), congestion, flow, time)
+        };
+        let name = scheduler.to_string().replace([':', ',', '='], "-");
+        let name = format!("point{}-{name}", result.point.number);
+        if summary.best.bad > 0.0 {
+            let bulk = Some(Amount::Bytes(Size(result.bulk_bytes)));
+            let flow = Flow { bulk, ..Flow::default() };
+            let text = scenario(flow, Duration::from_secs(180)).to_toml();
+            folder.write(&format!("{name}-bulk.toml"), &text)?;
+        }
+        if summary.request_median.bad + summary.request_p95.bad > 0.0 {
+            let think = tabane_sim::quantity::Time(Duration::from_millis(100));
+            let request = Request { think, count: Some(60), ..Request::default() };
+            let flow = Flow { request: Some(request), ..Flow::default() };
+            let text = scenario(flow, Duration::from_secs(180)).to_toml();
+            folder.write(&format!("{name}-request.toml"), &text)?;
+        }
+    }
+    Ok(())
+}
