@@ -193,3 +193,22 @@ fn assumptions(report: &mut Report) {
         report.assume(what, value, why);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Independent losses at 350 ms: theory says R/R_eff = 1.97 for HayACK, 1 compensated.
+    #[test]
+    fn random_loss_shows_the_shorter_loop_and_its_compensation() {
+        let ratio = |egress| {
+            let case = Case { loss: "0.5%", ..Case::new(RTTS[3], egress, 1) };
+            let [tcp, other] = case.run().unwrap().rates();
+            other / tcp
+        };
+        let (raw, fair) = (ratio("hayack"), ratio("hayack-fair"));
+        assert!((1.4..2.8).contains(&raw), "{raw}");
+        assert!((0.6..1.5).contains(&fair), "{fair}");
+        assert!(raw > 1.3 * fair, "{raw}, compensated {fair}");
+    }
+}
