@@ -194,8 +194,9 @@ fn compensation_grows_as_by_the_own_path() {
         let (view, _, _) = long_and_short(egress, ms);
         view.cwnd as f64 / view.srtt.as_secs_f64()
     };
-    // Five round trips after the start: later the peer's window limits the faster loop. Compensated acknowledgements
-    // still come half a round trip earlier, and TCP doubles by steps: at most one step.
+    // Five round trips after the start: later the peer's window limits the faster loop.
+    // Compensated acknowledgements still come half a round trip earlier, and TCP doubles by
+    // steps: at most one step.
     let (own, raw, fair) = (rate("own", 500), rate("hayack", 500), rate("hayack-fair", 500));
     assert!(raw > 4.0 * own, "own {own}, raw {raw}");
     assert!((0.9..2.1).contains(&(fair / own)), "own {own}, fair {fair}");
