@@ -5,7 +5,7 @@
 //! in), options end where the capture or a wrong length ends them.
 
 use crate::octets::{u16_at, u32_at};
-use crate::segment::{Ecn, Flags, Segment};
+use crate::segment::{Ecn, Flags, Segment, header_len};
 use crate::{ParseError, SeqNum, TcpOptions, ip};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -65,13 +65,7 @@ impl Headers {
         let length = range.end - range.start;
         let tcp = packet.get(range.start..).ok_or(ParseError::Truncated("TCP"))?;
         let tcp = &tcp[..tcp.len().min(length)];
-        if tcp.len() < TCP_HEADER_LEN {
-            return Err(ParseError::Truncated("TCP"));
-        }
-        let header_len = usize::from(tcp[12] >> 4) * 4;
-        if header_len < TCP_HEADER_LEN || header_len > length {
-            return Err(ParseError::Length("TCP"));
-        }
+        let header_len = header_len(tcp, length)?;
         self.src = SocketAddr::new(ip.src, u16_at(tcp, 0));
         self.dst = SocketAddr::new(ip.dst, u16_at(tcp, 2));
         self.seq = SeqNum(u32_at(tcp, 4));

@@ -10,6 +10,7 @@ mod codec;
 mod display;
 
 pub use codec::Trust;
+pub(crate) use codec::header_len;
 
 /// One TCP segment as a value. Payload is refcounted, so that copies cost nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -97,6 +97,19 @@ impl Segment {
     }
 }
 
+/// Length of the header of `tcp`, which was `length` bytes long on the wire.
+#[inline]
+pub(crate) fn header_len(tcp: &[u8], length: usize) -> Result<usize, ParseError> {
+    if tcp.len() < TCP_HEADER_LEN {
+        return Err(ParseError::Truncated("TCP"));
+    }
+    let header_len = usize::from(tcp[12] >> 4) * 4;
+    if header_len < TCP_HEADER_LEN || header_len > length {
+        return Err(ParseError::Length("TCP"));
+    }
+    Ok(header_len)
+}
+
 /// Fills in all but the payload of a blank segment, in place since it is large to be moved;
 /// returns where the payload is.
 #[inline]
@@ -110,13 +123,7 @@ fn parse_headers(
         return Err(ParseError::Protocol(ip.protocol));
     }
     let tcp = &packet[range.clone()];
-    if tcp.len() < TCP_HEADER_LEN {
-        return Err(ParseError::Truncated("TCP"));
-    }
-    let header_len = usize::from(tcp[12] >> 4) * 4;
-    if header_len < TCP_HEADER_LEN || header_len > tcp.len() {
-        return Err(ParseError::Length("TCP"));
-    }
+    let header_len = header_len(tcp, tcp.len())?;
     if trust == Trust::Verify {
         let mut checksum = Checksum::pseudo_header(ip.src, ip.dst, protocol::TCP, tcp.len());
         checksum.add(tcp);
