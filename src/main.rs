@@ -7,6 +7,7 @@ mod cmd;
 mod cost;
 mod exit;
 mod say;
+mod units;
 
 use clap::Parser;
 use std::process::ExitCode;

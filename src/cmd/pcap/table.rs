@@ -1,6 +1,7 @@
 //! An analysis as text for people.
 
 use super::Document;
+use crate::units::{bytes, rate, time};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 use tabane_trace::analysis::report::{Connection, Direction, Rtt, Subflow};
@@ -234,22 +235,4 @@ fn share(part: u64, all: u64) -> String {
 
 fn rtt_words(rtt: Option<Rtt>) -> String {
     rtt.map_or_else(String::new, |r| format!("{} / {}", time(r.min_s), time(r.median_s)))
-}
-
-fn time(s: f64) -> String {
-    scaled(s, &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")])
-}
-
-fn rate(bps: f64) -> String {
-    scaled(bps, &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")])
-}
-
-fn bytes(bytes: f64) -> String {
-    scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")])
-}
-
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let found = units.iter().find(|u| value >= u.0).or(units.last());
-    let (divisor, unit) = found.copied().unwrap_or((1.0, ""));
-    format!("{:.2} {unit}", value / divisor)
 }

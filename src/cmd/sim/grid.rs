@@ -1,10 +1,11 @@
 //! `tabane sim grid`: is the bundle ever slower than the best of its links?
 
 use super::files::Folder;
-use super::table::{rate, seconds};
+use super::table::seconds;
 use crate::cmd::progress::Progress;
 use crate::exit::Failure;
 use crate::say;
+use crate::units::rate;
 use anyhow::anyhow;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};

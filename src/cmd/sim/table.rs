@@ -1,5 +1,6 @@
 //! Results as tables for people.
 
+use crate::units::{bytes, rate};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 use tabane_sim::result::{FlowResult, RunResult};
@@ -127,20 +128,4 @@ fn completion(flow: &FlowResult) -> String {
 /// `12.3 s`.
 pub(super) fn seconds(s: f64) -> String {
     format!("{s:.3} s")
-}
-
-/// `94.9 Mbit/s`.
-pub(super) fn rate(bps: f64) -> String {
-    scaled(bps, &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")])
-}
-
-/// `20.0 MB`.
-pub(super) fn bytes(bytes: f64) -> String {
-    scaled(bytes, &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")])
-}
-
-fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    let found = units.iter().find(|u| value >= u.0).or(units.last());
-    let (divisor, unit) = found.copied().unwrap_or((1.0, ""));
-    format!("{:.2} {unit}", value / divisor)
 }
