@@ -14,7 +14,6 @@ mod open;
 mod stateless;
 mod time_wait;
 
-use self::ahead::Ahead;
 use self::copies::Copies;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::Secrets;
@@ -73,7 +72,6 @@ pub struct Endpoint {
     port_counter: u32,
     now: Instant,
     stats: Stats,
-    ahead: Ahead,
 }
 
 /// A connection and what the endpoint notes about it.
@@ -193,7 +191,6 @@ impl Endpoint {
             port_counter: 0,
             now: Instant::ZERO,
             stats: Stats::default(),
-            ahead: Ahead::default(),
             tcp: Arc::new(config.tcp.clone()),
             config: Arc::new(config),
         })

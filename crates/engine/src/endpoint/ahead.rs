@@ -10,12 +10,6 @@ use super::Endpoint;
 use super::flow::{Owner, Tuple};
 use tabane_wire::Segment;
 
-/// Connections whose next segment has been announced, latest first.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Ahead {
-    keys: [Option<u32>; 2],
-}
-
 impl Endpoint {
     /// A segment that will be handed over two segments from now (or about then).
     #[inline]
@@ -28,17 +22,19 @@ impl Endpoint {
     }
 
     fn expect_other(&mut self, tuple: Tuple) {
-        let [one, two] = self.ahead.keys;
-        if let Some(slot) = two.and_then(|key| self.connections.get(key as usize)) {
+        let slot = |owner| match owner {
+            Some(Owner::Subflow(key, _)) => self.connections.get(key as usize),
+            _ => None,
+        };
+        let (one, two) = self.flows.expected();
+        if let Some(slot) = slot(two) {
             slot.connection.prefetch_queues();
         }
-        if let Some(slot) = one.and_then(|key| self.connections.get(key as usize)) {
+        if let Some(slot) = slot(one) {
             slot.connection.prefetch_subflows();
         }
-        let Some(Owner::Subflow(key, _)) = self.flows.expect(tuple) else { return };
-        if let Some(slot) = self.connections.get(key as usize) {
+        if let Some(slot) = slot(self.flows.expect(tuple)) {
             slot.connection.prefetch();
         }
-        self.ahead.keys = [Some(key), one];
     }
 }

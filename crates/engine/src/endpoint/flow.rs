@@ -79,6 +79,12 @@ impl FlowTable {
         Some(found.1)
     }
 
+    /// Owners of the segments to come that were looked up last and last but one.
+    pub(crate) fn expected(&self) -> (Option<Owner>, Option<Owner>) {
+        let mut latest = self.expected.iter().rev().map(|(_, owner)| *owner);
+        (latest.next(), latest.next())
+    }
+
     fn forget_hints(&mut self) {
         self.last = None;
         self.expected.clear();
