@@ -68,7 +68,7 @@ impl Connection {
             return self.replicate(replicas) || self.finish();
         }
         if self.send.unsent() == 0 {
-            return self.finish() || self.outstanding() && self.rescue(false) || self.race();
+            return self.finish() || self.rescue(false) || self.race();
         }
         let mss = self.views.iter().filter(|v| v.usable).map(|v| v.mss).max().unwrap_or(0);
         if mss == 0 {

@@ -293,14 +293,13 @@ impl Connection {
         }
         let mut out = std::mem::take(&mut self.receive.passed);
         inbox.add_payload(ssn, payload, self.receive.buffer, &mut out);
-        self.let_through(at, &mut out, limit);
-        out.clear();
+        self.let_through(at, out.drain(..), limit);
         self.receive.passed = out;
     }
 
-    fn let_through(&mut self, at: usize, deliveries: &mut Vec<Delivery>, limit: usize) {
+    fn let_through(&mut self, at: usize, deliveries: impl Iterator<Item = Delivery>, limit: usize) {
         let id = self.subflows[at].id;
-        for delivery in deliveries.drain(..) {
+        for delivery in deliveries {
             match delivery {
                 Delivery::Data(dsn, data) => self.deliver(at, dsn, data, limit),
                 Delivery::BadChecksum(mapping) => {
