@@ -164,7 +164,7 @@ fn slow_start_weight(scale: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Start, build};
+    use super::super::{Start, build, tests};
     use super::*;
     use crate::policy::Spec;
     use crate::view::SubflowId;
@@ -188,8 +188,6 @@ mod tests {
     fn ack(cc: &Compensated, bytes: u64) -> Ack {
         let rtt = Duration(1);
         Ack {
-            now: Instant::ZERO,
-            subflow: SubflowId(0),
             acked: bytes,
             delivered: bytes,
             rtt: None,
@@ -197,13 +195,7 @@ mod tests {
             min_rtt: rtt,
             prior_in_flight: cc.state().cwnd,
             in_flight: cc.state().cwnd,
-            mss: MSS,
-            cwnd_limited: true,
-            phase: RecoveryPhase::Open,
-            snd_una: 1,
-            snd_nxt: 1,
-            delivery_rate: None,
-            lost: 0,
+            ..tests::ack(0, 1)
         }
     }
 
