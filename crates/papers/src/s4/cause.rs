@@ -126,7 +126,8 @@ fn queues(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> 
         title: "The bundle by length of the queues: Mbit/s in 10 s".to_owned(),
         head: ["queue", "a tunnel a WAN", "extra tunnel", "gain"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
-        caption: "With queues of some 10 ms the bundle is full without the extra tunnel."
+        caption: "The longer the queues, the more the bundle has, and the less the extra tunnel \
+                  adds."
             .to_owned(),
     });
     Ok(())
