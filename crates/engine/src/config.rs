@@ -130,7 +130,7 @@ pub struct TcpConfig {
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
-            congestion: Spec::named("cubic"),
+            congestion: Spec::named("cubicq"),
             timestamps: true,
             sack: true,
             ecn: false,
@@ -191,8 +191,8 @@ pub struct MptcpConfig {
     pub capable_syns: u32,
     /// Opportunistic retransmission and penalisation.
     pub rescue: bool,
-    /// When everything has been sent once: what a slower subflow has still under way goes again
-    /// on one with room that delivers it sooner (ours; not Linux's).
+    /// When nothing new may leave: what a slower subflow has still under way goes again on one
+    /// with room that delivers it sooner (ours; not Linux's).
     pub race: bool,
     /// How long all subflows may be gone before the connection is.
     pub break_before_make: Duration,
@@ -204,7 +204,7 @@ impl Default for MptcpConfig {
             enabled: true,
             checksum: false,
             numbers: NumberSize::Auto,
-            scheduler: Spec::named("minrtt"),
+            scheduler: Spec::named("necf"),
             egress: Spec::named("own"),
             remove_copies: true,
             max_subflows: 8,

@@ -9,12 +9,15 @@
 
 mod ahead;
 mod copies;
+mod deadlines;
 mod flow;
 mod open;
 mod stateless;
 mod time_wait;
 
+use self::ahead::Ahead;
 use self::copies::Copies;
+use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::Secrets;
 use self::time_wait::TimeWaits;
@@ -31,8 +34,7 @@ use hashbrown::HashTable;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
 use slab::Slab;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tabane_wire::{ParseError, Segment};
@@ -50,11 +52,12 @@ pub struct Endpoint {
     ids: HashTable<(ConnId, u32)>,
     tokens: HashTable<(u32, u32)>,
     flows: FlowTable,
+    ahead: Ahead,
     listeners: BTreeMap<SocketAddr, Admission>,
     /// Connections that may have something to send.
     ready: VecDeque<u32>,
     /// Deadlines; those that no longer are their slot's `scheduled` are ignored.
-    deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
+    deadlines: Deadlines,
     time_waits: TimeWaits,
     /// Made when a segment first comes by another path than its subflow's own.
     copies: Option<Copies>,
@@ -75,18 +78,19 @@ pub struct Endpoint {
 }
 
 /// A connection and what the endpoint notes about it.
+#[repr(C, align(64))]
 struct Slot {
-    connection: Connection,
-    /// In `ready`.
-    queued: bool,
     /// When its entry in `deadlines` fires; `FAR_FUTURE` if it has none.
     scheduled: Instant,
-    /// Counted in `backlog`.
-    in_backlog: bool,
     /// As entered in `tokens`.
     token: Option<u32>,
+    /// In `ready`.
+    queued: bool,
+    /// Counted in `backlog`.
+    in_backlog: bool,
     /// Its SYN is not answered before `admit`.
     held: bool,
+    connection: Connection,
 }
 
 /// What a listener does with a SYN.
@@ -137,6 +141,9 @@ pub enum ConnectError {
     /// No path has this local address.
     #[error("no path has the address {0}")]
     NoPath(std::net::IpAddr),
+    /// The remote address is of a group, of everybody or of nobody (RFC 9293 section 3.9.2.3).
+    #[error("{0} is no address of a host")]
+    Address(std::net::IpAddr),
     /// Every ephemeral port to that destination is in use.
     #[error("no free port towards {0}")]
     NoPort(SocketAddr),
@@ -170,6 +177,7 @@ impl Endpoint {
         let secrets = Secrets::new(&mut rng);
         Ok(Self {
             flows: FlowTable::new(secrets.flow),
+            ahead: Ahead::default(),
             secrets,
             rng,
             connections: Slab::new(),
@@ -177,7 +185,7 @@ impl Endpoint {
             tokens: HashTable::new(),
             listeners: BTreeMap::new(),
             ready: VecDeque::new(),
-            deadlines: BinaryHeap::new(),
+            deadlines: Deadlines::new(),
             time_waits: TimeWaits::new(config.limits.connections, config.tcp.time_wait),
             copies: None,
             stateless: VecDeque::new(),
@@ -294,7 +302,7 @@ impl Endpoint {
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: Segment) {
         self.now = now;
         let tuple = Tuple { local: segment.dst, remote: segment.src };
-        match self.flows.find(&tuple) {
+        match self.find_owner(tuple) {
             Some(Owner::Subflow(key, id)) => {
                 if self.several_paths && self.is_copy(key, id, path, &segment) {
                     return;
@@ -399,7 +407,7 @@ impl Endpoint {
         if !self.ready.is_empty() || !self.stateless.is_empty() {
             return Some(self.now);
         }
-        let deadline = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        let deadline = self.deadlines.peek().map(|(at, _)| at);
         match (deadline, self.time_waits.next_expiry()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -409,7 +417,7 @@ impl Endpoint {
     /// Runs every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        while let Some(Reverse((at, key))) = self.deadlines.peek().copied()
+        while let Some((at, key)) = self.deadlines.peek()
             && at <= now
         {
             self.deadlines.pop();
@@ -520,7 +528,7 @@ impl Endpoint {
         let deadline = slot.connection.next_timeout();
         if deadline < slot.scheduled {
             slot.scheduled = deadline;
-            self.deadlines.push(Reverse((deadline, key)));
+            self.deadlines.push(deadline, key);
         }
     }
 

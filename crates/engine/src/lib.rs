@@ -2,7 +2,7 @@
 //! segments, drained of segments, events and records. No I/O, no clock, no threads.
 #![forbid(unsafe_code)]
 
-mod cache;
+pub mod cache;
 pub mod config;
 pub mod congestion;
 pub mod egress;

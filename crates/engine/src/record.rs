@@ -125,6 +125,11 @@ pub enum What {
         /// Why.
         why: ReinjectReason,
     },
+    /// A gap in the data has been filled, which had held up what came behind it.
+    GapFilled {
+        /// Since the first byte behind it came, or since it became the first gap.
+        delay: Duration,
+    },
     /// A subflow's life.
     Subflow(SubflowChange),
     /// The connection fell back to plain TCP (RFC 8684 section 3.7).
@@ -166,6 +171,8 @@ pub enum DropReason {
     BadFlags,
     /// Another path had brought it before.
     Copy,
+    /// From or to a group, or everybody (RFC 9293 section 3.9.2.3).
+    BadAddress,
 }
 
 /// Why data went again on another subflow.
@@ -249,12 +256,14 @@ pub enum ConnectionChange {
     Closed(CloseReason),
 }
 
-/// A buffer of records, which costs one test of a flag while it is off.
+/// A buffer of records, which costs one test and one word while it is off.
 ///
 /// Holds at most [`RecordLog::LIMIT`] records; beyond that the newest are counted and dropped.
 #[derive(Default, Debug)]
-pub struct RecordLog {
-    on: bool,
+pub struct RecordLog(Option<Box<Records>>);
+
+#[derive(Default, Debug)]
+struct Records {
     records: std::collections::VecDeque<Record>,
     lost: u64,
 }
@@ -265,18 +274,20 @@ impl RecordLog {
 
     /// A log, on or off.
     pub fn new(on: bool) -> Self {
-        Self { on, ..Self::default() }
+        Self(on.then(Box::default))
     }
 
     /// Whether records are kept.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.on
+        self.0.is_some()
     }
 
-    /// Switches it.
+    /// Switches it; switching it off forgets what is in it.
     pub fn set_on(&mut self, on: bool) {
-        self.on = on;
+        if on != self.is_on() {
+            *self = Self::new(on);
+        }
     }
 
     /// Adds a record if the log is on. `what` is not evaluated if it is off.
@@ -288,26 +299,28 @@ impl RecordLog {
         subflow: Option<SubflowId>,
         what: impl FnOnce() -> What,
     ) {
-        if self.on {
-            self.push(Record { at, conn, subflow, what: what() });
-        }
-    }
-
-    fn push(&mut self, record: Record) {
-        if self.records.len() < Self::LIMIT {
-            self.records.push_back(record);
-        } else {
-            self.lost += 1;
+        if let Some(records) = &mut self.0 {
+            records.push(Record { at, conn, subflow, what: what() });
         }
     }
 
     /// The oldest record.
     pub fn pop(&mut self) -> Option<Record> {
-        self.records.pop_front()
+        self.0.as_mut()?.records.pop_front()
     }
 
     /// Records dropped because nobody drained the log.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.0.as_ref().map_or(0, |records| records.lost)
+    }
+}
+
+impl Records {
+    fn push(&mut self, record: Record) {
+        if self.records.len() < RecordLog::LIMIT {
+            self.records.push_back(record);
+        } else {
+            self.lost += 1;
+        }
     }
 }

@@ -159,6 +159,8 @@ fn long_and_short(egress: &str, time: u64) -> (SubflowView, u64, Net) {
     let (mut client, mut server) = (config(1, 2), config(2, 2));
     for config in [&mut client, &mut server] {
         config.mptcp.egress = egress.parse().unwrap();
+        config.mptcp.scheduler = Spec::named("minrtt");
+        config.mptcp.race = false;
         config.tcp.congestion = Spec::named("reno");
     }
     let mut net = Net::new(client, server);

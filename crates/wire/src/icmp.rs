@@ -1,5 +1,6 @@
 //! "Packet too big": ICMP destination unreachable, fragmentation needed (RFC 792, RFC 1191) and
-//! ICMPv6 packet too big (RFC 4443 section 3.2), for path MTU discovery. No other ICMP.
+//! ICMPv6 packet too big (RFC 4443 section 3.2), for path MTU discovery; and, only to be sent,
+//! "destination unreachable" for other reasons. No other ICMP.
 
 use crate::checksum::Checksum;
 use crate::ip::{self, IpHeader, protocol};
@@ -36,9 +37,7 @@ impl TooBig {
         if icmp.len() < HEADER_LEN {
             return Err(ParseError::Truncated("ICMP"));
         }
-        let mut checksum = pseudo_header(&outer, icmp.len());
-        checksum.add(icmp);
-        if checksum.finish() != 0 {
+        if checksum(&outer, icmp) != 0 {
             return Err(ParseError::Checksum("ICMP"));
         }
         let [kind, code] = [icmp[0], icmp[1]];
@@ -74,6 +73,53 @@ pub fn emit_too_big(
     mtu: u32,
     original: &[u8],
 ) -> Result<usize, EmitError> {
+    let v4 = reporter.is_ipv4();
+    let mtu = if v4 { mtu.min(u32::from(u16::MAX)) } else { mtu };
+    emit_error(buffer, reporter, kind_and_code(v4), mtu, original)
+}
+
+/// Why a destination cannot be reached (RFC 792, RFC 1812 section 5.2.7.1; RFC 4443 section 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreachable {
+    /// No route.
+    Network,
+    /// No answer from the host.
+    Host,
+    /// Nobody listens.
+    Port,
+    /// Somebody does not allow it.
+    Prohibited,
+}
+
+impl Unreachable {
+    fn kind_and_code(self, v4: bool) -> [u8; 2] {
+        let (code, code_v6) = match self {
+            Self::Network => (0, 0),
+            Self::Host => (1, 3),
+            Self::Port => (3, 4),
+            Self::Prohibited => (13, 1),
+        };
+        if v4 { [3, code] } else { [1, code_v6] }
+    }
+}
+
+/// As [`emit_too_big`]: `reporter` tells that the destination of `original` is unreachable.
+pub fn emit_unreachable(
+    buffer: &mut [u8],
+    reporter: IpAddr,
+    why: Unreachable,
+    original: &[u8],
+) -> Result<usize, EmitError> {
+    emit_error(buffer, reporter, why.kind_and_code(reporter.is_ipv4()), 0, original)
+}
+
+fn emit_error(
+    buffer: &mut [u8],
+    reporter: IpAddr,
+    kind_and_code: [u8; 2],
+    parameter: u32,
+    original: &[u8],
+) -> Result<usize, EmitError> {
     let (inner, _) = IpHeader::parse(original).map_err(EmitError::Quote)?;
     // Never about ICMP: errors about errors multiply.
     if !matches!(inner.protocol, protocol::TCP | protocol::UDP) {
@@ -88,13 +134,12 @@ pub fn emit_too_big(
     let start = outer.emit(buffer, icmp_len)?;
     let icmp = &mut buffer[start..start + icmp_len];
     let mut out = Writer::new(icmp);
-    out.put(kind_and_code(v4));
+    out.put(kind_and_code);
     out.put_u16(0);
-    out.put_u32(if v4 { mtu.min(u32::from(u16::MAX)) } else { mtu });
+    out.put_u32(parameter);
     icmp[HEADER_LEN..].copy_from_slice(quote);
-    let mut checksum = pseudo_header(&outer, icmp_len);
-    checksum.add(icmp);
-    icmp[2..4].copy_from_slice(&checksum.finish().to_be_bytes());
+    let sum = checksum(&outer, icmp);
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
     Ok(start + icmp_len)
 }
 
@@ -105,12 +150,16 @@ fn kind_and_code(v4: bool) -> [u8; 2] {
     if v4 { [3, 4] } else { [2, 0] }
 }
 
-/// ICMPv6 has one, ICMP has none.
-fn pseudo_header(ip: &IpHeader, len: usize) -> Checksum {
-    match ip.src {
+/// The checksum of a whole ICMP message behind `ip`; zero if it carries the right one already.
+/// ICMPv6's covers addresses, length and protocol too (RFC 8200 section 8.1).
+#[must_use]
+pub fn checksum(ip: &IpHeader, message: &[u8]) -> u16 {
+    let mut sum = match ip.src {
         IpAddr::V4(_) => Checksum::new(),
-        IpAddr::V6(_) => Checksum::pseudo_header(ip.src, ip.dst, protocol::ICMPV6, len),
-    }
+        IpAddr::V6(_) => Checksum::pseudo_header(ip.src, ip.dst, protocol::ICMPV6, message.len()),
+    };
+    sum.add(message);
+    sum.finish()
 }
 
 #[cfg(test)]
@@ -162,6 +211,22 @@ mod tests {
     }
 
     #[test]
+    fn an_unreachable_destination_is_told_with_its_reason() {
+        for ((host, reporter, _), expected) in REPORTERS.iter().zip([[3, 13], [1, 1]]) {
+            let (_, packet) = segment(host, 0);
+            let reporter = reporter.parse().unwrap();
+            let mut buffer = vec![0; 1300];
+            let why = Unreachable::Prohibited;
+            let len = emit_unreachable(&mut buffer, reporter, why, &packet).unwrap();
+            let [kind, code] = expected;
+            let parsed = TooBig::parse(&buffer[..len]);
+            // The checksum holds, or it would not have come as far as the type.
+            assert_eq!(parsed, Err(ParseError::IcmpType { kind, code }));
+            assert!(buffer[..len].ends_with(&packet), "the packet is quoted whole");
+        }
+    }
+
+    #[test]
     fn other_packets_are_named() {
         let (_, tcp) = segment("", 5);
         assert_eq!(TooBig::parse(&tcp), Err(ParseError::Protocol(protocol::TCP)));
@@ -200,9 +265,7 @@ mod tests {
             if buffer.len() == len {
                 buffer[head + 2..head + 4].fill(0);
                 let outer = IpHeader::parse(&buffer).unwrap().0;
-                let mut sum = pseudo_header(&outer, len - head);
-                sum.add(&buffer[head..]);
-                let sum = sum.finish().to_be_bytes();
+                let sum = checksum(&outer, &buffer[head..]).to_be_bytes();
                 buffer[head + 2..head + 4].copy_from_slice(&sum);
             }
             let _ = TooBig::parse(&buffer);

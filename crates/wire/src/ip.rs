@@ -69,7 +69,7 @@ impl IpHeader {
     /// As [`IpHeader::parse`] for the start of a packet, as ICMP quotes it: the range may end
     /// beyond `packet`, and the header checksum is not verified (routers rewrote the header).
     #[inline]
-    pub(crate) fn parse_quoted(packet: &[u8]) -> Result<(Self, Range<usize>), ParseError> {
+    pub fn parse_quoted(packet: &[u8]) -> Result<(Self, Range<usize>), ParseError> {
         match packet.first().map(|byte| byte >> 4) {
             Some(4) => parse_v4(packet, None),
             Some(6) => parse_v6(packet, None),
@@ -98,13 +98,25 @@ impl IpHeader {
     /// buffer holds both. Returns the header's length.
     #[inline]
     pub fn emit(&self, buffer: &mut [u8], payload_len: usize) -> Result<usize, EmitError> {
+        self.emit_before(buffer, payload_len, payload_len)
+    }
+
+    /// As [`IpHeader::emit`], where only the first `held` bytes of the upper layer are to be in
+    /// the buffer.
+    #[inline]
+    pub(crate) fn emit_before(
+        &self,
+        buffer: &mut [u8],
+        payload_len: usize,
+        held: usize,
+    ) -> Result<usize, EmitError> {
         let header_len = header_len(self.src);
-        let needed = header_len + payload_len;
         // IPv6's length field does not count the header.
-        let counted = if self.src.is_ipv4() { needed } else { payload_len };
+        let counted = if self.src.is_ipv4() { header_len + payload_len } else { payload_len };
         if counted > usize::from(u16::MAX) {
-            return Err(EmitError::TooLong(needed));
+            return Err(EmitError::TooLong(header_len + payload_len));
         }
+        let needed = header_len + held;
         if needed > buffer.len() {
             return Err(EmitError::Buffer { needed, available: buffer.len() });
         }

@@ -21,7 +21,7 @@ pub mod udp;
 pub use checksum::Checksum;
 pub use error::{EmitError, ParseError};
 pub use headers::Headers;
-pub use icmp::TooBig;
+pub use icmp::{TooBig, Unreachable};
 pub use mptcp::{DataNumber, Dss, Mapping, MptcpOption};
 pub use option::{SackBlocks, TcpOptions, Timestamps};
 pub use pcapng::PcapngWriter;

@@ -10,6 +10,10 @@
 //! bytes count for (2^(r/R) - 1) R/r, so that it doubles once in R, too. And a window there lasts
 //! R: losses that are found within R of a reduction belong to what it has answered. (While a queue
 //! overflows, until those whose ACKs take R have noticed, it would else reduce twice.)
+//!
+//! News of a loss is R - r old there. What is lost is sent again at once, but the window shrinks
+//! when the own path would have told: whoever gives way first leaves the queue to the others, who
+//! lose the less, and with equal growth that decides who gets what.
 
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Return};
 use crate::time::{Duration, Instant};
@@ -28,8 +32,10 @@ pub(crate) struct Compensated {
     cwnd: u64,
     /// Fast recovery: the scale stays.
     recovering: bool,
-    /// The last reduction.
+    /// The last loss that was answered, or will be.
     reduced: Option<Instant>,
+    /// When the own path would have told of it, and what is told then.
+    due: Option<(Instant, Congestion)>,
 }
 
 impl Compensated {
@@ -45,6 +51,7 @@ impl Compensated {
             cwnd,
             recovering: false,
             reduced: None,
+            due: None,
         }
     }
 
@@ -60,6 +67,13 @@ impl Compensated {
         }
         let segments = bytes as f64 / self.scale / self.mss as f64;
         (segments + 0.5).max(1.0) as u64 * self.mss
+    }
+
+    /// The window shrinks by `event`, as told there.
+    fn reduce(&mut self, event: &Congestion, siblings: &[SubflowView]) {
+        self.due = None;
+        self.inner.on_congestion(event, siblings);
+        self.cwnd = self.down(self.inner.state().cwnd).min(self.cwnd);
     }
 
     fn take_window(&mut self) {
@@ -81,6 +95,9 @@ impl CongestionController for Compensated {
 
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
         self.recovering = ack.phase == RecoveryPhase::Recovery;
+        if let Some((_, event)) = self.due.filter(|(at, _)| *at <= ack.now) {
+            self.reduce(&event, siblings);
+        }
         if self.scale <= 1.0 {
             self.inner.on_ack(ack, siblings);
         } else {
@@ -107,13 +124,17 @@ impl CongestionController for Compensated {
 
     fn on_congestion(&mut self, event: &Congestion, siblings: &[SubflowView]) {
         let answered = self.reduced.is_some_and(|at| event.now - at < self.own_rtt);
-        if answered && self.scale > 1.0 && event.kind != CongestionKind::Rto {
+        if (answered || self.due.is_some()) && self.scale > 1.0 && event.kind != CongestionKind::Rto
+        {
             return;
         }
         self.reduced = Some(event.now);
         let there = Congestion { in_flight: self.up(event.in_flight), ..*event };
-        self.inner.on_congestion(&there, siblings);
-        self.cwnd = self.down(self.inner.state().cwnd).min(self.cwnd);
+        if self.scale <= 1.0 || event.kind == CongestionKind::Rto {
+            return self.reduce(&there, siblings);
+        }
+        let at = event.now + self.lag;
+        self.due = Some((at, Congestion { now: at, ..there }));
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
@@ -122,9 +143,11 @@ impl CongestionController for Compensated {
     }
 
     fn on_spurious(&mut self, now: Instant) {
-        self.inner.on_spurious(now);
         self.recovering = false;
-        self.take_window();
+        if self.due.take().is_none() {
+            self.inner.on_spurious(now);
+            self.take_window();
+        }
     }
 
     fn on_idle_restart(&mut self, now: Instant, restart: u64) {
@@ -145,8 +168,13 @@ impl CongestionController for Compensated {
 
     fn state(&self) -> CcState {
         let inner = self.inner.state();
-        let ssthresh = self.down(inner.ssthresh);
-        CcState { cwnd: self.cwnd.max(self.mss), ssthresh, ..inner }
+        let cwnd = self.cwnd.max(self.mss);
+        let mut ssthresh = self.down(inner.ssthresh);
+        if self.due.is_some() {
+            // Until then recovery keeps what is in flight.
+            ssthresh = ssthresh.max(cwnd);
+        }
+        CcState { cwnd, ssthresh, ..inner }
     }
 }
 
@@ -245,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reduction_in_an_rtt_of_the_own_path() {
+    fn one_reduction_in_an_rtt_of_the_own_path_and_not_before_that_would_tell() {
         let mut cc = reno(100, 50 * MSS);
         cc.on_return(Instant::ZERO, &way(200_000, 100_000));
         let lose = |cc: &mut Compensated, ms: u64| {
@@ -258,10 +286,15 @@ mod tests {
                 snd_nxt: ms,
             };
             cc.on_congestion(&event, &[]);
-            cc.state().cwnd / MSS
+            let before = cc.state().cwnd / MSS;
+            let now = Instant((ms + 100) * 1_000_000);
+            cc.on_ack(&Ack { now, phase: RecoveryPhase::Recovery, ..ack(cc, MSS) }, &[]);
+            [before, cc.state().cwnd / MSS]
         };
-        assert_eq!([lose(&mut cc, 1000), lose(&mut cc, 1110)], [25, 25]);
-        assert_eq!(lose(&mut cc, 1200), 13, "12.5, rounded");
+        cc.on_ack(&Ack { cwnd_limited: false, ..ack(&cc, 50 * MSS) }, &[]);
+        assert_eq!(lose(&mut cc, 1000), [50, 25], "the own path tells it 100 ms later");
+        assert_eq!(lose(&mut cc, 1110), [25, 25]);
+        assert_eq!(lose(&mut cc, 1200), [25, 13], "12.5, rounded");
     }
 
     #[test]

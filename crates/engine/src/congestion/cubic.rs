@@ -1,18 +1,22 @@
-//! `cubic`: RFC 9438, with HyStart++ (RFC 9406) for the first slow start.
+//! `cubic`: RFC 9438, with HyStart++ (RFC 9406) for the first slow start. And `cubicq` (ours),
+//! which asks `queueing.rs` whether a loss came with a queue: without one it is repaired, but the
+//! window keeps its size and its course, in recovery too.
 //!
 //! Growth is counted per acknowledged segment, so that delayed ACKs do not slow it; what an ACK
 //! counts for is said at `reno`. FlightSize, which the RFC reduces at a congestion event, is cwnd
-//! whenever the window was what limited sending, and only otherwise taken from the event. Windows
-//! inside are `f64` segments; only operations that IEEE 754 defines exactly are used (no libm), so
-//! every machine computes the same.
+//! whenever the window was what limited sending, and otherwise the most that was in flight in this
+//! round and the one before (RFC 7661 section 4.4.1): when the loss of the end of a burst is found,
+//! all else of it has been acknowledged. Windows inside are `f64` segments; only operations that
+//! IEEE 754 defines exactly are used (no libm), so every machine computes the same.
 
 use super::hystart::HyStart;
+use super::queueing::Queueing;
 use super::window::Window;
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
 use super::{Return, Start};
 use crate::policy::{Params, PolicyError};
-use crate::time::Instant;
-use crate::view::SubflowView;
+use crate::time::{Duration, Instant};
+use crate::view::{RecoveryPhase, SubflowView};
 
 /// Parameters of the table row.
 pub(super) const PARAMS: &[(&str, f64, &str)] = &[
@@ -36,6 +40,13 @@ pub(super) struct Cubic {
     last: Instant,
     /// The window was what limited sending, as of the last ACK.
     limited: bool,
+    /// The most in flight in the round before and in this one, and where this one ends.
+    flight: [u64; 2],
+    round_end: u64,
+    /// Tells losses to a queue from those at random (`cubicq`).
+    queueing: Option<Queueing>,
+    /// The recovery under way is for a loss at random.
+    spared: bool,
 }
 
 /// What congestion avoidance goes by, segments.
@@ -69,10 +80,22 @@ impl Cubic {
         params: &Params,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
+        Ok(Box::new(Self::new(params, start, None)?))
+    }
+
+    /// `cubicq`.
+    pub(super) fn build_told(
+        params: &Params,
+        start: Start,
+    ) -> Result<Box<dyn CongestionController>, PolicyError> {
+        Ok(Box::new(Self::new(params, start, Some(Queueing::new()))?))
+    }
+
+    fn new(params: &Params, start: Start, queueing: Option<Queueing>) -> Result<Self, PolicyError> {
         let beta = params.in_range("beta", 0.7, 0.1..=0.95)?;
         let c = params.in_range("c", 0.4, 0.001..=100.0)?;
         let hystart = params.in_range("hystart", 1.0, 0.0..=1.0)? >= 0.5;
-        Ok(Box::new(Self {
+        Ok(Self {
             window: Window::new(start),
             beta,
             c,
@@ -82,7 +105,11 @@ impl Cubic {
             before: None,
             last: Instant::ZERO,
             limited: true,
-        }))
+            flight: [0; 2],
+            round_end: 0,
+            queueing,
+            spared: false,
+        })
     }
 
     /// HyStart++ runs until ssthresh is first set.
@@ -98,6 +125,23 @@ impl Cubic {
     fn exclude_until(&mut self, now: Instant) {
         if let Some(epoch) = &mut self.curve.epoch {
             epoch.start += now - self.last;
+        }
+    }
+
+    /// Takes note of `ack`: the round, and whether a loss that was spared is none to be.
+    fn learn(&mut self, ack: &Ack, siblings: &[SubflowView]) {
+        if ack.snd_una >= self.round_end {
+            self.round_end = ack.snd_nxt;
+            self.flight = [self.flight[1], ack.in_flight];
+        }
+        self.spared &= ack.phase == RecoveryPhase::Recovery;
+        let Some(queueing) = &mut self.queueing else { return };
+        queueing.on_ack(ack);
+        if self.spared && queueing.overflowed(ack.mss) {
+            let Ack { now, subflow, in_flight, mss, snd_nxt, .. } = *ack;
+            let kind = CongestionKind::Loss;
+            let event = Congestion { now, subflow, kind, in_flight, mss, snd_nxt };
+            self.on_congestion(&event, siblings);
         }
     }
 
@@ -129,8 +173,12 @@ impl Cubic {
 }
 
 impl CongestionController for Cubic {
-    fn on_ack(&mut self, ack: &Ack, _siblings: &[SubflowView]) {
-        let grows = self.window.may_grow(ack);
+    fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
+        self.learn(ack, siblings);
+        let spared = self.spared;
+        // While a hole is repaired rounds do not end: what limits sending is seen in what is left.
+        let filled = ack.prior_in_flight.saturating_mul(2) >= self.window.cwnd;
+        let grows = self.window.may_grow(ack) || spared && ack.cwnd_limited && filled;
         let mss = self.window.mss;
         if let Some(hystart) = self.first_slow_start() {
             let growth = hystart.growth(ack.delivered, mss);
@@ -144,7 +192,8 @@ impl CongestionController for Cubic {
             let bytes = if self.window.in_slow_start() {
                 self.window.slow_start(ack.delivered)
             } else {
-                ack.acked.min(self.window.cwnd)
+                let counted = if spared { ack.delivered } else { ack.acked };
+                counted.min(self.window.cwnd)
             };
             if bytes > 0 {
                 self.avoid(ack, bytes);
@@ -160,6 +209,19 @@ impl CongestionController for Cubic {
     fn on_congestion(&mut self, event: &Congestion, _siblings: &[SubflowView]) {
         let timeout = event.kind == CongestionKind::Rto;
         let cwnd = self.segments(self.window.cwnd);
+        let first = self.window.ssthresh == u64::MAX;
+        let told = self.queueing.filter(|_| event.kind != CongestionKind::Ecn);
+        let kept = told.map_or(Some(self.beta), |q| q.answer(self.beta, event.mss, first));
+        self.spared = kept.is_none() && event.kind == CongestionKind::Loss;
+        if let Some(queueing) = &mut self.queueing {
+            queueing.begin();
+            if kept.is_some() {
+                queueing.next_stage(event.now);
+            }
+        }
+        if self.spared {
+            return;
+        }
         if self.window.is_news(event) {
             self.before = Some((self.window, self.curve));
             let w_max = self.curve.w_max;
@@ -171,12 +233,13 @@ impl CongestionController for Cubic {
             self.curve.w_max = 0.0;
         }
         self.curve.epoch = None;
-        let limited = self.limited;
-        let flight = if limited { u64::MAX } else { event.in_flight }.min(self.window.cwnd);
-        self.window.reduce(event, (flight as f64 * self.beta) as u64);
+        let most = event.in_flight.max(self.flight[0]).max(self.flight[1]);
+        let flight = if self.limited { u64::MAX } else { most }.min(self.window.cwnd);
+        self.window.reduce(event, (flight as f64 * kept.unwrap_or(1.0)) as u64);
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.flight[1] = self.flight[1].max(in_flight);
         if in_flight <= bytes {
             self.exclude_until(now);
             self.last = now;
@@ -199,7 +262,10 @@ impl CongestionController for Cubic {
         self.window.restore(&window);
     }
 
-    fn on_idle_restart(&mut self, _now: Instant, restart: u64) {
+    fn on_idle_restart(&mut self, now: Instant, restart: u64) {
+        if self.queueing.is_some() && now - self.last < VALID {
+            return;
+        }
         self.window.idle_restart(restart);
         self.curve.epoch = None;
     }
@@ -220,6 +286,10 @@ impl CongestionController for Cubic {
 
     fn state(&self) -> CcState {
         let mut state = self.window.state();
+        if self.spared {
+            // Recovery keeps what is in flight.
+            state.ssthresh = state.ssthresh.max(state.cwnd);
+        }
         let first = self.window.ssthresh == u64::MAX;
         if first && self.hystart.is_some_and(|h| h.conservative()) {
             state.phase = CcPhase::ConservativeSlowStart;
@@ -227,6 +297,11 @@ impl CongestionController for Cubic {
         state
     }
 }
+
+/// `cubicq` keeps a window that is not used for so long (RFC 7661 section 4.4: five minutes). A
+/// subflow is idle whenever its siblings are the better choice; of what it could carry that says
+/// nothing. What a loss then leaves is a share of what was in flight, not of the window.
+const VALID: Duration = Duration::from_secs(300);
 
 impl Epoch {
     /// Begins at window `cwnd`; without a larger `w_max` to return to, at the plateau (after a
@@ -258,7 +333,9 @@ fn cbrt(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests;
     use super::*;
+    use crate::view::SubflowId;
 
     /// W_max = 100, cwnd_epoch = 70: K and the curve, computed by hand from RFC 9438 figure 1.
     #[test]
@@ -275,6 +352,64 @@ mod tests {
         let epoch = Epoch::begin(Instant::ZERO, 70.0, 0.0, 0.4);
         assert_eq!((epoch.k, epoch.w_max), (0.0, 70.0));
         assert_eq!(epoch.window(0.4, 10.0), 470.0);
+    }
+
+    const MSS: u64 = 1000;
+
+    /// Of 100 segments, beyond slow start.
+    fn made(told: bool) -> Box<dyn CongestionController> {
+        let start = Start { mss: MSS, cwnd: 100 * MSS, ssthresh: 50 * MSS };
+        let build = if told { Cubic::build_told } else { Cubic::build };
+        build(&Params::default(), start).unwrap()
+    }
+
+    fn loss(in_flight: u64) -> Congestion {
+        let (now, subflow) = (Instant(1_000_000_000), SubflowId(0));
+        let kind = CongestionKind::Loss;
+        Congestion { now, subflow, kind, in_flight, mss: MSS, snd_nxt: 70 * MSS }
+    }
+
+    /// 70 segments leave at once, less than the window; all but the last two are acknowledged.
+    #[test]
+    fn the_loss_of_the_end_of_a_burst_costs_a_share_of_the_burst() {
+        let mut cubic = made(false);
+        for n in 1..=70 {
+            cubic.on_sent(Instant(1), MSS, n * MSS);
+        }
+        let in_flight = 2 * MSS;
+        let ack = Ack { cwnd_limited: false, in_flight, snd_nxt: 70 * MSS, ..tests::ack(0, 100) };
+        cubic.on_ack(&Ack { delivered: 68 * MSS, acked: 68 * MSS, ..ack }, &[]);
+        cubic.on_congestion(&loss(in_flight), &[]);
+        assert_eq!(cubic.state().cwnd, 49 * MSS, "0.7 of 70");
+    }
+
+    /// Round trips show no queue; four lost of twenty may be bad luck, forty of eighty are not.
+    #[test]
+    fn so_many_losses_of_one_window_are_an_overflow() {
+        let mut cubic = made(true);
+        let ack = Ack { in_flight: 90 * MSS, prior_in_flight: 90 * MSS, ..tests::ack(0, 100) };
+        (0..200).for_each(|_| cubic.on_ack(&Ack { snd_nxt: 1_000 * MSS, ..ack }, &[]));
+        let before = cubic.state().cwnd;
+        cubic.on_congestion(&loss(90 * MSS), &[]);
+        let repair = Ack { acked: 0, phase: RecoveryPhase::Recovery, ..ack };
+        let mut after = |lost: u64, delivered: u64| {
+            let (lost, delivered) = (lost * MSS, delivered * MSS);
+            cubic.on_ack(&Ack { lost, delivered, ..repair }, &[]);
+            cubic.state().cwnd
+        };
+        assert!(after(4, 16) >= before);
+        assert!(after(36, 24) < before);
+    }
+
+    #[test]
+    fn a_window_outlasts_idleness_if_losses_are_told_apart() {
+        let second = |s: u64| Instant(s * 1_000_000_000);
+        for (told, idle, segments) in [(true, 200, 100), (true, 400, 10), (false, 2, 10)] {
+            let mut cubic = made(told);
+            cubic.on_ack(&Ack { now: second(1), cwnd_limited: false, ..tests::ack(0, 100) }, &[]);
+            cubic.on_idle_restart(second(1 + idle), 10 * MSS);
+            assert_eq!(cubic.state().cwnd, segments * MSS, "{idle} s");
+        }
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod highspeed;
 mod hystart;
 mod lia;
 mod olia;
+mod queueing;
 mod reno;
 #[cfg(test)]
 mod tests;
@@ -203,6 +204,13 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "cubic growth around the last maximum (RFC 9438), HyStart++ (RFC 9406)",
         params: cubic::PARAMS,
         build: cubic::Cubic::build,
+    },
+    Entry {
+        name: "cubicq",
+        aliases: &[],
+        summary: "as cubic, but a loss without a queue does not cost the window (ours)",
+        params: cubic::PARAMS,
+        build: cubic::Cubic::build_told,
     },
     Entry {
         name: "highspeed",

@@ -6,6 +6,7 @@
 use crate::view::SubflowId;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
+use slab::Slab;
 use std::collections::VecDeque;
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
@@ -32,16 +33,41 @@ const EXPECTED: usize = 8;
 /// The table.
 pub(crate) struct FlowTable {
     secret: (u64, u64),
-    table: HashTable<(Tuple, Owner)>,
+    /// Small, so that it stays in the caches when thousands of connections do not.
+    table: HashTable<Place>,
+    entries: Slab<(Tuple, Owner)>,
     /// The last tuple found: traffic comes in bursts.
     last: Option<(Tuple, Owner)>,
-    /// Tuples that have been looked up for segments to come, oldest first.
-    expected: VecDeque<(Tuple, Owner)>,
+    /// Tuples of segments to come and whose they probably are, oldest first.
+    expected: VecDeque<(Tuple, Guess)>,
 }
+
+/// The subflow that a tuple belongs to, by its hash alone: slot of its connection, and its id.
+pub(crate) type Guess = (u32, SubflowId);
+
+/// Where a tuple with this hash is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The upper half.
+    hash: u32,
+    at: u32,
+    /// `NOBODY` in TIME-WAIT.
+    key: u32,
+    id: SubflowId,
+}
+
+/// No connection's slot.
+const NOBODY: u32 = u32::MAX;
 
 impl FlowTable {
     pub(crate) fn new(secret: (u64, u64)) -> Self {
-        Self { secret, table: HashTable::new(), last: None, expected: VecDeque::new() }
+        Self {
+            secret,
+            table: HashTable::new(),
+            entries: Slab::new(),
+            last: None,
+            expected: VecDeque::new(),
+        }
     }
 
     #[inline]
@@ -51,38 +77,54 @@ impl FlowTable {
         {
             return Some(*owner);
         }
-        if let Some((next, _)) = self.expected.front()
-            && next == tuple
-        {
-            self.last = self.expected.pop_front();
-            return self.last.map(|(_, owner)| owner);
-        }
-        let found = self.table.find(hash(self.secret, tuple), |(t, _)| t == tuple)?;
-        self.last = Some(*found);
+        let hash = hash(self.secret, tuple);
+        let same = |p: &Place| self.is_at(p, hash, tuple);
+        let at = self.table.find(hash, same)?.at;
+        let found = self.entries[at as usize];
+        self.last = Some(found);
         Some(found.1)
     }
 
-    /// Whether `tuple` is what was found last.
+    /// Whose `tuple` probably is, if it was announced; the caller knows better than the table,
+    /// whose entry is in no cache, and says so by `confirm`.
     #[inline]
-    pub(crate) fn is_last(&self, tuple: &Tuple) -> bool {
-        self.last.as_ref().is_some_and(|(last, _)| last == tuple)
+    pub(crate) fn guess(&mut self, tuple: &Tuple) -> Option<Guess> {
+        let n = self.expected.iter().position(|(other, _)| other == tuple)?;
+        self.expected.remove(n).map(|(_, guess)| guess)
+    }
+
+    /// The guess was right.
+    #[inline]
+    pub(crate) fn confirm(&mut self, tuple: Tuple, (key, id): Guess) {
+        self.last = Some((tuple, Owner::Subflow(key, id)));
+    }
+
+    #[inline]
+    fn is_at(&self, place: &Place, hash: u64, tuple: &Tuple) -> bool {
+        place.hash == upper(hash) && self.entries[place.at as usize].0 == *tuple
+    }
+
+    /// Whether `tuple` is what has been announced last, or found if nothing has.
+    #[inline]
+    pub(crate) fn is_latest(&self, tuple: &Tuple) -> bool {
+        let latest = match self.expected.back() {
+            Some((expected, _)) => Some(expected),
+            None => self.last.as_ref().map(|(last, _)| last),
+        };
+        latest == Some(tuple)
     }
 
     /// Looks up `tuple` for a segment to come.
-    pub(crate) fn expect(&mut self, tuple: Tuple) -> Option<Owner> {
-        let found = *self.table.find(hash(self.secret, &tuple), |(t, _)| *t == tuple)?;
+    pub(crate) fn expect(&mut self, tuple: Tuple) -> Option<Guess> {
+        let hash = hash(self.secret, &tuple);
+        let place = *self.table.find(hash, |p| p.hash == upper(hash) && p.key != NOBODY)?;
         if self.expected.len() >= EXPECTED {
-            // They did not come in this order.
-            self.expected.clear();
+            // It did not come.
+            self.expected.pop_front();
         }
-        self.expected.push_back(found);
-        Some(found.1)
-    }
-
-    /// Owners of the segments to come that were looked up last and last but one.
-    pub(crate) fn expected(&self) -> (Option<Owner>, Option<Owner>) {
-        let mut latest = self.expected.iter().rev().map(|(_, owner)| *owner);
-        (latest.next(), latest.next())
+        let guess = (place.key, place.id);
+        self.expected.push_back((tuple, guess));
+        Some(guess)
     }
 
     fn forget_hints(&mut self) {
@@ -94,22 +136,40 @@ impl FlowTable {
     pub(crate) fn insert(&mut self, tuple: Tuple, owner: Owner) {
         self.forget_hints();
         let secret = self.secret;
-        let at = hash(secret, &tuple);
-        if let Some(entry) = self.table.find_mut(at, |(t, _)| *t == tuple) {
-            entry.1 = owner;
+        let hash_of = |tuple: &Tuple| hash(secret, tuple);
+        let hash = hash_of(&tuple);
+        let (key, id) = match owner {
+            Owner::Subflow(key, id) => (key, id),
+            Owner::TimeWait(_) => (NOBODY, SubflowId(0)),
+        };
+        let (table, entries) = (&mut self.table, &mut self.entries);
+        let same = |p: &Place| p.hash == upper(hash) && entries[p.at as usize].0 == tuple;
+        if let Some(place) = table.find_mut(hash, same) {
+            (place.key, place.id) = (key, id);
+            entries[place.at as usize].1 = owner;
         } else {
-            self.table.insert_unique(at, (tuple, owner), |(t, _)| hash(secret, t));
+            let at = entries.insert((tuple, owner)) as u32;
+            let place = Place { hash: upper(hash), at, key, id };
+            table.insert_unique(hash, place, |p| hash_of(&entries[p.at as usize].0));
         }
     }
 
     /// Removes the tuple if it still belongs to `owner`.
     pub(crate) fn remove(&mut self, tuple: &Tuple, owner: Owner) {
         self.forget_hints();
-        let at = hash(self.secret, tuple);
-        if let Ok(entry) = self.table.find_entry(at, |(t, o)| t == tuple && *o == owner) {
-            entry.remove();
+        let hash = hash(self.secret, tuple);
+        let entries = &self.entries;
+        let same = |p: &Place| p.hash == upper(hash) && entries[p.at as usize] == (*tuple, owner);
+        if let Ok(entry) = self.table.find_entry(hash, same) {
+            let (place, _) = entry.remove();
+            self.entries.remove(place.at as usize);
         }
     }
+}
+
+/// The table itself goes by the lower half.
+fn upper(hash: u64) -> u32 {
+    (hash >> 32) as u32
 }
 
 /// SipHash of a 4-tuple under a key: for the table, for ISNs (RFC 6528) and ports (RFC 6056).

@@ -2,6 +2,7 @@
 //! (RFC 6528), ports (RFC 6056), keys and tokens (RFC 8684 section 3.1).
 
 use super::flow::{Owner, Tuple, hash};
+use super::stateless::is_of_one_host;
 use super::{Admission, ConnectError, Endpoint, Slot, id_hash};
 use crate::config::{Config, Profile};
 use crate::event::{ConnId, Event};
@@ -46,6 +47,9 @@ impl Endpoint {
         remote: SocketAddr,
         profile: Profile,
     ) -> Result<ConnId, ConnectError> {
+        if !is_of_one_host(remote.ip()) {
+            return Err(ConnectError::Address(remote.ip()));
+        }
         let config = &profile.config;
         let path = config.path_of(local.ip()).ok_or(ConnectError::NoPath(local.ip()))?;
         let limit = self.config.limits.connections;

@@ -12,6 +12,10 @@ use tabane_wire::{Ecn, Flags, MptcpOption, Segment, SeqNum, TcpOptions};
 
 impl Endpoint {
     pub(super) fn handle_unknown(&mut self, path: PathId, tuple: Tuple, segment: &Segment) {
+        if !is_of_one_host(tuple.remote.ip()) || !is_of_one_host(tuple.local.ip()) {
+            // RFC 9293 section 3.9.2.3: silently.
+            return self.drop_stateless(DropReason::BadAddress);
+        }
         self.open_or_refuse(path, tuple, segment, None);
     }
 
@@ -100,4 +104,11 @@ impl Endpoint {
         }
         room
     }
+}
+
+/// Whether an address can be an end of a connection. Broadcast to a subnet is the driver's to
+/// know.
+pub(super) fn is_of_one_host(address: IpAddr) -> bool {
+    let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
+    !broadcast && !address.is_multicast() && !address.is_unspecified()
 }

@@ -61,8 +61,8 @@ impl Connection {
     fn assign_scheduled(&mut self) -> bool {
         self.redraw();
         let replicas = self.scheduler.replicas(&self.views);
-        if let Some(piece) = self.next_reinjection() {
-            return self.schedule(piece) || self.stuck();
+        if let Some(bound) = self.repeat_next() {
+            return bound || self.stuck();
         }
         if !replicas.is_empty() {
             return self.replicate(replicas) || self.finish();
@@ -78,8 +78,23 @@ impl Connection {
             Some(piece) => self.schedule(piece) || self.stuck(),
             None => {
                 let window_full = self.send.edge - self.send.nxt < self.send.unsent().min(mss);
-                window_full && self.rescue(true) || self.hold()
+                window_full && (self.rescue(true) || self.race()) || self.hold()
             }
+        }
+    }
+
+    /// Sends the next reinjection, if there is one; whether it could be bound. What is raced does
+    /// not wait for room, nor does it go where it is under way: it is forgotten.
+    pub(super) fn repeat_next(&mut self) -> Option<bool> {
+        loop {
+            let piece = self.next_reinjection()?;
+            if self.schedule(piece) {
+                return Some(true);
+            }
+            if piece.again != Some(ReinjectReason::Opportunistic) {
+                return Some(false);
+            }
+            self.session.as_mut()?.reinjections.taken(piece.dsn, piece.len);
         }
     }
 
@@ -192,6 +207,9 @@ impl Connection {
         if chosen.is_empty() && self.views.iter().all(|v| v.in_flight == 0) {
             // A policy may be slow or odd, but never stops a connection.
             chosen = eligible.first().map_or(SubflowSet::NONE, SubflowSet::only);
+        }
+        if piece.again == Some(ReinjectReason::Opportunistic) {
+            chosen = chosen.minus(piece.carried);
         }
         self.decided(piece.dsn, eligible, chosen);
         if chosen.is_empty() {

@@ -169,7 +169,14 @@ impl Connection {
             self.mesh_failed(at, reason);
         }
         self.bury(at);
-        if !self.subflows.is_empty() || self.ended.is_some() {
+        if self.ended.is_some() || self.subflows.iter().any(|s| s.established) {
+            return;
+        }
+        if !self.subflows.is_empty() {
+            // Attempts keep nothing alive: by several paths in turn there is always one.
+            if self.is_mptcp() && self.can_come_back() {
+                self.limit_attempts();
+            }
             return;
         }
         let over = self.send.fin_acked && self.receive.finished;
@@ -186,12 +193,19 @@ impl Connection {
     }
 
     fn wait_for_subflows(&mut self) {
-        let deadline = self.now + self.config.mptcp.break_before_make;
         if let Some(session) = &mut self.session {
             session.timers.stop(Timer::Data);
+        }
+        self.limit_attempts();
+        self.plan_mesh();
+    }
+
+    /// From now on a subflow must be established in time.
+    fn limit_attempts(&mut self) {
+        let deadline = self.now + self.config.mptcp.break_before_make;
+        if let Some(session) = &mut self.session {
             session.timers.hasten(Timer::Bare, deadline);
         }
-        self.plan_mesh();
     }
 
     /// Takes a subflow out of the list; its last segments leave first.

@@ -333,8 +333,8 @@ impl Connection {
             Join::First => true,
             Join::Initiator { confirmed: true, .. } => true,
             Join::Initiator { confirmed, .. } => {
-                // The fourth packet: the peer has checked our HMAC.
-                if segment.flags.contains(Flags::SYN) {
+                // The fourth packet: the peer has checked our HMAC. What refuses us is none.
+                if segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::RST) {
                     return false;
                 }
                 *confirmed = true;

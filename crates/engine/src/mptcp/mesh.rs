@@ -172,6 +172,9 @@ impl Connection {
                 continue;
             }
             self.subflows[at].path_down = !up;
+            if up {
+                self.subflows[at].tcb.retry(now);
+            }
             self.outdated.insert(self.subflows[at].id);
             if !up && self.is_mptcp() && self.subflows.len() > 1 {
                 self.reinject(at, ReinjectReason::Stale);

@@ -6,6 +6,7 @@
 //! where two paths interleave, a range comes and goes with nearly every segment.
 
 use super::buffer::join_small;
+use crate::cache::fetch_front;
 use crate::seq::Dsn;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -66,6 +67,12 @@ impl Reassembler {
             spare: Vec::new(),
             calm: 0,
         }
+    }
+
+    /// Asks for what data will need: see `cache.rs`.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        fetch_front(&self.ready);
     }
 
     /// Next position expected.
@@ -263,6 +270,8 @@ impl Reassembler {
     /// All that is in order has been read. Nothing out of order for some time: gives memory back.
     #[inline]
     fn on_drained(&mut self) {
+        // It begins at its beginning again: that is in the caches.
+        self.ready.clear();
         if !self.ranges.is_empty() {
             self.calm = 0;
             return;

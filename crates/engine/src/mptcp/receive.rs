@@ -34,7 +34,11 @@ impl Connection {
             self.came_by(at, path, segment);
         }
         let siblings = self.ways.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
+        let undone = self.subflows[at].tcb.stats().undone;
         let mut accepted = self.subflows[at].tcb.on_segment(now, segment, siblings);
+        if self.subflows[at].tcb.stats().undone != undone {
+            self.recall(at);
+        }
         self.owed.insert(id);
         self.outdated.insert(id);
         if self.log.is_on() {
@@ -335,7 +339,11 @@ impl Connection {
             self.receive.duplicate += data.len() as u64;
             return;
         }
+        let held = self.receive.stream.held();
         let inserted = self.receive.stream.insert(dsn, data, limit);
+        if self.log.is_on() {
+            self.note_gap(held);
+        }
         self.receive.duplicate += inserted.duplicate;
         self.subflows[at].delivered += inserted.new;
         if inserted.refused > 0 {
@@ -350,6 +358,21 @@ impl Connection {
             if self.receive.fin.is_some() {
                 self.check_peer_finished();
             }
+        }
+    }
+
+    /// Records how long the first gap has held up data, if it is filled; `held` were out of order
+    /// before.
+    fn note_gap(&mut self, held: u64) {
+        let now_held = self.receive.stream.held();
+        if now_held < held
+            && let Some(since) = self.receive.gap_since.take()
+        {
+            let delay = self.now.saturating_since(since);
+            self.note(None, || What::GapFilled { delay });
+        }
+        if now_held > 0 {
+            self.receive.gap_since.get_or_insert(self.now);
         }
     }
 
@@ -387,7 +410,7 @@ impl Connection {
                 self.arm_data_timer();
             }
         }
-        let limit = self.config.tcp.send_buffer;
+        let limit = self.send_limit();
         if self.send.short_write && self.send.buffer.len() <= limit - limit / 4 {
             self.send.short_write = false;
             self.events.push_back(Event::Writable);

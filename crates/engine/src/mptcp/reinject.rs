@@ -61,6 +61,22 @@ impl Reinjections {
         }
     }
 
+    /// Forgets what is between `start` and `end` for this reason.
+    fn withdraw(&mut self, start: Dsn, end: Dsn, why: ReinjectReason) {
+        let waits = |(from, (to, reason)): (&Dsn, &(Dsn, ReinjectReason))| {
+            (*reason == why && *from < end && start < *to).then_some((*from, *to))
+        };
+        while let Some((from, to)) = self.0.iter().find_map(waits) {
+            self.0.remove(&from);
+            if from < start {
+                self.0.insert(from, (start, why));
+            }
+            if end < to {
+                self.0.insert(end, (to, why));
+            }
+        }
+    }
+
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.0.clear();
@@ -75,12 +91,6 @@ impl Session {
             Some(s) if dsn < s.dsn + u64::from(s.len) => s.carried,
             _ => SubflowSet::NONE,
         }
-    }
-
-    /// The oldest data from `dsn` on that `by` has not carried.
-    pub(super) fn not_carried(&self, by: SubflowId, dsn: Dsn) -> Option<Sent> {
-        let at = self.sent.partition_point(|s| s.dsn + u64::from(s.len) <= dsn);
-        self.sent.range(at..).find(|s| !s.carried.contains(by)).copied()
     }
 
     /// After a data timeout, the DATA_ACK came `acked` bytes further, to `to`: as the subflows
@@ -113,7 +123,7 @@ impl Connection {
     pub(super) fn note_carried(&mut self, dsn: Dsn, len: u64, by: SubflowSet, new: bool) {
         let Some(session) = &mut self.session else { return };
         if new {
-            session.sent.push_back(Sent::new(self.now, dsn, len, by));
+            session.sent.push_back(Sent { dsn, carried: by, len: len as u32 });
             return;
         }
         let end = dsn + len;
@@ -123,7 +133,6 @@ impl Connection {
                 break;
             }
             sent.carried = sent.carried.union(by);
-            sent.bound(self.now);
         }
     }
 
@@ -148,6 +157,15 @@ impl Connection {
             }
         }
     }
+
+    /// The timeout of a subflow was spurious: what it has under way need not go again elsewhere.
+    pub(super) fn recall(&mut self, at: usize) {
+        let Some(session) = &mut self.session else { return };
+        for chunk in self.subflows[at].tcb.unacked() {
+            let end = chunk.dsn + chunk.data.len() as u64;
+            session.reinjections.withdraw(chunk.dsn, end, ReinjectReason::Timeout);
+        }
+    }
 }
 
 /// Segments sent again for data dropped by the peer: per DATA_ACK, and ahead of it.
@@ -157,6 +175,20 @@ const RECOVERY_WINDOW: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_withdrawn_leaves_the_rest() {
+        let (timeout, stale) = (ReinjectReason::Timeout, ReinjectReason::Stale);
+        let mut r = Reinjections::default();
+        r.add(Dsn(1000), 3000, timeout);
+        r.add(Dsn(5000), 1000, stale);
+        r.withdraw(Dsn(2000), Dsn(6000), timeout);
+        assert_eq!(r.first(Dsn(1)), Some((Dsn(1000), 1000, timeout)));
+        assert_eq!(r.first(Dsn(2000)), Some((Dsn(5000), 1000, stale)));
+        r.withdraw(Dsn(5200), Dsn(5300), stale);
+        assert_eq!(r.first(Dsn(2000)), Some((Dsn(5000), 200, stale)));
+        assert_eq!(r.first(Dsn(5200)), Some((Dsn(5300), 700, stale)));
+    }
 
     #[test]
     fn overlaps_are_trimmed_and_order_is_by_position() {

@@ -92,10 +92,10 @@ impl Echo {
 
 impl Ways {
     /// `None` for `own`, which needs no asking.
-    pub(super) fn build(spec: &Spec) -> Result<Option<Self>, PolicyError> {
+    pub(super) fn build(spec: &Spec) -> Result<Option<Box<Self>>, PolicyError> {
         let policy = egress::build(spec)?;
         let made = || Self { policy, views: Vec::new(), echoes: Vec::new(), siblings: Vec::new() };
-        Ok((spec.name != "own").then(made))
+        Ok((spec.name != "own").then(|| Box::new(made())))
     }
 
     fn echo(&mut self, subflow: &Subflow) -> &mut Echo {

@@ -16,8 +16,8 @@ use std::net::{IpAddr, SocketAddr};
 use tabane_wire::DataNumber;
 
 /// Sending side of the stream.
+#[repr(C)]
 pub(super) struct Sender {
-    pub(super) buffer: SendBuffer,
     /// Next position to bind to a subflow (data_snd_nxt).
     pub(super) nxt: Dsn,
     /// First position that the peer's connection-level window does not allow. Plain TCP's
@@ -25,8 +25,14 @@ pub(super) struct Sender {
     pub(super) edge: Dsn,
     /// Largest window seen, bytes.
     pub(super) window_max: u64,
+    /// When data that is short for want of window may leave all the same (RFC 9293 section
+    /// 3.8.6.2.1, override timeout).
+    pub(super) override_at: Instant,
+    pub(super) override_due: bool,
     /// The application has closed.
     pub(super) closed: bool,
+    /// Bytes that it may hold, if less than the configuration says.
+    pub(super) limit: u64,
     /// The last `write` was cut short.
     pub(super) short_write: bool,
     /// DATA_FIN or FIN has been handed down.
@@ -37,16 +43,13 @@ pub(super) struct Sender {
     pub(super) flushed: bool,
     /// The persist timer of a subflow runs on our account.
     pub(super) blocked: bool,
-    /// When data that is short for want of window may leave all the same (RFC 9293 section
-    /// 3.8.6.2.1, override timeout).
-    pub(super) override_at: Instant,
-    pub(super) override_due: bool,
+    /// Lone last push: subflow and length, to save asking it again.
+    pub(super) pushed: Option<(SubflowId, usize)>,
+    pub(super) buffer: SendBuffer,
     /// Bytes written, acknowledged and sent again in all.
     pub(super) written: u64,
     pub(super) acked: u64,
     pub(super) reinjected: u64,
-    /// Lone last push: subflow and length, to save asking it again.
-    pub(super) pushed: Option<(SubflowId, usize)>,
 }
 
 impl Sender {
@@ -57,6 +60,7 @@ impl Sender {
             edge: Dsn(u64::MAX),
             window_max: 0,
             closed: false,
+            limit: u64::MAX,
             short_write: false,
             fin_sent: false,
             fin_acked: false,
@@ -79,43 +83,48 @@ impl Sender {
 }
 
 /// Receiving side of the stream.
+#[repr(C)]
 pub(super) struct Receiver {
-    pub(super) stream: Reassembler,
-    /// What an inbox has just let through: empty between segments, kept for its memory.
-    pub(super) passed: Vec<Delivery>,
+    /// Bytes the application has read.
+    pub(super) read: u64,
+    /// Autotuning: start of this round, bytes read then, most read in one round.
+    pub(super) round_read: u64,
+    pub(super) round_start: Instant,
+    pub(super) round_most: u64,
+    /// Round trip as a receiver sees it; zero when unknown.
+    pub(super) rtt: Duration,
     /// Buffer size now, bytes.
     pub(super) buffer: u64,
     /// Right edge advertised: never moves left.
     pub(super) edge: Dsn,
-    /// Position of the peer's DATA_FIN.
-    pub(super) fin: Option<Dsn>,
+    /// When window updates are repeated.
+    pub(super) update_at: Instant,
+    /// Window updates still to be repeated until the peer sends.
+    pub(super) updates_left: u8,
     /// Everything up to the peer's end has arrived.
     pub(super) finished: bool,
     /// `Event::Readable` is out and `read` has not returned `None` since.
     pub(super) told_readable: bool,
-    /// Bytes the application has read.
-    pub(super) read: u64,
-    /// Bytes in order.
-    pub(super) received: u64,
-    /// Bytes received more than once.
-    pub(super) duplicate: u64,
     /// The window was advertised as (near) zero.
     pub(super) closed_window: bool,
-    /// Window updates still to be repeated until the peer sends, and when.
-    pub(super) updates_left: u8,
-    pub(super) update_at: Instant,
-    /// Autotuning: start of this round, bytes read then, most read in one round.
-    pub(super) round_start: Instant,
-    pub(super) round_read: u64,
-    pub(super) round_most: u64,
-    /// Round trip as a receiver sees it; zero when unknown.
-    pub(super) rtt: Duration,
+    /// Position of the peer's DATA_FIN.
+    pub(super) fin: Option<Dsn>,
+    /// Bytes in order.
+    pub(super) received: u64,
+    pub(super) stream: Reassembler,
+    /// Since when the first gap holds up data; kept for records only.
+    pub(super) gap_since: Option<Instant>,
+    /// Bytes received more than once.
+    pub(super) duplicate: u64,
+    /// What an inbox has just let through: empty between segments, kept for its memory.
+    pub(super) passed: Vec<Delivery>,
 }
 
 impl Receiver {
     pub(super) fn new(now: Instant, buffer: u64) -> Self {
         Self {
             stream: Reassembler::new(Dsn(1)),
+            gap_since: None,
             passed: Vec::new(),
             buffer,
             edge: Dsn(1) + buffer,
@@ -293,29 +302,6 @@ pub(super) struct Sent {
     pub(super) dsn: Dsn,
     pub(super) carried: SubflowSet,
     pub(super) len: u32,
-    /// When it was last bound, in ticks of 64 us, which wrap after three days.
-    ticks: u32,
-}
-
-impl Sent {
-    const TICK: u64 = 64_000;
-
-    pub(super) fn new(now: Instant, dsn: Dsn, len: u64, carried: SubflowSet) -> Self {
-        let mut sent = Self { dsn, carried, len: len as u32, ticks: 0 };
-        sent.bound(now);
-        sent
-    }
-
-    /// It leaves now.
-    pub(super) fn bound(&mut self, now: Instant) {
-        self.ticks = (now.0 / Self::TICK) as u32;
-    }
-
-    /// How long ago it was last bound.
-    pub(super) fn age(&self, now: Instant) -> Duration {
-        let ticks = ((now.0 / Self::TICK) as u32).wrapping_sub(self.ticks);
-        Duration(u64::from(ticks) * Self::TICK)
-    }
 }
 
 /// An address that we announced.

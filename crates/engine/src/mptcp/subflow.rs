@@ -10,14 +10,11 @@ use std::collections::VecDeque;
 use tabane_wire::MptcpOption;
 use tabane_wire::mptcp::MpTcpRst;
 
-/// A subflow.
+/// A subflow. What is seldom needed comes last in memory.
+#[repr(C, align(64))]
 pub(super) struct Subflow {
-    pub(super) tcb: Tcb,
     pub(super) id: SubflowId,
     pub(super) path: PathId,
-    /// How many its connection had before it.
-    pub(super) number: u32,
-    pub(super) join: Join,
     /// Id of our address.
     pub(super) local_id: u8,
     /// Id of the peer's.
@@ -26,18 +23,33 @@ pub(super) struct Subflow {
     pub(super) backup: bool,
     /// Low priority: the peer asks for it.
     pub(super) peer_backup: bool,
-    /// Retransmission timeouts in a row without an answer.
-    pub(super) timeouts: u32,
     pub(super) stale: bool,
     pub(super) path_down: bool,
     /// `Event::SubflowEstablished` is out.
     pub(super) established: bool,
     /// No new data on it: its FIN is out or about to be.
     pub(super) closing: bool,
-    /// SYNs or SYN+ACKs sent.
-    pub(super) syns: u32,
+    /// A DSS has come on it.
+    pub(super) dss_seen: bool,
+    /// Retransmission timeouts in a row without an answer.
+    pub(super) timeouts: u32,
+    pub(super) join: Join,
     /// Mappings and data that wait for each other; made when first needed.
     pub(super) inbox: Option<Box<Inbox>>,
+    /// Payload bytes received on it that were new at data level.
+    pub(super) delivered: u64,
+    /// Round trip as a receiver sees it; zero when unknown.
+    pub(super) receive_rtt: Duration,
+    /// Offsets from subflow to data positions in plain TCP: received, sent.
+    pub(super) offset_in: Offset,
+    pub(super) offset_out: Offset,
+    pub(super) tcb: Tcb,
+    /// How many its connection had before it.
+    pub(super) number: u32,
+    /// SYNs or SYN+ACKs sent.
+    pub(super) syns: u32,
+    /// Acknowledgements of data in a row without any MPTCP option.
+    pub(super) bare_acks: u32,
     /// Options to be carried by ACKs ([`Subflow::SIGNALS`] at most).
     pub(super) signals: VecDeque<MptcpOption>,
     /// MP_TCPRST for the RST.
@@ -46,22 +58,11 @@ pub(super) struct Subflow {
     pub(super) fast_close: Option<u64>,
     /// MP_FAIL for the RST: the mapping whose checksum was wrong.
     pub(super) fail: Option<u64>,
-    /// A DSS has come on it.
-    pub(super) dss_seen: bool,
-    /// Acknowledgements of data in a row without any MPTCP option.
-    pub(super) bare_acks: u32,
-    /// Payload bytes received on it that were new at data level.
-    pub(super) delivered: u64,
     /// Everything before has been carried by this subflow or acknowledged, as far as is known:
-    /// where it goes on when the scheduler replicates or overtakes.
+    /// where it goes on when the scheduler replicates.
     pub(super) replica: Dsn,
     /// Not before then does it look for what it could deliver sooner than its siblings.
     pub(super) race_at: Instant,
-    /// Round trip as a receiver sees it; zero when unknown.
-    pub(super) receive_rtt: Duration,
-    /// Offsets from subflow to data positions in plain TCP: received, sent.
-    pub(super) offset_in: Offset,
-    pub(super) offset_out: Offset,
 }
 
 /// How it belongs to its connection.

@@ -122,7 +122,7 @@ impl Connection {
                 Timer::Fin => self.fin_timeout(),
                 Timer::Announce => self.announce_again(),
                 Timer::Mesh => self.plan_mesh(),
-                Timer::Bare => self.end(CloseReason::TimedOut),
+                Timer::Bare => self.abort_all(CloseReason::TimedOut),
                 Timer::Linger => self.linger_over(),
             }
         }

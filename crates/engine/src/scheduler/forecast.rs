@@ -1,4 +1,5 @@
-//! Forecasts of round trips and of the time that a backlog takes, for `necf`. Ours; no paper.
+//! Forecasts of round trips and of the time that a backlog takes, for `necf` and for the race of
+//! late data (`mptcp/race.rs`). Ours; no paper.
 //!
 //! The smoothed RTT alone says little about a path that is not loaded as it was when the samples
 //! were taken: it lags behind a queue that builds up by some eight ACKs, and stays high after the
@@ -6,12 +7,11 @@
 //! which the path delivers (where a queue shows that this is the path's rate and not the
 //! application's), and is never below the time for which the oldest segment has been waiting.
 
-use super::Late;
 use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
 
 /// Nanoseconds until data that is sent now is acknowledged.
-pub(super) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
+pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
     let base = if view.min_rtt.is_zero() { view.srtt } else { view.min_rtt };
     let base = base.0 as f64;
     let load = (view.in_flight + bytes) as f64;
@@ -73,46 +73,27 @@ fn doubling(bytes: u64, view: &SubflowView) -> f64 {
     (rounds + left as f64 / window as f64) * view.srtt.0 as f64
 }
 
-/// Nanoseconds until the copies of `late` that are under way are acknowledged. What should have
-/// been by now is expected at any moment for a while; what is overdue after that is lost or behind
-/// a queue that has grown, and takes as long again as it has taken, or a round trip.
-pub(super) fn remaining(late: &Late, subflows: &[SubflowView]) -> f64 {
-    let left = under_way(late, subflows).map(|v| {
-        let usual = v.srtt.max(v.latest_rtt);
-        match late.age {
-            age if age < usual => usual - age,
-            age if age < patience(v) => Duration::ZERO,
-            age => usual.max(age),
-        }
-    });
-    left.min().unwrap_or(Duration::MAX).0 as f64
-}
-
-/// How long until the last copy of `late` under way is overdue, at least a millisecond.
-pub(super) fn overdue(late: &Late, subflows: &[SubflowView]) -> Option<Duration> {
-    let last = under_way(late, subflows).map(patience).max()?;
-    Some(last.saturating_sub(late.age).max(Duration::from_millis(1)))
-}
-
-/// After this long, data that is not acknowledged is overdue.
-fn patience(view: &SubflowView) -> Duration {
-    view.srtt.max(view.latest_rtt) + view.rttvar
-}
-
-fn under_way<'v>(
-    late: &Late,
-    subflows: &'v [SubflowView],
-) -> impl Iterator<Item = &'v SubflowView> {
-    let carried = late.carried;
-    subflows.iter().filter(move |v| carried.contains(v.id) && v.usable && !v.suspect)
+/// Nanoseconds until a segment that was sent `age` ago on `view` is acknowledged, with `ahead`
+/// bytes in flight up to its end; and after how long it is overdue, if it is not. What should have
+/// been acknowledged by now is expected within RTTVAR; what is overdue after that is lost or behind
+/// a queue that has grown, and takes as long again as it has taken.
+pub(crate) fn remaining(age: Duration, ahead: u64, view: &SubflowView) -> (f64, Option<Duration>) {
+    let usual = view.srtt.max(view.latest_rtt);
+    let patience = usual + view.rttvar;
+    if age >= patience {
+        return (age.0 as f64, None);
+    }
+    let rate = || view.cwnd.max(1) as f64 / view.srtt.0.max(1) as f64;
+    let queued = ahead as f64 / bottleneck(view).unwrap_or_else(rate);
+    let rest = patience - age;
+    let left = if age < usual { queued.max((usual - age).0 as f64) } else { rest.0 as f64 / 2.0 };
+    (left, Some(rest))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ids, view, work};
+    use super::super::tests::{view, work};
     use super::*;
-    use crate::scheduler::Late;
-    use crate::seq::Dsn;
 
     const MS: f64 = 1e6;
 
@@ -148,17 +129,17 @@ mod tests {
     #[test]
     fn what_is_overdue_takes_as_long_again() {
         let view = SubflowView { rttvar: Duration::from_millis(20), ..view(1, 100) };
-        let left = |ms| {
-            let age = Duration::from_millis(ms);
-            let late = Late {
-                now: work().now,
-                dsn: Dsn(1),
-                carried: ids(&[1]),
-                age,
-                fast: crate::view::SubflowId(0),
-            };
-            remaining(&late, &[view]) / MS
-        };
-        assert_eq!([left(30), left(110), left(120), left(500)], [70.0, 0.0, 120.0, 500.0]);
+        let at = |ms| remaining(Duration::from_millis(ms), 1448, &view);
+        let left = [30, 110, 120, 500].map(|ms| at(ms).0 / MS);
+        assert_eq!(left, [70.0, 5.0, 120.0, 500.0]);
+        assert_eq!(at(30).1, Some(Duration::from_millis(90)));
+        assert_eq!(at(120).1, None);
+    }
+
+    #[test]
+    fn the_end_of_a_queue_comes_last() {
+        let loaded = SubflowView { latest_rtt: Duration::from_millis(90), ..narrow(90, 20) };
+        let left = |segments: u64| remaining(Duration::from_millis(40), segments * 1448, &loaded).0;
+        assert_eq!([left(1), left(9)], [50.0 * MS, 180.0 * MS], "nine at 20 ms each");
     }
 }

@@ -15,7 +15,7 @@ mod common;
 mod daps;
 mod ecf;
 mod ecf3;
-mod forecast;
+pub(crate) mod forecast;
 mod min_rtt;
 mod necf;
 mod otias;
@@ -35,13 +35,6 @@ pub trait Scheduler: Send {
     /// (opportunistic retransmission), and who is punished for it (penalisation)?
     fn rescue(&mut self, _blocked: &Blocked, _subflows: &[SubflowView]) -> Rescue {
         Rescue::default()
-    }
-
-    /// There is nothing new to send, and data that `late.fast` has not carried is still under way
-    /// elsewhere: shall it go on `late.fast` as well, and when? Zero is now, later is when this is
-    /// asked again at the latest. Asked for the oldest such data only, as long as there is room.
-    fn overtake(&mut self, _late: &Late, _subflows: &[SubflowView]) -> Option<Duration> {
-        None
     }
 
     /// Subflows that shall each carry *every* byte. For each of these the connection keeps a
@@ -93,21 +86,6 @@ pub struct Blocked {
     pub fast: crate::view::SubflowId,
     /// Blocked by the peer's window (penalise) rather than by our own send buffer.
     pub window_full: bool,
-}
-
-/// Data under way that a subflow with nothing to do could carry as well.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Late {
-    /// Now.
-    pub now: Instant,
-    /// Its first byte.
-    pub dsn: Dsn,
-    /// Subflows that have carried it.
-    pub carried: SubflowSet,
-    /// How long ago it was last sent.
-    pub age: Duration,
-    /// The subflow that has room.
-    pub fast: crate::view::SubflowId,
 }
 
 /// Answer of [`Scheduler::rescue`].
@@ -164,7 +142,7 @@ pub type Build = fn(&Params) -> Result<Box<dyn Scheduler>, PolicyError>;
 pub const ALL: &[Entry<Build>] = &[
     Entry {
         name: "minrtt",
-        aliases: &["default"],
+        aliases: &[],
         summary: "smallest smoothed RTT with room; backups only when no active subflow is left",
         params: &[],
         build: min_rtt::MinRtt::build,
@@ -206,8 +184,8 @@ pub const ALL: &[Entry<Build>] = &[
     },
     Entry {
         name: "necf",
-        aliases: &[],
-        summary: "ECF for any number: the backlog is weighed against all faster ones together",
+        aliases: &["default"],
+        summary: "soonest acknowledged; waits if all faster ones together are sooner",
         params: necf::PARAMS,
         build: necf::NEcf::build,
     },

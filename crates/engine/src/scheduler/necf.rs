@@ -5,13 +5,14 @@
 //! It differs from ECF in four ways. The time at which the full ones have carried the backlog is
 //! that of all of them together (water-filling). A round trip is forecast from the load of the
 //! moment and not the smoothed RTT (`forecast.rs`). The first subflow is the one that the data
-//! arrives by first, not the one with the least RTT. And when there is nothing new to send, data
-//! that a slower subflow is late with is overtaken, so that neither a full window nor the end of an
-//! answer waits for the slowest path; windows are not penalised.
+//! arrives by first, not the one with the least RTT. And a slower subflow's queue is kept so short
+//! that the faster ones do not fill the peer's window meanwhile (after BLEST). Windows are not
+//! penalised, and the head of a full window is not sent again by itself: whatever is late is raced
+//! (`mptcp/race.rs`).
 
 use super::common::{Choice, is_awaitable};
-use super::forecast::{finish, overdue, remaining, round_trip};
-use super::{Late, Reason, Scheduler, Work};
+use super::forecast::{finish, round_trip};
+use super::{Reason, Scheduler, Work};
 use crate::policy::{Params, PolicyError};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
@@ -73,21 +74,16 @@ impl Scheduler for NEcf {
         let Some((_, first)) = full.clone().min_by(|a, b| a.0.total_cmp(&b.0)) else {
             return SubflowSet::only(best.id);
         };
-        if let Some(gain) = self.waits(work, full.map(|(_, v)| v), best, soonest) {
+        let full = full.map(|(_, v)| v);
+        if let Some(gain) = self.waits(work, full.clone(), best, soonest) {
             self.reason = Reason::WaitingIsFaster { for_subflow: first.id, gain };
             return SubflowSet::NONE;
         }
-        SubflowSet::only(best.id)
-    }
-
-    fn overtake(&mut self, late: &Late, subflows: &[SubflowView]) -> Option<Duration> {
-        let fast = subflows.iter().find(|v| v.id == late.fast)?;
-        let arrival = round_trip(late.now, fast, fast.mss);
-        if arrival < remaining(late, subflows) {
-            return Some(Duration::ZERO);
+        if would_block(work, full, best) {
+            self.reason = Reason::WouldBlock { for_subflow: first.id };
+            return SubflowSet::NONE;
         }
-        // Once overdue it takes as long again as it has taken: longer than this, at last.
-        overdue(late, subflows).map(|at| at.max(Duration(arrival as u64).saturating_sub(late.age)))
+        SubflowSet::only(best.id)
     }
 
     fn reason(&self) -> Reason {
@@ -95,11 +91,27 @@ impl Scheduler for NEcf {
     }
 }
 
+/// Whether the `full` subflows could fill the peer's window before what is under way on `slow` has
+/// arrived, even if it is lost once and sent again. Then the queue of `slow` shall drain first.
+/// Without a queue the window is too small for `slow`, and nothing is gained by waiting. The queue
+/// is what is in flight: a smoothed RTT may be of another time.
+fn would_block<'v>(
+    work: &Work,
+    full: impl Iterator<Item = &'v SubflowView>,
+    slow: &SubflowView,
+) -> bool {
+    if work.reinjection || slow.delivery_rate == 0 {
+        return false;
+    }
+    let rate: f64 = full.map(|v| v.cwnd as f64 / v.srtt.0.max(1) as f64).sum();
+    let drain = (slow.in_flight + slow.mss) as f64 * 1e9 / slow.delivery_rate as f64;
+    drain * 4.0 > slow.min_rtt.0 as f64 * 5.0 && rate * drain * 2.0 > work.window as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{ids, view, work};
     use super::*;
-    use crate::view::SubflowId;
 
     /// Full, and beyond slow start.
     fn full(id: u8, srtt_ms: u64) -> SubflowView {
@@ -145,6 +157,27 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_shall_not_block_the_window() {
+        // 1.448 MB/s on the full one; two arrivals after 200 ms are 579.2 kB of that.
+        let fast = SubflowView { cwnd: 20 * 1448, ..full(0, 20) };
+        let slow = |segments: u64| SubflowView {
+            min_rtt: Duration::from_millis(100),
+            delivery_rate: 1448 * 100,
+            in_flight: segments * 1448,
+            cwnd: 100 * 1448,
+            ..view(1, 100)
+        };
+        let picks = |window, segments| {
+            let work = Work { unsent: 10_000_000, window, ..work() };
+            necf().select(&work, &[fast, slow(segments)])
+        };
+        assert_eq!(picks(600_000, 19), ids(&[1]), "200 ms");
+        assert_eq!(picks(600_000, 39), ids(&[]), "400 ms");
+        assert_eq!(picks(1_200_000, 39), ids(&[1]));
+        assert_eq!(picks(100_000, 8), ids(&[1]), "no queue, and yet too long");
+    }
+
+    #[test]
     fn a_narrow_path_is_slow_whatever_its_rtt() {
         // Five segments queued at 50 ms each behind a least RTT of 5 ms.
         let narrow = SubflowView {
@@ -156,23 +189,5 @@ mod tests {
         };
         assert_eq!(select(1, &[narrow, view(1, 100)]), ids(&[1]));
         assert_eq!(select(1, &[narrow, view(1, 400)]), ids(&[0]));
-    }
-
-    #[test]
-    fn late_data_is_overtaken_by_what_arrives_sooner() {
-        let overtaken = |age_ms| {
-            let late = Late {
-                now: work().now,
-                dsn: crate::seq::Dsn(1),
-                carried: ids(&[1]),
-                age: Duration::from_millis(age_ms),
-                fast: SubflowId(0),
-            };
-            let slow = SubflowView { rttvar: Duration::from_millis(8), ..view(1, 100) };
-            necf().overtake(&late, &[view(0, 20), slow]).map(|d| d.as_millis())
-        };
-        assert_eq!(overtaken(10), Some(0), "90 ms to go against 20");
-        assert_eq!(overtaken(80), Some(28), "as soon either way; looked at again when overdue");
-        assert_eq!(overtaken(109), Some(0), "it should have come");
     }
 }

@@ -23,6 +23,15 @@ impl Tcb {
     ) {
         let (start, ack) = position;
         let window_changed = self.update_window(segment, start, ack, out);
+        if ack == self.snd_una && !self.tx.outstanding() && segment.options.sack.is_empty() {
+            // Nothing is under way: nothing can be learned of it.
+            self.overtaken(now, segment, ack);
+            self.probe_answered(now, segment, ack, false, siblings);
+            if self.peer.ecn && segment.flags.contains(Flags::ECE) {
+                self.on_ecn_echo(now, siblings);
+            }
+            return self.after_ack_state(now, &Delta::default(), out);
+        }
         let prior_in_flight = self.pipe();
         let context = AckContext {
             now,
@@ -183,7 +192,7 @@ impl Tcb {
                 snd_una: self.snd_una,
                 snd_nxt: self.snd_nxt,
                 delivery_rate,
-                lost,
+                lost: lost + std::mem::take(&mut self.recovery.untold),
             };
             self.cc.on_ack(&ack, siblings);
             self.window = self.cc.state();

@@ -19,6 +19,7 @@ mod recovery;
 mod returns;
 mod rtt;
 mod scoreboard;
+mod setup;
 mod stats;
 mod timeout;
 mod timer;
@@ -29,6 +30,7 @@ use self::recovery::Recovery;
 use self::returns::Returns;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
+pub use self::setup::Setup;
 pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
@@ -37,9 +39,8 @@ use crate::policy::{PolicyError, Spec};
 use crate::record::{CloseReason, DropReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
 use crate::time::{Duration, Instant};
-use crate::view::{PathId, RecoveryPhase, SubflowId, SubflowView};
+use crate::view::{RecoveryPhase, SubflowView};
 use bytes::Bytes;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tabane_wire::{Segment, SeqNum};
 
@@ -50,29 +51,6 @@ pub struct Chunk {
     pub dsn: Dsn,
     /// The bytes; never empty, at most [`SubflowView::mss`] long.
     pub data: Bytes,
-}
-
-/// What a subflow is made from.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Its slot.
-    pub id: SubflowId,
-    /// Its path.
-    pub path: PathId,
-    /// Largest IP packet of that path, bytes.
-    pub mtu: u16,
-    /// Our address and port.
-    pub local: SocketAddr,
-    /// The peer's.
-    pub remote: SocketAddr,
-    /// Initial send sequence number (RFC 6528; the endpoint makes it).
-    pub iss: u32,
-    /// Offset of this connection's timestamps (RFC 7323 section 5.4).
-    pub timestamp_offset: u32,
-    /// Congestion control.
-    pub congestion: Spec,
-    /// Largest window we will ever advertise: decides the window scale.
-    pub window_max: u64,
 }
 
 /// States of RFC 9293 section 3.3.2 (LISTEN is the endpoint's, CLOSED is `Closed`).
@@ -167,14 +145,16 @@ pub enum Kind {
 }
 
 /// One subflow.
+///
+/// In the order of how often fields are needed: with thousands of subflows each cache line that
+/// a segment touches is a miss (`prefetch.rs` asks for them by these groups).
+#[repr(C)]
 pub struct Tcb {
-    /// Records of this subflow, drained by the connection (which fills in its id).
-    pub log: RecordLog,
-    setup: Setup,
-    /// Shared by all subflows of an endpoint: one copy in the caches.
-    config: Arc<TcpConfig>,
     state: State,
-    close_reason: Option<CloseReason>,
+    /// Shift of the windows that we advertise.
+    scale: u8,
+    blocked: bool,
+    fin_bound: bool,
     /// Number of our SYN: position 0.
     iss: SeqNum,
     /// First position not acknowledged.
@@ -188,36 +168,41 @@ pub struct Tcb {
     snd_wl1: u64,
     /// Largest window the peer ever had: bounds how old an acknowledgement may be.
     max_wnd: u64,
-    peer: Peer,
-    /// Shift of the windows that we advertise.
-    scale: u8,
-    option_reserve: u16,
     mss: u64,
-    timers: Timers,
-    rtt: RttEstimator,
+    peer: Peer,
+    probe: probe::TailProbe,
+    due: Due,
+    keepalives: u32,
+    /// Shared by all subflows of an endpoint: one copy in the caches.
+    config: Arc<TcpConfig>,
     /// Made when a segment first comes by another path than the own.
     returns: Option<Box<Returns>>,
-    tx: Scoreboard,
+    /// Records of this subflow, drained by the connection (which fills in its id).
+    pub log: RecordLog,
+    /// When anything acceptable was last received.
+    last_heard: Instant,
+    timers: Timers,
+    setup: Setup,
+    stats: Stats,
     rx: Receiver,
+    // From here on: not for segments that bring data to an end which has nothing to send.
+    tx: Scoreboard,
+    rtt: RttEstimator,
     recovery: Recovery,
-    probe: probe::TailProbe,
     rate: RateSampler,
     cc: Box<dyn CongestionController>,
     /// `cc.state()`, taken whenever the controller has been told something.
     window: CcState,
-    due: Due,
     limited: CwndLimited,
-    /// When anything acceptable was last received, and when data was last sent.
-    last_heard: Instant,
+    /// When data was last sent.
     last_sent: Instant,
     pace_until: Instant,
-    syn: SynState,
-    keepalives: u32,
-    blocked: bool,
-    fin_bound: bool,
-    challenge: (u64, u32),
-    stats: Stats,
+    // From here on: rarely.
     loss_interval: stats::LossInterval,
+    syn: SynState,
+    challenge: (u64, u32),
+    option_reserve: u16,
+    close_reason: Option<CloseReason>,
 }
 
 /// What the peer offered on its SYN.
@@ -503,6 +488,17 @@ impl Tcb {
     /// this often is given up after 100 s of silence (RFC 9293 section 3.8.3, R2), not by a count.
     pub fn limit_rto(&mut self, limit: Option<Duration>) {
         self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
+    }
+
+    /// The way is said to be open again: what has timed out is not waited for any longer. It was
+    /// lost: that the first of it had arrived, and only its ACK had not, proves nothing about the
+    /// rest (a DSACK would undo the timeout, and all wait for the next one).
+    pub fn retry(&mut self, now: Instant) {
+        if self.rtt.backoff() > 0 && self.timers.is_set(Timer::Retransmit) {
+            self.timers.set(Timer::Retransmit, now);
+            self.recovery.undo.end();
+            self.recovery.frto = false;
+        }
     }
 
     /// Whether anything is bound and not acknowledged.

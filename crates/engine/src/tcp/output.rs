@@ -86,6 +86,12 @@ impl Tcb {
             return None;
         }
         let ssn = self.tx.next_lost()?.ssn;
+        // A window that has shrunk (RFC 9293 section 3.8.6, MAY-7): as Linux, only the oldest
+        // byte goes beyond it, and so probes it too. A peer that takes back what it offered has
+        // no memory for the rest.
+        if ssn != self.snd_una && ssn >= self.snd_una + self.snd_wnd {
+            return None;
+        }
         self.recovery.force = false;
         self.tx.split(ssn, self.mss as usize);
         self.resend(now, ssn, false)

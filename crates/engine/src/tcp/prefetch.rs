@@ -2,37 +2,28 @@
 //! take turns (`cache.rs`).
 
 use super::Tcb;
-use crate::cache::fetch;
+use crate::cache::{fetch, fetch_from};
 
 impl Tcb {
-    /// Asks for what a segment will need: see `cache.rs`.
+    /// Asks for what any segment will need: see `cache.rs`.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        fetch(&self.snd_una);
-        fetch(&self.state);
-        fetch(&self.peer);
-        fetch(&self.setup);
-        fetch(&self.setup.remote);
-        fetch(&self.rx);
-        fetch(&self.rx.due);
-        fetch(&self.tx);
-        fetch(&self.config);
-        fetch(&self.timers);
-        fetch(&self.rtt);
-        fetch(&self.recovery);
-        fetch(&self.recovery.phase);
-        fetch(&self.window);
-        fetch(&self.rate);
-        fetch(&self.limited);
-        fetch(&self.stats);
-        fetch(&self.stats.segments_received);
-        fetch(&self.log);
-        fetch(&self.cc);
+        fetch_from(&self.state, &self.setup.window_max);
+        fetch_from(&self.stats, &self.stats.recoveries);
+        fetch_from(&self.rx, &self.tx.scanned);
     }
 
-    /// As `prefetch`, once that has had its effect: what it points to.
+    /// Asks for what an acknowledgement of data will need beside that.
+    #[inline]
+    pub(crate) fn prefetch_sender(&self) {
+        fetch_from(&self.tx.scanned, &self.loss_interval);
+    }
+
+    /// As `prefetch_sender`, once that has had its effect: what it points to.
     #[inline]
     pub(crate) fn prefetch_queues(&self) {
         self.tx.prefetch();
+        self.recovery.undo.prefetch();
+        fetch(&*self.cc);
     }
 }

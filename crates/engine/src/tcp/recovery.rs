@@ -5,6 +5,7 @@
 //! are in `probe.rs`.
 
 use super::scoreboard::{Delta, Newest};
+use crate::cache::{fetch, fetch_behind};
 use crate::time::{Duration, Instant};
 use crate::view::RecoveryPhase;
 use std::collections::VecDeque;
@@ -30,6 +31,9 @@ pub(super) struct Recovery {
     pub(super) dup_credit: u64,
     /// ECN: one cut per window; it ends when this is acknowledged.
     pub(super) ecn_high: u64,
+    /// Bytes found lost by the reordering timer, which congestion control hears of with the next
+    /// ACK.
+    pub(super) untold: u64,
 }
 
 /// Proportional rate reduction, in bytes.
@@ -62,8 +66,10 @@ impl Prr {
                 .div_ceil(u128::from(self.recover_fs)) as u64;
             due.saturating_sub(self.out)
         } else {
-            let conservative = self.delivered.saturating_sub(self.out);
-            let limit = if safe { conservative.max(delivered) + mss } else { conservative };
+            let conservative = self.delivered.saturating_sub(self.out).max(delivered);
+            // With nothing in flight no acknowledgement will come to let the next hole be filled.
+            let more = if safe || pipe == 0 { mss } else { 0 };
+            let limit = conservative + more;
             (ssthresh - pipe).min(limit)
         };
     }
@@ -165,6 +171,15 @@ struct Episode {
 impl Undo {
     /// Retransmissions remembered per episode, and in all.
     const LIMIT: usize = 256;
+
+    /// Asks for what a retransmission will need: see `cache.rs`.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        if let Some(last) = self.resent.back() {
+            fetch(last);
+            fetch_behind(last);
+        }
+    }
 
     /// A new congestion response begins.
     pub(super) fn begin(&mut self) {
@@ -272,6 +287,20 @@ mod tests {
         let pipes: Vec<i64> = after.iter().map(|a| a.2).collect();
         assert_eq!(sends[..16], [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
         assert_eq!(pipes, [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 10]);
+    }
+
+    /// Three holes, nothing else in flight: each repair lets the next one leave, also if the
+    /// acknowledgement of one is what finds the next.
+    #[test]
+    fn with_nothing_in_flight_something_may_always_leave() {
+        let mut prr = Prr::default();
+        prr.begin(20);
+        prr.on_sent(1);
+        prr.on_ack(1, 0, 10, 1, false);
+        assert!(prr.allowance() > 0);
+        prr.on_sent(1);
+        prr.on_ack(0, 0, 10, 1, false);
+        assert_eq!(prr.allowance(), 1, "by the reordering timer");
     }
 
     #[test]

@@ -190,7 +190,9 @@ impl Tcb {
         // Forward queues are in both: the difference is steadier than two estimates.
         let own_rtt = match returns.lag {
             Some(lag) => rtt + lag,
-            None => returns.own.srtt().max(rtt),
+            None if returns.mostly_elsewhere => returns.own.srtt().max(rtt),
+            // They come by the own path: two estimates of the same.
+            None => rtt,
         };
         Return { own_rtt, rtt, moved: false, compensate: returns.compensate }
     }

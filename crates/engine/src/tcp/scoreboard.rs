@@ -8,7 +8,6 @@
 
 use super::Chunk;
 use super::ranges::Ranges;
-use crate::cache::fetch;
 use crate::time::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -154,8 +153,9 @@ pub(super) struct AckContext {
     pub(super) high: u64,
 }
 
-/// The queue.
+/// The queue. What is asked of it when there is nothing in it comes first.
 #[derive(Default, Debug)]
+#[repr(C)]
 pub(super) struct Scoreboard {
     segments: VecDeque<TxSegment>,
     /// Segments at the end of the queue that have not been sent.
@@ -164,30 +164,22 @@ pub(super) struct Scoreboard {
     unsent_bytes: u64,
     /// RFC 6675 pipe, bytes.
     pipe: u64,
-    /// SACKed ranges above SND.UNA.
-    sacked: Ranges,
-    sacked_segments: u32,
-    /// Highest position delivered (forward-most ACK).
-    fack: u64,
     /// Segments marked lost and not sent again, by position, ascending; stale entries are skipped.
     lost: VecDeque<u64>,
     /// Originals below this have been judged by `detect`.
-    scanned: u64,
+    pub(super) scanned: u64,
+    /// Highest position delivered (forward-most ACK).
+    fack: u64,
+    /// SACKed ranges above SND.UNA.
+    sacked: Ranges,
+    sacked_segments: u32,
     /// Retransmissions in the order they were sent; stale entries are skipped.
     resent: VecDeque<(Instant, u64)>,
+    /// Acknowledgements in a row after which most of the queue's memory was unused.
+    roomy: u32,
 }
 
 impl Scoreboard {
-    /// Asks for what an acknowledgement will need: see `cache.rs`.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        fetch(&self.pipe);
-        fetch(&self.fack);
-        if let Some(first) = self.segments.front() {
-            fetch(first);
-        }
-    }
-
     /// Appends data or a FIN, not yet sent.
     pub(super) fn push(&mut self, segment: TxSegment) {
         self.unsent += 1;
@@ -346,6 +338,7 @@ impl Scoreboard {
             }
         }
         self.trim_front(una, delta);
+        self.shrink();
         self.sacked.drop_below(una);
         self.fack = self.fack.max(una);
         self.scanned = self.scanned.max(una);
@@ -595,5 +588,6 @@ impl Scoreboard {
     }
 }
 
+mod memory;
 #[cfg(test)]
 mod tests;

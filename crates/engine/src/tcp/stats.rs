@@ -2,6 +2,7 @@
 
 /// Counters of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
 pub struct Stats {
     /// Payload bytes sent, repeats included.
     pub bytes_sent: u64,

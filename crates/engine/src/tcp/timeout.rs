@@ -113,6 +113,7 @@ impl Tcb {
             self.recovery.frto_hold = None;
         }
         let lost = self.detect_loss(now);
+        self.recovery.untold += lost;
         if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
             self.begin_recovery(now, siblings);
         }

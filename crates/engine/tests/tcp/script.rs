@@ -753,3 +753,64 @@ fn rfc9293_overtaken_acknowledgement_keeps_the_window() {
     s.give(small);
     assert_eq!(s.tcb.sendable(s.now), 14_600, "cwnd; the window is still 65535");
 }
+
+// RFC 9293 section 3.8.6, MUST-34 and MAY-7: a window that shrank below what is under way. Only
+// the oldest segment goes beyond it, at the pace of timeouts and acknowledgements; the rest goes
+// when the window opens.
+#[test]
+fn rfc9293_shrunk_window_takes_the_oldest_segment_alone() {
+    let mut s = Script::established(TcpConfig { sack: false, ..plain() });
+    s.send(10);
+    s.now += ms(100);
+    let mut closed = s.ack(1461);
+    closed.window = 0;
+    s.give(closed.clone());
+    assert!(s.sent().is_empty());
+    s.wait(s.tcb.rto());
+    assert_eq!(s.sent(), [(1461, 1460)]);
+    closed.ack = SeqNum(ISS).plus(2921);
+    s.give(closed);
+    assert_eq!(s.sent(), [(2921, 1460)], "two fit in the congestion window");
+    let open = s.ack(4381);
+    s.give(open);
+    assert_eq!(s.sent(), [(4381, 1460), (5841, 1460), (7301, 1460)]);
+}
+
+// RFC 9293 section 3.1 (MUST-1): the window is unsigned.
+#[test]
+fn rfc9293_windows_are_unsigned() {
+    let mut s = Script::established(TcpConfig { initial_window: 100, ..plain() });
+    s.window = 0xfff0;
+    assert!(s.send(100).len() as u64 * s.tcb.mss() > 0x8000);
+}
+
+// RFC 9293 section 3.10.7.4 (MUST-66): resets are heard while the window is closed.
+#[test]
+fn rfc9293_reset_is_heard_with_a_closed_window() {
+    let mut s = Script::established(plain());
+    s.window = 0;
+    let data = s.data(1, 1000);
+    s.give(data);
+    s.wait(ms(500));
+    let closed = s.poll().expect("an ACK");
+    assert_eq!(closed.window, 0);
+    let reset = s.segment(1001, 1, Flags::RST);
+    s.give(reset);
+    assert_eq!(s.tcb.close_reason(), Some(CloseReason::Reset(None)));
+}
+
+// RFC 9293 section 3.8.3 (MUST-20, MUST-22, MUST-23): a SYN is given up as data is; Linux's six
+// repetitions last 127 s.
+#[test]
+fn rfc9293_a_syn_is_given_up_after_its_repetitions() {
+    let mut s = Script::syn_sent(plain());
+    let begin = s.now;
+    let mut syns = 1;
+    while let Some(at) = s.tcb.next_timeout() {
+        s.now = at;
+        s.tcb.on_timeout(at, &[]);
+        syns += s.poll().map_or(0, |s| u32::from(s.flags.contains(Flags::SYN)));
+    }
+    assert_eq!((syns, (s.now - begin).as_secs_f64().round()), (7, 127.0));
+    assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
+}

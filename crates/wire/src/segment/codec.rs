@@ -67,17 +67,48 @@ impl Segment {
     /// Writes a whole IP packet, checksums included, to the start of `buffer`; returns its
     /// length. IPv6 scope and flow label of the addresses are not sent.
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        let len = self.payload.len();
+        let (start, header_len) = self.put_headers(buffer, len, len)?;
+        let (header, payload) = buffer[start..start + header_len + len].split_at_mut(header_len);
+        let mut checksum = self.pseudo_header(header_len + len);
+        checksum.add(header);
+        checksum.add_copy(payload, &self.payload);
+        header[16..18].copy_from_slice(&checksum.finish().to_be_bytes());
+        Ok(start + header_len + len)
+    }
+
+    /// Writes the headers alone, for a payload of `payload_len` bytes that follows elsewhere
+    /// (this segment's, or this and the next ones' together: segmentation offload). The TCP
+    /// checksum holds the sum of the pseudo header, which whoever knows the payload completes
+    /// (checksum offload). Returns the lengths of the IP and of the TCP header.
+    pub fn emit_headers(
+        &self,
+        buffer: &mut [u8],
+        payload_len: usize,
+    ) -> Result<(usize, usize), EmitError> {
+        let (start, header_len) = self.put_headers(buffer, payload_len, 0)?;
+        let partial = !self.pseudo_header(header_len + payload_len).finish();
+        buffer[start + 16..start + 18].copy_from_slice(&partial.to_be_bytes());
+        Ok((start, header_len))
+    }
+
+    /// Both headers, the TCP checksum zero; their lengths. The buffer holds `held` bytes more.
+    #[inline]
+    fn put_headers(
+        &self,
+        buffer: &mut [u8],
+        payload_len: usize,
+        held: usize,
+    ) -> Result<(usize, usize), EmitError> {
         let options_len = self.options.emitted_len();
         if options_len > TcpOptions::SPACE {
             return Err(EmitError::OptionSpace(options_len));
         }
         let header_len = TCP_HEADER_LEN + options_len;
-        let tcp_len = header_len + self.payload.len();
-        let (src, dst) = (self.src.ip(), self.dst.ip());
-        let ip = IpHeader { ecn: self.ecn, ..IpHeader::new(src, dst, protocol::TCP) };
-        let start = ip.emit(buffer, tcp_len)?;
-
-        let (header, payload) = buffer[start..start + tcp_len].split_at_mut(header_len);
+        let ip = IpHeader::new(self.src.ip(), self.dst.ip(), protocol::TCP);
+        let ip = IpHeader { ecn: self.ecn, ..ip };
+        let start = ip.emit_before(buffer, header_len + payload_len, header_len + held)?;
+        let header = &mut buffer[start..start + header_len];
         let mut out = Writer::new(header);
         out.put_u16(self.src.port());
         out.put_u16(self.dst.port());
@@ -85,15 +116,15 @@ impl Segment {
         out.put_u32(self.ack.0);
         out.put([(header_len as u8 / 4) << 4, self.flags.0]);
         out.put_u16(self.window);
-        // Checksum, filled in below, and urgent pointer.
+        // Checksum, to be filled in, and urgent pointer.
         out.put_u32(0);
         self.options.emit(&mut header[TCP_HEADER_LEN..])?;
+        Ok((start, header_len))
+    }
 
-        let mut checksum = Checksum::pseudo_header(src, dst, protocol::TCP, tcp_len);
-        checksum.add(header);
-        checksum.add_copy(payload, &self.payload);
-        header[16..18].copy_from_slice(&checksum.finish().to_be_bytes());
-        Ok(start + tcp_len)
+    #[inline]
+    fn pseudo_header(&self, tcp_len: usize) -> Checksum {
+        Checksum::pseudo_header(self.src.ip(), self.dst.ip(), protocol::TCP, tcp_len)
     }
 }
 

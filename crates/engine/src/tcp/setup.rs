@@ -1,0 +1,30 @@
+//! What a subflow is made from: chosen by the endpoint, fixed from then on (but for the MTU and the
+//! congestion control).
+
+use crate::policy::Spec;
+use crate::view::{PathId, SubflowId};
+use std::net::SocketAddr;
+
+/// What a subflow is made from. In this order in memory: what every segment needs comes first.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Setup {
+    /// Our address and port.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// Initial send sequence number (RFC 6528; the endpoint makes it).
+    pub iss: u32,
+    /// Offset of this connection's timestamps (RFC 7323 section 5.4).
+    pub timestamp_offset: u32,
+    /// Its slot.
+    pub id: SubflowId,
+    /// Its path.
+    pub path: PathId,
+    /// Largest IP packet of that path, bytes.
+    pub mtu: u16,
+    /// Largest window we will ever advertise: decides the window scale.
+    pub window_max: u64,
+    /// Congestion control.
+    pub congestion: Spec,
+}

@@ -1,0 +1,149 @@
+//! What RFC 8684 says an endpoint MUST do with options that are wrong, where no other test shows
+//! it. Each test names the section.
+
+#![allow(clippy::unwrap_used)]
+
+mod mptcp_net;
+
+use mptcp_net::*;
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tabane_engine::event::Event;
+use tabane_engine::record::{DropReason, What};
+use tabane_wire::mptcp::{AddAddr, MpTcpRst};
+use tabane_wire::{Flags, MptcpOption};
+
+fn live(net: &mut Net) -> usize {
+    net.client_info().subflows.iter().filter(|s| s.view.usable).count()
+}
+
+fn dropped(host: &Host, reason: DropReason) -> bool {
+    host.records.iter().any(|r| r.what == What::Dropped { reason })
+}
+
+/// Puts an option on one segment of the client, the 40th; a running transfer is what it meets.
+fn with_option(option: MptcpOption) -> Net {
+    let mut net = Net::pair(2);
+    net.filter = Box::new(move |c| {
+        if c.up && c.index == 40 {
+            c.segment.options.sack.truncate(0);
+            c.segment.options.push_mptcp(option.clone());
+        }
+        true
+    });
+    net.connect(data(2_000_000), true);
+    net.server.answer = (data(1_000), true);
+    net
+}
+
+// RFC 8684 section 3.5: a fast close whose key is not ours is ignored.
+#[test]
+fn rfc8684_a_fast_close_needs_the_key() {
+    let mut net = with_option(MptcpOption::FastClose(4711));
+    assert!(net.run(secs(60), Net::over));
+    assert!(net.server.app().received == data(2_000_000));
+}
+
+// RFC 8684 section 3.4.1: an address whose HMAC is wrong is silently ignored, without an echo.
+#[test]
+fn rfc8684_an_announcement_needs_its_hmac() {
+    let address = "10.9.9.9".parse().unwrap();
+    let add = AddAddr { address_id: 9, address, port: None, hmac: Some(4711) };
+    let mut net = with_option(MptcpOption::AddAddr(add));
+    assert!(net.run(secs(60), Net::over));
+    assert!(dropped(&net.server, DropReason::BadHmac));
+    assert!(!net.server.has(|e| matches!(e, Event::AddressAnnounced { .. })));
+    assert!(net.server.app().received == data(2_000_000));
+}
+
+// RFC 8684 section 3.4.2: unknown address ids are silently ignored.
+#[test]
+fn rfc8684_removing_what_is_unknown_changes_nothing() {
+    let mut net = with_option(MptcpOption::RemoveAddr(vec![77, 78]));
+    assert!(net.run(secs(60), Net::over));
+    assert!(!net.server.has(|e| matches!(e, Event::AddressRemoved { .. })));
+    assert!(net.server.app().received == data(2_000_000));
+}
+
+// RFC 8684 section 3.1: who says with flag C that its first address takes no joins gets none.
+#[test]
+fn rfc8684_flag_c_forbids_joins_to_the_first_address() {
+    for deny in [false, true] {
+        let (client, mut server) = (config(1, 2), config(2, 1));
+        server.mptcp.deny_join_initial = deny;
+        let mut net = Net::new(client, server);
+        net.connect(data(500_000), false);
+        net.sleep(secs(2));
+        assert_eq!(live(&mut net), if deny { 1 } else { 2 });
+    }
+}
+
+// RFC 8684 section 3.3.1: without the checksum that was agreed on, a mapping breaks its subflow.
+#[test]
+fn rfc8684_a_missing_checksum_resets_the_subflow() {
+    let (mut client, server) = (config(1, 2), config(2, 2));
+    client.mptcp.checksum = true;
+    let mut net = Net::new(client, server);
+    net.filter = Box::new(|c| {
+        let mapping = c.segment.options.dss.as_mut().and_then(|dss| dss.mapping.as_mut());
+        if let (true, 60, Some(mapping)) = (c.up, c.index, mapping) {
+            mapping.checksum = None;
+        }
+        true
+    });
+    net.connect(data(2_000_000), true);
+    assert!(net.run(secs(60), Net::over));
+    let reset = |e: &Event| matches!(e, Event::SubflowClosed(..));
+    assert!(net.server.has(reset));
+    assert!(net.server.app().received == data(2_000_000));
+}
+
+// RFC 8684 section 3.2: no data on a joined subflow before the fourth packet.
+#[test]
+fn rfc8684_no_data_on_a_join_before_its_fourth_packet() {
+    let mut net = Net::pair(2);
+    let (attempts, early) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let seen = (Rc::clone(&attempts), Rc::clone(&early));
+    net.filter = Box::new(move |c| {
+        if c.up && c.path.0 == 1 {
+            seen.0.set(seen.0.get() + u32::from(c.segment.flags.contains(Flags::SYN)));
+            seen.1.set(seen.1.get() + c.segment.payload.len());
+        }
+        // The server's answers on the second path, but its SYN+ACKs, are lost.
+        c.up || c.path.0 == 0 || c.segment.flags.contains(Flags::SYN)
+    });
+    net.connect(data(3_000_000), false);
+    net.sleep(secs(3));
+    assert_eq!((attempts.get() > 0, early.get()), (true, 0));
+    assert!(net.server.app().received == data(3_000_000));
+}
+
+// RFC 8684 section 3.6: a reset, whatever its reason, closes its subflow and no other.
+#[test]
+fn rfc8684_a_reset_closes_one_subflow() {
+    let mut net = Net::pair(2);
+    net.server.answer = (data(1_000), false);
+    net.connect(data(5_000_000), false);
+    net.sleep(ms(200));
+    assert_eq!(live(&mut net), 2);
+    let second = net.client_info().subflows[1].clone();
+    let (src, dst): (SocketAddr, SocketAddr) = (second.remote, second.local);
+    let now = net.now;
+    // The server resets it, saying that it lacks resources.
+    let id = net.server.only();
+    let theirs = net.server_info().subflows.iter().find(|s| s.remote == dst).unwrap().view.id;
+    net.server.conn(id).reset_subflow(now, theirs).unwrap();
+    let mut seen = Vec::new();
+    while let Some(departure) = net.server.endpoint.poll_segment(now) {
+        seen.push(departure.segment);
+    }
+    let reset = seen.iter_mut().find(|s| s.flags.contains(Flags::RST) && s.src == src).unwrap();
+    reset.options.mptcp = None;
+    reset.options.push_mptcp(MptcpOption::TcpRst(MpTcpRst { transient: true, reason: 2 }));
+    let reset = reset.clone();
+    net.client.endpoint.handle_segment(now, second.path, reset);
+    net.sleep(ms(20));
+    assert_eq!(net.client_info().subflows.iter().filter(|s| s.view.usable).count(), 1);
+    assert!(!net.client.has(|e| matches!(e, Event::Closed(_))));
+}

@@ -1,0 +1,185 @@
+//! What RFC 9293 says an endpoint MUST, where no other test shows it: addresses, listeners,
+//! initial sequence numbers, options, pushing. Each test names its requirement.
+
+#![allow(clippy::unwrap_used)]
+
+mod mptcp_net;
+
+use bytes::Bytes;
+use mptcp_net::*;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tabane_engine::record::{CloseReason, DropReason, What};
+use tabane_engine::view::PathId;
+use tabane_engine::{Endpoint, Event, Instant};
+use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions};
+
+fn plain(host: u8) -> tabane_engine::Config {
+    let mut config = config(host, 1);
+    config.mptcp.enabled = false;
+    config
+}
+
+fn server() -> Endpoint {
+    let mut endpoint = Endpoint::new(plain(2), [3; 32]).unwrap();
+    endpoint.listen("0.0.0.0:80".parse().unwrap()).unwrap();
+    endpoint
+}
+
+fn syn(src: &str, dst: &str) -> Segment {
+    Segment {
+        src: src.parse().unwrap(),
+        dst: dst.parse().unwrap(),
+        seq: SeqNum(1000),
+        ack: SeqNum(0),
+        flags: Flags::SYN,
+        window: 1000,
+        ecn: Ecn::NotEct,
+        options: TcpOptions { mss: Some(1460), ..TcpOptions::default() },
+        payload: Bytes::new(),
+    }
+}
+
+fn answers(endpoint: &mut Endpoint, now: Instant) -> Vec<Segment> {
+    std::iter::from_fn(|| endpoint.poll_segment(now)).map(|d| d.segment).collect()
+}
+
+fn drops(endpoint: &mut Endpoint) -> Vec<DropReason> {
+    let records = std::iter::from_fn(|| endpoint.poll_record());
+    let reason = |what| match what {
+        What::Dropped { reason } => Some(reason),
+        _ => None,
+    };
+    records.filter_map(|record| reason(record.what)).collect()
+}
+
+// RFC 9293 section 3.9.2.3 (MUST-57, MUST-63): silently discarded, whoever listens.
+#[test]
+fn rfc9293_groups_and_everybody_are_no_ends_of_connections() {
+    let us = "10.0.0.2:80";
+    let wrong = [
+        ("224.0.0.1:5", us),
+        ("255.255.255.255:5", us),
+        ("0.0.0.0:5", us),
+        ("10.0.0.1:5", "239.1.2.3:80"),
+        ("10.0.0.1:5", "255.255.255.255:80"),
+        ("[ff02::1]:5", "[fd00::1]:80"),
+    ];
+    let mut endpoint = server();
+    for (src, dst) in wrong {
+        endpoint.handle_segment(Instant(1), PathId(0), syn(src, dst));
+        assert_eq!(answers(&mut endpoint, Instant(1)), [], "{src} > {dst}");
+        assert_eq!(drops(&mut endpoint), [DropReason::BadAddress]);
+    }
+    assert_eq!(endpoint.connections(), 0);
+    endpoint.handle_segment(Instant(1), PathId(0), syn("10.0.0.1:5", us));
+    assert_eq!(answers(&mut endpoint, Instant(1)).len(), 1);
+    // MUST-46: nor does a call connect there.
+    let local = SocketAddr::new(addr(2, 0), 0);
+    for remote in ["224.0.0.1:80", "255.255.255.255:80", "0.0.0.0:80"] {
+        assert!(endpoint.connect(Instant(1), local, remote.parse().unwrap()).is_err(), "{remote}");
+    }
+}
+
+// RFC 9293 section 3.9.1.1 (MUST-41, MUST-42): listening disturbs no connection, and several
+// connections may come to one port.
+#[test]
+fn rfc9293_listeners_disturb_nobody() {
+    let mut net = Net::new(plain(1), plain(2));
+    net.connect(data(50_000), false);
+    net.sleep(ms(30));
+    net.server.endpoint.listen("10.0.0.2:80".parse().unwrap()).unwrap();
+    net.server.endpoint.listen("0.0.0.0:81".parse().unwrap()).unwrap();
+    net.server.endpoint.listen("0.0.0.0:80".parse().unwrap()).unwrap_err();
+    net.connect(data(50_000), false);
+    net.sleep(secs(5));
+    let arrived = net.server.conns.values().filter(|app| app.received == data(50_000)).count();
+    assert_eq!((net.server.conns.len(), arrived), (2, 2));
+    net.server.endpoint.unlisten("0.0.0.0:80".parse().unwrap());
+    assert!(!net.server.has(|e| matches!(e, Event::Closed(_))));
+}
+
+// RFC 9293 section 3.5 (MUST-11): who came from LISTEN goes back there when reset, and nobody is
+// told; who connected is refused.
+#[test]
+fn rfc9293_a_reset_in_syn_received_goes_back_to_where_it_came_from() {
+    let mut endpoint = server();
+    let first = syn("10.0.0.1:5", "10.0.0.2:80");
+    endpoint.handle_segment(Instant(1), PathId(0), first.clone());
+    assert_eq!(answers(&mut endpoint, Instant(1)).len(), 1);
+    let mut reset = first.clone();
+    (reset.flags, reset.seq) = (Flags::RST, SeqNum(1001));
+    endpoint.handle_segment(Instant(2), PathId(0), reset);
+    assert_eq!(answers(&mut endpoint, Instant(2)), []);
+    let told: Vec<_> = std::iter::from_fn(|| endpoint.poll_event()).collect();
+    assert!(!told.iter().any(|(_, e)| matches!(e, Event::Accepted { .. })), "{told:?}");
+    assert_eq!(endpoint.connections(), 0);
+    endpoint.handle_segment(Instant(3), PathId(0), first);
+    assert_eq!(answers(&mut endpoint, Instant(3)).len(), 1, "it still listens");
+
+    let mut net = Net::new(plain(1), plain(2));
+    net.server.endpoint.unlisten("0.0.0.0:80".parse().unwrap());
+    net.connect(data(1), false);
+    net.sleep(secs(1));
+    assert!(net.client.has(|e| *e == Event::Closed(CloseReason::Refused)), "MUST-12");
+}
+
+// RFC 9293 section 3.4.1 (MUST-8, MUST-9): the initial sequence number moves with a clock of 4 us
+// for one pair of ends, and depends on a secret.
+#[test]
+fn rfc6528_numbers_follow_the_clock_and_a_secret() {
+    let number = |seed: u8, micros: u64| {
+        let mut endpoint = Endpoint::new(plain(1), [seed; 32]).unwrap();
+        let now = Instant(micros * 1_000);
+        let (local, remote) = (SocketAddr::new(addr(1, 0), 5000), "10.0.0.2:80".parse().unwrap());
+        endpoint.connect(now, local, remote).unwrap();
+        answers(&mut endpoint, now)[0].seq.0
+    };
+    let at_first = number(1, 1_000_000);
+    assert_eq!(number(1, 1_000_000), at_first);
+    assert_eq!(number(1, 1_004_000).wrapping_sub(at_first), 1_000);
+    let others: Vec<u32> = (2..10).map(|seed| number(seed, 1_000_000)).collect();
+    let far = |other: &u32| other.wrapping_sub(at_first).min(at_first.wrapping_sub(*other));
+    assert!(others.iter().filter(|other| far(other) > 1 << 20).count() >= 7, "{others:?}");
+}
+
+/// Every segment of a transfer both ways.
+fn transfer() -> Vec<Segment> {
+    let mut net = Net::new(plain(1), plain(2));
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let all = Rc::clone(&seen);
+    net.filter = Box::new(move |crossing| {
+        all.borrow_mut().push(crossing.segment.clone());
+        true
+    });
+    net.server.answer = (data(30_000), true);
+    net.connect(data(30_000), true);
+    assert!(net.run(secs(200), Net::over));
+    seen.take()
+}
+
+// RFC 9293 section 3.7.1 (MUST-14, MUST-65): MSS on every SYN and on nothing else.
+#[test]
+fn rfc9293_mss_on_syns_alone() {
+    for segment in transfer() {
+        let syn = segment.flags.contains(Flags::SYN);
+        assert_eq!(segment.options.mss.is_some(), syn, "{segment}");
+    }
+}
+
+// RFC 9293 section 3.9.1.2 (MUST-60, MUST-61): nothing waits for more to be written, and the last
+// segment of what was written is pushed.
+#[test]
+fn rfc9293_the_last_segment_is_pushed() {
+    let segments = transfer();
+    let from = |port: u16| segments.iter().filter(move |s| s.src.port() == port);
+    let ends = segments.iter().map(|s| s.src.port());
+    let client = ends.clone().find(|port| *port != 80).unwrap();
+    for port in [80, client] {
+        let data: Vec<_> = from(port).filter(|s| !s.payload.is_empty()).collect();
+        let sent: usize = data.iter().map(|s| s.payload.len()).sum();
+        assert_eq!(sent, 30_000, "nothing was lost, so nothing went twice");
+        assert!(data.last().unwrap().flags.contains(Flags::PSH));
+    }
+}
