@@ -284,6 +284,10 @@ impl Fields<'_> {
                 self.number("len", len.into());
                 self.text("reason", labels::reinject_reason(why));
             }
+            What::GapFilled { delay } => {
+                self.event("gap_filled");
+                self.span("delay_s", delay);
+            }
             What::Subflow(change) => self.subflow(change),
             What::Fallback(reason) => {
                 self.event("fallback");

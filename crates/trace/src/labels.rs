@@ -9,6 +9,7 @@ use tabane_engine::view::RecoveryPhase;
 pub fn drop_reason(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Copy => "copy",
+        DropReason::BadAddress => "bad_address",
         DropReason::Malformed => "malformed",
         DropReason::NoConnection => "no_connection",
         DropReason::OutOfWindow => "out_of_window",

@@ -64,6 +64,7 @@ fn every_kind() -> Vec<What> {
         What::Reinjected { dsn: Dsn(5), len: 10, why: ReinjectReason::Stale },
         What::Subflow(SubflowChange::Backup(true)),
         What::Subflow(SubflowChange::Closed(CloseReason::Reset(Some(3)))),
+        What::GapFilled { delay: Duration::from_millis(3) },
         What::Fallback(FallbackReason::Checksum),
         What::Connection(ConnectionChange::Established(true)),
         What::Connection(ConnectionChange::Closed(CloseReason::Finished)),
