@@ -9,10 +9,9 @@ pub mod app;
 pub mod check;
 pub mod grid;
 pub mod link;
-mod models;
+pub mod models;
 mod packet;
 pub mod pattern;
-pub mod quantity;
 pub mod relay;
 pub mod result;
 pub mod scenario;
@@ -23,7 +22,7 @@ pub mod sweep;
 pub mod topology;
 mod world;
 
-pub use world::{RunError, World, run};
+pub use world::{RunError, World, change_connection, engine_config, run};
 
 /// The observers of a run, as [`tabane_trace`] defines them for every world.
 pub use tabane_trace::observe;

@@ -1,7 +1,7 @@
 //! What travels through the world: a segment, its place on its route, and what happened to it.
 
 use crate::link;
-use prefetch_index::prefetch_index;
+use tabane_engine::cache::fetch;
 use tabane_wire::{Ecn, Segment};
 
 /// A packet. Queues move this handful of words; what they and routers ask for is in it, so that
@@ -30,10 +30,7 @@ impl Packet {
     /// Asks for the memory of the segment: it was written long ago.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        // Its first line and its last; between them the processor's own prefetcher helps.
-        let segment = std::slice::from_ref(&*self.segment);
-        prefetch_index(segment, 0);
-        prefetch_index(segment, 1);
+        fetch(&*self.segment);
     }
 
     /// Length of the IP packet.

@@ -2,6 +2,7 @@
 
 use crate::app::Latencies;
 use serde::Serialize;
+use tabane_engine::record::CloseReason;
 
 /// A run's result. Times are seconds, rates bits per second of payload.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -18,6 +19,10 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// Link directions, in file order.
     pub links: Vec<LinkResult>,
+    /// Connections that were still there at the end, by node, if the scenario is `closing`;
+    /// of nodes that are awake.
+    #[serde(skip)]
+    pub open: Vec<(String, usize)>,
     /// What the run cost.
     pub cost: Cost,
 }
@@ -47,6 +52,9 @@ pub struct FlowResult {
     /// Position of the first wrong byte, if bytes were compared and one was wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt_at: Option<u64>,
+    /// How the source's and the sink's connection ended, as far as they did during the run.
+    #[serde(skip)]
+    pub closed: [Option<CloseReason>; 2],
 }
 
 /// A connection of a flow that proxies relay.

@@ -4,15 +4,22 @@
 //! What is drawn is an ordinary scenario, so that a seed that fails can be printed, edited and
 //! run by itself. Policies come from the engine's tables: a new one is in the swarm at once.
 
+mod coverage;
 mod draw;
 
 use crate::check::Check;
 use crate::observe::{Observer, Observers};
 use crate::result::RunResult;
-use crate::scenario::{Mptcp, Scenario};
+use crate::scenario::{Change, Mptcp, Scenario};
 use crate::world::{self, RunError};
+use tabane_engine::Duration;
+use tabane_engine::record::CloseReason;
 
+pub use coverage::Coverage;
 pub use draw::draw;
+
+/// A node that sleeps longer is gone: no peer waits for it.
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(120);
 
 /// What became of a world.
 #[derive(Clone, PartialEq, Debug)]
@@ -25,12 +32,15 @@ pub struct Outcome {
     pub result: Result<RunResult, RunError>,
     /// What must not be.
     pub violations: Vec<String>,
+    /// Connections that did not end as they should: ends that disagree, what is left, what a peer
+    /// that died or gave up left running.
+    pub endings: Vec<String>,
 }
 
 impl Outcome {
     /// Whether everything was as it must be.
     pub fn passed(&self) -> bool {
-        self.violations.is_empty()
+        self.violations.is_empty() && self.endings.is_empty()
     }
 }
 
@@ -39,21 +49,26 @@ pub fn replay(seed: u64, observer: &mut dyn Observer) -> Outcome {
     let scenario = draw(seed);
     let mut check = Check::new(&scenario);
     let result = world::run(&scenario, &mut Observers(vec![&mut check, observer]));
-    let violations = match &result {
-        Err(error) => vec![error.to_string()],
+    let (mut violations, mut endings) = (Vec::new(), Vec::new());
+    match &result {
+        Err(error) => violations.push(error.to_string()),
         Ok(result) => {
-            let mut violations = check.violations(&scenario, result);
-            violations.extend(unfinished(&scenario, result));
-            violations
+            violations = check.violations(&scenario, result);
+            let left = scenario.at.iter().any(|change| change.abort || dies(change));
+            let unfinished = unfinished(&scenario, result);
+            if left { &mut endings } else { &mut violations }.extend(unfinished);
+            endings.extend(unclosed(&scenario, result));
         }
-    };
-    Outcome { seed, scenario, result, violations }
+    }
+    Outcome { seed, scenario, result, violations, endings }
 }
 
 /// Flows that did not finish although the network has been fine for long.
 fn unfinished(scenario: &Scenario, result: &RunResult) -> Vec<String> {
-    // Where subflows were taken away by hand, a connection may have lost its last one.
-    let excused = scenario.at.iter().any(|change| change.subflow.is_some());
+    // Where subflows were taken away by hand, a connection may have lost its last one; where
+    // somebody gave up or died, it has to fail.
+    let harmed = |change: &Change| change.subflow.is_some() || change.abort || dies(change);
+    let excused = scenario.at.iter().any(harmed);
     let mut violations = Vec::new();
     for flow in &result.flows {
         if flow.completed_s.is_some() || (excused && flow.failed.is_some()) {
@@ -64,6 +79,31 @@ fn unfinished(scenario: &Scenario, result: &RunResult) -> Vec<String> {
         violations.push(format!("flow {name} not finished at {end} s ({bytes} bytes): {why}"));
     }
     violations
+}
+
+/// Ends that do not agree on how their connection closed, and connections that stay.
+fn unclosed(scenario: &Scenario, result: &RunResult) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (node, count) in &result.open {
+        violations.push(format!("{count} connections left at {node} after {} s", result.ended_s));
+    }
+    let died = scenario.at.iter().any(dies);
+    let harmed = scenario.at.iter().any(|change| change.abort || change.subflow.is_some());
+    for flow in result.flows.iter().filter(|_| !died) {
+        let fine = |end: Option<CloseReason>| end == Some(CloseReason::Finished);
+        let [source, sink] = flow.closed.map(fine);
+        // Given up in the middle, one end may have everything already.
+        let agree = if harmed { flow.completed_s.is_some() || !sink } else { source && sink };
+        if flow.failed.is_none() && !agree {
+            violations.push(format!("flow {} closed differently: {:?}", flow.name, flow.closed));
+        }
+    }
+    violations
+}
+
+/// Whether a node is gone for good.
+fn dies(change: &Change) -> bool {
+    change.asleep.is_some_and(|asleep| asleep.0 > LONGEST_SLEEP)
 }
 
 /// Whether both ends of every connection may use MPTCP.

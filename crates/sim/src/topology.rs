@@ -89,7 +89,10 @@ pub const DEFAULT_MTU: u16 = 1500;
 
 impl Topology {
     /// Resolves a scenario's names.
-    pub(crate) fn build(scenario: &Scenario) -> Result<Self, Fault> {
+    ///
+    /// # Errors
+    /// What the scenario has wrong about its links, paths or hosts.
+    pub fn build(scenario: &Scenario) -> Result<Self, Fault> {
         if scenario.link.is_empty() {
             return Err(Fault::new(&[&"link"], "there is no link")
                 .help("add [link.wifi] with rate = \"20Mbps\" and delay = \"10ms\""));

@@ -1,8 +1,13 @@
 //! The grid: the same points give the same results whoever measures them, and what it says holds.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+use tabane_engine::Duration;
+use tabane_engine::record::{Record, What};
 use tabane_sim::grid::{self, Carrier, Point, Settings};
-use tabane_sim::scenario::{Amount, Flow, Scenario};
+use tabane_sim::observe::{HostIdx, Observer, Wants};
+use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
+use tabane_trace::quantity::Time;
 
 fn settings(alone_mptcp: bool) -> Settings {
     let schedulers = ["minrtt", "necf"].map(|s| s.parse().unwrap()).to_vec();
@@ -19,15 +24,17 @@ fn a_point_gives_the_same_figures_again() {
     assert_eq!(names, ["minrtt", "necf"]);
 }
 
-/// Three points on which the default of Linux loses to the best path alone: a narrow path with a
-/// short round trip, and two with a long one. The forecast of `necf` must not.
+/// Three points on which the default of Linux loses to the best path alone: a path with a long
+/// round trip that is slow or lossy, beside a short one, twice behind a shared link. The forecast
+/// of `necf` must not.
 #[test]
 fn a_bundle_is_not_slower_than_the_best_of_its_paths() {
-    let points = [9, 49, 62].map(|n| Point::draw(1, n));
+    let points = [34, 48, 49].map(|n| Point::draw(1, n));
     let measured = points.map(|p| grid::measure(&p, &settings(true)).unwrap());
     let summaries = grid::summarise(&measured);
     let (minrtt, necf) = (&summaries[0], &summaries[1]);
-    assert!(minrtt.best.worst < 0.98 && minrtt.request_p95.worst > 5.0, "{minrtt:?}");
+    assert!(minrtt.best.worst < 0.92 && minrtt.best.bad == 1.0, "{minrtt:?}");
+    assert!(minrtt.request_median.worst > 1.05, "{minrtt:?}");
     assert!(necf.best.worst >= 0.98, "{:?}", necf.best);
     assert!(necf.request_median.worst <= 1.05, "{:?}", necf.request_median);
 }
@@ -44,4 +51,47 @@ fn points_are_scenarios_that_can_be_run_from_a_file() {
         assert_eq!(read.link, scenario.link);
         assert_eq!(read.path, scenario.path);
     }
+}
+
+/// What is sent for the first time by each subflow.
+#[derive(Default)]
+struct Carried {
+    first: BTreeSet<(HostIdx, u8, u64)>,
+    again: Vec<(f64, u8, u64)>,
+    raced: u32,
+}
+
+impl Observer for Carried {
+    fn wants(&self) -> Wants {
+        Wants { records: true, ..Wants::default() }
+    }
+
+    fn record(&mut self, host: HostIdx, record: &Record) {
+        let Some(subflow) = record.subflow else { return };
+        match record.what {
+            What::Reinjected { .. } => self.raced += 1,
+            What::Sent { dsn: Some(dsn), retransmission: false, .. }
+                if !self.first.insert((host, subflow.0, dsn.0)) =>
+            {
+                self.again.push((record.at.as_secs_f64(), subflow.0, dsn.0));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Two paths without loss, 18 and 99 Mbit/s, and requests: what is raced goes where it is not under
+/// way already. (It went there when the subflow that it was meant for had no room left.)
+#[test]
+fn what_is_raced_goes_by_a_subflow_that_has_not_carried_it() {
+    let request =
+        Request { think: Time(Duration::from_millis(100)), count: Some(20), ..Request::default() };
+    let flow = Flow { request: Some(request), ..Flow::default() };
+    let scheduler = "necf".parse().unwrap();
+    let carrier = Carrier::Bundle(&scheduler);
+    let scenario = Point::draw(5, 4).scenario(carrier, None, flow, Duration::from_secs(20));
+    let mut carried = Carried::default();
+    tabane_sim::run(&scenario, &mut carried).unwrap();
+    assert!(carried.raced > 0);
+    assert_eq!(carried.again, []);
 }

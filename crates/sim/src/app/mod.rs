@@ -2,7 +2,8 @@
 //!
 //! One value holds both ends of a flow. The *source* sends the data that counts, the *sink* reads
 //! it; which of them connected is the scenario's `direction`. Applications see a connection and
-//! the time, and answer with the time at which they want to be called again.
+//! the time, and answer with the time at which they want to be called again. What they run on is a
+//! [`Carrier`], so that the same application drives the engine and the kernel's sockets.
 
 mod bulk;
 mod onoff;
@@ -10,11 +11,12 @@ mod paced;
 mod request;
 
 use crate::pattern::Pattern;
-use crate::quantity::Size;
 use crate::scenario::{Amount, Flow as FlowSpec};
 use crate::seed::Rng;
+use bytes::Bytes;
 use tabane_engine::mptcp::Connection;
 use tabane_engine::{Event, Instant};
+use tabane_trace::quantity::Size;
 
 /// The applications, for listings: name and one line.
 pub const ALL: &[(&str, &str)] = &[
@@ -23,6 +25,38 @@ pub const ALL: &[(&str, &str)] = &[
     ("paced", "messages at a steady rate; latency of each message"),
     ("onoff", "as fast as it goes for a while, then nothing for a while"),
 ];
+
+/// What carries an application's bytes: a connection of the engine, or a socket of the kernel.
+pub trait Carrier {
+    /// Takes from the front of `data` what it has room for now; how many bytes that was.
+    fn write(&mut self, data: &mut Bytes) -> usize;
+    /// Bytes that it would take now.
+    fn writable(&self) -> u64;
+    /// The next bytes in order, if there are any: at most `max`.
+    fn read(&mut self, max: usize) -> Option<Bytes>;
+    /// The peer has closed and everything has been read.
+    fn is_finished(&self) -> bool;
+    /// Nothing more will be written.
+    fn close(&mut self, now: Instant);
+}
+
+impl Carrier for Connection {
+    fn write(&mut self, data: &mut Bytes) -> usize {
+        Self::write(self, data)
+    }
+    fn writable(&self) -> u64 {
+        Self::writable(self)
+    }
+    fn read(&mut self, max: usize) -> Option<Bytes> {
+        Self::read(self, max)
+    }
+    fn is_finished(&self) -> bool {
+        Self::is_finished(self)
+    }
+    fn close(&mut self, now: Instant) {
+        Self::close(self, now);
+    }
+}
 
 /// Which end of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,7 +161,7 @@ impl App {
         now: Instant,
         role: Role,
         event: &Event,
-        conn: &mut Connection,
+        conn: &mut impl Carrier,
     ) -> Option<Instant> {
         match event {
             Event::Connected | Event::Accepted { .. } | Event::Writable => {
@@ -148,7 +182,7 @@ impl App {
     }
 
     /// A time asked for has come.
-    pub fn tick(&mut self, now: Instant, role: Role, conn: &mut Connection) -> Option<Instant> {
+    pub fn tick(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) -> Option<Instant> {
         match &mut self.kind {
             Kind::Request(request) => request.wake(),
             Kind::OnOff(onoff) => onoff.wake(),
@@ -196,7 +230,7 @@ impl App {
         }
     }
 
-    fn advance(&mut self, now: Instant, role: Role, conn: &mut Connection) -> Option<Instant> {
+    fn advance(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) -> Option<Instant> {
         match role {
             Role::Source => self.supply(now, conn),
             Role::Sink => self.consume(now, conn),
@@ -204,7 +238,7 @@ impl App {
     }
 
     /// The source writes what it may.
-    fn supply(&mut self, now: Instant, conn: &mut Connection) -> Option<Instant> {
+    fn supply(&mut self, now: Instant, conn: &mut impl Carrier) -> Option<Instant> {
         if self.source_closed {
             return None;
         }
@@ -228,7 +262,7 @@ impl App {
     }
 
     /// The sink looks at what it has, and asks for more if it is the asking kind.
-    fn consume(&mut self, now: Instant, conn: &mut Connection) -> Option<Instant> {
+    fn consume(&mut self, now: Instant, conn: &mut impl Carrier) -> Option<Instant> {
         let read = self.data.read;
         let mut again = None;
         let done = match &mut self.kind {
@@ -257,7 +291,7 @@ impl App {
         again
     }
 
-    fn read(&mut self, now: Instant, role: Role, conn: &mut Connection) {
+    fn read(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) {
         let stream = match role {
             Role::Source => &mut self.ask,
             Role::Sink => &mut self.data,
@@ -275,7 +309,7 @@ impl App {
         }
     }
 
-    fn close(&mut self, now: Instant, role: Role, conn: &mut Connection) {
+    fn close(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) {
         let closed = match role {
             Role::Source => &mut self.source_closed,
             Role::Sink => &mut self.sink_closed,
@@ -288,7 +322,7 @@ impl App {
 
 impl Stream {
     /// Writes until `goal` bytes have been written in all, or the send buffer is full.
-    fn write_up_to(&mut self, goal: u64, conn: &mut Connection) {
+    fn write_up_to(&mut self, goal: u64, conn: &mut impl Carrier) {
         while self.written < goal {
             let mut bytes = self.pattern.from(self.written, goal - self.written);
             let taken = conn.write(&mut bytes);

@@ -3,13 +3,13 @@
 
 use super::{Carrier, Point};
 use crate::observe::Silent;
-use crate::quantity::{Rate, Size, Time};
 use crate::result::{FlowResult, LatencyResult};
 use crate::scenario::{Amount, Flow, Paced, Request, Scenario};
 use crate::world::{self, RunError};
 use serde::Serialize;
 use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
+use tabane_trace::quantity::{Rate, Size, Time};
 
 /// What is compared.
 #[derive(Clone, PartialEq, Debug)]

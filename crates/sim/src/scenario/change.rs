@@ -3,9 +3,9 @@
 use super::jitter::Jitter;
 use super::link::{Loss, Queue};
 use super::named::Choice;
-use crate::quantity::{Rate, Ratio, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tabane_trace::quantity::{Rate, Ratio, Time};
 
 /// What happens at a time. One of `down`, `up`, `link`, `host` says to what.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -90,9 +90,27 @@ pub struct Change {
     /// With `host`: connections are aborted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub abort: bool,
+    /// With `host`: it stands still for so long, as if suspended: its timers wait, and what comes
+    /// is lost. Longer than the run: it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asleep: Option<Time>,
 }
 
 impl Change {
+    /// What it does, as people say it ("wifi down") or as the scenario writes it.
+    pub fn words(&self) -> String {
+        if let Some(name) = self.down.as_ref().or(self.up.as_ref()) {
+            return format!("{name} {}", if self.up.is_some() { "up" } else { "down" });
+        }
+        let text = toml::to_string(self).unwrap_or_default();
+        let lines = text.lines().filter(|line| {
+            let key = line.split(' ').next().unwrap_or_default();
+            !matches!(key, "time" | "every" | "link" | "host")
+        });
+        let name = self.link.as_ref().or(self.host.as_ref()).map_or("", String::as_str);
+        format!("{name} {}", lines.collect::<Vec<_>>().join(", "))
+    }
+
     /// Names of the keys given that say what is changed.
     pub fn targets(&self) -> Vec<&'static str> {
         let given = [
@@ -133,6 +151,7 @@ impl Change {
             ("backup", self.backup.is_some()),
             ("subflow", self.subflow.is_some()),
             ("abort", self.abort),
+            ("asleep", self.asleep.is_some()),
         ];
         given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect()
     }

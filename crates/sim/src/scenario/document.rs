@@ -1,24 +1,21 @@
 //! A scenario file as written: where everything stands in it, what `--set` changes, and which
 //! lists are sweep axes.
 
-use super::error::{Fault, ScenarioError, rephrase, suggest};
-use super::{Scenario, validate};
+use super::{Fault, Scenario, ScenarioError, validate};
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+use tabane_trace::written::{Objection, Override, Written, lookup_mut, suggest};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 /// A file with its overrides applied, not yet checked.
 #[derive(Clone, Debug)]
 pub struct Document {
-    file: String,
+    /// With the `--set` arguments laid over it.
+    written: Written,
     stem: String,
     folder: PathBuf,
-    text: String,
-    /// `--set` arguments; the span of a value from the n-th is at `text.len() + 1 + n`.
-    sets: Vec<String>,
 }
 
 /// A key whose value is a list where one value is expected.
@@ -49,15 +46,7 @@ impl Document {
     /// # Errors
     /// [`ScenarioError`] if it cannot be read, is not TOML, or a `--set` has no such form.
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, ScenarioError> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ScenarioError {
-            file: file.clone(),
-            position: None,
-            excerpt: None,
-            message: format!("cannot be read: {error}"),
-            help: None,
-        })?;
-        let mut document = Self::parse(&file, &text, sets)?;
+        let mut document = Self::over(Written::read(path)?, sets)?;
         document.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)
     }
@@ -67,25 +56,21 @@ impl Document {
     /// # Errors
     /// [`ScenarioError`].
     pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Self, ScenarioError> {
-        let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let document = Self {
-            file: name.into(),
-            stem,
-            folder: PathBuf::new(),
-            text: text.into(),
-            sets: sets.to_vec(),
-        };
+        Self::over(Written::new(name, text), sets)
+    }
+
+    fn over(written: Written, sets: &[String]) -> Result<Self, ScenarioError> {
+        let file = written.file().to_owned();
+        let stem = Path::new(&file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let sets = sets.iter().map(|set| parse_set(&file, set)).collect::<Result<_, _>>()?;
+        let document = Self { written: written.with(sets), stem, folder: PathBuf::new() };
         document.root()?;
         Ok(document)
     }
 
     /// The tree of the file with its overrides; it borrows the text.
     fn root(&self) -> Result<Spanned<DeTable<'_>>, ScenarioError> {
-        let mut root = DeTable::parse(&self.text).map_err(|e| self.toml_error(&e))?;
-        for (n, set) in self.sets.iter().enumerate() {
-            self.set(root.get_mut(), n, set)?;
-        }
-        Ok(root)
+        self.written.root_if(known_link)
     }
 
     /// Keys with lists of values, in file order.
@@ -136,7 +121,8 @@ impl Document {
             params.insert(0, (axis.key.clone(), axis.values[index].clone()));
         }
         let reader = toml::de::Deserializer::from(root);
-        let mut scenario = Scenario::deserialize(reader).map_err(|e| self.toml_error(&e))?;
+        let mut scenario =
+            Scenario::deserialize(reader).map_err(|e| self.written.toml_problem(&e))?;
         if scenario.name.is_empty() {
             scenario.name = self.stem.clone();
         }
@@ -156,73 +142,47 @@ impl Document {
         }
     }
 
-    fn set<'s>(&self, root: &mut DeTable<'s>, n: usize, set: &'s str) -> Result<(), ScenarioError> {
-        let place = self.text.len() + 1 + n;
-        let span = place..place;
-        let fail = |message: &str| {
-            let mut error = self.error_at_span(Some(span.clone()), message.into());
-            error.help = Some("write --set key.path=value, as in link.wifi.rate=20Mbps".into());
-            error
-        };
-        let (key, text) = set.split_once('=').ok_or_else(|| fail("no '=' in it"))?;
-        // What is not a TOML value is a string that lacks its quotes.
-        let mut value = match DeValue::parse(text.trim()) {
-            Ok(value) => respan(value.into_inner(), &span),
-            Err(_) => Spanned::new(span.clone(), DeValue::String(text.trim().into())),
-        };
-        let keys: Vec<_> = key.trim().split('.').collect();
-        if keys.iter().any(|k| k.is_empty()) {
-            return Err(fail("an empty key"));
-        }
-        if let (["link", name, _, ..], Some(links)) = (&keys[..], root.get("link"))
-            && let Some(links) = links.get_ref().as_table().filter(|t| !t.contains_key(*name))
-        {
-            let known: Vec<_> = links.keys().map(|key| key.get_ref().as_ref()).collect();
-            let error = self.error_at_span(Some(span), format!("there is no link '{name}'"));
-            return Err(ScenarioError { help: Some(suggest(name, &known)), ..error });
-        }
-        insert(root, &keys, &mut value, &span)
-            .map_err(|message| self.error_at_span(Some(span), message))
-    }
-
     /// An error about the value at `at`.
     pub(crate) fn error_at(&self, at: &[&str], message: String) -> ScenarioError {
         let at = at.iter().map(|s| (*s).to_owned()).collect();
         self.error(Fault { at, message, help: None })
     }
 
-    pub(crate) fn error(&self, fault: Fault) -> ScenarioError {
-        let span = self.root().ok().and_then(|root| locate(root.get_ref(), &fault.at));
-        ScenarioError { help: fault.help, ..self.error_at_span(span, fault.message) }
+    /// Says where in the file `fault` is.
+    pub fn error(&self, fault: Fault) -> ScenarioError {
+        self.written.problem(fault)
     }
+}
 
-    fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {
-        let (message, help) = rephrase(error.message());
-        ScenarioError { help, ..self.error_at_span(error.span(), message) }
+/// `key.path=value`.
+fn parse_set(file: &str, set: &str) -> Result<Override, ScenarioError> {
+    let label = format!("--set {set}");
+    let fail = |message: &str| ScenarioError {
+        file: file.to_owned(),
+        position: None,
+        excerpt: Some(label.clone()),
+        message: message.into(),
+        help: Some("write --set key.path=value, as in link.wifi.rate=20Mbps".into()),
+    };
+    let (key, value) = set.split_once('=').ok_or_else(|| fail("no '=' in it"))?;
+    let keys: Vec<_> = key.trim().split('.').map(str::to_owned).collect();
+    if keys.iter().any(String::is_empty) {
+        return Err(fail("an empty key"));
     }
+    Ok(Override { label, keys, value: value.to_owned() })
+}
 
-    fn error_at_span(&self, span: Option<Range<usize>>, message: String) -> ScenarioError {
-        let start = span.map(|s| s.start);
-        let set = start.and_then(|at| at.checked_sub(self.text.len() + 1));
-        let set = set.and_then(|n| self.sets.get(n)).map(|set| format!("--set {set}"));
-        let mut error = ScenarioError {
-            file: self.file.clone(),
-            position: None,
-            excerpt: set,
-            message,
-            help: None,
-        };
-        if let (Some(at), None) = (start, &error.excerpt) {
-            let at = at.min(self.text.len());
-            let before = &self.text[..at];
-            let line_start = before.rfind('\n').map_or(0, |n| n + 1);
-            let line = before.matches('\n').count() + 1;
-            let column = self.text[line_start..at].chars().count() + 1;
-            error.position = Some((line, column));
-            error.excerpt = self.text[line_start..].lines().next().map(str::to_owned);
-        }
-        error
+/// A `--set` does not make links: who misspells one would get a second.
+fn known_link(root: &DeTable<'_>, keys: &[String]) -> Result<(), Objection> {
+    if let [first, name, _, ..] = keys
+        && first == "link"
+        && let Some(links) = root.get("link").and_then(|links| links.get_ref().as_table())
+        && !links.contains_key(name.as_str())
+    {
+        let known: Vec<_> = links.keys().map(|key| key.get_ref().as_ref()).collect();
+        return Err((format!("there is no link '{name}'"), Some(suggest(name, &known))));
     }
+    Ok(())
 }
 
 /// Whether a list at `at` is what the format asks for, not an axis.
@@ -283,112 +243,4 @@ fn print(value: &DeValue<'_>) -> String {
             table.iter().map(pair).collect::<Vec<_>>().join(" ")
         }
     }
-}
-
-fn lookup_mut<'t, 's>(
-    table: &'t mut DeTable<'s>,
-    at: &[String],
-) -> Option<&'t mut Spanned<DeValue<'s>>> {
-    let mut value = table.get_mut(at.first()?.as_str())?;
-    for step in &at[1..] {
-        value = match value.get_mut() {
-            DeValue::Table(inner) => inner.get_mut(step.as_str())?,
-            DeValue::Array(items) => items.get_mut(step.parse::<usize>().ok()?)?,
-            _ => return None,
-        };
-    }
-    Some(value)
-}
-
-/// Where the deepest part of `at` that exists stands: the value, or the key of a table.
-fn locate(table: &DeTable<'_>, at: &[String]) -> Option<Range<usize>> {
-    let (first, rest) = at.split_first()?;
-    let (key, value) = table.get_key_value(first.as_str())?;
-    let mut span = if value.get_ref().is_table() { key.span() } else { value.span() };
-    let mut value = value;
-    for step in rest {
-        let next = match value.get_ref() {
-            DeValue::Table(inner) => match inner.get_key_value(step.as_str()) {
-                Some((key, v)) if v.get_ref().is_table() => Some((key.span(), v)),
-                Some((_, v)) => Some((v.span(), v)),
-                None => None,
-            },
-            DeValue::Array(items) => {
-                step.parse().ok().and_then(|n: usize| items.get(n)).map(|v| (v.span(), v))
-            }
-            _ => None,
-        };
-        let Some(next) = next else { break };
-        (span, value) = next;
-    }
-    Some(span)
-}
-
-/// Puts `value` at `keys`, making tables on the way. An element of a list is named by its index
-/// or its `name`; the index may be left out when there is only one.
-fn insert<'s>(
-    table: &mut DeTable<'s>,
-    keys: &[&'s str],
-    value: &mut Spanned<DeValue<'s>>,
-    span: &Range<usize>,
-) -> Result<(), String> {
-    let (key, rest) = keys.split_first().expect("invariant: at least one key");
-    if rest.is_empty() {
-        let value = std::mem::replace(value, Spanned::new(0..0, DeValue::Boolean(false)));
-        match table.get_mut(*key) {
-            Some(place) => *place = value,
-            None => {
-                table.insert(Spanned::new(span.clone(), Cow::Borrowed(*key)), value);
-            }
-        }
-        return Ok(());
-    }
-    if table.get(*key).is_none() {
-        let empty = Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
-        table.insert(Spanned::new(span.clone(), Cow::Borrowed(*key)), empty);
-    }
-    match table.get_mut(*key).map(Spanned::get_mut) {
-        Some(DeValue::Table(inner)) => insert(inner, rest, value, span),
-        Some(DeValue::Array(items)) => {
-            let named = |item: &Spanned<DeValue<'_>>| {
-                item.get_ref().get("name").is_some_and(|n| n.get_ref().as_str() == Some(rest[0]))
-            };
-            let index = rest[0].parse().ok().or_else(|| items.iter().position(named));
-            let (index, rest) = match index {
-                Some(n) => (n, &rest[1..]),
-                None if items.len() == 1 => (0, rest),
-                None => return Err(format!("which '{key}'? write {key}.0 or {key}.NAME")),
-            };
-            let count = items.len();
-            match items.get_mut(index).map(Spanned::get_mut) {
-                Some(DeValue::Table(inner)) if !rest.is_empty() => insert(inner, rest, value, span),
-                Some(_) => Err(format!("'{key}' has no such keys")),
-                None => Err(format!("there are only {count} of '{key}'")),
-            }
-        }
-        _ => Err(format!("'{key}' is a single value, not a table")),
-    }
-}
-
-/// `value` with every span set to `span`.
-fn respan<'s>(value: DeValue<'s>, span: &Range<usize>) -> Spanned<DeValue<'s>> {
-    let value = match value {
-        DeValue::Array(items) => {
-            let mut array = DeArray::new();
-            items.iter().for_each(|item| array.push(respan(item.get_ref().clone(), span)));
-            DeValue::Array(array)
-        }
-        DeValue::Table(table) => {
-            let mut copy = DeTable::new();
-            for (k, v) in table.iter() {
-                copy.insert(
-                    Spanned::new(span.clone(), k.get_ref().clone()),
-                    respan(v.get_ref().clone(), span),
-                );
-            }
-            DeValue::Table(copy)
-        }
-        scalar => scalar,
-    };
-    Spanned::new(span.clone(), value)
 }

@@ -1,11 +1,11 @@
 //! What is sent: flows and their applications.
 
-use crate::quantity::{Rate, Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use tabane_trace::quantity::{Rate, Size, Time};
 
 /// A flow (or `count` of them): one connection that runs one application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

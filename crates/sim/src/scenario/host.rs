@@ -2,7 +2,6 @@
 
 use super::linux::LinuxBuffers;
 use super::named::Choice;
-use crate::quantity::{Size, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -10,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use tabane_engine::config::{Config, MptcpConfig, NumberSize, TcpConfig};
+use tabane_trace::quantity::{Size, Time};
 
 /// Settings of a host. What is not given comes from `[defaults]`, then from the engine.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

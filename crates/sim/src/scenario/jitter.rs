@@ -1,13 +1,13 @@
 //! How a delay varies: `"5ms"`, `"uniform 5ms"`, and either with `reordering`.
 
 use crate::link::DelayConfig;
-use crate::quantity::Time;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use tabane_engine::Duration;
+use tabane_trace::quantity::Time;
 
 /// Variation of a link's delay, packet by packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

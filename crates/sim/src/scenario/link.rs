@@ -1,7 +1,7 @@
 //! A link's parameters, for both directions or each by itself.
 
 use super::jitter::Jitter;
-use crate::quantity::{Rate, Ratio, Size, Time};
+use crate::link::LinkConfig;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use tabane_engine::policy::{Params, Spec};
+use tabane_trace::quantity::{Rate, Ratio, Size, Time};
 
 /// A link. Parameters beside `between` hold for both directions; `up` and `down` change one.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -92,6 +93,15 @@ pub struct Direction {
 }
 
 impl Link {
+    /// What both directions are made from, up first.
+    ///
+    /// # Errors
+    /// In words, when a trace file cannot be read.
+    pub fn configs(&self) -> Result<[LinkConfig; 2], String> {
+        let config = |up| crate::models::config(&self.direction(up));
+        Ok([config(true)?, config(false)?])
+    }
+
     /// All parameters of a direction.
     pub fn direction(&self, up: bool) -> Direction {
         let own = if up { self.up.as_ref() } else { self.down.as_ref() };

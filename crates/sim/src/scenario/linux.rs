@@ -9,12 +9,12 @@
 //! segments dropped because short ones fill the receive buffer with overhead, and the measured
 //! share that replaced `tcp_adv_win_scale` in Linux 6.6.
 
-use crate::quantity::Size;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use tabane_engine::config::TcpConfig;
+use tabane_trace::quantity::Size;
 
 /// Socket buffers as Linux is told them. A host's table replaces that of `[defaults]`.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,6 @@
 
 mod change;
 mod document;
-mod error;
 mod flow;
 mod host;
 mod jitter;
@@ -18,8 +17,6 @@ mod validate;
 
 pub use change::{Change, ProxySide, SubflowChange, Way};
 pub use document::{Axis, Document, Variant};
-pub(crate) use error::Fault;
-pub use error::ScenarioError;
 pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
 pub use host::{Host, Mptcp, MptcpSettings, Tcp};
 pub use jitter::Jitter;
@@ -29,13 +26,14 @@ pub use named::{Choice, Named};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
 
-pub(crate) use validate::policy_fault;
+pub use tabane_trace::written::Fault;
+pub use tabane_trace::written::Problem as ScenarioError;
 
-use crate::quantity::Time;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tabane_engine::Duration;
+use tabane_trace::quantity::Time;
 
 /// One run: topology, policies, flows, timed changes, seed and duration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +58,9 @@ pub struct Scenario {
     /// Compare every byte delivered with what was sent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verify: bool,
+    /// The run goes on until the connections are gone too, not only until all is delivered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub closing: bool,
     /// What is written beside results.
     #[serde(skip_serializing_if = "Output::is_default")]
     pub output: Output,
@@ -116,6 +117,7 @@ impl Default for Scenario {
             ip: 4,
             wire: false,
             verify: false,
+            closing: false,
             output: Output::default(),
             defaults: Host::default(),
             host: Named::default(),

@@ -1,8 +1,7 @@
 //! What a well-formed scenario may still have wrong: names that do not exist, policies that do
 //! not, flows without an application, changes that change nothing.
 
-use super::error::{Fault, suggest};
-use super::{Change, Choice, Flow, Host, Scenario};
+use super::{Change, Choice, Fault, Flow, Host, Scenario};
 use crate::topology::Topology;
 use std::fmt::Display;
 use tabane_engine::congestion::{self, Start};
@@ -85,7 +84,7 @@ fn check_policies(
 ) -> Result<(), Fault> {
     let fault = |key: &str, error: PolicyError| {
         let at: Vec<&dyn Display> = at.iter().map(|k| k as &dyn Display).collect();
-        policy_fault(&[&at[..], &[&key]].concat(), &error)
+        Fault::policy(&[&at[..], &[&key]].concat(), &error)
     };
     if let Some(choice) = scheduler {
         scheduler::build(&choice.0).map_err(|e| fault("scheduler", e))?;
@@ -98,21 +97,6 @@ fn check_policies(
         egress::build(&choice.0).map_err(|e| fault("egress", e))?;
     }
     Ok(())
-}
-
-/// The engine's own words, with the remedy on its own line.
-pub(crate) fn policy_fault(at: &[&dyn Display], error: &PolicyError) -> Fault {
-    match error {
-        PolicyError::Unknown { kind, name, known, .. } => {
-            let known: Vec<_> = known.split(", ").collect();
-            Fault::new(at, format!("unknown {kind} '{name}'")).help(format!(
-                "{} All of them: {}",
-                suggest(name, &known),
-                known.join(", ")
-            ))
-        }
-        other => Fault::new(at, other.to_string()),
-    }
 }
 
 fn check_flow(
@@ -239,7 +223,7 @@ fn check_change(
     if !fits {
         let help = match target {
             "link" => "give rate, delay, jitter, loss, queue, reorder, duplicate, corrupt or mtu",
-            _ => "give scheduler, congestion, egress, backup, subflow or abort",
+            _ => "give scheduler, congestion, egress, backup, subflow, abort or asleep",
         };
         return Err(Fault::new(here, "this changes nothing").help(help));
     }

@@ -1,6 +1,5 @@
 //! Drawing a world: topology, parameters, policies, applications, faults and their end.
 
-use crate::quantity::{Rate, Ratio, Size, Time};
 use crate::scenario::{
     Amount, Change, Choice, Flow, FlowDirection, Host, Jitter, Link, Loss, Mptcp, MptcpSettings,
     Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario, SubflowChange, Tcp, Way,
@@ -9,11 +8,15 @@ use crate::seed::{Rng, Seed};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Entry, Spec};
 use tabane_engine::{congestion, egress, scheduler};
+use tabane_trace::quantity::{Rate, Ratio, Size, Time};
 
 /// Faults happen before this.
 const FAULTS: Duration = Duration::from_secs(15);
 /// Time to finish after the faults: several retransmission timeouts at their longest.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// Time to find out that a peer is gone: all retransmissions, or keepalive and all its probes,
+/// then break before make.
+const GRIEF: Duration = Duration::from_secs(3_000);
 
 /// The world of a seed.
 pub fn draw(seed: u64) -> Scenario {
@@ -26,6 +29,7 @@ pub fn draw(seed: u64) -> Scenario {
         ip: if draw.chance(0.7) { 4 } else { 6 },
         wire: draw.chance(0.3),
         verify: true,
+        closing: true,
         ..Scenario::default()
     };
     draw.topology(&mut scenario);
@@ -42,6 +46,8 @@ pub fn draw(seed: u64) -> Scenario {
     if draw.chance(0.2) {
         draw.proxies(&mut scenario);
     }
+    // Likewise.
+    Draw { rng: Seed(seed).stream("swarm/lives") }.lives(&mut scenario);
     heal(&mut scenario);
     scenario
 }
@@ -282,6 +288,34 @@ impl Draw {
             if change.path.is_some() && change.host.as_deref() == Some("server") {
                 change.host = Some(names[0].clone());
             }
+        }
+    }
+
+    /// Machines that are suspended, die, or whose users give up.
+    fn lives(&mut self, scenario: &mut Scenario) {
+        let hosts = scenario.host.names().chain(scenario.proxy.names());
+        let hosts: Vec<String> = hosts.map(str::to_owned).collect();
+        let change = |draw: &mut Self| Change {
+            time: Time(Duration::from_millis(draw.rng.between(10, FAULTS.as_millis() - 1))),
+            host: Some(hosts[draw.index(hosts.len())].clone()),
+            ..Change::default()
+        };
+        if self.chance(0.15) {
+            let asleep = self.time(Duration::from_millis(10), Duration::from_secs(60));
+            scenario.at.push(Change { asleep: Some(asleep), ..change(self) });
+        }
+        let aborts = self.chance(0.05);
+        if aborts {
+            scenario.at.push(Change { abort: true, ..change(self) });
+        }
+        let dies = self.chance(0.05);
+        if dies {
+            scenario.at.push(Change { asleep: Some(Time(GRIEF * 2)), ..change(self) });
+        }
+        if aborts || dies {
+            // Who only waits for data finds out by keepalive alone, also when a reset is lost.
+            scenario.duration = Time(FAULTS + GRIEF);
+            scenario.defaults.tcp.keepalive = Some(Time(Duration::from_secs(60)));
         }
     }
 

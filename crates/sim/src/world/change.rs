@@ -6,10 +6,10 @@ use crate::models;
 use crate::relay::Side;
 use crate::scenario::{Change, ProxySide, SubflowChange, Way};
 use std::fmt::Write as _;
-use std::net::SocketAddr;
-use tabane_engine::ConnId;
+use std::net::{IpAddr, SocketAddr};
 use tabane_engine::mptcp::Policy;
 use tabane_engine::view::{PathId, SubflowId};
+use tabane_engine::{ConnId, Endpoint, Instant};
 
 impl World<'_> {
     /// Does the `n`-th change of the scenario, and plans its next time.
@@ -18,19 +18,15 @@ impl World<'_> {
         if let Some(every) = change.every {
             self.plan(self.now + every.0, Action::Change(n as u32));
         }
-        let mut words = String::new();
+        let mut words = change.words();
         if let Some(name) = change.down.as_ref().or(change.up.as_ref()) {
-            let up = change.up.is_some();
-            let _ = write!(words, "{name} {}", if up { "up" } else { "down" });
-            self.switch_link(name, up, change.silent);
+            self.switch_link(name, change.up.is_some(), change.silent);
         } else if let Some(name) = &change.link {
-            let _ = write!(words, "{name} {}", describe(&change));
             self.change_link(name, &change);
-        } else if let Some(name) = &change.host {
-            let _ = write!(words, "{name} {}", describe(&change));
-            if let Some(refused) = self.change_host(name, &change) {
-                let _ = write!(words, " (refused: {refused})");
-            }
+        } else if let Some(name) = &change.host
+            && let Some(refused) = self.change_host(name, &change)
+        {
+            let _ = write!(words, " (refused: {refused})");
         }
         self.observer.changed(self.now, &words);
     }
@@ -81,25 +77,7 @@ impl World<'_> {
     }
 
     fn change_direction(&mut self, direction: usize, change: &Change) {
-        let spec = &mut self.links[direction].spec;
-        let mut link_change = LinkChange::default();
-        if change.rate.is_some() {
-            (spec.rate, spec.trace) = (change.rate, None);
-            link_change.rate = models::config(spec).ok().map(|config| config.rate);
-        }
-        if change.delay.is_some() || change.jitter.is_some() {
-            spec.delay = change.delay.or(spec.delay);
-            spec.jitter = change.jitter.or(spec.jitter);
-            link_change.delay = Some(models::delay(spec));
-        }
-        link_change.queue = change.queue.as_ref().map(|queue| queue.0.clone());
-        link_change.loss = change.loss.as_ref().map(|loss| loss.0.clone());
-        if change.reorder.is_some() || change.duplicate.is_some() || change.corrupt.is_some() {
-            spec.reorder = change.reorder.or(spec.reorder);
-            spec.duplicate = change.duplicate.or(spec.duplicate);
-            spec.corrupt = change.corrupt.or(spec.corrupt);
-            link_change.faults = Some(models::faults(spec));
-        }
+        let link_change = models::change(&mut self.links[direction].spec, change);
         let changed = self.links[direction].link.change(self.now, &link_change);
         debug_assert!(changed.is_ok(), "changes were checked with the scenario: {changed:?}");
         self.reschedule(direction);
@@ -123,6 +101,12 @@ impl World<'_> {
     /// Changes a host's live connections; says what was refused.
     fn change_host(&mut self, name: &str, change: &Change) -> Option<String> {
         let host = self.topology.host(name)?;
+        if self.now < self.asleep[host] {
+            return Some("it is asleep".into());
+        }
+        if let Some(asleep) = change.asleep {
+            self.asleep[host] = self.now + asleep.0;
+        }
         let path = change
             .path
             .as_ref()
@@ -139,78 +123,73 @@ impl World<'_> {
                 ProxySide::Connect => Side::Far,
             });
             for conn in flow.conns_at(host, side) {
-                let done = self.change_connection(host, conn, path, change);
+                let on = path.map(|p| (PathId(p as u8), self.topology.address(host, p)));
+                let endpoint = &mut self.hosts[host].endpoint;
+                let done = change_connection(endpoint, self.now, conn, on, change);
                 refused = refused.or(done.err());
             }
         }
         self.settle(host);
         refused
     }
-
-    fn change_connection(
-        &mut self,
-        host: usize,
-        conn: ConnId,
-        path: Option<usize>,
-        change: &Change,
-    ) -> Result<(), String> {
-        let now = self.now;
-        let Some(connection) = self.hosts[host].endpoint.connection(conn) else { return Ok(()) };
-        if change.abort {
-            connection.abort(now);
-            return Ok(());
-        }
-        let info = connection.info(now);
-        let on_path = info.subflows.iter().filter(|s| {
-            path.is_some_and(|path| usize::from(s.path.0) == path)
-                && s.state != tabane_engine::tcp::State::Closed
-        });
-        let subflows: Vec<SubflowId> = on_path.map(|s| s.view.id).collect();
-        let words = |error: &dyn std::fmt::Display| error.to_string();
-        if let Some(choice) = &change.scheduler {
-            let policy = Policy::Scheduler(choice.0.clone());
-            connection.set_policy(now, policy).map_err(|e| words(&e))?;
-        }
-        if let Some(choice) = &change.egress {
-            let policy = Policy::Egress(choice.0.clone());
-            connection.set_policy(now, policy).map_err(|e| words(&e))?;
-        }
-        if let Some(choice) = &change.congestion {
-            let which: Vec<_> = match path {
-                Some(_) => subflows.iter().copied().map(Some).collect(),
-                None => vec![None],
-            };
-            for subflow in which {
-                let policy = Policy::Congestion(subflow, choice.0.clone());
-                connection.set_policy(now, policy).map_err(|e| words(&e))?;
-            }
-        }
-        for id in &subflows {
-            let done = match (change.backup, change.subflow) {
-                (Some(backup), _) => connection.set_backup(now, *id, backup),
-                (_, Some(SubflowChange::Remove)) => connection.close_subflow(now, *id),
-                (_, Some(SubflowChange::Reset)) => connection.reset_subflow(now, *id),
-                _ => Ok(()),
-            };
-            done.map_err(|e| words(&e))?;
-        }
-        if let (Some(SubflowChange::Add), Some(path)) = (change.subflow, path) {
-            let local = SocketAddr::new(self.topology.address(host, path), 0);
-            let remote = info.subflows.first().map(|s| s.remote);
-            let remote = remote.ok_or_else(|| "the connection has no subflow".to_owned())?;
-            let backup = change.backup.unwrap_or(false);
-            connection.add_subflow(now, local, remote, backup).map_err(|e| words(&e))?;
-        }
-        Ok(())
-    }
 }
 
-/// A change's values as the scenario writes them.
-fn describe(change: &Change) -> String {
-    let text = toml::to_string(change).unwrap_or_default();
-    let lines = text.lines().filter(|line| {
-        let key = line.split(' ').next().unwrap_or_default();
-        !matches!(key, "time" | "every" | "link" | "host")
+/// Changes a live connection as `change` says, or the subflows that it has `on` a path (its id
+/// and this host's address on it).
+///
+/// # Errors
+/// In words, what the engine refused.
+pub fn change_connection(
+    endpoint: &mut Endpoint,
+    now: Instant,
+    conn: ConnId,
+    on: Option<(PathId, IpAddr)>,
+    change: &Change,
+) -> Result<(), String> {
+    let Some(connection) = endpoint.connection(conn) else { return Ok(()) };
+    if change.abort {
+        connection.abort(now);
+        return Ok(());
+    }
+    let info = connection.info(now);
+    let on_path = info.subflows.iter().filter(|s| {
+        on.is_some_and(|(path, _)| s.path == path) && s.state != tabane_engine::tcp::State::Closed
     });
-    lines.collect::<Vec<_>>().join(", ")
+    let subflows: Vec<SubflowId> = on_path.map(|s| s.view.id).collect();
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    if let Some(choice) = &change.scheduler {
+        let policy = Policy::Scheduler(choice.0.clone());
+        connection.set_policy(now, policy).map_err(|e| words(&e))?;
+    }
+    if let Some(choice) = &change.egress {
+        let policy = Policy::Egress(choice.0.clone());
+        connection.set_policy(now, policy).map_err(|e| words(&e))?;
+    }
+    if let Some(choice) = &change.congestion {
+        let which: Vec<_> = match on {
+            Some(_) => subflows.iter().copied().map(Some).collect(),
+            None => vec![None],
+        };
+        for subflow in which {
+            let policy = Policy::Congestion(subflow, choice.0.clone());
+            connection.set_policy(now, policy).map_err(|e| words(&e))?;
+        }
+    }
+    for id in &subflows {
+        let done = match (change.backup, change.subflow) {
+            (Some(backup), _) => connection.set_backup(now, *id, backup),
+            (_, Some(SubflowChange::Remove)) => connection.close_subflow(now, *id),
+            (_, Some(SubflowChange::Reset)) => connection.reset_subflow(now, *id),
+            _ => Ok(()),
+        };
+        done.map_err(|e| words(&e))?;
+    }
+    if let (Some(SubflowChange::Add), Some((_, address))) = (change.subflow, on) {
+        let local = SocketAddr::new(address, 0);
+        let remote = info.subflows.first().map(|s| s.remote);
+        let remote = remote.ok_or_else(|| "the connection has no subflow".to_owned())?;
+        let backup = change.backup.unwrap_or(false);
+        connection.add_subflow(now, local, remote, backup).map_err(|e| words(&e))?;
+    }
+    Ok(())
 }

@@ -57,6 +57,12 @@ impl Conns {
         self.small[at] = Some((flow as u32, owner));
     }
 
+    /// The flow of a connection.
+    #[inline]
+    pub(super) fn flow(&self, id: ConnId) -> Option<usize> {
+        self.get(id).map(|(flow, _)| flow)
+    }
+
     #[inline]
     fn get(&self, id: ConnId) -> Option<(usize, Owner)> {
         let found = match self.small.get(id.0 as usize) {
@@ -76,20 +82,8 @@ impl HostState {
         records: bool,
     ) -> Result<Self, RunError> {
         let node = &topology.hosts[host];
-        let mut config = Config { records, ..Config::default() };
-        let shared = topology.shared_address(host);
-        for (n, path) in node.paths.iter().enumerate() {
-            config.paths.push(PathConfig {
-                id: PathId(n as u8),
-                addresses: vec![topology.address(host, n), shared],
-                mtu: path.mtu,
-                backup: path.backup,
-            });
-        }
-        // One subflow a path must be possible, however many paths there are.
-        let paths = u8::try_from(node.paths.len()).unwrap_or(u8::MAX);
-        config.mptcp.max_subflows = config.mptcp.max_subflows.max(paths).min(32);
-        scenario.defaults.apply(&mut config);
+        let mut config = defaults(scenario, topology, host);
+        config.records = records;
         let proxy = scenario.proxy.get(&node.name);
         let connecting = proxy.map(|proxy| {
             let mut config = config.clone();
@@ -107,6 +101,35 @@ impl HostState {
         listen(&mut endpoint, scenario, &node.name)?;
         Ok(Self { endpoint, conns: Conns::default(), profiles })
     }
+}
+
+/// The engine of a host: its paths, and what `[defaults]` says.
+fn defaults(scenario: &Scenario, topology: &Topology, host: usize) -> Config {
+    let node = &topology.hosts[host];
+    let mut config = Config::default();
+    let shared = topology.shared_address(host);
+    for (n, path) in node.paths.iter().enumerate() {
+        config.paths.push(PathConfig {
+            id: PathId(n as u8),
+            addresses: vec![topology.address(host, n), shared],
+            mtu: path.mtu,
+            backup: path.backup,
+        });
+    }
+    // One subflow a path must be possible, however many paths there are.
+    let paths = u8::try_from(node.paths.len()).unwrap_or(u8::MAX);
+    config.mptcp.max_subflows = config.mptcp.max_subflows.max(paths).min(32);
+    scenario.defaults.apply(&mut config);
+    config
+}
+
+/// The engine's settings at a host that is no proxy, for those who run it elsewhere.
+pub fn engine_config(scenario: &Scenario, topology: &Topology, host: usize) -> Config {
+    let mut config = defaults(scenario, topology, host);
+    if let Some(own) = scenario.host.get(&topology.hosts[host].name) {
+        own.apply(&mut config);
+    }
+    config
 }
 
 /// Makes a node accept what flows bring it.
@@ -131,6 +154,10 @@ impl World<'_> {
     /// Hands a packet to the engine of the host it has reached.
     #[inline]
     pub(super) fn deliver(&mut self, host: usize, path: u8, packet: Packet) {
+        if self.now < self.asleep[host] {
+            self.pool.unwrap(packet);
+            return;
+        }
         let path = PathId(path);
         if self.watched {
             let point = CapturePoint::Received(HostIdx(host as u32), path);
@@ -160,6 +187,11 @@ impl World<'_> {
     /// records to observers, its next timer to the schedule.
     #[inline]
     pub(super) fn settle(&mut self, host: usize) {
+        let source = 1 + self.links.len() + host;
+        if self.now < self.asleep[host] {
+            self.schedule.set(source, self.asleep[host]);
+            return;
+        }
         loop {
             while let Some((conn, event)) = self.hosts[host].endpoint.poll_event() {
                 self.on_event(host, conn, &event);
@@ -177,7 +209,6 @@ impl World<'_> {
             }
         }
         let next = self.hosts[host].endpoint.poll_timeout();
-        let source = 1 + self.links.len() + host;
         self.schedule.set(source, next.unwrap_or(tabane_engine::Instant::FAR_FUTURE));
     }
 
@@ -227,9 +258,14 @@ impl World<'_> {
 
     /// Opens a flow's connection.
     pub(super) fn start(&mut self, n: usize) {
+        let client = self.flows[n].client;
+        match self.asleep[client] {
+            awake if awake <= self.now => {}
+            awake if awake <= self.end => return self.plan(awake, Action::Start(n as u32)),
+            _ => return self.fail(n, "its host is gone".into()),
+        }
         self.flows[n].started = true;
         let flow = &self.flows[n];
-        let client = flow.client;
         let (next, port) = match flow.relays.first() {
             Some(relay) => (relay.host, relay.port),
             None => (flow.server, flow.port),
@@ -303,6 +339,7 @@ impl World<'_> {
 
     fn on_closed(&mut self, n: usize, role: Role, reason: CloseReason) {
         let flow = &mut self.flows[n];
+        flow.closed[role as usize] = Some(reason);
         if flow.done || (reason == CloseReason::Finished && role == Role::Source) {
             return;
         }
@@ -317,6 +354,9 @@ impl World<'_> {
             true => (flow.client, flow.client_conn),
             false => (flow.server, flow.server_conn),
         };
+        if self.now < self.asleep[host] {
+            return self.plan(self.asleep[host], Action::Tick(n as u32));
+        }
         let Some(conn) = conn else { return };
         let Some(connection) = self.hosts[host].endpoint.connection(conn) else { return };
         let again = flow.app.tick(self.now, role, connection);

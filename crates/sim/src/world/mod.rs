@@ -19,11 +19,15 @@ use crate::scenario::{Direction, FlowDirection, Scenario};
 use crate::schedule::Schedule;
 use crate::seed::Seed;
 use crate::topology::{Hop, Topology};
+pub use change::change_connection;
 use host::HostState;
+pub use host::engine_config;
 use proxy::RelayState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use tabane_engine::cache::fetch;
 use tabane_engine::policy::PolicyError;
+use tabane_engine::record::CloseReason;
 use tabane_engine::{ConnId, Duration, Instant};
 use thiserror::Error;
 
@@ -62,6 +66,8 @@ pub struct World<'o> {
     entries: u64,
     links: Vec<LinkState>,
     hosts: Vec<HostState>,
+    /// Until when each of them stands still.
+    asleep: Vec<Instant>,
     flows: Vec<FlowState>,
     /// Flows that have still something to do.
     remaining: usize,
@@ -104,6 +110,8 @@ struct FlowState {
     refuse: bool,
     done: bool,
     failed: Option<String>,
+    /// How the connections of source and sink ended.
+    closed: [Option<CloseReason>; 2],
     /// Taken when it completed. Boxed, as what else is rare: a flow is touched with every packet.
     result: Option<Box<FlowResult>>,
 }
@@ -149,6 +157,7 @@ impl<'o> World<'o> {
             agenda: BinaryHeap::new(),
             entries: 0,
             links,
+            asleep: vec![Instant::ZERO; hosts.len()],
             hosts,
             flows: make_flows(scenario, &topology, seed)?,
             remaining: 0,
@@ -183,7 +192,7 @@ impl<'o> World<'o> {
         for host in 0..self.hosts.len() {
             self.settle(host);
         }
-        while self.remaining > 0 {
+        while self.remaining > 0 || (self.scenario.closing && self.is_open()) {
             let (time, source) = self.schedule.first();
             if time > self.end {
                 self.now = self.end;
@@ -197,6 +206,12 @@ impl<'o> World<'o> {
         }
         self.observer.end(self.now);
         Ok(self.into_result())
+    }
+
+    /// Whether a node that is not gone for good has connections.
+    fn is_open(&self) -> bool {
+        let mut nodes = self.hosts.iter().zip(&self.asleep);
+        nodes.any(|(node, asleep)| *asleep <= self.end && node.endpoint.connections() > 0)
     }
 
     #[inline]
@@ -250,11 +265,15 @@ impl<'o> World<'o> {
     fn look_ahead(&mut self, link: usize, cursor: u32) {
         let Hop::Arrive(host, _) = self.topology.hop(cursor + 1) else { return };
         let link = &self.links[link].link;
-        if let Some(packet) = link.upcoming(AHEAD + 1) {
+        if let Some(packet) = link.upcoming(2 * AHEAD) {
             packet.prefetch();
         }
         if let Some(packet) = link.upcoming(AHEAD) {
-            self.hosts[host as usize].endpoint.expect(packet.segment());
+            let host = &mut self.hosts[host as usize];
+            let next = host.endpoint.expect(packet.segment());
+            if let Some(flow) = next.and_then(|conn| host.conns.flow(conn)) {
+                fetch(&self.flows[flow].app);
+            }
         }
     }
 
@@ -346,6 +365,11 @@ impl<'o> World<'o> {
         match action {
             Action::Start(flow) => self.start(flow as usize),
             Action::Stop(flow) => {
+                let FlowState { client, server, .. } = self.flows[flow as usize];
+                let awake = self.asleep[client].max(self.asleep[server]);
+                if awake > self.now {
+                    return self.plan(awake, action);
+                }
                 self.flows[flow as usize].app.stop();
                 self.tick(flow as usize, Role::Source);
                 self.tick(flow as usize, Role::Sink);
@@ -428,6 +452,7 @@ fn make_flows(
                 refuse: spec.refuse,
                 done: false,
                 failed: None,
+                closed: [None; 2],
                 result: None,
             });
         }

@@ -121,6 +121,7 @@ impl World<'_> {
             latency: flow.app.latencies().and_then(LatencyResult::of),
             failed: flow.failed.clone(),
             corrupt_at: flow.app.wrong_at(),
+            closed: flow.closed,
         };
         result.subflows = self.subflows(&info, connecting, seconds);
         result
@@ -151,6 +152,7 @@ impl World<'_> {
                 Some(mut result) => {
                     // What was compared or measured after completion counts too.
                     result.corrupt_at = self.flows[n].app.wrong_at();
+                    result.closed = self.flows[n].closed;
                     *result
                 }
                 None => self.flow_result(n),
@@ -170,6 +172,12 @@ impl World<'_> {
                 }
             })
             .collect();
+        let nodes = self.topology.hosts.iter().zip(&self.hosts).zip(&self.asleep);
+        let open = nodes
+            .filter(|(_, asleep)| self.scenario.closing && **asleep <= self.end)
+            .map(|((end, node), _)| (end.name.clone(), node.endpoint.connections()))
+            .filter(|(_, count)| *count > 0)
+            .collect();
         RunResult {
             scenario: self.scenario.name.clone(),
             seed: self.scenario.seed,
@@ -177,6 +185,7 @@ impl World<'_> {
             ended_s: self.now.as_secs_f64(),
             flows,
             links,
+            open,
             cost: Cost { packet_hops: self.hops, ..Cost::default() },
         }
     }

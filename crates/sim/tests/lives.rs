@@ -1,0 +1,64 @@
+//! Hosts that stand still, or are gone: what their peers see, and when a run is over.
+
+use tabane_sim::observe::Silent;
+use tabane_sim::result::RunResult;
+use tabane_sim::run;
+use tabane_sim::scenario::Scenario;
+
+const WORLD: &str = r#"
+duration = "3000s"
+verify = true
+closing = true
+
+[defaults.tcp]
+keepalive = "60s"
+
+[link.wifi]
+rate = "10Mbps"
+delay = "10ms"
+
+[link.lte]
+rate = "10Mbps"
+delay = "30ms"
+
+[[flow]]
+bulk = "20MB"
+
+[[at]]
+time = "2s"
+host = "HOST"
+asleep = "SPAN"
+"#;
+
+fn result(host: &str, span: &str) -> RunResult {
+    let text = WORLD.replace("HOST", host).replace("SPAN", span);
+    let scenario = Scenario::parse("lives.toml", &text).expect("a scenario");
+    run(&scenario, &mut Silent).expect("it runs")
+}
+
+#[test]
+fn who_was_asleep_goes_on() {
+    for host in ["client", "server"] {
+        let result = result(host, "20s");
+        let flow = &result.flows[0];
+        let completed = flow.completed_s.expect("it completes");
+        // 8 s of sending, and the sleep; the sender's timer has backed off meanwhile.
+        assert!((25.0..60.0).contains(&completed), "{host}: {completed}");
+        assert_eq!((flow.bytes, flow.corrupt_at), (20_000_000, None));
+        assert!(result.open.is_empty(), "{:?}", result.open);
+    }
+}
+
+#[test]
+fn who_is_gone_is_given_up() {
+    // The sender notices by its retransmissions, which are more frequent while a subflow is
+    // stale; who only receives by keepalive.
+    for (host, soonest) in [("client", 100.0), ("server", 700.0)] {
+        let result = result(host, "100000s");
+        let flow = &result.flows[0];
+        assert!(flow.completed_s.is_none() && flow.bytes < 20_000_000);
+        assert!(flow.failed.is_some(), "{host}: nobody noticed");
+        assert!(result.open.is_empty(), "{:?}", result.open);
+        assert!((soonest..2_500.0).contains(&result.ended_s), "{host}: {}", result.ended_s);
+    }
+}
