@@ -60,7 +60,10 @@ pub(crate) fn caption(report: &Report) -> String {
     )
 }
 
-fn head(title: &str) -> String {
+/// The beginning of a page in the style of reports, up to its content, which ends with
+/// `</main></body></html>`.
+#[must_use]
+pub fn head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\

@@ -25,7 +25,9 @@ mod s4;
 mod s5;
 
 pub use context::{Context, Job, Options, Progress};
+pub use html::head;
 pub use report::Report;
+pub use svg::escape;
 
 use tabane_engine::policy::edit_distance;
 use tabane_sim::RunError;

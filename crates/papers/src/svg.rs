@@ -277,7 +277,7 @@ fn hex(colour: Colour) -> String {
 }
 
 /// Text for XML and HTML.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

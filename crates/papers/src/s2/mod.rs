@@ -201,14 +201,18 @@ mod tests {
     /// Independent losses at 350 ms: theory says R/R_eff = 1.97 for HayACK, 1 compensated.
     #[test]
     fn random_loss_shows_the_shorter_loop_and_its_compensation() {
+        // One draw of losses says little: five of them.
         let ratio = |egress| {
-            let case = Case { loss: "0.5%", ..Case::new(RTTS[3], egress, 1) };
-            let [tcp, other] = case.run().unwrap().rates();
+            let rates = (1..=5).map(|seed| {
+                let case = Case { loss: "0.5%", ..Case::new(RTTS[3], egress, seed) };
+                case.run().unwrap().rates()
+            });
+            let [tcp, other] = rates.fold([0.0, 0.0], |a, b| [a[0] + b[0], a[1] + b[1]]);
             other / tcp
         };
         let (raw, fair) = (ratio("hayack"), ratio("hayack-fair"));
         assert!((1.4..2.8).contains(&raw), "{raw}");
-        assert!((0.6..1.5).contains(&fair), "{fair}");
+        assert!((0.7..1.3).contains(&fair), "{fair}");
         assert!(raw > 1.3 * fair, "{raw}, compensated {fair}");
     }
 }

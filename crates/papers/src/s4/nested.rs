@@ -8,8 +8,8 @@ use super::{Course, Runs, settings};
 use crate::PaperError;
 use crate::context::{Context, Job};
 use tabane_engine::Duration;
-use tabane_sim::quantity::{Rate, Time};
 use tabane_sim::scenario::{Change, Way};
+use tabane_trace::quantity::{Rate, Time};
 
 const TEXT: &str = "\
 duration = \"10s\"
