@@ -29,6 +29,13 @@ impl Clock {
         Instant(self.origin.elapsed().as_nanos() as u64)
     }
 
+    /// The wall clock now, as whoever sets it has it.
+    #[allow(clippy::disallowed_methods)] // See above.
+    #[must_use]
+    pub fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
     /// The wall clock at the origin.
     #[must_use]
     pub fn wall_origin(&self) -> SystemTime {

@@ -3,8 +3,7 @@
 //! packet that was really sent (RFC 5927 section 4). Everything else is ignored.
 
 use std::net::IpAddr;
-use tabane_wire::Checksum;
-use tabane_wire::icmp::TooBig;
+use tabane_wire::icmp::{TooBig, checksum};
 use tabane_wire::ip::{IpHeader, protocol};
 
 /// What to do with a packet.
@@ -65,19 +64,6 @@ fn echo(packet: &[u8], addresses: &[IpAddr]) -> Option<Vec<u8>> {
     let checksum = checksum(&header, &reply[start..]);
     reply[start + 2..start + 4].copy_from_slice(&checksum.to_be_bytes());
     Some(reply)
-}
-
-/// ICMPv6's covers addresses, length and protocol too (RFC 8200 section 8.1).
-fn checksum(header: &IpHeader, data: &[u8]) -> u16 {
-    let mut sum = Checksum::of(data);
-    if let (IpAddr::V6(src), IpAddr::V6(dst)) = (header.src, header.dst) {
-        sum.pad();
-        sum.add(&src.octets());
-        sum.add(&dst.octets());
-        sum.add_u32(data.len() as u32);
-        sum.add_u32(u32::from(header.protocol));
-    }
-    sum.finish()
 }
 
 /// Remembers the large packets sent last, to tell a real report from a forged one.

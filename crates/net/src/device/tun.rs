@@ -112,7 +112,7 @@ impl TunDevice {
             .name(name)
             .inherit_enable_state()
             .build_sync()
-            .map_err(|e| open_error(name, e))?;
+            .map_err(|e| TunError::of_opening(name, e))?;
         let failed = |what: String| {
             let name = name.clone();
             move |source| TunError::Configure { name, what, source }
@@ -215,6 +215,20 @@ impl FromStr for TunConfig {
     }
 }
 
+impl TunError {
+    /// What the system's word means when a device is opened.
+    #[must_use]
+    pub fn of_opening(name: &str, source: io::Error) -> Self {
+        let name = name.to_owned();
+        match Errno::from_io_error(&source) {
+            Some(Errno::PERM | Errno::ACCESS) => Self::Permission { name, source },
+            Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => Self::Missing,
+            Some(Errno::BUSY) => Self::Busy(name),
+            _ => Self::Open { name, source },
+        }
+    }
+}
+
 fn parse_mtu(text: &str) -> Result<u16, String> {
     // RFC 791 has every host take 576 bytes.
     text.parse().ok().filter(|mtu| *mtu >= 576).ok_or(format!("mtu {text} is not 576 to 65535"))
@@ -229,16 +243,6 @@ fn parse_subnet(text: &str) -> Result<(IpAddr, u8), String> {
         return Err(no_subnet());
     }
     Ok((address, len))
-}
-
-fn open_error(name: &str, source: io::Error) -> TunError {
-    let name = name.to_owned();
-    match Errno::from_io_error(&source) {
-        Some(Errno::PERM | Errno::ACCESS) => TunError::Permission { name, source },
-        Some(Errno::NOENT | Errno::NODEV | Errno::NXIO) => TunError::Missing,
-        Some(Errno::BUSY) => TunError::Busy(name),
-        _ => TunError::Open { name, source },
-    }
 }
 
 /// Down, full, or a packet the kernel does not like: troubles of a packet, not of the device.
