@@ -1,0 +1,109 @@
+//! The addresses that are not simply somebody's on the Internet: the IANA special-purpose
+//! registries (RFC 6890 and later), multicast, and metadata services at public addresses.
+
+use super::Prefix;
+use std::fmt;
+
+/// Why a prefix is denied unless allowed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// The machine itself; the unspecified address too, which leads there.
+    Loopback,
+    /// Private and unique local (RFC 1918, RFC 4193, site-local).
+    Private,
+    /// Shared between provider and customers (RFC 6598).
+    Shared,
+    /// Link-local, where clouds keep their metadata.
+    LinkLocal,
+    /// Metadata services elsewhere.
+    Metadata,
+    /// For benchmarks (RFC 2544) and examples.
+    Testing,
+    /// Translation and tunnels whose far end cannot be seen in the address.
+    Translation,
+    /// Groups and broadcast.
+    Multicast,
+    /// Not assigned for use.
+    Reserved,
+    /// Inside the tunnels.
+    Inner,
+    /// The server's own.
+    Own,
+}
+
+/// Prefixes and why each is denied; `None`: it is not.
+pub(super) fn prefixes() -> impl Iterator<Item = (Prefix, Option<Kind>)> {
+    TABLE.iter().map(|(text, kind)| {
+        let prefix = text.parse().expect("invariant: the table is checked by a test");
+        (prefix, *kind)
+    })
+}
+
+const TABLE: &[(&str, Option<Kind>)] = &[
+    ("0.0.0.0/0", None),
+    ("0.0.0.0/8", Some(Kind::Loopback)),
+    ("10.0.0.0/8", Some(Kind::Private)),
+    ("100.64.0.0/10", Some(Kind::Shared)),
+    ("127.0.0.0/8", Some(Kind::Loopback)),
+    // The host agent of one large cloud has a public address.
+    ("168.63.129.16/32", Some(Kind::Metadata)),
+    ("169.254.0.0/16", Some(Kind::LinkLocal)),
+    ("172.16.0.0/12", Some(Kind::Private)),
+    ("192.0.0.0/24", Some(Kind::Private)),
+    ("192.0.2.0/24", Some(Kind::Testing)),
+    ("192.88.99.0/24", Some(Kind::Translation)),
+    ("192.168.0.0/16", Some(Kind::Private)),
+    ("198.18.0.0/15", Some(Kind::Testing)),
+    ("198.51.100.0/24", Some(Kind::Testing)),
+    ("203.0.113.0/24", Some(Kind::Testing)),
+    ("224.0.0.0/4", Some(Kind::Multicast)),
+    ("240.0.0.0/4", Some(Kind::Reserved)),
+    ("255.255.255.255/32", Some(Kind::Multicast)),
+    // Only 2000::/3 is global unicast (RFC 4291 section 2.4, RFC 3587).
+    ("::/0", Some(Kind::Reserved)),
+    ("2000::/3", None),
+    ("::/128", Some(Kind::Loopback)),
+    ("::1/128", Some(Kind::Loopback)),
+    // NAT64 (RFC 6052) is as good as the IPv4 address in it; its local-use prefix (RFC 8215)
+    // leads nobody knows where.
+    ("64:ff9b::/96", None),
+    ("64:ff9b:1::/48", Some(Kind::Translation)),
+    ("100::/64", Some(Kind::Reserved)),
+    // Teredo (RFC 4380) hides an address and a port.
+    ("2001::/32", Some(Kind::Translation)),
+    ("2001:2::/48", Some(Kind::Testing)),
+    ("2001:10::/28", Some(Kind::Reserved)),
+    ("2001:20::/28", Some(Kind::Reserved)),
+    ("2001:db8::/32", Some(Kind::Testing)),
+    ("3fff::/20", Some(Kind::Testing)),
+    ("fc00::/7", Some(Kind::Private)),
+    ("fe80::/10", Some(Kind::LinkLocal)),
+    ("fec0::/10", Some(Kind::Private)),
+    ("ff00::/8", Some(Kind::Multicast)),
+];
+
+impl Kind {
+    /// Whether the configuration's `private = true` opens it: addresses at which somebody can be.
+    #[must_use]
+    pub fn is_private(self) -> bool {
+        !matches!(self, Self::Multicast | Self::Reserved | Self::Inner)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "loopback",
+            Self::Private => "private",
+            Self::Shared => "shared",
+            Self::LinkLocal => "link-local",
+            Self::Metadata => "metadata",
+            Self::Testing => "testing",
+            Self::Translation => "translation",
+            Self::Multicast => "multicast",
+            Self::Reserved => "reserved",
+            Self::Inner => "inner",
+            Self::Own => "the server's own",
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Connections for programs: to which address, first by which path.
+
+use super::Core;
+use crate::front::{Refusal, Target};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use tabane_engine::endpoint::ConnectError;
+use tabane_engine::{ConnId, Instant};
+use tabane_wire::Unreachable;
+
+impl Core {
+    /// A program wants to go there.
+    pub(super) fn connect(&mut self, now: Instant, index: usize, target: &Target) {
+        match target {
+            Target::Address(address) => {
+                self.connect_first(now, index, VecDeque::from([*address]));
+            }
+            Target::Name(name, port) => self.look_up(now, index, name, *port),
+        }
+    }
+
+    /// Tries the first of these addresses, and keeps the others in case it fails.
+    pub(super) fn connect_first(
+        &mut self,
+        now: Instant,
+        index: usize,
+        mut addresses: VecDeque<SocketAddr>,
+    ) {
+        let Some(remote) = addresses.front().copied() else {
+            return self.programs.fail(index, Refusal::HostUnreachable);
+        };
+        let named = self.programs.target(index).cloned();
+        match self.open(now, remote, named.as_ref()) {
+            Ok(None) => self.programs.wait(index, addresses),
+            Ok(Some(opening)) => {
+                addresses.pop_front();
+                if let Some(Target::Name(name, _)) = &named {
+                    self.ask_for(now, opening.0, (remote, name));
+                }
+                self.programs.opening(index, opening, addresses);
+            }
+            Err(why) => self.programs.fail(index, why),
+        }
+    }
+
+    /// Opens a connection through the bundle, on the path on which it is best begun: which it is,
+    /// and that path. `None` as long as no path works.
+    pub(super) fn open(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        named: Option<&Target>,
+    ) -> Result<Option<(ConnId, usize)>, Refusal> {
+        let Some(path) = self.tunnels.best() else { return Ok(None) };
+        let [v4, v6] = self.network.path(self.number, path);
+        let local = SocketAddr::new(if remote.is_ipv4() { v4 } else { v6 }, 0);
+        let profile = self.profile(remote, named).map_err(|_| Refusal::General)?;
+        match self.bundle.endpoint.connect_as(now, local, remote, &profile) {
+            Ok(conn) => Ok(Some((conn, path))),
+            Err(ConnectError::Limit(_) | ConnectError::NoPort(_)) => Err(Refusal::Busy),
+            Err(_) => Err(Refusal::General),
+        }
+    }
+}
+
+/// What a program is told of it.
+pub(super) fn refusal(why: Unreachable) -> Refusal {
+    match why {
+        Unreachable::Network => Refusal::NetUnreachable,
+        Unreachable::Host => Refusal::HostUnreachable,
+        Unreachable::Port => Refusal::Refused,
+        Unreachable::Prohibited => Refusal::NotAllowed,
+    }
+}

@@ -1,0 +1,529 @@
+//! The client agent: programs on one side, paths to a server on the other.
+//!
+//! One thread: [`Client::run`] goes round between what is ready, what is due and what is to be
+//! sent. What other threads want of it comes through [`Client::mailbox`].
+
+mod answers;
+mod carrier;
+mod connect;
+mod datagrams;
+mod host;
+mod idle;
+mod names;
+mod policies;
+mod program;
+mod programs;
+mod quotas;
+mod servers;
+mod setup;
+mod spread;
+mod tunnels;
+mod uses;
+
+use crate::address::{ClientNumber, Network};
+use crate::bundle::{Bundle, paths};
+use crate::config::{ClientConfig, Rules, ServerEntry};
+use crate::dns;
+use crate::engine_config::engine_config;
+use crate::front::{Auto, Login};
+use crate::happenings::Happenings;
+use crate::inner::{parse_unreachable, peek};
+use crate::keys::KeyError;
+use crate::mailbox::{Inbox, Mailbox, mailbox};
+use crate::path::{Links, PathEvent, QuotaError};
+use crate::reactor::{Kind, Reactor, Ready};
+use crate::udp::Spread;
+use crate::udp::fragment::{self, Reassembler};
+use crate::wishes::Asked;
+use carrier::Carried;
+pub(crate) use carrier::{Carrier, Told};
+use datagrams::Datagrams;
+use host::HostSide;
+use names::Names;
+use policies::Telling;
+use program::Wish;
+use programs::Programs;
+use quotas::Quotas;
+use servers::Servers;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use tabane_engine::policy::PolicyError;
+use tabane_engine::view::PathId;
+use tabane_engine::{ConnId, Duration, Instant, Profile};
+use tabane_net::Clock;
+use tabane_net::clock::sharpen_timers;
+use tabane_net::device::TunError;
+use tabane_wire::ip::protocol;
+use thiserror::Error;
+use tunnels::Tunnels;
+use uses::Uses;
+
+/// The client agent.
+pub struct Client {
+    reactor: Reactor,
+    core: Core,
+    mailbox: Mailbox,
+    socks: Vec<SocketAddr>,
+}
+
+/// Everything but what waits.
+struct Core {
+    config: ClientConfig,
+    network: Network,
+    number: ClientNumber,
+    clock: Clock,
+    bundle: Bundle,
+    tunnels: Tunnels,
+    uses: Uses,
+    quotas: Quotas,
+    /// Which traffic has which policies, and the settings made of them, by rule.
+    rules: Rules,
+    profiles: BTreeMap<Option<usize>, Profile>,
+    telling: Telling,
+    /// What was asked for connections that do not stand yet.
+    asked: BTreeMap<ConnId, Asked>,
+    /// The server has been told something since it was chosen.
+    told_before: bool,
+    /// Where the configuration is read again.
+    source: Option<Source>,
+    programs: Programs,
+    names: Names,
+    datagrams: Datagrams,
+    /// TUN mode.
+    host: Option<HostSide>,
+    /// Inside a server that forwards.
+    carried: Option<Carried>,
+    /// Why it stopped by itself.
+    failed: Option<String>,
+    spread: Spread,
+    fragment_id: u32,
+    reassembler: Reassembler,
+    /// Associations with more to read at once.
+    unread: Vec<usize>,
+    servers: Servers,
+    happenings: Happenings,
+    inbox: Inbox,
+    /// Where packets are made.
+    scratch: Vec<u8>,
+    /// Packets that are not for the engine, with their path.
+    side: Vec<(usize, Vec<u8>)>,
+    next_tick: Instant,
+    stopped: bool,
+}
+
+/// Reads the configuration again; an error is for people.
+pub type Source = Box<dyn Fn() -> Result<ClientConfig, String> + Send>;
+
+/// Why a client cannot start, or cannot go on.
+#[derive(Error, Debug)]
+pub enum ClientError {
+    /// A policy in the configuration.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A key in the configuration.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// What was used of quotas.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    /// Something else in the configuration.
+    #[error("{0}")]
+    Config(String),
+    /// A front end cannot listen.
+    #[error("cannot listen on {at}: {source}; change it under [front] or end what listens there")]
+    Listen {
+        /// Where.
+        at: SocketAddr,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// The TUN device.
+    #[error(transparent)]
+    Tun(#[from] TunError),
+    /// The host's routes.
+    #[error("cannot change the host's routes: {0}")]
+    Host(String),
+    /// The system gives no descriptors or the like.
+    #[error("the system refuses what the agent needs: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Between looks at everything that is not hurried.
+const TICK: Duration = Duration::from_millis(250);
+/// Largest packet.
+const PACKET_MAX: usize = 65_536;
+/// Rounds of sending before what has come has its turn.
+const ROUNDS: usize = 4;
+
+impl Client {
+    /// A client that listens for programs already; nothing is sent before [`Client::run`].
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
+        let reactor = Reactor::new()?;
+        let (mailbox, inbox) = mailbox(reactor.waker());
+        let mut core = Core::new(config, Clock::start(), &reactor, inbox)?;
+        let login = core.config.front.login.as_deref().map(Login::new);
+        let mut socks = Vec::new();
+        for at in core.config.front.socks5.iter().chain(&core.config.front.http) {
+            let login = login.clone();
+            let front = Box::new(move || Box::new(Auto::new(login.clone())) as Box<_>);
+            let listening = core.programs.listen(*at, front);
+            socks.push(listening.map_err(|source| ClientError::Listen { at: *at, source })?);
+        }
+        let own = core.network.own(core.number);
+        if let Some(tun) = &core.config.tun {
+            core.host = Some(HostSide::open(tun, own, reactor.registry())?);
+        }
+        Ok(Self { reactor, core, mailbox, socks })
+    }
+
+    /// To ask it something from another thread.
+    #[must_use]
+    pub fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    /// Where programs connect, in the order of the configuration (port 0 became a real one).
+    #[must_use]
+    pub fn fronts(&self) -> &[SocketAddr] {
+        &self.socks
+    }
+
+    /// Where the configuration is read when it is to be read again.
+    pub fn set_source(&mut self, source: Source) {
+        self.core.source = Some(source);
+    }
+
+    /// Runs until it is asked to stop.
+    ///
+    /// # Errors
+    /// The system's, when it cannot even wait.
+    pub fn run(mut self) -> Result<(), ClientError> {
+        sharpen_timers();
+        let mut ready = Vec::new();
+        while !self.core.stopped {
+            let busy = self.core.round();
+            let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
+            self.reactor.wait(limit, &mut ready)?;
+            for ready in ready.drain(..) {
+                self.core.ready(ready);
+            }
+        }
+        self.core.bye();
+        self.core.failed.map_or(Ok(()), |why| Err(ClientError::Host(why)))
+    }
+}
+
+impl Core {
+    /// An agent without programs; it is told what is wanted of it by `inbox`.
+    fn new(
+        config: ClientConfig,
+        clock: Clock,
+        reactor: &Reactor,
+        inbox: Inbox,
+    ) -> Result<Self, ClientError> {
+        let network = config.server.first().map(ServerEntry::inner).unwrap_or_default();
+        let number = ClientNumber(config.number);
+        let ways = paths(|i| network.path(number, i).to_vec(), tunnels::MTU);
+        let rules = config.rules().map_err(|error| ClientError::Config(error.to_string()))?;
+        let mut engine = engine_config(ways, &config.up)?;
+        engine.records = config.metrics.is_some() || config.web.is_some();
+        let bundle = Bundle::new(engine, crate::seed()?)?;
+        let waker = reactor.waker();
+        let links = Links::start(move || {
+            // An agent that has ended needs no waking.
+            let _ = waker.wake();
+        });
+        let registry = reactor.registry().try_clone()?;
+        // Without netlink, whether there is an interface shows when it is tried.
+        let tunnels =
+            Tunnels::new(&config, (network, number), (registry, links.ok()), clock.now())?;
+        let quotas = Quotas::new(&config)?;
+        Ok(Self {
+            config,
+            network,
+            number,
+            clock,
+            rules,
+            profiles: BTreeMap::new(),
+            telling: Telling::default(),
+            asked: BTreeMap::new(),
+            told_before: false,
+            source: None,
+            bundle,
+            tunnels,
+            uses: Uses::default(),
+            quotas,
+            programs: Programs::new(reactor.registry().try_clone()?),
+            names: Names::new(
+                dns::Client::new(crate::seed()?, dns::Preference::default()),
+                network.own(number)[0],
+                network.service()[0],
+            ),
+            datagrams: Datagrams::new(reactor.registry().try_clone()?),
+            host: None,
+            carried: None,
+            failed: None,
+            spread: Spread::new(crate::seed()?),
+            fragment_id: 0,
+            reassembler: Reassembler::default(),
+            unread: Vec::new(),
+            servers: Servers::new(clock.now(), reactor.waker()),
+            happenings: Happenings::new(clock),
+            inbox,
+            scratch: vec![0; PACKET_MAX],
+            side: Vec::new(),
+            next_tick: Instant::ZERO,
+            stopped: false,
+        })
+    }
+
+    /// What is due, and what is to be sent; whether there is more to do at once.
+    fn round(&mut self) -> bool {
+        let now = self.clock.now();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.tick(now);
+        }
+        // What has happened to paths decides what the next probe says of them.
+        self.path_events(now);
+        self.tunnels.on_timeout(now, &mut self.scratch);
+        self.path_events(now);
+        self.names(now);
+        self.release_datagrams(now);
+        if self.bundle.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            self.bundle.endpoint.handle_timeout(now);
+        }
+        for index in std::mem::take(&mut self.unread) {
+            if self.read_association(now, index) {
+                self.unread.push(index);
+            }
+        }
+        for association in self.programs.take_gone() {
+            self.datagrams.close(association);
+        }
+        self.programs.step_again(now, &mut self.bundle);
+        self.host_round(now);
+        let mut more = false;
+        for _ in 0..ROUNDS {
+            let told = self.events(now);
+            let Self { bundle, tunnels, scratch, .. } = self;
+            more = bundle.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet));
+            if !more && !told {
+                break;
+            }
+        }
+        self.tunnels.flush(now);
+        self.host_wishes(now);
+        let host = self.host.as_ref().is_some_and(HostSide::is_busy);
+        host || more || self.programs.has_again() || !self.unread.is_empty()
+    }
+
+    fn sleep(&self) -> Option<Duration> {
+        let due = [
+            self.bundle.endpoint.poll_timeout(),
+            self.tunnels.next_timeout(),
+            self.names.poll_timeout(),
+            self.spread.poll_timeout(),
+            self.host.as_ref().and_then(|host| host.stack.poll_timeout()),
+            Some(self.next_tick),
+        ];
+        let due = due.into_iter().flatten().min()?;
+        Some(due.saturating_since(self.clock.now()))
+    }
+
+    fn ready(&mut self, ready: Ready) {
+        let now = self.clock.now();
+        match ready.kind {
+            Kind::Wake => {
+                self.requests(now);
+                self.servers(now);
+                self.tunnels.follow(now);
+            }
+            Kind::Port => self.receive(now, ready.index),
+            Kind::Listener => self.programs.accept(now, ready.index),
+            Kind::Program => {
+                let edges = (ready.readable, ready.writable);
+                let wish = self.programs.ready(now, ready.index, edges, &mut self.bundle);
+                self.grant(now, ready.index, wish);
+            }
+            Kind::Associate => self.unread.push(ready.index),
+            Kind::Tun => {
+                if let Some(host) = &mut self.host {
+                    host.ready();
+                }
+            }
+            Kind::Flow | Kind::Next => {}
+        }
+    }
+
+    /// Takes what has come by a path.
+    fn receive(&mut self, now: Instant, path: usize) {
+        let Self { tunnels, bundle, side, .. } = self;
+        tunnels.receive(now, path, |packet| {
+            bundle.counters[path].received(packet.len());
+            match peek(packet) {
+                Some(inner) if inner.protocol == protocol::TCP => {
+                    bundle.endpoint.handle_packet(now, PathId(path as u8), packet);
+                }
+                Some(_) => side.push((path, packet.to_vec())),
+                None => {}
+            }
+        });
+        for (path, packet) in std::mem::take(&mut self.side) {
+            self.take(now, path, &packet);
+        }
+    }
+
+    /// A packet that is not for the engine.
+    fn take(&mut self, now: Instant, path: usize, packet: &[u8]) {
+        if self.tunnels.take_probe(now, path, packet) || self.take_answer(now, packet) {
+            return;
+        }
+        if fragment::is_fragment(packet) {
+            if let Some(whole) = self.reassembler.add(now, packet) {
+                self.hand_over(&whole);
+            }
+            return;
+        }
+        if let Some((from, to, why)) = parse_unreachable(packet) {
+            let why = connect::refusal(why);
+            if let Some(host) = &mut self.host {
+                let ends = (&mut host.stack, &mut self.bundle.endpoint);
+                if host.sessions.unreachable(now, ends, (from, to), why) {
+                    return;
+                }
+            }
+            if let Some(carried) = &mut self.carried {
+                return carried.tell(Told::Unreachable((from, to), why));
+            }
+            let again = self.programs.unreachable(now, &mut self.bundle, (from, to), why);
+            if let Some((index, addresses)) = again {
+                self.connect_first(now, index, addresses);
+            }
+            return;
+        }
+        self.take_datagram(now, path, packet);
+    }
+
+    /// Hands out the engine's events; whether there were any.
+    fn events(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((conn, event)) = self.bundle.endpoint.poll_event() {
+            any = true;
+            self.ask_again(now, conn, event);
+            let taken = self.on_told(now, conn, event)
+                || self.on_host_event(now, conn, event)
+                || self.on_carried(conn, event);
+            if taken {
+                continue;
+            }
+            let again = self.programs.on_event(now, &mut self.bundle, conn, event);
+            if let Some((index, addresses)) = again {
+                self.connect_first(now, index, addresses);
+            }
+        }
+        any
+    }
+
+    fn path_events(&mut self, now: Instant) {
+        while let Some((path, event)) = self.tunnels.poll_event() {
+            let name = self.tunnels.name(path).to_owned();
+            let id = PathId(path as u8);
+            let (kind, text) = match event {
+                PathEvent::Up => {
+                    self.decide(now);
+                    ("path-up", format!("{name} works"))
+                }
+                PathEvent::Down(reason) => {
+                    self.decide(now);
+                    ("path-down", format!("{name}: {reason}"))
+                }
+                // What a server hears only.
+                PathEvent::Announced(_) => continue,
+                PathEvent::Mtu(mtu) => {
+                    self.bundle.endpoint.set_path_mtu(now, id, mtu);
+                    ("path-mtu", format!("{name} carries packets of {mtu} bytes"))
+                }
+            };
+            self.happenings.add(now, kind, (None, Some(&name)), text);
+            let dead = (kind == "path-down").then_some(path);
+            if kind != "path-mtu" {
+                if let Some(host) = &mut self.host {
+                    host.sessions.retry(now, &mut self.bundle.endpoint, dead);
+                }
+                if let Some(carried) = &mut self.carried {
+                    carried.tell(Told::Paths { dead });
+                }
+                for (index, addresses) in self.programs.retry(now, &mut self.bundle, dead) {
+                    self.connect_first(now, index, addresses);
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.servers(now);
+        self.tell_wishes(now);
+        self.change_host(now);
+        if let Some(host) = &mut self.host {
+            host.sessions.tick(now, &mut host.stack);
+        }
+        if let Some(carried) = &mut self.carried {
+            carried.tick(&mut self.bundle.endpoint);
+        }
+        let endpoint = &mut self.bundle.endpoint;
+        self.asked.retain(|id, _| endpoint.connection(*id).is_some());
+        for counters in &mut self.bundle.counters {
+            counters.tick(TICK.as_secs_f64());
+        }
+        self.count(now);
+        self.look(now);
+        self.decide(now);
+        for path in self.tunnels.retire(now) {
+            self.bundle.endpoint.set_path_up(now, PathId(path as u8), false);
+        }
+        self.tunnels.tick(now, &mut self.scratch);
+        for (index, addresses) in self.programs.tick(now, &mut self.bundle) {
+            self.connect_first(now, index, addresses);
+        }
+    }
+
+    /// What the paths have carried goes into their quotas.
+    fn count(&mut self, now: Instant) {
+        let unix = self.unix(now);
+        self.quotas.count(unix, &self.bundle.counters);
+        if let Err(error) = self.quotas.tick(now) {
+            self.happenings.add(now, "quota-not-saved", (None, None), error.to_string());
+        }
+    }
+
+    fn grant(&mut self, now: Instant, index: usize, wish: Wish) {
+        match wish {
+            Wish::Connect(target) => self.connect(now, index, &target),
+            Wish::Associate => self.associate(index),
+            Wish::Nothing | Wish::Gone => {}
+        }
+    }
+
+    /// Tells the far end that all is over, as far as that is possible.
+    fn bye(&mut self) {
+        let now = self.clock.now();
+        let open = self.open_connections();
+        for id in open {
+            if let Some(conn) = self.bundle.endpoint.connection(id) {
+                conn.abort(now);
+            }
+        }
+        let Self { bundle, tunnels, scratch, .. } = self;
+        while bundle.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet)) {}
+        tunnels.flush(now);
+        self.count(now);
+        if let Err(error) = self.quotas.save() {
+            self.happenings.add(now, "quota-not-saved", (None, None), error.to_string());
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Policies and reloading: what they are now, and putting them into force.
+
+use super::{Core, tunnels};
+use crate::bundle::paths;
+use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, reloaded};
+use crate::engine_config::engine_config;
+use crate::front::Target;
+use crate::path::Use;
+use crate::udp_packet;
+use crate::wishes::{Asked, PORT, Wishes};
+use bytes::Bytes;
+use std::net::SocketAddr;
+use tabane_engine::policy::PolicyError;
+use tabane_engine::{ConnId, Duration, Event, Instant, Profile};
+
+/// How the server is told what it shall do.
+#[derive(Default)]
+pub(super) struct Telling {
+    conn: Option<ConnId>,
+    /// It knows.
+    pub(super) done: bool,
+    again: Instant,
+}
+
+/// Between attempts to tell the server.
+const AGAIN: Duration = Duration::from_secs(2);
+
+impl Core {
+    /// Settings of a new connection to there.
+    pub(super) fn profile(
+        &mut self,
+        target: SocketAddr,
+        named: Option<&Target>,
+    ) -> Result<Profile, PolicyError> {
+        let name = match named {
+            Some(Target::Name(name, _)) => Some(name.as_str()),
+            _ => None,
+        };
+        let found = self.rules.find(Protocol::Tcp, target, name);
+        if let Some(profile) = self.profiles.get(&found.rule) {
+            return Ok(profile.clone());
+        }
+        let (rule, profile) = (found.rule, self.make_profile(&found.up)?);
+        self.profiles.insert(rule, profile.clone());
+        Ok(profile)
+    }
+
+    fn make_profile(&self, choice: &Choice) -> Result<Profile, PolicyError> {
+        let mut ways = paths(|i| self.network.path(self.number, i).to_vec(), tunnels::MTU);
+        for (path, lane) in ways.iter_mut().zip(self.tunnels.lanes()) {
+            path.backup = lane.decision.using != Use::Active;
+        }
+        let mut config = engine_config(ways, &Policies::default())?;
+        let subflows = self.tunnels.lanes().iter().filter_map(|lane| lane.config.subflows);
+        config.mptcp.subflows_per_path = subflows.max().unwrap_or(1);
+        config.mptcp.scheduler = choice.scheduler.clone();
+        config.mptcp.egress = choice.egress.clone();
+        config.tcp.congestion = choice.congestion.clone();
+        self.bundle.endpoint.profile(config)
+    }
+
+    /// A policy of connections to come.
+    pub(super) fn set_default_policy(&mut self, policy: &str, spec: &str) -> Result<(), String> {
+        let mut config = self.config.clone();
+        let spec = Some(spec.to_owned());
+        match policy {
+            "scheduler" => config.up.scheduler = spec,
+            "congestion" => config.up.congestion = spec,
+            _ => config.up.egress = spec,
+        }
+        self.set_policies(config)
+    }
+
+    fn set_policies(&mut self, config: ClientConfig) -> Result<(), String> {
+        self.rules = config.rules().map_err(|error| error.to_string())?;
+        self.config = config;
+        self.profiles.clear();
+        Ok(())
+    }
+
+    /// Tells the server what it shall do, until it knows.
+    pub(super) fn tell_wishes(&mut self, now: Instant) {
+        let nothing = self.config.down == Policies::default() && self.config.rule.is_empty();
+        let waits = self.telling.conn.is_some() || now < self.telling.again;
+        if self.telling.done || waits || nothing && !self.told_before {
+            return;
+        }
+        let Some(path) = self.tunnels.best() else { return };
+        self.telling.again = now + AGAIN;
+        let local = SocketAddr::new(self.network.path(self.number, path)[0], 0);
+        let remote = SocketAddr::new(self.network.service()[0], PORT);
+        self.telling.conn = self.bundle.endpoint.connect(now, local, remote).ok();
+    }
+
+    /// Tells the server what it shall do on one connection, if that depends on the name that the
+    /// program gave, which the server does not know. Best effort: it may arrive late, or not.
+    pub(super) fn ask_for(&mut self, now: Instant, id: ConnId, (target, name): (SocketAddr, &str)) {
+        let rule = |name| self.rules.find(Protocol::Tcp, target, name).rule;
+        let (rule, plain) = (rule(Some(name)), rule(None));
+        let Some(down) = rule.filter(|_| rule != plain).and_then(|n| self.config.rule.get(n))
+        else {
+            return;
+        };
+        let down = down.down.or(&self.config.down);
+        let Some(conn) = self.bundle.endpoint.connection(id) else { return };
+        let Some(first) = conn.info(now).subflows.into_iter().next() else { return };
+        let mut asked = Asked { source: first.local, target, late: false, down };
+        self.ask(now, &asked);
+        asked.late = true;
+        self.asked.insert(id, asked);
+    }
+
+    /// A connection stands, or is no more: what was asked for it is said once more, or forgotten.
+    pub(super) fn ask_again(&mut self, now: Instant, id: ConnId, event: Event) {
+        if self.asked.is_empty() || !matches!(event, Event::Connected | Event::Closed(_)) {
+            return;
+        }
+        if let Some(asked) = self.asked.remove(&id)
+            && event == Event::Connected
+        {
+            self.ask(now, &asked);
+        }
+    }
+
+    fn ask(&mut self, now: Instant, asked: &Asked) {
+        let [own, service] = [self.network.own(self.number)[0], self.network.service()[0]];
+        let (from, to) = (SocketAddr::new(own, PORT), SocketAddr::new(service, PORT));
+        let packet = udp_packet(from, to, Bytes::from(asked.emit()));
+        self.send_everywhere(now, &packet);
+    }
+
+    /// Whether an event was about telling the server.
+    pub(super) fn on_told(&mut self, now: Instant, id: ConnId, event: Event) -> bool {
+        if self.telling.conn != Some(id) {
+            return false;
+        }
+        let wishes = Wishes { down: self.config.down.clone(), rule: self.config.rule.clone() };
+        match event {
+            Event::Connected => {
+                if let Some(conn) = self.bundle.endpoint.connection(id) {
+                    conn.write(&mut Bytes::from(wishes.emit()));
+                    conn.close(now);
+                }
+            }
+            Event::Readable => {
+                let Some(conn) = self.bundle.endpoint.connection(id) else { return true };
+                let mut text = Vec::new();
+                while let Some(piece) = conn.read(1024) {
+                    text.extend_from_slice(&piece);
+                }
+                let text = String::from_utf8_lossy(&text).trim().to_owned();
+                self.happenings.add(now, "policies-refused", (None, None), text);
+            }
+            Event::Closed(reason) => {
+                self.telling.conn = None;
+                self.telling.done = reason == tabane_engine::record::CloseReason::Finished;
+                self.told_before |= self.telling.done;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Reads the configuration again: what can change while the agent runs does.
+    pub(super) fn reload(&mut self, now: Instant) -> Result<(), String> {
+        let source = self.source.as_ref().ok_or("this agent was not started from a file")?;
+        let text = self.adopt(now, source()?)?;
+        self.happenings.add(now, "reload", (None, None), text);
+        Ok(())
+    }
+
+    /// Takes another configuration; what has changed, for people.
+    pub(super) fn adopt(&mut self, now: Instant, new: ClientConfig) -> Result<String, String> {
+        let parts = self.config.changes(&new);
+        let text = reloaded(&parts, ClientPart::is_live, ClientPart::name)?;
+        if parts.contains(&ClientPart::Paths) {
+            let changes = self.config.path_changes(&new);
+            let server = self.config.server.get(self.servers.current());
+            if let Some(server) = server {
+                let reloaded = self.tunnels.reload(now, (&new, server), &changes);
+                reloaded.map_err(|error| error.to_string())?;
+            }
+        }
+        self.quotas.reload(&new).map_err(|error| error.to_string())?;
+        self.set_policies(new)?;
+        self.telling.done = false;
+        self.decide(now);
+        Ok(text)
+    }
+}

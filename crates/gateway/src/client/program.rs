@@ -1,0 +1,205 @@
+//! A program at a front end, from its first byte to its last.
+
+use crate::front::{Front, INPUT_MAX, PATIENCE, Refusal, Step, Target};
+use crate::relay::{Pool, Relay, Standing};
+use bytes::BytesMut;
+use mio::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use tabane_engine::mptcp::Connection;
+use tabane_engine::{ConnId, Instant};
+
+/// See the module.
+pub(super) struct Program {
+    relay: Relay,
+    front: Box<dyn Front>,
+    input: BytesMut,
+    /// Its own address.
+    pub(super) source: SocketAddr,
+    /// What it asked for.
+    pub(super) target: Option<Target>,
+    /// Since when it is there.
+    pub(super) since: Instant,
+    pub(super) stage: Stage,
+}
+
+/// How far it has come.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// It says what it wants.
+    Talking,
+    /// The name that it wants is being asked for.
+    Resolving,
+    /// No path works: waits for one, with the addresses to try then.
+    Waiting(VecDeque<SocketAddr>),
+    /// A connection is being opened; the addresses to try if it fails, and the path it began on.
+    Opening { conn: ConnId, path: usize, rest: VecDeque<SocketAddr> },
+    /// Bytes flow.
+    Relaying(ConnId),
+    /// Its datagrams are relayed as long as it is there.
+    Associated(usize),
+    /// All is said; what it has not taken is still given to it.
+    Leaving,
+}
+
+/// What a program wants of the agent.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// Nothing for now.
+    Nothing,
+    /// A connection.
+    Connect(Target),
+    /// A relay of datagrams.
+    Associate,
+    /// It is over.
+    Gone,
+}
+
+impl Program {
+    pub(super) fn new(
+        now: Instant,
+        stream: TcpStream,
+        source: SocketAddr,
+        front: Box<dyn Front>,
+    ) -> Self {
+        Self {
+            relay: Relay::new(stream),
+            front,
+            input: BytesMut::new(),
+            source,
+            target: None,
+            since: now,
+            stage: Stage::Talking,
+        }
+    }
+
+    /// To be put into the poll, and taken out.
+    pub(super) fn stream(&mut self) -> &mut TcpStream {
+        self.relay.stream()
+    }
+
+    /// Until when it must have said what it wants.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        matches!(self.stage, Stage::Talking).then(|| self.since + PATIENCE)
+    }
+
+    /// The poll says that its socket is ready.
+    pub(super) fn ready(&mut self, readable: bool, writable: bool) -> Wish {
+        self.relay.ready(readable, writable);
+        match self.stage {
+            Stage::Talking if readable => self.talk(),
+            // It has nothing to say here: what comes is its end.
+            Stage::Associated(_) if readable => self.discard(),
+            Stage::Leaving => self.leave(),
+            _ => Wish::Nothing,
+        }
+    }
+
+    fn talk(&mut self) -> Wish {
+        loop {
+            let mut block = [0; 4096];
+            let room = INPUT_MAX.saturating_sub(self.input.len()).min(block.len());
+            let ended = match self.relay.stream().read(&mut block[..room]) {
+                Ok(0) => true,
+                Ok(len) => {
+                    self.input.extend_from_slice(&block[..len]);
+                    false
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wish::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return Wish::Gone,
+            };
+            match self.negotiate() {
+                Wish::Nothing if ended => return Wish::Gone,
+                Wish::Nothing => {}
+                wish => return wish,
+            }
+        }
+    }
+
+    fn negotiate(&mut self) -> Wish {
+        loop {
+            match self.front.feed(&mut self.input) {
+                Step::More => return Wish::Nothing,
+                Step::Send(answer) => {
+                    if self.say(&answer).is_err() {
+                        return Wish::Gone;
+                    }
+                }
+                Step::Connect(target) => {
+                    self.target = Some(target.clone());
+                    return Wish::Connect(target);
+                }
+                // Where it means to send from does not matter: its host does.
+                Step::Associate(_) => return Wish::Associate,
+                Step::Close(answer) => {
+                    // The answer may be lost if the program has gone; nobody misses it then.
+                    let _ = self.say(&answer);
+                    return Wish::Gone;
+                }
+            }
+        }
+    }
+
+    /// A short answer: a socket that has no room for it is not worth keeping.
+    fn say(&mut self, answer: &[u8]) -> io::Result<()> {
+        self.relay.stream().write_all(answer)
+    }
+
+    fn discard(&mut self) -> Wish {
+        let mut block = [0; 512];
+        loop {
+            match self.relay.stream().read(&mut block) {
+                Ok(0) => return Wish::Gone,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wish::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Wish::Gone,
+            }
+        }
+    }
+
+    /// Its connection stands: it is told, and bytes flow.
+    pub(super) fn connected(&mut self, conn: ConnId, bound: SocketAddr) {
+        let answer = self.front.connected(bound);
+        let early = std::mem::take(&mut self.input).freeze();
+        self.relay.prime(answer, early);
+        self.stage = Stage::Relaying(conn);
+    }
+
+    /// Its datagrams are relayed at `bound`.
+    pub(super) fn associated(&mut self, index: usize, bound: SocketAddr) -> bool {
+        let answer = self.front.connected(bound);
+        self.stage = Stage::Associated(index);
+        self.say(&answer).is_ok()
+    }
+
+    /// It does not get what it wanted, and is told.
+    pub(super) fn failed(&mut self, why: Refusal) {
+        let answer = self.front.failed(why);
+        // As in `say`.
+        let _ = self.relay.stream().write_all(&answer);
+    }
+
+    /// Moves what can be moved.
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        conn: &mut Connection,
+        pool: &mut Pool,
+    ) -> Standing {
+        self.relay.step(now, conn, pool)
+    }
+
+    /// Its connection is gone, in order; whether it is over.
+    pub(super) fn leave(&mut self) -> Wish {
+        self.stage = Stage::Leaving;
+        if self.relay.drain() == Standing::Open { Wish::Nothing } else { Wish::Gone }
+    }
+
+    /// Its connection ended with an error.
+    pub(super) fn reset(&mut self) {
+        self.relay.reset();
+    }
+}

@@ -1,0 +1,13 @@
+//! From the configuration to what the agent needs of it.
+
+use crate::config::ServerEntry;
+use crate::keys::{self, Key, KeyError};
+use tabane_net::wireguard::Session;
+
+/// The tunnel of a path to a server.
+pub(super) fn session(own: &Key, server: &ServerEntry, index: usize) -> Result<Session, KeyError> {
+    let public = keys::public(&server.public_key)?;
+    let preshared = server.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
+    let preshared = preshared.map(|key| *key.bytes());
+    Ok(Session::new(&own.to_static(), public, preshared, index as u32 + 1, None))
+}

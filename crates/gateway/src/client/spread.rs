@@ -1,0 +1,69 @@
+//! Datagrams between the programs' side and the paths: by which of them they leave, and what is
+//! done about copies and order when they come.
+
+use super::{Core, Told};
+use crate::config::Protocol;
+use crate::path::Use;
+use crate::udp::{Choice, Way, fragment, role};
+use std::net::SocketAddr;
+use tabane_engine::Instant;
+use tabane_engine::view::PathId;
+
+impl Core {
+    /// Sends a datagram's packet by the paths that its destination's rule says; what is too long
+    /// for a path, in fragments by the best one.
+    pub(super) fn send_datagram(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
+        if self.spread.is_stale(now) {
+            let lanes = self.tunnels.lanes().iter().enumerate();
+            let ways = lanes.map(|(i, lane)| {
+                let choice = Choice {
+                    id: PathId(i as u8),
+                    usable: lane.carries(),
+                    role: role(lane.config.role, lane.decision.using == Use::Low),
+                    rtt: lane.monitor.rtt().unwrap_or_default(),
+                    rate: lane.config.cap_up.map_or(0, |rate| rate.0),
+                };
+                Way { choice, mtu: lane.monitor.mtu(), numbers: true }
+            });
+            self.spread.set_ways(now, ways);
+        }
+        let mode = self.rules.find(Protocol::Udp, to, None).up.udp;
+        let paths = self.spread.prepare(now, mode, packet);
+        for id in paths.iter() {
+            let (path, mtu) = (usize::from(id.0), usize::from(self.spread.mtu(id)));
+            self.fragment_id = self.fragment_id.wrapping_add(1);
+            let Self { tunnels, bundle, .. } = self;
+            fragment::cut(packet, mtu, self.fragment_id, &mut |piece| {
+                let taken = tunnels.send(now, path, piece);
+                bundle.counters[path].sent(piece.len(), taken);
+            });
+        }
+    }
+
+    /// A whole packet that came by a path: for a program, if it is no copy and has its turn.
+    pub(super) fn take_datagram(&mut self, now: Instant, path: usize, packet: &[u8]) {
+        if self.spread.takes(now, path, packet) {
+            self.hand_over(packet);
+        }
+        self.release_datagrams(now);
+    }
+
+    /// Packets that have waited enough for those before them.
+    pub(super) fn release_datagrams(&mut self, now: Instant) {
+        while let Some(packet) = self.spread.poll_packet(now) {
+            self.hand_over(&packet);
+        }
+    }
+
+    /// A packet for a program: at an association, else somewhere on this host.
+    pub(super) fn hand_over(&mut self, packet: &[u8]) {
+        if self.deliver(packet) {
+            return;
+        }
+        if let Some(host) = &mut self.host {
+            host.give(packet);
+        } else if let Some(carried) = &mut self.carried {
+            carried.tell(Told::Packet(packet.to_vec()));
+        }
+    }
+}

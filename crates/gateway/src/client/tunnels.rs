@@ -1,0 +1,591 @@
+//! The paths of a client: a UDP port, a WireGuard session and a watch over both for each.
+//!
+//! A path without an interface, an address or an answer is no error: it is tried again, and the
+//! others go on.
+
+use super::host::HostSide;
+use super::{ClientError, setup};
+use crate::address::{ClientNumber, Network};
+use crate::config::{ClientConfig, Configuration, PathChange, PathConfig, ServerEntry};
+use crate::keys::{Key, KeyError};
+use crate::model::Role;
+use crate::path::{
+    Absence, Announcement, Binding, Decision, Demand, Ends, Found, Health, INTERVAL, LinkState,
+    Links, Monitor, MonitorConfig, PathEvent, Shaper, Use, inner_limit,
+};
+use crate::reactor::{Kind, token};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsRawFd;
+use tabane_engine::{Duration, Instant};
+use tabane_net::wireguard::{Batch, Bind, Opened, PortConfig, Sealed, Session, UdpPort, Way, room};
+
+/// See the module.
+pub(super) struct Tunnels {
+    lanes: Vec<Lane>,
+    maker: Maker,
+    /// Where the server in use is.
+    address: Option<SocketAddr>,
+    batch: Batch,
+    /// Where datagrams are opened.
+    opened: Vec<u8>,
+    events: VecDeque<(usize, PathEvent)>,
+    registry: Registry,
+    /// The host's interfaces, if they can be followed.
+    links: Option<Links>,
+}
+
+/// What all paths are made with.
+struct Maker {
+    network: Network,
+    number: ClientNumber,
+    /// Drawn anew by each run of the program.
+    run: u32,
+    mark: Option<u32>,
+}
+
+/// One path.
+pub(super) struct Lane {
+    pub(super) name: String,
+    pub(super) config: PathConfig,
+    pub(super) monitor: Monitor,
+    pub(super) session: Session,
+    /// Where the server is.
+    pub(super) remote: Option<SocketAddr>,
+    pub(super) port: Option<UdpPort>,
+    /// Of what its port sends.
+    mark: Option<u32>,
+    next_open: Instant,
+    /// What it is used for.
+    pub(super) decision: Decision,
+    /// What waits for its turn because of the cap.
+    shaper: Shaper<Vec<u8>>,
+    /// It is no longer configured: until then the server is told so.
+    retires: Option<Instant>,
+    /// What there was below it when the host's interfaces changed last.
+    found: Option<Result<Option<Found>, Absence>>,
+}
+
+/// Inner MTU before anything is known: what fits into any path that carries IPv6.
+pub(super) const MTU: u16 = 1280;
+/// How long the server is told that a path is no longer used before it is taken away.
+const RETIRES: Duration = Duration::from_secs(1);
+/// Between attempts to open a port.
+const REOPEN: Duration = Duration::from_millis(500);
+/// Outer MTU of a link that does not tell.
+const OUTER_MTU: u32 = 1500;
+/// No link to another host carries more. Loopback does (65536), where agents are tried out: there
+/// packets are to be as elsewhere.
+const OUTER_MTU_MAX: u32 = 9216;
+
+impl Tunnels {
+    /// The paths of a configuration; ports are opened by the first tick.
+    ///
+    /// # Errors
+    /// Keys that are none.
+    pub(super) fn new(
+        config: &ClientConfig,
+        (network, number): (Network, ClientNumber),
+        (registry, links): (Registry, Option<Links>),
+        now: Instant,
+    ) -> Result<Self, ClientError> {
+        let none = || ClientError::Config("no [[server]] is given".into());
+        let server = config.server.first().ok_or_else(none)?;
+        let secret = config.key()?;
+        let run = u32::from_le_bytes(crate::seed()?[..4].try_into().expect("invariant: 4 of 32"));
+        let mark = config.tun.as_ref().map(HostSide::mark);
+        let maker = Maker { network, number, run, mark };
+        let paths = config.path.iter().enumerate();
+        let lanes = paths.map(|(i, path)| maker.lane(now, path, (&secret, server), i));
+        Ok(Self {
+            lanes: lanes.collect::<Result<_, _>>()?,
+            maker,
+            address: None,
+            batch: Batch::new(),
+            opened: vec![0; 65_536],
+            events: VecDeque::new(),
+            registry,
+            links,
+        })
+    }
+
+    /// The path's name; what is left of one that has been taken away may still be shown.
+    pub(super) fn name(&self, path: usize) -> &str {
+        self.lanes.get(path).map_or("gone", |lane| &lane.name)
+    }
+
+    /// All of them, in the order of the configuration.
+    pub(super) fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    /// The path on which a connection begins: of those that are used, the quickest among the most
+    /// wanted.
+    pub(super) fn best(&self) -> Option<usize> {
+        let low = |lane: &Lane| lane.decision.using != Use::Active;
+        let rank = |lane: &Lane| (low(lane), lane.config.role as u8, lane.monitor.rtt());
+        let usable = (0..self.lanes.len()).filter(|&i| self.lanes[i].carries());
+        usable.min_by_key(|&i| rank(&self.lanes[i]))
+    }
+
+    /// The paths that work and are not kept back; if there are none, those that work at all.
+    pub(super) fn active(&self) -> Vec<usize> {
+        let all: Vec<usize> = (0..self.lanes.len()).filter(|&i| self.lanes[i].carries()).collect();
+        let wanted = |i: &usize| self.lanes[*i].decision.using == Use::Active;
+        let active: Vec<usize> = all.iter().copied().filter(wanted).collect();
+        if active.is_empty() { all } else { active }
+    }
+
+    /// Uses the paths as was decided, and tells the server; those whose use has changed, and what
+    /// it was before.
+    pub(super) fn obey(
+        &mut self,
+        now: Instant,
+        open: bool,
+        decisions: Vec<Decision>,
+    ) -> Vec<(usize, Use)> {
+        let mut changed = Vec::new();
+        for (path, (lane, decision)) in self.lanes.iter_mut().zip(decisions).enumerate() {
+            // A dead path is looked for as often as one that is missed.
+            let standby = decision.standby && lane.monitor.is_up();
+            let demand = Demand { open, standby, alone: decision.alone };
+            lane.monitor.handle_demand(now, demand);
+            let announcement = Announcement {
+                role: lane.config.role,
+                using: decision.using,
+                cap_bps: lane.config.cap_down.map(|cap| cap.0),
+            };
+            lane.monitor.handle_announcement(now, announcement);
+            if lane.decision.using != decision.using {
+                changed.push((path, lane.decision.using));
+            }
+            lane.decision = decision;
+        }
+        for path in 0..self.lanes.len() {
+            self.collect(path);
+        }
+        changed
+    }
+
+    /// Large packets may be getting lost on a path.
+    pub(super) fn suspect_mtu(&mut self, now: Instant, path: usize) {
+        if let Some(lane) = self.lanes.get_mut(path) {
+            lane.monitor.suspect_mtu(now);
+        }
+    }
+
+    /// Takes in what has changed below the paths: those whose interface or address has gone are
+    /// closed, those that have another one are opened anew.
+    pub(super) fn follow(&mut self, now: Instant) {
+        let Some(links) = &mut self.links else { return };
+        links.poll();
+        for (path, lane) in self.lanes.iter_mut().enumerate() {
+            let Some(remote) = lane.remote else { continue };
+            let found = links.find(&lane.binding(remote));
+            if lane.found.as_ref() == Some(&found) {
+                continue;
+            }
+            lane.close(&self.registry);
+            if let Err(absence) = &found {
+                lane.monitor.handle_link(now, LinkState::Absent(absence.clone()));
+            }
+            lane.found = Some(found);
+            if lane.may_open() {
+                lane.next_open = now + REOPEN;
+                lane.open(now, path, &self.registry);
+            }
+        }
+        for path in 0..self.lanes.len() {
+            self.collect(path);
+        }
+    }
+
+    /// Sets where the server is; for paths that have an address of their own for it, that.
+    pub(super) fn set_remote(&mut self, address: SocketAddr) {
+        self.address = Some(address);
+        for lane in &mut self.lanes {
+            let new = lane.config.remote.unwrap_or(address);
+            if lane.remote.is_some_and(|old| old.is_ipv6() != new.is_ipv6()) {
+                // Its socket is of the other family.
+                lane.close(&self.registry);
+            }
+            lane.remote = Some(new);
+        }
+    }
+
+    /// Takes what has come by a path: inner packets go to `take`.
+    pub(super) fn receive(&mut self, now: Instant, path: usize, mut take: impl FnMut(&[u8])) {
+        let Self { lanes, batch, opened, .. } = self;
+        let Some(lane) = lanes.get_mut(path) else { return };
+        let Some(port) = &mut lane.port else { return };
+        loop {
+            match port.recv(batch) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return lane.lose(now, &self.registry, error.to_string()),
+            }
+            for (way, datagram) in batch.datagrams() {
+                match lane.session.open(Some(way.remote.ip()), datagram, opened) {
+                    Opened::Packet { len, .. } => {
+                        lane.monitor.handle_heard(now);
+                        take(&opened[..len]);
+                    }
+                    Opened::Reply(len) => {
+                        answer(port, way, &opened[..len]);
+                        lane.monitor.handle_heard(now);
+                        lane.monitor.handle_session(now, lane.session.has_keys());
+                        while let Some(len) = lane.session.pending(opened) {
+                            answer(port, way, &opened[..len]);
+                        }
+                    }
+                    Opened::Keepalive => lane.monitor.handle_heard(now),
+                    Opened::Cookie | Opened::Bad(_) => {}
+                }
+            }
+        }
+    }
+
+    /// Where paths find the server.
+    pub(super) fn remotes(&self) -> impl Iterator<Item = SocketAddr> {
+        self.lanes.iter().filter_map(|lane| lane.remote)
+    }
+
+    /// Where the server in use is.
+    pub(super) fn server(&self) -> Option<SocketAddr> {
+        self.lanes.iter().find_map(|lane| lane.remote)
+    }
+
+    /// Paths of a configuration that has changed; `server` is the one in use. A path that is gone
+    /// stays for [`RETIRES`], unused, so that the server hears of it.
+    ///
+    /// # Errors
+    /// Keys that are none.
+    pub(super) fn reload(
+        &mut self,
+        now: Instant,
+        (new, server): (&ClientConfig, &ServerEntry),
+        changes: &[(usize, PathChange)],
+    ) -> Result<(), KeyError> {
+        for (path, change) in changes.iter().copied() {
+            match (change, self.lanes.get_mut(path), new.path.get(path)) {
+                (PathChange::Removed, Some(lane), _) => {
+                    lane.config.role = Role::Never;
+                    lane.retires = Some(now + RETIRES);
+                }
+                (PathChange::Added, None, Some(config)) => {
+                    let secret = new.key()?;
+                    let mut lane = self.maker.lane(now, config, (&secret, server), path)?;
+                    lane.remote = config.remote.or(self.address);
+                    self.lanes.push(lane);
+                }
+                (_, Some(lane), Some(config)) => {
+                    lane.config = config.clone();
+                    lane.name = config.label().to_owned();
+                    lane.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
+                    lane.retires = None;
+                    if change != PathChange::Adjusted {
+                        lane.lose(now, &self.registry, "it is being moved".into());
+                        (lane.next_open, lane.found) = (now, None);
+                        lane.remote = config.remote.or(self.address);
+                    }
+                }
+                // Paths are told apart by their place: what is added follows what there is.
+                _ => debug_assert!(false, "no such change: {change:?} of path {path}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes away paths that have been gone for long enough; they are the last ones. Which.
+    pub(super) fn retire(&mut self, now: Instant) -> Vec<usize> {
+        let mut gone = Vec::new();
+        while let Some(mut lane) =
+            self.lanes.pop_if(|lane| lane.retires.is_some_and(|at| at <= now))
+        {
+            lane.close(&self.registry);
+            gone.push(self.lanes.len());
+        }
+        self.events.retain(|(path, _)| !gone.contains(path));
+        gone
+    }
+
+    /// Whether any path works.
+    pub(super) fn any_up(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.monitor.is_up())
+    }
+
+    /// Another server: new tunnels.
+    pub(super) fn set_server(
+        &mut self,
+        now: Instant,
+        secret: &Key,
+        server: &ServerEntry,
+    ) -> Result<(), KeyError> {
+        for (i, lane) in self.lanes.iter_mut().enumerate() {
+            lane.session = setup::session(&secret.of_path(i), server, i)?;
+            lane.monitor.handle_session(now, false);
+        }
+        Ok(())
+    }
+
+    /// What a path may be used for from now on.
+    pub(super) fn set_role(&mut self, path: usize, role: Role) {
+        self.lanes[path].config.role = role;
+    }
+
+    /// How fast a path may be used from now on, in each direction.
+    pub(super) fn set_cap(&mut self, now: Instant, path: usize, cap_bps: Option<u64>) {
+        let lane = &mut self.lanes[path];
+        let cap = cap_bps.map(tabane_trace::quantity::Rate);
+        (lane.config.cap_up, lane.config.cap_down) = (cap, cap);
+        lane.shaper.set_rate(now, cap_bps);
+    }
+
+    /// Whether a packet was the answer to a probe.
+    pub(super) fn take_probe(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
+        let Some(lane) = self.lanes.get_mut(path) else { return false };
+        let taken = lane.monitor.handle_packet(now, packet);
+        self.collect(path);
+        taken
+    }
+
+    /// Seals an inner packet and queues it, now or when the path's cap allows it; whether it was
+    /// taken.
+    pub(super) fn send(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
+        let Some(lane) = self.lanes.get_mut(path) else { return false };
+        if lane.decision.using == Use::Unused {
+            return false;
+        }
+        if lane.shaper.pass(now, packet.len()) {
+            return lane.send(packet);
+        }
+        lane.shaper.push(packet.to_vec(), packet.len()).is_ok()
+    }
+
+    /// Sends what is queued.
+    pub(super) fn flush(&mut self, now: Instant) {
+        for lane in &mut self.lanes {
+            if let Some(port) = &mut lane.port
+                && port.has_queued()
+                && let Err(error) = port.flush()
+            {
+                lane.lose(now, &self.registry, error.to_string());
+            }
+        }
+    }
+
+    /// Probes and handshakes that are due, and what has waited because of a cap.
+    pub(super) fn on_timeout(&mut self, now: Instant, scratch: &mut [u8]) {
+        for path in 0..self.lanes.len() {
+            let lane = &mut self.lanes[path];
+            while let Some(packet) = lane.shaper.pop(now) {
+                lane.send(&packet);
+            }
+            if lane.monitor.poll_timeout() > now {
+                continue;
+            }
+            lane.monitor.handle_timeout(now);
+            while let Some(len) = lane.monitor.poll_probe(now, scratch) {
+                lane.send(&scratch[..len]);
+            }
+            if lane.monitor.poll_handshake(now)
+                && let (Some(port), Some(remote)) = (&mut lane.port, lane.remote)
+                && let Some(len) = lane.session.handshake(scratch, true)
+            {
+                answer(port, &Way::to(remote), &scratch[..len]);
+            }
+            self.collect(path);
+        }
+    }
+
+    /// When `on_timeout` wants to be called.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let due = |lane: &Lane| {
+            let probe = lane.monitor.poll_timeout();
+            lane.shaper.next_event().map_or(probe, |shaper| shaper.min(probe))
+        };
+        self.lanes.iter().map(due).min()
+    }
+
+    /// What happened to a path.
+    pub(super) fn poll_event(&mut self) -> Option<(usize, PathEvent)> {
+        self.events.pop_front()
+    }
+
+    /// Keys that age, ports that are missing.
+    pub(super) fn tick(&mut self, now: Instant, scratch: &mut [u8]) {
+        self.follow(now);
+        for (path, lane) in self.lanes.iter_mut().enumerate() {
+            if now >= lane.next_open && lane.may_open() {
+                lane.next_open = now + REOPEN;
+                lane.open(now, path, &self.registry);
+            }
+            lane.monitor.handle_session(now, lane.session.has_keys());
+            let (Some(port), Some(remote)) = (&mut lane.port, lane.remote) else { continue };
+            if let Some(len) = lane.session.on_timer(scratch) {
+                answer(port, &Way::to(remote), &scratch[..len]);
+            }
+        }
+        for path in 0..self.lanes.len() {
+            self.collect(path);
+        }
+    }
+
+    fn collect(&mut self, path: usize) {
+        while let Some(event) = self.lanes[path].monitor.poll_event() {
+            self.events.push_back((path, event));
+        }
+    }
+}
+
+impl Maker {
+    fn lane(
+        &self,
+        now: Instant,
+        path: &PathConfig,
+        (secret, server): (&Key, &ServerEntry),
+        index: usize,
+    ) -> Result<Lane, KeyError> {
+        let Self { network, number, run, mark } = self;
+        Ok(Lane {
+            name: path.label().to_owned(),
+            config: path.clone(),
+            monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
+            session: setup::session(&secret.of_path(index), server, index)?,
+            remote: None,
+            port: None,
+            mark: *mark,
+            next_open: now,
+            decision: unused(),
+            shaper: Shaper::new(path.cap_up.map(|cap| cap.0)),
+            retires: None,
+            found: None,
+        })
+    }
+}
+
+impl Lane {
+    /// Its health.
+    pub(super) fn health(&self, now: Instant) -> Health {
+        self.monitor.health(now)
+    }
+
+    /// Whether it works and is used.
+    pub(super) fn carries(&self) -> bool {
+        self.monitor.is_up() && self.decision.using != Use::Unused
+    }
+
+    /// What it is bound to.
+    fn binding(&self, remote: SocketAddr) -> Binding<'_> {
+        let PathConfig { interface, source, .. } = &self.config;
+        Binding { interface: interface.as_deref(), source: *source, ipv6: remote.is_ipv6() }
+    }
+
+    /// Whether a port is missing that could be opened.
+    fn may_open(&self) -> bool {
+        let there = !matches!(self.found, Some(Err(_)));
+        self.port.is_none() && there && self.config.role != Role::Never
+    }
+
+    /// Outer MTU of what it is bound to.
+    fn outer_mtu(&self) -> u32 {
+        match &self.found {
+            Some(Ok(Some(found))) if found.mtu <= OUTER_MTU_MAX => found.mtu,
+            _ => OUTER_MTU,
+        }
+    }
+
+    fn send(&mut self, packet: &[u8]) -> bool {
+        let (Some(port), Some(remote)) = (&mut self.port, self.remote) else { return false };
+        let session = &mut self.session;
+        let mut taken = true;
+        let queued = port.queue(&Way::to(remote), room(packet.len()), |out| {
+            match session.seal(packet, out) {
+                Sealed::Packet(len) => len,
+                Sealed::Handshake(len) => {
+                    taken = false;
+                    len
+                }
+                Sealed::Nothing => {
+                    taken = false;
+                    0
+                }
+            }
+        });
+        queued && taken
+    }
+
+    fn open(&mut self, now: Instant, path: usize, registry: &Registry) {
+        let Some(remote) = self.remote else { return };
+        let mut wanted = PortConfig::new(self.bind(remote));
+        wanted.mark = self.mark;
+        let opened = UdpPort::open(wanted);
+        let registered = opened.map_err(|error| error.to_string()).and_then(|port| {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            let fd = port.as_raw_fd();
+            let registered = registry.register(&mut SourceFd(&fd), token(Kind::Port, path), both);
+            registered.map_err(|error| error.to_string()).map(|()| port)
+        });
+        match registered {
+            Ok(port) => {
+                self.port = Some(port);
+                let limit = inner_limit(self.outer_mtu(), remote.is_ipv6());
+                self.monitor.handle_link(now, LinkState::Ready { limit });
+            }
+            Err(trouble) => {
+                self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
+            }
+        }
+    }
+
+    fn bind(&self, remote: SocketAddr) -> Bind {
+        match (&self.config.interface, self.config.source) {
+            (_, Some(source)) => Bind::Source(source),
+            (Some(name), None) => Bind::Interface { name: name.clone(), ipv6: remote.is_ipv6() },
+            (None, None) if remote.is_ipv6() => Bind::Source(Ipv6Addr::UNSPECIFIED.into()),
+            (None, None) => Bind::Source(Ipv4Addr::UNSPECIFIED.into()),
+        }
+    }
+
+    fn close(&mut self, registry: &Registry) {
+        if let Some(port) = self.port.take() {
+            // Closing takes it out of the poll too.
+            let _ = registry.deregister(&mut SourceFd(&port.as_raw_fd()));
+        }
+    }
+
+    fn lose(&mut self, now: Instant, registry: &Registry, trouble: String) {
+        self.close(registry);
+        self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
+    }
+}
+
+/// Of a path that nothing has been decided about yet.
+fn unused() -> Decision {
+    let reason = "not set up yet".into();
+    Decision { using: Use::Unused, reason, standby: false, alone: false }
+}
+
+fn monitor_config(
+    path: &PathConfig,
+    (network, number): (&Network, ClientNumber),
+    index: usize,
+    run: u32,
+) -> MonitorConfig {
+    MonitorConfig {
+        ends: Ends { path: network.path(number, index)[0], service: network.service()[0] },
+        path: index as u8,
+        run,
+        interval: path.probe.map_or(INTERVAL, |probe| probe.0),
+        mtu: path.mtu,
+    }
+}
+
+fn answer(port: &mut UdpPort, way: &Way, datagram: &[u8]) {
+    port.queue(way, datagram.len(), |out| {
+        out.copy_from_slice(datagram);
+        datagram.len()
+    });
+}

@@ -1,0 +1,223 @@
+//! What a reload would change, and whether the agent can do so while it runs.
+
+use super::{ClientConfig, PathConfig, ServerConfig};
+
+/// A part of a client's configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientPart {
+    /// Name, number and key.
+    Identity,
+    /// Servers.
+    Servers,
+    /// Paths; see [`ClientConfig::path_changes`].
+    Paths,
+    /// Policies and rules.
+    Policies,
+    /// Where programs connect to, and their login.
+    Fronts,
+    /// TUN mode.
+    Tun,
+    /// Control socket, metrics, web page, and where state is kept.
+    Sockets,
+}
+
+/// A part of a server's configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServerPart {
+    /// Its key and its inner addresses.
+    Identity,
+    /// Where it listens.
+    Listen,
+    /// Clients; see [`ServerConfig::client_changes`].
+    Clients,
+    /// Limits of clients that have none of their own.
+    Limits,
+    /// Where clients may connect to.
+    Access,
+    /// Policies.
+    Policies,
+    /// The next server.
+    Next,
+    /// What invitations name.
+    Public,
+    /// Control socket, metrics and web page.
+    Sockets,
+}
+
+/// What happens to a path. Paths are told apart by their place in the file, on which their keys
+/// and inner addresses depend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathChange {
+    /// There was none there.
+    Added,
+    /// There is none any more.
+    Removed,
+    /// It leaves elsewhere: its socket must be opened again.
+    Moved,
+    /// Name, role, cap, quota, MTU or probing: its connections need not notice.
+    Adjusted,
+}
+
+/// What happens to a client of a server; clients are told apart by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientChange {
+    /// It is new, or no longer disabled.
+    Added,
+    /// It is gone, or disabled now: its connections end.
+    Removed,
+    /// Its keys are others: its sessions begin anew.
+    Rekeyed,
+    /// Its name or its limits.
+    Adjusted,
+}
+
+/// What people are told of the parts that a reload has changed.
+///
+/// # Errors
+/// Those that cannot change without a restart, for people.
+pub fn reloaded<P: Copy>(
+    parts: &[P],
+    is_live: impl Fn(P) -> bool,
+    name: impl Fn(P) -> &'static str,
+) -> Result<String, String> {
+    let names = |parts: Vec<P>| parts.into_iter().map(&name).collect::<Vec<_>>().join(", ");
+    let still: Vec<P> = parts.iter().copied().filter(|part| !is_live(*part)).collect();
+    match (still.is_empty(), parts.is_empty()) {
+        (false, _) => Err(format!("{} cannot change without a restart", names(still))),
+        (true, true) => Ok("nothing has changed".into()),
+        (true, false) => Ok(names(parts.to_vec())),
+    }
+}
+
+impl ClientPart {
+    /// Whether it changes without a restart.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        !matches!(self, Self::Identity | Self::Tun | Self::Sockets)
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "name, number or key",
+            Self::Servers => "servers",
+            Self::Paths => "paths",
+            Self::Policies => "policies",
+            Self::Fronts => "front ends",
+            Self::Tun => "TUN mode",
+            Self::Sockets => "control socket, metrics, web page or state",
+        }
+    }
+}
+
+impl ServerPart {
+    /// Whether it changes without a restart.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        !matches!(self, Self::Identity | Self::Listen | Self::Sockets)
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Identity => "key or inner addresses",
+            Self::Listen => "listening addresses",
+            Self::Clients => "clients",
+            Self::Limits => "limits",
+            Self::Access => "access",
+            Self::Policies => "policies",
+            Self::Next => "the next server",
+            Self::Public => "public addresses",
+            Self::Sockets => "control socket, metrics or web page",
+        }
+    }
+}
+
+impl ClientConfig {
+    /// The parts in which `new` differs.
+    #[must_use]
+    pub fn changes(&self, new: &Self) -> Vec<ClientPart> {
+        let policies = |c: &Self| (c.up.clone(), c.down.clone(), c.rule.clone());
+        let identity =
+            |c: &Self| (c.name.clone(), c.number, c.secret.clone(), c.secret_file.clone());
+        let sockets = |c: &Self| {
+            let files = [&c.control, &c.web_token_file, &c.state].map(Option::clone);
+            (files, c.metrics, c.web)
+        };
+        let parts = [
+            (ClientPart::Identity, identity(self) != identity(new)),
+            (ClientPart::Servers, self.server != new.server),
+            (ClientPart::Paths, self.path != new.path),
+            (ClientPart::Policies, policies(self) != policies(new)),
+            (ClientPart::Fronts, self.front != new.front),
+            (ClientPart::Tun, self.tun != new.tun),
+            (ClientPart::Sockets, sockets(self) != sockets(new)),
+        ];
+        parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
+    }
+
+    /// What happens to paths: place in the file, and what.
+    #[must_use]
+    pub fn path_changes(&self, new: &Self) -> Vec<(usize, PathChange)> {
+        let outside = |p: &PathConfig| (p.interface.clone(), p.source, p.remote, p.subflows);
+        let change = |n: usize| match (self.path.get(n), new.path.get(n)) {
+            (None, Some(_)) => Some(PathChange::Added),
+            (Some(_), None) => Some(PathChange::Removed),
+            (Some(a), Some(b)) if outside(a) != outside(b) => Some(PathChange::Moved),
+            (Some(a), Some(b)) if a != b => Some(PathChange::Adjusted),
+            _ => None,
+        };
+        let count = self.path.len().max(new.path.len());
+        (0..count).filter_map(|n| Some((n, change(n)?))).collect()
+    }
+}
+
+impl ServerConfig {
+    /// The parts in which `new` differs.
+    #[must_use]
+    pub fn changes(&self, new: &Self) -> Vec<ServerPart> {
+        let identity = |c: &Self| (c.private_key.clone(), c.private_key_file.clone(), c.inner());
+        let sockets = |c: &Self| (c.control.clone(), c.metrics, c.web, c.web_token_file.clone());
+        let parts = [
+            (ServerPart::Identity, identity(self) != identity(new)),
+            (ServerPart::Listen, self.listen != new.listen),
+            (ServerPart::Clients, self.client != new.client),
+            (ServerPart::Limits, self.limits != new.limits),
+            (ServerPart::Access, self.access != new.access),
+            (ServerPart::Policies, self.down != new.down),
+            (ServerPart::Next, self.next != new.next),
+            (ServerPart::Public, self.public != new.public),
+            (ServerPart::Sockets, sockets(self) != sockets(new)),
+        ];
+        parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
+    }
+
+    /// What happens to clients: number, and what, in order of numbers.
+    #[must_use]
+    pub fn client_changes(&self, new: &Self) -> Vec<(u16, ClientChange)> {
+        let enabled = |config: &'_ Self| -> std::collections::BTreeMap<u16, usize> {
+            let clients = config.client.iter().enumerate();
+            clients.filter(|(_, c)| !c.disabled).map(|(n, c)| (c.number, n)).collect()
+        };
+        let (before, after) = (enabled(self), enabled(new));
+        let numbers: std::collections::BTreeSet<u16> =
+            before.keys().chain(after.keys()).copied().collect();
+        let change = |number: &u16| match (before.get(number), after.get(number)) {
+            (None, Some(_)) => Some(ClientChange::Added),
+            (Some(_), None) => Some(ClientChange::Removed),
+            (Some(a), Some(b)) => {
+                let (a, b) = (&self.client[*a], &new.client[*b]);
+                let keys = a.keys == b.keys && a.preshared_key == b.preshared_key;
+                match (keys, a == b) {
+                    (false, _) => Some(ClientChange::Rekeyed),
+                    (true, false) => Some(ClientChange::Adjusted),
+                    (true, true) => None,
+                }
+            }
+            (None, None) => None,
+        };
+        numbers.iter().filter_map(|number| Some((*number, change(number)?))).collect()
+    }
+}

@@ -1,0 +1,237 @@
+//! Reading a configuration: a TOML file, what the environment lays over it, and every fault with
+//! file, line, column and remedy. What lines with keys hold is never shown.
+
+use super::overrides;
+use crate::keys::{Key, KeyError, is_exposed};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use tabane_trace::written::{Fault, Problem, Written};
+
+/// The configuration of an agent.
+pub trait Configuration: Serialize + DeserializeOwned {
+    /// `client` or `server`.
+    const ROLE: &'static str;
+    /// Keys that hold lists of text; `*` stands for any element of a list of tables.
+    const LISTS: &'static [&'static str];
+    /// Where the agent's own key stands: the key, or the file with it.
+    const KEY: [&'static str; 2];
+
+    /// Says what is wrong with the values, however well-formed.
+    fn check(&self, found: &mut Findings);
+    /// The files that it names.
+    fn files(&mut self) -> Vec<&mut PathBuf>;
+    /// Files among those that must be there to be read, with their keys (`table.key`).
+    fn needed(&self) -> Vec<(&'static str, &Path)>;
+    /// The agent's own key as it is given: text, or a file.
+    fn given_key(&self) -> (Option<&str>, Option<&Path>);
+    /// Whether a key stands in the file itself.
+    fn holds_keys(&self) -> bool;
+
+    /// The agent's own key: a client's secret, a server's private key.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    fn key(&self) -> Result<Key, KeyError> {
+        let [key, file] = Self::KEY;
+        match self.given_key() {
+            (Some(text), None) => text.parse(),
+            (None, Some(file)) => Key::read(file),
+            (None, None) => Err(KeyError::Missing { key, file }),
+            (Some(_), Some(_)) => Err(KeyError::Twice { key, file }),
+        }
+    }
+}
+
+/// A configuration that can be run.
+#[derive(Clone, Debug)]
+pub struct Loaded<C> {
+    /// As written, the names of files relative to the current folder.
+    pub config: C,
+    /// The agent's own key.
+    pub key: Key,
+    /// What is allowed and probably not meant.
+    pub warnings: Vec<Problem>,
+}
+
+/// Why a configuration is refused: everything that is wrong with it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ConfigError(pub Vec<Problem>);
+
+/// What checks find.
+#[derive(Default, Debug)]
+pub struct Findings {
+    /// What is wrong.
+    pub faults: Vec<Fault>,
+    /// What is probably not meant.
+    pub warnings: Vec<Fault>,
+}
+
+/// Keys whose values nobody else may know.
+const SECRET: [&str; 4] = ["secret", "private_key", "preshared_key", "login"];
+
+/// Reads a file; `vars` are the variables of the environment that begin with `TABANE_`
+/// ([`environment`]).
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn read<C: Configuration>(
+    path: &Path,
+    vars: &[(String, String)],
+) -> Result<Loaded<C>, ConfigError> {
+    let written = Written::read(path).map_err(|mut problem| {
+        problem.help = Some(remedy(path));
+        ConfigError(vec![problem])
+    })?;
+    let mut loaded = from_written::<C>(written.clone(), vars, path.parent())?;
+    if loaded.config.holds_keys() && is_exposed(path) {
+        let fault = Fault::new(&[], "everybody on this machine can read the keys in it");
+        let fault = fault.help(format!("chmod 600 {}", path.display()));
+        loaded.warnings.push(written.problem(fault));
+    }
+    Ok(loaded)
+}
+
+/// As [`read`], from text; `name` stands in messages, files are relative to the current folder.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn parse<C: Configuration>(
+    name: &str,
+    text: &str,
+    vars: &[(String, String)],
+) -> Result<Loaded<C>, ConfigError> {
+    from_written(Written::new(name, text), vars, None)
+}
+
+/// The variables of the environment that begin with `TABANE_`, by name.
+#[must_use]
+pub fn environment() -> Vec<(String, String)> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with("TABANE_"))?;
+        Some((name, value.to_string_lossy().into_owned()))
+    });
+    let mut vars: Vec<_> = ours.collect();
+    vars.sort();
+    vars
+}
+
+fn from_written<C: Configuration>(
+    written: Written,
+    vars: &[(String, String)],
+    folder: Option<&Path>,
+) -> Result<Loaded<C>, ConfigError> {
+    let mut warnings = Vec::new();
+    let overrides = overrides::collect::<C>(&written, vars, &mut warnings).map_err(refuse)?;
+    let written = written.with(overrides);
+    let root = written.root().map_err(refuse)?;
+    let reader = toml::de::Deserializer::from(root);
+    let mut config = C::deserialize(reader).map_err(|e| refuse(written.toml_problem(&e)))?;
+    if let Some(folder) = folder {
+        config.files().into_iter().for_each(|file| *file = folder.join(&*file));
+    }
+    let mut found = Findings::default();
+    config.check(&mut found);
+    for (key, file) in config.needed() {
+        let keys: Vec<&str> = key.split('.').collect();
+        let at: Vec<&dyn fmt::Display> = keys.iter().map(|key| key as _).collect();
+        if let Err(error) = std::fs::File::open(file) {
+            let message = format!("{} cannot be read: {error}", file.display());
+            found.fault(Fault::new(&at, message).help(remedy(file)));
+        } else if key.ends_with("_file") && is_exposed(file) {
+            let message = format!("everybody on this machine can read {}", file.display());
+            found.warn(Fault::new(&at, message).help(format!("chmod 600 {}", file.display())));
+        }
+    }
+    let key = config.key();
+    match &key {
+        // Said above, with what to do.
+        Ok(_) | Err(KeyError::File(..)) => {}
+        Err(error @ (KeyError::Missing { .. } | KeyError::Twice { .. })) => {
+            found.fault(Fault::new(&[], error.to_string()))
+        }
+        Err(error) => {
+            let at = C::KEY[usize::from(config.given_key().0.is_none())];
+            found.fault(Fault::new(&[&at], error.to_string()));
+        }
+    }
+    let said = |faults: Vec<Fault>| -> Vec<Problem> {
+        faults.into_iter().map(|fault| discreet(written.problem(fault))).collect()
+    };
+    match key {
+        Ok(key) if found.faults.is_empty() => {
+            warnings.extend(said(found.warnings));
+            Ok(Loaded { config, key, warnings })
+        }
+        _ => Err(ConfigError(said(found.faults))),
+    }
+}
+
+fn refuse(problem: Problem) -> ConfigError {
+    ConfigError(vec![discreet(problem)])
+}
+
+/// What to do about a file that cannot be read.
+fn remedy(path: &Path) -> String {
+    match path.try_exists() {
+        Ok(true) => "it must be readable by the user that the agent runs as".into(),
+        _ => "`tabane server init` and `tabane client join LINE` make one".into(),
+    }
+}
+
+/// Hides what stands in a line behind the name of a key, or looks like one: the name may be
+/// misspelt, which is then the problem.
+fn discreet(mut problem: Problem) -> Problem {
+    if let Some(line) = &mut problem.excerpt {
+        let lower = line.to_ascii_lowercase();
+        let names = SECRET.iter().filter_map(|name| lower.find(name).map(|at| at + name.len()));
+        let hidden = names.filter(|end| !lower[*end..].starts_with("_file")).min();
+        let value = hidden.map(|end| line[end..].find('=').map_or(end, |at| end + at + 1));
+        if let Some(at) = value.into_iter().chain(key_in(line)).min() {
+            line.truncate(at);
+            line.push_str(" ...");
+        }
+    }
+    problem
+}
+
+/// Where a line has what may be a key, or most of one: a long run of base64 or hex.
+fn key_in(line: &str) -> Option<usize> {
+    const LEAST: usize = 32;
+    let of_keys = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let mut at = 0;
+    for run in line.as_bytes().chunk_by(|a, b| of_keys(a) == of_keys(b)) {
+        if run.len() >= LEAST && of_keys(&run[0]) {
+            return Some(at);
+        }
+        at += run.len();
+    }
+    None
+}
+
+impl Findings {
+    /// Something is wrong.
+    pub fn fault(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    /// Something is probably not meant.
+    pub fn warn(&mut self, fault: Fault) {
+        self.warnings.push(fault);
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.0.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}

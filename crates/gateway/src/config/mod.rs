@@ -1,0 +1,26 @@
+//! What an agent is told: one TOML file a role.
+//!
+//! The plain structs with their defaults are in [`client`], [`server`] and [`rule`]. [`load`] reads
+//! files, with line and remedy for what is wrong, and what the environment lays over them;
+//! [`matching`] answers which policies some traffic has; [`changes`] says what a reload can do.
+
+pub mod changes;
+mod check;
+pub mod client;
+pub mod load;
+pub mod matching;
+pub mod next;
+mod overrides;
+pub mod rule;
+pub mod server;
+
+pub use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
+pub use client::{ClientConfig, FrontConfig, PathConfig, ServerEntry, TunConfig};
+pub use load::{ConfigError, Configuration, Loaded, environment, parse, read};
+pub use matching::{Choice, Protocol, Resolved, Rules};
+pub use next::NextConfig;
+pub use rule::{Policies, Rule, UdpMode};
+pub use server::{AccessConfig, ClientEntry, ClientLimits, ServerConfig};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,24 @@
+//! The control socket: what the command line asks a running agent, one JSON object a line.
+//!
+//! A line is a [`Request`](crate::mailbox::Request), `{"ask":"status"}`, and is answered by one
+//! line, an [`Answer`](crate::mailbox::Answer); or it is `{"ask":"follow","since":0}`, which is
+//! answered by lines of happenings, from those that are remembered on, until the asker hangs up.
+//! [`ControlSocket`] is the agent's end, [`Client`] the other, [`Places`] says where sockets are.
+//! Who may connect is the file system's matter: mode 0600, in a folder of the agent's user.
+
+mod client;
+mod line;
+mod place;
+mod server;
+
+pub use client::{Client, ClientError, Follow};
+pub use line::Question;
+pub use place::{FindError, Places, Which};
+pub use server::{ControlError, ControlSocket};
+
+/// Clients at a time; one more is told so and hung up on.
+pub const CLIENTS_MAX: usize = 16;
+/// Longest question, bytes; what is longer is answered with an error and the end of the client.
+pub const QUESTION_MAX: usize = 16 << 10;
+/// Longest answer that a client takes, bytes: 10 000 connections with a few subflows each.
+pub const ANSWER_MAX: usize = 64 << 20;

@@ -1,0 +1,175 @@
+//! What this machine says of the links: interfaces, addresses, and the way to the server.
+
+use crate::config::{ClientConfig, PathConfig};
+use crate::model::Status;
+use socket2::{Domain, Socket, Type};
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+/// A picture of this machine.
+#[derive(Clone, Default, Debug)]
+pub struct Host {
+    /// Names of all interfaces.
+    pub interfaces: Vec<String>,
+    /// Of each link.
+    pub links: Vec<LinkFacts>,
+    /// Unix time, seconds.
+    pub unix_s: u64,
+    /// Why the server's name has no address.
+    pub no_server: Option<String>,
+}
+
+/// A link as it should be.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Want {
+    /// The path's name.
+    pub name: String,
+    /// The interface that it leaves by.
+    pub interface: Option<String>,
+    /// The address that it leaves from.
+    pub source: Option<IpAddr>,
+    /// Its largest inner packet, if that is configured.
+    pub mtu: Option<u16>,
+    /// Where the server is.
+    pub remote: Option<SocketAddr>,
+}
+
+/// A link as it is.
+#[derive(Clone, Default, Debug)]
+pub struct LinkFacts {
+    /// As it should be.
+    pub want: Want,
+    /// Its interface, if it is bound to one.
+    pub interface: Option<Interface>,
+    /// Whether an interface has the source address, if one is given.
+    pub source_there: Option<bool>,
+    /// The address from which packets to the server would leave, or why none can.
+    pub route: Option<Result<IpAddr, String>>,
+}
+
+/// An interface.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// It exists.
+    pub there: bool,
+    /// It is switched on.
+    pub enabled: bool,
+    /// It is connected to something.
+    pub carrier: bool,
+    /// Its largest packet.
+    pub mtu: Option<u32>,
+    /// Its addresses, but link-local ones.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// `IFF_UP` in the flags of an interface.
+const IFF_UP: u32 = 1;
+
+impl Want {
+    /// The links of a configuration; the error is of the server's name, and the links are then
+    /// without it.
+    #[must_use]
+    pub fn of_config(config: &ClientConfig) -> (Vec<Self>, Option<String>) {
+        let name = config.server.iter().flat_map(|server| &server.addresses).next();
+        let (server, error) = match name.map(|name| (name, name.to_socket_addrs())) {
+            None => (None, Some("no [[server]] with an address is configured".to_owned())),
+            Some((_, Ok(mut all))) => (all.next(), None),
+            Some((name, Err(error))) => (None, Some(format!("{name}: {error}"))),
+        };
+        let want = |(i, path): (usize, &PathConfig)| Self {
+            name: path
+                .name
+                .clone()
+                .or_else(|| path.interface.clone())
+                .unwrap_or_else(|| format!("path{i}")),
+            interface: path.interface.clone(),
+            source: path.source,
+            mtu: path.mtu,
+            remote: path.remote.or(server),
+        };
+        (config.path.iter().enumerate().map(want).collect(), error)
+    }
+
+    /// The links of a running client.
+    #[must_use]
+    pub fn of_status(status: &Status) -> Vec<Self> {
+        let path = |path: &crate::model::PathStatus| Self {
+            name: path.name.clone(),
+            interface: path.interface.clone(),
+            remote: path.remote.or(status.server),
+            ..Self::default()
+        };
+        status.paths.iter().map(path).collect()
+    }
+}
+
+impl Host {
+    /// Looks at this machine.
+    #[must_use]
+    pub fn look(wants: Vec<Want>, no_server: Option<String>) -> Self {
+        let all: Vec<(String, IpAddr)> = getifaddrs::getifaddrs()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| Some((one.name.clone(), one.address.ip_addr()?)))
+            .collect();
+        let named = fs::read_dir("/sys/class/net").into_iter().flatten();
+        let named = named.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let names: BTreeSet<String> = named.chain(all.iter().map(|one| one.0.clone())).collect();
+        #[allow(clippy::disallowed_methods)] // Whether the clock is right is what is asked.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self {
+            links: wants.into_iter().map(|want| link(want, &names, &all)).collect(),
+            interfaces: names.into_iter().collect(),
+            unix_s: now.map_or(0, |since| since.as_secs()),
+            no_server,
+        }
+    }
+}
+
+fn link(want: Want, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> LinkFacts {
+    let interface = want.interface.as_ref().map(|name| interface(name, names, all));
+    let source_there = want.source.map(|source| all.iter().any(|one| one.1 == source));
+    let route = want.remote.map(|server| route(&want, server));
+    LinkFacts { want, interface, source_there, route }
+}
+
+fn interface(name: &str, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> Interface {
+    // Names with a slash are none; the kernel allows no others that leave the folder.
+    let folder = PathBuf::from("/sys/class/net").join(name.replace('/', "_"));
+    let read = |file: &str| fs::read_to_string(folder.join(file)).ok().map(|s| s.trim().to_owned());
+    let flags =
+        read("flags").and_then(|hex| u32::from_str_radix(hex.trim_start_matches("0x"), 16).ok());
+    let usable = |address: &IpAddr| match address {
+        IpAddr::V4(v4) => !v4.is_link_local(),
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    };
+    Interface {
+        name: name.to_owned(),
+        there: names.contains(name),
+        enabled: flags.is_none_or(|flags| flags & IFF_UP != 0),
+        carrier: read("carrier").is_none_or(|carrier| carrier != "0"),
+        mtu: read("mtu").and_then(|mtu| mtu.parse().ok()),
+        addresses: all.iter().filter(|one| one.0 == name).map(|one| one.1).filter(usable).collect(),
+    }
+}
+
+/// Where a packet to the server would leave, found by connecting a UDP socket; nothing is sent.
+fn route(want: &Want, server: SocketAddr) -> Result<IpAddr, String> {
+    let connect = || {
+        let socket = Socket::new(Domain::for_address(server), Type::DGRAM, None)?;
+        if let Some(interface) = &want.interface {
+            socket.bind_device(Some(interface.as_bytes()))?;
+        }
+        if let Some(source) = want.source {
+            socket.bind(&SocketAddr::new(source, 0).into())?;
+        }
+        socket.connect(&server.into())?;
+        let local = socket.local_addr()?.as_socket();
+        local.map(|local| local.ip()).ok_or_else(|| std::io::Error::other("no address"))
+    };
+    connect().map_err(|error: std::io::Error| error.to_string())
+}

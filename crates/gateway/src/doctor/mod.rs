@@ -1,0 +1,56 @@
+//! What is wrong with the links of an agent, and what to do about it.
+//!
+//! Facts are gathered first: the agent's status, from one that runs or from a client that is run
+//! for a few seconds for it ([`trial`]), and what this machine says of interfaces and routes
+//! ([`Host`]). [`diagnose`] is a function of these, so it is tested with drawn ones. It changes
+//! nothing.
+
+mod diagnose;
+mod host;
+mod trial;
+
+pub use diagnose::diagnose;
+pub use host::{Host, Interface, LinkFacts, Want};
+pub use trial::{TrialError, trial};
+
+use serde::Serialize;
+
+/// The result of one check.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Finding {
+    /// A path's name, or `agent`, `server`, `clock`.
+    pub about: String,
+    /// `interface`, `address`, `route`, `tunnel`, `mtu`, `nat`, `loss`, `rtt`, `role`, `quota` ...
+    pub check: &'static str,
+    /// How it went.
+    pub verdict: Verdict,
+    /// What was found; for people.
+    pub text: String,
+    /// What to do.
+    pub remedy: Option<String>,
+}
+
+/// How a check went.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// Wrong.
+    Bad,
+    /// It could not be checked; the text says why.
+    Unknown,
+}
+
+impl Finding {
+    fn new(about: &str, check: &'static str, verdict: Verdict, text: impl Into<String>) -> Self {
+        Self { about: about.into(), check, verdict, text: text.into(), remedy: None }
+    }
+
+    fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}

@@ -1,0 +1,181 @@
+//! Drawn facts, and what is said of them.
+
+use super::*;
+use crate::doctor::{Interface, Want};
+
+const SERVER: &str = "203.0.113.5:51820";
+
+/// A link that works, and its ground.
+fn good(name: &str) -> (PathStatus, LinkFacts) {
+    let path = PathStatus {
+        name: name.into(),
+        interface: Some(name.into()),
+        local: Some("192.168.1.20:4000".parse().unwrap()),
+        remote: Some(SERVER.parse().unwrap()),
+        seen_as: Some("198.51.100.7:4000".parse().unwrap()),
+        state: PathState::Up,
+        rtt_ms: Some(20.0),
+        loss: Some(0.0),
+        mtu: 1440,
+        handshake_age_s: Some(3.0),
+        ..PathStatus::default()
+    };
+    let interface = Interface {
+        name: name.into(),
+        there: true,
+        enabled: true,
+        carrier: true,
+        mtu: Some(1500),
+        addresses: vec!["192.168.1.20".parse().unwrap()],
+    };
+    let facts = LinkFacts {
+        want: Want { name: name.into(), remote: path.remote, ..Want::default() },
+        interface: Some(interface),
+        source_there: None,
+        route: Some(Ok("192.168.1.20".parse().unwrap())),
+    };
+    (path, facts)
+}
+
+/// What is found when one of two good links is changed.
+fn found(change: impl Fn(&mut PathStatus, &mut LinkFacts)) -> Vec<Finding> {
+    let (wan1, facts1) = good("wan1");
+    let (mut wan2, mut facts2) = good("wan2");
+    change(&mut wan2, &mut facts2);
+    let status = Status {
+        agent: "client".into(),
+        paths: vec![wan1, wan2],
+        clock_ahead_ms: Some(2.0),
+        ..Status::default()
+    };
+    let host = Host {
+        interfaces: ["lo", "wan1", "wan2"].map(Into::into).into(),
+        links: vec![facts1, facts2],
+        unix_s: 1_790_000_000,
+        no_server: None,
+    };
+    diagnose(Some(&status), &host)
+}
+
+/// That one thing is not good, and what is said of it.
+fn only(change: impl Fn(&mut PathStatus, &mut LinkFacts), verdict: Verdict, parts: [&str; 3]) {
+    let all = found(change);
+    let [check, text, remedy] = parts;
+    let about_it: Vec<&Finding> =
+        all.iter().filter(|f| f.verdict != Good && f.about != "agent").collect();
+    let [finding] = about_it[..] else { panic!("{check}: {about_it:#?}") };
+    assert_eq!((finding.about.as_str(), finding.check, finding.verdict), ("wan2", check, verdict));
+    assert!(finding.text.contains(text), "{}", finding.text);
+    assert!(finding.remedy.as_deref().unwrap_or_default().contains(remedy), "{:?}", finding.remedy);
+}
+
+#[test]
+fn good_links_are_good() {
+    let all = found(|_, _| {});
+    assert!(all.iter().all(|finding| finding.verdict == Good), "{all:#?}");
+    let checks: Vec<&str> =
+        all.iter().filter(|f| f.about == "wan2").map(|finding| finding.check).collect();
+    assert_eq!(checks, ["tunnel", "mtu", "loss", "rtt", "nat"]);
+}
+
+#[test]
+fn every_fault_of_the_ground_has_its_words() {
+    let absent = |path: &mut PathStatus| path.state = PathState::Absent;
+    only(
+        |p, f| {
+            absent(p);
+            f.interface.as_mut().unwrap().there = false;
+        },
+        Bad,
+        ["interface", "wan2 is not there", "there are: wan1, wan2"],
+    );
+    only(
+        |p, f| {
+            absent(p);
+            f.interface.as_mut().unwrap().enabled = false;
+        },
+        Bad,
+        ["interface", "switched off", "ip link set wan2 up"],
+    );
+    only(
+        |p, f| {
+            absent(p);
+            f.interface.as_mut().unwrap().carrier = false;
+        },
+        Bad,
+        ["interface", "no connection", "cable"],
+    );
+    only(
+        |p, f| {
+            absent(p);
+            f.interface.as_mut().unwrap().addresses.clear();
+        },
+        Bad,
+        ["address", "no address", "DHCP"],
+    );
+    only(
+        |p, f| {
+            absent(p);
+            f.route = Some(Err("Network is unreachable".into()));
+        },
+        Bad,
+        ["route", "no way from", "metric"],
+    );
+    only(
+        |p, f| {
+            absent(p);
+            f.want.source = "192.0.2.9".parse().ok();
+            f.source_there = Some(false);
+        },
+        Bad,
+        ["address", "192.0.2.9", "interface"],
+    );
+}
+
+#[test]
+fn every_fault_of_a_tunnel_has_its_words() {
+    let silent = |p: &mut PathStatus| {
+        p.state = PathState::Connecting;
+        p.handshake_age_s = None;
+        p.reason = "no answer to handshakes".into();
+    };
+    only(
+        |p, _| silent(p),
+        Bad,
+        ["tunnel", "203.0.113.5:51820 does not answer: no answer to handshakes", "port 51820"],
+    );
+    only(|p, _| p.state = PathState::Down, Bad, ["tunnel", "does not answer", "worked before"]);
+    only(|p, _| p.mtu = 1200, Bad, ["mtu", "too small for IPv6", "tunnel"]);
+    only(|p, _| p.mtu = 1400, Note, ["mtu", "the interface allows 1440", ""]);
+    only(|p, _| p.loss = Some(0.2), Bad, ["loss", "20.0 %", "antenna"]);
+    only(|p, _| p.loss = Some(0.03), Note, ["loss", "3.0 %", ""]);
+    only(|p, _| p.rtt_ms = Some(600.0), Note, ["rtt", "600.0 ms", "secondary"]);
+    only(|p, _| p.seen_as = None, Unknown, ["nat", "private", ""]);
+    only(|p, _| p.quota_left = Some(0), Bad, ["quota", "used up", "quota"]);
+    only(|p, _| p.role = Role::Never, Note, ["role", "not used", "tabane path set wan2"]);
+}
+
+#[test]
+fn clocks_names_and_nothing_at_all() {
+    let host = Host { unix_s: 1_790_000_000, ..Host::default() };
+    let status = |ahead| Status {
+        agent: "client".into(),
+        clock_ahead_ms: ahead,
+        paths: vec![good("wan1").0],
+        ..Status::default()
+    };
+    let clock = |ahead| {
+        let all = diagnose(Some(&status(ahead)), &host);
+        all.into_iter().find(|finding| finding.about == "clock").unwrap().verdict
+    };
+    assert_eq!([None, Some(-3.0), Some(9e4)].map(clock), [Unknown, Good, Note]);
+    let early = diagnose(None, &Host::default());
+    assert_eq!((early[0].about.as_str(), early[0].verdict), ("clock", Bad));
+    let named = Host { no_server: Some("a.example: no address".into()), ..host.clone() };
+    assert_eq!(diagnose(None, &named)[0].verdict, Bad);
+    let ground = Host { links: vec![good("wan1").1], ..host };
+    let alone = diagnose(None, &ground);
+    assert_eq!(alone.iter().map(|f| f.check).collect::<Vec<_>>(), ["route", "tunnel"]);
+    let empty = Status { agent: "client".into(), ..Status::default() };
+    assert!(diagnose(Some(&empty), &ground).iter().any(|f| f.check == "links" && f.verdict == Bad));
+}

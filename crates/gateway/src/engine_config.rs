@@ -1,0 +1,71 @@
+//! The engine's settings as the gateway wants them, and policies by name.
+
+use crate::config::Policies;
+use tabane_engine::Duration;
+use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::mptcp::Policy;
+use tabane_engine::policy::{PolicyError, Spec};
+
+/// Largest receive and send buffers of a connection: 1 Gbit/s at 130 ms.
+pub const BUFFER_MAX: u64 = 16 << 20;
+
+/// Settings of an endpoint with these paths.
+///
+/// # Errors
+/// A policy that is not of the form of one; whether it exists is known when it is built.
+pub fn engine_config(paths: Vec<PathConfig>, policies: &Policies) -> Result<Config, PolicyError> {
+    let mut config = Config { paths, ..Config::default() };
+    config.tcp = TcpConfig {
+        receive_buffer: 256 << 10,
+        receive_buffer_max: BUFFER_MAX,
+        send_buffer: BUFFER_MAX / 2,
+        // Programs have decided already what belongs together.
+        nagle: false,
+        // A peer that is gone for good is noticed although nothing is said.
+        keepalive: Some(Duration::from_secs(120)),
+        keepalive_interval: Duration::from_secs(20),
+        keepalive_probes: 6,
+        // Tunnels to one peer: what is still under way is not mistaken for something new.
+        time_wait: Duration::from_secs(10),
+        ..TcpConfig::default()
+    };
+    config.mptcp = MptcpConfig {
+        max_subflows: 32,
+        break_before_make: Duration::from_secs(60),
+        // Dead for this path is what the probes say: the engine need not wait longer.
+        stale_after: 1,
+        ..MptcpConfig::default()
+    };
+    apply(&mut config, policies)?;
+    Ok(config)
+}
+
+/// Puts policies that are given into settings.
+///
+/// # Errors
+/// A policy that is not of the form of one.
+pub fn apply(config: &mut Config, policies: &Policies) -> Result<(), PolicyError> {
+    let parse = |text: &Option<String>, spec: &mut Spec| -> Result<(), PolicyError> {
+        if let Some(text) = text {
+            *spec = text.parse()?;
+        }
+        Ok(())
+    };
+    parse(&policies.scheduler, &mut config.mptcp.scheduler)?;
+    parse(&policies.congestion, &mut config.tcp.congestion)?;
+    parse(&policies.egress, &mut config.mptcp.egress)
+}
+
+/// The policy of that kind (`scheduler`, `congestion` or `egress`).
+///
+/// # Errors
+/// There is no such kind, or `spec` is none; for people.
+pub fn policy(kind: &str, spec: &str) -> Result<Policy, String> {
+    let spec: Spec = spec.parse().map_err(|error: PolicyError| error.to_string())?;
+    match kind {
+        "scheduler" => Ok(Policy::Scheduler(spec)),
+        "congestion" => Ok(Policy::Congestion(None, spec)),
+        "egress" => Ok(Policy::Egress(spec)),
+        other => Err(format!("'{other}' is no policy: scheduler, congestion or egress")),
+    }
+}

@@ -1,0 +1,138 @@
+//! Changes to a server's file that leave its comments and its order alone.
+
+use crate::config::{ClientEntry, ConfigError, Loaded, ServerConfig, parse};
+use crate::keys::write_private;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
+
+/// Why a file is not changed.
+#[derive(Error, Debug)]
+pub enum EditError {
+    /// The file, or what it would become, is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// It cannot be read or written.
+    #[error("{0}: {1}")]
+    File(PathBuf, io::Error),
+    /// There is one of that name, or none.
+    #[error("{0}")]
+    Client(String),
+    /// `client` is neither a list of tables nor a list.
+    #[error("'client' is not a list: write [[client]]")]
+    Shape,
+    /// Whatever the caller's change failed with.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Changes a file: `edit` gets its text and configuration, and gives the new text, which is written
+/// only if it is a sound configuration. Two changes at once wait for each other.
+///
+/// # Errors
+/// [`EditError`].
+pub fn change<T>(
+    path: &Path,
+    edit: impl FnOnce(&str, &Loaded<ServerConfig>) -> Result<(String, T), EditError>,
+) -> Result<T, EditError> {
+    // Behind a symbolic link is the file that counts.
+    let fail = |error| EditError::File(path.to_owned(), error);
+    let found = path.canonicalize();
+    // Where there is none, reading says what is wrong, and what to do.
+    let path = found.as_ref().map_or(path, PathBuf::as_path);
+    crate::config::read::<ServerConfig>(path, &[])?;
+    let _lock = lock(path).map_err(fail)?;
+    let loaded = crate::config::read::<ServerConfig>(path, &[])?;
+    let text = std::fs::read_to_string(path).map_err(fail)?;
+    let (new, result) = edit(&text, &loaded)?;
+    let name = path.display().to_string();
+    // Files beside it have been looked at already.
+    if let Err(error) = parse::<ServerConfig>(&name, &new, &[])
+        && error.0.iter().any(|problem| !problem.message.contains("cannot be read"))
+    {
+        return Err(error.into());
+    }
+    write_private(path, &new, true).map_err(fail)?;
+    Ok(result)
+}
+
+/// Holds the file that is at `path` now; another may have taken its place while we waited.
+fn lock(path: &Path) -> io::Result<File> {
+    loop {
+        let file = File::open(path)?;
+        file.lock()?;
+        if std::fs::metadata(path)?.ino() == file.metadata()?.ino() {
+            return Ok(file);
+        }
+    }
+}
+
+/// The text with one more client.
+///
+/// # Errors
+/// [`EditError::Shape`]; [`EditError::Client`] if it is not TOML.
+pub fn add_client(text: &str, entry: &ClientEntry) -> Result<String, EditError> {
+    let mut document = document(text)?;
+    let clients = document.entry("client").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let mut keys: Array = entry.keys.iter().collect();
+    keys.iter_mut().for_each(|key| key.decor_mut().set_prefix("\n    "));
+    keys.set_trailing("\n");
+    keys.set_trailing_comma(true);
+    match clients {
+        Item::ArrayOfTables(tables) => {
+            let mut table = Table::new();
+            table.insert("name", value(&entry.name));
+            table.insert("number", value(i64::from(entry.number)));
+            table.insert("keys", value(keys));
+            if let Some(key) = &entry.preshared_key {
+                table.insert("preshared_key", value(key));
+            }
+            table.decor_mut().set_prefix(if text.is_empty() { "" } else { "\n" });
+            tables.push(table);
+        }
+        Item::Value(toml_edit::Value::Array(list)) => {
+            let mut table = InlineTable::new();
+            table.insert("name", (&entry.name).into());
+            table.insert("number", i64::from(entry.number).into());
+            table.insert("keys", entry.keys.iter().collect::<Array>().into());
+            if let Some(key) = &entry.preshared_key {
+                table.insert("preshared_key", key.into());
+            }
+            list.push(table);
+        }
+        _ => return Err(EditError::Shape),
+    }
+    Ok(document.to_string())
+}
+
+/// The text without the client of that name.
+///
+/// # Errors
+/// [`EditError::Client`] if there is none.
+pub fn remove_client(text: &str, name: &str) -> Result<String, EditError> {
+    let mut document = document(text)?;
+    let none = || EditError::Client(format!("there is no client '{name}'"));
+    let is = |found: Option<&str>| found == Some(name);
+    match document.get_mut("client").ok_or_else(none)? {
+        Item::ArrayOfTables(tables) => {
+            let at = tables.iter().position(|t| is(t.get("name").and_then(Item::as_str)));
+            tables.remove(at.ok_or_else(none)?);
+        }
+        Item::Value(toml_edit::Value::Array(list)) => {
+            let named = |item: &toml_edit::Value| {
+                is(item.as_inline_table().and_then(|t| t.get("name")).and_then(|n| n.as_str()))
+            };
+            let at = list.iter().position(named);
+            list.remove(at.ok_or_else(none)?);
+        }
+        _ => return Err(EditError::Shape),
+    }
+    Ok(document.to_string())
+}
+
+fn document(text: &str) -> Result<DocumentMut, EditError> {
+    text.parse().map_err(|error: toml_edit::TomlError| EditError::Client(error.to_string()))
+}

@@ -1,0 +1,67 @@
+//! The gateway: a client and a server agent that bond links for programs that know nothing of it.
+//!
+//! ```text
+//! program -- SOCKS5, HTTP, TUN --> client ==(paths: WireGuard over UDP)==> server --> anywhere
+//! ```
+//! Each agent is one thread that owns an [`Endpoint`](tabane_engine::Endpoint), the paths and the
+//! sockets of programs ([`client`], [`server`]); nothing is shared, so nothing is locked. What may
+//! wait (names, files, people) lives on other threads and talks to it through a [`mailbox`].
+//! What is a state machine is one, and is tested in virtual time: path health ([`path`]), front
+//! ends ([`front`]), names ([`dns`]), datagrams ([`udp`]).
+
+pub mod access;
+pub mod address;
+pub mod agent;
+pub mod bundle;
+pub mod client;
+pub mod config;
+pub mod control;
+pub mod deadlines;
+pub mod dns;
+pub mod doctor;
+pub mod engine_config;
+pub mod front;
+pub mod happenings;
+pub mod inner;
+pub mod invite;
+pub mod keys;
+pub mod mailbox;
+pub mod model;
+pub mod path;
+pub mod pictures;
+pub mod reactor;
+pub mod relay;
+pub mod server;
+pub mod sessions;
+pub mod tally;
+pub mod tun;
+pub mod udp;
+pub mod web;
+pub mod wishes;
+
+use bytes::Bytes;
+use std::io;
+use std::net::SocketAddr;
+use tabane_wire::segment::Ecn;
+use tabane_wire::udp::Datagram;
+
+/// Random bytes from the system, as a seed.
+///
+/// # Errors
+/// The system has none.
+fn seed() -> io::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(seed)
+}
+
+/// An IP packet with a datagram; empty if it is too long for one.
+fn udp_packet(src: SocketAddr, dst: SocketAddr, payload: Bytes) -> Vec<u8> {
+    let datagram = Datagram { src, dst, ecn: Ecn::NotEct, payload };
+    let mut packet = vec![0; datagram.wire_len()];
+    match datagram.emit(&mut packet) {
+        Ok(len) => packet.truncate(len),
+        Err(_) => packet.clear(),
+    }
+    packet
+}

@@ -1,0 +1,272 @@
+//! What an agent tells about itself: pictures and events, as the control socket, `tabane top`,
+//! the metrics and the web page show them. One vocabulary for all; rates are bits per second,
+//! sizes bytes, times as their names say.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+/// What a path may be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Always.
+    #[default]
+    Primary,
+    /// When the primary paths do not suffice.
+    Secondary,
+    /// When no other path works.
+    Backup,
+    /// Not at all.
+    Never,
+}
+
+/// Whether a path works.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum PathState {
+    /// Its interface is not there, or has no address or no way to the server.
+    #[default]
+    Absent,
+    /// The tunnel is being set up.
+    Connecting,
+    /// It carries packets.
+    Up,
+    /// It has gone dead: probes are not answered.
+    Down,
+}
+
+/// A picture of a path.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct PathStatus {
+    /// As configured.
+    pub name: String,
+    /// Numeric id, as in records and captures.
+    pub id: u8,
+    /// Whose path it is; at a server only.
+    pub client: Option<String>,
+    /// The interface that it is bound to, if any.
+    pub interface: Option<String>,
+    /// Our outer address.
+    pub local: Option<SocketAddr>,
+    /// The far end's outer address.
+    pub remote: Option<SocketAddr>,
+    /// Our outer address as the far end sees it, if it told; another than `local` behind a NAT.
+    pub seen_as: Option<SocketAddr>,
+    /// As configured or set.
+    pub role: Role,
+    /// See [`PathState`].
+    pub state: PathState,
+    /// Why it is in that state, or idle; for people.
+    pub reason: String,
+    /// Seconds in that state.
+    pub since_s: f64,
+    /// Round-trip time of the last probes, smoothed.
+    pub rtt_ms: Option<f64>,
+    /// Share of the last probes that were not answered, 0 to 1.
+    pub loss: Option<f64>,
+    /// Largest inner packet.
+    pub mtu: u16,
+    /// Inner bytes sent in the last second, as a rate.
+    pub tx_bps: f64,
+    /// Inner bytes received in the last second, as a rate.
+    pub rx_bps: f64,
+    /// Inner bytes sent.
+    pub tx_bytes: u64,
+    /// Inner bytes received.
+    pub rx_bytes: u64,
+    /// Inner packets sent.
+    pub tx_packets: u64,
+    /// Inner packets received.
+    pub rx_packets: u64,
+    /// Payload bytes sent again on it.
+    pub retransmitted_bytes: u64,
+    /// Congestion window of its subflows, together.
+    pub cwnd_bytes: u64,
+    /// In flight on its subflows.
+    pub inflight_bytes: u64,
+    /// Subflows on it.
+    pub subflows: u32,
+    /// What records say of it, where they are kept.
+    pub tally: Option<PathTally>,
+    /// Since the last WireGuard handshake.
+    pub handshake_age_s: Option<f64>,
+    /// Bytes that its quota leaves in this period.
+    pub quota_left: Option<u64>,
+    /// Rate cap.
+    pub cap_bps: Option<u64>,
+}
+
+/// A picture of an agent.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct Status {
+    /// `client` or `server`.
+    pub agent: String,
+    /// Of the program.
+    pub version: String,
+    /// Its name.
+    pub name: String,
+    /// Since it started.
+    pub uptime_s: f64,
+    /// The server in use (at a client), or where it listens.
+    pub server: Option<SocketAddr>,
+    /// Its paths.
+    pub paths: Vec<PathStatus>,
+    /// Connections open.
+    pub connections: u64,
+    /// Connections since the start.
+    pub connections_total: u64,
+    /// Connections that could not be opened.
+    pub refused_total: u64,
+    /// Flows of datagrams open.
+    pub udp_flows: u64,
+    /// How far the far end's clock is ahead of ours, if it told.
+    pub clock_ahead_ms: Option<f64>,
+    /// What records say, where they are kept.
+    pub tally: Option<Tallied>,
+    /// Clients with at least one working path; at a server only.
+    pub clients: u64,
+    /// Counters with a name of their own: duplicates removed, drops by reason and the like.
+    pub counters: Vec<(String, u64)>,
+}
+
+/// What the engine's records say of a path, where they are kept (`crate::tally`).
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct PathTally {
+    /// How often the scheduler changed to it, by reason.
+    pub decisions: Vec<(String, u64)>,
+    /// Payload bytes sent again on it.
+    pub retransmitted_bytes: u64,
+    /// Payload bytes sent on it that had been sent on another one.
+    pub reinjected_bytes: u64,
+    /// Payload bytes that came by it and had come before.
+    pub duplicate_bytes: u64,
+}
+
+/// What they say of all paths together.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct Tallied {
+    /// How often the scheduler began to wait, by reason.
+    pub held: Vec<(String, u64)>,
+    /// Connections that went on without MPTCP, by reason.
+    pub fallbacks: Vec<(String, u64)>,
+    /// How long gaps in the data held up what came behind them.
+    pub gaps: Histogram,
+}
+
+/// Counts by size.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct Histogram {
+    /// By bucket, each without those before it; empty if nothing was counted.
+    pub counts: Vec<u64>,
+    /// Of all values, seconds.
+    pub sum: f64,
+}
+
+/// A picture of a connection.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct ConnStatus {
+    /// As in records.
+    pub id: u64,
+    /// MPTCP token.
+    pub token: u32,
+    /// Whose; at a server only.
+    pub client: Option<String>,
+    /// The program's address.
+    pub source: Option<SocketAddr>,
+    /// Where it goes, as the program named it.
+    pub target: String,
+    /// Since it was opened.
+    pub age_s: f64,
+    /// Payload bytes sent into the bundle.
+    pub tx_bytes: u64,
+    /// Payload bytes received from it.
+    pub rx_bytes: u64,
+    /// Sent more than once at connection level.
+    pub reinjected_bytes: u64,
+    /// Scheduler, congestion control and egress in use.
+    pub policies: [String; 3],
+    /// Its subflows.
+    pub subflows: Vec<SubflowStatus>,
+}
+
+/// A picture of a subflow.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct SubflowStatus {
+    /// Name of its path.
+    pub path: String,
+    /// TCP state.
+    pub state: String,
+    /// Low priority.
+    pub backup: bool,
+    /// Round-trip time.
+    pub rtt_ms: f64,
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u64,
+    /// Bytes in flight.
+    pub inflight_bytes: u64,
+    /// Payload bytes sent.
+    pub tx_bytes: u64,
+    /// Payload bytes delivered in order of data.
+    pub rx_bytes: u64,
+    /// Payload bytes sent again.
+    pub retransmitted_bytes: u64,
+}
+
+/// Something that happened.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Happening {
+    /// Counts up from 1.
+    pub seq: u64,
+    /// Unix time in milliseconds.
+    pub unix_ms: u64,
+    /// Name for machines: `path-up`, `path-down`, `server-changed`, `role`, `reload` and the like.
+    pub kind: String,
+    /// The path, if it is about one.
+    pub path: Option<String>,
+    /// The client, if it is about one.
+    pub client: Option<String>,
+    /// For people.
+    pub text: String,
+}
+
+impl Role {
+    /// All, in falling order of use.
+    pub const ALL: [Self; 4] = [Self::Primary, Self::Secondary, Self::Backup, Self::Never];
+
+    /// As users type it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+            Self::Backup => "backup",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|role| role.name() == text)
+            .ok_or_else(|| format!("'{text}' is no role: primary, secondary, backup or never"))
+    }
+}

@@ -1,0 +1,262 @@
+//! The host's interfaces, followed through netlink (rtnetlink(7)): which are there, switched on
+//! and connected, and their addresses. A thread of its own reads the socket and puts the newest
+//! table into a slot for the agent; what the agent does not take in time is replaced, not queued.
+//!
+//! It reads only; routes are the kernel's business, and their absence shows when packets are sent.
+
+mod table;
+
+use super::reason::Absence;
+use rtnetlink::packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::packet_route::address::AddressMessage;
+use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+pub use table::Found;
+use table::Table;
+use thiserror::Error;
+
+/// The interfaces of the network namespace in which this was started.
+#[derive(Debug)]
+pub struct Links {
+    table: Table,
+    slot: Arc<Mutex<Option<Table>>>,
+    /// Its end tells the thread to stop.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a path is bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Binding<'a> {
+    /// An interface.
+    pub interface: Option<&'a str>,
+    /// A source address.
+    pub source: Option<IpAddr>,
+    /// The server is reached by IPv6.
+    pub ipv6: bool,
+}
+
+/// Interfaces cannot be followed.
+#[derive(Error, Debug)]
+pub enum LinksError {
+    /// No netlink here (a sandbox, another system).
+    #[error("cannot follow the host's interfaces through netlink: {0}")]
+    Netlink(#[from] io::Error),
+    /// The kernel did not list them.
+    #[error("the kernel did not list the host's interfaces within {} s", PATIENCE.as_secs())]
+    Silent,
+}
+
+/// RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR.
+const GROUPS: [u32; 3] = [1, 5, 9];
+/// For the first listing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Links {
+    /// Lists the interfaces, then follows them; `wake` is called, on another thread, whenever
+    /// [`Links::poll`] has something.
+    ///
+    /// # Errors
+    /// [`LinksError`]; an agent can go on without, and finds out by trying.
+    pub fn start(wake: impl Fn() + Send + 'static) -> Result<Self, LinksError> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        for group in GROUPS {
+            socket.add_membership(group)?;
+        }
+        let slot = Arc::new(Mutex::new(None));
+        let (stop, stopped) = UnixStream::pair()?;
+        let (ready, listed) = channel();
+        let follower = Follower {
+            socket,
+            stopped,
+            table: Table::default(),
+            listing: Listing::Links,
+            slot: slot.clone(),
+            ready: Some(ready),
+        };
+        let thread = thread::Builder::new()
+            .name("tabane-links".into())
+            .spawn(move || follower.run(&wake))?;
+        let mut links =
+            Self { table: Table::default(), slot, stop: Some(stop), thread: Some(thread) };
+        wait(&listed)?;
+        links.poll();
+        Ok(links)
+    }
+
+    /// Takes in what has changed; whether anything did.
+    pub fn poll(&mut self) -> bool {
+        let newest = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let changed = newest.is_some();
+        if let Some(table) = newest {
+            self.table = table;
+        }
+        changed
+    }
+
+    /// What there is for a path bound so; `None` if it is bound to nothing. A path whose answer
+    /// differs from the last has to open its socket anew.
+    ///
+    /// # Errors
+    /// Why nothing can be sent by it.
+    pub fn find(&self, binding: &Binding<'_>) -> Result<Option<Found>, Absence> {
+        // All of 127/8 can be sent from, but only one of it is listed.
+        if binding.source.is_some_and(|source| source.is_loopback()) {
+            return Ok(None);
+        }
+        self.table.find(binding)
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It ends at once; a panic of it was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn wait(listed: &Receiver<io::Result<()>>) -> Result<(), LinksError> {
+    match listed.recv_timeout(PATIENCE) {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(LinksError::Silent),
+    }
+}
+
+/// The thread.
+struct Follower {
+    socket: Socket,
+    stopped: UnixStream,
+    table: Table,
+    listing: Listing,
+    slot: Arc<Mutex<Option<Table>>>,
+    /// Until the first listing is complete.
+    ready: Option<Sender<io::Result<()>>>,
+}
+
+/// What the kernel is listing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Listing {
+    Links,
+    Addresses,
+    Done,
+}
+
+impl Follower {
+    fn run(mut self, wake: &dyn Fn()) {
+        if let Err(error) = self.list().and_then(|()| self.follow(wake))
+            && let Some(ready) = self.ready.take()
+        {
+            // Whoever waited has given up if this fails.
+            let _ = ready.send(Err(error));
+        }
+    }
+
+    /// Asks for everything, links first: addresses belong to them.
+    fn list(&mut self) -> io::Result<()> {
+        self.table.begin();
+        self.listing = Listing::Links;
+        self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()))
+    }
+
+    fn ask(&self, question: RouteNetlinkMessage) -> io::Result<()> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(question));
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send_to(&bytes, &SocketAddr::new(0, 0), 0).map(|_| ())
+    }
+
+    fn follow(&mut self, wake: &dyn Fn()) -> io::Result<()> {
+        while self.wait()? {
+            match self.socket.recv_from_full() {
+                Ok((bytes, from)) if from.port_number() == 0 => self.take(&bytes)?,
+                // Only the kernel is believed.
+                Ok(_) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    // Something was lost: all anew.
+                    self.list()?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.listing == Listing::Done && self.table.take_changed() {
+                let newest = Some(self.table.clone());
+                *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = newest;
+                match self.ready.take() {
+                    // Whoever waited has given up if this fails.
+                    Some(ready) => drop(ready.send(Ok(()))),
+                    None => wake(),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Until there is a message (true), or the agent has ended.
+    fn wait(&self) -> io::Result<bool> {
+        // SAFETY: the descriptor is open as long as `self.socket` lives, which is longer.
+        let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
+        let mut fds = [
+            PollFd::from_borrowed_fd(socket, PollFlags::IN),
+            PollFd::new(&self.stopped, PollFlags::IN),
+        ];
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) if !fds[1].revents().is_empty() => return Ok(false),
+                Ok(_) => return Ok(true),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while bytes.len() >= 16 {
+            let length = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
+            let Some(message) = bytes.get(..length).filter(|_| length >= 16) else { break };
+            // A message of a kind that is not known is none of ours.
+            if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(message) {
+                self.handle(message.payload)?;
+            }
+            bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, payload: NetlinkPayload<RouteNetlinkMessage>) -> io::Result<()> {
+        match (payload, self.listing) {
+            (NetlinkPayload::InnerMessage(message), _) => self.table.apply(&message),
+            (NetlinkPayload::Done(_), Listing::Links) => {
+                self.listing = Listing::Addresses;
+                self.ask(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+            }
+            (NetlinkPayload::Done(_), Listing::Addresses) => {
+                self.listing = Listing::Done;
+                self.table.end();
+            }
+            (NetlinkPayload::Error(error), _) if error.code.is_some() => {
+                return Err(error.to_io());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

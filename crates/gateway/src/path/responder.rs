@@ -1,0 +1,246 @@
+//! Whether a path works, as its server finds out, and what the client says about it.
+//!
+//! The client probes; this answers, and knows by what the last probe promised when the next is
+//! due. A client that never sent a probe of ours (a stock WireGuard peer) is heard when it has
+//! something to say, and its silence says nothing. A state machine without I/O.
+
+use super::monitor::{Announcement, Health, LATE, OVERSLEPT, PARDON, PathEvent, SILENCE};
+use super::probe::{Probe, Told};
+use super::reason;
+use crate::model::PathState;
+use std::net::IpAddr;
+use tabane_engine::{Duration, Instant};
+use tabane_net::icmp;
+
+/// A path, seen from its server.
+#[derive(Debug)]
+pub struct Responder {
+    service: [IpAddr; 2],
+    heard: Option<Instant>,
+    /// The newest probe.
+    probe: Option<Probe>,
+    full: bool,
+    say: Option<Told>,
+    state: PathState,
+    since: Instant,
+    told_up: bool,
+    told_mtu: Option<u16>,
+    told: Option<Announcement>,
+    /// No verdict before.
+    not_before: Instant,
+    now: Instant,
+    wake: Instant,
+}
+
+/// Beyond what the client promised.
+const GRACE: Duration = Duration::from_millis(650);
+
+impl Responder {
+    /// A path that nothing has come by yet, of a server with these addresses.
+    #[must_use]
+    pub fn new(now: Instant, service: [IpAddr; 2]) -> Self {
+        Self {
+            service,
+            heard: None,
+            probe: None,
+            full: false,
+            say: None,
+            state: PathState::Connecting,
+            since: now,
+            told_up: false,
+            told_mtu: None,
+            told: None,
+            not_before: now,
+            now,
+            wake: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// A packet came out of the tunnel. `Some`: it was a ping to the service address, and this
+    /// answer goes back by the same path.
+    pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
+        let Some(probe) = Probe::asked(packet, &self.service) else {
+            self.handle_heard(now);
+            return match icmp::answer(packet, &self.service) {
+                icmp::Answer::Reply(reply) => Some(reply),
+                _ => None,
+            };
+        };
+        self.hear(now);
+        let newer =
+            |last: Probe| probe.run != last.run || probe.seq.wrapping_sub(last.seq) < 1 << 31;
+        if self.probe.is_none_or(newer) {
+            self.probe = Some(probe);
+            match self.state {
+                _ if probe.hears => self.enter(PathState::Up),
+                PathState::Up => self.enter(PathState::Down),
+                _ => {}
+            }
+        }
+        self.settle();
+        Probe { full: self.full, told: self.say, ..probe }.reply(packet, &self.service)
+    }
+
+    /// Whether data for this client waits for room on its active paths; its next answer says so.
+    pub fn set_full(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    /// What its next answer says beside.
+    pub fn set_told(&mut self, told: Told) {
+        self.say = Some(told);
+    }
+
+    /// Something authentic came from the client (data, a keepalive, a handshake).
+    pub fn handle_heard(&mut self, now: Instant) {
+        self.hear(now);
+        // A client that probes decides by itself; a probe that says so may have been lost.
+        if self.state != PathState::Up && self.probe.is_none_or(|probe| probe.hears) {
+            self.enter(PathState::Up);
+            self.settle();
+        }
+    }
+
+    /// The tunnel was given up (no keys, the client left): it is as new.
+    pub fn reset(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.heard = None;
+        self.probe = None;
+        self.enter(PathState::Connecting);
+        self.settle();
+    }
+
+    /// Time has come to [`Responder::poll_timeout`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let back = self.now - now > OVERSLEPT;
+        let late = now - self.wake;
+        if back || late > OVERSLEPT {
+            // Nobody was listening, or time has jumped: silence until now proves nothing.
+            self.now = now;
+            self.since = self.since.min(now);
+            self.heard = self.heard.map(|_| now);
+            self.not_before = now;
+        } else {
+            self.now = self.now.max(now);
+            if late > LATE {
+                self.not_before = self.now + PARDON;
+            }
+        }
+        let deadline = self.deadline().max(self.not_before);
+        if self.state == PathState::Up && deadline <= self.now {
+            self.enter(PathState::Down);
+        }
+        self.settle();
+    }
+
+    /// When [`Responder::handle_timeout`] wants to be called next. It may be early: what is heard
+    /// moves it only then.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Instant {
+        self.wake
+    }
+
+    /// What has changed since the last call.
+    pub fn poll_event(&mut self) -> Option<PathEvent> {
+        let up = self.is_up();
+        if up != self.told_up {
+            self.told_up = up;
+            let down = || PathEvent::Down(self.reason(self.now));
+            return Some(if up { PathEvent::Up } else { down() });
+        }
+        let probe = self.probe?;
+        if self.told_mtu != Some(probe.mtu) {
+            self.told_mtu = Some(probe.mtu);
+            return Some(PathEvent::Mtu(probe.mtu));
+        }
+        let Probe { role, using, cap_bps, .. } = probe;
+        let announced = Announcement { role, using, cap_bps };
+        if self.told != Some(announced) {
+            self.told = Some(announced);
+            return Some(PathEvent::Announced(announced));
+        }
+        None
+    }
+
+    /// Whether it works.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.state == PathState::Up
+    }
+
+    /// Whether the client has ever sent a probe of ours.
+    #[must_use]
+    pub fn is_stock(&self) -> bool {
+        self.probe.is_none()
+    }
+
+    /// What the client drew when it started, as of its newest probe.
+    #[must_use]
+    pub fn run(&self) -> Option<u32> {
+        self.probe.map(|probe| probe.run)
+    }
+
+    /// Largest inner packet, as far as the client has said.
+    #[must_use]
+    pub fn mtu(&self) -> u16 {
+        self.probe.map_or(super::mtu::BASE, |probe| probe.mtu)
+    }
+
+    /// Its picture: the client alone measures round trips and loss.
+    #[must_use]
+    pub fn health(&self, now: Instant) -> Health {
+        Health {
+            state: self.state,
+            age: now - self.since,
+            reason: self.reason(now),
+            rtt: None,
+            rttvar: Duration::ZERO,
+            loss: None,
+            mtu: self.mtu(),
+            failures: 0,
+            far_full: false,
+        }
+    }
+
+    fn hear(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.heard = Some(self.now);
+    }
+
+    /// When silence means death.
+    fn deadline(&self) -> Instant {
+        let (Some(heard), Some(probe)) = (self.heard, self.probe) else {
+            return Instant::FAR_FUTURE;
+        };
+        let promised = Duration::from_millis(u64::from(probe.within_ms));
+        heard + (promised + GRACE).max(SILENCE)
+    }
+
+    fn enter(&mut self, state: PathState) {
+        if self.state != state {
+            self.state = state;
+            self.since = self.now;
+        }
+    }
+
+    fn settle(&mut self) {
+        let up = self.state == PathState::Up;
+        let deadline = self.deadline().max(self.not_before);
+        self.wake = if up { deadline } else { Instant::FAR_FUTURE };
+    }
+
+    fn reason(&self, now: Instant) -> String {
+        match (self.state, self.heard, self.probe) {
+            (PathState::Up, _, Some(_)) => "works".into(),
+            (PathState::Up, _, None) => "works (a stock peer: it sends no probes)".into(),
+            (_, None, _) => "nothing has come from the client yet".into(),
+            (_, Some(heard), Some(probe)) if self.deadline() <= now || probe.hears => {
+                format!("nothing from the client for {}", reason::ago(now, heard))
+            }
+            _ => "the client does not use it: it does not hear us, or it is on trial".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,259 @@
+//! Moves bytes between a socket of a program (or of a server far away) and a connection of the
+//! engine.
+//!
+//! What the connection does not take stays in the socket, what the socket does not take stays in
+//! the connection, whose receive window then closes: a relay itself holds one piece of each
+//! direction at most. The end of a stream is passed on when all of it has been; the other
+//! direction goes on. An end with an error is passed on as a reset.
+
+use bytes::{Bytes, BytesMut};
+use mio::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+use tabane_engine::Instant;
+use tabane_engine::mptcp::Connection;
+
+/// A socket and what is between it and a connection.
+pub struct Relay {
+    stream: TcpStream,
+    /// Read from the socket and not taken by the connection.
+    up: Bytes,
+    /// Read from the connection and not taken by the socket.
+    down: VecDeque<Bytes>,
+    /// As the poll said last; edges, so they hold until the system says otherwise.
+    readable: bool,
+    writable: bool,
+    /// The socket's stream has ended, and that was passed on.
+    up_ended: bool,
+    up_closed: bool,
+    /// The connection's stream has ended, and that was passed on.
+    down_closed: bool,
+    /// Bytes from and to the socket.
+    taken: u64,
+    given: u64,
+}
+
+/// How a relay stands after a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Waits for the socket or the connection.
+    Open,
+    /// There may be more to do at once: others have their turn first.
+    More,
+    /// Both streams have ended in order.
+    Finished,
+    /// The socket has failed: the connection is to be reset.
+    Broken,
+}
+
+/// Read from a socket at a time: enough for a batch of segments.
+const BLOCK: usize = 64 << 10;
+/// Pieces given to the socket in one call.
+const PIECES: usize = 64;
+/// Bytes moved in one step in one direction, before others have their turn.
+const TURN: usize = 512 << 10;
+
+impl Relay {
+    /// A relay of a socket.
+    #[must_use]
+    pub fn new(stream: TcpStream) -> Self {
+        // Without it small answers wait for the ACK of those before. It can be missing.
+        let _ = stream.set_nodelay(true);
+        Self {
+            stream,
+            up: Bytes::new(),
+            down: VecDeque::new(),
+            readable: true,
+            writable: true,
+            up_ended: false,
+            up_closed: false,
+            down_closed: false,
+            taken: 0,
+            given: 0,
+        }
+    }
+
+    /// `first` is given to the socket before anything else; `early` has been read from it already.
+    pub fn prime(&mut self, first: Bytes, early: Bytes) {
+        if !first.is_empty() {
+            self.down.push_back(first);
+        }
+        self.taken += early.len() as u64;
+        self.up = early;
+    }
+
+    /// The poll says so.
+    pub fn ready(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.writable |= writable;
+    }
+
+    /// The socket, to be taken out of the poll.
+    pub fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Bytes read from the socket.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Bytes given to the socket.
+    #[must_use]
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// Moves what can be moved.
+    pub fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> Standing {
+        let up = self.upwards(now, conn, pool);
+        let down = up.and_then(|more| Ok(more | self.downwards(conn)?));
+        match down {
+            Err(_) => Standing::Broken,
+            Ok(true) => Standing::More,
+            Ok(false) if self.up_closed && self.down_closed => Standing::Finished,
+            Ok(false) => Standing::Open,
+        }
+    }
+
+    /// From the socket to the connection; whether there may be more.
+    fn upwards(
+        &mut self,
+        now: Instant,
+        conn: &mut Connection,
+        pool: &mut Pool,
+    ) -> io::Result<bool> {
+        let mut moved = 0;
+        while moved < TURN {
+            if !self.up.is_empty() {
+                moved += conn.write(&mut self.up);
+                if !self.up.is_empty() {
+                    return Ok(false);
+                }
+            }
+            if self.up_ended {
+                if !std::mem::replace(&mut self.up_closed, true) {
+                    conn.close(now);
+                }
+                return Ok(false);
+            }
+            // Read even without room: what is left over makes the connection tell of room.
+            if !self.readable {
+                return Ok(false);
+            }
+            match pool.read(&mut self.stream) {
+                Ok(data) if data.is_empty() => self.up_ended = true,
+                Ok(data) => {
+                    self.taken += data.len() as u64;
+                    self.up = data;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// From the connection to the socket; whether there may be more.
+    fn downwards(&mut self, conn: &mut Connection) -> io::Result<bool> {
+        let mut moved = 0;
+        while moved < TURN {
+            while self.down.len() < PIECES
+                && let Some(piece) = conn.read(BLOCK)
+            {
+                self.down.push_back(piece);
+            }
+            if self.down.is_empty() {
+                if conn.is_finished() && !std::mem::replace(&mut self.down_closed, true) {
+                    // The program may be gone already, which its reading side will tell.
+                    let _ = self.stream.shutdown(Shutdown::Write);
+                }
+                return Ok(false);
+            }
+            if !self.writable {
+                return Ok(false);
+            }
+            moved += self.give()?;
+        }
+        Ok(true)
+    }
+
+    /// One write of what has been read from the connection.
+    fn give(&mut self) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); PIECES];
+        for (slice, piece) in slices.iter_mut().zip(&self.down) {
+            *slice = IoSlice::new(piece);
+        }
+        let count = self.down.len().min(PIECES);
+        match self.stream.write_vectored(&slices[..count]) {
+            Ok(len) => {
+                self.given += len as u64;
+                advance(&mut self.down, len);
+                return Ok(len);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(0)
+    }
+
+    /// The connection is gone, in order: what the socket has not yet taken is still given to it.
+    pub fn drain(&mut self) -> Standing {
+        loop {
+            if self.down.is_empty() {
+                let _ = self.stream.shutdown(Shutdown::Write);
+                return Standing::Finished;
+            }
+            if !self.writable {
+                return Standing::Open;
+            }
+            if self.give().is_err() {
+                return Standing::Broken;
+            }
+        }
+    }
+
+    /// The connection ended with an error: so does the program's, as a reset.
+    pub fn reset(&mut self) {
+        let stream = socket2::SockRef::from(&self.stream);
+        // A close without lingering sends RST; best effort.
+        let _ = stream.set_linger(Some(std::time::Duration::ZERO));
+    }
+}
+
+fn advance(pieces: &mut VecDeque<Bytes>, mut len: usize) {
+    while len > 0 {
+        let Some(first) = pieces.front_mut() else { return };
+        if first.len() > len {
+            bytes::Buf::advance(first, len);
+            return;
+        }
+        len -= first.len();
+        pieces.pop_front();
+    }
+}
+
+/// Memory that is read into: one block, of which every read gives away what it filled.
+#[derive(Default)]
+pub struct Pool {
+    block: BytesMut,
+}
+
+impl Pool {
+    /// Reads at most a block; empty at the end of the stream.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn read(&mut self, stream: &mut impl Read) -> io::Result<Bytes> {
+        if self.block.len() < BLOCK / 4 {
+            self.block = BytesMut::zeroed(BLOCK * 4);
+        }
+        let room = self.block.len().min(BLOCK);
+        let len = stream.read(&mut self.block[..room])?;
+        Ok(self.block.split_to(len).freeze())
+    }
+}

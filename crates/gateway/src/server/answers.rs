@@ -1,0 +1,217 @@
+//! What other threads ask of the server.
+
+use super::Core;
+use super::member::{Leads, Member};
+use super::onward::Next;
+use super::outward::Outward;
+use crate::address::PATHS_MAX;
+use crate::engine_config::policy as make_policy;
+use crate::mailbox::{Answer, Request};
+use crate::model::{ConnStatus, PathStatus, Role, Status, Tallied};
+use crate::pictures::{self, Load};
+use std::net::SocketAddr;
+use tabane_engine::{ConnId, Instant};
+use tabane_net::wireguard::UdpPort;
+
+impl Core {
+    pub(super) fn requests(&mut self, now: Instant) {
+        while let Some((request, reply)) = self.inbox.take() {
+            let answer = self.answer(now, request);
+            // Whoever asked may be gone.
+            let _ = reply.send(answer);
+        }
+    }
+
+    fn answer(&mut self, now: Instant, request: Request) -> Answer {
+        match request {
+            Request::Status => Answer::Status(Box::new(self.status(now))),
+            Request::Connections => Answer::Connections(self.pictures(now)),
+            Request::Happenings { since } => Answer::Happenings(self.happenings.since(since)),
+            Request::SetPath { path, role, cap_bps } => {
+                self.set_path(now, &path, (role, cap_bps)).into()
+            }
+            Request::CloseConnection { id } => self.close(now, id),
+            Request::SetPolicy { policy, spec, connection } => {
+                self.set_policy(now, (&policy, &spec), connection).into()
+            }
+            Request::Reload => self.reload(now).into(),
+            Request::Stop => {
+                self.stopped = true;
+                Answer::Done
+            }
+        }
+    }
+
+    fn status(&mut self, now: Instant) -> Status {
+        let (mut paths, mut copies, mut malformed, mut spoofed) = (Vec::new(), 0, 0, 0);
+        let mut datagrams = [0; 3];
+        let (mut clients, mut total, mut refused) = (0, 0, 0);
+        let mut tally = None::<Tallied>;
+        for at in 0..self.members.len() {
+            let remotes: Vec<_> =
+                (0..PATHS_MAX).map(|path| self.members.way(at, path).map(|w| w.remote)).collect();
+            let Some(member) = self.members.get(at) else { continue };
+            clients += u64::from(member.is_there());
+            if let Some(own) = &member.bundle.tally {
+                own.add_to(tally.get_or_insert_default());
+            }
+            (total, refused) = (total + member.opened, refused + member.refused);
+            copies += member.bundle.endpoint.stats().copies;
+            malformed += member.bundle.endpoint.stats().malformed;
+            spoofed += member.spoofed;
+            let filter = member.spread.counters();
+            datagrams[0] += filter.copies;
+            datagrams[1] += filter.held;
+            datagrams[2] += filter.missed;
+            let conns: Vec<ConnId> = member.conns.keys().copied().collect();
+            let loads = pictures::loads(&mut member.bundle, now, conns.into_iter());
+            for (path, remote) in remotes.into_iter().enumerate() {
+                if let Some(remote) = remote {
+                    paths.push(path_status(now, member, (path, remote), &loads[path]));
+                }
+            }
+        }
+        let strangers = *self.members.strangers();
+        let unknown = strangers.unknown_key + strangers.unknown_index;
+        let (mut connections, mut udp_flows) = (self.connections.len(), self.flows.len());
+        if let Some(next) = &mut self.next {
+            let (sessions, sources) = next.counts();
+            (connections, udp_flows) = (connections + sessions, udp_flows + sources);
+            paths.extend(next.status(now).paths);
+        }
+        let counters = [
+            ("copies_removed", copies),
+            ("datagram_copies_removed", datagrams[0]),
+            ("datagrams_held", datagrams[1]),
+            ("datagrams_missed", datagrams[2]),
+            ("malformed", malformed),
+            ("spoofed", spoofed),
+            ("strangers_malformed", strangers.malformed),
+            ("strangers_unauthentic", strangers.unauthentic),
+            ("strangers_unknown", unknown),
+            ("handshakes_refused", strangers.refused),
+            ("cookies", strangers.cookies),
+        ];
+        Status {
+            agent: "server".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            name: "server".into(),
+            uptime_s: now.as_secs_f64(),
+            server: self.ports.first().map(UdpPort::local),
+            paths,
+            connections: connections as u64,
+            connections_total: total,
+            refused_total: refused,
+            clients,
+            tally,
+            udp_flows: udp_flows as u64,
+            counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),
+            ..Status::default()
+        }
+    }
+
+    fn pictures(&mut self, now: Instant) -> Vec<ConnStatus> {
+        let mut all = Vec::new();
+        let onward = self.next.as_ref().map(Next::pictures).unwrap_or_default();
+        for at in 0..self.members.len() {
+            let Some(member) = self.members.get(at) else { continue };
+            for (&id, &leads) in &member.conns {
+                let Some(conn) = member.bundle.endpoint.connection(id) else { continue };
+                let outward = match leads {
+                    Leads::Out(index) => self.connections.get(index).map(Outward::way),
+                    Leads::On => onward.get(&(at, id)).map(|p| (p.source, p.destination, p.since)),
+                };
+                let Some((source, target, since)) = outward else { continue };
+                let info = conn.info(now);
+                all.push(ConnStatus {
+                    client: Some(member.name.clone()),
+                    source: Some(source),
+                    target: target.to_string(),
+                    age_s: now.saturating_since(since).as_secs_f64(),
+                    ..pictures::connection(id, &info, |path| format!("{}/{path}", member.name))
+                });
+            }
+        }
+        all
+    }
+}
+
+impl Core {
+    fn close(&mut self, now: Instant, id: u64) -> Answer {
+        for at in 0..self.members.len() {
+            let Some(member) = self.members.get(at) else { continue };
+            if member.conns.contains_key(&ConnId(id))
+                && let Some(conn) = member.bundle.endpoint.connection(ConnId(id))
+            {
+                conn.abort(now);
+                self.touch(at);
+                return Answer::Done;
+            }
+        }
+        Answer::Error(format!("there is no connection {id}"))
+    }
+
+    /// Paths are the clients', but for those to the next server.
+    fn set_path(
+        &mut self,
+        now: Instant,
+        path: &str,
+        change: (Option<Role>, Option<u64>),
+    ) -> Result<(), String> {
+        match (Next::path(path), &mut self.next) {
+            (Some(path), Some(next)) => next.carrier().set_path(now, path, change),
+            _ => Err("paths are the client's: change them there".into()),
+        }
+    }
+
+    /// On one connection, or on all that are open; for those to come clients ask by their
+    /// configuration.
+    fn set_policy(
+        &mut self,
+        now: Instant,
+        (policy, spec): (&str, &str),
+        connection: Option<u64>,
+    ) -> Result<(), String> {
+        let policy = make_policy(policy, spec)?;
+        let mut any = false;
+        for at in 0..self.members.len() {
+            let Some(member) = self.members.get(at) else { continue };
+            let wanted = |id: &ConnId| connection.is_none_or(|wanted| wanted == id.0);
+            let all: Vec<ConnId> = member.conns.keys().copied().filter(wanted).collect();
+            for id in all {
+                let Some(conn) = member.bundle.endpoint.connection(id) else { continue };
+                conn.set_policy(now, policy.clone()).map_err(|error| error.to_string())?;
+                any = true;
+            }
+            self.touch(at);
+        }
+        match connection {
+            Some(id) if !any => Err(format!("there is no connection {id}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn path_status(
+    now: Instant,
+    member: &Member,
+    (path, remote): (usize, SocketAddr),
+    load: &Load,
+) -> PathStatus {
+    let health = member.responders[path].health(now);
+    let mut status = PathStatus {
+        name: format!("{}/{path}", member.name),
+        id: path as u8,
+        client: Some(member.name.clone()),
+        remote: Some(remote),
+        role: member.role(path),
+        state: health.state,
+        reason: health.reason,
+        since_s: health.age.as_secs_f64(),
+        mtu: health.mtu,
+        cap_bps: member.cap_bps(path),
+        ..PathStatus::default()
+    };
+    pictures::fill(&mut status, &member.bundle, path, load);
+    status
+}

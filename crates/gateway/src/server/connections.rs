@@ -1,0 +1,304 @@
+//! What the connections of clients lead to.
+
+use super::member::{Leads, Member};
+use super::outward::{Attempt, Outward, PATIENCE};
+use crate::access::Access;
+use crate::config::Policies;
+use crate::inner::unreachable;
+use crate::reactor::{Kind, token};
+use crate::relay::{Pool, Standing};
+use crate::wishes;
+use mio::{Interest, Registry};
+use slab::Slab;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use tabane_engine::record::CloseReason;
+use tabane_engine::{ConnId, Event, Instant};
+use tabane_wire::{SeqNum, Unreachable};
+
+/// See the module.
+pub(super) struct Connections {
+    all: Slab<Outward>,
+    /// Those with more to do at once.
+    again: VecDeque<usize>,
+    /// Still connecting on, oldest first.
+    waiting: VecDeque<(Instant, usize)>,
+    registry: Registry,
+    pool: Pool,
+    access: Access,
+    /// The server's inner addresses.
+    service: [IpAddr; 2],
+    /// Policies where clients ask for none.
+    own: Policies,
+}
+
+/// An inner packet for a client, and the path that it takes.
+pub(super) type Packet = (usize, Vec<u8>);
+
+impl Connections {
+    /// None yet.
+    pub(super) fn new(
+        registry: Registry,
+        access: Access,
+        service: [IpAddr; 2],
+        own: Policies,
+    ) -> Self {
+        Self {
+            all: Slab::new(),
+            again: VecDeque::new(),
+            waiting: VecDeque::new(),
+            registry,
+            pool: Pool::default(),
+            access,
+            service,
+            own,
+        }
+    }
+
+    /// Open ones.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// One of them.
+    pub(super) fn get(&self, index: usize) -> Option<&Outward> {
+        self.all.get(index)
+    }
+
+    /// The poll and the access list, for datagrams.
+    pub(super) fn outside(&self) -> (&Registry, &Access) {
+        (&self.registry, &self.access)
+    }
+
+    /// Access list and policies change for connections to come.
+    pub(super) fn reconfigure(&mut self, access: Access, own: Policies) {
+        (self.access, self.own) = (access, own);
+    }
+
+    /// Whether a connection to there is one with wishes for the server itself.
+    pub(super) fn is_wish(&self, local: SocketAddr) -> bool {
+        local.port() == wishes::PORT && self.service.contains(&local.ip())
+    }
+
+    /// Whose it is.
+    pub(super) fn member_of(&self, index: usize) -> Option<usize> {
+        self.all.get(index).map(|outward| outward.member)
+    }
+
+    /// An event of a connection of the member at `at`; perhaps a packet to tell the client.
+    pub(super) fn on_event(
+        &mut self,
+        now: Instant,
+        (at, member): (usize, &mut Member),
+        conn: ConnId,
+        event: Event,
+    ) -> Option<Packet> {
+        if let Event::Incoming { local, remote } = event {
+            if self.is_wish(local) {
+                member.wishes = Some((conn, Vec::new()));
+                member.bundle.endpoint.admit(conn);
+                return None;
+            }
+            return self.connect(now, (at, member), conn, (remote, local));
+        }
+        if member.take_wishes(now, conn, event, &self.own) {
+            return None;
+        }
+        let Leads::Out(index) = *member.conns.get(&conn)? else { return None };
+        match event {
+            Event::Accepted { .. } | Event::Readable | Event::Writable | Event::PeerFinished => {
+                self.step(now, index, member);
+            }
+            Event::Closed(CloseReason::Finished) => {
+                member.conns.remove(&conn);
+                if let Some(outward) = self.all.get_mut(index)
+                    && outward.orphan() != Standing::Open
+                {
+                    self.remove(index);
+                }
+            }
+            Event::Closed(_) => {
+                member.conns.remove(&conn);
+                if let Some(outward) = self.all.get_mut(index) {
+                    outward.reset();
+                    self.remove(index);
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn connect(
+        &mut self,
+        now: Instant,
+        (at, member): (usize, &mut Member),
+        conn: ConnId,
+        way: (SocketAddr, SocketAddr),
+    ) -> Option<Packet> {
+        let begun = match self.access.check(way.1) {
+            Ok(()) if member.crowded => Err(Attempt::Unreachable(Unreachable::Prohibited)),
+            Ok(()) => Outward::begin(now, at, conn, way),
+            Err(_) => Err(Attempt::Unreachable(Unreachable::Prohibited)),
+        };
+        let mut outward = match begun {
+            Ok(outward) => outward,
+            Err(failed) => return refuse(now, member, conn, way, failed),
+        };
+        let entry = self.all.vacant_entry();
+        let index = entry.key();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let registered =
+            self.registry.register(outward.stream(), token(Kind::Program, index), both);
+        if registered.is_err() {
+            let failed = Attempt::Unreachable(Unreachable::Host);
+            return refuse(now, member, conn, way, failed);
+        }
+        entry.insert(outward);
+        member.add(conn, Leads::Out(index));
+        self.waiting.push_back((now + PATIENCE, index));
+        None
+    }
+
+    /// The poll says that a socket is ready.
+    pub(super) fn ready(
+        &mut self,
+        now: Instant,
+        index: usize,
+        (readable, writable): (bool, bool),
+        member: &mut Member,
+    ) -> Option<Packet> {
+        let outward = self.all.get_mut(index)?;
+        let (conn, way) = (outward.conn, (outward.source, outward.target));
+        match outward.ready(readable, writable) {
+            Attempt::Pending if outward.is_connecting() => None,
+            Attempt::Pending => {
+                self.step(now, index, member);
+                None
+            }
+            Attempt::Connected => {
+                member.opened += 1;
+                member.enforce(now, conn, way);
+                member.bundle.endpoint.admit(conn);
+                None
+            }
+            failed => {
+                self.remove(index);
+                member.conns.remove(&conn);
+                refuse(now, member, conn, way, failed)
+            }
+        }
+    }
+
+    /// Moves what can be moved, and ends what is over.
+    pub(super) fn step(&mut self, now: Instant, index: usize, member: &mut Member) {
+        let Some(outward) = self.all.get_mut(index) else { return };
+        let id = outward.conn;
+        let standing = match member.bundle.endpoint.connection(id) {
+            Some(conn) => outward.step(now, conn, &mut self.pool),
+            None => outward.orphan(),
+        };
+        match standing {
+            Standing::Open => {}
+            Standing::More => self.again.push_back(index),
+            Standing::Finished => {
+                member.conns.remove(&id);
+                self.remove(index);
+            }
+            Standing::Broken => {
+                if let Some(conn) = member.bundle.endpoint.connection(id) {
+                    conn.abort(now);
+                }
+                member.conns.remove(&id);
+                self.remove(index);
+            }
+        }
+    }
+
+    /// One that has more to do at once.
+    pub(super) fn take_again(&mut self) -> Option<usize> {
+        self.again.pop_front()
+    }
+
+    /// How many of those there are.
+    pub(super) fn again(&self) -> usize {
+        self.again.len()
+    }
+
+    /// Whether there are such.
+    pub(super) fn has_again(&self) -> bool {
+        !self.again.is_empty()
+    }
+
+    /// When the next one has waited too long for the far end.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.waiting.front().map(|(at, _)| *at)
+    }
+
+    /// One that has waited too long for the far end.
+    pub(super) fn take_late(&mut self, now: Instant) -> Option<usize> {
+        while let Some((at, index)) = self.waiting.front().copied()
+            && at <= now
+        {
+            self.waiting.pop_front();
+            // The place may have been given to another one since.
+            let late =
+                |outward: &&Outward| outward.is_connecting() && outward.since + PATIENCE <= now;
+            if self.all.get(index).filter(late).is_some() {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// It has waited too long.
+    pub(super) fn give_up(
+        &mut self,
+        now: Instant,
+        index: usize,
+        member: &mut Member,
+    ) -> Option<Packet> {
+        let outward = self.all.get(index)?;
+        let (conn, way) = (outward.conn, (outward.source, outward.target));
+        self.remove(index);
+        member.conns.remove(&conn);
+        refuse(now, member, conn, way, Attempt::Unreachable(Unreachable::Host))
+    }
+
+    /// All of a member that is no more.
+    pub(super) fn remove_all(&mut self, member: &mut Member) {
+        for leads in std::mem::take(&mut member.conns).into_values() {
+            if let Leads::Out(index) = leads
+                && let Some(outward) = self.all.get_mut(index)
+            {
+                outward.reset();
+                self.remove(index);
+            }
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        let Some(mut outward) = self.all.try_remove(index) else { return };
+        // Closing takes it out of the poll too.
+        let _ = self.registry.deregister(outward.stream());
+    }
+}
+
+/// Tells the client why its connection cannot be: by RST, after an ICMP packet if there is more to
+/// say than "refused".
+pub(super) fn refuse(
+    now: Instant,
+    member: &mut Member,
+    conn: ConnId,
+    (source, target): (SocketAddr, SocketAddr),
+    why: Attempt,
+) -> Option<Packet> {
+    member.refused += 1;
+    let conn = member.bundle.endpoint.connection(conn)?;
+    // By the path that the RST takes too, so that it is there first.
+    let path = conn.info(now).subflows.first().map(|subflow| usize::from(subflow.path.0));
+    conn.abort(now);
+    let Attempt::Unreachable(why) = why else { return None };
+    // The SYN's number is not kept; our clients go by the addresses alone.
+    Some((path?, unreachable(source, target, SeqNum(0), why)?))
+}

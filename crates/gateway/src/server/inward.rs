@@ -1,0 +1,172 @@
+//! What comes out of the tunnels.
+
+use super::gates::Gate;
+use super::members::Came;
+use super::{Core, ServerError};
+use crate::inner::peek;
+use crate::path::Told;
+use crate::udp::{Flows, Outside};
+use crate::{dns, udp_packet, wishes};
+use bytes::Bytes;
+use std::time::UNIX_EPOCH;
+use tabane_engine::Instant;
+use tabane_engine::view::PathId;
+use tabane_wire::ip::protocol;
+use tabane_wire::segment::Trust;
+use tabane_wire::udp::Datagram;
+
+/// Datagrams brought back before others have their turn.
+const FLOW_BATCH: usize = 256;
+
+impl Core {
+    /// Takes what has come to a port.
+    pub(super) fn receive(&mut self, now: Instant, index: usize) -> Result<(), ServerError> {
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = loop {
+            let Some(port) = self.ports.get_mut(index) else { break Ok(()) };
+            match port.recv(&mut batch) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error.into()),
+            }
+            for (way, datagram) in batch.datagrams() {
+                let Some(port) = self.ports.get_mut(index) else { break };
+                match self.members.open(port, way, datagram, &mut scratch) {
+                    Came::Packet(at, path, len) => {
+                        self.members.heard(now, at, path);
+                        self.take(now, (at, path), &scratch[..len]);
+                        self.touch(at);
+                    }
+                    Came::Sign(at, path) => {
+                        self.members.heard(now, at, path);
+                        self.touch(at);
+                    }
+                    Came::Nothing => {}
+                }
+            }
+        };
+        (self.batch, self.scratch) = (batch, scratch);
+        result
+    }
+
+    /// A packet of a client.
+    fn take(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        let network = self.network;
+        let Some(member) = self.members.get(at) else { return };
+        member.bundle.counters[path].received(packet.len());
+        let Some(inner) = peek(packet) else { return };
+        if !member.owns(&network, inner.src) {
+            member.spoofed += 1;
+            return;
+        }
+        match inner.protocol {
+            protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
+                let seen_as = self.members.way(at, path).map(|way| way.remote);
+                let Some(member) = self.members.get(at) else { return };
+                let unix_ms = self.clock.wall().duration_since(UNIX_EPOCH);
+                let unix_ms = unix_ms.unwrap_or_default().as_millis() as u64;
+                if let Some(seen_as) = seen_as {
+                    member.responders[path].set_told(Told { seen_as, unix_ms });
+                }
+                let answer = member.responders[path].handle_packet(now, packet);
+                member.meet(path);
+                self.members.events(now, at, path);
+                if let Some(answer) = answer {
+                    self.members.send((at, path), &answer, &mut self.ports);
+                }
+            }
+            protocol::TCP | protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
+                let gate = member.gates.enter(now, path, packet);
+                if gate == Gate::Open {
+                    self.enter(now, (at, path), packet);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Packets of a client that have waited because of its rate.
+    pub(super) fn enter_late(&mut self, now: Instant, at: usize) {
+        while let Some(member) = self.members.get(at)
+            && let Some((path, packet)) = member.gates.pop_entering(now)
+        {
+            self.enter(now, (at, path), &packet);
+        }
+    }
+
+    /// A packet of a client that is within its rate.
+    fn enter(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        let service = self.network.service();
+        let Some(member) = self.members.get(at) else { return };
+        let Some(inner) = peek(packet) else { return };
+        match inner.protocol {
+            protocol::TCP => {
+                member.bundle.endpoint.handle_packet(now, PathId(path as u8), packet);
+            }
+            protocol::UDP if service.contains(&inner.dst) => {
+                self.take_question(now, (at, path), packet);
+            }
+            protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
+                self.take_datagram(now, (at, path), packet);
+            }
+            _ => {}
+        }
+    }
+
+    /// A datagram to the server itself: names.
+    fn take_question(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        let Ok(datagram) = Datagram::parse_slice(packet, Trust::Verify) else { return };
+        let to = datagram.dst;
+        if to.port() == wishes::PORT {
+            return self.take_asked(now, at, &datagram.payload);
+        }
+        if to.port() == dns::PORT && !self.send_forward(now, (at, path), packet) {
+            let Some(member) = self.members.get(at) else { return };
+            let asker = dns::Asker { client: member.number, source: datagram.src, destination: to };
+            self.names.ask(now, asker, &datagram.payload);
+            self.answer_names(now);
+        }
+    }
+
+    /// A whole datagram or an echo request to the outside.
+    pub(super) fn send_on(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        if self.send_forward(now, (at, path), packet) {
+            return;
+        }
+        let Some(member) = self.members.get(at) else { return };
+        let (registry, access) = self.connections.outside();
+        let outside = Outside { registry, access, flows: member.limits.udp_flows };
+        let sent = self.flows.send(now, &outside, member.number, packet);
+        if let Err(why) = sent
+            && let Some(answer) = Flows::explain(packet, why)
+        {
+            self.members.send((at, path), &answer, &mut self.ports);
+        }
+    }
+
+    /// Brings back what has come from outside; whether there may be more.
+    pub(super) fn read_flows(&mut self, now: Instant) -> bool {
+        self.flows.handle_timeout(now);
+        let Self { flows, members, ports, .. } = self;
+        let mut told = Vec::new();
+        let more = flows.read(FLOW_BATCH, &mut |client, packet| {
+            if let Some(at) = members.find(client) {
+                members.send_datagram(now, at, packet, ports);
+                told.push(at);
+            }
+        });
+        // What waits because of a rate has a time to leave at.
+        told.into_iter().for_each(|at| self.touch(at));
+        more
+    }
+
+    /// Sends the answers about names that are there.
+    pub(super) fn answer_names(&mut self, now: Instant) {
+        while let Some((asker, answer)) = self.names.poll_answer(now) {
+            let Some(at) = self.members.find(asker.client) else { continue };
+            let packet = udp_packet(asker.destination, asker.source, Bytes::from(answer));
+            self.tell(now, at, &packet);
+        }
+    }
+}

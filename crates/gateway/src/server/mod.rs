@@ -1,0 +1,367 @@
+//! The server agent: tunnels of clients on one side, ordinary sockets on the other.
+//!
+//! Needs no privilege. One thread: [`Server::run`] goes round between what is ready, what is due
+//! and what is to be sent. Each client has an engine of its own, so that what one does is nothing
+//! to the others. What other threads want of the agent comes through [`Server::mailbox`].
+
+mod answers;
+mod asked;
+mod connections;
+mod gates;
+mod inward;
+mod member;
+mod members;
+mod onward;
+mod outward;
+mod reload;
+mod spread;
+
+use crate::access::{Access, own_addresses};
+use crate::address::Network;
+use crate::client::ClientError;
+use crate::config::ServerConfig;
+use crate::deadlines::Deadlines;
+use crate::dns;
+use crate::happenings::Happenings;
+use crate::keys::KeyError;
+use crate::mailbox::{Inbox, Mailbox, mailbox};
+use crate::reactor::{Kind, Reactor, Ready, token};
+use crate::udp::Flows;
+use crate::udp::flows::FLOWS_MAX;
+use connections::Connections;
+pub use member::MemberError;
+use members::Members;
+use mio::Interest;
+use mio::unix::SourceFd;
+use onward::Next;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use tabane_engine::{Duration, Instant};
+use tabane_net::Clock;
+use tabane_net::clock::sharpen_timers;
+use tabane_net::wireguard::{Batch, Bind, PortConfig, PortError, UdpPort};
+use thiserror::Error;
+
+/// The server agent.
+pub struct Server {
+    reactor: Reactor,
+    core: Core,
+    mailbox: Mailbox,
+}
+
+/// Everything but what waits.
+struct Core {
+    config: ServerConfig,
+    network: Network,
+    clock: Clock,
+    ports: Vec<UdpPort>,
+    members: Members,
+    connections: Connections,
+    /// The next server.
+    next: Option<Next>,
+    names: dns::Service,
+    flows: Flows,
+    happenings: Happenings,
+    inbox: Inbox,
+    /// Where the configuration is read again.
+    source: Option<Source>,
+    batch: Batch,
+    scratch: Vec<u8>,
+    /// Members with something to do, each once.
+    dirty: Vec<usize>,
+    deadlines: Deadlines,
+    next_tick: Instant,
+    stopped: bool,
+}
+
+/// Reads the configuration again; an error is for people.
+pub type Source = Box<dyn Fn() -> Result<ServerConfig, String> + Send>;
+
+/// Why a server cannot start, or cannot go on.
+#[derive(Error, Debug)]
+pub enum ServerError {
+    /// A client in the configuration.
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    /// The bundle to the next server.
+    #[error("[next]: {0}")]
+    Next(#[from] ClientError),
+    /// A key in the configuration.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Something else in the configuration.
+    #[error("{0}")]
+    Config(String),
+    /// It cannot listen.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The system gives no descriptors or the like.
+    #[error("the system refuses what the agent needs: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Between looks at everything that is not hurried.
+const TICK: Duration = Duration::from_millis(250);
+/// Largest packet.
+const PACKET_MAX: usize = 65_536;
+/// Rounds of sending for one member before others have their turn.
+const ROUNDS: usize = 4;
+
+impl Server {
+    /// A server that listens already; nothing is answered before [`Server::run`].
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn new(config: ServerConfig) -> Result<Self, ServerError> {
+        let reactor = Reactor::new()?;
+        let clock = Clock::start();
+        let network = config.inner();
+        let mut ports = Vec::new();
+        for (i, at) in config.listen.iter().enumerate() {
+            let mut wanted = PortConfig::new(Bind::Listen(*at));
+            wanted.id = i as u8;
+            let port = UdpPort::open(wanted)?;
+            let fd = port.as_raw_fd();
+            let both = Interest::READABLE | Interest::WRITABLE;
+            reactor.registry().register(&mut SourceFd(&fd), token(Kind::Port, i), both)?;
+            ports.push(port);
+        }
+        let access = Access::new(&config.access, &network, own_addresses());
+        let access = access.map_err(|e| ServerError::Config(e.to_string()))?;
+        let registry = reactor.registry().try_clone()?;
+        let connections =
+            Connections::new(registry, access, network.service(), config.down.clone());
+        let (mailbox, inbox) = mailbox(reactor.waker());
+        let members = Members::new(&config, network)?;
+        let service = network.service();
+        let next = config.next.as_ref().map(|next| Next::new(next, clock, &reactor, service));
+        let next = next.transpose()?;
+        let waker = reactor.waker();
+        let core = Core {
+            config,
+            network,
+            clock,
+            ports,
+            members,
+            connections,
+            next,
+            names: dns::Service::start(Arc::new(move || {
+                // An agent that has ended needs no waking.
+                let _ = waker.wake();
+            }))?,
+            flows: Flows::new(FLOWS_MAX),
+            happenings: Happenings::new(clock),
+            inbox,
+            source: None,
+            batch: Batch::new(),
+            scratch: vec![0; PACKET_MAX],
+            dirty: Vec::new(),
+            deadlines: Deadlines::default(),
+            next_tick: Instant::ZERO,
+            stopped: false,
+        };
+        Ok(Self { reactor, core, mailbox })
+    }
+
+    /// To ask it something from another thread.
+    #[must_use]
+    pub fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
+    }
+
+    /// Where it listens (port 0 became a real one).
+    #[must_use]
+    pub fn local(&self) -> Vec<SocketAddr> {
+        self.core.ports.iter().map(UdpPort::local).collect()
+    }
+
+    /// Where the configuration is read when it is to be read again.
+    pub fn set_source(&mut self, source: Source) {
+        self.core.source = Some(source);
+    }
+
+    /// Runs until it is asked to stop.
+    ///
+    /// # Errors
+    /// The system's, when it cannot even wait.
+    pub fn run(mut self) -> Result<(), ServerError> {
+        sharpen_timers();
+        let mut ready = Vec::new();
+        while !self.core.stopped {
+            let busy = self.core.round();
+            let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
+            self.reactor.wait(limit, &mut ready)?;
+            for ready in ready.drain(..) {
+                self.core.ready(ready)?;
+            }
+        }
+        if let Some(next) = &mut self.core.next {
+            next.carrier().bye();
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// What is due, and what is to be sent; whether there is more to do at once.
+    fn round(&mut self) -> bool {
+        let now = self.clock.now();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.tick(now);
+        }
+        while let Some(at) = self.deadlines.pop(now) {
+            self.touch(at);
+        }
+        self.late(now);
+        let unread = self.read_flows(now);
+        self.step_again(now);
+        self.serve_all(now);
+        let forwards = self.forward(now);
+        self.serve_all(now);
+        self.flush();
+        unread || forwards || !self.dirty.is_empty() || self.connections.has_again()
+    }
+
+    /// A member has something to do in this round.
+    fn touch(&mut self, at: usize) {
+        if let Some(member) = self.members.get(at)
+            && !std::mem::replace(&mut member.dirty, true)
+        {
+            self.dirty.push(at);
+        }
+    }
+
+    fn serve_all(&mut self, now: Instant) {
+        for at in std::mem::take(&mut self.dirty) {
+            self.serve(now, at);
+        }
+    }
+
+    /// Everything that a member's engine wants: timers, events, packets.
+    fn serve(&mut self, now: Instant, at: usize) {
+        let Some(member) = self.members.get(at) else { return };
+        member.dirty = false;
+        self.members.on_timeout(now, at);
+        self.members.release(now, at, &mut self.ports);
+        self.enter_late(now, at);
+        self.release_datagrams(now, at);
+        let mut more = false;
+        for _ in 0..ROUNDS {
+            let told = self.events(now, at);
+            more = self.members.transmit(now, at, &mut self.ports, &mut self.scratch);
+            if !more && !told {
+                break;
+            }
+        }
+        if more {
+            self.touch(at);
+        }
+        self.deadlines.set(at, self.members.next_timeout(at));
+    }
+
+    /// Hands out the events of a member's engine; whether there were any.
+    fn events(&mut self, now: Instant, at: usize) -> bool {
+        let mut any = false;
+        while let Some(member) = self.members.get(at)
+            && let Some((conn, event)) = member.bundle.endpoint.poll_event()
+        {
+            any = true;
+            if self.on_forwarded(now, at, conn, event) {
+                continue;
+            }
+            let Some(member) = self.members.get(at) else { break };
+            let told = self.connections.on_event(now, (at, member), conn, event);
+            if let Some((path, packet)) = told {
+                self.members.send((at, path), &packet, &mut self.ports);
+            }
+        }
+        any
+    }
+
+    /// Sends an inner packet to a client, by its best path.
+    fn tell(&mut self, now: Instant, at: usize, packet: &[u8]) {
+        if let Some(path) = self.members.best(at) {
+            self.members.offer(now, (at, path), packet, &mut self.ports);
+            self.touch(at);
+        }
+    }
+
+    fn step_again(&mut self, now: Instant) {
+        for _ in 0..self.connections.again() {
+            let Some(index) = self.connections.take_again() else { return };
+            let Some(at) = self.connections.member_of(index) else { continue };
+            let Some(member) = self.members.get(at) else { continue };
+            self.connections.step(now, index, member);
+            self.touch(at);
+        }
+    }
+
+    /// Gives up connecting on where it takes too long.
+    fn late(&mut self, now: Instant) {
+        while let Some(index) = self.connections.take_late(now) {
+            let Some(at) = self.connections.member_of(index) else { continue };
+            let Some(member) = self.members.get(at) else { continue };
+            if let Some((path, packet)) = self.connections.give_up(now, index, member) {
+                self.members.send((at, path), &packet, &mut self.ports);
+            }
+            self.touch(at);
+        }
+    }
+
+    fn sleep(&self) -> Option<Duration> {
+        let due = [
+            self.deadlines.next(),
+            self.connections.next_timeout(),
+            self.flows.poll_timeout(),
+            Some(self.next_tick),
+        ];
+        let due = due.into_iter().flatten().min()?;
+        let due = due.saturating_since(self.clock.now());
+        let next = self.next.as_ref().and_then(|next| next.carrier_sleep());
+        Some(next.map_or(due, |next| next.min(due)))
+    }
+
+    fn ready(&mut self, ready: Ready) -> Result<(), ServerError> {
+        let now = self.clock.now();
+        match ready.kind {
+            Kind::Wake => {
+                self.requests(now);
+                self.answer_names(now);
+            }
+            Kind::Port => self.receive(now, ready.index)?,
+            Kind::Program => {
+                let Some(at) = self.connections.member_of(ready.index) else { return Ok(()) };
+                let Some(member) = self.members.get(at) else { return Ok(()) };
+                let edges = (ready.readable, ready.writable);
+                let told = self.connections.ready(now, ready.index, edges, member);
+                if let Some((path, packet)) = told {
+                    self.members.send((at, path), &packet, &mut self.ports);
+                }
+                self.touch(at);
+            }
+            Kind::Flow => self.flows.ready(ready.index),
+            // Looked into in every round.
+            Kind::Next => {}
+            Kind::Listener | Kind::Associate | Kind::Tun => {}
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        for port in &mut self.ports {
+            if port.has_queued() {
+                // A listening port is bound to no interface that could vanish.
+                let _ = port.flush();
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.members.tick(now, &mut self.ports, &mut self.scratch);
+        self.tick_forwarded(now);
+        self.flush();
+    }
+}

@@ -1,0 +1,299 @@
+//! A kernel, the sessions, a bundle of two paths and a server, in virtual time.
+
+use super::*;
+use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
+use bytes::Bytes;
+use std::net::IpAddr;
+use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::view::PathId;
+
+const SERVER: &str = "192.0.2.80:443";
+const NOBODY: &str = "192.0.2.80:1";
+/// Of the bundle.
+const PATHS: [&str; 2] = ["10.81.0.16", "10.81.0.17"];
+
+struct World {
+    now: Instant,
+    kernel: Endpoint,
+    stack: LocalStack,
+    sessions: Sessions<ProgramId>,
+    bundle: Endpoint,
+    server: Endpoint,
+    /// Paths that nothing comes through.
+    dead: Vec<usize>,
+    /// Wishes are left alone.
+    pathless: bool,
+    kernel_heard: Vec<(ConnId, Event)>,
+    server_heard: Vec<(ConnId, Event)>,
+    messages: Vec<Bytes>,
+}
+
+fn endpoint(addresses: &[&str], mptcp: bool) -> Endpoint {
+    let path = |(i, text): (usize, &&str)| {
+        let addresses = vec![text.parse::<IpAddr>().unwrap()];
+        PathConfig { id: PathId(i as u8), addresses, mtu: 1400, backup: false }
+    };
+    let config = Config {
+        paths: addresses.iter().enumerate().map(path).collect(),
+        mptcp: MptcpConfig { enabled: mptcp, ..MptcpConfig::default() },
+        tcp: TcpConfig { nagle: false, ..TcpConfig::default() },
+        ..Config::default()
+    };
+    Endpoint::new(config, [addresses.len() as u8 + u8::from(mptcp); 32]).unwrap()
+}
+
+impl World {
+    fn new() -> Self {
+        let mut server = endpoint(&["192.0.2.80"], true);
+        server.listen(SERVER.parse().unwrap()).unwrap();
+        Self {
+            now: Instant::ZERO + Duration::from_secs(1),
+            kernel: endpoint(&["10.81.0.31"], false),
+            stack: LocalStack::new(LocalConfig::default(), [4; 32]).unwrap(),
+            sessions: Sessions::default(),
+            bundle: endpoint(&PATHS, true),
+            server,
+            dead: Vec::new(),
+            pathless: false,
+            kernel_heard: Vec::new(),
+            server_heard: Vec::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    fn connect(&mut self, to: &str) -> ConnId {
+        let from = "10.81.0.31:0".parse().unwrap();
+        self.kernel.connect(self.now, from, to.parse().unwrap()).unwrap()
+    }
+
+    fn grant(&mut self) {
+        while let Some(wish) = self.sessions.poll_wish() {
+            let path = usize::from(self.dead.contains(&0));
+            let from = SocketAddr::new(PATHS[path].parse().unwrap(), 0);
+            let conn = self.bundle.connect(self.now, from, wish.destination).unwrap();
+            self.sessions.opening(wish.id, conn, path);
+        }
+    }
+
+    /// What an agent does in one round.
+    fn step(&mut self) {
+        self.now += Duration::from_micros(500);
+        let now = self.now;
+        let endpoints = [&mut self.kernel, &mut self.bundle, &mut self.server];
+        endpoints.into_iter().for_each(|endpoint| endpoint.handle_timeout(now));
+        self.stack.handle_timeout(now);
+        while let Some(departure) = self.kernel.poll_segment(now) {
+            self.stack.handle_segment(now, departure.segment);
+        }
+        while let Some((id, event)) = self.stack.poll_event() {
+            let ends = (&mut self.stack, &mut self.bundle);
+            self.sessions.on_program(now, ends, id, event);
+        }
+        self.sessions.step_again(now, (&mut self.stack, &mut self.bundle));
+        self.sessions.tick(now, &mut self.stack);
+        if !self.pathless {
+            self.grant();
+        }
+        while let Some(departure) = self.bundle.poll_segment(now) {
+            let path = departure.paths.iter().next().unwrap();
+            if !self.dead.contains(&usize::from(path.0)) {
+                self.server.handle_segment(now, PathId(0), departure.segment);
+            }
+        }
+        while let Some(departure) = self.server.poll_segment(now) {
+            let to = departure.segment.dst.ip();
+            let path = PATHS.iter().position(|text| text.parse() == Ok(to)).unwrap();
+            if !self.dead.contains(&path) {
+                self.bundle.handle_segment(now, PathId(path as u8), departure.segment);
+            }
+        }
+        while let Some((conn, event)) = self.bundle.poll_event() {
+            let ends = (&mut self.stack, &mut self.bundle);
+            self.sessions.on_event(now, ends, conn, event);
+        }
+        while let Some(outgoing) = self.stack.poll_packet(now) {
+            match outgoing {
+                Outgoing::Segment(s) => self.kernel.handle_segment(now, PathId(0), s),
+                Outgoing::Packet(packet) => self.messages.push(packet),
+            }
+        }
+        self.kernel_heard.extend(std::iter::from_fn(|| self.kernel.poll_event()));
+        self.server_heard.extend(std::iter::from_fn(|| self.server.poll_event()));
+    }
+
+    fn wait(&mut self, milliseconds: u64) {
+        (0..milliseconds * 2).for_each(|_| self.step());
+    }
+
+    /// A connected program, and the server's end.
+    fn open(&mut self) -> (ConnId, ConnId) {
+        let program = self.connect(SERVER);
+        self.wait(20);
+        assert!(self.kernel_heard.contains(&(program, Event::Connected)));
+        let accepted = |(id, event): &(ConnId, Event)| match event {
+            Event::Accepted { .. } => Some(*id),
+            _ => None,
+        };
+        let served = self.server_heard.iter().rev().find_map(accepted).unwrap();
+        (program, served)
+    }
+
+    fn closed(&self, heard: &[(ConnId, Event)], id: ConnId) -> Option<CloseReason> {
+        heard.iter().find_map(|(conn, event)| match event {
+            Event::Closed(reason) if *conn == id => Some(*reason),
+            _ => None,
+        })
+    }
+
+    /// Nothing is kept of what is over.
+    fn is_clean(&self) {
+        assert!(self.sessions.is_empty() && self.sessions.by_conn.is_empty());
+        assert_eq!(self.stack.connections(), 0);
+        assert_eq!(self.bundle.connections(), 0);
+    }
+}
+
+#[test]
+fn a_whole_life() {
+    let mut world = World::new();
+    let (program, served) = world.open();
+    assert_eq!(world.sessions.connected().count(), 1);
+    let mut request = Bytes::from(vec![1; 100_000]);
+    world.kernel.connection(program).unwrap().write(&mut request);
+    let now = world.now;
+    world.kernel.connection(program).unwrap().close(now);
+    world.wait(300);
+    let picture = world.sessions.connected().next().unwrap();
+    assert_eq!((picture.destination, picture.taken), (SERVER.parse().unwrap(), 100_000));
+    let mut got = 0;
+    while let Some(data) = world.server.connection(served).unwrap().read(usize::MAX) {
+        got += data.len();
+    }
+    assert_eq!(got, 100_000);
+    let now = world.now;
+    let connection = world.server.connection(served).unwrap();
+    connection.write(&mut Bytes::from(vec![2; 50_000]));
+    connection.close(now);
+    world.wait(300);
+    let mut got = 0;
+    while let Some(data) = world.kernel.connection(program).unwrap().read(usize::MAX) {
+        got += data.len();
+    }
+    world.wait(2_000);
+    assert_eq!(got, 50_000);
+    assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Finished));
+    assert_eq!(world.closed(&world.server_heard, served), Some(CloseReason::Finished));
+    world.wait(2_000);
+    assert!(world.sessions.is_empty() && world.sessions.by_conn.is_empty());
+    assert_eq!(world.sessions.totals(), (1, 0));
+}
+
+#[test]
+fn what_the_server_left_is_delivered_after_it_has_gone() {
+    let mut world = World::new();
+    let (program, served) = world.open();
+    let now = world.now;
+    world.kernel.connection(program).unwrap().close(now);
+    let connection = world.server.connection(served).unwrap();
+    // More than the program's kernel takes while the program does not read.
+    let sent = connection.write(&mut Bytes::from(vec![2; 3_000_000]));
+    connection.close(now);
+    world.wait(3_000);
+    let mut got = 0;
+    for _ in 0..4_000 {
+        let Some(connection) = world.kernel.connection(program) else { break };
+        while let Some(data) = connection.read(200_000) {
+            got += data.len();
+        }
+        world.step();
+    }
+    assert_eq!(got, sent);
+    assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Finished));
+}
+
+#[test]
+fn resets_pass_through_both_ways() {
+    let mut world = World::new();
+    let (program, served) = world.open();
+    let now = world.now;
+    world.kernel.connection(program).unwrap().abort(now);
+    world.wait(100);
+    assert!(world.closed(&world.server_heard, served).is_some_and(|r| r != CloseReason::Finished));
+    world.is_clean();
+
+    let (program, served) = world.open();
+    let now = world.now;
+    world.server.connection(served).unwrap().abort(now);
+    world.wait(100);
+    assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Reset(None)));
+    world.is_clean();
+}
+
+#[test]
+fn a_refusal_passes_through() {
+    let mut world = World::new();
+    let program = world.connect(NOBODY);
+    world.wait(50);
+    assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Refused));
+    assert_eq!(world.sessions.totals(), (1, 1));
+    world.is_clean();
+}
+
+#[test]
+fn a_message_of_the_far_end_ends_the_attempt() {
+    let mut world = World::new();
+    world.dead = vec![0, 1];
+    world.connect(SERVER);
+    world.wait(10);
+    let conn = *world.sessions.by_conn.keys().next().unwrap();
+    let local = world.bundle.connection(conn).unwrap().info(world.now).subflows[0].local;
+    let (now, remote) = (world.now, SERVER.parse().unwrap());
+    let why = Refusal::HostUnreachable;
+    let other = (local, NOBODY.parse().unwrap());
+    let World { stack, bundle, sessions, .. } = &mut world;
+    assert!(!sessions.unreachable(now, (&mut *stack, &mut *bundle), other, why));
+    assert!(sessions.unreachable(now, (stack, bundle), (local, remote), why));
+    world.wait(10);
+    assert_eq!(world.messages.len(), 1, "told by ICMP");
+    world.is_clean();
+}
+
+#[test]
+fn who_waits_for_a_path_gets_the_next_or_is_told() {
+    let mut world = World::new();
+    // By a path that dies at once; then another.
+    world.dead = vec![0];
+    let first = world.connect(SERVER);
+    let wish_by_first = std::mem::take(&mut world.dead);
+    world.wait(1);
+    world.dead = wish_by_first;
+    world.pathless = true;
+    let second = world.connect(SERVER);
+    world.wait(50);
+    let now = world.now;
+    world.sessions.retry(now, &mut world.bundle, Some(0));
+    world.sessions.retry(now, &mut world.bundle, None);
+    world.pathless = false;
+    world.wait(100);
+    for program in [first, second] {
+        assert!(world.kernel_heard.contains(&(program, Event::Connected)), "{program:?}");
+    }
+    // None at all.
+    world.pathless = true;
+    world.connect(SERVER);
+    world.wait(9_900);
+    assert!(world.messages.is_empty());
+    world.wait(300);
+    assert_eq!(world.messages.len(), 1, "no path: the network is unreachable");
+}
+
+#[test]
+fn a_change_of_servers_resets_every_program() {
+    let mut world = World::new();
+    let (program, _) = world.open();
+    let now = world.now;
+    world.sessions.reset_all(now, &mut world.stack);
+    world.wait(10);
+    assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Reset(None)));
+    assert!(world.sessions.is_empty() && world.sessions.by_conn.is_empty());
+}

@@ -1,0 +1,101 @@
+//! The state file: what has been changed, or was about to be. Written as a whole before the first
+//! change; locked for as long as its client lives.
+
+use super::HostError;
+use super::plan::Change;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// An open state file.
+pub(super) struct State {
+    path: PathBuf,
+    changes: Vec<Change>,
+    /// Beside the file, which is replaced when written. Unlocked by the end of the process.
+    _lock: File,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    version: u32,
+    changes: Vec<Change>,
+}
+
+const VERSION: u32 = 1;
+
+impl State {
+    /// Locks and reads it; a missing file says that nothing has been changed.
+    pub(super) fn open(path: &Path) -> Result<Self, HostError> {
+        let failed = |source| HostError::State { path: path.to_owned(), source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let lock = OpenOptions::new().create(true).append(true).open(beside(path, "lock"));
+        let lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(HostError::Running { path: path.to_owned() });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let changes = match fs::read_to_string(path) {
+            Ok(text) => {
+                parse(&text).map_err(|why| HostError::Damaged { path: path.to_owned(), why })?
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(failed(source)),
+        };
+        Ok(Self { path: path.to_owned(), changes, _lock: lock })
+    }
+
+    pub(super) fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Notes what is about to be changed; on disk when this returns.
+    pub(super) fn write(&mut self, changes: Vec<Change>) -> Result<(), HostError> {
+        let content = Content { version: VERSION, changes };
+        let text = serde_json::to_string_pretty(&content).map_err(io::Error::other);
+        let written = text.and_then(|text| replace(&self.path, &text));
+        written.map_err(|source| HostError::State { path: self.path.clone(), source })?;
+        self.changes = content.changes;
+        Ok(())
+    }
+
+    /// Nothing is changed any more.
+    pub(super) fn remove(&mut self) {
+        self.changes.clear();
+        // A file that stays lists changes that are gone, which does no harm. The lock's stays: who
+        // removed it could leave two with a lock each.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Change>, String> {
+    let content: Content = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    if content.version != VERSION {
+        return Err(format!("version {}, known is {VERSION}", content.version));
+    }
+    Ok(content.changes)
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    name.push(end);
+    path.with_file_name(name)
+}
+
+/// The new content or the old, never half of it.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = beside(path, "new");
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}

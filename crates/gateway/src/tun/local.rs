@@ -1,0 +1,183 @@
+//! The end of the host's own TCP connections: an [`Endpoint`] that faces the kernel.
+//!
+//! It listens on every address and port. A SYN is not answered before the far end has been
+//! reached: [`ProgramEvent::Incoming`] asks for [`Near::admit`] or [`Near::refuse`].
+//! Between it and the kernel is a TUN device: no loss, no reordering, a round trip of
+//! microseconds. So it is plain TCP without timestamps, acknowledges at once, and takes segments
+//! as large as the kernel makes them (segmentation offload).
+
+use crate::inner::unreachable;
+use crate::sessions::{Denial, EngineProgram, Near, Program, ProgramEvent};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use tabane_engine::config::{Config, Limits, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::policy::PolicyError;
+use tabane_engine::view::PathId;
+use tabane_engine::{ConnId, Departure, Duration, Endpoint, Instant};
+use tabane_wire::{Flags, Segment, SeqNum, Unreachable};
+
+/// Many connections of programs of this host. Sans-I/O: packets in, packets out.
+///
+/// After `handle_*` and after anything done to a connection, drain `poll_packet` and
+/// `poll_event`; call again when `poll_timeout` is due.
+pub struct LocalStack {
+    endpoint: Endpoint,
+    /// Attempts whose reset leaves as an ICMP message: by (destination, program). As many as
+    /// resets wait to be polled.
+    denied: BTreeMap<(SocketAddr, SocketAddr), Unreachable>,
+}
+
+/// Limits of a [`LocalStack`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LocalConfig {
+    /// Connections; a SYN beyond is dropped.
+    pub connections: usize,
+    /// Connections that wait for `admit`; a SYN beyond is dropped, and comes again after a second.
+    pub waiting: usize,
+    /// Bytes that a program may send ahead of the relay.
+    pub receive_buffer: u64,
+    /// Bytes that the relay may write ahead of a program.
+    pub send_buffer: u64,
+}
+
+/// A program's connection; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProgramId(ConnId);
+
+/// A packet for the host.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outgoing {
+    /// TCP, to be put together with its successors if the device can take them at once.
+    Segment(Segment),
+    /// A whole IP packet.
+    Packet(Bytes),
+}
+
+impl Default for LocalConfig {
+    fn default() -> Self {
+        Self { connections: 32_768, waiting: 4_096, receive_buffer: 1 << 20, send_buffer: 1 << 20 }
+    }
+}
+
+/// The only path there is.
+const HOST: PathId = PathId(0);
+
+impl LocalStack {
+    /// A stack; everything random in it comes from `seed`.
+    ///
+    /// # Errors
+    /// [`PolicyError`], if the engine lacks a policy that this names.
+    pub fn new(config: LocalConfig, seed: [u8; 32]) -> Result<Self, PolicyError> {
+        let mut endpoint = Endpoint::new(engine_config(config), seed)?;
+        let everything = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        endpoint.listen_held(everything).expect("invariant: nobody else listens");
+        Ok(Self { endpoint, denied: BTreeMap::new() })
+    }
+
+    /// Takes a TCP segment of the host.
+    pub fn handle_segment(&mut self, now: Instant, segment: Segment) {
+        self.endpoint.handle_segment(now, HOST, segment);
+    }
+
+    /// The next packet for the host.
+    pub fn poll_packet(&mut self, now: Instant) -> Option<Outgoing> {
+        loop {
+            let Departure { segment, .. } = self.endpoint.poll_segment(now)?;
+            if self.denied.is_empty() || !segment.flags.contains(Flags::RST) {
+                return Some(Outgoing::Segment(segment));
+            }
+            let Some(why) = self.denied.remove(&(segment.src, segment.dst)) else {
+                return Some(Outgoing::Segment(segment));
+            };
+            // The RST answers a SYN: it acknowledges just that.
+            let syn = SeqNum(segment.ack.0.wrapping_sub(1));
+            if let Some(packet) = unreachable(segment.dst, segment.src, syn, why) {
+                return Some(Outgoing::Packet(packet.into()));
+            }
+        }
+    }
+
+    /// When `handle_timeout` wants to be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.endpoint.poll_timeout()
+    }
+
+    /// Runs every timer that is due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.endpoint.handle_timeout(now);
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<(ProgramId, ProgramEvent)> {
+        loop {
+            let (id, event) = self.endpoint.poll_event()?;
+            if let Some(event) = ProgramEvent::of(event) {
+                return Some((ProgramId(id), event));
+            }
+        }
+    }
+
+    /// Connections there are, in whatever state.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.endpoint.connections()
+    }
+}
+
+fn engine_config(config: LocalConfig) -> Config {
+    Config {
+        paths: vec![PathConfig { id: HOST, addresses: Vec::new(), mtu: u16::MAX, backup: false }],
+        tcp: TcpConfig {
+            // Nothing is older than the last packet, and no round trip needs measuring.
+            timestamps: false,
+            nagle: false,
+            idle_restart: false,
+            // A kernel that sends 64 KB at once must not wait for the second half of a window.
+            quick_acks: u32::MAX,
+            initial_window: 64,
+            receive_buffer: config.receive_buffer,
+            receive_buffer_max: config.receive_buffer,
+            send_buffer: config.send_buffer,
+            // Nothing is under way that could come late.
+            time_wait: Duration::from_secs(1),
+            ..TcpConfig::default()
+        },
+        mptcp: MptcpConfig { enabled: false, ..MptcpConfig::default() },
+        limits: Limits {
+            connections: config.connections,
+            syn_backlog: config.waiting,
+            ..Limits::default()
+        },
+        records: false,
+        reset_unknown: true,
+    }
+}
+
+/// What is done with a connection takes effect with the next `poll_packet`.
+impl Near for LocalStack {
+    type Id = ProgramId;
+
+    fn admit(&mut self, _now: Instant, id: ProgramId) {
+        self.endpoint.admit(id.0);
+    }
+
+    fn refuse(&mut self, now: Instant, id: ProgramId, how: Denial) {
+        let Some(connection) = self.endpoint.connection(id.0) else { return };
+        if let Denial::Unreachable(why) = how
+            && let Some(subflow) = connection.info(now).subflows.first()
+        {
+            self.denied.insert((subflow.local, subflow.remote), why);
+        }
+        connection.abort(now);
+    }
+
+    fn program(&mut self, now: Instant, id: ProgramId) -> Option<impl Program> {
+        let connection = self.endpoint.connection(id.0)?;
+        Some(EngineProgram { connection, now })
+    }
+}
+
+#[cfg(test)]
+mod tests;

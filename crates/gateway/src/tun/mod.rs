@@ -1,0 +1,24 @@
+//! TUN mode of the client: the host's own packets go through the bundle.
+//!
+//! ```text
+//! program -- kernel --[Device]-- Packets --> TCP: LocalStack --> sessions --> the bundle
+//!                                        --> UDP, names, echo: the agent
+//! ```
+//! [`Packets`] tells what a packet is; [`LocalStack`] ends the host's TCP, whose connections
+//! [`crate::sessions`] join to connections of the bundle. All are state machines. [`Device`] moves
+//! packets, [`Host`] leads the host's traffic to it and takes that back. Not here: what becomes of
+//! datagrams ([`crate::udp`]) and names ([`crate::dns`]).
+
+pub mod bench;
+pub mod device;
+pub mod frame;
+pub mod gso;
+pub mod host;
+pub mod local;
+pub mod packets;
+
+pub use device::{Device, DeviceConfig, DeviceCounters};
+pub use frame::{Checksumming, Frame, Segmentation};
+pub use host::{Host, HostConfig, HostError, Undone};
+pub use local::{LocalConfig, LocalStack, Outgoing, ProgramId};
+pub use packets::{Counts, Datagrams, Inbound, Packets, PacketsConfig};

@@ -1,0 +1,300 @@
+//! What the host's packets are: TCP, datagrams, questions for names, echo requests; the rest is
+//! dropped and counted, each kind by itself.
+//!
+//! Fragments are refused: nothing behind here could carry what they would make. The host makes
+//! none as long as its device's MTU is right, and a program that insists is told "prohibited".
+
+use super::frame::{Checksumming, Frame, Segmentation};
+use bytes::{Bytes, BytesMut};
+use std::net::{IpAddr, SocketAddr};
+use tabane_wire::icmp::{emit_too_big, emit_unreachable};
+use tabane_wire::ip::{IpHeader, protocol};
+use tabane_wire::segment::Trust;
+use tabane_wire::{Checksum, Datagram, Ecn, ParseError, Segment, Unreachable};
+
+/// Tells the host's packets apart.
+#[derive(Clone, Debug)]
+pub struct Packets {
+    config: PacketsConfig,
+    counts: Counts,
+}
+
+/// Settings of [`Packets`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PacketsConfig {
+    /// Names are asked for at port 53 of these.
+    pub dns: Vec<IpAddr>,
+    /// Largest datagram that the bundle carries, IP header included.
+    pub mtu: u16,
+}
+
+/// A packet of the host.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Inbound {
+    /// For [`super::LocalStack::handle_segment`]; perhaps as large as 64 KB.
+    Tcp(Segment),
+    /// Datagrams to somewhere.
+    Udp(Datagrams),
+    /// Datagrams to the resolver.
+    Dns(Datagrams),
+    /// An echo request or reply, the whole IP packet with its checksum complete.
+    Echo(Bytes),
+    /// This packet goes back to the host.
+    Answer(Bytes),
+    /// Dropped and counted.
+    Nothing,
+}
+
+/// Datagrams of one flow, as a program sent them with one call; an iterator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Datagrams {
+    /// The program.
+    pub src: SocketAddr,
+    /// Where to.
+    pub dst: SocketAddr,
+    /// ECN codepoint of the IP header.
+    pub ecn: Ecn,
+    /// Their payloads, one after the other.
+    payload: Bytes,
+    /// Length of each but the last.
+    each: usize,
+    left: usize,
+}
+
+/// How many packets were what.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// TCP, a large one counted once.
+    pub tcp: u64,
+    /// Datagrams.
+    pub udp: u64,
+    /// Questions for names.
+    pub dns: u64,
+    /// Echo requests and replies.
+    pub echo: u64,
+    /// Refused: fragments.
+    pub fragments: u64,
+    /// Dropped, the host told: too big for the bundle.
+    pub too_big: u64,
+    /// Dropped: to a group or to everybody.
+    pub multicast: u64,
+    /// Dropped: neither TCP nor UDP nor echo.
+    pub other: u64,
+    /// Dropped: not as a packet must be.
+    pub malformed: u64,
+}
+
+impl Packets {
+    /// With these settings.
+    #[must_use]
+    pub fn new(config: PacketsConfig) -> Self {
+        Self { config, counts: Counts::default() }
+    }
+
+    /// What has come so far.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The bundle carries datagrams of another size from now on.
+    pub fn set_mtu(&mut self, mtu: u16) {
+        self.config.mtu = mtu;
+    }
+
+    /// Names are asked for elsewhere from now on.
+    pub fn set_dns(&mut self, dns: Vec<IpAddr>) {
+        self.config.dns = dns;
+    }
+
+    /// Tells what a packet is.
+    pub fn classify(&mut self, frame: Frame) -> Inbound {
+        let Some(number) = protocol_of(&frame.packet) else { return self.uncommon(&frame) };
+        match number {
+            protocol::TCP => self.segment(&frame),
+            protocol::UDP => self.datagrams(&frame),
+            protocol::ICMP | protocol::ICMPV6 => self.echo(frame),
+            _ => self.uncommon(&frame),
+        }
+    }
+
+    /// Extension headers, and what is not carried at all.
+    fn uncommon(&mut self, frame: &Frame) -> Inbound {
+        match IpHeader::parse(&frame.packet) {
+            Ok((header, _)) if header.protocol == protocol::UDP => self.datagrams(frame),
+            Ok((header, _)) if header.protocol == protocol::TCP => self.segment(frame),
+            Ok((header, _)) => {
+                // Multicast listeners report with a hop-by-hop option.
+                let group = header.dst.is_multicast();
+                *(if group { &mut self.counts.multicast } else { &mut self.counts.other }) += 1;
+                Inbound::Nothing
+            }
+            Err(error) => self.refuse(&frame.packet, error),
+        }
+    }
+
+    fn segment(&mut self, frame: &Frame) -> Inbound {
+        match Segment::parse_with(&frame.packet, trust(frame)) {
+            Ok(segment) => {
+                self.counts.tcp += 1;
+                Inbound::Tcp(segment)
+            }
+            Err(error) => self.refuse(&frame.packet, error),
+        }
+    }
+
+    fn datagrams(&mut self, frame: &Frame) -> Inbound {
+        let datagram = match Datagram::parse(&frame.packet, trust(frame)) {
+            Ok(datagram) => datagram,
+            Err(error) => return self.refuse(&frame.packet, error),
+        };
+        let Datagram { src, dst, ecn, payload } = datagram;
+        if dst.ip().is_multicast() || is_broadcast(dst.ip()) {
+            self.counts.multicast += 1;
+            return Inbound::Nothing;
+        }
+        let whole = payload.len();
+        let (each, count) = match frame.segmentation {
+            Some(Segmentation::Udp(each)) if each > 0 => {
+                let each = usize::from(each).min(whole.max(1));
+                (each, whole.div_ceil(each).max(1))
+            }
+            _ => (whole, 1),
+        };
+        let headers = if src.is_ipv4() { 28 } else { 48 };
+        if headers + each > usize::from(self.config.mtu) {
+            return self.too_big(&frame.packet);
+        }
+        let datagrams = Datagrams { src, dst, ecn, payload, each, left: count };
+        if dst.port() == 53 && self.config.dns.contains(&dst.ip()) {
+            self.counts.dns += count as u64;
+            return Inbound::Dns(datagrams);
+        }
+        self.counts.udp += count as u64;
+        Inbound::Udp(datagrams)
+    }
+
+    fn echo(&mut self, frame: Frame) -> Inbound {
+        let (header, range) = match IpHeader::parse(&frame.packet) {
+            Ok(parsed) => parsed,
+            Err(error) => return self.refuse(&frame.packet, error),
+        };
+        let kind = frame.packet.get(range.start).copied();
+        let known: &[u8] = if header.src.is_ipv4() { &[0, 8] } else { &[128, 129] };
+        if header.dst.is_multicast() {
+            self.counts.multicast += 1;
+            return Inbound::Nothing;
+        }
+        if range.len() < 8 || kind.is_none_or(|kind| !known.contains(&kind)) {
+            self.counts.other += 1;
+            return Inbound::Nothing;
+        }
+        if range.end > usize::from(self.config.mtu) {
+            self.counts.too_big += 1;
+            return Inbound::Nothing;
+        }
+        self.counts.echo += 1;
+        Inbound::Echo(completed(frame, range.end))
+    }
+
+    fn too_big(&mut self, packet: &[u8]) -> Inbound {
+        self.counts.too_big += 1;
+        let Ok((header, _)) = IpHeader::parse(packet) else { return Inbound::Nothing };
+        let mut answer = [0; ANSWER_MAX];
+        let mtu = u32::from(self.config.mtu);
+        match emit_too_big(&mut answer, header.dst, mtu, packet) {
+            Ok(len) => Inbound::Answer(Bytes::copy_from_slice(&answer[..len])),
+            Err(_) => Inbound::Nothing,
+        }
+    }
+
+    fn refuse(&mut self, packet: &[u8], why: ParseError) -> Inbound {
+        if why != ParseError::Fragment {
+            self.counts.malformed += 1;
+            return Inbound::Nothing;
+        }
+        self.counts.fragments += 1;
+        first_fragment_refused(packet).map_or(Inbound::Nothing, Inbound::Answer)
+    }
+}
+
+impl Iterator for Datagrams {
+    type Item = Datagram;
+
+    fn next(&mut self) -> Option<Datagram> {
+        self.left = self.left.checked_sub(1)?;
+        let len = self.each.min(self.payload.len());
+        let payload = self.payload.split_to(len);
+        Some(Datagram { src: self.src, dst: self.dst, ecn: self.ecn, payload })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Datagrams {}
+
+/// Longest message about a packet (RFC 4443 section 2.4 c).
+const ANSWER_MAX: usize = 1280;
+/// The upper layer where nothing lies between; `None` where something may.
+fn protocol_of(packet: &[u8]) -> Option<u8> {
+    match packet.first()? >> 4 {
+        4 => packet.get(9).copied(),
+        6 => packet.get(6).copied(),
+        _ => None,
+    }
+}
+
+/// The kernel vouches for what it did not sum up, and for what it has verified.
+fn trust(frame: &Frame) -> Trust {
+    match frame.checksum {
+        Checksumming::Full => Trust::Verify,
+        Checksumming::Verified | Checksumming::Partial { .. } => Trust::Intact,
+    }
+}
+
+fn is_broadcast(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V4(v4) if v4.is_broadcast())
+}
+
+/// The first `len` bytes of a packet with its checksum complete.
+fn completed(frame: Frame, len: usize) -> Bytes {
+    let Checksumming::Partial { start, offset } = frame.checksum else {
+        return frame.packet.slice(..len);
+    };
+    let mut packet = BytesMut::from(&frame.packet[..len]);
+    let (start, at) = (usize::from(start), usize::from(start) + usize::from(offset));
+    if at + 2 <= len {
+        let sum = Checksum::of(&packet[start..]).finish();
+        packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+    packet.freeze()
+}
+
+/// The answer to the first fragment of an IPv4 datagram; the others say nothing about ports.
+fn first_fragment_refused(packet: &[u8]) -> Option<Bytes> {
+    let v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
+    if !v4 || packet.len() < 28 || packet[6] & 0x1f != 0 || packet[7] != 0 {
+        return None;
+    }
+    // Quoted as if it were whole: the message is about the flow.
+    let mut whole = packet[..packet.len().min(ANSWER_MAX)].to_vec();
+    let header_len = usize::from(whole[0] & 0xf) * 4;
+    if header_len < 20 || header_len + 8 > whole.len() {
+        return None;
+    }
+    let length = whole.len() as u16;
+    whole[2..4].copy_from_slice(&length.to_be_bytes());
+    whole[6] = 0;
+    whole[10..12].fill(0);
+    let sum = Checksum::of(&whole[..header_len]).finish();
+    whole[10..12].copy_from_slice(&sum.to_be_bytes());
+    let (header, _) = IpHeader::parse(&whole).ok()?;
+    let mut answer = [0; ANSWER_MAX];
+    let len = emit_unreachable(&mut answer, header.dst, Unreachable::Prohibited, &whole).ok()?;
+    Some(Bytes::copy_from_slice(&answer[..len]))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,428 @@
+//! At the server: the sockets through which the datagrams of clients reach the outside.
+//!
+//! Every source address and port of a client has one socket for all its destinations
+//! (endpoint-independent mapping, RFC 4787 REQ-1), so that games, calls and STUN work; an echo
+//! identifier has one too. From outside, a flow takes datagrams from hosts that it has sent to
+//! (address-dependent filtering, REQ-8): a scan costs the client's links nothing. A flow ends two
+//! minutes after the client last sent (REQ-5), one that only asked name servers after 20 s. A
+//! client at its limit loses the flow that has been idle longest, if that is for 5 s; else the new
+//! one is refused.
+//!
+//! Errors that routers and hosts report come back as ICMP. Pings need the system's permission for
+//! unprivileged ones (`net.ipv4.ping_group_range`, which most distributions set); without it they
+//! go unanswered. Hop limits are not carried, so traceroute shows the server's neighbourhood only
+//! as one hop.
+
+mod socket;
+
+use super::packet::{self, HEADROOM, Inside, Reason};
+use crate::access::{Access, Denied};
+use crate::address::ClientNumber;
+use crate::reactor::{Kind, token};
+use mio::net::UdpSocket;
+use mio::{Interest, Registry};
+use slab::Slab;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use tabane_engine::{Duration, Instant};
+use thiserror::Error;
+
+/// The flows of all clients of a server.
+pub struct Flows {
+    flows: Slab<Flow>,
+    keys: BTreeMap<Key, usize>,
+    /// Flows by the time at which to look whether they are idle.
+    timers: BTreeSet<(Instant, usize)>,
+    /// Flows that may have more to read.
+    unread: VecDeque<usize>,
+    /// A datagram with room for its headers.
+    buffer: Vec<u8>,
+    max: usize,
+    counters: Counters,
+}
+
+/// What [`Flows::send`] needs of its surroundings.
+pub struct Outside<'a> {
+    /// The agent's poll; flows have tokens of [`Kind::Flow`].
+    pub registry: &'a Registry,
+    /// Where clients may send to.
+    pub access: &'a Access,
+    /// Flows that this client may have.
+    pub flows: usize,
+}
+
+/// Why a datagram was not sent on.
+#[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// By the access list.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The client has as many flows as it may, all in use; or the server has.
+    #[error("too many flows of datagrams")]
+    Full,
+    /// The system's reason.
+    #[error("the datagram could not be sent: {0:?}")]
+    Failed(io::ErrorKind),
+    /// Neither UDP nor an echo request, or damaged.
+    #[error("not a datagram")]
+    NoDatagram,
+}
+
+/// What happened, since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Flows opened.
+    pub opened: u64,
+    /// Flows ended because a client was at its limit.
+    pub evicted: u64,
+    /// Datagrams sent to the outside.
+    pub sent: u64,
+    /// Datagrams brought back.
+    pub received: u64,
+    /// Datagrams from hosts that the flow had not sent to.
+    pub unasked: u64,
+    /// Datagrams not sent because the socket was full.
+    pub dropped: u64,
+}
+
+struct Flow {
+    key: Key,
+    socket: UdpSocket,
+    /// When the client last sent.
+    last: Instant,
+    /// In `timers`.
+    timer: Instant,
+    /// Hosts that it has sent to, the oldest first, and the same sorted.
+    order: VecDeque<IpAddr>,
+    peers: BTreeSet<IpAddr>,
+    /// It has only sent to port 53.
+    names_only: bool,
+    /// It is in `unread`.
+    unread: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Key {
+    pub(super) client: ClientNumber,
+    /// For echoes the identifier is the port.
+    pub(super) source: SocketAddr,
+    pub(super) echo: bool,
+}
+
+/// Sockets of all clients, unless told otherwise.
+pub const FLOWS_MAX: usize = 16_384;
+/// RFC 4787 REQ-5.
+pub(super) const IDLE: Duration = Duration::from_secs(120);
+/// A query is answered, repeated or given up by then.
+pub(super) const IDLE_NAMES: Duration = Duration::from_secs(20);
+/// Not taken from its client before it has been idle so long.
+pub(super) const IN_USE: Duration = Duration::from_secs(5);
+/// Hosts remembered of a flow; beyond, those sent to first are forgotten.
+const PEERS_MAX: usize = 1024;
+/// Datagrams read from one flow before the others have their turn.
+const TURN: usize = 32;
+pub(super) const NAMES_PORT: u16 = 53;
+
+impl Flows {
+    /// At most `max` sockets.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self {
+            flows: Slab::new(),
+            keys: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            unread: VecDeque::new(),
+            buffer: vec![0; HEADROOM + usize::from(u16::MAX)],
+            max,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Sends on what an IP packet of a client holds.
+    ///
+    /// # Errors
+    /// [`Refused`]; [`Flows::explain`] makes the packet that tells the client.
+    pub fn send(
+        &mut self,
+        now: Instant,
+        outside: &Outside<'_>,
+        client: ClientNumber,
+        packet: &[u8],
+    ) -> Result<(), Refused> {
+        let (key, destination, bytes) = Key::of(client, packet)?;
+        outside.access.check(destination)?;
+        let index = self.flow(now, outside, key)?;
+        let flow = &mut self.flows[index];
+        flow.remember(now, destination);
+        // An error reported about an earlier datagram comes out of the next call: it is not this
+        // one's. It stays in the socket's queue, of which `read` learns from the poll.
+        let mut sent = flow.socket.send_to(bytes, destination);
+        if sent.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
+            sent = flow.socket.send_to(bytes, destination);
+        }
+        match sent {
+            Ok(_) => self.counters.sent += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.counters.dropped += 1,
+            Err(error) => return Err(Refused::Failed(error.kind())),
+        }
+        Ok(())
+    }
+
+    /// The ICMP packet for the sender of a packet that [`Flows::send`] refused; `None` where
+    /// silence is right.
+    #[must_use]
+    pub fn explain(packet: &[u8], why: Refused) -> Option<Vec<u8>> {
+        let reason = |v4: bool| match why {
+            Refused::Denied(_) | Refused::Failed(io::ErrorKind::PermissionDenied) => {
+                Some(Reason::prohibited(v4))
+            }
+            Refused::Failed(io::ErrorKind::NetworkUnreachable) => Some(Reason::network(v4)),
+            Refused::Failed(io::ErrorKind::HostUnreachable) => Some(Reason::host(v4)),
+            Refused::Failed(_) | Refused::Full | Refused::NoDatagram => None,
+        };
+        match packet::parse(packet)? {
+            Inside::Datagram { source, destination, .. } => {
+                packet::unreachable(source, destination, reason(source.is_ipv4())?)
+            }
+            Inside::Echo { source, destination, identifier, .. } => {
+                let reason = reason(source.is_ipv4())?;
+                packet::echo_unreachable(source, destination, identifier, reason)
+            }
+        }
+    }
+
+    /// The poll says that this flow can be read or has failed. Then [`Flows::read`].
+    pub fn ready(&mut self, index: usize) {
+        if let Some(flow) = self.flows.get_mut(index)
+            && !flow.unread
+        {
+            flow.unread = true;
+            self.unread.push_back(index);
+        }
+    }
+
+    /// Reads from flows that are ready, in turn, and hands out whole IP packets for their clients;
+    /// at most `budget` datagrams. True if there may be more: call again before waiting.
+    pub fn read(&mut self, budget: usize, sink: &mut dyn FnMut(ClientNumber, &mut [u8])) -> bool {
+        let mut left = budget;
+        while left > 0
+            && let Some(index) = self.unread.pop_front()
+        {
+            let Some(flow) = self.flows.get_mut(index) else { continue };
+            let turn = TURN.min(left);
+            let taken = flow.read(turn, &mut self.buffer, &mut self.counters, sink);
+            left -= taken;
+            if taken == turn {
+                self.unread.push_back(index);
+            } else {
+                flow.unread = false;
+            }
+        }
+        !self.unread.is_empty()
+    }
+
+    /// When [`Flows::handle_timeout`] is due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Ends idle flows.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, index)) = self.timers.first()
+            && at <= now
+        {
+            let flow = &mut self.flows[index];
+            let end = flow.last + if flow.names_only { IDLE_NAMES } else { IDLE };
+            if end <= now {
+                self.remove(index);
+            } else {
+                self.timers.remove(&(at, index));
+                flow.timer = end;
+                self.timers.insert((end, index));
+            }
+        }
+    }
+
+    /// Ends all flows of a client.
+    pub fn forget(&mut self, client: ClientNumber) {
+        for index in self.of(client).map(|(_, index)| index).collect::<Vec<_>>() {
+            self.remove(index);
+        }
+    }
+
+    /// Flows of a client.
+    #[must_use]
+    pub fn count(&self, client: ClientNumber) -> usize {
+        self.of(client).count()
+    }
+
+    /// Flows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn of(&self, client: ClientNumber) -> impl Iterator<Item = (&Key, usize)> {
+        let first: SocketAddr = ([0, 0, 0, 0], 0).into();
+        let from = Key { client, source: first, echo: false };
+        let keys = self.keys.range(from..).take_while(move |(key, _)| key.client == client);
+        keys.map(|(key, index)| (key, *index))
+    }
+
+    /// The flow of a source, opened if need be.
+    fn flow(&mut self, now: Instant, outside: &Outside<'_>, key: Key) -> Result<usize, Refused> {
+        if let Some(index) = self.keys.get(&key) {
+            return Ok(*index);
+        }
+        if self.count(key.client) >= outside.flows {
+            let flows = self.of(key.client).map(|(_, index)| (self.flows[index].last, index));
+            let (last, index) = flows.min().ok_or(Refused::Full)?;
+            if now.saturating_since(last) < IN_USE {
+                return Err(Refused::Full);
+            }
+            self.remove(index);
+            self.counters.evicted += 1;
+        }
+        if self.flows.len() >= self.max {
+            return Err(Refused::Full);
+        }
+        let failed = |error: io::Error| Refused::Failed(error.kind());
+        let mut socket = socket::open(key.source.is_ipv4(), key.echo).map_err(failed)?;
+        let entry = self.flows.vacant_entry();
+        let index = entry.key();
+        let interest = Interest::READABLE;
+        outside
+            .registry
+            .register(&mut socket, token(Kind::Flow, index), interest)
+            .map_err(failed)?;
+        let timer = now + IDLE_NAMES;
+        entry.insert(Flow {
+            key,
+            socket,
+            last: now,
+            timer,
+            order: VecDeque::new(),
+            peers: BTreeSet::new(),
+            names_only: true,
+            unread: false,
+        });
+        self.keys.insert(key, index);
+        self.timers.insert((timer, index));
+        self.counters.opened += 1;
+        Ok(index)
+    }
+
+    /// Closing a socket takes it out of the poll.
+    fn remove(&mut self, index: usize) {
+        let flow = self.flows.remove(index);
+        self.keys.remove(&flow.key);
+        self.timers.remove(&(flow.timer, index));
+        self.unread.retain(|other| *other != index);
+    }
+}
+
+impl Key {
+    /// Whose a packet is, where it goes, and what it holds (of an echo request the message).
+    pub(super) fn of(
+        client: ClientNumber,
+        packet: &[u8],
+    ) -> Result<(Self, SocketAddr, &[u8]), Refused> {
+        Ok(match packet::parse(packet).ok_or(Refused::NoDatagram)? {
+            Inside::Datagram { source, destination, payload } => {
+                (Self { client, source, echo: false }, destination, payload)
+            }
+            Inside::Echo { source, destination, identifier, message } => {
+                let source = SocketAddr::new(source, identifier);
+                (Self { client, source, echo: true }, SocketAddr::new(destination, 0), message)
+            }
+        })
+    }
+}
+
+impl Flow {
+    fn remember(&mut self, now: Instant, destination: SocketAddr) {
+        self.last = now;
+        self.names_only &= destination.port() == NAMES_PORT;
+        if self.peers.insert(destination.ip()) {
+            self.order.push_back(destination.ip());
+            if self.order.len() > PEERS_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.peers.remove(&oldest);
+            }
+        }
+    }
+
+    /// Reads at most `turn` datagrams and reports; returns how many there were.
+    fn read(
+        &mut self,
+        turn: usize,
+        buffer: &mut [u8],
+        counters: &mut Counters,
+        sink: &mut dyn FnMut(ClientNumber, &mut [u8]),
+    ) -> usize {
+        let Key { client, source, echo } = self.key;
+        for taken in 0..turn {
+            let (len, from) = match self.socket.recv_from(&mut buffer[HEADROOM..]) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    // Reports wake the poll too, and come only this way.
+                    return match self.report(client, sink) {
+                        true => taken + 1,
+                        false => taken,
+                    };
+                }
+                Err(_) => {
+                    self.report(client, sink);
+                    continue;
+                }
+            };
+            if !self.peers.contains(&from.ip()) {
+                counters.unasked += 1;
+                continue;
+            }
+            let packet = &mut buffer[..HEADROOM + len];
+            let start = match echo {
+                false => packet::put_udp(packet, from, source),
+                true => packet::put_echo_reply(packet, from.ip(), source.ip(), source.port()),
+            };
+            if let Some(start) = start {
+                counters.received += 1;
+                sink(client, &mut packet[start..]);
+            }
+        }
+        turn
+    }
+
+    /// Passes on one report about a datagram that did not arrive, if there is any.
+    fn report(&self, client: ClientNumber, sink: &mut dyn FnMut(ClientNumber, &mut [u8])) -> bool {
+        let Some(report) = socket::next_report(&self.socket) else { return false };
+        let (source, v4) = (self.key.source, self.key.source.is_ipv4());
+        let Some(why) = Reason::reported(v4, report.kind, report.code) else { return true };
+        let packet = match self.key.echo {
+            false => packet::unreachable(source, report.about, why),
+            true => packet::echo_unreachable(source.ip(), report.about.ip(), source.port(), why),
+        };
+        if let Some(mut packet) = packet {
+            sink(client, &mut packet);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

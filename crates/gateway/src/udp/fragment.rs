@@ -1,0 +1,403 @@
+//! Fragments of IP packets (RFC 791 section 3.2, RFC 8200 section 4.5), for datagrams that are
+//! longer than the largest packet of a path. Cutting suits any host; putting together is done here
+//! for datagrams that come out of a tunnel. Overlapping fragments are not put together (RFC 5722):
+//! the packet is dropped.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tabane_engine::{Duration, Instant};
+use tabane_wire::Checksum;
+
+/// Puts fragments of one peer together.
+#[derive(Default, Debug)]
+pub struct Reassembler {
+    packets: BTreeMap<Key, Partial>,
+    /// Bytes in `packets`.
+    held: usize,
+    dropped: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Key {
+    src: IpAddr,
+    dst: IpAddr,
+    id: u32,
+    protocol: u8,
+}
+
+#[derive(Debug)]
+struct Partial {
+    since: Instant,
+    /// By offset; they do not overlap.
+    pieces: BTreeMap<usize, Vec<u8>>,
+    bytes: usize,
+    /// Known with the last one.
+    total: Option<usize>,
+    /// IPv4: of the first fragment; IPv6: the part before the fragment header.
+    header: Vec<u8>,
+}
+
+/// A fragment taken apart.
+struct Piece<'a> {
+    key: Key,
+    offset: usize,
+    more: bool,
+    header: &'a [u8],
+    data: &'a [u8],
+}
+
+/// Packets in work; beyond, the oldest is dropped.
+const PACKETS_MAX: usize = 32;
+/// Bytes in work; beyond, the oldest is dropped.
+const BYTES_MAX: usize = 512 << 10;
+/// Until a packet is given up: less than the RFCs' minute, since what is late is of no use.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longest that an IP packet can be.
+const PACKET_MAX: usize = u16::MAX as usize;
+const FRAGMENT_HEADER: u8 = 44;
+
+/// Whether a packet is a fragment: what only looks at headers must not take it for a whole one.
+#[must_use]
+pub fn is_fragment(packet: &[u8]) -> bool {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) => packet.len() >= 20 && u16_at(packet, 6) & 0x3fff != 0,
+        Some(6) => packet.get(6) == Some(&FRAGMENT_HEADER),
+        _ => false,
+    }
+}
+
+/// Cuts a packet without IPv4 options or IPv6 extension headers into pieces of at most `mtu`
+/// bytes, all with the same `id`, which must not come again between these hosts for some seconds.
+/// "Don't fragment" is overruled: it is for who may overrule it. A packet that fits is handed out
+/// as it is. Returns false if the packet cannot be cut.
+pub fn cut(packet: &mut [u8], mtu: usize, id: u32, sink: &mut dyn FnMut(&mut [u8])) -> bool {
+    if packet.len() <= mtu {
+        sink(packet);
+        return true;
+    }
+    let v4 = packet[0] >> 4 == 4;
+    let (header_len, added) = if v4 { (20, 0) } else { (40, 8) };
+    let plain = match v4 {
+        true => packet[0] & 15 == 5 && !is_fragment(packet),
+        false => packet.len() >= 40 && ![0, 43, FRAGMENT_HEADER, 60].contains(&packet[6]),
+    };
+    let Some(room) = mtu.checked_sub(header_len + added).map(|room| room & !7) else {
+        return false;
+    };
+    if !plain || room == 0 {
+        return false;
+    }
+    let (header, data) = packet.split_at(header_len);
+    let mut buffer = vec![0; header_len + added + room];
+    for (number, piece) in data.chunks(room).enumerate() {
+        let offset = number * room;
+        let more = offset + piece.len() < data.len();
+        let len = header_len + added + piece.len();
+        let fragment = &mut buffer[..len];
+        fragment[..header_len].copy_from_slice(header);
+        fragment[header_len + added..].copy_from_slice(piece);
+        if v4 {
+            fragment[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+            fragment[4..6].copy_from_slice(&(id as u16).to_be_bytes());
+            let field = (offset / 8) as u16 | u16::from(more) << 13;
+            fragment[6..8].copy_from_slice(&field.to_be_bytes());
+            sum_header(fragment);
+        } else {
+            fragment[4..6].copy_from_slice(&((len - 40) as u16).to_be_bytes());
+            fragment[6] = FRAGMENT_HEADER;
+            fragment[40] = header[6];
+            fragment[41] = 0;
+            fragment[42..44].copy_from_slice(&(offset as u16 | u16::from(more)).to_be_bytes());
+            fragment[44..48].copy_from_slice(&id.to_be_bytes());
+        }
+        sink(fragment);
+    }
+    true
+}
+
+impl Reassembler {
+    /// Takes a fragment; returns the packet that it completes.
+    pub fn add(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
+        self.expire(now);
+        let Some(piece) = parse(packet) else {
+            self.dropped += 1;
+            return None;
+        };
+        let end = piece.offset + piece.data.len();
+        // Only the last may have any length.
+        let odd = piece.more && piece.data.len() % 8 != 0;
+        if odd || end + piece.header.len() > PACKET_MAX {
+            self.drop_packet(piece.key);
+            return None;
+        }
+        let fresh = || Partial {
+            since: now,
+            pieces: BTreeMap::new(),
+            bytes: 0,
+            total: None,
+            header: Vec::new(),
+        };
+        let partial = self.packets.entry(piece.key).or_insert_with(fresh);
+        if partial.pieces.get(&piece.offset).is_some_and(|known| known == piece.data) {
+            // A copy.
+            return None;
+        }
+        let before = partial.pieces.range(..=piece.offset).next_back();
+        let after = partial.pieces.range(piece.offset..).next();
+        let overlaps = before.is_some_and(|(at, data)| at + data.len() > piece.offset)
+            || after.is_some_and(|(at, _)| *at < end);
+        let ends = [partial.total, (!piece.more).then_some(end)];
+        let contradicts = ends[0].is_some_and(|total| end > total)
+            || (ends[1].is_some() && ends[0].is_some() && ends[0] != ends[1]);
+        if overlaps || contradicts || piece.data.is_empty() {
+            self.drop_packet(piece.key);
+            return None;
+        }
+        partial.total = ends[0].or(ends[1]);
+        partial.bytes += piece.data.len();
+        self.held += piece.data.len();
+        if piece.offset == 0 {
+            partial.header = piece.header.to_vec();
+        }
+        partial.pieces.insert(piece.offset, piece.data.to_vec());
+        if partial.total == Some(partial.bytes) {
+            let partial = self.packets.remove(&piece.key)?;
+            self.held -= partial.bytes;
+            return Some(whole(&partial, piece.key.protocol));
+        }
+        while self.packets.len() > PACKETS_MAX || self.held > BYTES_MAX {
+            let oldest = self.packets.iter().min_by_key(|(key, partial)| (partial.since, **key));
+            let Some(key) = oldest.map(|(key, _)| *key) else { break };
+            self.drop_packet(key);
+        }
+        None
+    }
+
+    /// Packets given up, and fragments that make none.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let (held, dropped) = (&mut self.held, &mut self.dropped);
+        self.packets.retain(|_, partial| {
+            let keep = now.saturating_since(partial.since) < PATIENCE;
+            if !keep {
+                *held -= partial.bytes;
+                *dropped += 1;
+            }
+            keep
+        });
+    }
+
+    fn drop_packet(&mut self, key: Key) {
+        if let Some(partial) = self.packets.remove(&key) {
+            self.held -= partial.bytes;
+        }
+        self.dropped += 1;
+    }
+}
+
+fn parse(packet: &[u8]) -> Option<Piece<'_>> {
+    if !is_fragment(packet) {
+        return None;
+    }
+    match packet[0] >> 4 {
+        4 => {
+            let header_len = usize::from(packet[0] & 15) * 4;
+            let len = usize::from(u16_at(packet, 2));
+            let header = packet.get(..header_len).filter(|header| header.len() >= 20)?;
+            if Checksum::of(header).finish() != 0 {
+                return None;
+            }
+            let address = |at: usize| -> Option<IpAddr> {
+                let octets: [u8; 4] = packet[at..].first_chunk().copied()?;
+                Some(Ipv4Addr::from(octets).into())
+            };
+            let field = u16_at(packet, 6);
+            Some(Piece {
+                key: Key {
+                    src: address(12)?,
+                    dst: address(16)?,
+                    id: u32::from(u16_at(packet, 4)),
+                    protocol: packet[9],
+                },
+                offset: usize::from(field & 0x1fff) * 8,
+                more: field & 0x2000 != 0,
+                header,
+                data: packet.get(header_len..len)?,
+            })
+        }
+        _ => {
+            let len = 40 + usize::from(u16_at(packet.get(..48)?, 4));
+            let address = |at: usize| -> Option<IpAddr> {
+                let octets: [u8; 16] = packet[at..].first_chunk().copied()?;
+                Some(Ipv6Addr::from(octets).into())
+            };
+            let field = u16_at(packet, 42);
+            Some(Piece {
+                key: Key {
+                    src: address(8)?,
+                    dst: address(24)?,
+                    id: u32::from_be_bytes(packet[44..].first_chunk().copied()?),
+                    protocol: packet[40],
+                },
+                offset: usize::from(field & 0xfff8),
+                more: field & 1 != 0,
+                header: &packet[..40],
+                data: packet.get(48..len)?,
+            })
+        }
+    }
+}
+
+/// The packet of all pieces.
+fn whole(partial: &Partial, protocol: u8) -> Vec<u8> {
+    let mut packet = partial.header.clone();
+    for data in partial.pieces.values() {
+        packet.extend_from_slice(data);
+    }
+    if packet[0] >> 4 == 4 {
+        let (len, header_len) = (packet.len() as u16, partial.header.len());
+        packet[2..4].copy_from_slice(&len.to_be_bytes());
+        packet[6..8].fill(0);
+        sum_header(&mut packet[..header_len]);
+    } else {
+        let len = (packet.len() - 40) as u16;
+        packet[4..6].copy_from_slice(&len.to_be_bytes());
+        packet[6] = protocol;
+    }
+    packet
+}
+
+fn sum_header(packet: &mut [u8]) {
+    let header_len = usize::from(packet[0] & 15) * 4;
+    packet[10..12].fill(0);
+    let sum = Checksum::of(&packet[..header_len]).finish();
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udp::packet::{HEADROOM, put_udp};
+    use proptest::prelude::*;
+
+    fn packet(v4: bool, len: usize) -> Vec<u8> {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend((0..len).map(|i| (i * 7) as u8));
+        let address = |last: u8| match v4 {
+            true => SocketAddr::from(([10, 0, 0, last], 99)),
+            false => SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, u16::from(last)], 99)),
+        };
+        let start = put_udp(&mut buffer, address(1), address(2)).unwrap();
+        buffer.split_off(start)
+    }
+
+    use std::net::SocketAddr;
+
+    fn pieces(packet: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
+        let mut pieces = Vec::new();
+        assert!(cut(&mut packet.to_vec(), mtu, id, &mut |piece| pieces.push(piece.to_vec())));
+        pieces
+    }
+
+    /// Identification and "don't fragment" are not the same after reassembly.
+    fn same(a: &[u8], b: &[u8]) -> bool {
+        let parsed = |packet: &[u8]| {
+            let datagram =
+                tabane_wire::Datagram::parse_slice(packet, tabane_wire::Trust::Verify).unwrap();
+            (datagram.src, datagram.dst, datagram.payload)
+        };
+        parsed(a) == parsed(b)
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_cut_is_put_together(
+            v4: bool, len in 0..20_000usize, mtu in 576..1500usize, id: u32,
+            order in prop::collection::vec(any::<prop::sample::Index>(), 0..80),
+        ) {
+            let packet = packet(v4, len);
+            let mut pieces = pieces(&packet, mtu, id);
+            prop_assert!(pieces.iter().all(|piece| piece.len() <= mtu));
+            if packet.len() <= mtu {
+                prop_assert_eq!(&pieces, &[packet]);
+                return Ok(());
+            }
+            prop_assert!(pieces.iter().all(|piece| is_fragment(piece)));
+            for (i, at) in order.iter().enumerate() {
+                let (i, at) = (i % pieces.len(), at.index(pieces.len()));
+                pieces.swap(i, at);
+            }
+            let mut reassembler = Reassembler::default();
+            let last = pieces.pop().unwrap();
+            for piece in &pieces {
+                prop_assert_eq!(reassembler.add(Instant::ZERO, piece), None);
+                prop_assert_eq!(reassembler.add(Instant::ZERO, piece), None, "a copy");
+            }
+            let got = reassembler.add(Instant::ZERO, &last).expect("complete");
+            prop_assert!(same(&got, &packet));
+            prop_assert_eq!((reassembler.held, reassembler.packets.len()), (0, 0));
+        }
+
+        #[test]
+        fn damage_and_junk_are_taken(
+            v4: bool, len in 1500..4000usize, junk: Vec<u8>,
+            flips in prop::collection::vec(
+                (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..9),
+        ) {
+            let mut reassembler = Reassembler::default();
+            reassembler.add(Instant::ZERO, &junk);
+            let mut pieces = pieces(&packet(v4, len), 600, 1);
+            for (piece, at, byte) in flips {
+                let piece = piece.index(pieces.len());
+                let at = at.index(pieces[piece].len());
+                pieces[piece][at] ^= byte;
+                let _ = cut(&mut pieces[piece].clone(), 100, 1, &mut |_| ());
+            }
+            for piece in &pieces {
+                reassembler.add(Instant::ZERO, piece);
+            }
+            prop_assert!(reassembler.held <= pieces.iter().map(Vec::len).sum());
+        }
+    }
+
+    #[test]
+    fn memory_and_time_are_bounded() {
+        let mut reassembler = Reassembler::default();
+        for id in 0..1000 {
+            for piece in &pieces(&packet(true, 60_000), 1400, id)[1..] {
+                reassembler.add(Instant::ZERO, piece);
+            }
+        }
+        assert!(reassembler.held <= BYTES_MAX && reassembler.packets.len() <= PACKETS_MAX);
+        let (parts, later) = (pieces(&packet(true, 2000), 1400, 7), Instant::ZERO + PATIENCE);
+        reassembler.add(later, &parts[0]);
+        assert_eq!(reassembler.packets.len(), 1, "the old ones are gone");
+        assert_eq!(reassembler.add(later + PATIENCE, &parts[1]), None, "too late");
+    }
+
+    #[test]
+    fn overlaps_are_dropped() {
+        let (a, b) = (pieces(&packet(true, 3000), 1000, 5), pieces(&packet(true, 3000), 900, 5));
+        let mut reassembler = Reassembler::default();
+        reassembler.add(Instant::ZERO, &a[0]);
+        reassembler.add(Instant::ZERO, &b[1]);
+        assert_eq!((reassembler.packets.len(), reassembler.dropped()), (0, 1));
+    }
+
+    #[test]
+    fn what_cannot_be_cut_is_told() {
+        let mut sink = |_: &mut [u8]| panic!("nothing comes out");
+        assert!(!cut(&mut packet(true, 1000), 27, 1, &mut sink));
+        assert!(!cut(&mut packet(false, 1000), 55, 1, &mut sink));
+        let mut part = pieces(&packet(true, 3000), 1000, 5).remove(0);
+        assert!(!cut(&mut part, 600, 1, &mut sink), "a fragment");
+    }
+}

@@ -1,0 +1,122 @@
+//! What agents tell each other, and what changes while they run.
+
+use super::bed::{Agent, Keys, connect, echo, pair, pattern, serve, socks};
+use super::wire::Wire;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Mutex};
+use tabane_gateway::config::{Policies, Rule};
+use tabane_gateway::mailbox::{Answer, Request};
+use tabane_gateway::model::{PathStatus, Status};
+
+fn count(status: &Status, name: &str) -> u64 {
+    status.counters.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count)
+}
+
+#[test]
+fn the_server_says_where_paths_come_from_and_what_time_it_is() {
+    let (client, _server, _) = pair();
+    let as_it_is = |path: &PathStatus| path.seen_as.is_some() && path.seen_as == path.local;
+    client.until("told", |s| s.paths.iter().all(as_it_is) && s.clock_ahead_ms.is_some());
+    // One clock is the other.
+    let ahead = client.status().clock_ahead_ms.unwrap();
+    assert!(ahead.abs() < 5_000.0, "{ahead}");
+}
+
+#[test]
+fn what_changes_addresses_on_the_way_is_seen() {
+    let keys = Keys::new();
+    let server = Agent::server(keys.server_config("127.0.0.1:0".parse().unwrap()));
+    let wire = Wire::to(server.at);
+    let mut config = keys.client_config(&[server.at]);
+    config.path[0].remote = Some(wire.near);
+    let client = Agent::client(config);
+    client.until("told", |s| s.paths.iter().all(|path| path.seen_as.is_some()));
+    let paths = client.status().paths;
+    assert_ne!(paths[0].seen_as, paths[0].local);
+    assert_eq!(paths[1].seen_as, paths[1].local);
+}
+
+/// Reads so much from a server that sends it.
+fn fetch(stream: &mut TcpStream) -> usize {
+    let mut got = Vec::new();
+    stream.read_to_end(&mut got).unwrap();
+    got.len()
+}
+
+#[test]
+fn rules_by_name_hold_for_what_the_server_sends() {
+    let keys = Keys::new();
+    let server = Agent::server(keys.server_config("127.0.0.1:0".parse().unwrap()));
+    let mut config = keys.client_config(&[server.at]);
+    config.rule.push(Rule {
+        names: vec!["localhost".into()],
+        down: Policies { egress: Some("bicast".into()), ..Policies::default() },
+        ..Rule::default()
+    });
+    let client = Agent::client(config);
+    client.until_paths_work();
+    let far = serve(|mut stream| {
+        stream.write_all(&pattern(1_000_000, 5)).unwrap();
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = stream.read(&mut [0]);
+    });
+    let copies = |client: &Agent| count(&client.status(), "copies_removed");
+    assert_eq!(fetch(&mut connect(client.at, far).unwrap()), 1_000_000);
+    let by_address = copies(&client);
+    let port = far.port().to_be_bytes();
+    let mut stream = socks(client.at, &[&[3, 9][..], b"localhost", &port].concat()).unwrap();
+    assert_eq!(fetch(&mut stream), 1_000_000);
+    let by_name = copies(&client) - by_address;
+    // 1 MB is more than 600 packets, each of which comes by both paths.
+    assert!(by_address < 100 && by_name > 400, "{by_address} by address, {by_name} by name");
+}
+
+#[test]
+fn paths_come_and_go_with_the_file_under_a_connection() {
+    let keys = Keys::new();
+    let server = Agent::server(keys.server_config("127.0.0.1:0".parse().unwrap()));
+    let both = keys.client_config(&[server.at]);
+    let mut one = both.clone();
+    one.path.truncate(1);
+    let file = Arc::new(Mutex::new(one.clone()));
+    let client = Agent::client_of(&file);
+    client.until_paths_work();
+    let mut stream = connect(client.at, echo()).unwrap();
+    let mut exchange = |seed| {
+        let data = pattern(300_000, seed);
+        let mut writer = stream.try_clone().unwrap();
+        let sent = data.clone();
+        let thread = std::thread::spawn(move || writer.write_all(&sent).unwrap());
+        let mut back = vec![0; data.len()];
+        stream.read_exact(&mut back).unwrap();
+        thread.join().unwrap();
+        assert!(back == data, "round {seed}");
+    };
+    let subflows = |client: &Agent| {
+        let conns = client.connections();
+        assert_eq!(conns.len(), 1, "the same connection");
+        // One on a path that is gone waits for it, and carries nothing.
+        let works = |path: &str, state: &str| state == "established" && path != "gone";
+        let open = conns[0].subflows.iter().filter(|s| works(&s.path, &s.state));
+        open.map(|subflow| subflow.path.clone()).collect::<Vec<_>>()
+    };
+    let reload = |config: &tabane_gateway::config::ClientConfig| {
+        *file.lock().unwrap() = config.clone();
+        assert_eq!(client.mailbox.ask(Request::Reload).unwrap(), Answer::Done);
+    };
+    exchange(1);
+    assert_eq!(subflows(&client), ["one"]);
+    for seed in [2, 4] {
+        reload(&both);
+        client.until("a path more", |status| status.paths.len() == 2);
+        client.until_paths_work();
+        client.until("a subflow on it", |_| subflows(&client).len() == 2);
+        exchange(seed);
+        reload(&one);
+        exchange(seed + 1);
+        client.until("a path less", |status| status.paths.len() == 1);
+        client.until("no subflow on it", |_| subflows(&client) == ["one"]);
+        exchange(seed + 10);
+    }
+}

@@ -1,0 +1,166 @@
+//! Datagrams over two paths: doubled, or spread and put in order again.
+
+use super::bed::{Agent, Keys, LONG, associate};
+use super::wire::Wire;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use tabane_gateway::config::{Policies, Rule, UdpMode};
+use tabane_gateway::model::Status;
+
+/// Both agents, with a wire for each path, and an association with a far end that sends back what
+/// it takes.
+struct Bed {
+    client: Agent,
+    server: Agent,
+    wires: [Wire; 2],
+    _control: TcpStream,
+    relay: SocketAddr,
+    program: UdpSocket,
+    far: SocketAddr,
+    /// Numbers in the order in which the far end had them.
+    heard: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Bed {
+    fn new(mode: UdpMode, delay: Duration) -> Self {
+        let keys = Keys::new();
+        let server = Agent::server(keys.server_config("127.0.0.1:0".parse().unwrap()));
+        let wires = [Wire::slow(server.at, delay), Wire::to(server.at)];
+        let mut config = keys.client_config(&[server.at]);
+        for (path, wire) in config.path.iter_mut().zip(&wires) {
+            path.remote = Some(wire.near);
+        }
+        let policies = Policies { udp: Some(mode), ..Policies::default() };
+        config.rule = vec![Rule {
+            protocol: Some("udp".into()),
+            up: policies.clone(),
+            down: policies,
+            ..Rule::default()
+        }];
+        let client = Agent::client(config);
+        client.until_paths_work();
+        server.until("up", |s| s.paths.iter().filter(|p| p.rx_packets > 0).count() == 2);
+        let (control, relay) = associate(client.at);
+        let program = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let far = echo(heard.clone());
+        Self { client, server, wires, _control: control, relay, program, far, heard }
+    }
+
+    fn send(&self, number: u32) {
+        let port = self.far.port().to_be_bytes();
+        let head = [&[0, 0, 0, 1, 127, 0, 0, 1][..], &port].concat();
+        self.program.send_to(&[&head[..], &number.to_be_bytes()].concat(), self.relay).unwrap();
+    }
+
+    /// What has come back, until nothing has for so long.
+    fn back(&self, patience: Duration) -> Vec<u32> {
+        self.program.set_read_timeout(Some(patience)).unwrap();
+        let (mut buffer, mut all) = ([0; 2048], Vec::new());
+        while let Ok((len, _)) = self.program.recv_from(&mut buffer) {
+            all.push(u32::from_be_bytes(buffer[len - 4..len].try_into().unwrap()));
+        }
+        all
+    }
+
+    /// What the far end has heard since it was asked last.
+    fn heard(&self) -> Vec<u32> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+
+    /// Datagrams until the server has heard what is wanted of it: `counter` of the client grows.
+    fn until_told(&self, counter: &str) {
+        let start = Instant::now();
+        while count(&self.client.status(), counter) == 0 {
+            assert!(start.elapsed() < LONG, "{:#?}", self.client.status());
+            (0..4).for_each(|_| self.send(u32::MAX));
+            self.back(Duration::from_millis(50));
+        }
+        self.back(Duration::from_millis(200));
+        self.heard.lock().unwrap().clear();
+    }
+
+    /// Packets sent by each path: of the client, then of the server.
+    fn sent(&self) -> [u64; 4] {
+        let all = [self.client.status(), self.server.status()];
+        let all: Vec<u64> = all.iter().flat_map(|s| &s.paths).map(|p| p.tx_packets).collect();
+        all.try_into().unwrap()
+    }
+}
+
+fn count(status: &Status, counter: &str) -> u64 {
+    status.counters.iter().find(|(name, _)| name == counter).unwrap().1
+}
+
+fn echo(heard: Arc<Mutex<Vec<u32>>>) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 2048];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let number = u32::from_be_bytes(buffer[..len].try_into().unwrap());
+            heard.lock().unwrap().push(number);
+            let _ = socket.send_to(&buffer[..len], from);
+        }
+    });
+    at
+}
+
+#[test]
+fn copies_arrive_once_and_outlive_a_wire() {
+    // Not more than the program's socket holds until it reads: 256 with the system's defaults.
+    const COUNT: u32 = 200;
+    let bed = Bed::new(UdpMode::Duplicate, Duration::ZERO);
+    bed.until_told("datagram_copies_removed");
+    let before = bed.sent();
+    for number in 0..COUNT {
+        bed.send(number);
+        thread::sleep(Duration::from_millis(2));
+    }
+    let (mut back, mut heard) = (bed.back(Duration::from_millis(300)), bed.heard());
+    let sent = bed.sent();
+    assert!((0..4).all(|i| sent[i] - before[i] >= u64::from(COUNT)), "{before:?} {sent:?}");
+    let all: Vec<u32> = (0..COUNT).collect();
+    back.sort_unstable();
+    heard.sort_unstable();
+    assert_eq!((&heard, &back), (&all, &all));
+    for (name, agent) in [("client", &bed.client), ("server", &bed.server)] {
+        let copies = count(&agent.status(), "datagram_copies_removed");
+        assert!(copies >= u64::from(COUNT), "{name}: {copies}");
+    }
+    // One wire drops everything from the middle on, before anyone knows.
+    for number in 0..COUNT {
+        if number == COUNT / 2 {
+            bed.wires[0].cut(true);
+        }
+        bed.send(number);
+        thread::sleep(Duration::from_millis(2));
+    }
+    let (mut back, mut heard) = (bed.back(Duration::from_millis(300)), bed.heard());
+    back.sort_unstable();
+    heard.sort_unstable();
+    assert_eq!((&heard, &back), (&all, &all));
+}
+
+#[test]
+fn what_is_spread_keeps_its_order() {
+    const COUNT: u32 = 200;
+    let bed = Bed::new(UdpMode::Stripe, Duration::from_millis(5));
+    bed.until_told("datagrams_held");
+    let (before, held) = (bed.sent(), count(&bed.server.status(), "datagrams_held"));
+    for number in (0..COUNT).step_by(2) {
+        bed.send(number);
+        bed.send(number + 1);
+        thread::sleep(Duration::from_millis(20));
+    }
+    let (back, heard) = (bed.back(Duration::from_millis(300)), bed.heard());
+    let all: Vec<u32> = (0..COUNT).collect();
+    assert_eq!((&heard, &back), (&all, &all));
+    let sent = bed.sent();
+    assert!((0..4).all(|i| sent[i] - before[i] >= u64::from(COUNT / 2)), "{before:?} {sent:?}");
+    // One wire is slower than the other: without waiting they would be out of order.
+    let held = count(&bed.server.status(), "datagrams_held") - held;
+    assert!(held > u64::from(COUNT / 4), "{held}");
+}

@@ -1,0 +1,127 @@
+//! What programs see of the far end.
+
+use super::bed::{
+    ask, associate, connect, datagram_echo, echo, exchange, pair, pattern, read_late, serve, socks,
+};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn many_programs_at_a_time_get_back_what_they_send() {
+    let (client, server, _) = pair();
+    let (at, far) = (client.at, echo());
+    let threads: Vec<_> = (0..20)
+        .map(|i| {
+            thread::spawn(move || {
+                exchange(at, far, 300_000 + i * 10_001, i as u32);
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    client.until("all over", |status| status.connections == 0);
+    server.until("all over", |status| status.connections == 0);
+    let paths = client.status().paths;
+    assert!(paths.iter().all(|path| path.tx_bytes > 1_000_000), "both paths carry: {paths:#?}");
+}
+
+#[test]
+fn a_refusal_reaches_the_program() {
+    let (client, _server, _) = pair();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(connect(client.at, closed).unwrap_err(), 5);
+}
+
+#[test]
+fn what_is_not_allowed_is_said_to_be() {
+    let (client, server, _) = pair();
+    for address in ["10.0.0.1:80", "127.0.0.2:80", "169.254.169.254:80", "10.81.0.31:80"] {
+        assert_eq!(connect(client.at, address.parse().unwrap()).unwrap_err(), 2, "{address}");
+    }
+    assert_eq!(server.status().refused_total, 4);
+}
+
+#[test]
+fn names_are_resolved_at_the_far_end() {
+    let (client, _server, _) = pair();
+    let far = echo();
+    let by_name = |name: &str| {
+        let port = far.port().to_be_bytes();
+        socks(client.at, &[&[3, name.len() as u8][..], name.as_bytes(), &port].concat())
+    };
+    let mut stream = by_name("localhost").unwrap();
+    stream.write_all(b"hello").unwrap();
+    let mut back = [0; 5];
+    stream.read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"hello");
+    // RFC 6761: nobody may give it an address.
+    assert_ne!(by_name("nothing.invalid").unwrap_err(), 0);
+}
+
+#[test]
+fn either_side_may_finish_first() {
+    let (client, _server, _) = pair();
+    // The far end finishes at once and then counts what it gets.
+    let far = serve(|mut stream| {
+        stream.write_all(b"goodbye").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).unwrap();
+        assert_eq!(rest.len(), 200_000);
+    });
+    let mut stream = connect(client.at, far).unwrap();
+    let mut first = Vec::new();
+    stream.read_to_end(&mut first).unwrap();
+    assert_eq!(first, b"goodbye");
+    stream.write_all(&pattern(200_000, 7)).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    client.until("over", |status| status.connections == 0);
+}
+
+#[test]
+fn a_reset_reaches_the_other_side() {
+    let (client, server, _) = pair();
+    let far = serve(|stream| {
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+        let mut one = [0];
+        (&stream).read_exact(&mut one).unwrap();
+    });
+    let mut stream = connect(client.at, far).unwrap();
+    stream.write_all(b"x").unwrap();
+    let error = stream.read(&mut [0; 16]).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    client.until("over", |status| status.connections == 0);
+    server.until("over", |status| status.connections == 0);
+}
+
+/// A reader that does not read stops the sender, and neither agent fills up.
+#[test]
+fn back_pressure_passes_through() {
+    let (client, _server, _) = pair();
+    read_late(client.at);
+}
+
+#[test]
+fn datagrams_come_back() {
+    let (client, server, _) = pair();
+    let far = datagram_echo();
+    let (control, relay) = associate(client.at);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let port = far.port().to_be_bytes();
+    let by_address = [&[1, 127, 0, 0, 1][..], &port].concat();
+    let by_name = [&[3, 9][..], b"localhost", &port].concat();
+    // The longest does not fit into one packet of the tunnel.
+    for (head, len) in [(&by_address, 5), (&by_name, 100), (&by_address, 8_000)] {
+        let payload = pattern(len, 3);
+        let back = ask(&socket, relay, head, &payload);
+        assert!(back[0] == b'>' && back[1..] == payload, "{len} bytes");
+    }
+    assert_eq!((client.status().udp_flows, server.status().udp_flows), (1, 1));
+    // The association ends with the connection that asked for it.
+    drop(control);
+    client.until("no association", |status| status.udp_flows == 0);
+}

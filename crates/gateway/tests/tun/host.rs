@@ -1,0 +1,287 @@
+//! The host's routes, rules and resolvers: only what is configured, and as before afterwards,
+//! also when the client was killed.
+
+use crate::namespace::{Namespace, ready};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use tabane_gateway::access::Prefix;
+use tabane_gateway::tun::{Device, DeviceConfig, Host, HostConfig, HostError};
+
+/// A host with a link to somewhere and a default route.
+fn host() -> Namespace {
+    let namespace = Namespace::new();
+    namespace.ip("link add up0 type veth peer name up1");
+    namespace.ip("link set up1 up");
+    namespace.ip("link set up0 up");
+    namespace.ip("address add 10.7.0.2/24 dev up0");
+    namespace.ip("route add default via 10.7.0.1");
+    namespace
+}
+
+fn prefixes(list: &[&str]) -> Vec<Prefix> {
+    list.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// Everything that can be asked for.
+fn config(folder: &Path) -> HostConfig {
+    HostConfig {
+        routes: prefixes(&["0.0.0.0/0"]),
+        kill_switch: true,
+        resolvers: vec!["10.81.0.1".parse().unwrap()],
+        resolv_conf: folder.join("resolv.conf"),
+        servers: vec!["198.51.100.7".parse().unwrap()],
+        state: folder.join("state/host.json"),
+        ..HostConfig::default()
+    }
+}
+
+fn device() -> Device {
+    let addresses = vec!["10.81.0.31".parse().unwrap()];
+    let config = DeviceConfig { name: "tabane0".into(), addresses, mtu: 1400 };
+    Device::open(&config).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// As many as `config` makes: five routes, eleven rules, the resolvers.
+const CHANGES: usize = 17;
+
+const RESOLVERS: &str = "search example.org\nnameserver 10.7.0.1\noptions edns0\n";
+
+fn is_changed(namespace: &Namespace) {
+    let route = |to: &str| namespace.ip(&format!("route get {to}"));
+    assert!(route("192.0.2.80").contains("dev tabane0"));
+    assert!(route("10.81.0.1").contains("dev tabane0"));
+    assert!(route("192.0.2.80 mark 0x7462").contains("dev up0"), "the paths' own packets");
+    assert!(route("198.51.100.7").contains("dev up0"), "the server");
+    let local = route("10.7.0.99");
+    assert!(local.contains("dev up0"), "the local network: {local}\n{}", namespace.picture());
+}
+
+#[test]
+fn the_host_is_afterwards_as_before() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    fs::write(&config.resolv_conf, RESOLVERS).unwrap();
+    namespace.inside(|| {
+        let before = namespace.picture();
+        let device = device();
+        let with_device = namespace.picture();
+        let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
+        is_changed(&namespace);
+        let resolvers = fs::read_to_string(&config.resolv_conf).unwrap();
+        assert!(resolvers.contains("nameserver 10.81.0.1\n"), "{resolvers}");
+        assert!(resolvers.contains("search example.org\noptions edns0\n"), "{resolvers}");
+        assert!(!resolvers.contains("10.7.0.1"), "{resolvers}");
+        assert!(config.state.exists());
+        let undone = host.restore().unwrap();
+        assert_eq!(undone.notes, Vec::<String>::new());
+        assert_eq!(undone.changes, CHANGES, "{undone:?}");
+        assert_eq!(namespace.picture(), with_device);
+        assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
+        assert!(!config.state.exists());
+        drop(device);
+        assert_eq!(namespace.picture(), before);
+        // And when it is merely dropped.
+        let _device = self::device();
+        drop(Host::apply(&config).unwrap());
+        assert_eq!(namespace.picture(), with_device);
+    });
+}
+
+/// Not a test: what the tests kill. Changes the host of its namespace and waits.
+#[test]
+#[ignore = "started by other tests"]
+fn victim() {
+    let Ok(folder) = std::env::var("TABANE_TEST_VICTIM") else { return };
+    let _device = device();
+    let _host = Host::apply(&config(Path::new(&folder))).unwrap_or_else(|e| panic!("{e}"));
+    println!("\nready");
+    std::thread::park();
+}
+
+fn start_victim(namespace: &Namespace, folder: &Path) -> Child {
+    let mut command = namespace.command(std::env::current_exe().unwrap());
+    command.args(["host::victim", "--exact", "--ignored", "--nocapture"]);
+    command.env("TABANE_TEST_VICTIM", folder).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let ready = lines.map_while(Result::ok).any(|line| line == "ready");
+    assert!(ready, "the victim did not come up");
+    child
+}
+
+#[test]
+fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    fs::write(&config.resolv_conf, RESOLVERS).unwrap();
+    let before = namespace.picture();
+    let kill = || {
+        let mut victim = start_victim(&namespace, folder.path());
+        is_changed(&namespace);
+        let busy = namespace.inside(|| Host::cleanup(&config.state));
+        assert!(matches!(busy, Err(HostError::Running { .. })), "it runs");
+        // `ip netns exec` becomes the program, so this is the victim's own id: SIGKILL.
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+    };
+    kill();
+    assert!(config.state.exists());
+    assert!(!namespace.ip("link").contains("tabane0"), "the device went with it");
+    // The kill switch holds: neither family leaves by the host's own default route.
+    for to in ["192.0.2.80", "2001:db8::80"] {
+        let output = namespace.command("ip").args(["route", "get", to]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert!(!output.status.success() && said.contains("no route to host"), "{output:?}");
+    }
+    assert!(namespace.ip("route get 10.7.0.99").contains("dev up0"));
+    let undone = namespace.inside(|| Host::cleanup(&config.state)).unwrap();
+    assert_eq!(undone.changes, CHANGES);
+    assert_eq!(namespace.picture(), before);
+    assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
+    assert!(!config.state.exists());
+    // Nothing is left to clean up.
+    assert_eq!(namespace.inside(|| Host::cleanup(&config.state)).unwrap().changes, 0);
+    // The next start cleans up by itself.
+    kill();
+    namespace.inside(|| {
+        let device = device();
+        let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
+        is_changed(&namespace);
+        host.restore().unwrap();
+        drop(device);
+    });
+    assert_eq!(namespace.picture(), before);
+    assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
+}
+
+#[test]
+fn without_the_kill_switch_a_killed_client_is_out_of_the_way() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let folder = tempfile::tempdir().unwrap();
+    let open = HostConfig { kill_switch: false, ..config(folder.path()) };
+    namespace.inside(|| {
+        let device = device();
+        let host = Host::apply(&open).unwrap_or_else(|e| panic!("{e}"));
+        assert!(namespace.ip("route get 192.0.2.80").contains("dev tabane0"));
+        drop(device);
+        assert!(namespace.ip("route get 192.0.2.80").contains("dev up0"));
+        assert!(!fs::exists(folder.path().join("nothing")).unwrap());
+        // There was no list of resolvers, and there is none.
+        assert!(open.resolv_conf.exists());
+        host.restore().unwrap();
+        assert!(!open.resolv_conf.exists());
+    });
+}
+
+#[test]
+fn chosen_prefixes_yield_to_what_is_more_specific() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let folder = tempfile::tempdir().unwrap();
+    let config = HostConfig {
+        routes: prefixes(&["10.0.0.0/8", "192.0.2.0/24"]),
+        resolvers: Vec::new(),
+        kill_switch: false,
+        ..config(folder.path())
+    };
+    namespace.inside(|| {
+        let _device = device();
+        let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
+        let route = |to: &str| namespace.ip(&format!("route get {to}"));
+        assert!(route("10.9.9.9").contains("dev tabane0"));
+        assert!(route("10.7.0.99").contains("dev up0"), "the local network is more specific");
+        assert!(route("192.0.2.80").contains("dev tabane0"));
+        assert!(route("203.0.113.1").contains("dev up0"), "the rest is not configured");
+        host.restore().unwrap();
+    });
+}
+
+#[test]
+fn paths_find_their_way_by_the_hosts_own_rules() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    // A second link, as hosts have it: routed by source.
+    namespace.ip("link add lte0 type veth peer name lte1");
+    namespace.ip("link set lte1 up");
+    namespace.ip("link set lte0 up");
+    namespace.ip("address add 10.8.0.2/24 dev lte0");
+    namespace.ip("route add default via 10.8.0.1 dev lte0 table 8");
+    namespace.ip("rule add from 10.8.0.2 lookup 8");
+    let folder = tempfile::tempdir().unwrap();
+    namespace.inside(|| {
+        let _device = device();
+        let host = Host::apply(&config(folder.path())).unwrap_or_else(|e| panic!("{e}"));
+        let route = |to: &str| namespace.ip(&format!("route get {to}"));
+        assert!(route("192.0.2.80 mark 0x7462 from 10.8.0.2").contains("dev lte0"));
+        assert!(route("198.51.100.7 from 10.8.0.2").contains("dev lte0"));
+        assert!(route("192.0.2.80 mark 0x7462 from 10.7.0.2").contains("dev up0"));
+        assert!(route("192.0.2.80 from 10.8.0.2").contains("dev tabane0"), "of a program");
+        host.restore().unwrap();
+    });
+}
+
+#[test]
+fn what_belongs_to_others_is_left_alone() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    fs::write(&config.resolv_conf, RESOLVERS).unwrap();
+    namespace.inside(|| {
+        let _device = device();
+        namespace.ip("route add 203.0.113.0/24 dev up0 table 29794");
+        let before = namespace.picture();
+        assert!(matches!(Host::apply(&config), Err(HostError::TableInUse { table: 29_794 })));
+        assert_eq!(namespace.picture(), before);
+        config.table = 1234;
+        let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
+        let second = Host::apply(&config);
+        assert!(matches!(second, Err(HostError::Running { .. })));
+        // Somebody else writes the list in the meantime.
+        fs::write(&config.resolv_conf, "nameserver 9.9.9.9\n").unwrap();
+        let undone = host.restore().unwrap();
+        assert_eq!(undone.notes.len(), 1, "{undone:?}");
+        assert!(undone.notes[0].contains("left as it is"), "{undone:?}");
+        assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), "nameserver 9.9.9.9\n");
+        assert_eq!(namespace.picture(), before);
+    });
+}
+
+#[test]
+fn lists_of_resolvers_that_programs_keep_are_refused_before_anything_is_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    for (target, named) in [
+        ("/run/systemd/resolve/stub-resolv.conf", "resolvectl dns tabane0 10.81.0.1"),
+        ("/run/resolvconf/resolv.conf", "dns = false"),
+    ] {
+        std::os::unix::fs::symlink(target, &config.resolv_conf).unwrap();
+        let error = Host::apply(&config).err().unwrap().to_string();
+        assert!(error.contains(named) && error.contains(target), "{error}");
+        assert!(!config.state.exists());
+        fs::remove_file(&config.resolv_conf).unwrap();
+    }
+    fs::create_dir_all(config.state.parent().unwrap()).unwrap();
+    fs::write(&config.state, "{\"version\": 1, \"changes\": [").unwrap();
+    let error = Host::cleanup(&config.state).unwrap_err().to_string();
+    assert!(error.contains("damaged") && error.contains("29700"), "{error}");
+}
