@@ -1,0 +1,266 @@
+//! The same scenario on the simulator, on our stack and on the kernel's: what each run came to,
+//! and how far the stacks are from each other.
+//!
+//! Everything compared is measured in the same way on every stack: bytes by the application,
+//! smoothed round trips and repeats from pictures taken at a steady interval.
+
+mod page;
+mod tables;
+
+pub use page::page;
+pub use tables::{Notes, Verdict, markdown, rows, verdicts};
+
+use crate::{LabError, Stack};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use tabane_engine::Duration;
+use tabane_sim::result::RunResult;
+use tabane_sim::scenario::Scenario;
+use tabane_trace::estimate::{Estimate, estimate};
+use tabane_trace::fairness::jain;
+use tabane_trace::{Collector, Metric, Report, Series, Settings};
+
+/// Who runs a scenario.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runner {
+    /// The simulator.
+    Sim,
+    /// The engine on emulated links.
+    Tabane,
+    /// The kernel on emulated links.
+    Kernel,
+}
+
+impl Runner {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Tabane => "tabane",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    /// What the lab runs for it; `None` is the simulator.
+    pub fn stack(self) -> Option<Stack> {
+        match self {
+            Self::Sim => None,
+            Self::Tabane => Some(Stack::Tabane),
+            Self::Kernel => Some(Stack::Kernel),
+        }
+    }
+}
+
+/// What one run came to. Rates are bits a second of payload, times seconds.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Seed.
+    pub seed: u64,
+    /// Of all flows together.
+    pub goodput_bps: f64,
+    /// When the last flow had delivered everything; `None` if not all have.
+    pub completed_s: Option<f64>,
+    /// Share of each path in what was delivered.
+    pub shares: BTreeMap<String, f64>,
+    /// Payload sent again, of all sent.
+    pub retransmitted_ratio: f64,
+    /// Smoothed round trip of the sending subflows over time: half of the samples are below.
+    pub srtt_p50_s: Option<f64>,
+    /// 95 % are.
+    pub srtt_p95_s: Option<f64>,
+    /// Jain's index of what flows delivered, where there are several.
+    pub jain: Option<f64>,
+    /// Median latency of answers or messages, where flows have it.
+    pub latency_p50_s: Option<f64>,
+    /// 95 % are below.
+    pub latency_p95_s: Option<f64>,
+    /// Of the emulated links, microseconds.
+    pub lateness_p99_us: Option<u64>,
+    /// Why the run should not be believed.
+    pub poor: Option<String>,
+    /// Flows that failed, and why.
+    pub failed: Vec<String>,
+}
+
+/// All runs of one scenario.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Compared {
+    /// Its name.
+    pub scenario: String,
+    /// What it shows.
+    pub about: String,
+    /// The file, as run.
+    pub toml: String,
+    /// Several paths.
+    pub multipath: bool,
+    /// Version of this program.
+    pub version: String,
+    /// Runs by who ran them.
+    pub runs: BTreeMap<Runner, Vec<Outcome>>,
+}
+
+/// How often a run is repeated that proves too inaccurate, and how often each runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Runs of each, with seeds one after the other.
+    pub repeat: u32,
+    /// Further tries for a run of poor accuracy; if all are poor, the last one counts and says so.
+    pub retries: u32,
+}
+
+/// A value of an outcome.
+pub type Value = fn(&Outcome) -> Option<f64>;
+
+impl Compared {
+    /// Runs a scenario on everything. The reports are of the last run of each.
+    ///
+    /// # Errors
+    /// [`LabError`].
+    pub fn run(
+        scenario: &Scenario,
+        runners: &[Runner],
+        plan: Plan,
+        interrupted: &AtomicBool,
+    ) -> Result<(Self, BTreeMap<Runner, Report>), LabError> {
+        let mut compared = Self {
+            scenario: scenario.name.clone(),
+            about: scenario.about.clone(),
+            toml: scenario.to_toml(),
+            multipath: scenario.link.0.len() > 1,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            runs: BTreeMap::new(),
+        };
+        let mut reports = BTreeMap::new();
+        for n in 0..plan.repeat {
+            let scenario = Scenario { seed: scenario.seed + u64::from(n), ..scenario.clone() };
+            for runner in runners {
+                let (mut outcome, mut report) = once(&scenario, *runner, interrupted)?;
+                for _ in 0..plan.retries {
+                    if outcome.poor.is_some() {
+                        (outcome, report) = once(&scenario, *runner, interrupted)?;
+                    }
+                }
+                compared.runs.entry(*runner).or_default().push(outcome);
+                reports.insert(*runner, report);
+            }
+        }
+        Ok((compared, reports))
+    }
+
+    /// Mean of a value over the runs that have it.
+    pub fn estimate(&self, runner: Runner, value: Value) -> Option<Estimate> {
+        let runs = self.runs.get(&runner)?;
+        estimate(&runs.iter().filter_map(value).collect::<Vec<f64>>())
+    }
+
+    /// How far a stack is from the simulator, as a ratio, and half the width of the 95 % interval
+    /// of that.
+    pub fn difference(&self, runner: Runner, value: Value) -> Option<Estimate> {
+        let (theirs, sim) = (self.estimate(runner, value)?, self.estimate(Runner::Sim, value)?);
+        if sim.mean == 0.0 {
+            return None;
+        }
+        let ratio = theirs.mean / sim.mean;
+        let spread = (theirs.half_width / sim.mean).hypot(ratio * sim.half_width / sim.mean);
+        Some(Estimate { mean: ratio - 1.0, half_width: spread })
+    }
+
+    /// Whether a run of a stack should not be believed.
+    pub fn poor(&self, runner: Runner) -> Option<&str> {
+        self.runs.get(&runner)?.iter().find_map(|run| run.poor.as_deref())
+    }
+}
+
+fn once(
+    scenario: &Scenario,
+    runner: Runner,
+    interrupted: &AtomicBool,
+) -> Result<(Outcome, Report), LabError> {
+    let interval = Duration((scenario.duration.0.0 / 1000).clamp(5_000_000, 100_000_000));
+    let settings = Settings { interval, bins: 2_000, tracked: 64, records: false };
+    let mut collector = Collector::new(settings);
+    let (run, accuracy) = match runner.stack() {
+        None => {
+            let run = tabane_sim::run(scenario, &mut collector);
+            (run.map_err(|e| LabError::Broken(e.to_string()))?, None)
+        }
+        Some(stack) => {
+            let result = crate::run(scenario, stack, &mut collector, interrupted)?;
+            (result.run, Some(result.accuracy))
+        }
+    };
+    let report = collector.report();
+    let mut outcome = outcome(&run, &report);
+    outcome.lateness_p99_us = accuracy.as_ref().map(|a| a.lateness_p99_us);
+    outcome.poor = accuracy.and_then(|a| a.poor);
+    Ok((outcome, report))
+}
+
+fn outcome(run: &RunResult, report: &Report) -> Outcome {
+    let sum = |metric: &str| {
+        let figures = report.figures.iter().filter(|f| f.metric == metric);
+        figures.map(|f| f.value).sum::<f64>()
+    };
+    let mut srtt: Vec<f64> = Vec::new();
+    let senders = senders(report);
+    let sends =
+        |s: &&Series| senders.get(s.subject.flow.as_str()) == Some(&s.subject.host.as_str());
+    for series in report.of(Metric::Srtt, false).filter(sends) {
+        srtt.extend(series.points.iter().map(|p| p.1));
+    }
+    srtt.sort_by(f64::total_cmp);
+    let bytes: Vec<f64> = run.flows.iter().map(|f| f.bytes as f64).collect();
+    let latency = run.flows.iter().find_map(|flow| flow.latency.as_ref());
+    let failed =
+        run.flows.iter().filter_map(|f| Some(format!("{}: {}", f.name, f.failed.as_ref()?)));
+    Outcome {
+        seed: run.seed,
+        goodput_bps: run.flows.iter().map(|f| f.goodput_bps).sum(),
+        completed_s: (run.flows.iter())
+            .try_fold(0.0, |last: f64, f| Some(last.max(f.completed_s?))),
+        shares: shares(run),
+        retransmitted_ratio: sum("retransmitted_bytes") / sum("sent_bytes").max(1.0),
+        srtt_p50_s: quantile(&srtt, 0.5),
+        srtt_p95_s: quantile(&srtt, 0.95),
+        jain: (bytes.len() > 1).then(|| jain(&bytes)),
+        latency_p50_s: latency.map(|l| l.p50_s),
+        latency_p95_s: latency.map(|l| l.p95_s),
+        lateness_p99_us: None,
+        poor: None,
+        failed: failed.collect(),
+    }
+}
+
+/// The host that wrote most of each flow's bytes: the one whose round trips count.
+fn senders(report: &Report) -> BTreeMap<&str, &str> {
+    let mut most: BTreeMap<&str, (f64, &str)> = BTreeMap::new();
+    for figure in report.figures.iter().filter(|f| f.metric == "written_bytes") {
+        let subject = &figure.subject;
+        let most = most.entry(&subject.flow).or_insert((0.0, &subject.host));
+        if figure.value > most.0 {
+            *most = (figure.value, &subject.host);
+        }
+    }
+    most.into_iter().map(|(flow, (_, host))| (flow, host)).collect()
+}
+
+fn shares(run: &RunResult) -> BTreeMap<String, f64> {
+    let mut bytes: BTreeMap<String, f64> = BTreeMap::new();
+    for subflow in run.flows.iter().flat_map(|f| &f.subflows) {
+        *bytes.entry(subflow.path.clone()).or_default() += subflow.bytes as f64;
+    }
+    let all: f64 = bytes.values().sum();
+    bytes.values_mut().for_each(|share| *share /= all.max(1.0));
+    bytes
+}
+
+/// Nearest rank.
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64).ceil().max(1.0) as usize;
+    sorted.get(rank - 1).copied()
+}
+
+#[cfg(test)]
+mod tests;

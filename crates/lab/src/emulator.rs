@@ -1,0 +1,373 @@
+//! The network: TUN devices of the hosts at one side, the links of the simulator between them, in
+//! real time. Routers are routes here, as in the simulator.
+//!
+//! One thread, with a real-time priority where that is allowed, that sleeps until a packet comes
+//! or is due and measures how late it is. Its queues are those of the links.
+#![allow(unsafe_code)] // Descriptors of devices are borrowed for polling; carriers are set.
+
+use crate::Stack;
+use crate::accuracy::{Achieved, Lateness};
+use crate::packet::Packet;
+use crate::priority;
+use crate::told::{Teller, Told};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use tabane_engine::view::PathId;
+use tabane_engine::{Duration, Instant};
+use tabane_net::Clock;
+use tabane_net::clock::sharpen_timers;
+use tabane_sim::link::{Link, LinkChange, LinkStats};
+use tabane_sim::models;
+use tabane_sim::scenario::{Change, Direction, Scenario, Way};
+use tabane_sim::seed::Seed;
+use tabane_sim::topology::{DEFAULT_MTU, Hop, NO_ROUTE, Topology};
+use tabane_trace::observe::{CapturePoint, HostIdx, LinkIdx, LinkSample, Wants};
+use tun_rs::SyncDevice;
+
+/// A network, ready to run.
+pub(crate) struct Emulator {
+    clock: Clock,
+    topology: Topology,
+    ports: Vec<Port>,
+    /// Index of the first port of each host.
+    first: Vec<usize>,
+    links: Vec<Wire>,
+    agenda: BTreeMap<(Instant, usize), Change>,
+    next_sample: Option<Instant>,
+    wants: Wants,
+    teller: Teller,
+    stop: OwnedFd,
+    /// Buffers that no packet is in.
+    pool: Vec<Vec<u8>>,
+    /// Largest packet that a device gives.
+    longest: usize,
+    /// Devices lose their carrier with their link.
+    carrier: bool,
+    report: Report,
+}
+
+/// A path of a host.
+pub(crate) struct Port {
+    pub(crate) host: usize,
+    pub(crate) path: usize,
+    pub(crate) device: SyncDevice,
+}
+
+/// A link direction.
+struct Wire {
+    link: Link<Packet>,
+    spec: Direction,
+    mtu: usize,
+    too_long: u64,
+    achieved: Achieved,
+}
+
+/// What came of it.
+#[derive(Default, Debug)]
+pub(crate) struct Report {
+    /// How late packets left links.
+    pub(crate) lateness: Lateness,
+    /// Packets that devices did not take.
+    pub(crate) refused: u64,
+    /// Whether the thread has a real-time priority.
+    pub(crate) realtime: bool,
+    /// Packets times link directions crossed.
+    pub(crate) hops: u64,
+    /// Each link direction: totals, packets longer than its MTU, its last constant rate and the
+    /// rate achieved.
+    pub(crate) links: Vec<(LinkStats, u64, Option<f64>, Option<f64>)>,
+}
+
+/// `ioctl` that sets a TUN device's carrier (linux/if_tun.h).
+const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
+/// Packets taken from one device before others have their turn.
+const BATCH: usize = 64;
+/// Buffers kept: what the queues of links hold, roughly.
+const POOL: usize = 16_384;
+
+impl Emulator {
+    /// The network of a scenario between `ports`; it ends when `stop` can be read.
+    ///
+    /// # Errors
+    /// In words, a link that cannot be.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        (topology, stack): (&Topology, Stack),
+        ports: Vec<Port>,
+        clock: Clock,
+        (teller, wants): (Teller, Wants),
+        stop: OwnedFd,
+    ) -> Result<Self, String> {
+        let mut links = Vec::new();
+        for n in 0..topology.links.len() {
+            let (name, spec) = &scenario.link.0[n / 2];
+            let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
+            let direction = spec.direction(up);
+            let config = models::config(&direction)?;
+            let name = format!("link/{name}/{way}");
+            let seed = Seed(scenario.seed);
+            let mut link = Link::new(&config, seed, &name).map_err(|e| e.to_string())?;
+            link.report_losses(wants.packets);
+            let mtu = usize::from(spec.mtu.unwrap_or(DEFAULT_MTU));
+            let achieved = Achieved::default();
+            links.push(Wire { link, spec: direction, mtu, too_long: 0, achieved });
+        }
+        let changes = scenario.at.iter().enumerate().filter(|(_, c)| c.host.is_none());
+        let agenda = changes.map(|(n, c)| ((Instant::ZERO + c.time.0, n), c.clone())).collect();
+        let mut first = Vec::new();
+        for host in 0..topology.hosts.len() {
+            first.push(ports.iter().position(|p| p.host == host).unwrap_or(0));
+        }
+        Ok(Self {
+            clock,
+            topology: topology.clone(),
+            ports,
+            first,
+            links,
+            agenda,
+            next_sample: wants.sample.map(|_| Instant::ZERO),
+            wants,
+            teller,
+            stop,
+            pool: Vec::new(),
+            longest: topology
+                .hosts
+                .iter()
+                .flat_map(|h| &h.paths)
+                .fold(0, |l, p| l.max(p.mtu))
+                .into(),
+            carrier: stack == Stack::Kernel,
+            report: Report::default(),
+        })
+    }
+
+    /// Carries packets until it is stopped.
+    pub(crate) fn run(mut self, scenario: &Scenario) -> Report {
+        sharpen_timers();
+        self.report.realtime = priority::take(priority::LINKS);
+        loop {
+            self.take_in();
+            self.let_out();
+            self.act(scenario);
+            match self.sleep() {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => {
+                    self.teller.tell(Told::Broken(format!("the emulator cannot wait: {error}")));
+                    break;
+                }
+            }
+        }
+        let now = self.clock.now();
+        self.sample(now);
+        for wire in &mut self.links {
+            let rate = wire.spec.rate.map(|rate| rate.0 as f64);
+            let stats = wire.link.stats(now);
+            self.report.links.push((stats, wire.too_long, rate, wire.achieved.rate()));
+        }
+        self.report
+    }
+
+    fn take_in(&mut self) {
+        for n in 0..self.ports.len() {
+            for _ in 0..BATCH {
+                let mut buffer = self.pool.pop().unwrap_or_default();
+                buffer.resize(self.longest, 0);
+                match self.ports[n].device.recv(&mut buffer) {
+                    Ok(len) => {
+                        buffer.truncate(len);
+                        self.depart(n, buffer);
+                    }
+                    Err(_) => {
+                        self.give_back(buffer);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A packet has left a host.
+    fn depart(&mut self, port: usize, bytes: Vec<u8>) {
+        let now = self.clock.now();
+        let Port { host, path, .. } = self.ports[port];
+        let packet = Packet::new(bytes);
+        let to = packet.destination();
+        let cursor = to.map_or(NO_ROUTE, |to| self.topology.route(host, path, to));
+        if cursor == NO_ROUTE {
+            // Neighbour discovery and the like: nobody at the far end wants it.
+            return self.give_back(packet.bytes);
+        }
+        if self.wants.packets {
+            let point = CapturePoint::Sent(HostIdx(host as u32), PathId(path as u8));
+            self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
+        }
+        self.enter(now, Packet { cursor, ..packet });
+    }
+
+    /// A packet comes to the hop at its cursor.
+    fn enter(&mut self, now: Instant, packet: Packet) {
+        match self.topology.hop(packet.cursor) {
+            Hop::Link(link) => {
+                if self.wants.packets {
+                    let point = CapturePoint::Link(LinkIdx(link));
+                    self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
+                }
+                let wire = &mut self.links[link as usize];
+                if packet.bytes.len() > wire.mtu {
+                    wire.too_long += 1;
+                    return self.give_back(packet.bytes);
+                }
+                wire.link.push(now, packet);
+                self.lost(link);
+            }
+            Hop::Arrive(host, path) => self.arrive(now, host, path, packet),
+        }
+    }
+
+    fn arrive(&mut self, now: Instant, host: u32, path: u8, packet: Packet) {
+        if self.wants.packets {
+            let point = CapturePoint::Received(HostIdx(host), PathId(path));
+            self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
+        }
+        let port = &self.ports[self.first[host as usize] + usize::from(path)];
+        if port.device.send(&packet.bytes).is_err() {
+            self.report.refused += 1;
+        }
+        self.give_back(packet.bytes);
+    }
+
+    /// Tells of the packets that a link direction has lost.
+    fn lost(&mut self, link: u32) {
+        while let Some(lost) = self.links[link as usize].link.poll_loss() {
+            let (at, cause) = (lost.at, lost.cause.as_str());
+            self.teller.show(Told::Lost(LinkIdx(link), at, cause, lost.packet.bytes));
+        }
+    }
+
+    fn let_out(&mut self) {
+        for n in 0..self.links.len() {
+            loop {
+                let now = self.clock.now();
+                let wire = &mut self.links[n];
+                let Some(due) = wire.link.next_event().filter(|due| *due <= now) else { break };
+                let Some(mut packet) = wire.link.pop(now) else { continue };
+                let rate = wire.spec.rate.map(|rate| rate.0 as f64);
+                wire.achieved.add(due, now, packet.bytes.len(), rate);
+                self.report.lateness.add(now.saturating_since(due));
+                self.report.hops += 1;
+                packet.cursor += 1;
+                // The next link counts from when the packet should have come.
+                let at = match self.topology.hop(packet.cursor) {
+                    Hop::Link(_) => due,
+                    Hop::Arrive(..) => now,
+                };
+                self.enter(at, packet);
+            }
+            self.lost(n as u32);
+        }
+    }
+
+    /// Does what is due on the agenda.
+    fn act(&mut self, scenario: &Scenario) {
+        let now = self.clock.now();
+        while let Some(entry) = self.agenda.first_entry().filter(|e| e.key().0 <= now) {
+            let ((at, n), change) = entry.remove_entry();
+            if let Some(every) = change.every {
+                self.agenda.insert((at + every.0, n), change.clone());
+            }
+            let name = change.down.as_ref().or(change.up.as_ref()).or(change.link.as_ref());
+            let Some(link) = name.and_then(|name| scenario.link.position(name)) else { continue };
+            for (direction, way) in [(2 * link, Way::Up), (2 * link + 1, Way::Down)] {
+                if change.direction.is_none_or(|only| only == way) {
+                    self.change(now, direction, &change);
+                }
+            }
+            if self.carrier && !change.silent && change.link.is_none() {
+                self.set_carrier(link as u32, change.up.is_some());
+            }
+            self.teller.show(Told::Changed(now, change.words()));
+        }
+        if self.next_sample.is_some_and(|at| at <= now) {
+            self.sample(now);
+            self.next_sample = self.wants.sample.map(|interval| now + interval);
+        }
+    }
+
+    fn change(&mut self, now: Instant, direction: usize, change: &Change) {
+        let wire = &mut self.links[direction];
+        let up = if change.up.is_some() { Some(true) } else { change.down.as_ref().map(|_| false) };
+        let parameters = models::change(&mut wire.spec, change);
+        let done = wire.link.change(now, &LinkChange { up, ..parameters });
+        debug_assert!(done.is_ok(), "changes were checked with the scenario: {done:?}");
+    }
+
+    /// Whoever is attached to a link sees its carrier go and come.
+    fn set_carrier(&self, link: u32, up: bool) {
+        for port in &self.ports {
+            if self.topology.hosts[port.host].paths[port.path].first / 2 == link {
+                let on = libc::c_int::from(up);
+                // SAFETY: the descriptor is a TUN device's, the flag lives through the call.
+                let done = unsafe { libc::ioctl(port.device.as_raw_fd(), TUNSETCARRIER, &on) };
+                if done != 0 {
+                    let why = format!("a carrier cannot be set: {}", io::Error::last_os_error());
+                    self.teller.tell(Told::Broken(why));
+                }
+            }
+        }
+    }
+
+    fn sample(&mut self, now: Instant) {
+        for n in 0..self.links.len() {
+            let wire = &mut self.links[n];
+            let (backlog, stats) = (wire.link.backlog(now), wire.link.stats(now));
+            let sample = LinkSample {
+                queued_bytes: backlog.bytes,
+                queued_packets: backlog.packets,
+                delivered: stats.delivered.packets,
+                delivered_bytes: stats.delivered.bytes,
+                lost: lost(&stats, wire.too_long),
+            };
+            self.teller.show(Told::Link(now, LinkIdx(n as u32), sample));
+        }
+    }
+
+    /// Waits for a packet to come or to be due; whether to end.
+    fn sleep(&mut self) -> io::Result<bool> {
+        let due = self.links.iter().filter_map(|wire| wire.link.next_event());
+        let planned = self.agenda.first_key_value().map(|((at, _), _)| *at);
+        let due = due.chain(planned).chain(self.next_sample).min();
+        let timeout = due.map(|due| {
+            let wait: Duration = due.saturating_since(self.clock.now());
+            Timespec {
+                tv_sec: (wait.0 / 1_000_000_000) as i64,
+                tv_nsec: (wait.0 % 1_000_000_000) as i64,
+            }
+        });
+        let mut fds = Vec::with_capacity(1 + self.ports.len());
+        fds.push(PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN));
+        for port in &self.ports {
+            // SAFETY: the descriptor belongs to the device, which outlives this call.
+            let fd = unsafe { BorrowedFd::borrow_raw(port.device.as_raw_fd()) };
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        }
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => Ok(!fds[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn give_back(&mut self, buffer: Vec<u8>) {
+        if self.pool.len() < POOL {
+            self.pool.push(buffer);
+        }
+    }
+}
+
+/// Packets that a link direction has lost, for whatever reason.
+pub(crate) fn lost(stats: &LinkStats, too_long: u64) -> u64 {
+    stats.dropped.packets + stats.lost.packets + stats.cut.packets + too_long
+}

@@ -1,0 +1,191 @@
+//! Flows as the threads of a lab share them: the application of each, and what a host has to do
+//! for it at which time.
+
+use crate::told::{Teller, Told};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use tabane_engine::mptcp::Info;
+use tabane_engine::{Duration, Instant};
+use tabane_sim::app::{App, Role};
+use tabane_sim::scenario::{Change, FlowDirection, Scenario};
+use tabane_sim::seed::Seed;
+use tabane_sim::topology::Topology;
+use tabane_trace::observe::FlowIdx;
+
+/// A flow.
+pub(crate) struct Flow {
+    pub(crate) idx: FlowIdx,
+    pub(crate) name: String,
+    pub(crate) client: usize,
+    pub(crate) server: usize,
+    /// Where the server listens.
+    pub(crate) port: u16,
+    pub(crate) start: Instant,
+    stop: Option<Instant>,
+    /// The client is the sink.
+    download: bool,
+    app: Mutex<App>,
+    /// Complete or failed.
+    over: AtomicBool,
+}
+
+/// First port that flows connect to; a port a flow, per server. As in the simulator.
+const FIRST_PORT: u16 = 5_001;
+
+impl Flow {
+    /// All flows of a scenario, in the simulator's order and with its names.
+    pub(crate) fn all(scenario: &Scenario, topology: &Topology) -> Result<Vec<Self>, String> {
+        let mut flows = Vec::new();
+        let mut ports: BTreeMap<usize, u16> = BTreeMap::new();
+        for (n, spec) in scenario.flow.iter().enumerate() {
+            let host = |name: &str| topology.host(name).ok_or(format!("no host '{name}'"));
+            let (client, server) = (host(&spec.from)?, host(&spec.to)?);
+            let name = spec.name.clone().unwrap_or_else(|| format!("flow{}", n + 1));
+            for k in 0..spec.count {
+                let port = ports.entry(server).or_insert(FIRST_PORT);
+                let own = *port;
+                *port = port.checked_add(1).ok_or(format!("too many flows to '{}'", spec.to))?;
+                let name = if spec.count == 1 { name.clone() } else { format!("{name}.{}", k + 1) };
+                let rng = Seed(scenario.seed).stream(&format!("flow/{name}"));
+                let app = App::new(spec, flows.len() as u64, scenario.verify, rng);
+                flows.push(Self {
+                    idx: FlowIdx(flows.len() as u32),
+                    name,
+                    client,
+                    server,
+                    port: own,
+                    start: Instant::ZERO + spec.start.0 + spec.stagger.0 * u64::from(k),
+                    stop: spec.stop.map(|stop| Instant::ZERO + stop.0),
+                    download: spec.direction == FlowDirection::Download,
+                    app: Mutex::new(app),
+                    over: AtomicBool::new(false),
+                });
+            }
+        }
+        Ok(flows)
+    }
+
+    /// What a host is in it.
+    pub(crate) fn role(&self, host: usize) -> Role {
+        if self.download == (host == self.client) { Role::Sink } else { Role::Source }
+    }
+
+    /// The receiving host.
+    pub(crate) fn sink(&self) -> usize {
+        if self.download { self.client } else { self.server }
+    }
+
+    pub(crate) fn app(&self) -> MutexGuard<'_, App> {
+        self.app.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Tells, once, that everything was delivered, if it was.
+    pub(crate) fn notice(&self, teller: &Teller, app: &App, info: impl FnOnce() -> Info) {
+        if let Some(at) = app.completed()
+            && !self.over.swap(true, Ordering::Relaxed)
+        {
+            teller.tell(Told::Completed(at, self.idx, Box::new(info())));
+        }
+    }
+
+    /// Tells, once, that it can go no further.
+    pub(crate) fn fail(&self, teller: &Teller, why: String) {
+        if !self.over.swap(true, Ordering::Relaxed) {
+            teller.tell(Told::Failed(self.idx, why));
+        }
+    }
+}
+
+/// Something that a host does at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Action {
+    /// It opens a flow's connection.
+    Start(usize),
+    /// A flow's application stops.
+    Stop(usize),
+    /// A flow's application wanted to be called.
+    Tick(usize),
+    /// A change of the scenario.
+    Change(usize),
+    /// It tells how its connections are.
+    Sample,
+}
+
+/// What a host has to do, and when.
+#[derive(Debug)]
+pub(crate) struct Agenda {
+    entries: BTreeSet<(Instant, Action)>,
+    sample: Option<Duration>,
+}
+
+impl Agenda {
+    /// Starts, stops, changes and samples of a host.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        topology: &Topology,
+        host: usize,
+        flows: &[Flow],
+        sample: Option<Duration>,
+    ) -> Self {
+        let mut entries = BTreeSet::new();
+        for (n, flow) in flows.iter().enumerate() {
+            if flow.client == host {
+                entries.insert((flow.start, Action::Start(n)));
+            }
+            if let Some(at) = flow.stop.filter(|_| [flow.client, flow.server].contains(&host)) {
+                entries.insert((at, Action::Stop(n)));
+            }
+        }
+        for (n, change) in scenario.at.iter().enumerate() {
+            if concerns(change, scenario, topology, host) {
+                entries.insert((Instant::ZERO + change.time.0, Action::Change(n)));
+            }
+        }
+        entries.extend(sample.map(|_| (Instant::ZERO, Action::Sample)));
+        Self { entries, sample }
+    }
+
+    /// What is due; what comes again is planned again.
+    pub(crate) fn due(&mut self, now: Instant, scenario: &Scenario) -> Option<Action> {
+        let (at, action) = *self.entries.first().filter(|(at, _)| *at <= now)?;
+        self.entries.pop_first();
+        let again = match action {
+            Action::Sample => self.sample.map(|interval| now + interval),
+            Action::Change(n) => scenario.at[n].every.map(|every| at + every.0),
+            _ => None,
+        };
+        self.entries.extend(again.map(|at| (at, action)));
+        Some(action)
+    }
+
+    pub(crate) fn plan(&mut self, at: Option<Instant>, action: Action) {
+        self.entries.extend(at.map(|at| (at, action)));
+    }
+
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.entries.first().map(|(at, _)| *at)
+    }
+}
+
+/// Whether a change is for a host to do: its own, or the carrier of a link that it is attached to.
+fn concerns(change: &Change, scenario: &Scenario, topology: &Topology, host: usize) -> bool {
+    if let Some(name) = &change.host {
+        return topology.host(name) == Some(host);
+    }
+    let Some(link) = change.down.as_ref().or(change.up.as_ref()) else { return false };
+    let attached = attached(scenario, topology, host, link).next().is_some();
+    attached && !change.silent
+}
+
+/// The paths of a host that begin at a link.
+pub(crate) fn attached<'a>(
+    scenario: &Scenario,
+    topology: &'a Topology,
+    host: usize,
+    link: &str,
+) -> impl Iterator<Item = usize> + use<'a> {
+    let link = scenario.link.position(link);
+    let paths = topology.hosts[host].paths.iter().enumerate();
+    paths.filter(move |(_, path)| Some(path.first as usize / 2) == link).map(|(n, _)| n)
+}

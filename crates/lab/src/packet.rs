@@ -1,0 +1,76 @@
+//! A packet on an emulated link: its bytes and where it is on its route.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tabane_sim::link;
+use tabane_sim::topology::NO_ROUTE;
+use tabane_wire::Checksum;
+
+/// A whole IP packet.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Packet {
+    pub(crate) bytes: Vec<u8>,
+    /// Where it is on its route.
+    pub(crate) cursor: u32,
+}
+
+impl Packet {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, cursor: NO_ROUTE }
+    }
+
+    /// Where it wants to go, if it is an IP packet to one host.
+    pub(crate) fn destination(&self) -> Option<IpAddr> {
+        self.address().filter(|to| !to.is_multicast())
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        match self.bytes.first()? >> 4 {
+            4 => {
+                let octets: [u8; 4] = self.bytes.get(16..20)?.try_into().ok()?;
+                Some(Ipv4Addr::from(octets).into())
+            }
+            6 => {
+                let octets: [u8; 16] = self.bytes.get(24..40)?.try_into().ok()?;
+                Some(Ipv6Addr::from(octets).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl link::Packet for Packet {
+    fn wire_len(&self) -> u32 {
+        u32::try_from(self.bytes.len()).unwrap_or(u32::MAX)
+    }
+
+    fn ect(&self) -> bool {
+        let ecn = match self.bytes.as_slice() {
+            [first, tos, ..] if first >> 4 == 4 => *tos,
+            [first, second, ..] if first >> 4 == 6 => *second >> 4,
+            _ => 0,
+        };
+        matches!(ecn & 3, 1 | 2)
+    }
+
+    fn mark_ce(&mut self) {
+        if self.bytes[0] >> 4 == 6 {
+            self.bytes[1] |= 0x30;
+            return;
+        }
+        self.bytes[1] |= 3;
+        let header = usize::from(self.bytes[0] & 15) * 4;
+        if let Some(header) = self.bytes.get_mut(..header).filter(|h| h.len() >= 20) {
+            header[10..12].fill(0);
+            let sum = Checksum::of(header).finish();
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+
+    fn corrupt(&mut self, bits: u64) {
+        link::Packet::corrupt(&mut self.bytes, bits);
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+}
