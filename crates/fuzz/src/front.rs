@@ -1,0 +1,170 @@
+//! What programs say to the client: SOCKS5 and HTTP, the header of SOCKS5's datagrams, commands;
+//! and names: queries of clients, answers of name servers.
+
+use crate::files::somewhere;
+use bytes::{Bytes, BytesMut};
+use std::sync::{Arc, Mutex, OnceLock};
+use tabane_engine::{Duration, Instant};
+use tabane_gateway::address::ClientNumber;
+use tabane_gateway::dns::{self, Asker, LookupFn, Preference};
+use tabane_gateway::front::{Auto, Front, HEAD_MAX, Login, Refusal, Step, Target, udp_header};
+use tabane_net::control::Command;
+use tabane_net::http::head::HeadReader;
+
+/// A program's bytes: whole and in pieces the same comes of them.
+pub(crate) fn front(data: &[u8]) {
+    let [how, data @ ..] = data else { return };
+    let front = || match how & 1 {
+        0 => Auto::new(None),
+        _ => Auto::new(Some(Login::new("ann:s3cret"))),
+    };
+    let whole = talk(front(), data, data.len());
+    let cut = talk(front(), data, 1 + usize::from(how >> 1));
+    assert_eq!(whole, cut, "in pieces, something else was understood");
+    if let Step::Connect(target) = &whole.end {
+        let text = target.to_string();
+        assert_eq!(Target::parse(&text).as_ref(), Ok(target), "{text}");
+    }
+    let _ = udp_header::parse(data);
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = Target::parse(text);
+        let _ = text.parse::<Command>();
+    }
+    heads(data, usize::from(how >> 1));
+}
+
+/// Everything that a negotiation said and did, and what is left for the tunnel.
+#[derive(PartialEq, Debug)]
+struct Talk {
+    said: Vec<u8>,
+    end: Step,
+    left: Vec<u8>,
+}
+
+fn talk(mut front: impl Front, input: &[u8], piece: usize) -> Talk {
+    let (mut said, mut buffer, mut end) = (Vec::new(), BytesMut::new(), Step::More);
+    for piece in input.chunks(piece.max(1)) {
+        buffer.extend_from_slice(piece);
+        while end == Step::More {
+            match front.feed(&mut buffer) {
+                Step::More => break,
+                Step::Send(bytes) => said.extend_from_slice(&bytes),
+                step => end = step,
+            }
+        }
+        let waiting = end == Step::More && buffer.len() > HEAD_MAX;
+        assert!(!waiting, "it waits for more than it takes");
+    }
+    match &end {
+        Step::Connect(_) | Step::Associate(_) if input.len().is_multiple_of(2) => {
+            said.extend(front.connected(somewhere(1, 1)));
+        }
+        Step::Connect(_) | Step::Associate(_) => said.extend(front.failed(Refusal::ALL[0])),
+        _ => {}
+    }
+    Talk { said, end, left: buffer.to_vec() }
+}
+
+/// Heads of HTTP requests and responses as `tabane serve` and `get` read them.
+fn heads(data: &[u8], piece: usize) {
+    let (mut request, mut response) = (HeadReader::default(), HeadReader::default());
+    for piece in data.chunks(piece.max(1)) {
+        let piece = Bytes::copy_from_slice(piece);
+        let _ = response.response(piece.clone());
+        if !matches!(request.request(piece), Ok(None)) {
+            break;
+        }
+    }
+}
+
+/// What programs say.
+pub(crate) fn talks() -> Vec<Vec<u8>> {
+    let socks = |bytes: &[u8]| [&[0], bytes].concat();
+    vec![
+        socks(&[5, 1, 0, 5, 1, 0, 1, 192, 0, 2, 1, 0, 80]),
+        socks(&[&[5, 1, 0, 5, 1, 0, 3, 11][..], b"example.org\x01\xbbdata"].concat()),
+        socks(&[5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0]),
+        [&[1, 5, 1, 2, 1, 3][..], b"ann\x06s3cret\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x50"]
+            .concat(),
+        b"\x08CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\ndata".to_vec(),
+        b"\x08GET http://example.org/a?b HTTP/1.1\r\nConnection: close, x\r\nX: y\r\n\r\n".to_vec(),
+        b"\x11CONNECT a:1 HTTP/1.1\r\nProxy-Authorization: Basic YW5uOnMzY3JldA==\r\n\r\n".to_vec(),
+        b"\x08\x00\x00\x00\x03\x01a\x00\x35data".to_vec(),
+        b"\x10subflow add 1 10.0.0.1 10.0.0.2:80 backup".to_vec(),
+        b"\x08HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/2\r\n\r\n".to_vec(),
+    ]
+}
+
+/// Names: the first byte says whether the rest is an answer, for a client that has asked, or a
+/// query, for a server.
+pub(crate) fn names(data: &[u8]) {
+    let [how, data @ ..] = data else { return };
+    if how & 1 == 0 { answer(data, how & 2 == 0) } else { query(data) }
+}
+
+/// A client that asks for one name gets this; it must come to an end without and with it.
+fn answer(data: &[u8], right_id: bool) {
+    let mut client = dns::Client::new([7; 32], Preference::default());
+    let mut now = Instant::ZERO;
+    let id = client.resolve(now, "example.org").expect("invariant: the first call");
+    let queries: Vec<_> = std::iter::from_fn(|| client.poll_query()).collect();
+    for query in &queries {
+        let mut answer = data.to_vec();
+        if right_id && answer.len() > 2 {
+            answer[..2].copy_from_slice(&query[..2]);
+        }
+        client.handle_answer(now, &answer);
+    }
+    let mut results = Vec::new();
+    for _ in 0..100 {
+        results.extend(std::iter::from_fn(|| client.poll_result()));
+        let Some(at) = client.poll_timeout() else { break };
+        now = at.max(now);
+        client.handle_timeout(now);
+        while client.poll_query().is_some() {}
+    }
+    let [(of, result)] = &results[..] else { panic!("{} results", results.len()) };
+    assert_eq!(*of, id);
+    assert!(!result.as_ref().is_ok_and(Vec::is_empty), "found, but nothing");
+    assert!(now - Instant::ZERO < Duration::from_secs(30), "it takes for ever");
+}
+
+/// A server's name service, of which every name has one address.
+fn query(data: &[u8]) {
+    static SERVICE: OnceLock<Mutex<dns::Service>> = OnceLock::new();
+    let service = SERVICE.get_or_init(|| {
+        let lookup: LookupFn = Arc::new(|_| Ok(vec![somewhere(1, 0).ip()]));
+        let service = dns::Service::with(lookup, None, Arc::new(|| ()));
+        Mutex::new(service.expect("threads can be started"))
+    });
+    let Ok(mut service) = service.lock() else { return };
+    let now = Instant::ZERO;
+    let (source, destination) = (somewhere(2, 1000), somewhere(3, 53));
+    let asker = Asker { client: ClientNumber(1), source, destination };
+    service.ask(now, asker, data);
+    while let Some((to, answer)) = service.poll_answer(now) {
+        assert_eq!(to, asker);
+        assert!(answer.len() <= 512, "{} bytes", answer.len());
+    }
+    assert!(service.waiting() <= 256);
+}
+
+/// A query and its answer, with and without an address.
+pub(crate) fn messages() -> Vec<Vec<u8>> {
+    let mut client = dns::Client::new([7; 32], Preference::default());
+    let asked = client.resolve(Instant::ZERO, "example.org");
+    let mut messages = Vec::new();
+    while let Some(query) = client.poll_query() {
+        let mut answer = query.clone();
+        (answer[2], answer[3], answer[7]) = (0x81, 0x80, 1);
+        let kind = query[query.len() - 3];
+        let len = if kind == 1 { 4_u8 } else { 16 };
+        answer.extend([0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 60, 0, len]);
+        answer.extend((0..len).map(|n| 0x20 + n));
+        for (how, message) in [(1, &query), (0, &answer), (2, &answer)] {
+            messages.push([&[how], &message[..]].concat());
+        }
+    }
+    debug_assert!(asked.is_ok());
+    messages
+}
