@@ -3,6 +3,7 @@
 // Doc comments on arguments are help texts, in which brackets mean "optional".
 #![allow(rustdoc::broken_intra_doc_links)]
 
+mod bed;
 mod cmd;
 mod cost;
 mod exit;

@@ -3,13 +3,19 @@
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on shall say where.
 
+#[path = "cli/config.rs"]
+mod config;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/join.rs"]
+mod join;
 #[path = "cli/json.rs"]
 mod json;
 #[path = "cli/paper.rs"]
 mod paper;
 #[path = "cli/program.rs"]
 mod program;
+#[path = "cli/service.rs"]
+mod service;
 #[path = "cli/usage.rs"]
 mod usage;

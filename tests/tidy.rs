@@ -47,6 +47,7 @@ fn the_house_rules_hold() {
     }
     violations.extend(workspace::required(&files));
     violations.extend(workspace::named_tests(&files));
+    violations.extend(workspace::musts(&files));
     violations.sort();
     let report: Vec<String> = violations.iter().map(ToString::to_string).collect();
     assert!(report.is_empty(), "{} house rules broken:\n{}", report.len(), report.join("\n"));

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use tabane_engine::config::{MptcpConfig, PathConfig};
+use tabane_engine::config::{MptcpConfig, PathConfig, TcpConfig};
 use tabane_engine::policy::Spec;
 use tabane_engine::view::PathId;
 use tabane_engine::{Config, Endpoint};
@@ -25,10 +25,10 @@ pub(crate) struct DeviceArgs {
     #[arg(long, required = true, value_name = "SPEC")]
     tun: Vec<TunConfig>,
     /// Which subflow carries the next data (`tabane list`).
-    #[arg(long, default_value = "minrtt", value_name = "SPEC")]
+    #[arg(long, default_value_t = MptcpConfig::default().scheduler, value_name = "SPEC")]
     scheduler: Spec,
     /// How much may be in flight.
-    #[arg(long, default_value = "cubic", value_name = "SPEC")]
+    #[arg(long, default_value_t = TcpConfig::default().congestion, value_name = "SPEC")]
     congestion: Spec,
     /// Which way out a segment leaves.
     #[arg(long, default_value = "own", value_name = "SPEC")]

@@ -1,16 +1,35 @@
 //! The verbs: one file each, with its `Args` and a function `run`. A new verb is its file, a
 //! variant of [`Verb`] and an arm of [`run`].
 
+mod agent;
+mod agents;
 mod attach;
 mod bench;
+mod client;
+mod compare;
+mod config;
+mod conn;
 mod demo;
+mod doctor;
+mod generate;
 mod get;
+mod kernel;
+mod keys;
+mod lab;
 mod list;
+mod monitor;
 mod paper;
+mod path;
 mod pcap;
+mod policy;
 mod progress;
+mod reload;
 mod serve;
+mod server;
+mod service;
 mod sim;
+mod status;
+mod top;
 
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -18,6 +37,36 @@ use clap::Subcommand;
 /// What tabane can do.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
+    /// Bond this machine's links towards a server.
+    Client(client::Args),
+    /// Be the far end of the bundle for clients.
+    Server(server::Args),
+    /// Check a configuration, or show what it comes to.
+    Config(config::Args),
+    /// Make a private key.
+    Genkey(keys::MakeArgs),
+    /// Print the public key of the private key on standard input.
+    Pubkey,
+    /// Make a preshared key.
+    Genpsk(keys::MakeArgs),
+    /// Run as a service of systemd.
+    Service(service::Args),
+    /// Show what a running agent does: its server, its paths, and why a path is idle.
+    Status(status::Args),
+    /// Show the paths of a running agent, or change one.
+    Path(path::Args),
+    /// Show the connections of a running agent, or end one.
+    Conn(conn::Args),
+    /// Change the policies of a running agent.
+    Policy(policy::Args),
+    /// Show what happens in a running agent, as it happens.
+    Monitor(monitor::Args),
+    /// Check each link and say what is wrong and what to do.
+    Doctor(doctor::Args),
+    /// Show a running agent live: links, why one is idle, connections.
+    Top(top::Args),
+    /// Have a running agent read its configuration again.
+    Reload(reload::Args),
     /// Name every policy, link model and application.
     List(list::Args),
     /// Send a file over an emulated Wi-Fi and an emulated LTE, alone and together; no root needed.
@@ -30,10 +79,20 @@ pub(crate) enum Verb {
     Bench(bench::Args),
     /// Run scenarios in simulated time.
     Sim(sim::Args),
+    /// Run scenarios on this machine, over emulated links: the kernel's stack, or ours.
+    Lab(lab::Args),
+    /// Run scenarios on simulator, our stack and the kernel's, and compare.
+    Compare(compare::Args),
     /// Repeat published experiments in simulated time, and report ours beside theirs.
     Paper(paper::Args),
+    /// Help hosts that stay on the kernel's TCP and MPTCP: bicast, HayACK, congestion controls.
+    Kernel(kernel::Args),
     /// Analyse a capture: subflows, connections, error packets, fairness.
     Pcap(pcap::Args),
+    /// Print what makes a shell complete words of tabane.
+    Completions(generate::CompletionArgs),
+    /// Print the manual page.
+    Man(generate::ManArgs),
 }
 
 /// Does it.
@@ -42,13 +101,33 @@ pub(crate) enum Verb {
 /// [`Failure`], as the verb says.
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
+        Verb::Client(args) => client::run(&args),
+        Verb::Server(args) => server::run(&args),
+        Verb::Config(args) => config::run(&args),
+        Verb::Genkey(args) => keys::genkey(&args),
+        Verb::Pubkey => keys::pubkey(),
+        Verb::Genpsk(args) => keys::genpsk(&args),
+        Verb::Service(args) => service::run(&args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Path(args) => path::run(&args),
+        Verb::Conn(args) => conn::run(&args),
+        Verb::Policy(args) => policy::run(&args),
+        Verb::Monitor(args) => monitor::run(&args),
+        Verb::Doctor(args) => doctor::run(&args),
+        Verb::Top(args) => top::run(&args),
+        Verb::Reload(args) => reload::run(&args),
         Verb::List(args) => list::run(args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Serve(args) => serve::run(&args),
         Verb::Get(args) => get::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Sim(args) => sim::run(args),
+        Verb::Lab(args) => lab::run(args),
+        Verb::Compare(args) => compare::run(&args),
         Verb::Paper(args) => paper::run(args),
+        Verb::Kernel(args) => kernel::run(&args),
         Verb::Pcap(args) => pcap::run(&args),
+        Verb::Completions(args) => generate::completions(&args),
+        Verb::Man(args) => generate::man(&args),
     }
 }

@@ -122,3 +122,15 @@ fn a_seed_of_the_swarm_runs_again() {
     let same = without_cost(place.json(&["sim", "run", "drawn.toml", "--json"]));
     assert_eq!(first["flows"], same["flows"]);
 }
+
+#[test]
+fn a_campaign_of_the_swarm_says_what_it_covered() {
+    let place = Place::new();
+    let campaign = place.json(&["sim", "swarm", "--seeds", "100..120", "--json"]);
+    assert_eq!((&campaign["first_seed"], &campaign["worlds"]), (&100.into(), &20.into()));
+    assert!(campaign["violations"].as_object().unwrap().is_empty(), "{campaign}");
+    assert!(number(&campaign, "packet_hops") > 10_000.0, "{campaign}");
+    let coverage = &campaign["coverage"];
+    assert!(number(coverage, "loss") > 0.0, "{campaign}");
+    assert!(coverage.get("scheduler necf").is_some(), "{campaign}");
+}

@@ -11,7 +11,7 @@ fn help_has_examples_and_names_every_verb() {
     for word in ["sim", "list", "bench", "Examples:", "Exit codes"] {
         assert!(help.contains(word), "{word} in {help}");
     }
-    for verb in [["sim", "run"], ["sim", "list"], ["sim", "check"], ["sim", "replay"]] {
+    for verb in [["sim", "run"], ["sim", "list"], ["sim", "check"], ["sim", "swarm"]] {
         let help = place.ok(&[verb[0], verb[1], "--help"]);
         assert!(help.contains("Usage:"), "{help}");
     }
@@ -29,7 +29,9 @@ fn wrong_usage_is_exit_2_and_says_what_to_do() {
         (vec!["sim", "run", "s.toml", "--jsno"], "'--json'"),
         (vec!["sim", "run", "s.toml", "--pcap", "client"], "--out"),
         (vec!["sim", "run", "s.toml", "--seed", "x"], "--seed"),
+        (vec!["sim", "swarm", "--seeds", "5..5"], "the one after the last"),
         (vec!["bench", "refrence"], "did you mean 'reference'"),
+        (vec!["bench", "gateway", "bundel"], "'bundle'"),
         (vec!["-q", "-v", "list"], "--quiet"),
         (vec![], "Usage:"),
     ] {

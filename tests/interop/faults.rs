@@ -107,8 +107,10 @@ fn the_kernel_does_not_read_for_10_s(family: Family) {
     transfer.complete();
     println!("  {probes} bytes from second 5 to 9 of the pause; done {:?} after", begin.elapsed());
     world.report("32 MiB, the kernel does not read for 10 s");
-    // A kernel resends data there: six hundred kilobytes were seen.
-    let allowed = if world.far == Far::Tabane { 64 << 10 } else { 4 << 20 };
+    // The two links would carry 75 MB. The kernel shares its window among subflows and takes back
+    // what it has offered: the oldest segment is then repeated after each timeout, and taken now
+    // and then (some 15 kB/s were seen). A kernel as the sender repeats more: 600 kB were seen.
+    let allowed = if world.far == Far::Tabane { 512 << 10 } else { 4 << 20 };
     assert!(probes < allowed, "{probes} bytes sent into a closed window");
 }
 

@@ -54,6 +54,23 @@ pub(crate) struct Conditions {
     pub(crate) damage_next: bool,
 }
 
+impl Conditions {
+    /// A rate, Mbit/s, a delay, ms, and a queue, bytes; nothing else happens to packets.
+    pub(crate) fn new(mbits: u64, delay_ms: u64, queue: u64) -> Self {
+        Self {
+            rate: mbits * 1_000_000,
+            queue,
+            delay: Duration::from_millis(delay_ms),
+            loss: 0.0,
+            reorder: (0.0, Duration::ZERO),
+            down: false,
+            strip: Strip::Nothing,
+            reset_next: false,
+            damage_next: false,
+        }
+    }
+}
+
 /// From which packets MPTCP options are taken out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Strip {

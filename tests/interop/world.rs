@@ -10,11 +10,10 @@
 //! end made it.
 
 use super::data::Folder;
-use super::link::{Conditions, Link, Strip, Way};
+use super::link::{Conditions, Link, Way};
 use super::namespace::{Namespace, Process, run};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 /// Which IP a test runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -208,16 +207,6 @@ fn capture(k: &Namespace, folder: &Folder) -> Option<Process> {
 }
 
 fn usual(mbits: u64, delay: u64) -> Conditions {
-    Conditions {
-        rate: mbits * 1_000_000,
-        // 40 ms at the rate: more than the product of rate and round trip, as access links have.
-        queue: (mbits * 1_000_000 / 8 * 40 / 1000).max(150_000),
-        delay: Duration::from_millis(delay),
-        loss: 0.0,
-        reorder: (0.0, Duration::ZERO),
-        down: false,
-        strip: Strip::Nothing,
-        reset_next: false,
-        damage_next: false,
-    }
+    // 40 ms at the rate: more than the product of rate and round trip, as access links have.
+    Conditions::new(mbits, delay, (mbits * 1_000_000 / 8 * 40 / 1000).max(150_000))
 }

@@ -18,7 +18,10 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("sim", &["wire", "engine", "trace"]),
     ("papers", &["wire", "engine", "trace", "sim"]),
     ("net", &["wire", "engine", "trace"]),
+    ("gateway", &["wire", "engine", "trace", "net"]),
+    ("kernel", &["net"]),
     ("lab", &["wire", "engine", "trace", "sim", "net"]),
+    ("fuzz", &["wire", "engine", "trace", "sim", "net", "gateway"]),
 ];
 
 /// Words that stand for unfinished or ambient things, with the remedy; not in the pure crates.

@@ -94,6 +94,25 @@ pub(crate) fn named_tests(files: &[(String, String)]) -> Vec<Violation> {
     found
 }
 
+/// Requirements of RFC 9293 by its appendix B: `docs/conformance.md` has something on each.
+const MUSTS: u32 = 69;
+
+/// Every MUST of RFC 9293 is in the table of them.
+pub(crate) fn musts(files: &[(String, String)]) -> Vec<Violation> {
+    let path = "docs/conformance.md";
+    let Some((_, page)) = files.iter().find(|(file, _)| file == path) else { return Vec::new() };
+    let table = page.lines().skip_while(|line| *line != "### RFC 9293, each MUST").skip(1);
+    let rows = table.take_while(|line| !line.starts_with('#'));
+    let numbers: Vec<u32> = rows
+        .filter_map(|line| line.strip_prefix("| ")?.split('|').next())
+        .flat_map(|cell| cell.split(','))
+        .filter_map(|number| number.trim().parse().ok())
+        .collect();
+    let missing = (1..=MUSTS).filter(|must| !numbers.contains(must));
+    let say = |must| format!("MUST-{must} of RFC 9293 is not in the table: say what is done");
+    missing.map(|must| Violation { file: path.to_owned(), line: 1, message: say(must) }).collect()
+}
+
 fn looks_like_a_test(name: &str) -> bool {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let stem = name.strip_suffix(".rs").unwrap_or(name);
@@ -125,6 +144,16 @@ mod tests {
         let found: Vec<String> = named_tests(&files).into_iter().map(|v| v.message).collect();
         let names = |name: &str| found.iter().any(|message| message.starts_with(name));
         assert!(found.len() == 2 && names("`gone_test`") && names("`no_file.rs`"), "{found:?}");
+    }
+
+    #[test]
+    fn every_must_is_in_the_table() {
+        let rows: String =
+            (1..=MUSTS).filter(|n| *n != 7).map(|n| format!("| {n}, {n} | x |\n")).collect();
+        let page =
+            format!("| 7 |\n### RFC 9293, each MUST\n\n| MUST | a |\n{rows}## Next\n| 7 |\n");
+        let found = musts(&[("docs/conformance.md".into(), page)]);
+        assert!(found.len() == 1 && found[0].message.starts_with("MUST-7 "), "{found:?}");
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! `tabane bench`: how fast this machine runs the committed bench scenarios and the engine on
-//! bytes. For users; regressions are found by `cargo bench`.
+//! `tabane bench`: how fast this machine runs the committed bench scenarios, the engine on bytes,
+//! and the gateway. For users; regressions are found by `cargo bench`.
 //!
 //! Each run is a process of its own (this program again, with `sim run --json`), so that peak
 //! memory is that of one run; figures are medians.
 
 mod bytes;
+mod gateway;
 
 use crate::cost::{Meter, Scope};
 use crate::exit::Failure;
@@ -18,11 +19,15 @@ use std::process::{Command, Stdio};
 
 /// Measures speed and memory of simulator and engine.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
-  tabane bench                         all of it, medians of 3 runs
+  tabane bench                         all of it but the gateway, medians of 3 runs
   tabane bench reference --runs 9      one of them
-  tabane bench --json > bench.json")]
+  tabane bench gateway                 the gateway, beside what it is to reach
+  tabane bench --json > bench.json"
+)]
 pub(crate) struct Args {
     /// Which to run, by name; all by default.
     names: Vec<String>,
@@ -32,6 +37,15 @@ pub(crate) struct Args {
     /// Standard output is one JSON document.
     #[arg(long)]
     json: bool,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+/// What is measured in a way of its own.
+#[derive(clap::Subcommand, Debug)]
+enum What {
+    /// Measure the gateway on this machine, beside what it is to reach.
+    Gateway(gateway::Args),
 }
 
 /// The scenarios as committed: the binary needs no files.
@@ -84,7 +98,10 @@ struct ByteFigures {
 /// # Errors
 /// [`Failure`].
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let known = || SCENARIOS.iter().map(|s| s.0).chain([BYTES]);
+    if let Some(What::Gateway(args)) = &args.what {
+        return gateway::run(args);
+    }
+    let known = || SCENARIOS.iter().map(|s| s.0).chain([BYTES, "gateway"]);
     if let Some(unknown) = args.names.iter().find(|name| !known().any(|k| k == **name)) {
         let nearest = known().min_by_key(|k| tabane_engine::policy::edit_distance(k, unknown));
         let known: Vec<&str> = known().collect();

@@ -1,17 +1,33 @@
-//! The demo's links: what they are unless the user says otherwise, and how that is written.
+//! The demo's links: what they are unless the user says otherwise, and how that is written; or
+//! those of a scenario.
 
 use std::str::FromStr;
 use tabane_engine::Duration;
 use tabane_engine::policy::{Params, Spec};
+use tabane_gateway::address::PATHS_MAX;
 use tabane_sim::link::{DelayConfig, LinkConfig, RateConfig};
+use tabane_sim::scenario::Document;
+
+/// A link of the demo.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct DemoLink {
+    /// For people.
+    pub(crate) title: String,
+    /// For scripts.
+    pub(crate) name: String,
+    /// What it does, in a line.
+    pub(crate) summary: String,
+    /// Its directions: up and down.
+    pub(crate) ways: [LinkConfig; 2],
+}
 
 /// A link, the same in both directions.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct LinkSpec {
     /// For people.
-    pub(crate) title: &'static str,
+    title: &'static str,
     /// For scripts.
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// Bits per second.
     rate: f64,
     /// One way.
@@ -90,7 +106,7 @@ impl LinkSpec {
     }
 
     /// In one line.
-    pub(crate) fn summary(&self) -> String {
+    fn summary(&self) -> String {
         let loss = match self.loss {
             0.0 => String::from("no loss"),
             loss if self.burst > 1.0 => {
@@ -103,7 +119,7 @@ impl LinkSpec {
     }
 
     /// For the link model.
-    pub(crate) fn config(&self) -> LinkConfig {
+    fn config(&self) -> LinkConfig {
         let spec = |name: &str, params: &[(&str, f64)]| {
             let params = params.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
             Spec { name: name.to_owned(), params: Params(params) }
@@ -128,6 +144,83 @@ impl LinkSpec {
             ..LinkConfig::default()
         }
     }
+}
+
+impl From<LinkSpec> for DemoLink {
+    fn from(link: LinkSpec) -> Self {
+        let (title, name) = (link.title.to_owned(), link.name.to_owned());
+        Self { title, name, summary: link.summary(), ways: [link.config(), link.config()] }
+    }
+}
+
+/// The links of a scenario, in the order of its paths. Flows, hosts and timed changes are the
+/// demo's own.
+///
+/// # Errors
+/// It is a sweep, or has what a link between client and server cannot be.
+pub(crate) fn of_scenario(document: &Document) -> Result<Vec<DemoLink>, String> {
+    let mut variants = document.variants().map_err(|error| error.to_string())?;
+    let scenario = match variants.len() {
+        1 => variants.remove(0).scenario,
+        n => return Err(format!("it is a sweep of {n} runs; choose one by `--set KEY=VALUE`")),
+    };
+    if scenario.link.iter().any(|(_, link)| link.between.is_some()) {
+        return Err("its links are `between` nodes; the demo has one link for each [path]".into());
+    }
+    let mut ways: Vec<(&str, &str)> = Vec::new();
+    for (path, settings) in scenario.path.iter() {
+        match settings.0.links.as_slice() {
+            [link] if ways.iter().all(|(_, other)| *other != link.as_str()) => {
+                ways.push((path, link.as_str()));
+            }
+            [link] => {
+                let text = format!("path '{path}' shares link '{link}' with another one");
+                return Err(text + "; the demo's links are apart");
+            }
+            links => {
+                let text = format!("path '{path}' goes over {} links", links.len());
+                return Err(text + "; the demo has one link for each path");
+            }
+        }
+    }
+    if ways.is_empty() {
+        ways = scenario.link.names().map(|name| (name, name)).collect();
+    }
+    if !(2..=PATHS_MAX).contains(&ways.len()) {
+        let count = ways.len();
+        return Err(format!("it has {count} links; the demo bundles 2 to {PATHS_MAX}"));
+    }
+    let link = |&(path, link): &(&str, &str)| {
+        let found = scenario.link.get(link).ok_or_else(|| format!("there is no link '{link}'"))?;
+        let ways = found.configs()?;
+        let [up, down] = ways.each_ref().map(way);
+        let both = if up == down { down } else { format!("down {down}; up {up}") };
+        let (title, name) = (path.to_owned(), path.to_owned());
+        Ok(DemoLink { summary: format!("{title}: {both}"), title, name, ways })
+    };
+    ways.iter().map(link).collect()
+}
+
+/// A direction in a line.
+fn way(config: &LinkConfig) -> String {
+    let rate = match &config.rate {
+        RateConfig::Unlimited => "no limit".to_owned(),
+        RateConfig::Constant(bps) => format!("{} Mbit/s", round(*bps as f64 / 1e6)),
+        RateConfig::Trace(_) => "a recorded rate".to_owned(),
+    };
+    let ms = |delay: Duration| round(delay.as_secs_f64() * 1e3);
+    let delay = match config.delay {
+        DelayConfig::Constant(delay) => format!("{} ms", ms(delay)),
+        DelayConfig::Normal { mean, deviation, .. } => {
+            format!("{} ms, deviation {} ms", ms(mean), ms(deviation))
+        }
+        DelayConfig::Uniform { low, high, .. } => format!("{} to {} ms", ms(low), ms(high)),
+    };
+    let loss = match config.loss.name.as_str() {
+        "none" => "no loss".to_owned(),
+        _ => format!("loss {}", config.loss),
+    };
+    format!("{rate}, {delay} each way, {loss}")
 }
 
 impl FromStr for Changes {
@@ -189,6 +282,42 @@ mod tests {
         ] {
             let error = text.parse::<Changes>().unwrap_err();
             assert!(error.contains(named), "{text}: {error}");
+        }
+    }
+
+    fn scenario(text: &str) -> Result<Vec<DemoLink>, String> {
+        of_scenario(&Document::parse("s.toml", text, &[]).unwrap())
+    }
+
+    const TWO: &str = "[link.a]\nrate = \"30Mbps\"\ndelay = \"10ms\"\nloss = \"1%\"\n\
+        [link.b]\nrate = \"8Mbps\"\ndown = { rate = \"20Mbps\" }\n\
+        [[flow]]\nbulk = \"1MB\"\n";
+
+    #[test]
+    fn the_links_of_a_scenario_are_taken_with_both_directions() {
+        let links = scenario(TWO).unwrap();
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(links[0].summary, "a: 30 Mbit/s, 10 ms each way, loss bernoulli:p=0.01");
+        assert!(links[1].summary.contains("down 20 Mbit/s") && links[1].summary.contains("up 8"));
+        assert_eq!(links[1].ways[0].rate, RateConfig::Constant(8_000_000));
+        assert_eq!(links[1].ways[1].rate, RateConfig::Constant(20_000_000));
+        let paths = format!("{TWO}[path]\nx = [\"b\"]\ny = [\"a\"]\n");
+        let links = scenario(&paths).unwrap();
+        assert_eq!((links[0].name.as_str(), links[1].title.as_str()), ("x", "y"));
+        assert!(links[0].summary.contains("20 Mbit/s"));
+    }
+
+    #[test]
+    fn what_the_demo_cannot_be_is_said() {
+        for (text, named) in [
+            (format!("{TWO}[path]\nx = [\"a\", \"b\"]\n"), "goes over 2 links"),
+            (format!("{TWO}[path]\nx = [\"a\"]\ny = [\"a\"]\nz = [\"b\"]\n"), "shares link 'a'"),
+            (format!("{TWO}[path]\nx = [\"a\"]\n"), "on no path"),
+            (TWO.replace("\"30Mbps\"", "[\"1Mbps\", \"2Mbps\"]"), "sweep of 2 runs"),
+        ] {
+            let error = scenario(&text).unwrap_err();
+            assert!(error.contains(named), "{named}: {error}");
         }
     }
 

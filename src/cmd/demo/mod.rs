@@ -1,19 +1,18 @@
-//! `tabane demo`: a real file over real UDP sockets and two emulated links, the engine at both
-//! ends; first over each link alone, then over both. Needs no privilege and touches nothing but
-//! loopback and a temporary directory.
+//! `tabane demo`: a real download through a client agent, emulated links and a server agent; first
+//! over each link alone, then over all, then over all while one dies. Needs no privilege
+//! and touches nothing but loopback and a temporary directory.
 
-mod emulator;
 mod links;
+mod report;
 mod show;
 mod transfer;
 
+use crate::bed::emulator::Lateness;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::{Context, anyhow};
 use comfy_table::{CellAlignment, Table, presets};
-use emulator::Lateness;
-use links::{Changes, LinkSpec};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use links::{Changes, DemoLink, LinkSpec};
 use serde_json::json;
 use show::{Display, TICKS};
 use std::fs::{self, File};
@@ -21,15 +20,18 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use tabane_engine::Endpoint;
+use std::time::{Duration, UNIX_EPOCH};
 use tabane_engine::policy::Spec;
+use tabane_engine::{Config, Endpoint, Instant};
+use tabane_gateway::config::Policies;
+use tabane_gateway::model::Happening;
 use tabane_net::Clock;
 use tabane_net::http::hex;
 use tabane_sim::seed::Seed;
-use transfer::{Outcome, Setup, Transfer, config};
+use transfer::{Outcome, Setup, Transfer};
 
-/// Send a file over an emulated Wi-Fi and an emulated LTE, alone and together.
+/// Download a file through the gateway, over an emulated Wi-Fi and an emulated LTE, alone and
+/// together, and while the Wi-Fi dies.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Links are changed by key=value: rate (Mbit/s), delay (ms, one way), loss (%), burst (packets lost
@@ -38,7 +40,8 @@ in a row), queue (ms).
 Examples:
   tabane demo
   tabane demo --wifi rate=30,loss=1 --lte rate=10,delay=60 --size 10MB
-  tabane demo --scheduler roundrobin --json | tail -1 | jq .bundle")]
+  tabane demo --scheduler roundrobin --json | tail -1 | jq .bundle
+  tabane demo --scenario scenarios/wifi-lte.toml --html report.html")]
 pub(crate) struct Args {
     /// Send this file instead of a made one.
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
@@ -52,12 +55,25 @@ pub(crate) struct Args {
     /// Changes to the LTE link.
     #[arg(long, value_name = "KEY=VALUE,...", default_value = None)]
     lte: Option<Changes>,
-    /// Which subflow carries the next data (`tabane list`).
-    #[arg(long, default_value = "minrtt", value_name = "SPEC")]
-    scheduler: Spec,
-    /// How much may be in flight.
-    #[arg(long, default_value = "cubic", value_name = "SPEC")]
-    congestion: Spec,
+    /// Take the links of a simulator's scenario instead: one for each of its paths.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["wifi", "lte"])]
+    scenario: Option<PathBuf>,
+    /// Change a value of the scenario; as with `tabane sim run`.
+    #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
+    set: Vec<String>,
+    /// Leave a report there: one page with links, throughput over time and events, which needs
+    /// no network to be looked at.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Which subflow carries the next data (`tabane list`); the gateway's own unless given.
+    #[arg(long, value_name = "SPEC")]
+    scheduler: Option<Spec>,
+    /// How much may be in flight; the gateway's own unless given.
+    #[arg(long, value_name = "SPEC")]
+    congestion: Option<Spec>,
+    /// Leave out the run in which a link dies.
+    #[arg(long)]
+    no_failure: bool,
     /// Seed of losses and keys. Times still differ: the clock is real.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -73,6 +89,22 @@ pub(crate) struct Args {
 struct Run {
     title: String,
     outcome: Outcome,
+    killed: bool,
+    /// Its links, as people call them.
+    links: Vec<String>,
+    film: Film,
+}
+
+/// A moment: when, how much of the file had come, and how much over each link.
+type Frame = (Instant, u64, Vec<u64>);
+
+/// What was seen of a run while it went.
+#[derive(Default)]
+struct Film {
+    /// Bytes of the file, and bytes that had come over each link, at times of the guard's clock.
+    frames: Vec<Frame>,
+    /// What happened, at times of the guard's clock; kind and words.
+    events: Vec<(Instant, String, String)>,
 }
 
 /// A directory that goes with the value.
@@ -91,46 +123,63 @@ struct Guard {
 /// # Errors
 /// When a file does not arrive, or not whole.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let config = config(&args.scheduler, &args.congestion);
-    Endpoint::new(config, [0; 32]).map_err(|e| Failure::usage(e.to_string()))?;
-    let changes = |link: LinkSpec, changes: &Option<Changes>| match changes {
-        Some(changes) => link.with(changes),
-        None => link,
-    };
-    let (wifi, lte) = (changes(LinkSpec::wifi(), &args.wifi), changes(LinkSpec::lte(), &args.lte));
+    let policies = policies(args)?;
+    let all = links(args)?;
+    if let Some(file) = &args.html {
+        // Better now than after the runs.
+        File::create(file).with_context(|| format!("{} cannot be written", file.display()))?;
+    }
     let guard = Guard::new(args.duration)?;
     let temp = TempDir::new()?;
     let (source, bytes) = source(args, &temp)?;
     let (hasher, _) = hex::hash(File::open(&source)?).context("cannot read the file")?;
     let sent = hex::digest(&hasher);
-    say::note(&format!("{}\n{}", wifi.summary(), lte.summary()));
+    all.iter().for_each(|link| say::note(&link.summary));
     say::note(&format!(
-        "A file of {:.1} MB, TCP and MPTCP by tabane's engine at both ends, {}, {}",
+        "A file of {:.1} MB from a web server, through a client and a server agent of tabane",
         bytes as f64 / 1e6,
-        args.scheduler,
-        args.congestion
     ));
     let output = temp.0.join("received");
-    let name = source.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let setup = Setup {
-        root: source.parent().context("the file is in no directory")?,
-        target: format!("/{}", utf8_percent_encode(name, NON_ALPHANUMERIC)),
-        output: &output,
-        scheduler: args.scheduler.clone(),
-        congestion: args.congestion.clone(),
-        seed: args.seed,
-    };
-    let cases = [("alone", vec![&wifi]), ("alone", vec![&lte]), ("together", vec![&wifi, &lte])];
+    let setup = Setup { source: &source, output: &output, policies, seed: args.seed };
+    let every = || all.iter().collect::<Vec<_>>();
+    let mut cases: Vec<_> = all.iter().map(|link| ("alone", vec![link], None)).collect();
+    cases.push(("together", every(), None));
+    if !args.no_failure {
+        cases.push(("while the first dies", every(), Some(0)));
+    }
     let mut runs = Vec::new();
-    for (how, links) in cases {
-        let titles: Vec<_> = links.iter().map(|link| link.title).collect();
+    for (how, links, kill) in cases {
+        let titles: Vec<_> = links.iter().map(|link| link.title.as_str()).collect();
         let title = format!("{} {how}", titles.join(" and "));
-        let outcome = guard.transfer(&setup, &title, &links, bytes)?;
+        let (outcome, film) = guard.transfer(&setup, &title, &links, (bytes, kill))?;
         check(&output, &sent).with_context(|| format!("{title}: the file is damaged"))?;
-        runs.push(Run { title, outcome });
+        let links = titles.into_iter().map(str::to_owned).collect();
+        runs.push(Run { title, outcome, killed: kill.is_some(), links, film });
     }
     details(&runs);
-    tell(args.json, [&wifi, &lte], &runs)
+    if let Some(file) = &args.html {
+        let page = report::page(&all, &runs, (bytes, args.seed))?;
+        fs::write(file, page).with_context(|| format!("{} cannot be written", file.display()))?;
+        say::note(&format!("report: {}", file.display()));
+    }
+    tell(args.json, &all, &runs)
+}
+
+/// The links that the user wants.
+fn links(args: &Args) -> Result<Vec<DemoLink>, Failure> {
+    let changed = |link: LinkSpec, changes: &Option<Changes>| match changes {
+        Some(changes) => DemoLink::from(link.with(changes)),
+        None => link.into(),
+    };
+    let Some(file) = &args.scenario else {
+        return Ok(vec![
+            changed(LinkSpec::wifi(), &args.wifi),
+            changed(LinkSpec::lte(), &args.lte),
+        ]);
+    };
+    let document = super::sim::read(file, &args.set)?;
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", file.display()));
+    links::of_scenario(&document).map_err(wrong)
 }
 
 impl Guard {
@@ -148,16 +197,18 @@ impl Guard {
         &self,
         setup: &Setup<'_>,
         title: &str,
-        links: &[&LinkSpec],
-        bytes: u64,
-    ) -> Result<Outcome, Failure> {
-        let transfer = Transfer::start(setup, links)?;
+        links: &[&DemoLink],
+        (bytes, kill): (u64, Option<usize>),
+    ) -> Result<(Outcome, Film), Failure> {
+        let transfer = Transfer::start(setup, links, kill)?;
         let progress = transfer.progress.clone();
         let mut display = Display::new(title, links, bytes, self.terminal);
-        let mut cut = None;
+        let (mut cut, mut film) = (None, Film::default());
         while !transfer.is_finished() {
             std::thread::sleep(Duration::from_secs(1) / TICKS);
+            transfer.look();
             display.tick(&progress);
+            film.frames.push(progress.frame(self.clock.now()));
             if self.interrupted.load(Ordering::Relaxed) {
                 cut = Some(anyhow!("interrupted"));
             } else if self.clock.now().as_millis() >= self.limit * 1000 {
@@ -171,16 +222,47 @@ impl Guard {
                 break;
             }
         }
+        film.frames.push(progress.frame(self.clock.now()));
+        film.events = self.events(transfer.happened());
         display.finish(&progress);
         let outcome = transfer.join();
         match cut {
             Some(why) => Err(why.into()),
-            None => Ok(outcome.with_context(|| format!("{title}: the file did not arrive"))?),
+            None => {
+                let outcome = outcome.with_context(|| format!("{title}: the file did not arrive"));
+                Ok((outcome?, film))
+            }
         }
+    }
+
+    /// Events at our times.
+    fn events(&self, happened: Vec<Happening>) -> Vec<(Instant, String, String)> {
+        let origin = self.clock.wall_origin().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let event = |happening: Happening| {
+            let since = happening.unix_ms.saturating_sub(origin.as_millis() as u64);
+            (Instant(since * 1_000_000), happening.kind, happening.text)
+        };
+        happened.into_iter().map(event).collect()
     }
 }
 
 impl Run {
+    /// Of a table of runs.
+    const HEAD: [&'static str; 6] = ["", "time", "goodput", "shares", "of the best", "of the sum"];
+
+    /// Its row in such a table.
+    fn row(&self, best: f64, sum: f64) -> [String; 6] {
+        let shares = self.shares().into_iter().map(|share| format!("{:.0} %", share * 100.0));
+        [
+            self.title.clone(),
+            format!("{:.1} s", self.outcome.seconds),
+            format!("{:.1} Mbit/s", self.goodput() / 1e6),
+            shares.collect::<Vec<_>>().join(" + "),
+            format!("{:.2}", self.goodput() / best),
+            format!("{:.2}", self.goodput() / sum),
+        ]
+    }
+
     fn goodput(&self) -> f64 {
         self.outcome.bytes as f64 * 8.0 / self.outcome.seconds
     }
@@ -205,6 +287,21 @@ impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// What the user wants of the policies, once it is known that they exist.
+fn policies(args: &Args) -> Result<Policies, Failure> {
+    let mut config = Config::default();
+    let text = |spec: &Option<Spec>, place: &mut Spec| {
+        spec.as_ref().map(|spec| {
+            *place = spec.clone();
+            spec.to_string()
+        })
+    };
+    let scheduler = text(&args.scheduler, &mut config.mptcp.scheduler);
+    let congestion = text(&args.congestion, &mut config.tcp.congestion);
+    Endpoint::new(config, [0; 32]).map_err(|e| Failure::usage(e.to_string()))?;
+    Ok(Policies { scheduler, congestion, ..Policies::default() })
 }
 
 /// The file to send, and its size.
@@ -246,13 +343,13 @@ fn check(output: &Path, sent: &str) -> anyhow::Result<()> {
 
 fn details(runs: &[Run]) {
     let mut lateness = Lateness::default();
-    for Run { title, outcome } in runs {
+    for Run { title, outcome, .. } in runs {
         lateness.merge(&outcome.network.lateness);
-        let [client, server, network] = outcome.cpu.map(|cpu| cpu / outcome.seconds * 100.0);
         say::detail(&format!(
-            "{title}: {} packets dropped by queues, {} lost; processor: client {client:.0} %, \
-             server {server:.0} %, links {network:.0} %",
-            outcome.network.dropped, outcome.network.lost
+            "{title}: {} packets dropped by queues, {} lost; longest gap {:.0} ms",
+            outcome.network.dropped,
+            outcome.network.lost,
+            outcome.gap * 1e3
         ));
     }
     let us = |share| lateness.quantile(share).as_micros();
@@ -267,10 +364,12 @@ fn details(runs: &[Run]) {
 }
 
 /// The table and a sentence, or JSON.
-fn tell(as_json: bool, links: [&LinkSpec; 2], runs: &[Run]) -> Result<(), Failure> {
-    let [singles @ .., bundle] = runs else { return Ok(()) };
-    let best = singles.iter().map(Run::goodput).fold(0.0, f64::max);
-    let sum: f64 = singles.iter().map(Run::goodput).sum();
+fn tell(as_json: bool, links: &[DemoLink], runs: &[Run]) -> Result<(), Failure> {
+    let [singles @ .., bundle] = runs.split_at(runs.partition_point(|run| !run.killed)).0 else {
+        return Ok(());
+    };
+    let killed = runs.iter().find(|run| run.killed);
+    let (best, sum) = yardsticks(singles);
     if as_json {
         let single: Vec<_> = links
             .iter()
@@ -278,38 +377,52 @@ fn tell(as_json: bool, links: [&LinkSpec; 2], runs: &[Run]) -> Result<(), Failur
             .map(|(link, run)| json!({ "link": link.name, "goodput_bps": run.goodput() }))
             .collect();
         let shares: serde_json::Map<String, serde_json::Value> =
-            links.iter().zip(bundle.shares()).map(|(l, s)| (l.name.into(), json!(s))).collect();
+            links.iter().zip(bundle.shares()).map(|(l, s)| (l.name.clone(), json!(s))).collect();
         let document = json!({
             "sha256_ok": true,
             "single": single,
             "bundle": { "goodput_bps": bundle.goodput(), "shares": shares },
             "sum_bps": sum,
+            "failure": killed.map(|run| json!({
+                "link": links[0].name,
+                "goodput_bps": run.goodput(),
+                "longest_gap_s": run.outcome.gap,
+            })),
         });
         return say::print(&document.to_string());
     }
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["", "time", "goodput", "shares", "of the best", "of the sum"]);
+    table.set_header(Run::HEAD);
     for run in runs {
-        let shares = match run.shares().as_slice() {
-            [first, second] if *second > 0.0 => {
-                format!("{:.0} % + {:.0} %", first * 100.0, second * 100.0)
-            }
-            _ => String::from("100 %"),
-        };
-        table.add_row([
-            run.title.clone(),
-            format!("{:.1} s", run.outcome.seconds),
-            format!("{:.1} Mbit/s", run.goodput() / 1e6),
-            shares,
-            format!("{:.2}", run.goodput() / best),
-            format!("{:.2}", run.goodput() / sum),
-        ]);
+        table.add_row(run.row(best, sum));
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    say::print(&format!("\n{table}\n{}", sentence(bundle.goodput(), best, sum)))
+    say::print(&format!("\n{table}\n{}", conclusion(runs)))
+}
+
+/// The goodput of the best link alone, and of all of them together if they added up.
+fn yardsticks(singles: &[Run]) -> (f64, f64) {
+    (singles.iter().map(Run::goodput).fold(0.0, f64::max), singles.iter().map(Run::goodput).sum())
+}
+
+/// What the runs show, in sentences.
+fn conclusion(runs: &[Run]) -> String {
+    let [singles @ .., bundle] = runs.split_at(runs.partition_point(|run| !run.killed)).0 else {
+        return String::new();
+    };
+    let (best, sum) = yardsticks(singles);
+    let mut text = sentence(bundle.goodput(), best, sum);
+    if let Some(run) = runs.iter().find(|run| run.killed) {
+        text.push_str(&format!(
+            "\nWhen {} died half-way, the download went on after {:.0} ms.",
+            run.links[0],
+            run.outcome.gap * 1e3
+        ));
+    }
+    text
 }
 
 fn sentence(bundle: f64, best: f64, sum: f64) -> String {
@@ -318,17 +431,17 @@ fn sentence(bundle: f64, best: f64, sum: f64) -> String {
     if bundle > best {
         // Above 100 %: losses come by chance, and a shorter run meets fewer of them.
         let of_the_sum = if part > 99.5 {
-            String::from("all that both give alone")
+            String::from("all that they give alone")
         } else {
-            format!("{part:.0} % of what both give alone")
+            format!("{part:.0} % of what they give alone")
         };
         return format!(
-            "Together they were {times:.2} times as fast as the better one, and gave {of_the_sum}. \
+            "Together they were {times:.2} times as fast as the best one, and gave {of_the_sum}. \
              {hash}"
         );
     }
     format!(
-        "Together they were slower than the better one alone ({times:.2} times its goodput): here \
+        "Together they were slower than the best one alone ({times:.2} times its goodput): here \
          the bundle does not pay. {hash}"
     )
 }
@@ -373,6 +486,6 @@ mod tests {
     fn a_bundle_that_does_not_pay_is_said_to() {
         assert!(sentence(60e6, 40e6, 60e6).contains("1.50 times as fast"));
         assert!(sentence(48e6, 40e6, 60e6).contains("gave 80 % of what"));
-        assert!(sentence(30e6, 40e6, 60e6).contains("slower than the better one"));
+        assert!(sentence(30e6, 40e6, 60e6).contains("slower than the best one"));
     }
 }

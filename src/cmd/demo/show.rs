@@ -1,7 +1,7 @@
 //! What the demo shows while it runs: a bar for each link on a terminal, a line a second
 //! elsewhere; on standard error.
 
-use super::links::LinkSpec;
+use super::links::DemoLink;
 use super::transfer::Progress;
 use crate::say;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -15,7 +15,7 @@ pub(crate) struct Display {
 
 /// For logs and pipes.
 struct Lines {
-    titles: Vec<&'static str>,
+    titles: Vec<String>,
     last: Vec<u64>,
     ticks: u32,
 }
@@ -25,13 +25,13 @@ pub(crate) const TICKS: u32 = 10;
 
 impl Display {
     /// A display of a run over these links, of a file of `size` bytes.
-    pub(crate) fn new(title: &str, links: &[&LinkSpec], size: u64, terminal: bool) -> Self {
+    pub(crate) fn new(title: &str, links: &[&DemoLink], size: u64, terminal: bool) -> Self {
         say::note(&format!("\n{title}"));
         if say::is_quiet() {
             return Self { bars: Vec::new(), lines: None };
         }
         if !terminal {
-            let titles: Vec<_> = links.iter().map(|link| link.title).collect();
+            let titles: Vec<_> = links.iter().map(|link| link.title.clone()).collect();
             let last = vec![0; titles.len()];
             return Self { bars: Vec::new(), lines: Some(Lines { titles, last, ticks: 0 }) };
         }

@@ -1,39 +1,35 @@
-//! One run of the demo: a server with a directory, a client that downloads a file from it, and
-//! the emulated links between them, each on a thread of its own.
+//! One run of the demo: a web server on loopback, a server agent, a client agent, and the emulated
+//! links between them; a download through the client's SOCKS5 port. Everything is what users run,
+//! each on a thread of its own.
 
-use super::emulator::{Emulator, Report};
-use super::links::LinkSpec;
-use anyhow::{Context, anyhow};
-use sha2::Sha256;
+use super::links::DemoLink;
+use crate::bed::emulator::Report;
+use crate::bed::web::WebServer;
+use crate::bed::{Bed, Plan, connect, status, wait_for_paths};
+use anyhow::{Context, anyhow, bail};
 use std::fs::File;
-use std::io::BufWriter;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path as FilePath;
+use std::io::{BufWriter, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use tabane_engine::config::PathConfig;
-use tabane_engine::policy::Spec;
-use tabane_engine::view::PathId;
-use tabane_engine::{Config, ConnId, Duration, Endpoint, Event, Instant};
-use tabane_net::driver::Waker;
-use tabane_net::http::{Fetch, FetchRequest, FileServer, ServerConfig};
-use tabane_net::{App, Clock, Driver, Path};
-use tabane_sim::seed::Seed;
+use std::time::Duration;
+use tabane_engine::Instant;
+use tabane_gateway::config::Policies;
+use tabane_gateway::mailbox::{Answer, Mailbox, Request};
+use tabane_gateway::model::Happening;
+use tabane_net::Clock;
 
 /// What is the same in all runs.
 pub(crate) struct Setup<'a> {
-    /// Where the file is.
-    pub(crate) root: &'a FilePath,
-    /// Its name in a URL.
-    pub(crate) target: String,
+    /// The file.
+    pub(crate) source: &'a Path,
     /// Where it goes.
-    pub(crate) output: &'a FilePath,
-    /// Policies.
-    pub(crate) scheduler: Spec,
-    /// See `scheduler`.
-    pub(crate) congestion: Spec,
-    /// Seed of everything random.
+    pub(crate) output: &'a Path,
+    /// Policies of both directions.
+    pub(crate) policies: Policies,
+    /// Seed of what the links do.
     pub(crate) seed: u64,
 }
 
@@ -41,98 +37,95 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct Transfer {
     /// How far it is.
     pub(crate) progress: Arc<Progress>,
-    client: JoinHandle<anyhow::Result<Outcome>>,
-    server: JoinHandle<anyhow::Result<f64>>,
-    network: JoinHandle<anyhow::Result<(Report, f64)>>,
-    wakers: [Waker; 2],
+    bed: Bed,
+    /// Ends with the run.
+    _web: WebServer,
+    download: JoinHandle<anyhow::Result<Outcome>>,
 }
 
-/// Written by the client, read by whoever shows it.
-#[derive(Default, Debug)]
+/// Written by the run, read by whoever shows it.
+#[derive(Debug)]
 pub(crate) struct Progress {
-    /// Bytes that came over each link, in the order of the links.
-    pub(crate) links: [AtomicU64; 2],
+    /// Inner bytes that came over each link, in the order of the links.
+    pub(crate) links: Vec<AtomicU64>,
+    /// Bytes of the file that have come.
+    pub(crate) file: AtomicU64,
+    /// To end it.
+    stop: AtomicBool,
     /// It has ended, well or not.
     pub(crate) ended: AtomicBool,
+}
+
+impl Progress {
+    /// What has come by `now`: of the file, and over each link.
+    pub(crate) fn frame(&self, now: Instant) -> (Instant, u64, Vec<u64>) {
+        let links = self.links.iter().map(|link| link.load(Ordering::Relaxed));
+        (now, self.file.load(Ordering::Relaxed), links.collect())
+    }
 }
 
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
-    /// From the call to connect to the last byte.
+    /// From the connection to the last byte.
     pub(crate) seconds: f64,
     /// Bytes of the file.
     pub(crate) bytes: u64,
     /// Bytes that came over each link.
     pub(crate) links: Vec<u64>,
+    /// Longest time without a byte, seconds.
+    pub(crate) gap: f64,
     /// What the network did.
     pub(crate) network: Report,
-    /// Processor time of client, server and network, seconds.
-    pub(crate) cpu: [f64; 3],
 }
 
-const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 80, 0, 1));
-const PORT: u16 = 80;
-const MTU: u16 = 1500;
-/// How often the client says how far it is.
-const LOOK: Duration = Duration::from_millis(50);
+/// Without a byte for so long, a download has failed.
+const SILENCE: Duration = Duration::from_secs(20);
 
 impl Transfer {
-    /// Starts a run over these links.
+    /// Starts a run over these links; with `kill`, that link dies when half of the file is there.
     ///
     /// # Errors
     /// No sockets, no files, or wrong policies.
-    pub(crate) fn start(setup: &Setup<'_>, links: &[&LinkSpec]) -> anyhow::Result<Self> {
-        let clock = Clock::start();
-        let seed = Seed(setup.seed);
-        let client_of = |i: usize| IpAddr::V4(Ipv4Addr::new(10, 81, i as u8 + 1, 1));
-        let configs: Vec<_> =
-            links.iter().enumerate().map(|(i, link)| (client_of(i), link.config())).collect();
-        let (emulator, ends) = Emulator::new(clock, seed, &configs)?;
-        let path = |id: u8, address| PathConfig {
-            id: PathId(id),
-            addresses: vec![address],
-            mtu: MTU,
-            backup: false,
+    pub(crate) fn start(
+        setup: &Setup<'_>,
+        links: &[&DemoLink],
+        kill: Option<usize>,
+    ) -> anyhow::Result<Self> {
+        let path = |link: &&DemoLink| (link.name.clone(), Some(link.ways.clone()));
+        let bed = Bed::start(&Plan {
+            paths: links.iter().map(path).collect(),
+            seed: setup.seed,
+            client: |_| {},
+            policies: setup.policies.clone(),
+        })?;
+        let web = WebServer::start(setup.source)?;
+        let progress = Arc::new(Progress {
+            links: links.iter().map(|_| AtomicU64::new(0)).collect(),
+            file: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        });
+        let download = Download {
+            progress: progress.clone(),
+            client: bed.client.clone(),
+            socks: bed.socks,
+            web: web.address(),
+            cut: kill.map(|link| bed.cut[link].clone()),
+            output: File::create(setup.output).context("cannot write the received file")?,
         };
-        let (mut config, mut paths) = (setup.config(), Vec::new());
-        for ((i, device), link) in ends.clients.into_iter().enumerate().zip(links) {
-            let path = path(i as u8, client_of(i));
-            paths.push(Path::new(&path, link.name, Box::new(device)));
-            config.paths.push(path);
-        }
-        let client = Driver::new(Endpoint::new(config, seed.key("client"))?, clock, paths)?;
-        let mut config = setup.config();
-        config.paths.push(path(0, SERVER));
-        let paths = vec![Path::new(&config.paths[0], "server", Box::new(ends.server))];
-        let mut server = Driver::new(Endpoint::new(config, seed.key("server"))?, clock, paths)?;
-        server.endpoint().listen(SocketAddr::new(SERVER, PORT))?;
-
-        let progress = Arc::new(Progress::default());
-        let files = FileServer::new(ServerConfig::new(setup.root, clock.wall_origin())?);
-        let out = File::create(setup.output).context("cannot write the received file")?;
-        let request = setup.request(BufWriter::with_capacity(1 << 18, out));
-        let wakers = [client.waker(), server.waker()];
         let shown = progress.clone();
-        let spawn = |name: &str| thread::Builder::new().name(name.into());
-        Ok(Self {
-            progress,
-            server: spawn("server").spawn(move || serve(server, files))?,
-            network: spawn("network").spawn(move || Ok((emulator.run()?, cpu_seconds())))?,
-            client: spawn("client").spawn(move || {
-                // The network ends with the client.
-                let _stop = ends.stop;
-                let outcome = fetch(client, client_of(0), request, shown.clone());
-                shown.ended.store(true, Ordering::Release);
-                outcome
-            })?,
-            wakers,
-        })
+        let download = thread::Builder::new().name("download".into()).spawn(move || {
+            let outcome = download.run();
+            shown.ended.store(true, Ordering::Release);
+            outcome
+        })?;
+        Ok(Self { progress, bed, _web: web, download })
     }
 
     /// Ends the run where it is.
     pub(crate) fn stop(&self) {
-        self.wakers.iter().for_each(Waker::stop);
+        self.progress.stop.store(true, Ordering::Relaxed);
     }
 
     /// Whether it has ended.
@@ -140,135 +133,129 @@ impl Transfer {
         self.progress.ended.load(Ordering::Acquire)
     }
 
+    /// Notes what has come over each link.
+    pub(crate) fn look(&self) {
+        if let Ok(status) = status(&self.bed.client) {
+            for (shown, path) in self.progress.links.iter().zip(&status.paths) {
+                shown.store(path.rx_bytes, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What has happened to the client so far; nothing if it does not answer.
+    pub(crate) fn happened(&self) -> Vec<Happening> {
+        match self.bed.client.ask(Request::Happenings { since: 0 }) {
+            Ok(Answer::Happenings(all)) => all,
+            _ => Vec::new(),
+        }
+    }
+
     /// Waits for the end.
     ///
     /// # Errors
     /// Why the file did not arrive.
     pub(crate) fn join(self) -> anyhow::Result<Outcome> {
-        let died = |_| anyhow!("a thread panicked");
-        let outcome = self.client.join().map_err(died)?;
-        self.wakers[1].stop();
-        let server = self.server.join().map_err(died)?;
-        let (network, network_cpu) = self.network.join().map_err(died)??;
+        let outcome = self.download.join().map_err(|_| anyhow!("the download panicked"))?;
+        let ended = self.bed.end();
         let mut outcome = outcome?;
-        outcome.network = network;
-        outcome.cpu[1..].copy_from_slice(&[server?, network_cpu]);
+        outcome.network = ended?.network;
         Ok(outcome)
     }
 }
 
-impl Setup<'_> {
-    fn config(&self) -> Config {
-        config(&self.scheduler, &self.congestion)
+/// The download, as any program would do it.
+struct Download {
+    progress: Arc<Progress>,
+    client: Mailbox,
+    socks: SocketAddr,
+    web: SocketAddr,
+    /// To be set when half of the file is there.
+    cut: Option<Arc<AtomicBool>>,
+    output: File,
+}
+
+impl Download {
+    fn run(mut self) -> anyhow::Result<Outcome> {
+        let clock = Clock::start();
+        let stop = || self.progress.stop.load(Ordering::Relaxed);
+        // Every link is to be there before the clock runs.
+        wait_for_paths(&self.client, stop)?;
+        let begin = clock.now();
+        let before = received(&self.client)?;
+        let mut stream = connect(self.socks, self.web)?;
+        stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+        let get = format!("GET / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.web);
+        stream.write_all(get.as_bytes())?;
+        let (bytes, gap) = self.body(&mut stream, clock)?;
+        let seconds = clock.now().saturating_since(begin).as_secs_f64();
+        let after = received(&self.client)?;
+        let links = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+        Ok(Outcome { seconds, bytes, links, gap, network: Report::default() })
     }
 
-    fn request(&self, sink: BufWriter<File>) -> FetchRequest {
-        FetchRequest {
-            host: SERVER.to_string(),
-            target: self.target.clone(),
-            resume: 0,
-            hashed: Sha256::default(),
-            upload: None,
-            sink: Box::new(sink),
-            idle_timeout: Duration::from_secs(20),
-        }
-    }
-}
-
-/// Settings of both ends, without paths.
-pub(crate) fn config(scheduler: &Spec, congestion: &Spec) -> Config {
-    let mut config = Config::default();
-    config.tcp.congestion = congestion.clone();
-    config.mptcp.scheduler = scheduler.clone();
-    config
-}
-
-fn serve(mut driver: Driver, mut files: FileServer) -> anyhow::Result<f64> {
-    driver.run(&mut files)?;
-    Ok(cpu_seconds())
-}
-
-fn fetch(
-    mut driver: Driver,
-    local: IpAddr,
-    request: FetchRequest,
-    progress: Arc<Progress>,
-) -> anyhow::Result<Outcome> {
-    let (local, remote) = (SocketAddr::new(local, 0), SocketAddr::new(SERVER, PORT));
-    let begin = driver.clock().now();
-    let conn = driver.endpoint().connect(begin, local, remote)?;
-    let fetch = Fetch::new(begin, conn, request);
-    let mut watched = Watched { fetch, progress, next: begin, end: None };
-    driver.run(&mut watched)?;
-    let (end, progress) = (watched.end, watched.progress);
-    let report = watched.fetch.into_outcome()?;
-    let end = end.context("it ended without an end")?;
-    Ok(Outcome {
-        seconds: end.saturating_since(begin).as_secs_f64(),
-        bytes: report.received,
-        links: progress.links.iter().map(|link| link.load(Ordering::Relaxed)).collect(),
-        network: Report::default(),
-        cpu: [cpu_seconds(), 0.0, 0.0],
-    })
-}
-
-/// The client, which says now and then how far it is.
-struct Watched {
-    fetch: Fetch,
-    progress: Arc<Progress>,
-    next: Instant,
-    end: Option<Instant>,
-}
-
-impl Watched {
-    fn look(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        let Some(conn) = endpoint.connection(self.fetch.conn()) else { return };
-        let mut links = [0; 2];
-        for subflow in conn.info(now).subflows {
-            if let Some(link) = links.get_mut(usize::from(subflow.path.0)) {
-                *link += subflow.delivered;
+    /// Writes the body to the file; its length, and the longest time without a byte.
+    fn body(&mut self, stream: &mut TcpStream, clock: Clock) -> anyhow::Result<(u64, f64)> {
+        let (mut head, mut left) = (Vec::new(), None);
+        let mut out = BufWriter::with_capacity(1 << 18, &mut self.output);
+        let mut block = vec![0; 1 << 16];
+        let (mut bytes, mut last, mut gap) = (0, clock.now(), 0.0_f64);
+        while left != Some(0) {
+            if self.progress.stop.load(Ordering::Relaxed) {
+                bail!("stopped");
+            }
+            let now = clock.now();
+            let silent = now.saturating_since(last).as_secs_f64();
+            let len = match stream.read(&mut block) {
+                Ok(0) => bail!("the connection ended after {bytes} bytes"),
+                Ok(len) => len,
+                Err(error) if is_late(&error) && silent < SILENCE.as_secs_f64() => continue,
+                Err(error) => return Err(error).context("the download failed"),
+            };
+            gap = gap.max(clock.now().saturating_since(last).as_secs_f64());
+            last = clock.now();
+            let mut data = &block[..len];
+            let total = match &mut left {
+                Some(left) => left,
+                none => {
+                    head.extend_from_slice(data);
+                    let Some((length, at)) = body_of(&head)? else { continue };
+                    data = &head[at..];
+                    none.insert(length)
+                }
+            };
+            out.write_all(data)?;
+            bytes += data.len() as u64;
+            *total = total.checked_sub(data.len() as u64).context("more than was announced")?;
+            self.progress.file.store(bytes, Ordering::Relaxed);
+            if bytes >= *total
+                && let Some(cut) = &self.cut
+            {
+                cut.store(true, Ordering::Relaxed);
             }
         }
-        for (shown, bytes) in self.progress.links.iter().zip(links) {
-            shown.store(bytes, Ordering::Relaxed);
-        }
+        out.flush()?;
+        Ok((bytes, gap))
     }
 }
 
-impl App for Watched {
-    fn on_event(&mut self, endpoint: &mut Endpoint, now: Instant, conn: ConnId, event: Event) {
-        self.fetch.on_event(endpoint, now, conn, event);
-        if self.end.is_none() && self.fetch.state().finished {
-            self.end = Some(now);
-            self.look(endpoint, now);
-        }
+/// The length of a body, and where it begins, once the head is whole.
+fn body_of(head: &[u8]) -> anyhow::Result<Option<(u64, usize)>> {
+    let Some(end) = head.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Ok(None);
+    };
+    let text = String::from_utf8_lossy(&head[..end]).to_ascii_lowercase();
+    if !text.starts_with("http/1.1 200") {
+        bail!("the web server answered {:?}", text.lines().next().unwrap_or_default());
     }
-
-    fn on_wakeup(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        self.fetch.on_wakeup(endpoint, now);
-        if now >= self.next && self.end.is_none() {
-            self.next = now + LOOK;
-            self.look(endpoint, now);
-        }
-    }
-
-    fn next_wakeup(&self) -> Option<Instant> {
-        let next = self.end.is_none().then_some(self.next);
-        self.fetch.next_wakeup().into_iter().chain(next).min()
-    }
-
-    fn on_stop(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        self.fetch.on_stop(endpoint, now);
-    }
-
-    fn is_done(&self) -> bool {
-        self.fetch.is_done()
-    }
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+    Ok(Some((length.context("no length")?.trim().parse()?, end + 4)))
 }
 
-/// Processor time of this thread so far, seconds; 0 where the system does not say.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-    nanoseconds.unwrap_or(0.0) / 1e9
+fn is_late(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as K;
+    matches!(error.kind(), K::WouldBlock | K::TimedOut | K::Interrupted)
+}
+
+fn received(client: &Mailbox) -> anyhow::Result<Vec<u64>> {
+    Ok(status(client)?.paths.iter().map(|path| path.rx_bytes).collect())
 }

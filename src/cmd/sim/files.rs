@@ -14,21 +14,21 @@ use tabane_trace::report::{Figure, Subject};
 use tabane_trace::{Report, RunInfo, csv, plot};
 
 /// A folder for the results of a run or of a sweep.
-pub(super) struct Folder {
+pub(in crate::cmd) struct Folder {
     root: PathBuf,
     written: Vec<String>,
 }
 
 impl Folder {
     /// Makes it, if it is not there.
-    pub(super) fn create(root: &Path) -> Result<Self, Failure> {
+    pub(in crate::cmd) fn create(root: &Path) -> Result<Self, Failure> {
         std::fs::create_dir_all(root)
             .with_context(|| format!("{} cannot be made", root.display()))?;
         Ok(Self { root: root.to_owned(), written: Vec::new() })
     }
 
     /// Opens a file in it for writing.
-    pub(super) fn open(&mut self, name: &str) -> Result<BufWriter<File>, Failure> {
+    pub(in crate::cmd) fn open(&mut self, name: &str) -> Result<BufWriter<File>, Failure> {
         let path = self.root.join(name);
         let file =
             File::create(&path).with_context(|| format!("{} cannot be written", path.display()))?;
@@ -37,7 +37,7 @@ impl Folder {
     }
 
     /// Writes a file in it.
-    pub(super) fn write(&mut self, name: &str, text: &str) -> Result<(), Failure> {
+    pub(in crate::cmd) fn write(&mut self, name: &str, text: &str) -> Result<(), Failure> {
         let path = self.root.join(name);
         std::fs::write(&path, text)
             .with_context(|| format!("{} cannot be written", path.display()))?;
@@ -46,19 +46,23 @@ impl Folder {
     }
 
     /// Writes a JSON document.
-    pub(super) fn write_json(&mut self, name: &str, value: &impl Serialize) -> Result<(), Failure> {
+    pub(in crate::cmd) fn write_json(
+        &mut self,
+        name: &str,
+        value: &impl Serialize,
+    ) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(|e| anyhow!(e))?;
         self.write(name, &(text + "\n"))
     }
 
     /// `files: DIR/{a, b}`.
-    pub(super) fn summary(&self) -> String {
+    pub(in crate::cmd) fn summary(&self) -> String {
         format!("written to {}: {}", self.root.display(), self.written.join(", "))
     }
 }
 
-/// Everything about one run.
-pub(super) fn write_run(
+/// Everything about one run but its result as a document.
+pub(in crate::cmd) fn write_run(
     folder: &mut Folder,
     scenario: &Scenario,
     info: &RunInfo,
@@ -66,7 +70,6 @@ pub(super) fn write_run(
     report: &Report,
 ) -> Result<(), Failure> {
     folder.write("scenario.toml", &scenario_file(scenario, info))?;
-    folder.write_json("result.json", result)?;
     let mut whole = report.clone();
     let mut figures = result_figures(result);
     figures.append(&mut whole.figures);
@@ -81,12 +84,12 @@ pub(super) fn write_run(
 }
 
 /// The scenario as it was run: what `--set` changed is in it.
-pub(super) fn scenario_file(scenario: &Scenario, info: &RunInfo) -> String {
+pub(in crate::cmd) fn scenario_file(scenario: &Scenario, info: &RunInfo) -> String {
     format!("# {}\n{}", info.caption().replace('\n', " "), scenario.to_toml())
 }
 
 /// What the world itself measured, as rows of a summary.
-pub(super) fn result_figures(result: &RunResult) -> Vec<Figure> {
+pub(in crate::cmd) fn result_figures(result: &RunResult) -> Vec<Figure> {
     let mut figures = Vec::new();
     for flow in &result.flows {
         let subject = Subject { flow: flow.name.clone(), ..Subject::default() };

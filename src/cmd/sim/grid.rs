@@ -17,9 +17,9 @@ use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
 use tabane_engine::{congestion, scheduler};
 use tabane_sim::grid::{self, Carrier, Measured, Point, PointResult, Ratios, Settings, Summary};
-use tabane_sim::quantity::Size;
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 use tabane_sim::sweep;
+use tabane_trace::quantity::Size;
 
 /// Draws pairs and triples of paths; compares schedulers over all of them with every path alone.
 #[derive(clap::Args, Debug)]
@@ -291,7 +291,7 @@ fn write_failures(
             folder.write(&format!("{name}-bulk.toml"), &text)?;
         }
         if summary.request_median.bad + summary.request_p95.bad > 0.0 {
-            let think = tabane_sim::quantity::Time(Duration::from_millis(100));
+            let think = tabane_trace::quantity::Time(Duration::from_millis(100));
             let request = Request { think, count: Some(60), ..Request::default() };
             let flow = Flow { request: Some(request), ..Flow::default() };
             let text = scenario(flow, Duration::from_secs(180)).to_toml();

@@ -7,7 +7,7 @@ use tabane_sim::scenario::{FlowDirection, Scenario};
 use tabane_trace::RunInfo;
 
 /// Runs `work` and writes into its result what it cost this process.
-pub(super) fn measured<E>(
+pub(in crate::cmd) fn measured<E>(
     scope: Scope,
     work: impl FnOnce() -> Result<RunResult, E>,
 ) -> Result<RunResult, E> {
@@ -27,7 +27,7 @@ fn cost(packet_hops: u64, spent: Spent) -> Cost {
 }
 
 /// Scenario, seed, version, and the policies of the hosts that send the data.
-pub(super) fn info(scenario: &Scenario, params: &[(String, String)]) -> RunInfo {
+pub(in crate::cmd) fn info(scenario: &Scenario, params: &[(String, String)]) -> RunInfo {
     let mut senders: Vec<&str> = Vec::new();
     for flow in &scenario.flow {
         let sender = match flow.direction {

@@ -1,17 +1,18 @@
 //! `tabane sim`: scenarios in simulated time. One file per verb below it.
 
 mod check;
-mod files;
+pub(in crate::cmd) mod files;
 mod grid;
 mod list;
-mod measure;
-mod point;
+pub(in crate::cmd) mod measure;
+pub(in crate::cmd) mod point;
 mod replay;
 mod run;
 mod schema;
+mod swarm;
 mod sweep;
-mod table;
-mod watch;
+pub(in crate::cmd) mod table;
+pub(in crate::cmd) mod watch;
 
 use crate::exit::Failure;
 use anyhow::{Context, anyhow};
@@ -36,6 +37,8 @@ enum What {
     Check(check::Args),
     /// Run the world that a seed of the swarm draws, and check what must always hold.
     Replay(replay::Args),
+    /// Run the worlds that many seeds draw.
+    Swarm(swarm::Args),
     /// Compare schedulers with every path alone, over paths drawn by a seed.
     Grid(grid::Args),
     /// Print the JSON Schema of scenario files, for editors.
@@ -52,6 +55,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::List(args) => list::run(&args),
         What::Check(args) => check::run(&args),
         What::Replay(args) => replay::run(&args),
+        What::Swarm(args) => swarm::run(&args),
         What::Grid(args) => grid::run(&args),
         What::Schema(args) => schema::run(&args),
     }
@@ -59,7 +63,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 /// Reads a scenario file, or standard input if it is called `-`. A file that cannot be read is a
 /// failure; one that says something wrong is for the user to change.
-fn read(file: &Path, sets: &[String]) -> Result<Document, Failure> {
+pub(in crate::cmd) fn read(file: &Path, sets: &[String]) -> Result<Document, Failure> {
     let wrong = |error: ScenarioError| Failure::usage(error.to_string());
     if file == Path::new("-") {
         let text = std::io::read_to_string(std::io::stdin()).context("standard input")?;

@@ -8,12 +8,13 @@ use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
+use serde::Serialize;
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::Scenario;
 use tabane_trace::{Report, RunInfo};
 
 /// Runs `scenario` and gives out what is asked for.
-pub(super) fn run(outputs: &Outputs, scenario: &Scenario) -> Result<(), Failure> {
+pub(in crate::cmd) fn run(outputs: &Outputs, scenario: &Scenario) -> Result<(), Failure> {
     let info = info(scenario, &[]);
     let mut folder = outputs.out.as_deref().map(Folder::create).transpose()?;
     let mut watchers = Watchers::new(outputs, scenario, &info, folder.as_mut())?;
@@ -21,26 +22,29 @@ pub(super) fn run(outputs: &Outputs, scenario: &Scenario) -> Result<(), Failure>
     let result = measured(Scope::Process, || tabane_sim::run(scenario, &mut watchers.all()))
         .map_err(|e| anyhow!(e).context(info.scenario.clone()))?;
     let report = watchers.finish()?;
-    give_out(outputs, folder, scenario, &info, &result, &report)?;
+    give_out(outputs, folder, scenario, &info, &result, &result, &report)?;
+    note_cost(outputs, &result);
     complain(&result)
 }
 
-/// Writes files and prints, as asked.
-pub(super) fn give_out(
+/// Writes files and prints, as asked; `document` is the result with all that is known about it.
+pub(in crate::cmd) fn give_out(
     outputs: &Outputs,
     folder: Option<Folder>,
     scenario: &Scenario,
     info: &RunInfo,
     result: &RunResult,
+    document: &impl Serialize,
     report: &Report,
 ) -> Result<(), Failure> {
     let mut written = None;
     if let Some(mut folder) = folder {
         files::write_run(&mut folder, scenario, info, result, report)?;
+        folder.write_json("result.json", document)?;
         written = Some(folder.summary());
     }
     if outputs.json {
-        say::print(&serde_json::to_string(result).map_err(|e| anyhow!(e))?)?;
+        say::print(&serde_json::to_string(document).map_err(|e| anyhow!(e))?)?;
     } else {
         print(info, result, report)?;
     }
@@ -49,18 +53,23 @@ pub(super) fn give_out(
     Ok(())
 }
 
-/// For people: a caption, a table, and what it took.
+/// For people: a caption and a table.
 fn print(info: &RunInfo, result: &RunResult, report: &Report) -> Result<(), Failure> {
     say::print(&info.caption())?;
-    say::print(&table::flows(result, report).to_string())?;
-    let user = result.cost.user_s.unwrap_or(0.0);
-    let cost = format!("{:.3} s of simulated time in {user:.3} s of user time", result.ended_s);
-    say::note(&format!("{cost}, {} packet-hops", result.cost.packet_hops));
-    Ok(())
+    say::print(&table::flows(result, report).to_string())
+}
+
+/// What a run in simulated time took.
+pub(in crate::cmd) fn note_cost(outputs: &Outputs, result: &RunResult) {
+    if !outputs.json {
+        let user = result.cost.user_s.unwrap_or(0.0);
+        let cost = format!("{:.3} s of simulated time in {user:.3} s of user time", result.ended_s);
+        say::note(&format!("{cost}, {} packet-hops", result.cost.packet_hops));
+    }
 }
 
 /// A flow that failed or got wrong bytes is a failure of the run.
-fn complain(result: &RunResult) -> Result<(), Failure> {
+pub(in crate::cmd) fn complain(result: &RunResult) -> Result<(), Failure> {
     for flow in &result.flows {
         if let Some(at) = flow.corrupt_at {
             return Err(anyhow!("flow '{}' delivered a wrong byte at {at}", flow.name).into());

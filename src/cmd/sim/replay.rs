@@ -39,12 +39,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut violations = Vec::new();
     let result = measured(Scope::Process, || {
         let outcome = swarm::replay(args.seed, &mut watchers.all());
-        violations = outcome.violations;
+        violations = [outcome.violations, outcome.endings].concat();
         outcome.result
     });
     let report = watchers.finish()?;
     let result = result.map_err(|e| anyhow!(e).context(info.scenario.clone()))?;
-    point::give_out(&args.outputs, folder, &scenario, &info, &result, &report)?;
+    point::give_out(&args.outputs, folder, &scenario, &info, &result, &result, &report)?;
+    point::note_cost(&args.outputs, &result);
     match violations.as_slice() {
         [] => Ok(()),
         some => Err(anyhow!("seed {}: {}", args.seed, some.join("\n  ")).into()),

@@ -10,7 +10,7 @@ use tabane_trace::Report;
 const FLOWS: usize = 24;
 
 /// Flows with their subflows.
-pub(super) fn flows(result: &RunResult, report: &Report) -> Table {
+pub(in crate::cmd) fn flows(result: &RunResult, report: &Report) -> Table {
     let mut table =
         empty(&["flow", "path", "bytes", "completed", "goodput", "share", "sent again"]);
     for flow in result.flows.iter().take(FLOWS) {
@@ -55,7 +55,7 @@ pub(super) fn flows(result: &RunResult, report: &Report) -> Table {
 }
 
 /// One row a point of a sweep.
-pub(super) fn points<'a>(
+pub(in crate::cmd) fn points<'a>(
     axes: &[String],
     runs: impl Iterator<Item = (&'a [(String, String)], &'a RunResult)>,
 ) -> Table {
@@ -126,6 +126,6 @@ fn completion(flow: &FlowResult) -> String {
 }
 
 /// `12.3 s`.
-pub(super) fn seconds(s: f64) -> String {
+pub(in crate::cmd) fn seconds(s: f64) -> String {
     format!("{s:.3} s")
 }

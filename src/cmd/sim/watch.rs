@@ -19,23 +19,23 @@ use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, Settings, c
 pub(crate) struct Outputs {
     /// Write scenario, result, tables, series and plots into this folder.
     #[arg(long, value_name = "DIR")]
-    pub(super) out: Option<PathBuf>,
+    pub(in crate::cmd) out: Option<PathBuf>,
     /// Standard output is one JSON document.
     #[arg(long)]
-    pub(super) json: bool,
+    pub(in crate::cmd) json: bool,
     /// Capture the packets of this host or link as pcapng (needs --out).
     #[arg(long, value_name = "HOST|LINK", requires = "out")]
-    pub(super) pcap: Vec<String>,
+    pub(in crate::cmd) pcap: Vec<String>,
     /// Bytes of each packet in captures; 0 is all of it.
     #[arg(long, value_name = "BYTES", default_value_t = 0, requires = "pcap")]
-    pub(super) snap: u32,
+    pub(in crate::cmd) snap: u32,
     /// Write every record as JSON Lines (needs --out; about 500 bytes a packet).
     #[arg(long, requires = "out")]
-    pub(super) records: bool,
+    pub(in crate::cmd) records: bool,
 }
 
 /// Those who watch a run.
-pub(super) struct Watchers {
+pub(in crate::cmd) struct Watchers {
     progress: Progress,
     collector: Option<Collector>,
     records: Option<RecordLines<BufWriter<File>>>,
@@ -44,7 +44,7 @@ pub(super) struct Watchers {
 
 impl Watchers {
     /// `--json` alone wants speed: nobody but the progress bar watches.
-    pub(super) fn new(
+    pub(in crate::cmd) fn new(
         outputs: &Outputs,
         scenario: &Scenario,
         info: &RunInfo,
@@ -82,7 +82,7 @@ impl Watchers {
         Ok(watchers)
     }
 
-    pub(super) fn all(&mut self) -> Observers<'_> {
+    pub(in crate::cmd) fn all(&mut self) -> Observers<'_> {
         let mut all: Vec<&mut dyn Observer> = vec![&mut self.progress];
         all.extend(self.collector.iter_mut().map(|c| c as &mut dyn Observer));
         all.extend(self.records.iter_mut().map(|r| r as &mut dyn Observer));
@@ -90,7 +90,7 @@ impl Watchers {
         Observers(all)
     }
 
-    pub(super) fn finish(self) -> Result<Report, Failure> {
+    pub(in crate::cmd) fn finish(self) -> Result<Report, Failure> {
         self.progress.finish();
         if let Some(records) = self.records {
             records.finish()?;
@@ -117,7 +117,7 @@ fn check_places(scenario: &Scenario, places: &[&String]) -> Result<(), Failure> 
 
 /// Series have up to 1000 points, however long the run, and fewer where there are many flows;
 /// without files, only the totals are looked at.
-pub(super) fn settings(scenario: &Scenario, files: bool) -> Settings {
+pub(in crate::cmd) fn settings(scenario: &Scenario, files: bool) -> Settings {
     let end = scenario.duration.0;
     let flows: u64 = scenario.flow.iter().map(|f| u64::from(f.count)).sum::<u64>().max(1);
     if !files {

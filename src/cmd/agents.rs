@@ -1,0 +1,66 @@
+//! What `tabane client` and `tabane server` share: reading a configuration, and what surrounds an
+//! agent while it runs.
+
+use crate::exit::Failure;
+use crate::say;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tabane_gateway::agent::{Surroundings, raise_descriptor_limit, surround};
+use tabane_gateway::config::load::{self, Configuration};
+use tabane_gateway::control::{ControlSocket, Places};
+use tabane_gateway::mailbox::Mailbox;
+use tabane_gateway::web::{Pages, Settings, Token};
+
+/// Where an agent can be asked and seen.
+pub(super) struct Windows {
+    /// Its name, for the control socket.
+    pub(super) name: String,
+    pub(super) control: Option<PathBuf>,
+    pub(super) metrics: Option<SocketAddr>,
+    pub(super) web: Option<SocketAddr>,
+    pub(super) web_token_file: Option<PathBuf>,
+}
+
+/// What ends with the agent.
+pub(super) struct Around {
+    _surroundings: Surroundings,
+    _control: ControlSocket,
+    _pages: Option<Pages>,
+}
+
+/// Reads it again, for an agent that runs.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub(super) fn again<C: Configuration>(file: &Path) -> Result<C, String> {
+    let loaded = load::read::<C>(file, &load::environment());
+    loaded.map(|loaded| loaded.config).map_err(|error| error.to_string())
+}
+
+/// Opens the windows of an agent that is about to run.
+///
+/// # Errors
+/// A socket or address that cannot be had.
+pub(super) fn open(windows: Windows, mailbox: &Mailbox) -> Result<Around, Failure> {
+    let places = Places::from_env();
+    let path = windows.control.unwrap_or_else(|| places.socket_for(&windows.name));
+    let control = ControlSocket::start(&path, mailbox.clone()).map_err(anyhow::Error::new)?;
+    say::detail(&format!("control socket: {}", path.display()));
+    let mut pages = None;
+    if windows.web.is_some() || windows.metrics.is_some() {
+        let token = windows.web_token_file.map(|file| Token::read(&file)).transpose();
+        let token = token.map_err(anyhow::Error::new)?;
+        let settings = Settings { page: windows.web, metrics: windows.metrics, token };
+        let started = Pages::start(settings, mailbox.clone()).map_err(anyhow::Error::new)?;
+        for (what, at) in [("page: http", started.page()), ("metrics: http", started.metrics())] {
+            if let Some(at) = at {
+                say::note(&format!("{what}://{at}/"));
+            }
+        }
+        pages = Some(started);
+    }
+    let limit = raise_descriptor_limit();
+    say::detail(&format!("{limit} files may be open, sockets included"));
+    let surroundings = surround(mailbox, say::note)?;
+    Ok(Around { _surroundings: surroundings, _control: control, _pages: pages })
+}

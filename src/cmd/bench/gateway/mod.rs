@@ -1,0 +1,175 @@
+//! `tabane bench gateway`: client and server agents on this machine, between them emulated links
+//! or none, and what the gateway is to be beside what it is. One file a row of the table.
+//!
+//! Everything runs in this process, on loopback, but for the server of [`idle`] (a process of its
+//! own, whose memory is the figure) and for [`tun`] (namespaces that it makes and removes).
+
+mod bundle;
+mod failover;
+mod figure;
+mod idle;
+mod latency;
+mod link;
+mod process;
+mod sessions;
+mod tun;
+mod unshaped;
+
+use super::median;
+use crate::exit::Failure;
+use crate::say;
+use anyhow::{Context, anyhow};
+use clap::ValueEnum;
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
+use figure::{Figure, Verdict};
+use serde::Serialize;
+use tabane_net::Clock;
+
+/// Measure the gateway on this machine, beside what it is to reach.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Every figure has a target that must hold and one that is aimed at. Speeds and times are those of a
+machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms.
+
+Examples:
+  tabane bench gateway                     all rows, about three minutes
+  tabane bench gateway unshaped failover   these
+  tabane bench gateway --quick --json      less of everything, as one JSON document")]
+pub(super) struct Args {
+    /// Which rows; all by default.
+    rows: Vec<Row>,
+    /// Fewer and shorter measurements.
+    #[arg(long)]
+    quick: bool,
+    /// Standard output is one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A row of the table.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Row {
+    /// One flow over two paths without limits, and what it costs.
+    Unshaped,
+    /// The same through a TUN device; in network namespaces, which needs root.
+    Tun,
+    /// One flow over two links, beside each of them alone.
+    Bundle,
+    /// A link dies under a download, and comes back.
+    Failover,
+    /// Setting up a connection, beside the path's round trip.
+    Setup,
+    /// A doubled datagram, beside the path alone.
+    Udp,
+    /// Memory of a server with clients and connections that do nothing.
+    Idle,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    version: &'static str,
+    cores: usize,
+    quick: bool,
+    seconds: f64,
+    figures: &'a [Figure],
+}
+
+/// Runs the rows.
+///
+/// # Errors
+/// [`Failure`]; a target that is missed is none.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let clock = Clock::start();
+    let mut figures = Vec::new();
+    for row in Row::value_variants() {
+        if args.rows.is_empty() || args.rows.contains(row) {
+            let name = row.to_possible_value().context("invariant: no row is hidden")?;
+            let help = name.get_help().map(ToString::to_string).unwrap_or_default();
+            say::note(&format!("{}: {help}", name.get_name()));
+            let measured = row.measure(args.quick);
+            figures.extend(measured.with_context(|| format!("row {}", name.get_name()))?);
+        }
+    }
+    if args.json {
+        let document = Document {
+            version: env!("CARGO_PKG_VERSION"),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            quick: args.quick,
+            seconds: clock.now().as_secs_f64(),
+            figures: &figures,
+        };
+        return say::print(&serde_json::to_string_pretty(&document).map_err(|e| anyhow!(e))?);
+    }
+    say::print(&table(&figures).to_string())
+}
+
+impl Row {
+    fn measure(self, quick: bool) -> anyhow::Result<Vec<Figure>> {
+        match self {
+            Self::Unshaped => unshaped::measure(quick),
+            Self::Tun => tun::measure(quick),
+            Self::Bundle => bundle::measure(quick),
+            Self::Failover => failover::measure(quick),
+            Self::Setup => latency::measure_setup(quick),
+            Self::Udp => latency::measure_udp(quick),
+            Self::Idle => idle::measure(quick),
+        }
+    }
+}
+
+fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["row", "what", "figure", "must", "aim", "", "made of"]);
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    for figure in figures {
+        let [must, aim] = figure.target.words(figure.unit);
+        let value = figure.value.map_or_else(|| "-".into(), |value| figure.unit.text(value));
+        let colour = match figure.verdict {
+            Verdict::Aim => Color::Green,
+            Verdict::Must => Color::Yellow,
+            Verdict::Missed => Color::Red,
+            Verdict::Skipped => Color::DarkGrey,
+        };
+        table.add_row(vec![
+            Cell::new(figure.row),
+            Cell::new(&figure.what),
+            right(value),
+            right(must),
+            right(aim),
+            Cell::new(figure.verdict.word()).fg(colour),
+            Cell::new(&figure.note),
+        ]);
+    }
+    table
+}
+
+/// A figure that has just been measured, for whoever waits.
+fn tell(figure: &Figure) {
+    let value = figure.value.map_or_else(|| "-".into(), |value| figure.unit.text(value));
+    let (what, note) = (&figure.what, &figure.note);
+    say::note(&format!("  {what}: {value} ({}) {note}", figure.verdict.word()));
+}
+
+/// The value that this share of them does not exceed.
+fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let at = (values.len() as f64 * share).ceil() as usize;
+    values.get(at.clamp(1, values.len().max(1)) - 1).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values() {
+        let mut values = [4.0, 1.0, 3.0, 2.0];
+        let quantiles = [0.0, 0.5, 0.75, 0.99, 1.0].map(|share| quantile(&mut values, share));
+        assert_eq!(quantiles, [1.0, 2.0, 3.0, 4.0, 4.0].map(Some));
+        assert_eq!(quantile(&mut [], 0.5), None);
+    }
+}

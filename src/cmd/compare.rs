@@ -1,0 +1,256 @@
+//! `tabane compare`: a scenario on the simulator, on our stack and on the kernel's, side by side;
+//! and a whole folder of them as a page of documentation.
+
+use super::lab::{failure, interruption};
+use super::sim;
+use crate::exit::Failure;
+use crate::say;
+use anyhow::{Context, anyhow};
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{Cell, CellAlignment, Table};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use tabane_lab::compare::{Compared, Notes, Plan, Runner, markdown, page, rows, verdicts};
+use tabane_lab::{LabError, refuse};
+use tabane_sim::scenario::{Document, Scenario};
+use tabane_trace::Report;
+
+/// Runs scenarios on several stacks and says how far they are from each other.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Scenario files (TOML).
+    #[arg(required_unless_present = "matrix", conflicts_with = "matrix")]
+    files: Vec<PathBuf>,
+    /// Who runs them.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["sim", "tabane", "kernel"])]
+    stacks: Vec<StackArg>,
+    /// Runs of each, with one seed after the other.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// Standard output is one JSON document.
+    #[arg(long)]
+    json: bool,
+    /// Write tables and plots as one page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Every scenario of this folder, instead of files.
+    #[arg(long, value_name = "DIR")]
+    matrix: Option<PathBuf>,
+    /// Keep results here, one file a scenario; those that are there and of the same scenario are
+    /// not run again.
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Write the matrix as a page of documentation.
+    #[arg(long, value_name = "FILE", requires = "matrix")]
+    markdown: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples, as root:
+  tabane compare scenarios/validation/base-cubic.toml --html compare.html
+  tabane compare scenarios/wifi-lte.toml --stacks sim,tabane --repeat 5 --json
+  tabane compare --matrix scenarios/validation --results DIR --markdown docs/validation.md
+
+Runs in real time, whose accuracy is measured; a run that is too inaccurate is made again, twice at
+most. The kernel runs what it can: scenarios name one of its controllers (reno, cubic, bbr).";
+
+/// Who runs a scenario.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum StackArg {
+    /// The simulator.
+    Sim,
+    /// The engine on emulated links.
+    Tabane,
+    /// The kernel on emulated links.
+    Kernel,
+}
+
+/// Further tries for a run of poor accuracy.
+const RETRIES: u32 = 2;
+/// Explanations of differences, beside the scenarios of a matrix.
+const NOTES: &str = "notes.toml";
+
+/// One comparison, with what is drawn of it.
+type Done = (Compared, BTreeMap<Runner, Report>);
+
+/// Runs and reports.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let runners: Vec<Runner> = args.stacks.iter().map(|stack| stack.runner()).collect();
+    let files = match &args.matrix {
+        Some(folder) => scenarios_of(folder)?,
+        None => args.files.clone(),
+    };
+    let documents = read_all(&files, &runners)?;
+    if let Some(folder) = &args.results {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("{} cannot be made", folder.display()))?;
+    }
+    let interrupted = interruption()?;
+    let mut all: Vec<Done> = Vec::new();
+    for (document, scenario) in &documents {
+        let done = compare(args, (document, scenario), &runners, &interrupted)?;
+        if !args.json && args.matrix.is_none() {
+            print(&done.0)?;
+        }
+        all.push(done);
+    }
+    let compared: Vec<Compared> = all.iter().map(|(compared, _)| compared.clone()).collect();
+    if args.json {
+        say::print(&serde_json::to_string(&compared).map_err(|e| anyhow!(e))?)?;
+    }
+    if let Some(file) = &args.html {
+        write(file, &page(&all).map_err(|e| anyhow!(e))?)?;
+    }
+    if let Some(folder) = &args.matrix {
+        if let Some(file) = &args.markdown {
+            write(file, &markdown(&compared, &notes(folder)?, &machine()))?;
+        }
+        if !args.json {
+            judge(&compared)?;
+        }
+    }
+    Ok(())
+}
+
+impl StackArg {
+    fn runner(self) -> Runner {
+        match self {
+            Self::Sim => Runner::Sim,
+            Self::Tabane => Runner::Tabane,
+            Self::Kernel => Runner::Kernel,
+        }
+    }
+}
+
+/// Reads everything before anything runs, and refuses what a stack cannot do.
+fn read_all(files: &[PathBuf], runners: &[Runner]) -> Result<Vec<(Document, Scenario)>, Failure> {
+    let mut read = Vec::new();
+    for file in files {
+        let document = sim::read(file, &[])?;
+        let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
+        let several = variants.len() > 1;
+        for mut variant in variants {
+            for stack in runners.iter().filter_map(|runner| runner.stack()) {
+                refuse(&variant.scenario, stack)
+                    .map_err(|fault| failure(&document, LabError::Refused(fault)))?;
+            }
+            if several {
+                variant.scenario.name =
+                    sim::measure::info(&variant.scenario, &variant.params).scenario;
+            }
+            read.push((document.clone(), variant.scenario));
+        }
+    }
+    Ok(read)
+}
+
+fn compare(
+    args: &Args,
+    (document, scenario): (&Document, &Scenario),
+    runners: &[Runner],
+    interrupted: &AtomicBool,
+) -> Result<Done, Failure> {
+    let file = args.results.as_ref().map(|dir| dir.join(format!("{}.json", scenario.name)));
+    if let Some(file) = &file
+        && let Some(known) = known(file, scenario, runners, args.repeat)
+    {
+        return Ok((known, BTreeMap::new()));
+    }
+    say::note(&format!("{}: {}", scenario.name, scenario.about));
+    let plan = Plan { repeat: args.repeat, retries: RETRIES };
+    let done = Compared::run(scenario, runners, plan, interrupted);
+    let done = done.map_err(|error| failure(document, error))?;
+    for runner in runners {
+        if let Some(why) = done.0.poor(*runner) {
+            let name = runner.as_str();
+            say::error(&format!("{} on {name}: poor accuracy: {why}", scenario.name));
+        }
+    }
+    if let Some(file) = &file {
+        write(file, &serde_json::to_string_pretty(&done.0).map_err(|e| anyhow!(e))?)?;
+    }
+    Ok(done)
+}
+
+/// A result that is there already, if it is of this scenario, complete, and by this version.
+fn known(file: &Path, scenario: &Scenario, runners: &[Runner], repeat: u32) -> Option<Compared> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let known: Compared = serde_json::from_str(&text).ok()?;
+    let has = |runner: &Runner| known.runs.get(runner).is_some_and(|r| r.len() >= repeat as usize);
+    let same = known.toml == scenario.to_toml() && known.version == env!("CARGO_PKG_VERSION");
+    (same && runners.iter().all(has)).then_some(known)
+}
+
+/// Scenario files of a folder, by name.
+fn scenarios_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("{} cannot be read", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .filter(|path| path.file_name().is_none_or(|name| name != NOTES))
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::usage(format!("no scenarios (*.toml) in {}", folder.display())));
+    }
+    Ok(files)
+}
+
+fn notes(folder: &Path) -> Result<Notes, Failure> {
+    let file = folder.join(NOTES);
+    if !file.exists() {
+        return Ok(Notes::default());
+    }
+    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    Ok(toml::from_str(&text).with_context(|| file.display().to_string())?)
+}
+
+/// What it was measured on, in a sentence.
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim().split('-').next().unwrap_or_default().to_owned();
+    let version = env!("CARGO_PKG_VERSION");
+    format!("Measured with tabane {version} on Linux {release}, {cores} processors.")
+}
+
+fn print(compared: &Compared) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    let mut lines = rows(compared).into_iter();
+    table.set_header(lines.next().unwrap_or_default());
+    for line in lines {
+        let cells = line.into_iter().enumerate().map(|(n, text)| match n {
+            0 => Cell::new(text),
+            _ => Cell::new(text).set_alignment(CellAlignment::Right),
+        });
+        table.add_row(cells.collect::<Vec<_>>());
+    }
+    say::print(&format!("{}: {}", compared.scenario, compared.about))?;
+    say::print(&table.to_string())
+}
+
+/// Says whether the targets of the matrix are met.
+fn judge(all: &[Compared]) -> Result<(), Failure> {
+    for verdict in verdicts(all) {
+        let met = if verdict.is_met() { "ok" } else { "MISSED" };
+        say::print(&format!(
+            "{met:6}  {}: median {:.1} %, worst {:.1} % ({}), {} scenarios",
+            verdict.what,
+            verdict.median.0 * 100.0,
+            verdict.worst.0 * 100.0,
+            verdict.worst.2,
+            verdict.scenarios,
+        ))?;
+    }
+    Ok(())
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).with_context(|| format!("{} cannot be written", file.display()))?;
+    say::note(&format!("written: {}", file.display()));
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `tabane doctor`: what is wrong with the links, and what to do about it.
+
+use super::agent::{self, Agent};
+use crate::exit::Failure;
+use crate::say;
+use anyhow::anyhow;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use tabane_gateway::config::{self, ClientConfig};
+use tabane_gateway::control::{Client, Places, Which};
+use tabane_gateway::doctor::{Finding, Host, Verdict, Want, diagnose, trial};
+use tabane_gateway::model::Status;
+
+/// Checks each link and says what is wrong and what to do; exit code 1 if anything is.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  tabane doctor                         of the agent that runs
+  tabane doctor -c /etc/tabane/home.toml    without one: tries the configuration for some seconds
+  tabane doctor --json | jq '.findings[] | select(.verdict == \"bad\")'
+Do not try a configuration here while an agent with the same keys runs on another machine: the
+server follows the one it heard last.")]
+pub(crate) struct Args {
+    /// The client's configuration [default: that of the running agent's links; without an agent
+    /// /etc/tabane/client.toml].
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    agent: Agent,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+const CONFIG: &str = "/etc/tabane/client.toml";
+
+/// Checks and prints.
+///
+/// # Errors
+/// When something is wrong with a link, or nothing could be checked.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let running = running(&args.agent)?;
+    let config = match (&args.config, &running) {
+        (Some(path), _) => Some(read(path)?),
+        (None, None) if Path::new(CONFIG).exists() => Some(read(Path::new(CONFIG))?),
+        (None, None) => {
+            let text = "no agent is running; name a configuration to try: tabane doctor -c FILE";
+            return Err(Failure::usage(text));
+        }
+        (None, Some(_)) => None,
+    };
+    let (wants, no_server) = match (&config, &running) {
+        (Some(config), _) => Want::of_config(config),
+        (None, Some(status)) => (Want::of_status(status), None),
+        (None, None) => (Vec::new(), None),
+    };
+    let mut about = Vec::new();
+    let status = match (running, &config) {
+        (Some(status), _) => {
+            let (role, name) = (status.agent.clone(), status.name.clone());
+            about.push(format!("of the running {role} {name}"));
+            Some(status)
+        }
+        (None, Some(config)) => {
+            say::note("no agent is running: trying the configuration for up to 8 s");
+            match trial(config) {
+                Ok(status) => Some(status),
+                Err(error) => {
+                    about.push(format!("it could not be tried: {error}"));
+                    None
+                }
+            }
+        }
+        (None, None) => None,
+    };
+    let findings = diagnose(status.as_ref(), &Host::look(wants, no_server));
+    report(args, &about, &findings)
+}
+
+/// The status of a running agent, if there is one; it is an error if it is asked for by name.
+fn running(agent: &Agent) -> Result<Option<Status>, Failure> {
+    let which = agent.which();
+    if which != Which::Only {
+        return agent.connect()?.status().map_err(agent::failed).map(Some);
+    }
+    let Ok(path) = Places::from_env().find(&which) else { return Ok(None) };
+    let mut client = Client::connect(&path).map_err(agent::failed)?;
+    client.status().map_err(agent::failed).map(Some)
+}
+
+fn read(path: &Path) -> Result<ClientConfig, Failure> {
+    match config::read::<ClientConfig>(path, &config::environment()) {
+        Ok(loaded) => Ok(loaded.config),
+        Err(error) => Err(anyhow!("{error}").into()),
+    }
+}
+
+fn report(args: &Args, about: &[String], findings: &[Finding]) -> Result<(), Failure> {
+    let bad = findings.iter().filter(|finding| finding.verdict == Verdict::Bad).count();
+    if args.json {
+        agent::print_json(&json!({ "ok": bad == 0, "about": about, "findings": findings }))?;
+    } else {
+        let lines: Vec<String> = about.iter().cloned().chain(findings.iter().map(line)).collect();
+        say::print(&lines.join("\n"))?;
+    }
+    match bad {
+        0 => Ok(()),
+        1 => Err(anyhow!("one thing is wrong").into()),
+        several => Err(anyhow!("{several} things are wrong").into()),
+    }
+}
+
+fn line(finding: &Finding) -> String {
+    let mark = match finding.verdict {
+        Verdict::Good => "ok  ",
+        Verdict::Note => "note",
+        Verdict::Bad => "BAD ",
+        Verdict::Unknown => "?   ",
+    };
+    let mut text = format!("{mark} {:<12} {:<10} {}", finding.about, finding.check, finding.text);
+    if let Some(remedy) = &finding.remedy {
+        text += &format!("\n                             -> {remedy}");
+    }
+    text
+}

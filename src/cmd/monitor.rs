@@ -1,0 +1,66 @@
+//! `tabane monitor`: what happens in a running agent, as it happens.
+
+use super::agent::{self, Agent};
+use crate::exit::Failure;
+use crate::{say, units};
+use tabane_gateway::model::Happening;
+
+/// Shows what happens in a running agent until it ends or you stop it.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  tabane monitor                            from now on
+  tabane monitor --since 0                  with all that is remembered
+  tabane monitor --since 0 --end            only that
+  tabane monitor --json | jq -r 'select(.kind == \"path-down\") | .path'
+Times are UTC.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    agent: Agent,
+    /// Begin after this number; 0 for all that is remembered [default: what happens from now on].
+    #[arg(long, value_name = "N")]
+    since: Option<u64>,
+    /// End when all that is remembered has been shown.
+    #[arg(long)]
+    end: bool,
+    /// One JSON object a line.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows them.
+///
+/// # Errors
+/// When no agent answers, or it ends.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let mut client = args.agent.connect()?;
+    let since = match args.since {
+        Some(since) => since,
+        None if args.end => 0,
+        None => {
+            let past = client.happenings(0).map_err(agent::failed)?;
+            past.last().map_or(0, |last| last.seq)
+        }
+    };
+    if args.end {
+        let all = client.happenings(since).map_err(agent::failed)?;
+        return all.iter().try_for_each(|happening| show(happening, args.json));
+    }
+    for happening in client.follow(since).map_err(agent::failed)? {
+        show(&happening.map_err(agent::failed)?, args.json)?;
+    }
+    Ok(())
+}
+
+fn show(happening: &Happening, json: bool) -> Result<(), Failure> {
+    if json {
+        return say::print(&serde_json::to_string(happening).map_err(anyhow::Error::new)?);
+    }
+    let client = happening.client.as_ref().map(|name| format!(" [{name}]")).unwrap_or_default();
+    say::print(&format!(
+        "{} {:>5} {:<14}{client} {}",
+        units::utc(happening.unix_ms),
+        happening.seq,
+        happening.kind,
+        happening.text
+    ))
+}

@@ -1,0 +1,56 @@
+//! `tabane policy set`: another scheduler, congestion control or egress in a running agent.
+
+use super::agent::{self, Agent};
+use crate::exit::Failure;
+use crate::say;
+use tabane_gateway::mailbox::Request;
+
+/// Changes the policies of a running agent.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Verb {
+    /// Another scheduler, congestion control or egress: for one connection, or for all and those
+    /// to come.
+    Set(Set),
+}
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  tabane policy set scheduler redundant --conn 17    everything on all paths, for a game
+  tabane policy set congestion bbr
+  tabane policy set egress hayack                    ACKs by the fastest path
+`tabane list` names them all.")]
+struct Set {
+    /// Which one.
+    #[arg(value_parser = ["scheduler", "congestion", "egress"])]
+    policy: String,
+    /// A policy, `name` or `name:key=value,...`.
+    spec: String,
+    /// This connection only.
+    #[arg(long, value_name = "ID")]
+    conn: Option<u64>,
+    #[command(flatten)]
+    agent: Agent,
+}
+
+/// Does it.
+///
+/// # Errors
+/// When no agent answers, or it refuses.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let Verb::Set(args) = &args.verb;
+    let (policy, spec, connection) = (args.policy.clone(), args.spec.clone(), args.conn);
+    let request = Request::SetPolicy { policy, spec, connection };
+    args.agent.connect()?.order(request).map_err(agent::failed)?;
+    let whom = match args.conn {
+        Some(id) => format!("connection {id}"),
+        None => "all connections and those to come".into(),
+    };
+    say::note(&format!("{} {}: {whom}", args.policy, args.spec));
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! `tabane server`: the agent that clients bond their links to; its file and its clients.
+
+mod clients;
+mod init;
+mod invite;
+mod run;
+
+use crate::exit::Failure;
+use clap::Subcommand;
+use std::path::PathBuf;
+
+/// Be the far end of the bundle for clients; needs no privilege.
+#[derive(clap::Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+#[group(skip)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    run: run::Args,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// Make a configuration with a fresh key.
+    Init(init::Args),
+    /// Add a client; prints the line that `tabane client join` takes.
+    Invite(invite::Args),
+    /// Name the clients.
+    List(clients::ListArgs),
+    /// Remove a client: its keys are worth nothing any more.
+    Remove(clients::RemoveArgs),
+}
+
+/// Which file.
+#[derive(clap::Args, Debug)]
+struct File {
+    /// The server's configuration.
+    #[arg(short, long, value_name = "FILE", default_value = "/etc/tabane/server.toml")]
+    config: PathBuf,
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// [`Failure`], as the action says.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    match &args.action {
+        Some(Action::Init(args)) => init::run(args),
+        Some(Action::Invite(args)) => invite::run(args),
+        Some(Action::List(args)) => clients::list(args),
+        Some(Action::Remove(args)) => clients::remove(args),
+        None => run::run(&args.run),
+    }
+}
+
+/// A file that cannot be read or written failed; one that is wrong, or a wrong wish, is the user's.
+fn failure(error: tabane_gateway::invite::EditError) -> Failure {
+    use tabane_gateway::invite::EditError;
+    match error {
+        EditError::Config(error) => super::config::refused(error),
+        EditError::File(path, error) => {
+            anyhow::Error::new(error).context(path.display().to_string()).into()
+        }
+        other => Failure::usage(other.to_string()),
+    }
+}
+
+/// How a change reaches a server that runs.
+const RELOAD: &str = "a server that runs takes it with `tabane reload`, or on SIGHUP";

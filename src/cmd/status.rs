@@ -1,0 +1,90 @@
+//! `tabane status`: what a running agent does, in one picture.
+
+use super::agent::{self, Agent};
+use crate::exit::Failure;
+use crate::{say, units};
+use comfy_table::{Cell, Table};
+use tabane_gateway::model::{PathStatus, Status};
+
+/// Shows what a running agent does: its server, its paths, and why a path is idle.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  tabane status                              the only agent that runs
+  tabane status --agent home --json | jq -r '.paths[] | [.name, .state, .reason] | @tsv'")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    agent: Agent,
+    /// One JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks and prints.
+///
+/// # Errors
+/// When no agent answers, or standard output cannot be written.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let status = args.agent.connect()?.status().map_err(agent::failed)?;
+    if args.json {
+        return agent::print_json(&status);
+    }
+    let mut text = head(&status);
+    if !status.paths.is_empty() {
+        text = format!("{text}\n\n{}", paths(&status.paths));
+    }
+    say::print(&text)
+}
+
+fn head(status: &Status) -> String {
+    let mut lines = vec![format!(
+        "{} {}, version {}, running for {}",
+        status.agent,
+        status.name,
+        status.version,
+        units::span(status.uptime_s)
+    )];
+    match status.server {
+        Some(address) if status.agent == "server" => lines.push(format!("listens on {address}")),
+        Some(address) => lines.push(format!("server {address}")),
+        None if status.agent == "server" => {}
+        None => lines.push("no server answers".into()),
+    }
+    if status.agent == "server" {
+        lines.push(format!("clients {}", status.clients));
+    }
+    lines.push(format!(
+        "connections {} ({} since the start, {} refused), UDP flows {}",
+        status.connections, status.connections_total, status.refused_total, status.udp_flows
+    ));
+    if !status.counters.is_empty() {
+        let all: Vec<String> = status.counters.iter().map(|(k, n)| format!("{k} {n}")).collect();
+        lines.push(all.join(", "));
+    }
+    lines.join("\n")
+}
+
+fn paths(all: &[PathStatus]) -> Table {
+    let mut table =
+        agent::table(&["path", "role", "state", "RTT", "loss", "down", "up", "what it does"]);
+    for path in all {
+        table.add_row([
+            Cell::new(title(path)),
+            Cell::new(path.role),
+            agent::state(path.state),
+            agent::right(agent::rtt(path.rtt_ms)),
+            agent::right(agent::loss(path.loss)),
+            agent::right(units::rate(path.rx_bps)),
+            agent::right(units::rate(path.tx_bps)),
+            Cell::new(&path.reason),
+        ]);
+    }
+    table
+}
+
+/// Its name, with whose it is at a server.
+pub(super) fn title(path: &PathStatus) -> String {
+    match &path.client {
+        Some(client) => format!("{client}/{}", path.name),
+        None => path.name.clone(),
+    }
+}

@@ -1,0 +1,242 @@
+//! The place of every test: a client's host C and a server's host S, joined by two links.
+//!
+//! ```text
+//!   C: c1 10.9.1.1 ==== 100 Mbit/s ==== 10.9.1.2 s1 :S    S also has 192.0.2.1, where its
+//!      c2 10.9.2.1 ==== 100 Mbit/s ==== 10.9.2.2 s2       HTTP server listens
+//! ```
+//! C has no route to 192.0.2.1: what gets there went through the tunnels.
+
+use super::data::{Digest32, Folder};
+use super::namespace::{Namespace, Process, run, wait_until};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tabane_gateway::keys::{self, Key};
+
+/// What is downloaded, and its size.
+pub(crate) const URL: &str = "http://192.0.2.1:8000/file";
+pub(crate) const SIZE: usize = 32 << 20;
+/// Nobody, who has no privilege.
+const NOBODY: u32 = 65_534;
+
+/// Who runs the agents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum User {
+    Root,
+    Nobody,
+}
+
+/// Two hosts, two links, keys, and a folder for files.
+pub(crate) struct World {
+    pub(crate) folder: Folder,
+    pub(crate) c: Namespace,
+    pub(crate) s: Namespace,
+    /// The server's private key.
+    pub(crate) key: Key,
+    /// The client's secret.
+    pub(crate) secret: Key,
+    digest: Digest32,
+    user: User,
+    binary: PathBuf,
+    _http: Process,
+}
+
+impl World {
+    pub(crate) fn new(user: User) -> Self {
+        let folder = Folder::new();
+        let (c, s) = (Namespace::new('c'), Namespace::new('s'));
+        for n in [1, 2] {
+            c.ip(&format!("link add c{n} type veth peer name s{n} netns {}", s.name()));
+            for (host, device, last) in [(&c, "c", 1), (&s, "s", 2)] {
+                host.ip(&format!("addr add 10.9.{n}.{last}/24 dev {device}{n}"));
+                host.ip(&format!("link set {device}{n} up"));
+            }
+            let rate = format!("qdisc add dev s{n} root tbf rate 100mbit burst 64kb latency 50ms");
+            run(s.command("tc").args(rate.split(' ')));
+        }
+        c.sysctl("net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0");
+        s.ip("addr add 192.0.2.1/32 dev lo");
+        let digest = folder.make("www/file", SIZE, 7);
+        let mut http = s.command("python3");
+        http.args(["-u", "-m", "http.server", "8000", "--bind", "192.0.2.1", "--directory"]);
+        let mut http = Process::start(http.arg(folder.file("www")), folder.path(), "http");
+        http.wait_for("Serving");
+        let random = || Key::random_private().expect("the system gives random bytes");
+        let mut binary = PathBuf::from(env!("CARGO_BIN_EXE_tabane"));
+        if user == User::Nobody {
+            binary = public_copy(&folder, &binary);
+        }
+        let (key, secret) = (random(), random());
+        Self { folder, c, s, key, secret, digest, user, binary, _http: http }
+    }
+
+    /// The private key of the client's path.
+    pub(crate) fn path_key(&self, path: usize) -> Key {
+        self.secret.of_path(path)
+    }
+
+    /// `tabane server` at S, which answers by now.
+    pub(crate) fn server(&self) -> Agent {
+        let keys = [0, 1].map(|path| keys::encode(&self.path_key(path).public()));
+        let config = format!(
+            "listen = ['0.0.0.0:51820']\nprivate_key = '{}'\n[access]\nallow = ['192.0.2.1']\n\
+             [[client]]\nname = 'test'\nnumber = 1\nkeys = {keys:?}\n",
+            self.key,
+        );
+        let agent = self.agent(&self.s, "server", &config);
+        wait_until("the server", Duration::from_secs(5), || agent.status().is_some());
+        agent
+    }
+
+    /// `tabane client` at C with `extra` in its configuration, its two paths up by now.
+    pub(crate) fn client(&self, extra: &str) -> Agent {
+        let agent = self.agent(&self.c, "client", &self.client_config("primary", extra));
+        agent.wait_for_paths_up();
+        agent
+    }
+
+    /// Its configuration, with a role for the second path.
+    pub(crate) fn client_config(&self, role: &str, extra: &str) -> String {
+        format!(
+            "name = 'test'\nnumber = 1\nsecret = '{}'\n\
+             [[server]]\naddresses = ['10.9.1.2:51820']\npublic_key = '{}'\n\
+             [[path]]\ninterface = 'c1'\nremote = '10.9.1.2:51820'\n\
+             [[path]]\ninterface = 'c2'\nremote = '10.9.2.2:51820'\nrole = '{role}'\n{extra}\n",
+            self.secret,
+            keys::encode(&self.key.public()),
+        )
+    }
+
+    fn agent(&self, host: &Namespace, verb: &str, config: &str) -> Agent {
+        // A folder of its own, since an agent makes its socket there.
+        let home = self.folder.file(verb);
+        fs::create_dir_all(&home).expect("the temporary folder can be written");
+        let mut command = match self.user {
+            User::Root => host.command(&self.binary.to_string_lossy()),
+            User::Nobody => {
+                let id = NOBODY.to_string();
+                let mut command = host.command("setpriv");
+                command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
+                command.args(["--inh-caps=-all", "--bounding-set=-all", "--"]).arg(&self.binary);
+                command
+            }
+        };
+        let (file, socket) = (home.join("config.toml"), home.join("socket"));
+        command.args([verb, "-c"]).arg(&file).env("STATE_DIRECTORY", &home);
+        if self.user == User::Nobody {
+            chown(&home, Some(NOBODY), Some(NOBODY)).expect("root may give folders away");
+        }
+        let mut agent = Agent { process: None, file, socket, user: self.user };
+        agent.configure(config);
+        agent.process = Some(Process::start(&mut command, self.folder.path(), verb));
+        agent
+    }
+
+    /// curl at C, saving to `folder/got`.
+    pub(crate) fn curl(&self, mut command: Command, arguments: &[&str]) -> Process {
+        command.args(["--silent", "--show-error", "--fail", "--max-time", "20", "--output"]);
+        command.arg(self.folder.file("got")).args(arguments).arg(URL);
+        Process::start(&mut command, self.folder.path(), "curl")
+    }
+
+    /// Waits until curl has saved as many bytes as that.
+    pub(crate) fn wait_for_bytes(&self, bytes: u64) {
+        wait_until(&format!("{bytes} bytes"), Duration::from_secs(10), || {
+            fs::metadata(self.folder.file("got")).is_ok_and(|file| file.len() >= bytes)
+        });
+    }
+
+    /// The download ends well, and gives the file.
+    pub(crate) fn complete(&self, mut curl: Process) {
+        curl.succeed(Duration::from_secs(20));
+        assert!(self.folder.digest("got") == self.digest, "the file is another");
+    }
+}
+
+/// A running `tabane server` or `tabane client`.
+pub(crate) struct Agent {
+    /// There but at the very start.
+    process: Option<Process>,
+    file: PathBuf,
+    socket: PathBuf,
+    user: User,
+}
+
+impl Agent {
+    /// Writes its configuration.
+    pub(crate) fn configure(&self, config: &str) {
+        let text = format!("control = '{}'\n{config}", self.socket.display());
+        fs::write(&self.file, text).expect("the temporary folder can be written");
+        let own = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&self.file, own).expect("root may change permissions");
+        if self.user == User::Nobody {
+            chown(&self.file, Some(NOBODY), Some(NOBODY)).expect("root may give files away");
+        }
+    }
+
+    /// `tabane status --json`; `None` while it does not answer.
+    pub(crate) fn status(&self) -> Option<Value> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+        let output = command.args(["status", "--json", "--socket"]).arg(&self.socket).output();
+        let output = output.expect("the binary can be run");
+        output
+            .status
+            .success()
+            .then(|| serde_json::from_slice(&output.stdout).expect("status --json is one document"))
+    }
+
+    /// A number that `tabane status` tells of each of its paths.
+    pub(crate) fn of_paths(&self, what: &str) -> Vec<u64> {
+        let status = self.status().expect("the agent answers");
+        let paths = status["paths"].as_array().expect("paths are a list");
+        paths.iter().map(|path| path[what].as_u64().expect("it is a number")).collect()
+    }
+
+    /// Waits until both of its paths are up.
+    pub(crate) fn wait_for_paths_up(&self) {
+        self.wait_for("two paths up", Duration::from_secs(5), |status| {
+            (0..2).all(|path| status["paths"][path]["state"] == "up")
+        });
+    }
+
+    /// Waits until its status is as `wanted`.
+    pub(crate) fn wait_for(&self, what: &str, limit: Duration, wanted: impl Fn(&Value) -> bool) {
+        let end = Instant::now() + limit;
+        loop {
+            let status = self.status();
+            if status.as_ref().is_some_and(&wanted) {
+                return;
+            }
+            assert!(Instant::now() < end, "waited {limit:?} for {what}: {status:#?}");
+            // Often enough, and leaves the machine to the download.
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: i32) {
+        self.process.as_ref().expect("invariant: it was started").signal(signal);
+    }
+
+    /// Asks it to end, as an init does; it must do so and report success.
+    pub(crate) fn stop(mut self) {
+        self.signal(libc::SIGTERM);
+        let process = self.process.as_mut().expect("invariant: it was started");
+        process.succeed(Duration::from_secs(5));
+    }
+}
+
+/// A copy of the binary that everybody may run: the build directory may be closed to others.
+fn public_copy(folder: &Folder, binary: &Path) -> PathBuf {
+    let copy = folder.file("tabane");
+    fs::copy(binary, &copy).expect("the temporary folder can be written");
+    for path in [folder.path(), &copy] {
+        let all = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(path, all).expect("root may change permissions");
+    }
+    copy
+}

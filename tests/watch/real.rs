@@ -1,0 +1,118 @@
+//! A real server and a real client, as built, on loopback: what the verbs say of them.
+
+use crate::agent::Agent;
+use std::fs::File;
+use std::net::UdpSocket;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+use tabane_gateway::keys::{Key, encode};
+
+/// Both agents; they end with this.
+struct Pair {
+    place: Agent,
+    children: Vec<Child>,
+}
+
+impl Pair {
+    /// What they say goes to that file.
+    fn start(log: &str) -> Self {
+        let place = Agent::nowhere();
+        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (server, secret) = (Key::random_private().unwrap(), Key::random().unwrap());
+        let keys: Vec<String> =
+            (0..2).map(|i| format!("\"{}\"", encode(&secret.of_path(i).public()))).collect();
+        let server_file = place.write(
+            "server.toml",
+            &format!(
+                "listen = [\"127.0.0.1:{port}\"]\nprivate_key = \"{server}\"\n\
+                 [[client]]\nname = \"home\"\nnumber = 1\nkeys = [{}]\n",
+                keys.join(", ")
+            ),
+        );
+        let client_file = place.write(
+            "client.toml",
+            &format!(
+                "name = \"home\"\nnumber = 1\nsecret = \"{secret}\"\n\
+                 [[server]]\naddresses = [\"127.0.0.1:{port}\"]\npublic_key = \"{}\"\n\
+                 [front]\nsocks5 = [\"127.0.0.1:0\"]\n\
+                 [[path]]\nname = \"wan1\"\nsource = \"127.0.0.1\"\n\
+                 [[path]]\nname = \"wan2\"\nsource = \"127.0.0.2\"\n",
+                encode(&server.public())
+            ),
+        );
+        let mut pair = Self { place, children: Vec::new() };
+        for args in [["server", "-c", &server_file], ["client", "-c", &client_file]] {
+            let mut command = pair.place.command(&args);
+            let log = File::options().write(true).open(log).unwrap();
+            let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+            pair.children.push(child);
+        }
+        pair
+    }
+
+    /// The client's status once a condition holds.
+    fn until(&self, what: &str, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        let mut last = String::new();
+        for _ in 0..150 {
+            let said = self.place.run(&["status", "--agent", "home", "--json"]);
+            last = said.out + &said.err;
+            match serde_json::from_str(&last) {
+                Ok(status) if holds(&status) => return status,
+                _ => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+        panic!("never {what}: {last}");
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn both_up(status: &serde_json::Value) -> bool {
+    let paths = status["paths"].as_array().unwrap();
+    paths.len() == 2 && paths.iter().all(|path| path["state"] == "up")
+}
+
+#[test]
+fn agents_whose_log_is_on_a_full_disk_go_on() {
+    let mut pair = Pair::start("/dev/full");
+    pair.until("both paths up", both_up);
+    pair.place.ok(&["reload", "--agent", "home"]);
+    pair.place.ok(&["path", "set", "wan2", "--role", "backup", "--agent", "home"]);
+    pair.until("wan2 a backup", |status| status["paths"][1]["role"] == "backup");
+    for child in &mut pair.children {
+        assert_eq!(child.try_wait().unwrap(), None, "an agent has ended");
+    }
+}
+
+#[test]
+fn real_agents_are_seen_steered_and_found_well() {
+    let pair = Pair::start("/dev/null");
+    let status = pair.until("both paths up", both_up);
+    assert!(status["paths"][0]["rtt_ms"].as_f64().is_some(), "{status}");
+
+    let doctor = pair.place.run(&["doctor", "--agent", "home"]);
+    assert_eq!(doctor.code, Some(0), "{}{}", doctor.out, doctor.err);
+    assert!(doctor.out.contains("2 of 2 links work"), "{}", doctor.out);
+
+    pair.place.ok(&["path", "set", "wan2", "--role", "backup", "--agent", "home"]);
+    let idle = |status: &serde_json::Value| {
+        let path = &status["paths"][1];
+        path["role"] == "backup" && path["reason"] == "backup: wan1 works"
+    };
+    pair.until("wan2 idle, and why", idle);
+    let events = pair.place.ok(&["monitor", "--agent", "home", "--end"]);
+    assert!(events.contains("role"), "{events}");
+
+    let server = pair.place.json(&["status", "--agent", "server", "--json"]);
+    assert_eq!(server["clients"], 1, "{server}");
+    let several = pair.place.run(&["status"]);
+    assert_eq!(several.code, Some(2));
+    assert!(several.err.contains("home, server"), "{}", several.err);
+}
