@@ -43,6 +43,9 @@ impl World {
         for host in [&c, &s, &r, &modems[0], &modems[1]] {
             // What comes by one link may answer what went by another.
             host.sysctl("net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0");
+            // A link-local address that is still being checked asks for no neighbour: copies that
+            // leave by that link would be lost for the first two seconds.
+            host.sysctl("net.ipv6.conf.default.accept_dad=0");
         }
         for host in [&r, &modems[0], &modems[1]] {
             host.sysctl("net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
