@@ -5,7 +5,7 @@
 //!
 //! Whatever the number of connections, a segment costs the same: a hash table finds its
 //! connection, a queue holds the connections that may have something to send, and a heap holds
-//! one deadline per connection, corrected when it fires too early.
+//! one deadline per connection.
 
 mod ahead;
 mod copies;
@@ -56,7 +56,6 @@ pub struct Endpoint {
     listeners: BTreeMap<SocketAddr, Admission>,
     /// Connections that may have something to send.
     ready: VecDeque<u32>,
-    /// Deadlines; those that no longer are their slot's `scheduled` are ignored.
     deadlines: Deadlines,
     time_waits: TimeWaits,
     /// Made when a segment first comes by another path than its subflow's own.
@@ -80,8 +79,6 @@ pub struct Endpoint {
 /// A connection and what the endpoint notes about it.
 #[repr(C, align(64))]
 struct Slot {
-    /// When its entry in `deadlines` fires; `FAR_FUTURE` if it has none.
-    scheduled: Instant,
     /// As entered in `tokens`.
     token: Option<u32>,
     /// In `ready`.
@@ -302,6 +299,7 @@ impl Endpoint {
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: Segment) {
         self.now = now;
         let tuple = Tuple { local: segment.dst, remote: segment.src };
+        self.look_ahead();
         match self.find_owner(tuple) {
             Some(Owner::Subflow(key, id)) => {
                 if self.several_paths && self.is_copy(key, id, path, &segment) {
@@ -309,6 +307,7 @@ impl Endpoint {
                 }
                 let Some(slot) = self.connections.get_mut(key as usize) else { return };
                 slot.connection.on_segment(now, path, id, &segment);
+                self.look_ahead();
                 self.enqueue(key);
                 self.take_events(key);
             }
@@ -345,6 +344,7 @@ impl Endpoint {
     #[inline]
     pub fn poll_segment(&mut self, now: Instant) -> Option<Departure> {
         self.now = now;
+        self.look_ahead();
         if let Some(departure) = self.stateless.pop_front() {
             return Some(departure);
         }
@@ -407,7 +407,7 @@ impl Endpoint {
         if !self.ready.is_empty() || !self.stateless.is_empty() {
             return Some(self.now);
         }
-        let deadline = self.deadlines.peek().map(|(at, _)| at);
+        let deadline = self.deadlines.first().map(|(at, _)| at);
         match (deadline, self.time_waits.next_expiry()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -417,15 +417,8 @@ impl Endpoint {
     /// Runs every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
-        while let Some((at, key)) = self.deadlines.peek()
-            && at <= now
-        {
-            self.deadlines.pop();
+        while let Some(key) = self.deadlines.expire(now) {
             let Some(slot) = self.connections.get_mut(key as usize) else { continue };
-            if slot.scheduled != at {
-                continue;
-            }
-            slot.scheduled = Instant::FAR_FUTURE;
             if slot.connection.next_timeout() <= now {
                 slot.connection.on_timeout(now);
                 self.enqueue(key);
@@ -521,15 +514,11 @@ impl Endpoint {
         again || opened
     }
 
-    /// Enters the connection's deadline if it is earlier than the one entered.
+    /// Notes the connection's deadline.
     #[inline]
     fn schedule(&mut self, key: u32) {
-        let Some(slot) = self.connections.get_mut(key as usize) else { return };
-        let deadline = slot.connection.next_timeout();
-        if deadline < slot.scheduled {
-            slot.scheduled = deadline;
-            self.deadlines.push(deadline, key);
-        }
+        let Some(slot) = self.connections.get(key as usize) else { return };
+        self.deadlines.set(key, slot.connection.next_timeout());
     }
 
     #[inline]
@@ -566,6 +555,7 @@ impl Endpoint {
         self.forget_flows(key);
         self.take_events(key);
         self.drop_token(key);
+        self.deadlines.set(key, Instant::FAR_FUTURE);
         let slot = self.connections.remove(key as usize);
         self.backlog -= usize::from(slot.in_backlog);
         let id = slot.connection.id();

@@ -3,8 +3,9 @@
 //!
 //! With thousands of connections the state of each has long left the caches when its next segment
 //! comes, and its parts are found one behind the other: table, connection, subflow, queue. Each
-//! [`Endpoint::expect`] takes the segments announced before it one step further. Only speed
-//! depends on it: a segment that was expected and does not come is no harm.
+//! [`Endpoint::expect`] takes the segments announced before it one step further, not all at once:
+//! a processor waits for few lines of memory at a time, and stands still when asked for more. Only
+//! speed depends on it: a segment that was expected and does not come is no harm.
 
 use super::flow::{Guess, Owner, Tuple};
 use super::{Endpoint, Slot};
@@ -17,6 +18,8 @@ use tabane_wire::Segment;
 pub(super) struct Ahead {
     /// Those of the segments that were announced last and last but one.
     announced: [Option<Announced>; 2],
+    /// Steps for them that wait for their turn.
+    waiting: u8,
     /// Whose deadline is the next, and the steps done for it.
     deadline: Option<(u32, u8)>,
 }
@@ -50,31 +53,52 @@ impl Endpoint {
     }
 
     fn fetch_ahead(&mut self, tuple: Option<Tuple>, data: bool) -> Option<ConnId> {
+        while self.ahead.waiting > 0 {
+            self.fetch_next();
+        }
         let [one, two] = self.ahead.announced;
         if let Some(Announced { key, data }) = two
             && let Some(slot) = self.slot(key)
         {
             slot.connection.prefetch_queues(data);
         }
-        let mut next = None;
-        if let Some(Announced { key, data }) = one
-            && let Some(slot) = self.slot(key)
-        {
-            slot.connection.prefetch_subflows(data);
-            next = Some(slot.connection.id());
-        }
         let key = tuple.and_then(|tuple| self.flows.expect(tuple)).map(|(key, _)| key);
-        if let Some(slot) = key.and_then(|key| self.slot(key)) {
-            slot.prefetch();
-        }
         self.ahead.announced = [key.map(|key| Announced { key, data }), one];
-        self.fetch_deadline();
-        next
+        self.ahead.waiting = 3;
+        one.and_then(|one| self.slot(one.key)).map(|slot| slot.connection.id())
+    }
+
+    /// The next of the steps that wait: called between parts of the work on other segments.
+    #[inline]
+    pub(super) fn look_ahead(&mut self) {
+        if self.ahead.waiting > 0 {
+            self.fetch_next();
+        }
+    }
+
+    fn fetch_next(&mut self) {
+        self.ahead.waiting -= 1;
+        let [one, two] = self.ahead.announced;
+        match self.ahead.waiting {
+            2 => {
+                if let Some(two) = two
+                    && let Some(slot) = self.slot(two.key)
+                {
+                    slot.connection.prefetch_subflows(two.data);
+                }
+            }
+            1 => {
+                if let Some(slot) = one.and_then(|one| self.slot(one.key)) {
+                    slot.prefetch();
+                }
+            }
+            _ => self.fetch_deadline(),
+        }
     }
 
     /// The same for the connection whose deadline is the next.
     fn fetch_deadline(&mut self) {
-        let Some((_, next)) = self.deadlines.peek() else { return };
+        let Some((_, next)) = self.deadlines.first() else { return };
         let steps = match self.ahead.deadline {
             Some((key, steps)) if key == next => steps,
             _ => 0,
@@ -116,7 +140,7 @@ impl Endpoint {
 impl Slot {
     #[inline]
     fn prefetch(&self) {
-        fetch_from(&self.scheduled, &self.connection);
+        fetch_from(&self.token, &self.connection);
         self.connection.prefetch();
     }
 }

@@ -2,8 +2,10 @@
 //! that share a cache line. With thousands of connections it is in no cache when it is needed, and
 //! half as many levels are half as many misses.
 //!
-//! Deadlines that no longer hold are not removed: whoever takes one looks whether it is still its
-//! connection's. So there are at most as many as have been entered and not fired yet.
+//! A deadline moves with nearly every segment, mostly to later. An entry whose deadline has become
+//! later stays where it is until it is the first; then it moves once, however often the deadline
+//! did. Which deadline holds is noted here and not with the connection, which is in no cache
+//! either, and is not disturbed before its time.
 
 use crate::time::Instant;
 
@@ -12,6 +14,19 @@ type Entry = (Instant, u32);
 
 /// No entry: after all others.
 const NONE: Entry = (Instant::FAR_FUTURE, u32::MAX);
+
+/// The deadline of a connection.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// `FAR_FUTURE` is none.
+    at: Instant,
+    /// When its entry in the heap fires, never later than `at`; others of it mean nothing.
+    entered: Instant,
+}
+
+impl Due {
+    const NEVER: Self = Self { at: Instant::FAR_FUTURE, entered: Instant::FAR_FUTURE };
+}
 
 /// The children of one node.
 #[derive(Clone, Debug)]
@@ -22,28 +37,89 @@ impl Group {
     const SIZE: usize = 4;
 }
 
-/// The heap.
+/// A deadline per key. The first entry of the heap always holds.
 #[derive(Clone, Debug)]
 pub(super) struct Deadlines {
+    heap: Heap,
+    /// By key.
+    due: Vec<Due>,
+}
+
+impl Deadlines {
+    pub(super) fn new() -> Self {
+        Self { heap: Heap::new(), due: Vec::new() }
+    }
+
+    /// The earliest.
+    #[inline]
+    pub(super) fn first(&self) -> Option<Entry> {
+        self.heap.peek()
+    }
+
+    /// The deadline of `key` is now `at`; `FAR_FUTURE` for none.
+    #[inline]
+    pub(super) fn set(&mut self, key: u32, at: Instant) {
+        let place = key as usize;
+        if place >= self.due.len() {
+            self.due.resize(place + 1, Due::NEVER);
+        }
+        let due = &mut self.due[place];
+        due.at = at;
+        if at < due.entered {
+            due.entered = at;
+            self.heap.push(at, key);
+        }
+        self.tidy();
+    }
+
+    /// A key whose deadline has come. It has none from now on.
+    pub(super) fn expire(&mut self, now: Instant) -> Option<u32> {
+        let (_, key) = self.heap.peek().filter(|(at, _)| *at <= now)?;
+        self.set(key, Instant::FAR_FUTURE);
+        Some(key)
+    }
+
+    /// Makes the first entry one that holds.
+    #[inline]
+    fn tidy(&mut self) {
+        while let Some((at, key)) = self.heap.peek() {
+            let due = &mut self.due[key as usize];
+            if due.entered != at {
+                self.heap.pop();
+            } else if due.at != at {
+                due.entered = due.at;
+                self.heap.pop();
+                if due.at != Instant::FAR_FUTURE {
+                    self.heap.push(due.at, key);
+                }
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+/// Entries, the least first.
+#[derive(Clone, Debug)]
+struct Heap {
     first: Entry,
     /// That at `n` has the children of node `n`, which are the nodes from `4 n + 1` on.
     groups: Vec<Group>,
     len: usize,
 }
 
-impl Deadlines {
-    pub(super) fn new() -> Self {
+impl Heap {
+    fn new() -> Self {
         Self { first: NONE, groups: Vec::new(), len: 0 }
     }
 
-    /// The earliest.
+    /// The least.
     #[inline]
-    pub(super) fn peek(&self) -> Option<Entry> {
+    fn peek(&self) -> Option<Entry> {
         (self.len > 0).then_some(self.first)
     }
 
-    /// Enters a deadline.
-    pub(super) fn push(&mut self, at: Instant, key: u32) {
+    fn push(&mut self, at: Instant, key: u32) {
         let entry = (at, key);
         let mut node = self.len;
         self.len += 1;
@@ -62,8 +138,8 @@ impl Deadlines {
         self.set(node, entry);
     }
 
-    /// Takes the earliest out.
-    pub(super) fn pop(&mut self) -> Option<Entry> {
+    /// Takes the least out.
+    fn pop(&mut self) -> Option<Entry> {
         let first = self.peek()?;
         self.len -= 1;
         let last = self.get(self.len);
@@ -119,7 +195,7 @@ mod tests {
                 0..400,
             ),
         ) {
-            let (mut ours, mut theirs) = (Deadlines::new(), BinaryHeap::new());
+            let (mut ours, mut theirs) = (Heap::new(), BinaryHeap::new());
             for step in steps {
                 match step {
                     Some((at, key)) => {
@@ -136,6 +212,32 @@ mod tests {
                 prop_assert_eq!(ours.pop(), Some(entry));
             }
             prop_assert_eq!(ours.pop(), None);
+        }
+
+        #[test]
+        fn the_first_is_the_least_that_holds(
+            steps in prop::collection::vec((0_u32..9, prop::option::of(0_u64..50)), 0..400),
+        ) {
+            let mut ours = Deadlines::new();
+            let mut known = [Instant::FAR_FUTURE; 9];
+            let least = |known: &[Instant; 9]| {
+                let keys = (0..9).filter(|k| known[*k as usize] != Instant::FAR_FUTURE);
+                keys.map(|k| (known[k as usize], k)).min()
+            };
+            for (key, at) in steps {
+                let at = at.map_or(Instant::FAR_FUTURE, Instant);
+                ours.set(key, at);
+                known[key as usize] = at;
+                prop_assert_eq!(ours.first(), least(&known));
+            }
+            while let Some((at, key)) = least(&known) {
+                prop_assert_eq!(ours.expire(Instant(at.0.saturating_sub(1))).is_some(), at.0 == 0);
+                if at.0 > 0 {
+                    prop_assert_eq!(ours.expire(at), Some(key));
+                }
+                known[key as usize] = Instant::FAR_FUTURE;
+            }
+            prop_assert_eq!(ours.first(), None);
         }
     }
 }

@@ -188,9 +188,8 @@ impl Endpoint {
         for path in self.paths_down.iter() {
             connection.set_path_up(self.now, path, false);
         }
-        let scheduled = Instant::FAR_FUTURE;
         let (queued, in_backlog, held) = (false, false, false);
-        let slot = Slot { connection, queued, scheduled, in_backlog, token, held };
+        let slot = Slot { connection, queued, in_backlog, token, held };
         let key = self.connections.insert(Box::new(slot)) as u32;
         self.ids.insert_unique(id_hash(id), (id, key), |(id, _)| id_hash(*id));
         if let Some(token) = token {
