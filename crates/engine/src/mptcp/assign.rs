@@ -116,10 +116,17 @@ impl Connection {
                 return None;
             }
             len = allowed;
-        } else if len < mss && self.config.tcp.nagle && !self.send.closed && self.outstanding() {
+        } else if len < mss && self.config.tcp.nagle && self.short_is_out() && !self.send.closed {
             return None;
         }
         Some(Piece { dsn: self.send.nxt, len, again: None, carried: SubflowSet::NONE })
+    }
+
+    /// Whether a segment short of a full one is under way: another waits for it. Full ones are not
+    /// waited for, or the end of every answer would take a round trip and a delayed ACK longer
+    /// (Minshall's modification of Nagle's algorithm, RFC 9293 section 3.7.4; so does Linux).
+    fn short_is_out(&self) -> bool {
+        self.send.short > self.send.buffer.una()
     }
 
     /// Whether so short a segment is no silly window (RFC 9293 section 3.8.6.2.1).
@@ -267,6 +274,12 @@ impl Connection {
         self.send.pushed = first.filter(|_| lone).map(|id| (id, len as usize));
         if again.is_none() {
             self.send.nxt += len;
+            if self.send.unsent() == 0
+                && let Some(at) = first.and_then(|id| self.index(id))
+                && len < self.segment_size(at)
+            {
+                self.send.short = self.send.nxt;
+            }
         } else if let Some(session) = &mut self.session {
             session.reinjections.taken(dsn, len);
         }

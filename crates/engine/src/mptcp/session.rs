@@ -43,6 +43,8 @@ pub(super) struct Sender {
     pub(super) flushed: bool,
     /// The persist timer of a subflow runs on our account.
     pub(super) blocked: bool,
+    /// End of the last segment that was short of a full one: Nagle's algorithm waits for it.
+    pub(super) short: Dsn,
     /// Lone last push: subflow and length, to save asking it again.
     pub(super) pushed: Option<(SubflowId, usize)>,
     pub(super) buffer: SendBuffer,
@@ -71,6 +73,7 @@ impl Sender {
             written: 0,
             acked: 0,
             reinjected: 0,
+            short: Dsn(1),
             pushed: None,
         }
     }
