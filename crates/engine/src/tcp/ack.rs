@@ -116,6 +116,10 @@ impl Tcb {
         }
         let blocks = &blocks[..n];
         let Some(&first) = blocks.first() else { return false };
+        // The echo is of the segment that last advanced the left edge (RFC 7323 section 4.3), never
+        // of one that is SACKed: of the two tests for ambiguity in RFC 8985 section 6.2 step 2 only
+        // that of the round trip says something of these (the only one that Linux makes).
+        let context = &AckContext { echo_covers: None, ..*context };
         // RFC 2883 section 5: below the acknowledgement, or inside the second block.
         let inside = blocks.get(1).is_some_and(|b| b.0 <= first.0 && first.1 <= b.1);
         let dsack = first.0 < ack || inside;
@@ -202,8 +206,11 @@ impl Tcb {
 
     /// RTT from the oldest segment delivered that was sent once (as Linux does: it holds the
     /// delayed ACK); the most recent one is what congestion control and RACK's minimum see.
+    ///
+    /// Karn's rule holds for the whole ACK (Linux: FLAG_RETRANS_DATA_ACKED): what comes with the
+    /// acknowledgement of a retransmission has waited for it at the peer, perhaps for many repairs.
     fn take_rtt(&mut self, now: Instant, delta: &Delta) -> Option<Duration> {
-        let oldest = delta.oldest?;
+        let oldest = delta.oldest.filter(|_| !delta.retransmitted)?;
         self.rtt.on_sample(now, now - oldest);
         let recent = now - delta.latest.unwrap_or(oldest);
         self.rtt.on_recent(now, recent);
@@ -304,7 +311,8 @@ impl Tcb {
         self.stats.recoveries += 1;
         self.congestion(now, CongestionKind::Loss, siblings);
         self.recovery_changed(now);
-        self.timers.stop(Timer::Probe);
+        // RFC 8985 section 7.1: one loss has one answer, and what a probe finds has it now.
+        self.cancel_probe();
     }
 
     fn end_recovery(&mut self, now: Instant) {

@@ -79,6 +79,15 @@ impl RttEstimator {
 
     /// Another upper limit.
     pub(super) fn set_max(&mut self, max: Duration) {
+        // Timeouts that a lower limit kept from doubling are not counted as if they had: the
+        // timeout stays what it was. As many of them are no long silence.
+        let base = self.rto.max(self.least).0;
+        while max > self.rto_max
+            && self.backoff > 0
+            && base.saturating_mul(1 << (self.backoff - 1).min(20)) >= self.rto_max.0
+        {
+            self.backoff -= 1;
+        }
         self.rto_max = max;
     }
 
