@@ -58,6 +58,9 @@ impl Connection {
 
     /// What a segment says of the end of its subflow or of the stream.
     pub(super) fn take_ending(&mut self, at: usize, segment: &Segment, accepted: &Accepted) {
+        if accepted.fin_acked {
+            self.farewell_heard();
+        }
         if let Some(reason) = accepted.closed {
             let reason = match reason {
                 CloseReason::Reset(_) => self.reset_cause(segment),
@@ -125,9 +128,7 @@ impl Connection {
             return;
         }
         let now = self.now;
-        let mut rto = Duration::from_secs(1);
         for subflow in &mut self.subflows {
-            rto = rto.max(subflow.tcb.rto());
             if !std::mem::replace(&mut subflow.closing, true) {
                 subflow.tcb.close(now);
                 self.owed.insert(subflow.id);
@@ -136,7 +137,25 @@ impl Connection {
         if let Some(session) = &mut self.session
             && !session.timers.is_set(Timer::Linger)
         {
-            session.timers.set(Timer::Linger, now + rto * 4);
+            session.timers.set(Timer::Linger, now + FAREWELL);
+        }
+        // Attempts without an answer are gone by being closed.
+        while let Some(at) = self.subflows.iter().position(|s| s.tcb.state() == State::Closed) {
+            self.on_subflow_closed(at, CloseReason::Aborted);
+        }
+    }
+
+    /// A FIN of ours has arrived. If it left after the stream was over it had our DATA_ACK of the
+    /// peer's DATA_FIN with it: the peer knows, and subflows that do not answer need not be waited
+    /// for. Until then their FINs have to be repeated: whoever misses that DATA_ACK cannot close.
+    fn farewell_heard(&mut self) {
+        let rto = self.subflows.iter().map(|s| s.tcb.rto()).max();
+        let rto = rto.unwrap_or(Duration::ZERO).max(Duration::from_secs(1));
+        let now = self.now;
+        if let Some(session) = &mut self.session
+            && session.timers.is_set(Timer::Linger)
+        {
+            session.timers.hasten(Timer::Linger, now + rto * 4);
         }
     }
 
@@ -145,6 +164,20 @@ impl Connection {
         while !self.subflows.is_empty() {
             self.reset_at(0, reset_reason::UNSPECIFIED, CloseReason::Finished);
         }
+    }
+
+    /// The peer does not answer any more.
+    pub(super) fn give_up(&mut self) {
+        let through = self.is_through();
+        self.abort_all(if through { CloseReason::Finished } else { CloseReason::TimedOut });
+    }
+
+    /// Everything has arrived at either end, and that ours is the end has been said: LAST-ACK. A
+    /// peer that knows nothing of us any more is what it ends with, too (RFC 9293 section
+    /// 3.10.7.4, RST in LAST-ACK): the peer has got our acknowledgement, and ours is lost.
+    fn is_through(&self) -> bool {
+        let acked = self.send.buffer.una() == self.send.buffer.end();
+        self.receive.finished && self.send.fin_sent && acked
     }
 
     /// Resets a subflow, saying why.
@@ -183,6 +216,9 @@ impl Connection {
         match self.mode {
             Mode::Mptcp if over => self.end(CloseReason::Finished),
             Mode::Mptcp if self.can_come_back() => self.wait_for_subflows(),
+            _ if self.is_through() && matches!(reason, CloseReason::Reset(_)) => {
+                self.end(CloseReason::Finished);
+            }
             _ => self.end(reason),
         }
     }
@@ -339,6 +375,9 @@ impl Connection {
         self.subflows.len() == 1 && self.subflows[0].join == Join::First
     }
 }
+
+/// The last FINs are repeated at most this long: R2 of RFC 9293 section 3.8.3.
+const FAREWELL: Duration = Duration::from_secs(100);
 
 /// Pictures of closed subflows kept at most.
 const BURIED: usize = 32;

@@ -20,7 +20,8 @@ pub(super) enum Timer {
     Mesh,
     /// All subflows are gone (break before make).
     Bare,
-    /// The stream is over both ways: subflows that do not close are reset.
+    /// The stream is over both ways, and the peer knows or is gone: subflows that do not close are
+    /// reset.
     Linger,
 }
 
@@ -122,7 +123,7 @@ impl Connection {
                 Timer::Fin => self.fin_timeout(),
                 Timer::Announce => self.announce_again(),
                 Timer::Mesh => self.plan_mesh(),
-                Timer::Bare => self.abort_all(CloseReason::TimedOut),
+                Timer::Bare => self.give_up(),
                 Timer::Linger => self.linger_over(),
             }
         }
@@ -253,7 +254,7 @@ impl Connection {
         let Some(session) = &mut self.session else { return };
         session.fin_backoff += 1;
         if session.fin_backoff > self.config.tcp.retries {
-            self.abort_all(CloseReason::TimedOut);
+            self.give_up();
             return;
         }
         // While data is outstanding its own retransmission carries the flag.
