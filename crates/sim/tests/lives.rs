@@ -62,3 +62,13 @@ fn who_is_gone_is_given_up() {
         assert!((soonest..2_500.0).contains(&result.ended_s), "{host}: {}", result.ended_s);
     }
 }
+
+/// A host that dies before anybody has heard of its flow leaves nothing behind that could fail.
+#[test]
+fn who_is_gone_before_it_was_heard_leaves_nothing() {
+    let text = WORLD.replace("HOST", "client").replace("SPAN", "100000s");
+    let text = text.replace("delay = \"10ms\"", "delay = \"10ms\"\nloss = \"100%\"");
+    let scenario = Scenario::parse("lives.toml", &text).expect("a scenario");
+    let result = run(&scenario, &mut Silent).expect("it runs");
+    assert!(result.flows[0].completed_s.is_none() && result.open.is_empty(), "{:?}", result.open);
+}

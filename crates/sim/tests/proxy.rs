@@ -280,3 +280,48 @@ fn several_subflows_share_a_path() {
         assert!(flow.goodput_bps > 0.9 * 60e6 * 1428.0 / 1500.0, "{count}: {flow:?}");
     }
 }
+
+/// The proxy gives a flow up whose client is not connected yet, and the reset is lost: the SYN that
+/// the client repeats finds nobody.
+#[test]
+fn a_syn_for_a_flow_that_is_over_opens_nothing() {
+    const WORLD: &str = r#"
+duration = "300s"
+closing = true
+
+[link.a]
+rate = "10Mbps"
+delay = "100ms"
+[link.b]
+rate = "10Mbps"
+delay = "1ms"
+
+[path]
+near = { from = "client", to = "p1", links = ["a"] }
+far = { from = "p1", to = "server", links = ["b"] }
+
+[proxy.p1]
+
+[[flow]]
+via = ["p1"]
+bulk = "1MB"
+
+[[at]]
+time = "150ms"
+down = "a"
+silent = true
+
+[[at]]
+time = "500ms"
+host = "p1"
+abort = true
+
+[[at]]
+time = "2s"
+up = "a"
+"#;
+    let result = result(WORLD, &[]);
+    assert!(result.flows[0].failed.is_some());
+    assert!(result.open.is_empty(), "{:?}", result.open);
+    assert!(result.ended_s < 10.0, "{}", result.ended_s);
+}

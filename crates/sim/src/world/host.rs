@@ -328,6 +328,9 @@ impl World<'_> {
             .is_none()
             .then(|| self.flows.iter().position(|f| f.server == host && f.port == port));
         let Some(n) = found.flatten() else { return };
+        if self.flows[n].done {
+            return self.turn_away(host, conn);
+        }
         let flow = &mut self.flows[n];
         flow.server_conn = Some(conn);
         let role = if flow.download { Role::Source } else { Role::Sink };
@@ -335,6 +338,14 @@ impl World<'_> {
         let flow = &self.flows[n];
         let leg = flow.leg_idx(n, flow.relays.len());
         self.observer.opened(self.now, leg, HostIdx(host as u32), conn);
+    }
+
+    /// An old SYN, or one repeated for want of a reset, came for a flow that is over: its programs
+    /// are, and nobody would ever close this connection.
+    pub(super) fn turn_away(&mut self, host: usize, conn: ConnId) {
+        if let Some(connection) = self.hosts[host].endpoint.connection(conn) {
+            connection.abort(self.now);
+        }
     }
 
     fn on_closed(&mut self, n: usize, role: Role, reason: CloseReason) {

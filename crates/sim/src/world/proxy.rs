@@ -125,7 +125,10 @@ impl World<'_> {
             Some((n, k))
         });
         if let Some((n, k)) = place {
-            return self.connect_on(n, k, conn);
+            return match self.flows[n].done {
+                true => self.turn_away(host, conn),
+                false => self.connect_on(n, k, conn),
+            };
         }
         let refused = self.flows.iter().any(|f| f.server == host && f.port == port && f.refuse);
         let endpoint = &mut self.hosts[host].endpoint;
