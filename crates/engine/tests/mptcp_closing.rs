@@ -5,8 +5,10 @@ mod mptcp_net;
 
 use mptcp_net::*;
 use std::net::SocketAddr;
+use tabane_engine::Duration;
 use tabane_engine::event::Event;
 use tabane_engine::record::CloseReason;
+use tabane_engine::view::PathId;
 
 /// Plain TCP, MPTCP over one path, over two.
 fn kinds() -> [Net; 3] {
@@ -74,6 +76,56 @@ fn endings_survive_loss() {
     }
 }
 
+/// The server closes last, and hears nothing from then on, for `silence`: neither that its end has
+/// arrived, nor the last FINs of the client.
+fn last_acknowledgement_lost(mut net: Net, silence: Duration) -> Net {
+    net.server.answer = (data(1_000), false);
+    net.connect(data(1_000), true);
+    net.sleep(secs(1));
+    let until = net.now + silence;
+    net.filter = Box::new(move |c| !c.up || c.now > until);
+    net.server.app().close_after = true;
+    let finished = |n: &mut Net| n.client.has(|e| *e == Event::PeerFinished);
+    assert!(net.run(secs(1), finished), "{:?}", net.client.events);
+    net
+}
+
+// RFC 8684 section 3.3.3: subflows close by FINs, which are repeated: with one the peer gets the
+// DATA_ACK of its DATA_FIN that it misses.
+#[test]
+fn the_last_data_ack_is_repeated_until_it_is_heard() {
+    for paths in [1, 2] {
+        let mut net = last_acknowledgement_lost(Net::pair(paths), secs(20));
+        assert!(net.run(secs(60), |n| n.over()), "{:?}", net.server.events);
+        for host in [&net.client, &net.server] {
+            assert!(host.has(|e| *e == Event::Closed(CloseReason::Finished)), "{:?}", host.events);
+        }
+        assert!(!net.server.has(|e| matches!(e, Event::SubflowClosed(_, CloseReason::Reset(_)))));
+    }
+}
+
+// RFC 9293 section 3.10.7.4: in LAST-ACK a reset closes. A peer that has forgotten the connection
+// has got everything, our acknowledgement included; what is lost is its answer to our end.
+#[test]
+fn who_is_forgotten_in_last_ack_has_finished() {
+    for net in kinds() {
+        let mut net = last_acknowledgement_lost(net, secs(300));
+        assert!(net.run(secs(1_500), |n| n.over()), "{:?}", net.server.events);
+        for host in [&net.client, &net.server] {
+            assert!(host.has(|e| *e == Event::Closed(CloseReason::Finished)), "{:?}", host.events);
+        }
+    }
+}
+
+#[test]
+fn attempts_without_an_answer_do_not_outlive_the_stream() {
+    let mut net = Net::pair(2);
+    net.filter = Box::new(|c| c.path == PathId(0));
+    net.server.answer = (data(1_000), true);
+    net.connect(data(1_000), true);
+    assert!(net.run(secs(1), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+}
+
 #[test]
 fn abort_resets_the_peer() {
     for (i, mut net) in kinds().into_iter().enumerate() {
@@ -86,6 +138,27 @@ fn abort_resets_the_peer() {
         let expected = if i == 0 { CloseReason::Reset(None) } else { CloseReason::FastClose };
         assert!(net.client.has(|e| *e == Event::Closed(CloseReason::Aborted)));
         assert!(net.server.has(|e| *e == Event::Closed(expected)), "{:?}", net.server.events);
+    }
+}
+
+// RFC 9293 section 3.7.4, in Minshall's form: a segment short of a full one does not wait for full
+// ones, only for another short one.
+#[test]
+fn rfc9293_nagle_holds_a_short_segment_behind_a_short_one() {
+    for mut net in kinds() {
+        net.connect(data(1), false);
+        net.sleep(secs(1));
+        let arrives = |net: &mut Net, bytes: usize, within: Duration| {
+            net.run(within, |n| n.server.app().received.len() == bytes)
+        };
+        net.client.app().to_send = data(2_000);
+        assert!(arrives(&mut net, 2_001, ms(15)), "the end of an answer");
+        net.sleep(secs(1));
+        net.client.app().to_send = data(100);
+        assert!(!arrives(&mut net, 0, ms(1)));
+        net.client.app().to_send = data(100);
+        assert!(arrives(&mut net, 2_101, ms(15)) && !arrives(&mut net, 2_201, ms(10)));
+        assert!(arrives(&mut net, 2_201, ms(100)));
     }
 }
 

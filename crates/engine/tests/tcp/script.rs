@@ -458,6 +458,46 @@ fn rfc6298_repeated_syn() {
     assert_eq!(s.tcb.rto(), Duration::from_secs(3));
 }
 
+// RFC 6298 section 3 (Karn): what is acknowledged together with a retransmission has waited for it,
+// and says nothing about the round trip.
+#[test]
+fn rfc6298_no_sample_of_what_waited_for_a_repair() {
+    let mut s = Script::syn_sent(TcpConfig { sack: false, ..plain() });
+    let mut syn_ack = s.segment(0, 1, Flags::SYN | Flags::ACK);
+    syn_ack.options.mss = Some(1460);
+    s.now += ms(100);
+    s.give(syn_ack);
+    s.poll();
+    s.send(3);
+    s.wait(ms(900));
+    assert_eq!(s.sent(), [(1, 1460)], "the timeout");
+    s.now += ms(100);
+    let ack = s.ack(1 + 3 * 1460);
+    s.give(ack);
+    assert_eq!(s.tcb.srtt(), ms(100));
+}
+
+// RFC 9293 section 3.8.3: timeouts that came one a second since they were capped are no reason to
+// give up once the cap is lifted, which is when the peer has been heard again.
+#[test]
+fn timeouts_that_were_capped_do_not_count_as_doubled() {
+    let config = plain();
+    let retries = u64::from(config.retries);
+    let mut s = Script::established(config);
+    s.tcb.limit_rto(Some(Duration::from_secs(1)));
+    s.send(1);
+    s.wait(Duration::from_secs(retries + 5));
+    assert!(s.tcb.stats().timeouts > retries);
+    let answer = s.ack(1);
+    s.give(answer);
+    s.tcb.limit_rto(None);
+    assert!(s.tcb.rto() >= Duration::from_secs(1), "it is not tried more often than before");
+    s.wait(Duration::from_secs(30));
+    assert_eq!(s.tcb.state(), State::Established);
+    s.wait(Duration::from_secs(1_500));
+    assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
+}
+
 // RFC 8985 section 6.2: three segments SACKed above a hole: it is lost at once (no reordering
 // seen); exactly the hole goes again.
 #[test]
@@ -511,6 +551,66 @@ fn rfc8985_lost_retransmission() {
     s.give(sack);
     assert_eq!(s.sent().first(), Some(&(1, 1460)));
     assert_eq!(s.tcb.stats().timeouts, 0);
+}
+
+/// Six segments, the last three lost, and the tail loss probe, which leaves last: what a peer with
+/// timestamps answers, whose echo is of the third (RFC 7323 section 4.3) and older than the probe.
+fn probed_tail() -> (Script, Segment) {
+    let mut s = Script::established(TcpConfig { timestamps: true, ..plain() });
+    let echo = s.segment(1, 1, Flags::ACK).options.timestamps;
+    assert_eq!(s.send(6).len(), 6);
+    s.now += ms(100);
+    let echoing = |mut segment: Segment, now: Instant| {
+        let value = now.as_millis() as u32;
+        segment.options.timestamps = echo.map(|t| Timestamps { value, ..t });
+        segment
+    };
+    let ack = echoing(s.ack(1 + 3 * 1448), s.now);
+    s.give(ack);
+    s.wait(ms(200));
+    assert_eq!(s.sent(), [(1 + 5 * 1448, 1448)], "the probe: two round trips later");
+    s.now += ms(100);
+    let sack = echoing(s.sack(1 + 3 * 1448, &[(1 + 5 * 1448, 1 + 6 * 1448)]), s.now);
+    (s, sack)
+}
+
+// RFC 8985 sections 6.2 and 7.3: the SACK of a tail loss probe shows what is lost before it,
+// although the probe is a retransmission and the echo older.
+#[test]
+fn rfc8985_a_sacked_probe_begins_recovery() {
+    let (mut s, sack) = probed_tail();
+    s.give(sack);
+    assert_eq!(s.sent(), [(1 + 3 * 1448, 1448), (1 + 4 * 1448, 1448)]);
+    assert_eq!((s.tcb.stats().recoveries, s.tcb.stats().timeouts), (1, 0));
+}
+
+// RFC 8985 section 6.2 step 2: sooner than the smallest round trip it is the original's.
+#[test]
+fn rfc8985_a_probe_sacked_too_soon_says_nothing() {
+    let (mut s, sack) = probed_tail();
+    s.now = Instant(s.now.0 - ms(1).0);
+    s.give(sack);
+    assert!(s.sent().is_empty());
+    assert_eq!(s.tcb.stats().recoveries, 0);
+}
+
+// RFC 8985 section 7.1: recovery forgets the probe; one loss, one cut.
+#[test]
+fn rfc8985_a_probe_that_led_to_recovery_cuts_once() {
+    let (mut s, sack) = probed_tail();
+    s.give(sack);
+    assert_eq!(s.sent().len(), 2);
+    s.now += ms(100);
+    let ack = s.ack(1 + 4 * 1448);
+    s.give(ack);
+    assert_eq!(s.send(1), [(1 + 6 * 1448, 1448)], "new data in recovery");
+    let ack = s.ack(1 + 6 * 1448);
+    s.give(ack);
+    let cwnd = s.tcb.view(s.now).cwnd;
+    s.now += ms(100);
+    let ack = s.ack(1 + 7 * 1448);
+    s.give(ack);
+    assert!(s.tcb.view(s.now).cwnd >= cwnd);
 }
 
 // RFC 2018 section 8: SACKed data is kept; at a timeout with the first segment SACKed the peer
