@@ -100,7 +100,8 @@ impl Tcb {
     }
 
     fn on_syn_timer(&mut self, now: Instant) {
-        if self.syn.transmissions > self.config.syn_retries {
+        // Not by transmissions: those that a repeated SYN asked for show that the peer is there.
+        if self.rtt.backoff() >= self.config.syn_retries {
             self.finish(now, CloseReason::TimedOut);
             return;
         }

@@ -498,6 +498,28 @@ fn timeouts_that_were_capped_do_not_count_as_doubled() {
     assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
 }
 
+// RFC 9293 section 3.8.3 (R2 for SYNs): a SYN+ACK that answers a repeated SYN is none of the
+// repetitions after which we give up.
+#[test]
+fn answers_to_repeated_syns_do_not_count() {
+    let mut s = Script::syn_sent(plain());
+    let syn = s.segment(0, 0, Flags::SYN);
+    let now = s.now;
+    s.tcb = Tcb::accept(now, &plain().into(), setup(0, "reno"), &syn).unwrap();
+    for _ in 0..20 {
+        assert_eq!(s.poll().map(|s| s.flags), Some(Flags::SYN | Flags::ACK));
+        s.now += ms(10);
+        s.give(syn.clone());
+    }
+    s.wait(Duration::from_secs(100));
+    assert_eq!(s.tcb.state(), State::SynReceived);
+    for _ in 0..10 {
+        s.poll();
+        s.wait(Duration::from_secs(130));
+    }
+    assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
+}
+
 // RFC 8985 section 6.2: three segments SACKed above a hole: it is lost at once (no reordering
 // seen); exactly the hole goes again.
 #[test]
