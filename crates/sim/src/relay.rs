@@ -89,7 +89,11 @@ impl Relay {
             }
             Event::Closed(reason) => {
                 self.conns[side as usize] = None;
-                let other = self.conn(side.other()).filter(|_| *reason != CloseReason::Finished);
+                // Regular is an end that has been passed on to it. If somebody has closed its
+                // subflows instead, what the other still brings has nowhere to go.
+                let ended = self.ways[side.other() as usize].closed;
+                let regular = *reason == CloseReason::Finished && ended;
+                let other = self.conn(side.other()).filter(|_| !regular);
                 if let Some(other) = other.and_then(|id| endpoint.connection(id)) {
                     other.abort(now);
                 }

@@ -325,3 +325,42 @@ up = "a"
     assert!(result.open.is_empty(), "{:?}", result.open);
     assert!(result.ended_s < 10.0, "{}", result.ended_s);
 }
+
+/// Somebody closes the only subflow of a flow at the proxy, which its programs have not: what comes
+/// from the far side has nowhere to go, and is not kept for ever.
+#[test]
+fn what_has_nowhere_to_go_is_given_up() {
+    const WORLD: &str = r#"
+duration = "300s"
+closing = true
+
+[defaults]
+mptcp = false
+
+[link.a]
+rate = "10Mbps"
+delay = "10ms"
+[link.b]
+rate = "10Mbps"
+delay = "1ms"
+
+[path]
+near = { from = "client", to = "p1", links = ["a"] }
+far = { from = "p1", to = "server", links = ["b"] }
+
+[proxy.p1]
+
+[[flow]]
+via = ["p1"]
+bulk = "5MB"
+
+[[at]]
+time = "1s"
+host = "p1"
+path = "near"
+subflow = "remove"
+"#;
+    let result = result(WORLD, &[]);
+    assert!(result.flows[0].failed.is_some());
+    assert!(result.open.is_empty(), "{:?}", result.open);
+}
