@@ -6,11 +6,11 @@
 mod mptcp_net;
 
 use mptcp_net::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tabane_engine::event::Event;
-use tabane_engine::record::{DropReason, What};
+use tabane_engine::record::{CloseReason, DropReason, FallbackReason, What};
 use tabane_wire::mptcp::{AddAddr, MpTcpRst};
 use tabane_wire::{Flags, MptcpOption};
 
@@ -146,4 +146,87 @@ fn rfc8684_a_reset_closes_one_subflow() {
     net.sleep(ms(20));
     assert_eq!(net.client_info().subflows.iter().filter(|s| s.view.usable).count(), 1);
     assert!(!net.client.has(|e| matches!(e, Event::Closed(_))));
+}
+
+// RFC 8684 section 3.1: checksums MUST be used if either host asks for them.
+#[test]
+fn rfc8684_checksums_if_either_side_asks() {
+    for (ours, theirs) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (mut client, mut server) = (config(1, 1), config(2, 1));
+        (client.mptcp.checksum, server.mptcp.checksum) = (ours, theirs);
+        let mut net = Net::new(client, server);
+        net.server.answer = (data(100_000), true);
+        net.filter = Box::new(move |c| {
+            if let Some(mapping) = c.segment.options.dss.and_then(|dss| dss.mapping) {
+                assert_eq!(mapping.checksum.is_some(), ours || theirs);
+            }
+            true
+        });
+        net.connect(data(100_000), true);
+        assert!(net.run(secs(20), Net::over));
+        assert!(!net.client.has(|e| matches!(e, Event::Fallback(_))), "{ours} {theirs}");
+        assert!(net.server.app().received == data(100_000));
+        assert!(net.client.app().received == data(100_000));
+    }
+}
+
+// RFC 8684 section 3.1: keys that are not the ones exchanged: no MPTCP.
+#[test]
+fn rfc8684_keys_that_do_not_come_back_are_plain_tcp() {
+    let mut net = Net::pair(1);
+    net.server.answer = (data(50_000), true);
+    net.filter = Box::new(|c| {
+        for option in c.segment.options.mptcp.iter_mut().flat_map(|options| options.iter_mut()) {
+            if let MptcpOption::Capable(capable) = option
+                && let Some(key) = &mut capable.receiver_key
+            {
+                *key ^= 1;
+            }
+        }
+        true
+    });
+    net.connect(data(50_000), true);
+    assert!(net.run(secs(20), Net::over));
+    assert!(net.server.has(|e| *e == Event::Fallback(FallbackReason::Mismatch)));
+    assert!(net.client.has(|e| matches!(e, Event::Fallback(_))));
+    assert!(net.server.app().received == data(50_000));
+    assert!(net.client.app().received == data(50_000));
+}
+
+// RFC 8684 section 3.2: a host may refuse a subflow, by a reset with its reason.
+#[test]
+fn rfc8684_subflows_beyond_the_limit_are_refused() {
+    let (client, mut server) = (config(1, 4), config(2, 1));
+    server.mptcp.max_subflows = 2;
+    let mut net = Net::new(client, server);
+    let reasons = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&reasons);
+    net.filter = Box::new(move |c| {
+        for option in c.segment.options.mptcp() {
+            if let (false, MptcpOption::TcpRst(reset)) = (c.up, option) {
+                seen.borrow_mut().push(reset.reason);
+            }
+        }
+        true
+    });
+    net.connect(data(500_000), false);
+    net.sleep(ms(500));
+    assert_eq!(live(&mut net), 2);
+    assert!(dropped(&net.server, DropReason::Limit("subflows")));
+    assert!(!reasons.borrow().is_empty() && reasons.borrow().iter().all(|reason| *reason == 2));
+    assert!(net.server.app().received == data(500_000));
+}
+
+// RFC 8684 section 3.3.3: once both have finished, subflows that do not close in time are reset:
+// the connection is over all the same.
+#[test]
+fn rfc8684_subflows_that_do_not_close_hold_nothing_up() {
+    let mut net = Net::pair(2);
+    net.server.answer = (data(10_000), true);
+    net.filter = Box::new(|c| !c.segment.flags.contains(Flags::FIN));
+    net.connect(data(10_000), true);
+    assert!(net.run(secs(10), Net::over), "{:?} {:?}", net.client.events, net.server.events);
+    for host in [&net.client, &net.server] {
+        assert!(host.has(|e| *e == Event::Closed(CloseReason::Finished)), "{:?}", host.events);
+    }
 }

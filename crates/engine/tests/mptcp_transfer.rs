@@ -69,3 +69,28 @@ fn mptcp_two_paths_by_bytes() {
     net.wire = true;
     both_ways(net);
 }
+
+/// Twice what the application reads in a round trip, four times with several subflows; nothing
+/// for an application that does not read.
+#[test]
+fn the_receive_buffer_grows_with_what_is_read() {
+    let grown = |paths: u8, max: u64, paused: bool| {
+        let mut server = config(2, paths);
+        server.tcp.receive_buffer_max = max;
+        let mut net = Net::new(config(1, paths), server);
+        net.links.values_mut().for_each(|link| *link = (ms(40), 2_500_000));
+        net.connect(data(20_000_000), false);
+        assert!(net.run(secs(1), |n| !n.server.conns.is_empty()));
+        net.server.app().paused = paused;
+        net.sleep(secs(3));
+        net.server_info().receive_buffer
+    };
+    // 2.5 MB/s for 80 ms there and back, at most 100 ms in the queue and 40 ms until an ACK: 200
+    // to 550 kB are read in a round trip.
+    let one = grown(1, 16 << 20, false);
+    assert!((400_000..1_130_000).contains(&one), "{one}");
+    let two = grown(2, 16 << 20, false);
+    assert!(two >= 1_600_000, "{two}, and more as what came early is read in lumps");
+    assert_eq!(grown(1, 300_000, false), 300_000);
+    assert_eq!(grown(1, 16 << 20, true), 128 << 10);
+}

@@ -7,9 +7,10 @@ mod mptcp_net;
 
 use bytes::Bytes;
 use mptcp_net::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use tabane_engine::config::NumberSize;
 use tabane_engine::record::{CloseReason, DropReason, What};
 use tabane_engine::view::PathId;
 use tabane_engine::{Endpoint, Event, Instant};
@@ -181,5 +182,60 @@ fn rfc9293_the_last_segment_is_pushed() {
         let sent: usize = data.iter().map(|s| s.payload.len()).sum();
         assert_eq!(sent, 30_000, "nothing was lost, so nothing went twice");
         assert!(data.last().unwrap().flags.contains(Flags::PSH));
+    }
+}
+
+// RFC 9293 section 3.8.6.2.2 (MUST-39): the right edge moves by a segment or half the buffer, and
+// never back (SHLD-14); section 3.8.6: when it moves by much, the sender is told.
+#[test]
+fn rfc9293_the_window_opens_by_whole_segments() {
+    let mut server = plain(2);
+    (server.tcp.receive_buffer, server.tcp.receive_buffer_max) = (20_000, 20_000);
+    let mut net = Net::new(plain(1), server);
+    let edges = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::clone(&edges);
+    net.filter = Box::new(move |c| {
+        if !c.up && !c.segment.flags.contains(Flags::SYN) {
+            seen.borrow_mut().push(c.segment.ack.plus(u32::from(c.segment.window)).0);
+        }
+        true
+    });
+    net.connect(data(150_000), false);
+    assert!(net.run(secs(1), |n| !n.server.conns.is_empty()));
+    net.server.app().paused = true;
+    let id = net.server.only();
+    let mut read = 0;
+    for _ in 0..1_600 {
+        net.sleep(ms(1));
+        read += net.server.conn(id).read(100).map_or(0, |part| part.len());
+    }
+    assert!(read > 140_000, "{read}: as fast as it is read");
+    let steps: Vec<u32> = edges.borrow().windows(2).map(|e| e[1].wrapping_sub(e[0])).collect();
+    let moves = steps.iter().filter(|step| **step > 0).count();
+    assert!(steps.iter().all(|step| *step == 0 || (1_448..=20_000).contains(step)), "{steps:?}");
+    assert!((50..100).contains(&moves), "{moves} moves");
+}
+
+// RFC 9293 section 3.7.1 (MUST-16): options are counted, so that a full segment fills the path's
+// packets, whatever they are, and none is larger.
+#[test]
+fn rfc9293_full_segments_fill_the_path() {
+    for n in 0..16 {
+        let bit = |b: u32| n >> b & 1 == 1;
+        let (mut client, server) = (config(1, 1), config(2, 1));
+        client.mptcp.enabled = bit(0);
+        client.mptcp.checksum = bit(1);
+        client.mptcp.numbers = if bit(2) { NumberSize::Long } else { NumberSize::Auto };
+        client.tcp.timestamps = bit(3);
+        let mut net = Net::new(client, server);
+        let largest = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&largest);
+        net.filter = Box::new(move |c| {
+            seen.set(seen.get().max(c.segment.wire_len()));
+            true
+        });
+        net.connect(data(200_000), true);
+        assert!(net.run(secs(20), Net::over));
+        assert_eq!(largest.get(), 1500, "{n:04b}");
     }
 }

@@ -175,6 +175,7 @@ const RECOVERY_WINDOW: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mptcp::crypto::Key;
 
     #[test]
     fn what_is_withdrawn_leaves_the_rest() {
@@ -206,5 +207,53 @@ mod tests {
         r.add(Dsn(3000), 1000, ReinjectReason::Stale);
         assert_eq!(r.0.len(), 1);
         assert_eq!(r.first(Dsn(4000)), None);
+    }
+
+    fn session() -> Session {
+        let end = "10.0.0.1:80".parse().unwrap();
+        Session::new((Key(1), 2, 3), (end, end))
+    }
+
+    #[test]
+    fn who_has_carried_a_byte() {
+        let (a, b) = (SubflowId(0), SubflowId(5));
+        let mut s = session();
+        for (dsn, len, by) in [(1, 1000, a), (1001, 500, b)] {
+            s.sent.push_back(Sent { dsn: Dsn(dsn), carried: SubflowSet::only(by), len });
+        }
+        let only = SubflowSet::only;
+        for (dsn, by) in [(1, only(a)), (1000, only(a)), (1001, only(b)), (1500, only(b))] {
+            assert_eq!(s.carried(Dsn(dsn)), by, "{dsn}");
+        }
+        assert!(s.carried(Dsn(0)).is_empty() && s.carried(Dsn(1501)).is_empty());
+        s.forget_carrier(a);
+        assert!(s.carried(Dsn(1)).is_empty());
+        assert_eq!(s.carried(Dsn(1001)), only(b));
+    }
+
+    /// RFC 8684 section 3.3.6: what subflows have acknowledged and the peer dropped goes again.
+    #[test]
+    fn what_was_dropped_at_data_level_goes_again_ever_faster() {
+        let why = ReinjectReason::DataTimeout;
+        let mut s = session();
+        s.go_on_recovering(Dsn(1000), 999, 1000);
+        assert_eq!(s.reinjections.first(Dsn(1)), None, "there was no timeout");
+        s.data_recovery = Some((Dsn(1000), Dsn(200_000)));
+        s.go_on_recovering(Dsn(1000), 900, 1000);
+        assert_eq!(s.reinjections.first(Dsn(1)), Some((Dsn(1000), 1800, why)), "twice as much");
+        s.go_on_recovering(Dsn(2800), 100, 1000);
+        assert_eq!(s.reinjections.first(Dsn(2800)), Some((Dsn(2800), 1000, why)), "a segment");
+        s.go_on_recovering(Dsn(3000), 50_000, 1000);
+        assert_eq!(s.reinjections.first(Dsn(3800)), Some((Dsn(3800), 16_000, why)), "no burst");
+        s.data_recovery = Some((Dsn(103_999), Dsn(200_000)));
+        s.go_on_recovering(Dsn(40_000), 1000, 1000);
+        assert_eq!(s.data_recovery, Some((Dsn(105_999), Dsn(200_000))));
+        s.go_on_recovering(Dsn(41_999), 1000, 1000);
+        assert_eq!(s.data_recovery, Some((Dsn(105_999), Dsn(200_000))), "64 segments ahead");
+        s.go_on_recovering(Dsn(199_500), 1000, 1000);
+        assert_eq!(s.data_recovery, Some((Dsn(200_000), Dsn(200_000))));
+        assert_eq!(s.reinjections.first(Dsn(199_000)), Some((Dsn(199_500), 500, why)));
+        s.go_on_recovering(Dsn(200_000), 500, 1000);
+        assert_eq!(s.data_recovery, None);
     }
 }

@@ -319,4 +319,105 @@ mod tests {
         assert!(undo.all_dsacked());
         assert!(undo.echo_is_older(6) && !undo.echo_is_older(7));
     }
+
+    /// RFC 6937 section 3: no more than ssthresh; RFC 9937: what was delivered, and a segment
+    /// more if that is safe.
+    #[test]
+    fn prr_below_ssthresh_follows_what_is_delivered() {
+        let mut prr = Prr::default();
+        prr.begin(20_000);
+        prr.on_ack(1000, 3000, 10_000, 1000, false);
+        assert_eq!(prr.allowance(), 1000);
+        prr.on_ack(1000, 3000, 10_000, 1000, true);
+        assert_eq!(prr.allowance(), 3000, "none of it sent, and one more");
+        prr.on_sent(3000);
+        assert_eq!(prr.allowance(), 0);
+        prr.on_ack(1000, 6000, 10_000, 1000, false);
+        assert_eq!(prr.allowance(), 1000);
+        prr.on_ack(5000, 9500, 10_000, 1000, true);
+        assert_eq!(prr.allowance(), 500);
+        prr.on_ack(5000, 10_000, 10_000, 1000, true);
+        assert_eq!(prr.allowance(), 0);
+    }
+
+    /// RFC 8985 section 6.2 steps 2 and 4.
+    #[test]
+    fn rfc8985_dsacks_widen_the_reordering_window() {
+        let window = |rack: &Rack| rack.wait(false, Duration(400), Duration(10_000)).0 - 1000;
+        let mut rack = Rack { rtt: Duration(1000), ..Rack::default() };
+        assert_eq!(window(&rack), 100, "a quarter of the smallest RTT");
+        assert_eq!(rack.wait(true, Duration(400), Duration(10_000)), Duration(1000));
+        rack.saw_reordering();
+        assert_eq!(rack.wait(true, Duration(400), Duration(10_000)), Duration(1100));
+        assert_eq!(rack.wait(true, Duration(400), Duration(50)), Duration(1050), "at most SRTT");
+        rack.on_dsack(10, 50);
+        assert_eq!(window(&rack), 200);
+        rack.on_dsack(49, 60);
+        assert_eq!(window(&rack), 200, "once a round");
+        rack.on_dsack(50, 90);
+        assert_eq!(window(&rack), 300);
+        for _ in 0..15 {
+            rack.on_recovery_end();
+        }
+        assert_eq!(window(&rack), 300);
+        rack.on_recovery_end();
+        assert_eq!(window(&rack), 100, "after sixteen recoveries as in the beginning");
+    }
+
+    #[test]
+    fn rack_keeps_the_segment_that_was_sent_last() {
+        let mut rack = Rack::default();
+        let delta = |sent_at, end, rtt, reordered| {
+            let newest = Newest { sent_at: Instant(sent_at), end };
+            Delta { newest: Some((newest, Duration(rtt))), reordered, ..Delta::default() }
+        };
+        let quarter = |rack: &Rack| rack.wait(true, Duration(4), Duration(100)) - rack.rtt;
+        rack.on_delivered(&delta(10, 100, 7, false));
+        assert_eq!((rack.newest.end, rack.rtt), (100, Duration(7)));
+        rack.on_delivered(&delta(9, 200, 8, false));
+        assert_eq!((rack.newest.end, rack.rtt), (100, Duration(8)), "the RTT is the latest");
+        rack.on_delivered(&delta(10, 101, 9, false));
+        assert_eq!(rack.newest.end, 101, "of those sent at once, the one with the higher number");
+        assert_eq!(quarter(&rack), Duration::ZERO);
+        rack.on_delivered(&delta(5, 50, 9, true));
+        assert_eq!(quarter(&rack), Duration(1), "reordering has been seen");
+    }
+
+    /// What is not remembered proves nothing.
+    #[test]
+    fn more_retransmissions_than_are_remembered_are_no_proof() {
+        let resend = |undo: &mut Undo, n: u64| {
+            undo.begin();
+            (0..n).for_each(|i| undo.on_resent(i * 10, i * 10 + 10, 1, false));
+            (0..n).for_each(|i| {
+                undo.on_dsack(i * 10, i * 10 + 10);
+            });
+        };
+        let mut undo = Undo::default();
+        resend(&mut undo, Undo::LIMIT as u64);
+        assert!(undo.all_dsacked());
+        let mut undo = Undo::default();
+        resend(&mut undo, Undo::LIMIT as u64 + 1);
+        assert!(!undo.all_dsacked());
+    }
+
+    /// RFC 2883 section 4: the ranges need not be those of our segments.
+    #[test]
+    fn a_dsack_may_cover_more_or_less_than_what_was_sent_again() {
+        for (start, end, ours) in [(90, 210, true), (120, 150, true), (50, 150, false)] {
+            let mut undo = Undo::default();
+            undo.begin();
+            undo.on_resent(100, 200, 7, false);
+            assert!(undo.sent_again());
+            assert_eq!(undo.on_dsack(start, end), ours, "{start}..{end}");
+            assert_eq!((undo.all_dsacked(), undo.sees_duplication()), (ours, !ours));
+        }
+        let mut undo = Undo::default();
+        undo.begin();
+        undo.on_resent(100, 200, 7, true);
+        assert!(undo.on_dsack(100, 200), "a probe's");
+        assert!(!undo.all_dsacked() && !undo.sent_again(), "which is no loss that could be undone");
+        assert!(!undo.on_dsack(100, 200), "answered already");
+        assert!(!undo.sees_duplication());
+    }
 }

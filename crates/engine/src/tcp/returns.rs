@@ -254,3 +254,63 @@ impl Tcb {
         self.window = self.cc.state();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TcpConfig;
+
+    fn returns(srtt: Duration) -> Returns {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        rtt.on_sample(Instant(1), srtt);
+        Returns::new(&rtt)
+    }
+
+    #[test]
+    fn between_marks_times_are_interpolated() {
+        let mut r = returns(Duration(128));
+        r.mark(Instant(100), 1000, Instant(10));
+        r.mark(Instant(200), 2000, Instant(60));
+        assert_eq!(r.pass(500), None, "nothing before it to start from");
+        assert_eq!(r.pass(1000), Some((Instant(10), Instant(100))));
+        assert_eq!(r.pass(1500), Some((Instant(35), Instant(150))));
+        assert_eq!(r.pass(1000), None, "it has passed that already");
+        r.mark(Instant(300), 3000, Instant(160));
+        assert_eq!(r.pass(2250), Some((Instant(85), Instant(225))), "over a mark");
+        assert_eq!(r.pass(3000), Some((Instant(160), Instant(300))));
+        assert_eq!(r.pass(3000), None, "once");
+        assert_eq!(r.pass(9000), None);
+    }
+
+    #[test]
+    fn marks_are_some_way_apart_and_not_too_many() {
+        let mut r = returns(Duration(1280));
+        for (at, kept) in [(100, 1), (109, 1), (110, 2), (120, 3)] {
+            r.mark(Instant(at), at, Instant(1));
+            assert_eq!(r.marks.len(), kept, "at {at}: a 128th of the round trip");
+        }
+        (0..300).for_each(|n| r.mark(Instant(1000 + 10 * n), 1000 + n, Instant(1)));
+        assert_eq!(r.marks.len(), Returns::MARKS);
+        assert_eq!(r.marks.back().map(|m| m.ack), Some(1299), "the oldest is forgotten");
+    }
+
+    #[test]
+    fn the_usual_way_turns_after_eight_in_a_row() {
+        let mut r = returns(Duration(128));
+        assert!(r.turns(), "the first time at once");
+        assert!(!r.turns());
+        r.mark(Instant(5), 5, Instant(1));
+        r.lag = Some(Duration(3));
+        for came_between in [true, false] {
+            r.elsewhere = false;
+            assert!((0..7).all(|_| !r.turns()));
+            if came_between {
+                r.elsewhere = true;
+                assert!(!r.turns());
+            }
+        }
+        assert!(r.lag.is_some() && !r.marks.is_empty());
+        assert!(r.turns());
+        assert!(r.lag.is_none() && r.marks.is_empty(), "they were of the other way");
+    }
+}

@@ -223,4 +223,47 @@ mod tests {
         }
         assert_eq!(rtt.min(), Duration::from_millis(50));
     }
+
+    #[test]
+    fn extremes_are_of_two_buckets_of_five_seconds() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        let at = |s| Instant::ZERO + Duration::from_secs(s);
+        for (second, sample) in [(6, 30), (7, 20), (8, 40), (11, 25), (12, 35)] {
+            rtt.on_sample(at(second), Duration::from_millis(sample));
+            rtt.on_recent(at(second), Duration::from_millis(sample));
+        }
+        assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (20, 40), "of the one before");
+        assert_eq!(rtt.latest(), Duration::from_millis(35));
+        rtt.on_sample(at(16), Duration::from_millis(33));
+        rtt.on_recent(at(16), Duration::from_millis(33));
+        assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (25, 35));
+    }
+
+    /// Acknowledgements by another way: what was measured before counts no more.
+    #[test]
+    fn restart_keeps_the_latest_sample_alone() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        for sample in [100, 100, 20] {
+            rtt.on_sample(Instant(1), Duration::from_millis(sample));
+            rtt.on_recent(Instant(1), Duration::from_millis(sample));
+        }
+        rtt.restart();
+        assert_eq!([rtt.srtt(), rtt.min(), rtt.max()], [Duration::from_millis(20); 3]);
+        assert_eq!(rtt.rttvar(), Duration::from_millis(10));
+    }
+
+    #[test]
+    fn the_timeout_keeps_to_its_limits() {
+        let config = TcpConfig::default();
+        let mut rtt = RttEstimator::new(&config);
+        rtt.on_sample(Instant(1), Duration::from_millis(100));
+        assert_eq!((rtt.base(), rtt.rto()), (Duration::from_millis(300), rtt.base()));
+        rtt.set_least(Duration::from_millis(700));
+        rtt.back_off();
+        assert_eq!((rtt.base().as_millis(), rtt.rto().as_millis()), (300, 1400));
+        assert!(!rtt.is_limited(&config));
+        rtt.set_max(Duration::from_secs(1));
+        assert!(rtt.is_limited(&config));
+        assert_eq!(rtt.rto(), Duration::from_secs(1));
+    }
 }

@@ -161,3 +161,152 @@ proptest! {
         }
     }
 }
+
+const CONTEXT: AckContext =
+    AckContext { now: Instant(1000), echo_covers: None, min_rtt: Duration(100), high: 0 };
+
+/// Segments of ten bytes, at these times.
+fn board(sent_at: &[u64]) -> Scoreboard {
+    let mut board = Scoreboard::default();
+    for (n, at) in (0..).zip(sent_at) {
+        let data = (0..10).map(|i| n as u8 * 10 + i).collect();
+        let chunk = Chunk { dsn: Dsn(501 + n * 10), data };
+        board.push(TxSegment::new(1 + n * 10, chunk, false));
+        board.sent_next(Instant(*at));
+    }
+    board
+}
+
+fn sack(board: &mut Scoreboard, block: (u64, u64), context: &AckContext) -> Delta {
+    let mut delta = Delta::default();
+    board.sack(block, context, &mut delta);
+    delta
+}
+
+fn acknowledge(board: &mut Scoreboard, una: u64, context: &AckContext) -> Delta {
+    let mut delta = Delta::default();
+    board.acknowledge(una, context, &mut delta);
+    delta
+}
+
+// RFC 8985 section 6.2 step 3: an original below what has been delivered.
+#[test]
+fn rfc8985_reordering_is_seen_on_originals_alone() {
+    let mut b = board(&[1, 2, 3, 4]);
+    assert!(!sack(&mut b, (21, 31), &CONTEXT).reordered);
+    assert!(sack(&mut b, (11, 21), &CONTEXT).reordered);
+    b.resent(1, Instant(5));
+    let delta = acknowledge(&mut b, 31, &CONTEXT);
+    assert!(!delta.reordered && delta.retransmitted, "{delta:?}");
+    let delta = acknowledge(&mut b, 41, &CONTEXT);
+    assert!(!delta.reordered && !delta.retransmitted, "{delta:?}");
+}
+
+// Karn's algorithm (RFC 6298 section 3): samples are of what was sent once.
+#[test]
+fn rfc6298_samples_are_of_what_was_sent_once() {
+    let mut b = board(&[10, 30, 20, 40]);
+    b.resent(31, Instant(50));
+    let delta = acknowledge(&mut b, 41, &CONTEXT);
+    assert_eq!((delta.oldest, delta.latest), (Some(Instant(10)), Some(Instant(30))));
+    assert_eq!((delta.acked, delta.delivered), (40, 40));
+}
+
+// RFC 8985 section 6.2 step 2: an answer that may be to the original says nothing of when the
+// retransmission arrived.
+#[test]
+fn rfc8985_ambiguous_retransmissions_are_skipped() {
+    let newest = |sent_at: u64, echo: Option<u64>| {
+        let mut b = board(&[10, 20]);
+        b.resent(11, Instant(sent_at));
+        let context = AckContext { echo_covers: echo.map(Instant), ..CONTEXT };
+        sack(&mut b, (11, 21), &context).newest.map(|(newest, rtt)| (newest.end, rtt.0))
+    };
+    assert_eq!(newest(900, None), Some((21, 100)));
+    assert_eq!(newest(901, None), None, "sooner than the smallest RTT");
+    assert_eq!(newest(901, Some(901)), Some((21, 99)), "the echo tells");
+    assert_eq!(newest(901, Some(900)), None);
+}
+
+#[test]
+fn rack_segment_is_the_one_sent_last() {
+    let mut b = board(&[10, 30, 30, 20]);
+    let delta = acknowledge(&mut b, 41, &CONTEXT);
+    let newest = Newest { sent_at: Instant(30), end: 31 };
+    assert_eq!(delta.newest, Some((newest, Duration(970))));
+    assert_eq!(delta.rate.map(|r| r.sent_at), Some(Instant(30)));
+}
+
+// RFC 5682 section 3.1: what was sent once, before the timeout.
+#[test]
+fn rfc5682_evidence_is_an_original_from_before_the_timeout() {
+    for (high, again, original) in [(21, false, true), (20, false, false), (21, true, false)] {
+        let mut b = board(&[1, 2]);
+        if again {
+            b.resent(11, Instant(5));
+        }
+        let context = AckContext { high, ..CONTEXT };
+        assert_eq!(sack(&mut b, (11, 21), &context).original, original, "{high} {again}");
+    }
+}
+
+#[test]
+fn what_is_pending_comes_newest_first() {
+    let mut b = board(&[1, 2, 3, 4]);
+    sack(&mut b, (21, 31), &CONTEXT);
+    b.mark_first_lost();
+    let chunk = Chunk { dsn: Dsn(541), data: Bytes::from_static(b"unsent") };
+    b.push(TxSegment::new(41, chunk, false));
+    let pending: Vec<_> = b.pending().map(|(s, lost)| (s.ssn, lost)).collect();
+    assert_eq!(pending, [(31, false), (11, false), (1, true)]);
+    assert_eq!((b.outstanding_segments(), b.unsent_bytes()), (4, 6));
+    assert_eq!(b.oldest_sent(), Instant(1));
+    assert_eq!(Scoreboard::default().oldest_sent(), Instant::FAR_FUTURE);
+}
+
+#[test]
+fn what_is_acknowledged_in_part_keeps_its_rest() {
+    for lost in [false, true] {
+        let mut b = board(&[1, 2]);
+        if lost {
+            b.mark_first_lost();
+        }
+        let delta = acknowledge(&mut b, 5, &CONTEXT);
+        assert_eq!((delta.acked, delta.delivered), (4, 4));
+        let first = b.first().unwrap();
+        assert_eq!((first.ssn, first.end(), first.chunk.dsn), (5, 11, Dsn(505)));
+        assert_eq!(first.chunk.data[..], [4, 5, 6, 7, 8, 9]);
+        assert_eq!(b.next_lost().map(|s| s.ssn), lost.then_some(5));
+        assert_eq!(b.pipe(), if lost { 10 } else { 16 });
+    }
+}
+
+// RFC 8985 section 6.2 step 5: RACK_detect_loss.
+#[test]
+fn rfc8985_lost_is_what_has_had_its_time() {
+    let newest = Newest { sent_at: Instant(300), end: 41 };
+    let mut b = board(&[100, 110, 120, 300]);
+    assert_eq!(b.detect(Instant(149), newest, Duration(50)), (0, Some(Instant(150))));
+    assert_eq!(b.detect(Instant(150), newest, Duration(50)), (10, Some(Instant(160))));
+    assert_eq!(b.detect(Instant(170), newest, Duration(50)), (20, None), "not the newest itself");
+    for ssn in [1, 11] {
+        b.resent(ssn, Instant(200 + ssn));
+    }
+    // Retransmissions that were sent before `newest`, the first of them first.
+    assert_eq!(b.detect(Instant(240), newest, Duration(50)), (0, Some(Instant(251))));
+    assert_eq!(b.detect(Instant(251), newest, Duration(50)), (10, Some(Instant(261))));
+    assert_eq!(b.detect(Instant(900), newest, Duration(50)), (10, None));
+    assert_eq!(b.pipe(), 10);
+}
+
+// RFC 8985 section 6.3: the first, and what has had its time.
+#[test]
+fn rfc8985_timeout_marks() {
+    let mut b = board(&[100, 110, 120, 130]);
+    sack(&mut b, (11, 21), &CONTEXT);
+    assert_eq!(b.mark_timeout(Instant(170), Duration(50)), 20);
+    let lost: Vec<_> = b.pending().map(|(s, lost)| (s.ssn, lost)).collect();
+    assert_eq!(lost, [(31, false), (21, true), (1, true)]);
+    b.resent(1, Instant(171));
+    assert_eq!(b.mark_timeout(Instant(172), Duration(50)), 10, "the first, always");
+}
