@@ -288,11 +288,14 @@ impl Tcb {
     /// With timestamps the echo has decided already.
     fn step_frto(&mut self, now: Instant, delta: &Delta) {
         let recovery = &mut self.recovery;
-        if recovery.phase != RecoveryPhase::Loss || !recovery.frto || delta.acked == 0 {
+        if recovery.phase != RecoveryPhase::Loss || !recovery.frto {
             return;
         }
         if recovery.frto_held || self.peer.timestamps {
             recovery.frto_hold = None;
+            return;
+        }
+        if delta.acked == 0 {
             return;
         }
         recovery.frto_held = true;

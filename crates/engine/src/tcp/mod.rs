@@ -271,7 +271,9 @@ impl Tcb {
             return 0;
         }
         let window = (self.snd_una + self.snd_wnd).saturating_sub(self.bound);
-        let room = if hold { 2 * self.mss } else { self.congestion_room() };
+        // RFC 5682 section 3.1 step 2b: two new segments since the timeout.
+        let two = || (2 * self.mss).saturating_sub(self.bound - self.recovery.high);
+        let room = if hold { two() } else { self.congestion_room() };
         window.min(room)
     }
 

@@ -2,7 +2,19 @@
 //! another: probes, timeouts and what shows that they were spurious, what is no duplicate.
 
 use super::*;
+use tabane_engine::view::RecoveryPhase;
 use tabane_wire::MptcpOption;
+
+/// A timeout with so many segments under way: the probe, then the first segment again.
+fn time_out(s: &mut Script, segments: u64) {
+    assert_eq!(s.send(segments).len() as u64, segments);
+    s.wait(ms(240));
+    assert_eq!(s.sent().len(), 1, "a probe");
+    s.wait(ms(300));
+    assert_eq!(s.sent(), [(1, 1460)]);
+    assert_eq!(s.tcb.stats().timeouts, 1);
+    assert_eq!(s.tcb.view(s.now).cwnd, 1460);
+}
 
 // RFC 8985 section 7.2: twice the smoothed RTT, and as long as an ACK may be delayed if a single
 // segment is under way. Section 7.3: the probe restarts the retransmission timer.
@@ -31,6 +43,43 @@ fn rfc8985_probe_timeout() {
     assert_eq!(s.sent(), [(2921, 1460)], "the last segment");
     s.wait(ms(250));
     assert!(s.sent().is_empty(), "one probe, then the timeout");
+}
+
+// RFC 5682 section 3.1, without timestamps: the ACK after the timeout lets two new segments go and
+// no more; one for something that was sent once shows that the timeout was spurious.
+#[test]
+fn rfc5682_two_new_segments_then_proof() {
+    let mut s = Script::established(plain());
+    time_out(&mut s, 4);
+    s.wait(ms(10));
+    s.give(s.ack(1461));
+    assert_eq!(s.send(10), [(5841, 1460), (7301, 1460)]);
+    s.give(s.ack(2921));
+    assert_eq!(s.tcb.stats().undone, 1);
+    assert!(s.tcb.view(s.now).cwnd >= 14_600, "as before the timeout");
+    assert_eq!(s.tcb.view(s.now).phase, RecoveryPhase::Open);
+}
+
+// RFC 5682 section 3.1 step 3a: the next ACK shows nothing of the kind: what is lost goes again.
+#[test]
+fn rfc5682_a_genuine_timeout_goes_on_with_the_second_acknowledgement() {
+    let mut s = Script::established(plain());
+    time_out(&mut s, 4);
+    s.wait(ms(100));
+    s.give(s.ack(1461));
+    assert_eq!(s.send(10), [(5841, 1460), (7301, 1460)]);
+    s.now += ms(5);
+    s.give(s.sack(1461, &[(5841, 7301)]));
+    assert_eq!(s.sent().first(), Some(&(1461, 1460)));
+    assert_eq!(s.tcb.stats().undone, 0);
+    // As if there had been nothing new to send: a moment later.
+    let mut s = Script::established(plain());
+    time_out(&mut s, 4);
+    s.wait(ms(100));
+    s.give(s.ack(1461));
+    assert!(s.sent().is_empty());
+    s.wait(ms(13));
+    assert_eq!(s.sent(), [(1461, 1460), (2921, 1460)]);
 }
 
 // RFC 3522 section 3.2 and RFC 4015: the echo is of the original, not of the retransmission.
