@@ -26,7 +26,7 @@ impl Tcb {
         if ack == self.snd_una && !self.tx.outstanding() && segment.options.sack.is_empty() {
             // Nothing is under way: nothing can be learned of it.
             self.overtaken(now, segment, ack);
-            self.probe_answered(now, segment, ack, false, siblings);
+            self.probe_repeated(segment, ack);
             if self.peer.ecn && segment.flags.contains(Flags::ECE) {
                 self.on_ecn_echo(now, siblings);
             }
@@ -55,7 +55,7 @@ impl Tcb {
             self.after_delivery(now, segment, (prior_in_flight, dsack), &delta, siblings);
         } else {
             self.overtaken(now, segment, ack);
-            self.probe_answered(now, segment, ack, false, siblings);
+            self.probe_repeated(segment, ack);
         }
         if self.peer.ecn && segment.flags.contains(Flags::ECE) {
             self.on_ecn_echo(now, siblings);
@@ -173,7 +173,7 @@ impl Tcb {
         self.recovery.rack.on_delivered(delta);
         let delivery_rate = self.rate.on_ack(now, delta.delivered, delta.rate, self.rtt.min());
         let lost = self.detect_loss(now);
-        self.probe_answered(now, segment, self.snd_una, dsack, siblings);
+        self.probe_answered(now, self.snd_una, dsack, siblings);
         self.step_recovery(now, segment, delta, lost, siblings);
         if delta.delivered > 0 {
             self.tell_way_back(now, delta.acked > 0);

@@ -66,11 +66,11 @@ impl Tcb {
         self.log.add(now, None, Some(id), || What::TailLossProbe);
     }
 
-    /// An acknowledgement came: is the probe answered, and what does that say (section 7.4.2)?
+    /// SND.UNA is `ack` after what an acknowledgement brought: is the probe answered, and what does
+    /// that say (section 7.4.2)?
     pub(super) fn probe_answered(
         &mut self,
         now: Instant,
-        segment: &Segment,
         ack: u64,
         dsack: bool,
         siblings: &[SubflowView],
@@ -79,10 +79,7 @@ impl Tcb {
             self.probe.awaiting_sample = false;
             return;
         };
-        if ack < end {
-            return;
-        }
-        if dsack {
+        if dsack && ack >= end {
             // Both the original and the probe arrived: nothing was lost.
             self.probe = TailProbe::default();
         } else if ack > end {
@@ -91,17 +88,16 @@ impl Tcb {
             if self.recovery.phase == RecoveryPhase::Open {
                 self.congestion(now, CongestionKind::Loss, siblings);
             }
-        } else if segment.payload.is_empty() && segment.options.sack.is_empty() && ack == end {
-            // Repeated acknowledgement without SACK: the peer got the probe as a duplicate.
-            if self.snd_una == ack && self.snd_nxt == end && self.probe_seen_twice(ack) {
-                self.probe = TailProbe::default();
-            }
         }
     }
 
-    /// Whether `ack` had been reached before this segment: then it answers the probe itself.
-    fn probe_seen_twice(&self, ack: u64) -> bool {
-        !self.tx.outstanding() && self.snd_una == ack
+    /// An acknowledgement of `ack` brought nothing new. Without SACK, and of all up to the probe:
+    /// the peer got that as a duplicate.
+    pub(super) fn probe_repeated(&mut self, segment: &Segment, ack: u64) {
+        let bare = segment.payload.is_empty() && segment.options.sack.is_empty();
+        if bare && self.probe.end == Some(ack) {
+            self.probe = TailProbe::default();
+        }
     }
 
     /// A retransmission timeout or recovery overrides the probe.

@@ -5,6 +5,11 @@ use super::*;
 use tabane_engine::view::RecoveryPhase;
 use tabane_wire::MptcpOption;
 
+/// ssthresh is infinite until there is a congestion response.
+fn responded(s: &Script) -> bool {
+    s.tcb.view(s.now).ssthresh < 1 << 40
+}
+
 /// A timeout with so many segments under way: the probe, then the first segment again.
 fn time_out(s: &mut Script, segments: u64) {
     assert_eq!(s.send(segments).len() as u64, segments);
@@ -43,6 +48,43 @@ fn rfc8985_probe_timeout() {
     assert_eq!(s.sent(), [(2921, 1460)], "the last segment");
     s.wait(ms(250));
     assert!(s.sent().is_empty(), "one probe, then the timeout");
+}
+
+/// Two segments, the second of which is probed, then `answers`; then a third is acknowledged.
+/// Whether congestion control was told of a loss.
+fn probed(answers: &[&dyn Fn(&Script) -> Segment]) -> bool {
+    let mut s = Script::established(plain());
+    s.send(2);
+    s.wait(ms(240));
+    assert_eq!(s.sent(), [(1461, 1460)]);
+    for answer in answers {
+        s.wait(ms(50));
+        s.give(answer(&s));
+        assert!(!responded(&s), "not before something later is acknowledged");
+    }
+    s.wait(ms(50));
+    assert_eq!(s.send(1), [(2921, 1460)]);
+    s.wait(ms(100));
+    s.give(s.ack(4381));
+    responded(&s)
+}
+
+// RFC 8985 section 7.4.2: the answer to a probe is a duplicate (by DSACK, or without SACK by an
+// ACK that repeats) if the original arrived; else the probe has repaired a loss, which congestion
+// control must be told of.
+#[test]
+fn rfc8985_a_loss_that_a_probe_repaired_is_a_loss() {
+    assert!(probed(&[&|s| s.ack(2921)]));
+    assert!(!probed(&[&|s| s.sack(2921, &[(1461, 2921)])]));
+    assert!(!probed(&[&|s| s.ack(2921), &|s| s.sack(2921, &[(1461, 2921)])]));
+    assert!(!probed(&[&|s| s.ack(2921), &|s| s.ack(2921)]));
+    // What the peer sends meanwhile (here beyond a gap) is no duplicate ACK.
+    let with_data = |s: &Script| {
+        let mut segment = s.segment(100, 2921, Flags::ACK);
+        segment.payload = Bytes::from_static(b"x");
+        segment
+    };
+    assert!(probed(&[&|s| s.ack(2921), &with_data]));
 }
 
 // RFC 5682 section 3.1, without timestamps: the ACK after the timeout lets two new segments go and
