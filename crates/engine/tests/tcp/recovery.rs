@@ -99,6 +99,7 @@ fn rfc5682_two_new_segments_then_proof() {
     s.give(s.ack(2921));
     assert_eq!(s.tcb.stats().undone, 1);
     assert!(s.tcb.view(s.now).cwnd >= 14_600, "as before the timeout");
+    assert!(s.sent().is_empty(), "what was marked lost is under way after all");
     assert_eq!(s.tcb.view(s.now).phase, RecoveryPhase::Open);
 }
 

@@ -297,6 +297,9 @@ fn rfc8985_lost_is_what_has_had_its_time() {
     assert_eq!(b.detect(Instant(251), newest, Duration(50)), (10, Some(Instant(261))));
     assert_eq!(b.detect(Instant(900), newest, Duration(50)), (10, None));
     assert_eq!(b.pipe(), 10);
+    let mut b = board(&[100, 205, 300]);
+    b.resent(1, Instant(210));
+    assert_eq!(b.detect(Instant(250), newest, Duration(50)), (0, Some(Instant(255))));
 }
 
 // RFC 8985 section 6.3: the first, and what has had its time.
