@@ -270,11 +270,11 @@ fn rfc9293_a_closed_window_is_no_death() {
     let silent = s.now;
     while let Some(at) = s.tcb.next_timeout() {
         s.now = at;
+        assert!(s.now - silent < Duration::from_secs(600), "it is dead");
         s.tcb.on_timeout(s.now, &[]);
         s.sent();
     }
     assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
-    assert!(s.now - silent < Duration::from_secs(600));
 }
 
 // RFC 9293 section 3.8.3 (R2, at least 100 s): a subflow whose timeout is capped is not given up by
@@ -286,7 +286,7 @@ fn rfc9293_a_probed_subflow_is_given_up_after_100_s_of_silence() {
     s.send(1);
     let begin = s.now;
     while let Some(at) = s.tcb.next_timeout() {
-        assert!(at - s.now <= Duration::from_secs(1));
+        assert!(at - s.now <= Duration::from_secs(1) && at - begin < Duration::from_secs(200));
         s.now = at;
         s.tcb.on_timeout(s.now, &[]);
         s.sent();
@@ -306,6 +306,7 @@ fn rfc9293_unanswered_window_probes_end() {
         s.now = at;
         s.tcb.on_timeout(s.now, &[]);
         probes += u32::from(s.poll().is_some());
+        assert!(probes <= 4);
     }
     assert_eq!((probes, s.tcb.close_reason()), (4, Some(CloseReason::TimedOut)));
 }
