@@ -65,6 +65,57 @@ link = "access"
 rate = "5Mbps"
 "#;
 
+/// A terminal whose Wi-Fi loses a fifth of what it sends; LTE is backup, so that all data and all
+/// ACKs are Wi-Fi's.
+const TERMINAL: &str = r#"
+duration = "40s"
+verify = true
+[link.wifi]
+rate = "20Mbps"
+delay = "5ms"
+up = { loss = "20%" }
+[link.lte]
+rate = "10Mbps"
+delay = "15ms"
+[path]
+wifi = { links = ["wifi"] }
+lte = { links = ["lte"], backup = true }
+[defaults]
+congestion = "cubic"
+[host.client]
+egress = "bicast"
+[host.server]
+mptcp = { remove_copies = false }
+[[flow]]
+name = "download"
+bulk = "2MB"
+[[flow]]
+name = "upload"
+direction = "upload"
+bulk = "500kB"
+"#;
+
+/// Both paths carry data; ACKs of Wi-Fi's may come back ten times as fast by LTE.
+const UNEQUAL: &str = r#"
+duration = "20s"
+verify = true
+[link.wifi]
+rate = "10Mbps"
+delay = "50ms"
+queue = "20 packets"
+[link.lte]
+rate = "10Mbps"
+delay = "5ms"
+queue = "20 packets"
+[defaults]
+congestion = "cubic"
+[host.client]
+egress = "hayack"
+[[flow]]
+name = "download"
+bulk = "6MB"
+"#;
+
 struct Place {
     folder: tempfile::TempDir,
     /// One lab at a time: the tests' machine may have two processors.
@@ -373,4 +424,62 @@ fn the_doctor_looks_at_everything() {
     if able() {
         assert!(!missing, "{}", said.out);
     }
+}
+
+/// Packets that have been sent into a link direction of a run.
+fn sent(run: &Value, link: &str, from: &str) -> u64 {
+    let links = run["links"].as_array().unwrap();
+    let one = links.iter().find(|l| l["link"] == link && l["from"] == from).unwrap();
+    one["packets"].as_u64().unwrap() + one["lost"].as_u64().unwrap()
+}
+
+/// What a stock host sends by one link leaves by the other as well, with the addresses that it has;
+/// the server's kernel takes from the copies what was lost.
+#[test]
+fn a_switch_at_the_terminal_puts_copies_on_the_other_link() {
+    if !able() {
+        return;
+    }
+    let place = Place::new();
+    place.write("bicast.toml", TERMINAL);
+    place.write("own.toml", &TERMINAL.replace("bicast", "own").replace("20%", "0%"));
+    let run = |file: &str, more: &[&str]| {
+        let args = ["lab", "run", file, "--stack", "kernel", "--json"];
+        let run = place.json(&[&args[..], more].concat());
+        for (flow, bytes) in [(0, 2_000_000), (1, 500_000)] {
+            assert_eq!(run["flows"][flow]["bytes"], bytes, "{run:#}");
+            assert!(run["flows"][flow]["completed_s"].is_f64(), "{run:#}");
+        }
+        (sent(&run, "wifi", "client"), sent(&run, "lte", "client"))
+    };
+    let (wifi, lte) = run("own.toml", &[]);
+    assert!(wifi > 500 && lte < 50, "without a switch: {wifi} by Wi-Fi, {lte} by LTE");
+    let (wifi, lte) = run("bicast.toml", &["--out", "out", "--pcap", "lte"]);
+    println!("{wifi} packets by Wi-Fi, {lte} by LTE");
+    // SYNs have one way, and LTE's own few are copied as well.
+    assert!(wifi > 500 && wifi.abs_diff(lte) < 50, "{wifi} by Wi-Fi, {lte} by LTE");
+    let capture = place.json(&["pcap", "out/lte.pcapng", "--json"]).to_string();
+    assert!(capture.contains("10.0.0.1:"), "Wi-Fi's address is not seen on LTE: {capture}");
+}
+
+/// The sender of the slow subflow gets its ACKs by the fast path.
+#[test]
+fn a_switch_at_the_terminal_returns_acks_by_the_faster_path() {
+    if !able() {
+        return;
+    }
+    let place = Place::new();
+    place.write("hayack.toml", UNEQUAL);
+    place.write("own.toml", &UNEQUAL.replace("hayack", "own"));
+    let round_trip = |file: &str| {
+        let args = ["compare", file, "--stacks", "kernel", "--repeat", "1", "--json"];
+        let run = &place.json(&args)[0]["runs"]["kernel"][0];
+        assert!(run["completed_s"].is_f64(), "{run:#}");
+        let ms = |path: &str| run["subflows"][path]["srtt_p50_s"].as_f64().unwrap() * 1e3;
+        [ms("download/wifi"), ms("download/lte")]
+    };
+    let [own, hayack] = [round_trip("own.toml"), round_trip("hayack.toml")];
+    println!("smoothed round trips: {own:.1?} ms by own paths, {hayack:.1?} ms with HayACK");
+    // 100 ms, or 55, and a queue of at most 24.
+    assert!(own[0] > 99.0 && hayack[0] < 95.0, "{own:?} {hayack:?}");
 }

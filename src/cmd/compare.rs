@@ -11,7 +11,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use tabane_lab::compare::{Compared, Notes, Plan, Runner, markdown, page, rows, verdicts};
+use tabane_lab::compare::{Compared, Notes, Page, Plan, Runner, markdown, page, rows, verdicts};
 use tabane_lab::{LabError, refuse};
 use tabane_sim::scenario::{Document, Scenario};
 use tabane_trace::Report;
@@ -71,6 +71,8 @@ enum StackArg {
 const RETRIES: u32 = 2;
 /// Explanations of differences, beside the scenarios of a matrix.
 const NOTES: &str = "notes.toml";
+/// What the page of a matrix says, where it is not that of the validation.
+const PAGE: &str = "page.toml";
 
 /// One comparison, with what is drawn of it.
 type Done = (Compared, BTreeMap<Runner, Report>);
@@ -83,6 +85,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => args.files.clone(),
     };
     let documents = read_all(&files, &runners)?;
+    let own: Option<Page> = match &args.matrix {
+        Some(folder) => extra(folder, PAGE)?,
+        None => None,
+    };
     if let Some(folder) = &args.results {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("{} cannot be made", folder.display()))?;
@@ -105,9 +111,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(folder) = &args.matrix {
         if let Some(file) = &args.markdown {
-            write(file, &markdown(&compared, &notes(folder)?, &machine()))?;
+            let text = match &own {
+                Some(page) => page.write(&compared, &machine()).map_err(|e| anyhow!(e))?,
+                None => {
+                    let notes: Option<Notes> = extra(folder, NOTES)?;
+                    markdown(&compared, &notes.unwrap_or_default(), &machine())
+                }
+            };
+            write(file, &text)?;
         }
-        if !args.json {
+        if !args.json && own.is_none() {
             judge(&compared)?;
         }
     }
@@ -190,7 +203,7 @@ fn scenarios_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
-        .filter(|path| path.file_name().is_none_or(|name| name != NOTES))
+        .filter(|path| path.file_name().is_none_or(|name| name != NOTES && name != PAGE))
         .collect();
     files.sort();
     if files.is_empty() {
@@ -199,13 +212,14 @@ fn scenarios_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-fn notes(folder: &Path) -> Result<Notes, Failure> {
-    let file = folder.join(NOTES);
+/// A file of a matrix's folder that is no scenario.
+fn extra<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
+    let file = folder.join(name);
     if !file.exists() {
-        return Ok(Notes::default());
+        return Ok(None);
     }
     let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    Ok(toml::from_str(&text).with_context(|| file.display().to_string())?)
+    Ok(Some(toml::from_str(&text).with_context(|| file.display().to_string())?))
 }
 
 /// What it was measured on, in a sentence.

@@ -9,12 +9,14 @@ use crate::Stack;
 use crate::accuracy::{Achieved, Lateness};
 use crate::packet::Packet;
 use crate::priority;
+use crate::switch::Switch;
 use crate::told::{Teller, Told};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use tabane_engine::view::PathId;
+use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
@@ -34,6 +36,8 @@ pub(crate) struct Emulator {
     /// Index of the first port of each host.
     first: Vec<usize>,
     links: Vec<Wire>,
+    /// By host, where the stack is the kernel's and the scenario wants more than routes.
+    switches: Vec<Option<Switch>>,
     agenda: BTreeMap<(Instant, usize), Change>,
     next_sample: Option<Instant>,
     wants: Wants,
@@ -116,8 +120,12 @@ impl Emulator {
         }
         let changes = scenario.at.iter().enumerate().filter(|(_, c)| c.host.is_none());
         let agenda = changes.map(|(n, c)| ((Instant::ZERO + c.time.0, n), c.clone())).collect();
-        let mut first = Vec::new();
+        let (mut first, mut switches) = (Vec::new(), Vec::new());
         for host in 0..topology.hosts.len() {
+            switches.push(match stack {
+                Stack::Kernel => Switch::of(scenario, topology, host)?,
+                Stack::Tabane => None,
+            });
             first.push(ports.iter().position(|p| p.host == host).unwrap_or(0));
         }
         Ok(Self {
@@ -126,6 +134,7 @@ impl Emulator {
             ports,
             first,
             links,
+            switches,
             agenda,
             next_sample: wants.sample.map(|_| Instant::ZERO),
             wants,
@@ -195,15 +204,35 @@ impl Emulator {
         let Port { host, path, .. } = self.ports[port];
         let packet = Packet::new(bytes);
         let to = packet.destination();
-        let cursor = to.map_or(NO_ROUTE, |to| self.topology.route(host, path, to));
-        if cursor == NO_ROUTE {
+        let to = to.filter(|to| self.topology.route(host, path, *to) != NO_ROUTE);
+        let Some(to) = to else {
             // Neighbour discovery and the like: nobody at the far end wants it.
             return self.give_back(packet.bytes);
+        };
+        let paths = match &mut self.switches[host] {
+            None => PathSet::only(PathId(path as u8)),
+            Some(switch) => switch.route(now, &self.topology, path, (&packet, to)),
+        };
+        let first = paths.first();
+        for copy in paths.iter().filter(|path| Some(*path) != first) {
+            let mut bytes = self.pool.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(&packet.bytes);
+            self.send(now, (host, copy, to), Packet::new(bytes));
         }
+        match first {
+            Some(first) => self.send(now, (host, first, to), packet),
+            None => self.give_back(packet.bytes),
+        }
+    }
+
+    /// A packet leaves a host by a path that has a route.
+    fn send(&mut self, now: Instant, (host, path, to): (usize, PathId, IpAddr), packet: Packet) {
         if self.wants.packets {
-            let point = CapturePoint::Sent(HostIdx(host as u32), PathId(path as u8));
+            let point = CapturePoint::Sent(HostIdx(host as u32), path);
             self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
         }
+        let cursor = self.topology.route(host, usize::from(path.0), to);
         self.enter(now, Packet { cursor, ..packet });
     }
 
@@ -231,6 +260,9 @@ impl Emulator {
         if self.wants.packets {
             let point = CapturePoint::Received(HostIdx(host), PathId(path));
             self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
+        }
+        if let Some(switch) = &mut self.switches[host as usize] {
+            switch.arrives(now, usize::from(path), &packet.bytes);
         }
         let port = &self.ports[self.first[host as usize] + usize::from(path)];
         if port.device.send(&packet.bytes).is_err() {
@@ -305,9 +337,12 @@ impl Emulator {
     }
 
     /// Whoever is attached to a link sees its carrier go and come.
-    fn set_carrier(&self, link: u32, up: bool) {
+    fn set_carrier(&mut self, link: u32, up: bool) {
         for port in &self.ports {
             if self.topology.hosts[port.host].paths[port.path].first / 2 == link {
+                if let Some(switch) = &mut self.switches[port.host] {
+                    switch.set_up(port.path, up);
+                }
                 let on = libc::c_int::from(up);
                 // SAFETY: the descriptor is a TUN device's, the flag lives through the call.
                 let done = unsafe { libc::ioctl(port.device.as_raw_fd(), TUNSETCARRIER, &on) };

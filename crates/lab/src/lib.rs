@@ -19,6 +19,7 @@ mod packet;
 mod plan;
 mod priority;
 mod run;
+mod switch;
 mod told;
 mod translate;
 

@@ -104,8 +104,11 @@ fn host_plan(
         commands: vec!["link set lo up".to_owned()],
         sysctls: Vec::new(),
     };
-    let every = ["all", "default"].map(|which| (format!("net/ipv4/conf/{which}/rp_filter"), "0"));
-    plan.sysctls.extend(every.map(|(key, value)| (key, value.to_owned())));
+    // The devices' own too: they were made before, with what the machine prefers.
+    let own = plan.devices.iter().map(|device| device.link.as_str());
+    let every = ["all", "default"].into_iter().chain(own);
+    let every: Vec<String> = every.map(|w| format!("net/ipv4/conf/{w}/rp_filter")).collect();
+    plan.sysctls.extend(every.into_iter().map(|key| (key, "0".to_owned())));
     plan.bring_up();
     match stack {
         Stack::Tabane => plan.forward(),
@@ -181,13 +184,14 @@ impl HostPlan {
 /// one by which its packets come here, for a shared address the first.
 fn ways(topology: &Topology, host: usize) -> BTreeMap<IpAddr, usize> {
     let mut ways = BTreeMap::new();
+    let shared = topology.shared_address(host);
     for other in (0..topology.hosts.len()).filter(|other| *other != host) {
         if let Some(first) = topology.first_path(host, other) {
             ways.insert(topology.shared_address(other), first);
         }
         for path in 0..topology.hosts[other].paths.len() {
             let to = topology.address(other, path);
-            if let Some(arrival) = arrival(topology, (other, path), topology.shared_address(host))
+            if let Some((_, arrival)) = far_end(topology, (other, path), shared)
                 && topology.route(host, arrival, to) != NO_ROUTE
             {
                 ways.insert(to, arrival);
@@ -197,8 +201,13 @@ fn ways(topology: &Topology, host: usize) -> BTreeMap<IpAddr, usize> {
     ways
 }
 
-/// The path by which what leaves `from` (a host and a path of it) for `to` arrives.
-fn arrival(topology: &Topology, from: (usize, usize), to: IpAddr) -> Option<usize> {
+/// Where what leaves `from` (a host and a path of it) for `to` arrives: the host, and by which
+/// path of it.
+pub(crate) fn far_end(
+    topology: &Topology,
+    from: (usize, usize),
+    to: IpAddr,
+) -> Option<(usize, usize)> {
     let mut cursor = topology.route(from.0, from.1, to);
     if cursor == NO_ROUTE {
         return None;
@@ -206,7 +215,7 @@ fn arrival(topology: &Topology, from: (usize, usize), to: IpAddr) -> Option<usiz
     loop {
         match topology.hop(cursor) {
             Hop::Link(_) => cursor += 1,
-            Hop::Arrive(_, path) => return Some(usize::from(path)),
+            Hop::Arrive(host, path) => return Some((host as usize, usize::from(path))),
         }
     }
 }

@@ -8,6 +8,7 @@
 use crate::Stack;
 use std::fmt::Display;
 use tabane_engine::config::TcpConfig;
+use tabane_engine::egress;
 use tabane_sim::engine_config;
 use tabane_sim::scenario::{Change, Fault, Host, Mptcp, MptcpSettings, Scenario};
 use tabane_sim::topology::Topology;
@@ -164,11 +165,12 @@ fn refuse_host(at: &[&dyn Display], host: &Host) -> Result<(), Fault> {
         return Err(fault(&[&"scheduler"], message)
             .help(format!("its only one is '{SCHEDULER}': write that, or run --stack tabane")));
     }
+    // The lab's switch has the others. This one asks something of those who get ACKs as well.
     if let Some(choice) = &host.egress
-        && choice.0.name != "own"
+        && egress::build(&choice.0).is_ok_and(|policy| policy.compensates())
     {
-        let message = format!("the kernel has no egress policy '{}'", choice.0);
-        return Err(fault(&[&"egress"], message).help("leave it out, or run --stack tabane"));
+        let message = format!("'{}' is for the kernel's congestion control to do", choice.0);
+        return Err(fault(&[&"egress"], message).help("write \"hayack\", or run --stack tabane"));
     }
     let help = "leave it out, or run --stack tabane";
     let tcp = &host.tcp;
@@ -189,11 +191,13 @@ fn refuse_host(at: &[&dyn Display], host: &Host) -> Result<(), Fault> {
             checksum: settings.checksum,
             max_subflows: settings.max_subflows,
             stale_after: settings.stale_after,
+            // What it does anyway.
+            remove_copies: settings.remove_copies.filter(|remove| !remove),
             ..MptcpSettings::default()
         };
         if *settings != known {
             let message = "of MPTCP, the lab sets only checksum, max_subflows and stale_after of \
-                           the kernel";
+                           the kernel, which does not remove copies";
             return Err(fault(&[&"mptcp"], message.into()).help(help));
         }
     }

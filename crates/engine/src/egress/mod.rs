@@ -8,8 +8,11 @@ use crate::time::Instant;
 use crate::view::{PathId, PathSet, PathView, SubflowId};
 
 mod bicast;
+mod echo;
 mod hayack;
 mod own;
+
+pub use echo::Echo;
 
 /// Decides by which paths a segment leaves.
 pub trait Egress: Send {

@@ -7,7 +7,7 @@
 use super::Connection;
 use super::subflow::Subflow;
 use crate::config::PathConfig;
-use crate::egress::{self, Egress};
+use crate::egress::{self, Echo, Egress};
 use crate::policy::{PolicyError, Spec};
 use crate::record::What;
 use crate::tcp::{Kind, Outgoing};
@@ -20,74 +20,17 @@ pub(super) struct Ways {
     policy: Box<dyn Egress>,
     views: Vec<PathView>,
     /// By slot of a subflow.
-    echoes: Vec<Echo>,
+    echoes: Vec<OwnEcho>,
     /// Siblings as compensated controllers see them: with windows and RTTs of their own paths.
     siblings: Vec<SubflowView>,
 }
 
-/// RTT of a subflow's own path as its receiver sees it, who may send nothing but ACKs: one of
-/// them at a time is timed until data echoes its timestamp (RFC 7323). Time that the sender lets
-/// pass counts as well, so only the smallest of some seconds is used; and only ACKs that leave by
-/// the own path alone are timed, since the faster copy would be echoed. While all ACKs have
-/// another way, what was last seen stands.
+/// The echo of a subflow's own path. Slots of subflows are used again.
 #[derive(Clone, Copy, Default)]
-struct Echo {
-    /// Number of the subflow that this is about: slots are used again.
-    number: u32,
-    known: bool,
-    /// TSval of the last segment sent.
-    latest: u32,
-    timed: Option<(u32, Instant)>,
-    /// Smallest RTT of this stretch and of the one before.
-    least: [Duration; 2],
-    since: Instant,
-}
-
-impl Echo {
-    /// Length of a stretch.
-    const STRETCH: Duration = Duration::from_secs(5);
-
-    /// A segment with TSval `stamp` leaves, by the own path alone or not.
-    fn on_sent(&mut self, now: Instant, stamp: u32, alone: bool) {
-        if !alone {
-            // The stamp may be that of the one timed: milliseconds are long.
-            self.timed = None;
-            return;
-        }
-        let lost = self.timed.is_some_and(|(_, at)| now - at > Self::STRETCH);
-        if stamp != self.latest && (self.timed.is_none() || lost) {
-            self.timed = Some((stamp, now));
-        }
-        self.latest = stamp;
-    }
-
-    /// Data came that echoes `stamp`.
-    fn on_echo(&mut self, now: Instant, stamp: u32) {
-        let Some((timed, at)) = self.timed else { return };
-        let age = stamp.wrapping_sub(timed) as i32;
-        if age < 0 {
-            return;
-        }
-        self.timed = None;
-        if age > 0 {
-            return;
-        }
-        if now - self.since > Self::STRETCH {
-            self.least = [Duration::ZERO, self.least[0]];
-            self.since = now;
-        }
-        let least = &mut self.least[0];
-        *least = if least.is_zero() { now - at } else { (now - at).min(*least) };
-    }
-
-    /// Zero when unknown.
-    fn rtt(&self) -> Duration {
-        match self.least {
-            [new, Duration::ZERO] => new,
-            [Duration::ZERO, old] => old,
-            [new, old] => new.min(old),
-        }
-    }
+struct OwnEcho {
+    /// Number of the subflow that this is about.
+    number: Option<u32>,
+    echo: Echo,
 }
 
 impl Ways {
@@ -101,15 +44,14 @@ impl Ways {
     fn echo(&mut self, subflow: &Subflow) -> &mut Echo {
         let at = usize::from(subflow.id.0);
         if self.echoes.len() <= at {
-            self.echoes.resize(at + 1, Echo::default());
+            self.echoes.resize(at + 1, OwnEcho::default());
         }
-        let echo = &mut self.echoes[at];
-        if !echo.known || echo.number != subflow.number {
-            *echo = Echo { number: subflow.number, known: true, ..Echo::default() };
-            // That of the handshake.
-            echo.least[0] = subflow.tcb.own_rtt();
+        let own = &mut self.echoes[at];
+        if own.number != Some(subflow.number) {
+            let echo = Echo::new(subflow.tcb.own_rtt());
+            *own = OwnEcho { number: Some(subflow.number), echo };
         }
-        echo
+        &mut own.echo
     }
 
     /// What congestion control is shown of the siblings.
@@ -211,7 +153,7 @@ impl Connection {
         }
     }
 
-    fn path_view(&self, echoes: &[Echo], id: PathId) -> PathView {
+    fn path_view(&self, echoes: &[OwnEcho], id: PathId) -> PathView {
         let mut view = PathView {
             id,
             up: !self.paths_down.contains(id),
@@ -219,8 +161,9 @@ impl Connection {
             heard: Instant::ZERO,
         };
         for subflow in self.subflows.iter().filter(|s| s.path == id && s.established) {
-            let echo = echoes.get(usize::from(subflow.id.0)).filter(|e| e.number == subflow.number);
-            let seen = echo.map_or(Duration::ZERO, Echo::rtt);
+            let echo = echoes.get(usize::from(subflow.id.0));
+            let echo = echo.filter(|own| own.number == Some(subflow.number));
+            let seen = echo.map_or(Duration::ZERO, |own| own.echo.rtt());
             let rtt = if seen.is_zero() { subflow.tcb.own_rtt() } else { seen };
             if view.rtt.is_zero() || !rtt.is_zero() && rtt < view.rtt {
                 view.rtt = rtt;

@@ -4,9 +4,11 @@
 //! Everything compared is measured in the same way on every stack: bytes by the application,
 //! smoothed round trips and repeats from pictures taken at a steady interval.
 
+mod figures;
 mod page;
 mod tables;
 
+pub use figures::Page;
 pub use page::page;
 pub use tables::{Notes, Verdict, markdown, rows, verdicts};
 
@@ -70,6 +72,9 @@ pub struct Outcome {
     pub srtt_p50_s: Option<f64>,
     /// 95 % are.
     pub srtt_p95_s: Option<f64>,
+    /// Each flow on each of its paths, by `FLOW/PATH`.
+    #[serde(default)]
+    pub subflows: BTreeMap<String, SubflowOutcome>,
     /// Jain's index of what flows delivered, where there are several.
     pub jain: Option<f64>,
     /// Median latency of answers or messages, where flows have it.
@@ -82,6 +87,15 @@ pub struct Outcome {
     pub poor: Option<String>,
     /// Flows that failed, and why.
     pub failed: Vec<String>,
+}
+
+/// What a flow did on a path.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SubflowOutcome {
+    /// Bits a second of payload.
+    pub goodput_bps: f64,
+    /// Median of the sender's smoothed round trip over time.
+    pub srtt_p50_s: Option<f64>,
 }
 
 /// All runs of one scenario.
@@ -224,6 +238,7 @@ fn outcome(run: &RunResult, report: &Report) -> Outcome {
         retransmitted_ratio: sum("retransmitted_bytes") / sum("sent_bytes").max(1.0),
         srtt_p50_s: quantile(&srtt, 0.5),
         srtt_p95_s: quantile(&srtt, 0.95),
+        subflows: subflows(run, report),
         jain: (bytes.len() > 1).then(|| jain(&bytes)),
         latency_p50_s: latency.map(|l| l.p50_s),
         latency_p95_s: latency.map(|l| l.p95_s),
@@ -231,6 +246,30 @@ fn outcome(run: &RunResult, report: &Report) -> Outcome {
         poor: None,
         failed: failed.collect(),
     }
+}
+
+fn subflows(run: &RunResult, report: &Report) -> BTreeMap<String, SubflowOutcome> {
+    let mut subflows: BTreeMap<String, SubflowOutcome> = BTreeMap::new();
+    for flow in &run.flows {
+        for subflow in &flow.subflows {
+            let name = format!("{}/{}", flow.name, subflow.path);
+            subflows.entry(name).or_default().goodput_bps += subflow.goodput_bps;
+        }
+    }
+    let mut srtt: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let senders = senders(report);
+    for series in report.of(Metric::Srtt, false) {
+        let subject = &series.subject;
+        if senders.get(subject.flow.as_str()) == Some(&subject.host.as_str()) {
+            let values = srtt.entry(format!("{}/{}", subject.flow, subject.path)).or_default();
+            values.extend(series.points.iter().map(|p| p.1));
+        }
+    }
+    for (name, mut values) in srtt {
+        values.sort_by(f64::total_cmp);
+        subflows.entry(name).or_default().srtt_p50_s = quantile(&values, 0.5);
+    }
+    subflows
 }
 
 /// The host that wrote most of each flow's bytes: the one whose round trips count.

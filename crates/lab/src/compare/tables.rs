@@ -10,10 +10,10 @@ use tabane_trace::estimate::{Estimate, median};
 pub type Notes = BTreeMap<String, String>;
 
 /// A heading, how a value reads, and where it stands.
-type Shown = (&'static str, fn(f64) -> String, Value);
+pub(super) type Shown = (&'static str, fn(f64) -> String, Value);
 
 /// What is compared.
-const VALUES: [Shown; 8] = [
+pub(super) const VALUES: [Shown; 8] = [
     ("goodput", mbits, |o| Some(o.goodput_bps)),
     ("completed", seconds, |o| o.completed_s),
     ("sent again", percent, |o| Some(o.retransmitted_ratio)),
@@ -74,7 +74,7 @@ fn paths(compared: &Compared) -> Vec<String> {
     if names.len() < 2 { Vec::new() } else { names.into_iter().cloned().collect() }
 }
 
-fn spread(estimate: Estimate, words: fn(f64) -> String) -> String {
+pub(super) fn spread(estimate: Estimate, words: fn(f64) -> String) -> String {
     if estimate.half_width == 0.0 {
         return words(estimate.mean);
     }
@@ -89,19 +89,19 @@ fn difference(estimate: Option<Estimate>) -> String {
     }
 }
 
-fn mbits(bps: f64) -> String {
+pub(super) fn mbits(bps: f64) -> String {
     format!("{:.2} Mbit/s", bps / 1e6)
 }
 fn seconds(s: f64) -> String {
     format!("{s:.2} s")
 }
-fn millis(s: f64) -> String {
+pub(super) fn millis(s: f64) -> String {
     format!("{:.1} ms", s * 1e3)
 }
 fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
-fn number(x: f64) -> String {
+pub(super) fn number(x: f64) -> String {
     format!("{x:.3}")
 }
 

@@ -84,3 +84,46 @@ fn quantiles_are_nearest_ranks() {
     let quantiles = |share| quantile(&[1.0, 2.0, 3.0, 4.0], share);
     assert_eq!((quantiles(0.5), quantiles(0.95), quantile(&[], 0.5)), (Some(2.0), Some(4.0), None));
 }
+
+const PAGE: &str = r#"
+head = "Head."
+tail = "The end."
+[[table]]
+title = "Seconds"
+figure = "completed"
+published = { "10% / bicast" = 6.13 }
+[[table]]
+title = "Share"
+figure = "b/one over a/shared"
+"#;
+
+#[test]
+fn a_folder_with_a_text_of_its_own_has_tables_of_its_figures() {
+    let mut one = compared("cells [up=10%, egress=bicast]", true, [10.0; 3]);
+    for outcome in one.runs.values_mut().flatten() {
+        let subflow = |mbits: f64| SubflowOutcome { goodput_bps: mbits * 1e6, srtt_p50_s: None };
+        let names = [("a/shared", 2.0), ("b/one", 3.0)];
+        outcome.subflows = names.map(|(name, mbits)| (name.to_owned(), subflow(mbits))).into();
+    }
+    one.runs.get_mut(&Runner::Kernel).unwrap()[2].poor = Some("late".into());
+    let write = |text: &str| {
+        let page: Page = toml_of(text);
+        page.write(std::slice::from_ref(&one), "By hand.")
+    };
+    let page = write(PAGE).unwrap();
+    assert!(page.starts_with("Head.\n\nBy hand. 3 runs of each.\n"), "{page}");
+    assert!(page.contains("|  | paper | sim | tabane | kernel |\n"), "{page}");
+    assert!(page.contains("| 10% / bicast | 6.13 s | 8.00 s | 8.16 s | 8.00 s |"), "{page}");
+    assert!(page.contains("| 10% / bicast | 1.500 | 1.500 | 1.500 |"), "{page}");
+    assert!(page.contains("| 10% / bicast | 0 us | 0 us, 1 of 3 poor |"), "{page}");
+    assert!(page.ends_with("The end.\n"));
+    let wrong = write(&PAGE.replace("completed", "complete")).unwrap_err();
+    assert!(wrong.contains("no figure 'complete'"), "{wrong}");
+    let wrong = write(&PAGE.replace("10% / b", "9% / b")).unwrap_err();
+    assert!(wrong.contains("'9% / bicast' is published"), "{wrong}");
+}
+
+/// As `tabane compare` reads it.
+fn toml_of(text: &str) -> Page {
+    toml::from_str(text).unwrap()
+}

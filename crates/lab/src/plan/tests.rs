@@ -132,7 +132,8 @@ fn what_cannot_be_done_is_refused_with_its_place() {
     let cases = [
         ("[host.client]\ncongestion = \"lia\"", "lia", "reno, cubic, bbr"),
         ("[host.client]\nscheduler = \"ecf\"", "ecf", "minrtt"),
-        ("[host.client]\negress = \"bicast\"", "bicast", "--stack tabane"),
+        ("[host.client]\negress = \"hayack-fair\"", "hayack-fair", "--stack tabane"),
+        ("[host.server]\nmptcp = { remove_copies = true }", "copies", "--stack tabane"),
         ("[host.client]\ntcp = { ack_delay = \"1ms\" }", "ack_delay", "--stack tabane"),
         ("[host.client]\nmptcp = { race = false }", "max_subflows", "--stack tabane"),
         ("[[at]]\ntime = \"1s\"\nlink = \"lte\"\nmtu = 1000", "MTU", "link.NAME.mtu"),
@@ -148,5 +149,24 @@ fn what_cannot_be_done_is_refused_with_its_place() {
         assert!(place && said.contains(names) && said.contains(helps), "{more}: {said}");
         let either = more.contains("mtu") || more.contains("asleep");
         assert_eq!(refuse(&scenario, Stack::Tabane).is_err(), either, "{more}");
+    }
+}
+
+#[test]
+fn what_the_switch_does_is_not_refused() {
+    for egress in ["own", "bicast", "bicast:syn=1", "bicast-ack", "hayack", "hayack:every=4"] {
+        let more = format!("[host.client]\negress = \"{egress}\"");
+        let server = "[host.server]\nmptcp = { remove_copies = false }";
+        let scenario = scenario(&format!("{TWO_PATHS}\n{more}\n{server}\n"));
+        assert!(refuse(&scenario, Stack::Kernel).is_ok(), "{egress}");
+    }
+}
+
+#[test]
+fn no_device_checks_by_which_way_a_source_should_come() {
+    let plan = plan(TWO_PATHS, Stack::Kernel);
+    for device in ["all", "default", "wifi", "path1"] {
+        let setting = (format!("net/ipv4/conf/{device}/rp_filter"), "0".to_owned());
+        assert!(plan.hosts[0].sysctls.contains(&setting), "{device}: {:#?}", plan.hosts[0]);
     }
 }
