@@ -286,7 +286,9 @@ impl Emulator {
                 let wire = &mut self.links[n];
                 let Some(due) = wire.link.next_event().filter(|due| *due <= now) else { break };
                 let Some(mut packet) = wire.link.pop(now) else { continue };
-                let rate = wire.spec.rate.map(|rate| rate.0 as f64);
+                // Jitter moves packets towards each other: those are no rate.
+                let steady = wire.spec.rate.filter(|_| wire.spec.jitter.is_none());
+                let rate = steady.map(|rate| rate.0 as f64);
                 wire.achieved.add(due, now, packet.bytes.len(), rate);
                 self.report.lateness.add(now.saturating_since(due));
                 self.report.hops += 1;

@@ -44,7 +44,8 @@ impl Page {
     /// In words, a figure that does not exist and a published one of no point.
     pub fn write(&self, all: &[Compared], machine: &str) -> Result<String, String> {
         let runs = all.iter().flat_map(|c| c.runs.values().map(Vec::len)).max().unwrap_or(0);
-        let mut out = format!("{}\n\n{machine} {runs} runs of each.\n", self.head.trim());
+        let runs = if runs == 1 { "One run".to_owned() } else { format!("{runs} runs") };
+        let mut out = format!("{}\n\n{machine} {runs} of each.\n", self.head.trim());
         for table in &self.table {
             table.write(all, &mut out)?;
         }
