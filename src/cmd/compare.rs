@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// not run again.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Write the matrix as a page of documentation.
+    /// Write the matrix as a page of documentation: that of its page.toml, or the validation's.
     #[arg(long, value_name = "FILE", requires = "matrix")]
     markdown: Option<PathBuf>,
 }
