@@ -1,7 +1,9 @@
 //! The emulated links of the rows, and beds with some of them.
 
 use crate::bed::{Bed, Plan};
+use anyhow::Context;
 use std::fmt;
+use std::str::FromStr;
 use tabane_engine::Duration;
 use tabane_gateway::config::{ClientConfig, Policies};
 use tabane_sim::link::{DelayConfig, LinkConfig, RateConfig};
@@ -15,6 +17,10 @@ pub(super) struct Link {
     /// Percent of the packets, each for itself.
     pub(super) loss: f64,
 }
+
+/// One link, or two that are measured apart and together.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Links(pub(super) Vec<Link>);
 
 /// How long a full queue takes to empty.
 const QUEUE_S: f64 = 0.05;
@@ -54,6 +60,39 @@ impl fmt::Display for Link {
     }
 }
 
+/// `50@40`: what `Display` gives, without loss.
+impl FromStr for Link {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (mbit, rtt_ms) = text.split_once('@').context("a link is MBIT@MS, as 50@40")?;
+        let number = |text: &str, what| {
+            let number = text.parse::<u32>().ok().filter(|n| (1..=10_000).contains(n));
+            number.with_context(|| format!("{what} must be a whole number from 1 to 10000"))
+        };
+        Ok(Self::new(number(mbit, "a rate in Mbit/s")?, number(rtt_ms, "a round trip in ms")?))
+    }
+}
+
+impl FromStr for Links {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let links = text.split('+').map(str::parse).collect::<Result<Vec<_>, _>>()?;
+        anyhow::ensure!(links.len() <= 2, "one link, or two joined by '+'");
+        Ok(Self(links))
+    }
+}
+
+/// A share of packets lost, in percent.
+///
+/// # Errors
+/// It is none, or leaves nothing.
+pub(super) fn percent(text: &str) -> anyhow::Result<f64> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=50.0).contains(percent));
+    percent.context("loss is a number from 0 to 50, in percent")
+}
+
 /// A gateway over these links, all of its paths working.
 ///
 /// # Errors
@@ -85,5 +124,17 @@ mod tests {
             assert_eq!(config.queue.to_string(), "droptail:bytes=1437500");
         }
         assert_eq!(Link::new(230, 20).to_string(), "230@20");
+    }
+
+    #[test]
+    fn links_are_read_as_they_are_shown() {
+        let links = |text: &str| text.parse::<Links>().map(|links| links.0).ok();
+        assert_eq!(links("50@40"), Some(vec![Link::new(50, 40)]));
+        assert_eq!(links("50@40+5@80"), Some(vec![Link::new(50, 40), Link::new(5, 80)]));
+        for wrong in ["", "50", "50@", "0@40", "50@40+", "1@1+1@1+1@1", "50@-1"] {
+            assert_eq!(links(wrong), None, "{wrong}");
+        }
+        assert_eq!(percent("0.5").ok(), Some(0.5));
+        assert!(percent("51").is_err() && percent("x").is_err() && percent("NaN").is_err());
     }
 }

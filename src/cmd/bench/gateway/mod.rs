@@ -23,6 +23,7 @@ use clap::ValueEnum;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, Table};
 use figure::{Figure, Verdict};
+use link::Links;
 use serde::Serialize;
 use tabane_net::Clock;
 
@@ -35,6 +36,8 @@ machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a q
 Examples:
   tabane bench gateway                     all rows, about three minutes
   tabane bench gateway unshaped failover   these
+  tabane bench gateway bundle --links 50@40+5@80 --loss 1
+                                           one pair of links; 50@40 is that link alone
   tabane bench gateway --quick --json      less of everything, as one JSON document")]
 pub(super) struct Args {
     /// Which rows; all by default.
@@ -45,6 +48,12 @@ pub(super) struct Args {
     /// Standard output is one JSON document.
     #[arg(long)]
     json: bool,
+    /// Links of the row `bundle`, in Mbit/s and ms, instead of the usual pairs; may be repeated.
+    #[arg(long, value_name = "MBIT@MS[+MBIT@MS]")]
+    links: Vec<Links>,
+    /// Loss in percent of the row `bundle`, instead of 0 and 1; may be repeated.
+    #[arg(long, value_name = "PERCENT", value_parser = link::percent)]
+    loss: Vec<f64>,
 }
 
 /// A row of the table.
@@ -88,7 +97,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             let name = row.to_possible_value().context("invariant: no row is hidden")?;
             let help = name.get_help().map(ToString::to_string).unwrap_or_default();
             say::note(&format!("{}: {help}", name.get_name()));
-            let measured = row.measure(args.quick);
+            let measured = row.measure(args);
             figures.extend(measured.with_context(|| format!("row {}", name.get_name()))?);
         }
     }
@@ -106,11 +115,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 impl Row {
-    fn measure(self, quick: bool) -> anyhow::Result<Vec<Figure>> {
+    fn measure(self, args: &Args) -> anyhow::Result<Vec<Figure>> {
+        let quick = args.quick;
         match self {
             Self::Unshaped => unshaped::measure(quick),
             Self::Tun => tun::measure(quick),
-            Self::Bundle => bundle::measure(quick),
+            Self::Bundle => bundle::measure(quick, &args.links, &args.loss),
             Self::Failover => failover::measure(quick),
             Self::Setup => latency::measure_setup(quick),
             Self::Udp => latency::measure_udp(quick),
