@@ -31,6 +31,7 @@ pub fn drop_reason(reason: DropReason) -> &'static str {
 pub fn reinject_reason(reason: ReinjectReason) -> &'static str {
     match reason {
         ReinjectReason::Timeout => "timeout",
+        ReinjectReason::Silence => "silence",
         ReinjectReason::SubflowClosed => "subflow_closed",
         ReinjectReason::Stale => "stale",
         ReinjectReason::Opportunistic => "opportunistic",

@@ -6,7 +6,9 @@ use super::session::Offset;
 use super::subflow::{Join, reset_reason};
 use super::{Connection, Mode, Role};
 use crate::event::Event;
-use crate::record::{CloseReason, ConnectionChange, DropReason, FallbackReason, What};
+use crate::record::{
+    CloseReason, ConnectionChange, DropReason, FallbackReason, ReinjectReason, What,
+};
 use crate::seq::{Dsn, Ssn};
 use crate::tcp::Accepted;
 use crate::time::Instant;
@@ -37,7 +39,7 @@ impl Connection {
         let undone = self.subflows[at].tcb.stats().undone;
         let mut accepted = self.subflows[at].tcb.on_segment(now, segment, siblings);
         if self.subflows[at].tcb.stats().undone != undone {
-            self.recall(at);
+            self.recall(at, ReinjectReason::Timeout);
         }
         self.owed.insert(id);
         self.outdated.insert(id);

@@ -158,12 +158,32 @@ impl Connection {
         }
     }
 
-    /// The timeout of a subflow was spurious: what it has under way need not go again elsewhere.
-    pub(super) fn recall(&mut self, at: usize) {
+    /// A subflow asks by a tail loss probe: two round trips have passed without an answer. While
+    /// others are answered its path has gone, or stands still for longer than usual; either way the
+    /// stream waits for what it carries. That is offered to the others, the oldest first, until
+    /// something comes by it. Its timeout is more than twice as far away, and the reader would be
+    /// without data until then. Backups are not called for so little.
+    pub(super) fn on_silence(&mut self, at: usize) {
+        let silent = &self.subflows[at];
+        let answered = |s: &super::Subflow| {
+            let backup = (s.backup || s.peer_backup) && !(silent.backup || silent.peer_backup);
+            let heard = s.tcb.last_heard() > silent.tcb.last_heard();
+            s.id != silent.id && s.usable() && !s.suspect() && !s.silent && heard && !backup
+        };
+        if !self.is_mptcp() || !self.subflows.iter().any(answered) {
+            return;
+        }
+        self.subflows[at].silent = true;
+        self.reinject(at, ReinjectReason::Silence);
+    }
+
+    /// A subflow whose data was offered to others is at it after all: what has not gone elsewhere
+    /// need not.
+    pub(super) fn recall(&mut self, at: usize, why: ReinjectReason) {
         let Some(session) = &mut self.session else { return };
         for chunk in self.subflows[at].tcb.unacked() {
             let end = chunk.dsn + chunk.data.len() as u64;
-            session.reinjections.withdraw(chunk.dsn, end, ReinjectReason::Timeout);
+            session.reinjections.withdraw(chunk.dsn, end, why);
         }
     }
 }

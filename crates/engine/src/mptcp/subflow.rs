@@ -24,6 +24,8 @@ pub(super) struct Subflow {
     /// Low priority: the peer asks for it.
     pub(super) peer_backup: bool,
     pub(super) stale: bool,
+    /// Unanswered for two round trips: its data is offered to others (`reinject.rs`).
+    pub(super) silent: bool,
     pub(super) path_down: bool,
     /// `Event::SubflowEstablished` is out.
     pub(super) established: bool,
@@ -101,6 +103,7 @@ impl Subflow {
             peer_backup: false,
             timeouts: 0,
             stale: false,
+            silent: false,
             path_down: false,
             established: false,
             closing: false,

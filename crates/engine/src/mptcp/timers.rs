@@ -138,6 +138,9 @@ impl Connection {
             self.owed.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
+            if expired.probe {
+                self.on_silence(at);
+            }
             if let Some(in_a_row) = expired.rto {
                 self.on_subflow_rto(at, in_a_row);
             }
@@ -193,9 +196,13 @@ impl Connection {
     #[inline]
     pub(super) fn on_alive(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
-        if subflow.timeouts == 0 && !subflow.stale {
+        if subflow.timeouts == 0 && !subflow.stale && !subflow.silent {
             return;
         }
+        if std::mem::take(&mut subflow.silent) {
+            self.recall(at, ReinjectReason::Silence);
+        }
+        let subflow = &mut self.subflows[at];
         subflow.timeouts = 0;
         subflow.tcb.limit_rto(None);
         let id = subflow.id;
