@@ -220,6 +220,8 @@ impl CongestionController for Cubic {
             }
         }
         if self.spared {
+            // Nothing to go back to: what was before the last reduction is of another time.
+            self.before = None;
             return;
         }
         if self.window.is_news(event) {

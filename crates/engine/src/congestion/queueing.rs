@@ -15,10 +15,16 @@ use crate::time::{Duration, Instant};
 pub(super) struct Queueing {
     /// The latest sample of a round trip.
     sample: Duration,
-    /// The less of the latest two, and the least.
-    latest: Duration,
+    /// The least of all, and of this part of a round and the one before.
     least: Duration,
-    /// The longest, in this stage and the one before.
+    low: [Duration; 2],
+    /// The longest of this part, its samples, and when it began.
+    high: Duration,
+    samples: u32,
+    part: Instant,
+    /// By how much samples of one part differ, smoothed.
+    wobble: Duration,
+    /// The longest standing round trip, in this stage and the one before.
     longest: [Duration; 2],
     stage: Instant,
     /// Time in which a segment passes.
@@ -48,9 +54,13 @@ impl Queueing {
 
     pub(super) fn new() -> Self {
         Self {
-            sample: Duration::ZERO,
-            latest: Duration::ZERO,
+            sample: Duration::MAX,
             least: Duration::ZERO,
+            low: [Duration::MAX; 2],
+            high: Duration::ZERO,
+            samples: 0,
+            part: Instant::ZERO,
+            wobble: Duration::ZERO,
             longest: [Duration::ZERO; 2],
             stage: Instant::ZERO,
             spacing: Duration::ZERO,
@@ -63,9 +73,8 @@ impl Queueing {
     pub(super) fn on_ack(&mut self, ack: &Ack) {
         // A sample alone may be an acknowledgement that was delayed, for want of more data.
         if let Some(rtt) = ack.rtt.filter(|_| ack.in_flight > 0) {
-            self.latest = rtt.min(self.sample);
-            (self.sample, self.least) = (rtt, ack.min_rtt);
-            self.longest[1] = self.longest[1].max(self.latest);
+            self.least = ack.min_rtt;
+            self.take(ack, rtt);
         }
         if ack.now > self.stage + Self::STAGE {
             self.next_stage(ack.now);
@@ -82,28 +91,52 @@ impl Queueing {
         }
     }
 
+    /// A sample. A part lasts half a round trip and has two samples at least.
+    fn take(&mut self, ack: &Ack, rtt: Duration) {
+        if self.samples >= 2 && ack.now >= self.part + ack.srtt / 2 {
+            let differ = self.high.saturating_sub(self.low[1]);
+            self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
+            self.longest[1] = self.longest[1].max(self.standing());
+            self.low = [self.low[1], Duration::MAX];
+            (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
+        }
+        self.low[1] = self.low[1].min(rtt);
+        self.high = self.high.max(rtt.min(self.sample));
+        self.samples += 1;
+        self.sample = rtt;
+    }
+
+    /// The least round trip of the last half to whole round. A queue that is full has been long
+    /// for as long; a sender, receiver or link that is late now and then is in time between.
+    fn standing(&self) -> Duration {
+        let least = self.low[0].min(self.low[1]);
+        if least == Duration::MAX { self.least } else { least }
+    }
+
     /// What a loss found now leaves of the window, `beta` if it is congestion for sure: all of it
     /// (`None`) without a queue. Between an empty queue and a full one it may be either: then the
     /// window is cut to what empties the queue, and no further. `first`: in the first slow start.
     pub(super) fn answer(&self, beta: f64, mss: u64, first: bool) -> Option<f64> {
-        let longest = self.longest[0].max(self.longest[1]);
+        let standing = self.standing();
+        let longest = self.longest[0].max(self.longest[1]).max(standing);
         let deepest = longest.saturating_sub(self.least);
         let noise = (self.spacing * 3).max(Duration::from_micros(500));
         // The bursts of slow start make a queue of their own: as deep as HyStart++ allows.
         let burst = if first { (self.least / 8).min(Self::BURST) } else { Duration::ZERO };
         let noise = noise.max(burst);
-        let queue = self.latest.saturating_sub(self.least);
+        let queue = standing.saturating_sub(self.least);
         let seen = self.lost + self.delivered;
         if seen > 0 && self.lost * 1000 > Self::MOST_LOSS * seen || self.overflowed(mss) {
             return Some(beta);
         }
-        if queue < (deepest / 2).min(Self::DEEP.max(self.least / 4)).max(noise) {
+        let enough = (deepest / 2).min(Self::DEEP.max(self.least / 4));
+        if queue < enough.max(noise).max(self.wobble) {
             return None;
         }
         if queue + noise >= deepest / 10 * 9 {
             return Some(beta);
         }
-        Some(beta.max(self.least.0 as f64 / self.latest.0.max(1) as f64))
+        Some(beta.max(self.least.0 as f64 / standing.0.max(1) as f64))
     }
 
     /// A recovery begins.

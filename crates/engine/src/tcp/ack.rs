@@ -263,7 +263,8 @@ impl Tcb {
         let echo = segment.options.timestamps.filter(|_| self.peer.timestamps).map(|t| t.echo);
         let recovering = self.recovery.phase != RecoveryPhase::Open;
         let early = recovering && delta.acked > 0 && self.recovery.undo.sent_again();
-        let eifel = early && echo.is_some_and(|e| self.recovery.undo.echo_is_older(e));
+        let una = self.snd_una;
+        let eifel = early && echo.is_some_and(|e| self.recovery.undo.echo_is_older(e, una));
         let frto = self.recovery.frto && delta.original && self.recovery.undo.sent_again();
         if eifel || frto || self.recovery.undo.all_dsacked() {
             self.undo(now);

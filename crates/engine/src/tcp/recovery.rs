@@ -162,8 +162,8 @@ pub(super) struct Undo {
 struct Episode {
     /// Ranges sent again in it for which no DSACK has come.
     pending: Vec<(u64, u64)>,
-    /// Timestamp of the first of them.
-    first_stamp: Option<u32>,
+    /// Timestamp of the first of them, and where it ends.
+    first: Option<(u32, u64)>,
     /// Too many to keep track of.
     overflow: bool,
 }
@@ -196,7 +196,7 @@ impl Undo {
             return;
         }
         if let Some(episode) = &mut self.episode {
-            episode.first_stamp.get_or_insert(stamp);
+            episode.first.get_or_insert((stamp, end));
             if episode.pending.len() < Self::LIMIT {
                 episode.pending.push((start, end));
             } else {
@@ -232,22 +232,24 @@ impl Undo {
             && self
                 .episode
                 .as_ref()
-                .is_some_and(|e| e.first_stamp.is_some() && e.pending.is_empty() && !e.overflow)
+                .is_some_and(|e| e.first.is_some() && e.pending.is_empty() && !e.overflow)
     }
 
-    /// The echo on an advancing ACK is older than the first retransmission (Eifel, RFC 3522).
-    pub(super) fn echo_is_older(&self, echo: u32) -> bool {
+    /// The echo on an ACK that advances to `una` is older than the first retransmission, which it
+    /// covers (Eifel, RFC 3522 section 3.2). One that ends before may be for what an earlier
+    /// episode has sent again: its echo is older, and says nothing of this one.
+    pub(super) fn echo_is_older(&self, echo: u32, una: u64) -> bool {
         !self.network_duplicates
             && self
                 .episode
                 .as_ref()
-                .and_then(|e| e.first_stamp)
-                .is_some_and(|first| (echo.wrapping_sub(first) as i32) < 0)
+                .and_then(|e| e.first)
+                .is_some_and(|(stamp, end)| una >= end && (echo.wrapping_sub(stamp) as i32) < 0)
     }
 
     /// Whether the episode has sent anything again.
     pub(super) fn sent_again(&self) -> bool {
-        self.episode.as_ref().is_some_and(|e| e.first_stamp.is_some())
+        self.episode.as_ref().is_some_and(|e| e.first.is_some())
     }
 
     /// Over: undone, or not to be.
@@ -317,7 +319,8 @@ mod tests {
         undo.on_resent(100, 200, 7, false);
         assert!(undo.on_dsack(100, 200));
         assert!(undo.all_dsacked());
-        assert!(undo.echo_is_older(6) && !undo.echo_is_older(7));
+        assert!(undo.echo_is_older(6, 200) && !undo.echo_is_older(7, 200));
+        assert!(!undo.echo_is_older(6, 199), "for something else");
     }
 
     /// RFC 6937 section 3: no more than ssthresh; RFC 9937: what was delivered, and a segment
