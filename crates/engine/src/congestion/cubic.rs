@@ -215,9 +215,6 @@ impl CongestionController for Cubic {
         self.spared = kept.is_none() && event.kind == CongestionKind::Loss;
         if let Some(queueing) = &mut self.queueing {
             queueing.begin();
-            if kept.is_some() {
-                queueing.next_stage(event.now);
-            }
         }
         if self.spared {
             // Nothing to go back to: what was before the last reduction is of another time.

@@ -1,11 +1,16 @@
 //! Whether a loss comes with a queue. At a drop-tail queue packets are lost when it is full, and
 //! the round trips of those around them say so; a packet lost at random leaves no such trace.
 //!
+//! What round trips are is said by the least of the last one or few. A queue that overflows has
+//! stood for as long; a processor that is late, a sender's burst or a radio lengthens some of them
+//! and leaves others, and the more they differ the deeper a queue must be to be one.
+//!
 //! Ours. That round trips tell losses apart is known from Biaz and Vaidya (1999) and TCP Veno (Fu
-//! and Liew, 2003), to cut a window to what empties the queue from TCP Westwood (2001). Where round
-//! trips vary by themselves they look like a queue, and losses count as ever: it errs to that side.
-//! At a queue of less than three segments losses do not count until a tenth of all is lost, of late
-//! or in one recovery.
+//! and Liew, 2003), to go by the least of a while from Copa (Arun and Balakrishnan, 2018), to cut a
+//! window to what empties the queue from TCP Westwood (2001). Where round trips vary by themselves
+//! for longer they look like a queue, and losses count as ever: it errs to that side. At a queue
+//! of less than three segments losses do not count until a tenth of all is lost, of late or in one
+//! recovery.
 
 use super::Ack;
 use crate::time::{Duration, Instant};
@@ -15,14 +20,14 @@ use crate::time::{Duration, Instant};
 pub(super) struct Queueing {
     /// The latest sample of a round trip.
     sample: Duration,
-    /// The least of all, and of this part of a round and the one before.
+    /// The least of all, and of the part of time before this one and of this.
     least: Duration,
     low: [Duration; 2],
-    /// The longest of this part, its samples, and when it began.
-    high: Duration,
+    /// The longest of these parts; the samples of this one, and when it began.
+    high: [Duration; 2],
     samples: u32,
     part: Instant,
-    /// By how much samples of one part differ, smoothed.
+    /// By how much samples of two parts differ, smoothed.
     wobble: Duration,
     /// The longest standing round trip, in this stage and the one before.
     longest: [Duration; 2],
@@ -37,8 +42,11 @@ pub(super) struct Queueing {
 }
 
 impl Queueing {
-    /// A stage lasts this long at most.
+    /// A stage lasts this long.
     const STAGE: Duration = Duration::from_secs(10);
+    /// A part of time lasts half a round trip, or as much as this if that is no more than two:
+    /// what has to wait for a processor waits for milliseconds, however short round trips are.
+    const LATE: Duration = Duration::from_millis(25);
     /// A queue as deep as this, or a quarter of the least round trip, is one, however deep it has
     /// been: jitter makes deep ones of none.
     const DEEP: Duration = Duration::from_millis(10);
@@ -57,7 +65,7 @@ impl Queueing {
             sample: Duration::MAX,
             least: Duration::ZERO,
             low: [Duration::MAX; 2],
-            high: Duration::ZERO,
+            high: [Duration::ZERO; 2],
             samples: 0,
             part: Instant::ZERO,
             wobble: Duration::ZERO,
@@ -91,23 +99,25 @@ impl Queueing {
         }
     }
 
-    /// A sample. A part lasts half a round trip and has two samples at least.
+    /// A sample. A part has two of them at least.
     fn take(&mut self, ack: &Ack, rtt: Duration) {
-        if self.samples >= 2 && ack.now >= self.part + ack.srtt / 2 {
-            let differ = self.high.saturating_sub(self.low[1]);
+        let length = (ack.srtt / 2).max(Self::LATE.min(ack.srtt * 2));
+        if self.samples >= 2 && ack.now >= self.part + length {
+            let differ = self.high[0].max(self.high[1]).saturating_sub(self.standing());
             self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
             self.longest[1] = self.longest[1].max(self.standing());
             self.low = [self.low[1], Duration::MAX];
-            (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
+            self.high = [self.high[1], Duration::ZERO];
+            (self.samples, self.part) = (0, ack.now);
         }
         self.low[1] = self.low[1].min(rtt);
-        self.high = self.high.max(rtt.min(self.sample));
+        self.high[1] = self.high[1].max(rtt.min(self.sample));
         self.samples += 1;
         self.sample = rtt;
     }
 
-    /// The least round trip of the last half to whole round. A queue that is full has been long
-    /// for as long; a sender, receiver or link that is late now and then is in time between.
+    /// The least round trip of two parts. A queue that is full has been long for as long; a sender,
+    /// receiver or link that is late now and then is in time between.
     fn standing(&self) -> Duration {
         let least = self.low[0].min(self.low[1]);
         if least == Duration::MAX { self.least } else { least }
@@ -151,8 +161,9 @@ impl Queueing {
         lost.saturating_sub(Self::MARGIN * mss) * 1000 > Self::MOST_LOSS * (delivered + lost)
     }
 
-    /// The window has been answered for.
-    pub(super) fn next_stage(&mut self, now: Instant) {
+    /// How deep a queue has been is remembered for a stage or two, whatever is answered meanwhile:
+    /// losses at random keep a deep one short, and each would look like an overflow of that.
+    fn next_stage(&mut self, now: Instant) {
         self.longest = [self.longest[1], Duration::ZERO];
         self.stage = now;
     }
