@@ -24,17 +24,15 @@ fn a_point_gives_the_same_figures_again() {
     assert_eq!(names, ["minrtt", "necf"]);
 }
 
-/// Three points on which the default of Linux loses to the best path alone: a path with a long
-/// round trip that is slow or lossy, beside a short one, twice behind a shared link. The forecast
-/// of `necf` must not.
+/// Three points on which a bundle easily loses to the best path alone: a path with a long round
+/// trip that is slow or lossy, beside a short one, twice behind a shared link. (The default of Linux
+/// did as long as recoveries were undone for what the one before had sent again.)
 #[test]
 fn a_bundle_is_not_slower_than_the_best_of_its_paths() {
     let points = [34, 48, 49].map(|n| Point::draw(1, n));
     let measured = points.map(|p| grid::measure(&p, &settings(true)).unwrap());
     let summaries = grid::summarise(&measured);
-    let (minrtt, necf) = (&summaries[0], &summaries[1]);
-    assert!(minrtt.best.worst < 0.92 && minrtt.best.bad == 1.0, "{minrtt:?}");
-    assert!(minrtt.request_median.worst > 1.05, "{minrtt:?}");
+    let necf = &summaries[1];
     assert!(necf.best.worst >= 0.98, "{:?}", necf.best);
     assert!(necf.request_median.worst <= 1.05, "{:?}", necf.request_median);
 }
