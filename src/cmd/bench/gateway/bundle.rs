@@ -122,7 +122,7 @@ fn goodput(links: &[Link]) -> anyhow::Result<f64> {
     let flow = Flow::start(clock, bed.socks, source.address())?;
     let mut at = begin;
     while at < begin + LENGTH {
-        at = at + GLANCE;
+        at += GLANCE;
         thread::sleep(std::time::Duration::from_nanos(at.saturating_since(clock.now()).0));
         for connection in server_side(&bed)? {
             for subflow in connection.subflows {
