@@ -25,8 +25,8 @@ fn a_point_gives_the_same_figures_again() {
 }
 
 /// Three points on which a bundle easily loses to the best path alone: a path with a long round
-/// trip that is slow or lossy, beside a short one, twice behind a shared link. (The default of Linux
-/// did as long as recoveries were undone for what the one before had sent again.)
+/// trip that is slow or lossy, beside a short one, twice behind a shared link. (The default of
+/// Linux did as long as recoveries were undone for what the one before had sent again.)
 #[test]
 fn a_bundle_is_not_slower_than_the_best_of_its_paths() {
     let points = [34, 48, 49].map(|n| Point::draw(1, n));
