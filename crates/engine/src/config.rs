@@ -191,8 +191,9 @@ pub struct MptcpConfig {
     pub capable_syns: u32,
     /// Opportunistic retransmission and penalisation.
     pub rescue: bool,
-    /// When nothing new may leave: what a slower subflow has still under way goes again on one
-    /// with room that delivers it sooner (ours; not Linux's).
+    /// Others carry what one subflow is late with (ours; not Linux's): when nothing new may leave,
+    /// what a slower one has still under way goes again on one with room that delivers it sooner;
+    /// what a silent one has under way goes again at its tail loss probe, not at its timeout.
     pub race: bool,
     /// How long all subflows may be gone before the connection is.
     pub break_before_make: Duration,
