@@ -260,8 +260,9 @@ fn lists_are_axes_and_the_last_varies_fastest() {
 fn every_committed_scenario_is_valid_and_says_what_it_is() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
     let mut found = 0;
-    // Notes are about scenarios.
-    let scenarios = toml_files(&root).into_iter().filter(|file| !file.ends_with("notes.toml"));
+    // Notes and pages are about scenarios.
+    let about = |file: &PathBuf| file.ends_with("notes.toml") || file.ends_with("page.toml");
+    let scenarios = toml_files(&root).into_iter().filter(|file| !about(file));
     for file in scenarios {
         let document = Document::read(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
         for variant in document.variants().unwrap_or_else(|e| panic!("{e}")) {
