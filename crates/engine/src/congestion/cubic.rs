@@ -1,6 +1,8 @@
 //! `cubic`: RFC 9438, with HyStart++ (RFC 9406) for the first slow start. And `cubicq` (ours),
 //! which asks `queueing.rs` whether a loss came with a queue: without one it is repaired, but the
-//! window keeps its size and its course, in recovery too.
+//! window keeps its size and its course, in recovery too. One that was reduced all the same, for
+//! too many losses at once, returns in some round trips, not in the seconds of the curve, if no
+//! queue was there and none comes: what overflowed was not the link, but a host that was late.
 //!
 //! Growth is counted per acknowledged segment, so that delayed ACKs do not slow it; what an ACK
 //! counts for is said at `reno`. FlightSize, which the RFC reduces at a congestion event, is cwnd
@@ -47,6 +49,9 @@ pub(super) struct Cubic {
     queueing: Option<Queueing>,
     /// The recovery under way is for a loss at random.
     spared: bool,
+    /// When the window was last reduced, and whether it returns from there (`cubicq`).
+    reduced_at: Instant,
+    returns: bool,
 }
 
 /// What congestion avoidance goes by, segments.
@@ -109,6 +114,8 @@ impl Cubic {
             round_end: 0,
             queueing,
             spared: false,
+            reduced_at: Instant::ZERO,
+            returns: false,
         })
     }
 
@@ -145,8 +152,19 @@ impl Cubic {
         }
     }
 
+    /// The window returns to what it was before the last reduction: the link is empty.
+    fn is_returning(&self) -> bool {
+        let below = self.segments(self.window.cwnd) < self.curve.cwnd_prior;
+        self.returns && below && self.queueing.is_some_and(|queueing| queueing.is_calm())
+    }
+
     /// Congestion avoidance by `bytes` newly acknowledged.
     fn avoid(&mut self, ack: &Ack, bytes: u64) {
+        if self.is_returning() {
+            self.window.cwnd += bytes / RETURN;
+            self.curve.epoch = None;
+            return;
+        }
         let (cwnd, acked) = (self.segments(self.window.cwnd), self.segments(bytes));
         let mut epoch = match self.curve.epoch {
             Some(epoch) => epoch,
@@ -232,6 +250,13 @@ impl CongestionController for Cubic {
             self.curve.w_max = 0.0;
         }
         self.curve.epoch = None;
+        if let Some(queueing) = &mut self.queueing {
+            // Not from one that has followed upon a return: then it was the link after all.
+            let empty = queueing.is_empty() && !timeout;
+            let rounds = queueing.reduced() * ROUNDS;
+            self.returns = empty && event.now > self.reduced_at + rounds;
+            self.reduced_at = event.now;
+        }
         let most = event.in_flight.max(self.flight[0]).max(self.flight[1]);
         let flight = if self.limited { u64::MAX } else { most }.min(self.window.cwnd);
         self.window.reduce(event, (flight as f64 * kept.unwrap_or(1.0)) as u64);
@@ -301,6 +326,11 @@ impl CongestionController for Cubic {
 /// subflow is idle whenever its siblings are the better choice; of what it could carry that says
 /// nothing. What a loss then leaves is a share of what was in flight, not of the window.
 const VALID: Duration = Duration::from_secs(300);
+
+/// A returning window grows by this part of what is acknowledged: by an eighth a round trip.
+const RETURN: u64 = 8;
+/// A window that is reduced again within so many round trips does not return.
+const ROUNDS: u64 = 16;
 
 impl Epoch {
     /// Begins at window `cwnd`; without a larger `w_max` to return to, at the plateau (after a

@@ -29,6 +29,8 @@ pub(super) struct Queueing {
     part: Instant,
     /// By how much samples of two parts differ, smoothed.
     wobble: Duration,
+    /// Parts in a row, of late, without a queue.
+    calm: u32,
     /// The longest standing round trip, in this stage and the one before.
     longest: [Duration; 2],
     stage: Instant,
@@ -54,6 +56,8 @@ impl Queueing {
     const BURST: Duration = Duration::from_millis(16);
     /// A share of loss above this is congestion whatever the round trips say, per mille.
     const MOST_LOSS: u64 = 100;
+    /// Parts without a queue that are calm: two round trips.
+    const CALM: u32 = 4;
     /// Segments after which counts are halved.
     const MEMORY: u64 = 512;
     /// Losses of one recovery are congestion when they exceed that share by so many segments. At
@@ -69,6 +73,7 @@ impl Queueing {
             samples: 0,
             part: Instant::ZERO,
             wobble: Duration::ZERO,
+            calm: 0,
             longest: [Duration::ZERO; 2],
             stage: Instant::ZERO,
             spacing: Duration::ZERO,
@@ -106,6 +111,7 @@ impl Queueing {
             let differ = self.high[0].max(self.high[1]).saturating_sub(self.standing());
             self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
             self.longest[1] = self.longest[1].max(self.standing());
+            self.calm = if self.is_empty() { self.calm + 1 } else { 0 };
             self.low = [self.low[1], Duration::MAX];
             self.high = [self.high[1], Duration::ZERO];
             (self.samples, self.part) = (0, ack.now);
@@ -123,6 +129,32 @@ impl Queueing {
         if least == Duration::MAX { self.least } else { least }
     }
 
+    fn queue(&self) -> Duration {
+        self.standing().saturating_sub(self.least)
+    }
+
+    /// What round trips differ by when there is no queue.
+    fn noise(&self) -> Duration {
+        (self.spacing * 3).max(Duration::from_micros(500))
+    }
+
+    /// Whether no queue stands.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue() < self.noise().max(self.wobble)
+    }
+
+    /// Whether no queue has stood for two round trips since the last reduction: then the link has
+    /// time to spare.
+    pub(super) fn is_calm(&self) -> bool {
+        self.calm >= Self::CALM
+    }
+
+    /// The window has been reduced. Answers the least round trip.
+    pub(super) fn reduced(&mut self) -> Duration {
+        self.calm = 0;
+        self.least
+    }
+
     /// What a loss found now leaves of the window, `beta` if it is congestion for sure: all of it
     /// (`None`) without a queue. Between an empty queue and a full one it may be either: then the
     /// window is cut to what empties the queue, and no further. `first`: in the first slow start.
@@ -130,11 +162,10 @@ impl Queueing {
         let standing = self.standing();
         let longest = self.longest[0].max(self.longest[1]).max(standing);
         let deepest = longest.saturating_sub(self.least);
-        let noise = (self.spacing * 3).max(Duration::from_micros(500));
         // The bursts of slow start make a queue of their own: as deep as HyStart++ allows.
         let burst = if first { (self.least / 8).min(Self::BURST) } else { Duration::ZERO };
-        let noise = noise.max(burst);
-        let queue = standing.saturating_sub(self.least);
+        let noise = self.noise().max(burst);
+        let queue = self.queue();
         let seen = self.lost + self.delivered;
         if seen > 0 && self.lost * 1000 > Self::MOST_LOSS * seen || self.overflowed(mss) {
             return Some(beta);
