@@ -49,6 +49,8 @@ pub(super) struct Cubic {
     queueing: Option<Queueing>,
     /// The recovery under way is for a loss at random.
     spared: bool,
+    /// Since when something has been under way all the time.
+    busy_since: Instant,
     /// When the window was last reduced, and whether it returns from there (`cubicq`).
     reduced_at: Instant,
     returns: bool,
@@ -114,6 +116,7 @@ impl Cubic {
             round_end: 0,
             queueing,
             spared: false,
+            busy_since: Instant::ZERO,
             reduced_at: Instant::ZERO,
             returns: false,
         })
@@ -251,10 +254,11 @@ impl CongestionController for Cubic {
         }
         self.curve.epoch = None;
         if let Some(queueing) = &mut self.queueing {
-            // Not from one that has followed upon a return: then it was the link after all.
+            // Not from one that has followed upon a return: then it was the link after all. Nor
+            // from that of a burst after idleness, which is over before its queue is seen.
             let empty = queueing.is_empty() && !timeout;
             let rounds = queueing.reduced() * ROUNDS;
-            self.returns = empty && event.now > self.reduced_at + rounds;
+            self.returns = empty && event.now > self.reduced_at.max(self.busy_since) + rounds;
             self.reduced_at = event.now;
         }
         let most = event.in_flight.max(self.flight[0]).max(self.flight[1]);
@@ -266,7 +270,7 @@ impl CongestionController for Cubic {
         self.flight[1] = self.flight[1].max(in_flight);
         if in_flight <= bytes {
             self.exclude_until(now);
-            self.last = now;
+            (self.last, self.busy_since) = (now, now);
         }
     }
 
@@ -329,7 +333,8 @@ const VALID: Duration = Duration::from_secs(300);
 
 /// A returning window grows by this part of what is acknowledged: by an eighth a round trip.
 const RETURN: u64 = 8;
-/// A window that is reduced again within so many round trips does not return.
+/// A window that is reduced again within so many round trips, or so soon after idleness, does not
+/// return.
 const ROUNDS: u64 = 16;
 
 impl Epoch {
