@@ -65,8 +65,8 @@ fn losses_at_random_on_a_link_that_is_late_now_and_then_do_not_count() {
 }
 
 /// A burst that is lost now and then, as by a host that was late, while the receiver's window keeps
-/// the link from having a queue: the window is reduced, and returns in some round trips. (By the curve
-/// of CUBIC alone 0.81 were left.)
+/// the link from having a queue: the window is reduced, and returns in some round trips. (By the
+/// curve of CUBIC alone 0.81 were left.)
 #[test]
 fn a_window_that_no_queue_reduced_returns() {
     let change = |at: &str, loss: &str| {
