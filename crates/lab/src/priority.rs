@@ -9,7 +9,9 @@ pub(crate) const HOSTS: i32 = 5;
 
 /// Gives the calling thread a priority; whether that is allowed.
 pub(crate) fn take(priority: i32) -> bool {
-    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: a C struct of integers, of which musl's has more than glibc's; all may be zero.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
     // SAFETY: the structure lives through the call, which concerns only this thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0 }
 }
