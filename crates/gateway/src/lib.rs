@@ -42,8 +42,16 @@ pub mod wishes;
 use bytes::Bytes;
 use std::io;
 use std::net::SocketAddr;
+use tabane_engine::Duration;
 use tabane_wire::segment::Ecn;
 use tabane_wire::udp::Datagram;
+
+/// Between an agent's looks at everything that is not hurried.
+const TICK: Duration = Duration::from_millis(250);
+/// Largest packet, bytes.
+const PACKET_MAX: usize = 65_536;
+/// Rounds of sending before an agent gives others, or what has come, their turn.
+const ROUNDS: usize = 4;
 
 /// Random bytes from the system, as a seed.
 ///

@@ -281,61 +281,10 @@ fn several_subflows_share_a_path() {
     }
 }
 
-/// The proxy gives a flow up whose client is not connected yet, and the reset is lost: the SYN that
-/// the client repeats finds nobody.
-#[test]
-fn a_syn_for_a_flow_that_is_over_opens_nothing() {
-    const WORLD: &str = r#"
+/// A slow link, a proxy, a fast link; the run goes on until everything is closed.
+const ONE_PROXY: &str = r#"
 duration = "300s"
 closing = true
-
-[link.a]
-rate = "10Mbps"
-delay = "100ms"
-[link.b]
-rate = "10Mbps"
-delay = "1ms"
-
-[path]
-near = { from = "client", to = "p1", links = ["a"] }
-far = { from = "p1", to = "server", links = ["b"] }
-
-[proxy.p1]
-
-[[flow]]
-via = ["p1"]
-bulk = "1MB"
-
-[[at]]
-time = "150ms"
-down = "a"
-silent = true
-
-[[at]]
-time = "500ms"
-host = "p1"
-abort = true
-
-[[at]]
-time = "2s"
-up = "a"
-"#;
-    let result = result(WORLD, &[]);
-    assert!(result.flows[0].failed.is_some());
-    assert!(result.open.is_empty(), "{:?}", result.open);
-    assert!(result.ended_s < 10.0, "{}", result.ended_s);
-}
-
-/// Somebody closes the only subflow of a flow at the proxy, which its programs have not: what comes
-/// from the far side has nowhere to go, and is not kept for ever.
-#[test]
-fn what_has_nowhere_to_go_is_given_up() {
-    const WORLD: &str = r#"
-duration = "300s"
-closing = true
-
-[defaults]
-mptcp = false
 
 [link.a]
 rate = "10Mbps"
@@ -352,15 +301,48 @@ far = { from = "p1", to = "server", links = ["b"] }
 
 [[flow]]
 via = ["p1"]
-bulk = "5MB"
+bulk = "1MB"
+"#;
 
+/// The proxy gives a flow up whose client is not connected yet, and the reset is lost: the SYN that
+/// the client repeats finds nobody.
+#[test]
+fn a_syn_for_a_flow_that_is_over_opens_nothing() {
+    let changes = r#"
+[[at]]
+time = "150ms"
+down = "a"
+silent = true
+
+[[at]]
+time = "500ms"
+host = "p1"
+abort = true
+
+[[at]]
+time = "2s"
+up = "a"
+"#;
+    let sets = ["link.a.delay=100ms"];
+    let result = result(&format!("{ONE_PROXY}{changes}"), &sets);
+    assert!(result.flows[0].failed.is_some());
+    assert!(result.open.is_empty(), "{:?}", result.open);
+    assert!(result.ended_s < 10.0, "{}", result.ended_s);
+}
+
+/// Somebody closes the only subflow of a flow at the proxy, which its programs have not: what comes
+/// from the far side has nowhere to go, and is not kept for ever.
+#[test]
+fn what_has_nowhere_to_go_is_given_up() {
+    let changes = r#"
 [[at]]
 time = "1s"
 host = "p1"
 path = "near"
 subflow = "remove"
 "#;
-    let result = result(WORLD, &[]);
+    let sets = ["flow.bulk=5MB", "defaults.mptcp=false"];
+    let result = result(&format!("{ONE_PROXY}{changes}"), &sets);
     assert!(result.flows[0].failed.is_some());
     assert!(result.open.is_empty(), "{:?}", result.open);
 }

@@ -35,6 +35,7 @@ use crate::reactor::{Kind, Reactor, Ready};
 use crate::udp::Spread;
 use crate::udp::fragment::{self, Reassembler};
 use crate::wishes::Asked;
+use crate::{PACKET_MAX, ROUNDS, TICK};
 use carrier::Carried;
 pub(crate) use carrier::{Carrier, Told};
 use datagrams::Datagrams;
@@ -148,13 +149,6 @@ pub enum ClientError {
     #[error("the system refuses what the agent needs: {0}")]
     System(#[from] io::Error),
 }
-
-/// Between looks at everything that is not hurried.
-const TICK: Duration = Duration::from_millis(250);
-/// Largest packet.
-const PACKET_MAX: usize = 65_536;
-/// Rounds of sending before what has come has its turn.
-const ROUNDS: usize = 4;
 
 impl Client {
     /// A client that listens for programs already; nothing is sent before [`Client::run`].

@@ -296,7 +296,7 @@ impl Members {
         });
         for member in self.all.iter_mut().flatten() {
             for counters in &mut member.bundle.counters {
-                counters.tick(super::TICK.as_secs_f64());
+                counters.tick(crate::TICK.as_secs_f64());
             }
             member.look(now);
         }

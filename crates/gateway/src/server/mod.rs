@@ -28,6 +28,7 @@ use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::reactor::{Kind, Reactor, Ready, token};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
+use crate::{PACKET_MAX, ROUNDS, TICK};
 use connections::Connections;
 pub use member::MemberError;
 use members::Members;
@@ -101,13 +102,6 @@ pub enum ServerError {
     #[error("the system refuses what the agent needs: {0}")]
     System(#[from] io::Error),
 }
-
-/// Between looks at everything that is not hurried.
-const TICK: Duration = Duration::from_millis(250);
-/// Largest packet.
-const PACKET_MAX: usize = 65_536;
-/// Rounds of sending for one member before others have their turn.
-const ROUNDS: usize = 4;
 
 impl Server {
     /// A server that listens already; nothing is answered before [`Server::run`].

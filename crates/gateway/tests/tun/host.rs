@@ -43,13 +43,23 @@ fn device() -> Device {
     Device::open(&config).unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// A device, and the host changed for it.
+fn applied(config: &HostConfig) -> (Device, Host) {
+    (device(), Host::apply(config).unwrap_or_else(|e| panic!("{e}")))
+}
+
+/// What `ip route get` answers there.
+fn route_in(namespace: &Namespace) -> impl Fn(&str) -> String + '_ {
+    move |to| namespace.ip(&format!("route get {to}"))
+}
+
 /// As many as `config` makes: five routes, eleven rules, the resolvers.
 const CHANGES: usize = 17;
 
 const RESOLVERS: &str = "search example.org\nnameserver 10.7.0.1\noptions edns0\n";
 
 fn is_changed(namespace: &Namespace) {
-    let route = |to: &str| namespace.ip(&format!("route get {to}"));
+    let route = route_in(namespace);
     assert!(route("192.0.2.80").contains("dev tabane0"));
     assert!(route("10.81.0.1").contains("dev tabane0"));
     assert!(route("192.0.2.80 mark 0x7462").contains("dev up0"), "the paths' own packets");
@@ -154,8 +164,7 @@ fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
     // The next start cleans up by itself.
     kill();
     namespace.inside(|| {
-        let device = device();
-        let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
+        let (device, host) = applied(&config);
         is_changed(&namespace);
         host.restore().unwrap();
         drop(device);
@@ -173,8 +182,7 @@ fn without_the_kill_switch_a_killed_client_is_out_of_the_way() {
     let folder = tempfile::tempdir().unwrap();
     let open = HostConfig { kill_switch: false, ..config(folder.path()) };
     namespace.inside(|| {
-        let device = device();
-        let host = Host::apply(&open).unwrap_or_else(|e| panic!("{e}"));
+        let (device, host) = applied(&open);
         assert!(namespace.ip("route get 192.0.2.80").contains("dev tabane0"));
         drop(device);
         assert!(namespace.ip("route get 192.0.2.80").contains("dev up0"));
@@ -200,9 +208,8 @@ fn chosen_prefixes_yield_to_what_is_more_specific() {
         ..config(folder.path())
     };
     namespace.inside(|| {
-        let _device = device();
-        let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
-        let route = |to: &str| namespace.ip(&format!("route get {to}"));
+        let (_device, host) = applied(&config);
+        let route = route_in(&namespace);
         assert!(route("10.9.9.9").contains("dev tabane0"));
         assert!(route("10.7.0.99").contains("dev up0"), "the local network is more specific");
         assert!(route("192.0.2.80").contains("dev tabane0"));
@@ -226,9 +233,8 @@ fn paths_find_their_way_by_the_hosts_own_rules() {
     namespace.ip("rule add from 10.8.0.2 lookup 8");
     let folder = tempfile::tempdir().unwrap();
     namespace.inside(|| {
-        let _device = device();
-        let host = Host::apply(&config(folder.path())).unwrap_or_else(|e| panic!("{e}"));
-        let route = |to: &str| namespace.ip(&format!("route get {to}"));
+        let (_device, host) = applied(&config(folder.path()));
+        let route = route_in(&namespace);
         assert!(route("192.0.2.80 mark 0x7462 from 10.8.0.2").contains("dev lte0"));
         assert!(route("198.51.100.7 from 10.8.0.2").contains("dev lte0"));
         assert!(route("192.0.2.80 mark 0x7462 from 10.7.0.2").contains("dev up0"));
