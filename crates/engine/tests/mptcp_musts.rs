@@ -9,6 +9,7 @@ use mptcp_net::*;
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use tabane_engine::Instant;
 use tabane_engine::event::Event;
 use tabane_engine::record::{CloseReason, DropReason, FallbackReason, What};
 use tabane_wire::mptcp::{AddAddr, MpTcpRst};
@@ -43,6 +44,36 @@ fn rfc8684_a_fast_close_needs_the_key() {
     let mut net = with_option(MptcpOption::FastClose(4711));
     assert!(net.run(secs(60), Net::over));
     assert!(net.server.app().received == data(2_000_000));
+}
+
+// RFC 8684 section 3.5: nor does it end the connection when it comes with a reset, which closes its
+// subflow; with the key it does.
+#[test]
+fn rfc8684_a_fast_close_on_a_reset_needs_the_key() {
+    for right in [false, true] {
+        let mut net = Net::pair(2);
+        let (key, done) = (Cell::new(0), Cell::new(false));
+        net.filter = Box::new(move |c| {
+            for option in c.segment.options.mptcp() {
+                // The server's key, on its SYN+ACK.
+                if let (false, MptcpOption::Capable(capable)) = (c.up, option) {
+                    key.set(capable.sender_key.unwrap());
+                }
+            }
+            if c.up && c.path.0 == 1 && c.now > Instant(1_200_000_000) && !done.replace(true) {
+                c.segment.flags = Flags::RST | Flags::ACK;
+                (c.segment.payload, c.segment.options) = Default::default();
+                let close = if right { key.get() } else { key.get() ^ 1 };
+                c.segment.options.push_mptcp(MptcpOption::FastClose(close));
+            }
+            true
+        });
+        net.connect(data(10_000_000), false);
+        net.sleep(ms(400));
+        let closed = |e: &Event| matches!(e, Event::SubflowClosed(_, CloseReason::Reset(None)));
+        let over = |e: &Event| *e == Event::Closed(CloseReason::FastClose);
+        assert_eq!((net.server.has(closed), net.server.has(over)), (!right, right));
+    }
 }
 
 // RFC 8684 section 3.4.1: an address whose HMAC is wrong is silently ignored, without an echo.
@@ -146,6 +177,8 @@ fn rfc8684_a_reset_closes_one_subflow() {
     net.sleep(ms(20));
     assert_eq!(net.client_info().subflows.iter().filter(|s| s.view.usable).count(), 1);
     assert!(!net.client.has(|e| matches!(e, Event::Closed(_))));
+    let reason = CloseReason::Reset(Some(2));
+    assert!(net.client.has(|e| matches!(e, Event::SubflowClosed(_, why) if *why == reason)));
 }
 
 // RFC 8684 section 3.1: checksums MUST be used if either host asks for them.

@@ -114,7 +114,7 @@ impl Tcb {
                 n += 1;
             }
         }
-        let blocks = &blocks[..n];
+        let blocks = &mut blocks[..n];
         let Some(&first) = blocks.first() else { return false };
         // The echo is of the segment that last advanced the left edge (RFC 7323 section 4.3), never
         // of one that is SACKed: of the two tests for ambiguity in RFC 8985 section 6.2 step 2 only
@@ -129,7 +129,11 @@ impl Tcb {
                 self.recovery.rack.on_dsack(self.snd_una, self.snd_nxt);
             }
         }
-        for &(a, b) in &blocks[usize::from(dsack)..] {
+        // What comes in one ACK has no order in time: the newest block is the first (RFC 2018 section
+        // 4), and those below it are no reordering (RFC 8985 section 6.2 step 3).
+        let news = &mut blocks[usize::from(dsack)..];
+        news.sort_unstable();
+        for &mut (a, b) in news {
             if b > self.snd_una {
                 self.tx.sack((a.max(self.snd_una), b), context, delta);
             }

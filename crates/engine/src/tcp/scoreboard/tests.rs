@@ -313,3 +313,59 @@ fn rfc8985_timeout_marks() {
     b.resent(1, Instant(171));
     assert_eq!(b.mark_timeout(Instant(172), Duration(50)), 10, "the first, always");
 }
+
+fn bind(board: &mut Scoreboard, ssn: u64) {
+    let chunk = Chunk { dsn: Dsn(500 + ssn), data: Bytes::from_static(&[0; 10]) };
+    board.push(TxSegment::new(ssn, chunk, false));
+}
+
+#[test]
+fn what_is_bound_and_not_sent_is_no_loss_and_no_probe() {
+    let mut b = board(&[1, 2]);
+    bind(&mut b, 21);
+    assert_eq!(b.last_sent().map(|s| s.ssn), Some(11));
+    assert_eq!(b.mark_timeout(Instant(900), Duration(1)), 20);
+    b.split(21, 4);
+    assert_eq!((b.outstanding_segments(), b.unsent_bytes()), (2, 10));
+    assert_eq!(b.next_unsent().map(|s| (s.ssn, s.len())), Some((21, 4)));
+}
+
+#[test]
+fn the_first_is_marked_lost_once_and_if_it_is_under_way() {
+    let mut b = board(&[1, 2]);
+    assert_eq!((b.mark_first_lost(), b.mark_first_lost()), (10, 0));
+    let mut b = board(&[1, 2]);
+    sack(&mut b, (1, 11), &CONTEXT);
+    assert_eq!(b.mark_first_lost(), 0);
+    let mut b = board(&[]);
+    bind(&mut b, 1);
+    assert_eq!(b.mark_first_lost(), 0);
+}
+
+// RFC 2018 section 3: a block is of bytes received; of a segment received in part nothing is known.
+#[test]
+fn rfc2018_a_segment_that_is_reported_in_part_is_not_delivered() {
+    let mut b = board(&[1, 2, 3, 4]);
+    let delta = sack(&mut b, (5, 35), &CONTEXT);
+    assert_eq!((delta.sacked, delta.delivered, b.pipe()), (2, 20, 20));
+    let delta = sack(&mut b, (1, 35), &CONTEXT);
+    assert_eq!((delta.sacked, delta.delivered, b.pipe()), (1, 10, 10));
+}
+
+// RFC 8985 section 6.2: retransmissions stay under watch, whatever is acknowledged before them.
+#[test]
+fn rfc8985_retransmissions_that_are_lost_are_found() {
+    let newest = Newest { sent_at: Instant(100), end: 41 };
+    for order in [[11, 21], [21, 11]] {
+        let mut b = board(&[1, 2, 3, 100]);
+        b.mark_timeout(Instant(40), Duration(10));
+        order.into_iter().for_each(|ssn| b.resent(ssn, Instant(50 + ssn)));
+        acknowledge(&mut b, 11, &CONTEXT);
+        assert_eq!(b.detect(Instant(900), newest, Duration(50)).0, 20, "{order:?}");
+    }
+    let mut b = board(&[1, 100]);
+    b.resent(1, Instant(50));
+    b.split(1, 4);
+    let newest = Newest { end: 21, ..newest };
+    assert_eq!(b.detect(Instant(900), newest, Duration(50)).0, 10, "both halves");
+}

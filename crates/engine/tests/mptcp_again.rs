@@ -1,0 +1,89 @@
+//! Data that goes again on another subflow (RFC 8684 section 3.3.6), and why: what blocks the
+//! window, what a silent subflow has under way, what a closed one had. By records.
+
+mod mptcp_net;
+
+use mptcp_net::*;
+use std::cell::Cell;
+use std::rc::Rc;
+use tabane_engine::Instant;
+use tabane_engine::policy::Spec;
+use tabane_engine::record::{ReinjectReason, What};
+use tabane_engine::view::{PathId, SubflowId};
+
+/// When the client has sent something again for this reason, by which subflow, and how much.
+fn again(host: &Host, why: ReinjectReason) -> Vec<(Instant, Option<SubflowId>, u32)> {
+    let records = host.records.iter().filter_map(|r| match r.what {
+        What::Reinjected { len, why: reason, .. } if reason == why => Some((r.at, r.subflow, len)),
+        _ => None,
+    });
+    records.collect()
+}
+
+/// A fast path and one that is ten times slower in both, to a reader with so much
+/// memory. The client writes all that it has.
+fn uneven(rescue: bool, buffer: u64) -> Net {
+    let (mut client, mut server) = (config(1, 2), config(2, 1));
+    (client.mptcp.rescue, client.mptcp.race) = (rescue, false);
+    client.mptcp.scheduler = Spec::named("minrtt");
+    (server.tcp.receive_buffer, server.tcp.receive_buffer_max) = (buffer, buffer);
+    let mut net = Net::new(client, server);
+    net.links.insert(PathId(1), (ms(100), 1_000_000));
+    net.connect(data(8_000_000), true);
+    assert!(net.run(secs(60), |n| n.over()), "{:?}", net.client.events);
+    assert!(net.server.app().received == data(8_000_000));
+    net
+}
+
+// Raiciu et al., NSDI 2012, section 4.2: the head goes again on a subflow with room when the peer's
+// window is full, at most once a round trip of that subflow, and not otherwise.
+#[test]
+fn what_blocks_the_window_goes_again_by_the_faster_subflow() {
+    let net = uneven(true, 120_000);
+    let sent = again(&net.client, ReinjectReason::Opportunistic);
+    assert!(sent.len() > 3, "{sent:?}");
+    assert!(sent.iter().all(|(_, by, _)| *by == Some(SubflowId(0))), "{sent:?}");
+    assert!(sent.windows(2).all(|w| w[1].0 - w[0].0 >= ms(20)), "{sent:?}");
+    for (rescue, buffer) in [(false, 120_000), (true, 16_000_000)] {
+        let net = uneven(rescue, buffer);
+        assert_eq!(again(&net.client, ReinjectReason::Opportunistic), [], "{rescue} {buffer}");
+    }
+}
+
+/// Two paths, of which the second swallows everything from 500 ms on.
+fn one_goes_silent(race: bool, backup: Option<u8>, both: bool) -> Net {
+    let mut client = config(1, 2);
+    client.mptcp.race = race;
+    if let Some(path) = backup {
+        client.paths[usize::from(path)].backup = true;
+    }
+    let mut net = Net::new(client, config(2, 2));
+    for (_, rate) in net.links.values_mut() {
+        *rate = 1_000_000;
+    }
+    let dead = Rc::new(Cell::new(false));
+    let switch = dead.clone();
+    net.filter = Box::new(move |c| !switch.get() || (c.path == PathId(0) && !both));
+    net.connect(data(20_000_000), false);
+    net.sleep(ms(1_500));
+    dead.set(true);
+    net.sleep(ms(1_500));
+    net
+}
+
+// At its tail loss probe what a silent subflow has under way is offered to a sibling that is heard,
+// before its timeout.
+#[test]
+fn what_a_silent_subflow_has_goes_by_one_that_is_heard() {
+    let net = one_goes_silent(true, None, false);
+    let silence = again(&net.client, ReinjectReason::Silence);
+    assert!(silence.iter().all(|(_, by, _)| *by == Some(SubflowId(0))), "{silence:?}");
+    let first = silence.first().expect("it goes again").0;
+    let timeouts = again(&net.client, ReinjectReason::Timeout);
+    assert!(timeouts.iter().all(|t| t.0 >= first), "{timeouts:?}");
+    let off = one_goes_silent(false, None, false);
+    assert_eq!(again(&off.client, ReinjectReason::Silence), []);
+    assert!(!again(&off.client, ReinjectReason::Timeout).is_empty());
+    let none = one_goes_silent(true, None, true);
+    assert_eq!(again(&none.client, ReinjectReason::Silence), [], "nobody is heard");
+}
