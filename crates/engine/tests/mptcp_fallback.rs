@@ -1,12 +1,16 @@
 //! Falling back to plain TCP (RFC 8684 section 3.7): options stripped on the way at every stage,
 //! and DSS checksums that do not fit.
 
+#![allow(clippy::unwrap_used)]
+
 mod mptcp_net;
 
 use mptcp_net::*;
+use tabane_engine::Instant;
 use tabane_engine::event::Event;
-use tabane_engine::record::FallbackReason;
-use tabane_wire::{Flags, Segment};
+use tabane_engine::record::{CloseReason, FallbackReason};
+use tabane_engine::view::SubflowId;
+use tabane_wire::{Flags, MptcpOption, Segment};
 
 const LEN: usize = 1_000_000;
 
@@ -187,4 +191,85 @@ fn no_joins_after_a_fallback() {
         true
     });
     net.sleep(secs(1));
+}
+
+/// The mapping of the first data segment of the client from `index` on says that it is infinite.
+fn infinite_from(index: u64) -> impl FnMut(&mut Crossing<'_>) -> bool {
+    let mut done = false;
+    move |c| {
+        let mapping = c.segment.options.dss.as_mut().and_then(|dss| dss.mapping.as_mut());
+        if let (true, false, Some(mapping)) = (c.up && c.index >= index, done, mapping) {
+            (mapping.length, done) = (0, true);
+        }
+        true
+    }
+}
+
+// RFC 8684 section 3.7: from an infinite mapping on the stream is that of the subflow. It is no
+// mapping where there are two.
+#[test]
+fn rfc8684_an_infinite_mapping_makes_the_rest_plain() {
+    let (_, reasons) = through(Net::pair(1), infinite_from(40));
+    assert_eq!(reasons[1], Some(FallbackReason::InfiniteMapping));
+    let (net, reasons) = through(Net::pair(2), infinite_from(200));
+    assert_eq!(reasons, [None, None]);
+    assert!(net.server.has(|e| matches!(e, Event::SubflowClosed(..))));
+}
+
+// RFC 8684 section 3.7: MP_FAIL falls back where one subflow has carried everything, and not where
+// another has taken part, though it be gone.
+#[test]
+fn rfc8684_mp_fail_falls_back_on_a_single_subflow_alone() {
+    for (paths, close, falls) in [(1, false, true), (2, false, false), (2, true, false)] {
+        let mut net = Net::pair(paths);
+        let mut done = false;
+        net.filter = Box::new(move |c| {
+            let late = c.now > Instant(1_600_000_000) && c.path.0 == 0;
+            if c.up && late && !c.segment.payload.is_empty() && !done {
+                done = true;
+                c.segment.options.sack.truncate(0);
+                c.segment.options.push_mptcp(MptcpOption::Fail(1));
+            }
+            true
+        });
+        for (_, rate) in net.links.values_mut() {
+            *rate = 1_000_000;
+        }
+        net.connect(data(2 * LEN), true);
+        net.sleep(ms(400));
+        if close {
+            let (id, now) = (net.client.only(), net.now);
+            net.client.conn(id).close_subflow(now, SubflowId(1)).unwrap();
+        }
+        net.sleep(ms(400));
+        let fell = |e: &Event| matches!(e, Event::Fallback(_));
+        assert_eq!(net.server.has(fell), falls, "{paths} {close}");
+        assert!(net.run(secs(60), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+        let (got, all) = (&net.server.app().received, data(2 * LEN));
+        let wrong = got.iter().zip(&all).position(|(a, b)| a != b);
+        assert_eq!((got.len(), wrong), (all.len(), None), "{paths} {close}");
+    }
+}
+
+// RFC 8684 section 3.7: a damaged mapping that does not follow what has arrived cannot be taken as
+// it is: its subflow is reset with MP_FAIL, and nothing wrong is read.
+#[test]
+fn rfc8684_damage_behind_a_gap_is_not_read() {
+    let mut net = with_checksums(1);
+    let mut failed = false;
+    net.filter = Box::new(move |c| {
+        if c.up && c.index == 41 {
+            damage(c.segment);
+        }
+        failed |= c.segment.options.mptcp().iter().any(|o| matches!(o, MptcpOption::Fail(_)));
+        assert!(c.up || !c.segment.flags.contains(Flags::RST) || failed, "without a word");
+        !(c.up && c.index == 40)
+    });
+    net.connect(data(LEN), true);
+    net.run(secs(60), |n| n.over());
+    let fell = |e: &Event| matches!(e, Event::Fallback(_));
+    assert!(!net.server.has(fell), "{:?}", net.server.events);
+    assert!(net.server.has(|e| *e == Event::SubflowClosed(SubflowId(0), CloseReason::Mptcp(1))));
+    let received = &net.server.app().received;
+    assert!(received[..] == data(LEN)[..received.len()]);
 }

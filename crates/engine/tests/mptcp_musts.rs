@@ -263,3 +263,30 @@ fn rfc8684_subflows_that_do_not_close_hold_nothing_up() {
         assert!(host.has(|e| *e == Event::Closed(CloseReason::Finished)), "{:?}", host.events);
     }
 }
+
+// RFC 8684 section 3.1: every MP_CAPABLE says the version, the algorithm, and the checksums that
+// were agreed on; flag C of a client is on its SYN.
+#[test]
+fn rfc8684_what_mp_capable_says() {
+    for (checksum, deny) in [(false, true), (true, false)] {
+        let (mut client, server) = (config(1, 1), config(2, 1));
+        (client.mptcp.checksum, client.mptcp.deny_join_initial) = (checksum, deny);
+        let mut net = Net::new(client, server);
+        let kinds = Rc::new(RefCell::new([0; 4]));
+        let seen = Rc::clone(&kinds);
+        net.filter = Box::new(move |c| {
+            for option in c.segment.options.mptcp() {
+                let MptcpOption::Capable(o) = option else { continue };
+                let syn = c.segment.flags.contains(Flags::SYN);
+                assert!(o.version == 1 && o.hmac_sha256 && o.checksum_required == checksum);
+                assert_eq!(o.deny_join_initial, deny && syn && c.up);
+                let kind = if syn { usize::from(!c.up) } else { 2 + usize::from(o.data.is_some()) };
+                seen.borrow_mut()[kind] += 1;
+            }
+            true
+        });
+        net.connect(data(10), true);
+        assert!(net.run(secs(20), Net::over));
+        assert!(kinds.borrow().iter().all(|n| *n > 0), "{kinds:?}");
+    }
+}

@@ -92,11 +92,13 @@ impl Connection {
         self.fall_back_telling(at, FallbackReason::Checksum, Some(sum.dsn));
     }
 
-    /// MP_FAIL from the peer: our data does not reach it as we sent it.
-    pub(super) fn on_mp_fail(&mut self, at: usize, _dsn: u64) {
+    /// MP_FAIL from the peer: our data does not reach it as we sent it. `expected`: RCV.NXT before
+    /// the segment that says so, which may bring data too.
+    pub(super) fn on_mp_fail(&mut self, at: usize, expected: Ssn) {
         if self.only_first() && self.may_fall_back() {
-            let subflow = &self.subflows[at];
-            let ssn = subflow.tcb.rcv_nxt();
+            // What the stream waits for is what comes next, or what waits for its mapping.
+            let waiting = self.subflows[at].inbox.as_ref().and_then(|inbox| inbox.first());
+            let ssn = waiting.map_or(expected, |first| first.min(expected));
             let next = self.receive.stream.next();
             let fail = self.session.as_ref().map(|s| s.remote_idsn.wrapping_add(next.0));
             self.set_offset_in(at, next, ssn);

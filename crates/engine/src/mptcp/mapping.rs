@@ -87,6 +87,12 @@ impl Inbox {
         self.mappings.is_empty() && self.unmapped.is_empty()
     }
 
+    /// Position of the first payload that has not been let through.
+    pub(crate) fn first(&self) -> Option<Ssn> {
+        let held = self.mappings.iter().filter_map(|entry| entry.held.keys().next());
+        held.chain(self.unmapped.keys().next()).min().copied()
+    }
+
     /// Adds a mapping. False if it contradicts one that is there (mappings are fixed once sent).
     pub(crate) fn add_mapping(&mut self, mapping: Mapping) -> bool {
         let overlapping = |m: &Mapping| m.ssn < mapping.end() && mapping.ssn < m.end();
@@ -264,7 +270,7 @@ mod tests {
         }
         assert_eq!(inbox.mappings.len(), 1);
         inbox.retire(Ssn(3001));
-        assert!(inbox.is_idle());
+        assert!(inbox.is_idle() && inbox.first().is_none());
     }
 
     #[test]
@@ -273,7 +279,7 @@ mod tests {
         assert_eq!(deliver(&mut inbox, 1, pattern(1, 1000)), []);
         assert_eq!(deliver(&mut inbox, 1001, pattern(1001, 9000)), []);
         assert_eq!(deliver(&mut inbox, 10_001, pattern(0, 1)), [Delivery::Overflow]);
-        assert_eq!(inbox.unmapped_len, 10_000);
+        assert_eq!((inbox.unmapped_len, inbox.first()), (10_000, Some(Ssn(1))));
         inbox.add_mapping(mapping(501, 1000, 7));
         let out = deliver(&mut inbox, 501, pattern(501, 100));
         assert_eq!(out[0], Delivery::Data(Dsn(7), pattern(501, 100)));
@@ -297,7 +303,9 @@ mod tests {
         let mut inbox = Inbox::default();
         assert!(inbox.add_mapping(with_sum(1, 2500, 1, &data)));
         assert_eq!(deliver(&mut inbox, 1001, data.slice(1000..2000)), []);
+        assert_eq!(inbox.first(), Some(Ssn(1001)));
         assert_eq!(deliver(&mut inbox, 1, data.slice(..1200)), []);
+        assert_eq!(inbox.first(), Some(Ssn(1)));
         inbox.retire(Ssn(2001));
         assert!(!inbox.is_idle(), "still incomplete");
         let out = deliver(&mut inbox, 2001, data.slice(2000..));
@@ -321,5 +329,50 @@ mod tests {
         assert_eq!(deliver(&mut inbox, 1, data.slice(..1000)), []);
         let out = deliver(&mut inbox, 1001, Bytes::from_static(b"\xff"));
         assert_eq!(out, [Delivery::BadChecksum(m)]);
+    }
+
+    #[test]
+    fn mappings_wait_for_their_payload_and_not_too_many() {
+        let mut inbox = Inbox::default();
+        for n in 0..Inbox::MAPPINGS as u64 + 1 {
+            assert!(inbox.add_mapping(mapping(1 + n * 10, 10, 1001 + n * 20)));
+        }
+        assert_eq!(inbox.mappings.len(), Inbox::MAPPINGS);
+        assert_eq!(deliver(&mut inbox, 1, pattern(1, 10)), [], "the oldest is forgotten");
+        let second = Delivery::Data(Dsn(1021), pattern(11, 10));
+        assert_eq!(deliver(&mut inbox, 11, pattern(11, 10)), [second]);
+    }
+
+    #[test]
+    fn a_mapping_that_reaches_further_is_new() {
+        let mut inbox = Inbox::default();
+        assert!(inbox.add_mapping(mapping(101, 100, 101)));
+        for (ssn, len) in [(1, 150), (151, 150)] {
+            assert!(inbox.add_mapping(mapping(ssn, len, ssn)), "agrees");
+        }
+        for ssn in [1, 250] {
+            let expected = Delivery::Data(Dsn(ssn), pattern(ssn, 10));
+            assert_eq!(deliver(&mut inbox, ssn, pattern(ssn, 10)), [expected]);
+        }
+    }
+
+    /// A byte costs as much as 128, so that single bytes are no trick; what grows is counted once.
+    #[test]
+    fn payload_without_a_mapping_is_counted() {
+        let mut inbox = Inbox::default();
+        let mut held = 0;
+        while deliver(&mut inbox, 1 + held * 2, pattern(0, 1)).is_empty() {
+            held += 1;
+            assert!(held < 1000);
+        }
+        assert_eq!(held, 10_000 / 128 + 1);
+        let mut inbox = Inbox::default();
+        for len in [100, 300, 200] {
+            assert_eq!(deliver(&mut inbox, 1, pattern(0, len)), []);
+        }
+        assert_eq!(inbox.unmapped_len, 300);
+        inbox.add_mapping(mapping(1, 300, 501));
+        let expected = Delivery::Data(Dsn(501), pattern(0, 300));
+        assert_eq!(deliver(&mut inbox, 301, pattern(300, 1)), [expected]);
     }
 }

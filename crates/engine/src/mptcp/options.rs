@@ -262,3 +262,40 @@ pub(super) const VERSION: u8 = 1;
 
 /// Data positions beyond this use 8-byte numbers.
 const LONG_FROM: u64 = 1 << 30;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tabane_wire::{DataNumber, SeqNum, Timestamps};
+
+    /// Timestamps, so many SACK blocks, and a DATA_ACK, with an announcement or without.
+    fn fitted(blocks: u32, option: Option<MptcpOption>) -> TcpOptions {
+        let mut options = TcpOptions::default();
+        options.timestamps = Some(Timestamps { value: 1, echo: 2 });
+        for n in 0..blocks {
+            assert!(options.sack.push(SeqNum(n * 20), SeqNum(n * 20 + 10)));
+        }
+        options.dss = Some(Dss { data_ack: Some(DataNumber::Long(7)), ..Dss::default() });
+        option.into_iter().for_each(|option| options.push_mptcp(option));
+        fit(&mut options);
+        assert!(options.emitted_len() <= TcpOptions::SPACE, "{options:?}");
+        options
+    }
+
+    #[test]
+    fn what_does_not_fit_gives_way_in_order() {
+        for (blocks, left) in [(0, 0), (1, 1), (3, 1)] {
+            let options = fitted(blocks, None);
+            assert_eq!(options.sack.len(), left, "the oldest blocks");
+            assert!(options.dss.is_some() && options.timestamps.is_some());
+        }
+        let announce = |address: &str| {
+            let address = address.parse().expect("an address");
+            let add = tabane_wire::mptcp::AddAddr { address_id: 1, address, port: None, hmac: Some(3) };
+            fitted(3, Some(MptcpOption::AddAddr(add)))
+        };
+        let (v4, v6) = (announce("10.0.0.1"), announce("fd00::1"));
+        assert!(v4.dss.is_none() && v4.timestamps.is_some() && v4.sack.is_empty());
+        assert!(v6.dss.is_none() && v6.timestamps.is_none() && v6.sack.is_empty());
+    }
+}

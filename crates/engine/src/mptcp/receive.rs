@@ -110,7 +110,7 @@ impl Connection {
             }
             return;
         }
-        if segment.options.mptcp.is_some() && !self.take_options(at, segment) {
+        if segment.options.mptcp.is_some() && !self.take_options(at, segment, expected) {
             return;
         }
         let mut mapping = None;
@@ -140,14 +140,14 @@ impl Connection {
     }
 
     /// Options beside DSS. Whether the segment goes further.
-    fn take_options(&mut self, at: usize, segment: &Segment) -> bool {
+    fn take_options(&mut self, at: usize, segment: &Segment, expected: Ssn) -> bool {
         let id = self.subflows[at].id;
         for option in segment.options.mptcp() {
             match option {
                 MptcpOption::AddAddr(add) => self.on_add_addr(at, add),
                 MptcpOption::RemoveAddr(ids) => self.on_remove_addr(ids),
                 MptcpOption::Prio { backup } => self.on_prio(at, *backup),
-                MptcpOption::Fail(dsn) => self.on_mp_fail(at, *dsn),
+                MptcpOption::Fail(_) => self.on_mp_fail(at, expected),
                 MptcpOption::FastClose(key) => self.on_fast_close(*key),
                 // The third packet again: our DATA_ACK of it was lost.
                 MptcpOption::Capable(c) if c.data.is_none() => self.request_ack(at),
