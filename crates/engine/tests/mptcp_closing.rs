@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use tabane_engine::Duration;
 use tabane_engine::event::Event;
 use tabane_engine::record::CloseReason;
-use tabane_engine::view::PathId;
+use tabane_engine::view::{PathId, SubflowId};
 
 /// Plain TCP, MPTCP over one path, over two.
 fn kinds() -> [Net; 3] {
@@ -269,5 +269,71 @@ fn nothing_is_left_in_the_end() {
         net.sleep(secs(70));
         assert_eq!(net.client.endpoint.poll_timeout(), None);
         assert_eq!(net.server.endpoint.poll_timeout(), None);
+    }
+}
+
+// RFC 8684 section 3.3.3: a FIN closes its subflow, and is answered by one; the connection goes on,
+// with the data that the subflow had.
+#[test]
+fn rfc8684_a_fin_closes_its_subflow_alone() {
+    let mut net = Net::pair(2);
+    net.server.answer = (data(1_000), false);
+    net.connect(data(3_000_000), false);
+    net.sleep(ms(150));
+    assert_eq!((net.client_info().subflows.len(), net.server_info().subflows.len()), (2, 2));
+    let (id, now) = (net.client.only(), net.now);
+    net.client.conn(id).close_subflow(now, SubflowId(1)).unwrap();
+    net.sleep(ms(800));
+    for host in [&net.client, &net.server] {
+        let closed = Event::SubflowClosed(SubflowId(1), CloseReason::Finished);
+        assert!(host.has(|e| *e == closed), "{:?}", host.events);
+    }
+    assert!(net.server.app().received == data(3_000_000));
+    net.client.app().close_after = true;
+    net.server.app().close_after = true;
+    assert!(net.run(secs(2), |n| n.over()), "{:?}", net.client.events);
+}
+
+// RFC 8684 section 3.3.3: a DATA_FIN that comes before missing data waits for it, and counts as soon
+// as that has come.
+#[test]
+fn rfc8684_a_data_fin_waits_for_the_gap() {
+    let mut net = Net::pair(1);
+    let mut lost = false;
+    net.filter = Box::new(move |c| {
+        let missing = c.up && c.segment.payload.len() > 1_000 && c.index >= 60 && !lost;
+        lost |= missing;
+        !missing
+    });
+    net.connect(data(100_000), true);
+    let all = |n: &mut Net| !n.server.conns.is_empty() && n.server.app().received.len() == 100_000;
+    assert!(net.run(secs(5), all));
+    net.sleep(ms(1));
+    assert!(net.server.app().finished, "its end was announced before");
+}
+
+// RFC 8684 section 3.3.3 and "break before make": without a subflow a connection waits for the next
+// one, and not for ever.
+#[test]
+fn a_connection_outlives_its_only_subflow_for_a_while() {
+    for returns in [true, false] {
+        let mut net = Net::pair(1);
+        net.server.answer = (data(1_000), true);
+        net.connect(data(500_000), false);
+        net.sleep(ms(300));
+        let (id, now) = (net.client.only(), net.now);
+        net.client.conn(id).reset_subflow(now, SubflowId(0)).unwrap();
+        net.filter = Box::new(move |_| returns);
+        net.sleep(secs(3));
+        assert!(!net.client.has(|e| matches!(e, Event::Closed(_))), "{:?}", net.client.events);
+        let (now, local) = (net.now, SocketAddr::new(addr(1, 0), 0));
+        let remote = SocketAddr::new(addr(2, 0), 80);
+        net.client.conn(id).add_subflow(now, local, remote, false).unwrap();
+        net.client.app().to_send = data(1_000);
+        net.client.app().close_after = true;
+        assert!(net.run(secs(200), |n| n.client.app().over), "{returns}");
+        let reason = if returns { CloseReason::Finished } else { CloseReason::TimedOut };
+        assert!(net.client.has(|e| *e == Event::Closed(reason)), "{:?}", net.client.events);
+        assert_eq!(net.server.app().received.len(), if returns { 501_000 } else { 500_000 });
     }
 }

@@ -266,12 +266,13 @@ const LONG_FROM: u64 = 1 << 30;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tabane_wire::mptcp::AddAddr;
     use tabane_wire::{DataNumber, SeqNum, Timestamps};
 
     /// Timestamps, so many SACK blocks, and a DATA_ACK, with an announcement or without.
     fn fitted(blocks: u32, option: Option<MptcpOption>) -> TcpOptions {
-        let mut options = TcpOptions::default();
-        options.timestamps = Some(Timestamps { value: 1, echo: 2 });
+        let timestamps = Some(Timestamps { value: 1, echo: 2 });
+        let mut options = TcpOptions { timestamps, ..TcpOptions::default() };
         for n in 0..blocks {
             assert!(options.sack.push(SeqNum(n * 20), SeqNum(n * 20 + 10)));
         }
@@ -284,18 +285,20 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_gives_way_in_order() {
-        for (blocks, left) in [(0, 0), (1, 1), (3, 1)] {
+        for (blocks, left) in [(0, 0), (1, 1), (3, 2)] {
             let options = fitted(blocks, None);
-            assert_eq!(options.sack.len(), left, "the oldest blocks");
+            assert_eq!(options.sack.len(), left, "of {blocks} blocks");
             assert!(options.dss.is_some() && options.timestamps.is_some());
         }
         let announce = |address: &str| {
             let address = address.parse().expect("an address");
-            let add = tabane_wire::mptcp::AddAddr { address_id: 1, address, port: None, hmac: Some(3) };
+            let add = AddAddr { address_id: 1, address, port: None, hmac: Some(3) };
             fitted(3, Some(MptcpOption::AddAddr(add)))
         };
-        let (v4, v6) = (announce("10.0.0.1"), announce("fd00::1"));
-        assert!(v4.dss.is_none() && v4.timestamps.is_some() && v4.sack.is_empty());
-        assert!(v6.dss.is_none() && v6.timestamps.is_none() && v6.sack.is_empty());
+        let remove = fitted(3, Some(MptcpOption::RemoveAddr((0..28).collect())));
+        let kept = |o: &TcpOptions| (o.sack.len(), o.dss.is_some(), o.timestamps.is_some());
+        assert_eq!(kept(&announce("10.0.0.1")), (0, true, true));
+        assert_eq!(kept(&announce("fd00::1")), (0, false, true));
+        assert_eq!(kept(&remove), (0, false, false));
     }
 }

@@ -229,6 +229,19 @@ mod tests {
         assert_eq!(r.first(Dsn(4000)), None);
     }
 
+    #[test]
+    fn what_did_not_wait_is_not_taken() {
+        let why = ReinjectReason::Timeout;
+        let mut r = Reinjections::default();
+        r.add(Dsn(1000), 1000, why);
+        for dsn in [500, 2000, 3000] {
+            r.taken(Dsn(dsn), 100);
+            assert_eq!(r.first(Dsn(1)), Some((Dsn(1000), 1000, why)), "{dsn}");
+        }
+        r.clear();
+        assert_eq!(r.first(Dsn(1)), None);
+    }
+
     fn session() -> Session {
         let end = "10.0.0.1:80".parse().unwrap();
         Session::new((Key(1), 2, 3), (end, end))
