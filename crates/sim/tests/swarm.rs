@@ -42,11 +42,14 @@ fn a_fresh_seed_is_safe_and_live() {
 /// last DATA_ACK lost (903, 1085, 3165, 3269, 7839), capped timeouts counted and attempts left over
 /// (9658), an old SYN accepted (1606, 4931), a host gone before it was heard (1205, 2715, 4071),
 /// round trips that were repairs (9766), a relay with an end that nobody reads (21432), answers to
-/// repeated SYNs counted as repetitions (22035).
+/// repeated SYNs counted as repetitions (22035), and so were SYNs sent because a path came up (23805,
+/// 30165, 33735).
 #[test]
 fn seeds_that_failed_once_pass() {
-    let seeds =
-        [903, 1085, 1205, 1606, 2715, 3165, 3269, 4071, 4931, 7839, 9658, 9766, 21432, 22035];
+    let seeds = [
+        903, 1085, 1205, 1606, 2715, 3165, 3269, 4071, 4931, 7839, 9658, 9766, 21432, 22035, 23805,
+        30165, 33735,
+    ];
     check(&sweep::each(&seeds, |seed| replay(*seed, &mut Silent), |_, _| ()), Outcome::passed);
 }
 

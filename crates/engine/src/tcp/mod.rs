@@ -254,6 +254,8 @@ struct CwndLimited {
 struct SynState {
     sent_at: Instant,
     transmissions: u32,
+    /// When the timer is due again after a transmission beside its own.
+    resume: Option<Instant>,
 }
 
 impl Tcb {
@@ -492,17 +494,6 @@ impl Tcb {
     /// this often is given up after 100 s of silence (RFC 9293 section 3.8.3, R2), not by a count.
     pub fn limit_rto(&mut self, limit: Option<Duration>) {
         self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
-    }
-
-    /// The way is said to be open again: what has timed out is not waited for any longer. It was
-    /// lost: that the first of it had arrived, and only its ACK had not, proves nothing about the
-    /// rest (a DSACK would undo the timeout, and all wait for the next one).
-    pub fn retry(&mut self, now: Instant) {
-        if self.rtt.backoff() > 0 && self.timers.is_set(Timer::Retransmit) {
-            self.timers.set(Timer::Retransmit, now);
-            self.recovery.undo.end();
-            self.recovery.frto = false;
-        }
     }
 
     /// Whether anything is bound and not acknowledged.

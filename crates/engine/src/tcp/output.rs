@@ -261,7 +261,8 @@ impl Tcb {
         self.syn.sent_at = now;
         self.last_sent = now;
         self.stats.segments_sent += 1;
-        self.timers.set(Timer::Retransmit, now + self.rtt.rto());
+        let due = self.syn.resume.take().unwrap_or(now + self.rtt.rto());
+        self.timers.set(Timer::Retransmit, due);
         let passive = self.state == State::SynReceived;
         let config = &self.config;
         let mut options = TcpOptions { mss: Some(self.announced_mss()), ..TcpOptions::default() };

@@ -43,6 +43,22 @@ impl Tcb {
         expired
     }
 
+    /// The way is said to be open again: what has timed out is not waited for any longer. It was
+    /// lost: that the first of it had arrived, and only its ACK had not, proves nothing about the
+    /// rest (a DSACK would undo the timeout, and all wait for the next one).
+    pub fn retry(&mut self, now: Instant) {
+        let Some(due) = self.timers.get(Timer::Retransmit) else { return };
+        if self.rtt.backoff() == 0 {
+            return;
+        }
+        if due > now && matches!(self.state, State::SynSent | State::SynReceived) {
+            self.syn.resume = Some(due);
+        }
+        self.timers.set(Timer::Retransmit, now);
+        self.recovery.undo.end();
+        self.recovery.frto = false;
+    }
+
     fn on_retransmit_timer(
         &mut self,
         now: Instant,
@@ -103,6 +119,11 @@ impl Tcb {
     }
 
     fn on_syn_timer(&mut self, now: Instant) {
+        // Paths that come up use up no repetitions, and put none off.
+        if self.syn.resume.is_some() {
+            self.due.syn = true;
+            return;
+        }
         // Not by transmissions: those that a repeated SYN asked for show that the peer is there.
         if self.rtt.backoff() >= self.config.syn_retries {
             self.finish(now, CloseReason::TimedOut);

@@ -940,3 +940,31 @@ fn rfc9293_a_syn_is_given_up_after_its_repetitions() {
     assert_eq!((syns, (s.now - begin).as_secs_f64().round()), (7, 127.0));
     assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
 }
+
+// RFC 9293 section 3.8.3 (MUST-23): what goes again because a path has come up is beside the
+// repetitions of the SYN: it neither uses them up nor puts them off.
+#[test]
+fn rfc9293_a_path_that_comes_up_uses_up_no_repetition_of_a_syn() {
+    let mut s = Script::syn_sent(plain());
+    let begin = s.now;
+    let mut seen = Vec::new();
+    while let Some(at) = s.tcb.next_timeout() {
+        if at > s.now + ms(1_500) {
+            s.now += ms(1_400);
+            s.tcb.retry(s.now);
+            s.tcb.retry(s.now);
+            assert_eq!(s.tcb.next_timeout(), Some(s.now), "at once");
+        } else {
+            s.now = at;
+        }
+        s.tcb.on_timeout(s.now, &[]);
+        seen.extend(s.poll().map(|_| (s.now - begin).as_millis()));
+        assert!(s.poll().is_none(), "one at a time");
+    }
+    for second in [1, 3, 7, 15, 31, 63] {
+        assert!(seen.contains(&(second * 1_000)), "{second} s of {seen:?}");
+    }
+    assert!(seen.len() > 80, "every path that came up: {seen:?}");
+    assert_eq!((s.now - begin).as_secs_f64().round(), 127.0);
+    assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
+}
