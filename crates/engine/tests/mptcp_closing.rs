@@ -258,6 +258,67 @@ fn a_port_pair_in_time_wait_can_be_used_again() {
     }
 }
 
+/// All subflows are reset by hand at one end; the resets arrive and nothing after them, or not even
+/// they.
+fn subflows_reset_by_hand(mut net: Net, at_client: bool, reaches: bool) -> Net {
+    net.server.answer = (data(1_000), false);
+    net.connect(data(1_000), false);
+    net.sleep(secs(1));
+    let (now, end) = (net.now, net.now + ms(100));
+    net.filter = Box::new(move |c| reaches && c.now < end);
+    let host = if at_client { &mut net.client } else { &mut net.server };
+    let id = host.only();
+    for subflow in host.conn(id).info(now).subflows {
+        host.conn(id).reset_subflow(now, subflow.view.id).unwrap();
+    }
+    net
+}
+
+// RFC 8684 section 3.3.3 (break before make) names no time. Linux's `net.mptcp.close_timeout` is
+// 60 s, as `break_before_make` is.
+#[test]
+fn a_connection_without_subflows_ends_by_its_time_limit() {
+    for (paths, at_client) in [(1, true), (1, false), (2, true), (2, false)] {
+        let mut net = subflows_reset_by_hand(Net::pair(paths), at_client, true);
+        let left = |n: &Net| [n.client.endpoint.connections(), n.server.endpoint.connections()];
+        net.sleep(secs(59));
+        assert_eq!(left(&net), [1, 1], "another subflow may come");
+        net.sleep(secs(2));
+        assert_eq!(left(&net), [0, 0], "{:?} {:?}", net.client.events, net.server.events);
+        for host in [&net.client, &net.server] {
+            let closed = |e: &Event| *e == Event::Closed(CloseReason::TimedOut);
+            assert!(host.has(closed), "{paths} {at_client} {:?}", host.events);
+        }
+    }
+}
+
+// RFC 9293 section 3.5.1: an end that has nothing to send does not notice that the other one is
+// gone, if the reset that says so is lost; section 3.8.4: unless it has keepalive. RFC 8684
+// section 3.3.3 changes nothing about it.
+#[test]
+fn a_lost_reset_is_found_out_by_keepalive_alone() {
+    for (keepalive, left) in [(None, 1), (Some(secs(60)), 0)] {
+        for mptcp in [false, true] {
+            for at_client in [false, true] {
+                let (mut client, mut server) = (config(1, 1), config(2, 1));
+                client.mptcp.enabled = mptcp;
+                client.tcp.keepalive = keepalive;
+                server.tcp.keepalive = keepalive;
+                let net = Net::new(client, server);
+                let mut net = subflows_reset_by_hand(net, at_client, false);
+                // All probes, then what a connection without subflows is given.
+                net.sleep(secs(60 + 9 * 75 + 61));
+                let [by, at] = match at_client {
+                    true => [&net.client, &net.server],
+                    false => [&net.server, &net.client],
+                };
+                let ends = [by.endpoint.connections(), at.endpoint.connections()];
+                assert_eq!(ends, [0, left], "{:?} {:?}", by.events, at.events);
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_is_left_in_the_end() {
     for mut net in kinds() {
