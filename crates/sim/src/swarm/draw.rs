@@ -52,6 +52,13 @@ pub fn draw(seed: u64) -> Scenario {
     scenario
 }
 
+/// Who only waits for data finds out that its peer is gone, by keepalive, also when a reset is
+/// lost; and there is time for it.
+pub(super) fn find_out(scenario: &mut Scenario) {
+    scenario.duration = Time(FAULTS + GRIEF);
+    scenario.defaults.tcp.keepalive = Some(Time(Duration::from_secs(60)));
+}
+
 struct Draw {
     rng: Rng,
 }
@@ -313,9 +320,7 @@ impl Draw {
             scenario.at.push(Change { asleep: Some(Time(GRIEF * 2)), ..change(self) });
         }
         if aborts || dies {
-            // Who only waits for data finds out by keepalive alone, also when a reset is lost.
-            scenario.duration = Time(FAULTS + GRIEF);
-            scenario.defaults.tcp.keepalive = Some(Time(Duration::from_secs(60)));
+            find_out(scenario);
         }
     }
 
