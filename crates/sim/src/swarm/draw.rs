@@ -14,6 +14,8 @@ use tabane_trace::quantity::{Rate, Ratio, Size, Time};
 const FAULTS: Duration = Duration::from_secs(15);
 /// Time to finish after the faults: several retransmission timeouts at their longest.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// Links carry this after the faults.
+const HEALED: Rate = Rate(5_000_000);
 /// Time to find out that a peer is gone: all retransmissions, or keepalive and all its probes,
 /// then break before make.
 const GRIEF: Duration = Duration::from_secs(3_000);
@@ -48,6 +50,7 @@ pub fn draw(seed: u64) -> Scenario {
     }
     // Likewise.
     Draw { rng: Seed(seed).stream("swarm/lives") }.lives(&mut scenario);
+    fit(&mut scenario);
     heal(&mut scenario);
     scenario
 }
@@ -398,6 +401,34 @@ fn most_bytes(scenario: &Scenario) -> u64 {
     if buffers.flatten().any(|size| size.0 < 60_000) { 3_000_000 } else { 60_000_000 }
 }
 
+/// Bulk over a link that all paths share is no more than it carries in half the time to finish,
+/// with all the copies that may be made of it: by every subflow, and each of these by every path.
+fn fit(scenario: &mut Scenario) {
+    if !scenario.link.names().any(|name| name == "core") {
+        return;
+    }
+    let hosts = || scenario.host.iter().map(|(_, host)| host);
+    let is = |choice: &Option<Choice>, name| choice.as_ref().is_some_and(|c| c.0.name == name);
+    let redundant = hosts().any(|h| is(&h.scheduler, "redundant"))
+        || scenario.at.iter().any(|change| is(&change.scheduler, "redundant"));
+    let bicast = hosts().any(|h| is(&h.egress, "bicast"))
+        || scenario.at.iter().any(|change| is(&change.egress, "bicast"));
+    let paths = scenario.path.0.len() as u64;
+    let twice = hosts().any(|h| match &h.mptcp {
+        Some(Mptcp::Settings(settings)) => settings.subflows_per_path == Some(2),
+        _ => false,
+    });
+    let subflows = if redundant { paths * (1 + u64::from(twice)) } else { 1 };
+    let copies = subflows * if bicast { paths } else { 1 };
+    let bytes = HEALED.0 / 8 * (PATIENCE / 2).as_millis() / 1_000;
+    let most = bytes / copies / scenario.flow.len() as u64;
+    for flow in &mut scenario.flow {
+        if let Some(Amount::Bytes(size)) = &mut flow.bulk {
+            size.0 = size.0.min(most);
+        }
+    }
+}
+
 /// All faults stop: links are up, lossless and not too slow.
 fn heal(scenario: &mut Scenario) {
     let none = Ratio(0.0);
@@ -407,7 +438,7 @@ fn heal(scenario: &mut Scenario) {
         let clean = Change {
             time,
             link: Some(name),
-            rate: Some(Rate(5_000_000)),
+            rate: Some(HEALED),
             delay: Some(Time(Duration::from_millis(20))),
             jitter: Some(Jitter::from(Time::default())),
             loss: Some(Loss(Spec::named("none"))),
