@@ -46,6 +46,7 @@ impl Tcb {
             out.acked_to = Some(Ssn(ack));
             self.stats.bytes_acked += delta.acked;
             self.rtt.reset_backoff();
+            self.recovery.retried = None;
         }
         let dsack = self.take_sack(segment, ack, &context, &mut delta);
         if !self.peer.sack && !window_changed {

@@ -34,6 +34,8 @@ pub(super) struct Recovery {
     /// Bytes found lost by the reordering timer, which congestion control hears of with the next
     /// ACK.
     pub(super) untold: u64,
+    /// When the first path came up since data was last acknowledged.
+    pub(super) retried: Option<Instant>,
 }
 
 /// Proportional rate reduction, in bytes.

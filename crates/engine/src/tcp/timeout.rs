@@ -9,7 +9,8 @@ use crate::record::{CloseReason, What};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 
-/// R2 of RFC 9293 section 3.8.3, for subflows with a capped timeout.
+/// R2 of RFC 9293 section 3.8.3, where data is repeated more often than by doubling timeouts: with a
+/// capped timeout, and when paths come up.
 const GIVE_UP: Duration = Duration::from_secs(100);
 
 impl Tcb {
@@ -51,7 +52,9 @@ impl Tcb {
         if self.rtt.backoff() == 0 {
             return;
         }
-        if due > now && matches!(self.state, State::SynSent | State::SynReceived) {
+        if !matches!(self.state, State::SynSent | State::SynReceived) {
+            self.recovery.retried.get_or_insert(now);
+        } else if due > now {
             self.syn.resume = Some(due);
         }
         self.timers.set(Timer::Retransmit, now);
@@ -75,7 +78,9 @@ impl Tcb {
         // A closed window is no reason to give up while the peer answers.
         let answering = self.snd_wnd == 0 && now - self.last_heard < self.rtt.rto() * 2;
         let probing = self.rtt.is_limited(&self.config) && now - self.last_heard < GIVE_UP;
-        if before >= self.config.retries && !answering && !probing {
+        // Paths that come up repeat what the timer would have repeated later.
+        let retried = self.recovery.retried.is_some_and(|since| now - since < GIVE_UP);
+        if before >= self.config.retries && !answering && !probing && !retried {
             self.finish(now, CloseReason::TimedOut);
             return;
         }

@@ -297,6 +297,31 @@ fn rfc9293_a_probed_subflow_is_given_up_after_100_s_of_silence() {
     assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
 }
 
+// RFC 9293 section 3.8.3 (R2, at least 100 s): paths that come up make data go again often. Not by
+// that is a peer given up, and not later for it either.
+#[test]
+fn rfc9293_paths_that_come_up_do_not_use_up_the_repetitions_of_data() {
+    let mut s = Script::established(TcpConfig { retries: 4, ..plain() });
+    s.now += Duration::from_secs(300);
+    s.send(1);
+    let begin = s.now;
+    let mut repetitions = 0;
+    while let Some(at) = s.tcb.next_timeout() {
+        if at > s.now + ms(900) {
+            s.now += ms(900);
+            s.tcb.retry(s.now);
+        } else {
+            s.now = at;
+        }
+        s.tcb.on_timeout(s.now, &[]);
+        repetitions += s.sent().len();
+    }
+    let silence = (s.now - begin).as_secs_f64();
+    assert!((100.0..103.0).contains(&silence), "{silence}");
+    assert!(repetitions > 80, "every path that came up: {repetitions}");
+    assert_eq!(s.tcb.close_reason(), Some(CloseReason::TimedOut));
+}
+
 // RFC 9293 section 3.8.6.1: a window probe that nobody answers is repeated so often and no more.
 #[test]
 fn rfc9293_unanswered_window_probes_end() {
