@@ -187,7 +187,8 @@ pub struct MptcpConfig {
     pub deny_join_initial: bool,
     /// RTOs in a row on an established subflow, with another at hand, before it is stale.
     pub stale_after: u32,
-    /// SYN (with MP_CAPABLE) transmissions before one without the option.
+    /// SYN (with MP_CAPABLE) transmissions before one without the option; those that leave because
+    /// a path comes up are not counted.
     pub capable_syns: u32,
     /// Opportunistic retransmission and penalisation.
     pub rescue: bool,

@@ -9,7 +9,7 @@ use mptcp_net::*;
 use tabane_engine::Instant;
 use tabane_engine::event::Event;
 use tabane_engine::record::{CloseReason, FallbackReason};
-use tabane_engine::view::SubflowId;
+use tabane_engine::view::{PathId, SubflowId};
 use tabane_wire::{Flags, MptcpOption, Segment};
 
 const LEN: usize = 1_000_000;
@@ -123,6 +123,25 @@ fn syn_without_the_option_after_some_in_vain() {
     });
     assert_eq!(reasons, [Some(FallbackReason::PeerPlain), None]);
     assert!(net.now.as_secs_f64() > 4.0);
+}
+
+/// Copies of the SYN that leave because a path came up are not among those whose silence tells that
+/// the option may be in the way.
+#[test]
+fn a_path_that_flaps_during_the_handshake_costs_no_mptcp() {
+    let mut net = Net::pair(1);
+    let begin = net.now;
+    net.filter = Box::new(move |c| c.now > begin + secs(5));
+    net.connect(data(1_000), true);
+    net.sleep(ms(3_200));
+    for _ in 0..6 {
+        net.client.endpoint.set_path_up(net.now, PathId(0), false);
+        net.sleep(ms(100));
+        net.client.endpoint.set_path_up(net.now, PathId(0), true);
+        net.sleep(ms(300));
+    }
+    assert!(net.run(ms(500), |n| n.client.has(|e| *e == Event::Flushed)));
+    assert!(!net.client.has(|e| matches!(e, Event::Fallback(_))), "{:?}", net.client.events);
 }
 
 fn with_checksums(paths: u8) -> Net {

@@ -115,10 +115,10 @@ impl Connection {
     fn dress_syn(&mut self, at: usize, out: &mut Outgoing) {
         let backup = self.subflows[at].backup;
         let address_id = self.subflows[at].local_id;
-        self.subflows[at].syns += 1;
         let Some(session) = &self.session else { return };
         match self.subflows[at].join {
-            Join::First if self.subflows[at].syns <= self.config.mptcp.capable_syns => {
+            // Not by transmissions: those beside the timer's tell nothing of what is in the way.
+            Join::First if self.subflows[at].tcb.timeouts() < self.config.mptcp.capable_syns => {
                 let option = MpCapable {
                     version: VERSION,
                     checksum_required: self.config.mptcp.checksum,
@@ -138,8 +138,7 @@ impl Connection {
     }
 
     fn dress_syn_ack(&mut self, at: usize, out: &mut Outgoing) {
-        let subflow = &mut self.subflows[at];
-        subflow.syns += 1;
+        let subflow = &self.subflows[at];
         let (backup, address_id) = (subflow.backup, subflow.local_id);
         let Some(session) = &self.session else { return };
         match subflow.join {

@@ -48,8 +48,6 @@ pub(super) struct Subflow {
     pub(super) tcb: Tcb,
     /// How many its connection had before it.
     pub(super) number: u32,
-    /// SYNs or SYN+ACKs sent.
-    pub(super) syns: u32,
     /// Acknowledgements of data in a row without any MPTCP option.
     pub(super) bare_acks: u32,
     /// Options to be carried by ACKs ([`Subflow::SIGNALS`] at most).
@@ -107,7 +105,6 @@ impl Subflow {
             path_down: false,
             established: false,
             closing: false,
-            syns: 0,
             inbox: None,
             signals: VecDeque::new(),
             reset: None,

@@ -485,6 +485,11 @@ impl Tcb {
         self.rtt.rto()
     }
 
+    /// Retransmission timeouts in a row.
+    pub fn timeouts(&self) -> u32 {
+        self.rtt.backoff()
+    }
+
     /// Smoothed RTT; zero before the first sample.
     pub fn srtt(&self) -> Duration {
         self.rtt.srtt()
