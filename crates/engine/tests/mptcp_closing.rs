@@ -9,6 +9,7 @@ use tabane_engine::Duration;
 use tabane_engine::event::Event;
 use tabane_engine::record::CloseReason;
 use tabane_engine::view::{PathId, SubflowId};
+use tabane_wire::Flags;
 
 /// Plain TCP, MPTCP over one path, over two.
 fn kinds() -> [Net; 3] {
@@ -101,6 +102,27 @@ fn the_last_data_ack_is_repeated_until_it_is_heard() {
             assert!(host.has(|e| *e == Event::Closed(CloseReason::Finished)), "{:?}", host.events);
         }
         assert!(!net.server.has(|e| matches!(e, Event::SubflowClosed(_, CloseReason::Reset(_)))));
+    }
+}
+
+// RFC 8684 section 3.3.3: the last ACK of a subflow may be what brings the DATA_ACK of the DATA_FIN
+// (here its FIN could not, as the third packet of the join went with it). The others close then.
+#[test]
+fn the_end_of_a_subflow_may_be_the_end_of_the_stream() {
+    let mut net = Net::pair(2);
+    net.server.answer = (data(1_000), false);
+    // The fourth packet of the join is lost.
+    let heard = |c: &Crossing<'_>| {
+        c.up || c.path == PathId(0) || c.segment.flags.intersects(Flags::SYN | Flags::FIN)
+    };
+    net.filter = Box::new(move |c| heard(c));
+    net.connect(data(1_000), true);
+    net.sleep(ms(500));
+    net.filter = Box::new(move |c| heard(c) && !(c.up && c.path == PathId(0)));
+    net.server.app().close_after = true;
+    assert!(net.run(secs(150), |n| n.over()), "{:?}", net.server.events);
+    for host in [&net.client, &net.server] {
+        assert!(host.has(|e| *e == Event::Closed(CloseReason::Finished)), "{:?}", host.events);
     }
 }
 
@@ -269,7 +291,7 @@ fn subflows_reset_by_hand(mut net: Net, at_client: bool, reaches: bool) -> Net {
     let host = if at_client { &mut net.client } else { &mut net.server };
     let id = host.only();
     for subflow in host.conn(id).info(now).subflows {
-        host.conn(id).reset_subflow(now, subflow.view.id).unwrap();
+        assert_eq!(host.conn(id).reset_subflow(now, subflow.view.id), Ok(()));
     }
     net
 }

@@ -40,7 +40,8 @@ Examples:
 
 Checked in every world: bytes arrive as they were written, acknowledgements never go back, queues
 keep to their limits, ACKs are not answered with ACKs for ever, every flow finishes once the faults
-are over (or fails, if its peer died), both ends agree on how it closed, no connection is left.
+are over (or fails, if its peer died), both ends agree on how it closed, no connection is left
+(where a reset of subflows by hand may have been lost: with keepalive).
 Exit code 1 if a seed fails.";
 
 /// Seeds that are run together: what becomes of them is kept in memory.

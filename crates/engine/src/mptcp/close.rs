@@ -66,7 +66,12 @@ impl Connection {
                 CloseReason::Reset(_) => self.reset_cause(segment),
                 other => other,
             };
-            return self.on_subflow_closed(at, reason);
+            self.on_subflow_closed(at, reason);
+            // Its last ACK may be what brought the DATA_ACK of our end.
+            if self.ended.is_none() {
+                self.check_stream_over();
+            }
+            return;
         }
         let id = self.subflows[at].id;
         if self.is_mptcp() {
