@@ -9,8 +9,8 @@ use crate::record::{CloseReason, What};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 
-/// R2 of RFC 9293 section 3.8.3, where data is repeated more often than by doubling timeouts: with a
-/// capped timeout, and when paths come up.
+/// R2 of RFC 9293 section 3.8.3, where data is repeated more often than by doubling timeouts: with
+/// a capped timeout, and when paths come up.
 const GIVE_UP: Duration = Duration::from_secs(100);
 
 impl Tcb {
