@@ -377,8 +377,8 @@ fn rfc8684_a_fin_closes_its_subflow_alone() {
     assert!(net.run(secs(2), |n| n.over()), "{:?}", net.client.events);
 }
 
-// RFC 8684 section 3.3.3: a DATA_FIN that comes before missing data waits for it, and counts as soon
-// as that has come.
+// RFC 8684 section 3.3.3: a DATA_FIN that comes before missing data waits for it, and counts as
+// soon as that has come.
 #[test]
 fn rfc8684_a_data_fin_waits_for_the_gap() {
     let mut net = Net::pair(1);

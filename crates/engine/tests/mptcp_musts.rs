@@ -10,10 +10,12 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use tabane_engine::Instant;
+use tabane_engine::config::NumberSize;
 use tabane_engine::event::Event;
 use tabane_engine::record::{CloseReason, DropReason, FallbackReason, What};
+use tabane_engine::view::SubflowId;
 use tabane_wire::mptcp::{AddAddr, MpTcpRst};
-use tabane_wire::{Flags, MptcpOption};
+use tabane_wire::{DataNumber, Flags, MptcpOption};
 
 fn live(net: &mut Net) -> usize {
     net.client_info().subflows.iter().filter(|s| s.view.usable).count()
@@ -46,11 +48,11 @@ fn rfc8684_a_fast_close_needs_the_key() {
     assert!(net.server.app().received == data(2_000_000));
 }
 
-// RFC 8684 section 3.5: nor does it end the connection when it comes with a reset, which closes its
-// subflow; with the key it does.
+// RFC 8684 section 3.5: on an ACK or on a reset, a fast close ends the connection with our key, and
+// not with another: then the reset closes its subflow, as any does.
 #[test]
-fn rfc8684_a_fast_close_on_a_reset_needs_the_key() {
-    for right in [false, true] {
+fn rfc8684_a_fast_close_on_either_segment_needs_the_key() {
+    for (right, reset) in [(false, true), (true, true), (false, false), (true, false)] {
         let mut net = Net::pair(2);
         let (key, done) = (Cell::new(0), Cell::new(false));
         net.filter = Box::new(move |c| {
@@ -61,7 +63,9 @@ fn rfc8684_a_fast_close_on_a_reset_needs_the_key() {
                 }
             }
             if c.up && c.path.0 == 1 && c.now > Instant(1_200_000_000) && !done.replace(true) {
-                c.segment.flags = Flags::RST | Flags::ACK;
+                if reset {
+                    c.segment.flags = Flags::RST | Flags::ACK;
+                }
                 (c.segment.payload, c.segment.options) = Default::default();
                 let close = if right { key.get() } else { key.get() ^ 1 };
                 c.segment.options.push_mptcp(MptcpOption::FastClose(close));
@@ -72,7 +76,8 @@ fn rfc8684_a_fast_close_on_a_reset_needs_the_key() {
         net.sleep(ms(400));
         let closed = |e: &Event| matches!(e, Event::SubflowClosed(_, CloseReason::Reset(None)));
         let over = |e: &Event| *e == Event::Closed(CloseReason::FastClose);
-        assert_eq!((net.server.has(closed), net.server.has(over)), (!right, right));
+        let seen = (net.server.has(closed), net.server.has(over));
+        assert_eq!(seen, (!right && reset, right), "{right} {reset}");
     }
 }
 
@@ -289,4 +294,53 @@ fn rfc8684_what_mp_capable_says() {
         assert!(net.run(secs(20), Net::over));
         assert!(kinds.borrow().iter().all(|n| *n > 0), "{kinds:?}");
     }
+}
+
+// RFC 8684 section 3.3.1: 8-byte numbers from who wants them, and 4-byte ones else.
+#[test]
+fn rfc8684_the_size_of_numbers_is_the_senders() {
+    for numbers in [NumberSize::Auto, NumberSize::Long] {
+        let (mut client, server) = (config(1, 1), config(2, 1));
+        client.mptcp.numbers = numbers;
+        let mut net = Net::new(client, server);
+        net.server.answer = (data(100_000), true);
+        let long = Rc::new(Cell::new([0, 0]));
+        let seen = Rc::clone(&long);
+        net.filter = Box::new(move |c| {
+            if let (true, Some(dss)) = (c.up, c.segment.options.dss) {
+                let [mut short, mut long] = seen.get();
+                for number in dss.data_ack.into_iter().chain(dss.mapping.map(|m| m.dsn)) {
+                    match number {
+                        DataNumber::Short(_) => short += 1,
+                        DataNumber::Long(_) => long += 1,
+                    }
+                }
+                seen.set([short, long]);
+            }
+            true
+        });
+        net.connect(data(100_000), true);
+        assert!(net.run(secs(20), Net::over));
+        let [short, long] = long.get();
+        assert_eq!(
+            (short > 100, long > 100),
+            if numbers == NumberSize::Long { (false, true) } else { (true, false) }
+        );
+        assert!(net.server.app().received == data(100_000));
+    }
+}
+
+// RFC 8684 section 3.1: before the peer has shown that it has our key there is one subflow, and
+// nothing to wait for without it.
+#[test]
+fn rfc8684_no_other_subflow_before_the_handshake_is_complete() {
+    let mut net = Net::pair(2);
+    net.filter = Box::new(|c| c.up || c.segment.flags.contains(Flags::SYN));
+    let id = net.connect(data(10_000), false);
+    net.sleep(ms(100));
+    assert_eq!(net.client_info().subflows.len(), 1);
+    let now = net.now;
+    net.client.conn(id).reset_subflow(now, SubflowId(0)).unwrap();
+    net.sleep(ms(100));
+    assert!(net.client.has(|e| matches!(e, Event::Closed(_))), "{:?}", net.client.events);
 }

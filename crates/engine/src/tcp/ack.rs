@@ -130,8 +130,8 @@ impl Tcb {
                 self.recovery.rack.on_dsack(self.snd_una, self.snd_nxt);
             }
         }
-        // What comes in one ACK has no order in time: the newest block is the first (RFC 2018 section
-        // 4), and those below it are no reordering (RFC 8985 section 6.2 step 3).
+        // What comes in one ACK has no order in time: the newest block is the first (RFC 2018
+        // section 4), and those below it are no reordering (RFC 8985 section 6.2 step 3).
         let news = &mut blocks[usize::from(dsack)..];
         news.sort_unstable();
         for &mut (a, b) in news {

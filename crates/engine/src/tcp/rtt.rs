@@ -237,6 +237,9 @@ mod tests {
         rtt.on_sample(at(16), Duration::from_millis(33));
         rtt.on_recent(at(16), Duration::from_millis(33));
         assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (25, 35));
+        rtt.on_sample(at(17), Duration::from_millis(90));
+        rtt.on_recent(at(17), Duration::from_millis(10));
+        assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (10, 90), "of the present one");
     }
 
     /// Acknowledgements by another way: what was measured before counts no more.

@@ -107,8 +107,8 @@ fn rfc2883_a_block_inside_the_second_reports_a_duplicate() {
     assert_eq!(s.tcb.stats().undone, 1);
 }
 
-// RFC 8985 section 6.2 step 3: reordering is what comes after a later ACK has passed it. Two gaps in
-// one report, the newer first (RFC 2018 section 4), are none: no time is given for it.
+// RFC 8985 section 6.2 step 3: reordering is what is reported after what lies beyond it. Two blocks
+// in one report, the newer first (RFC 2018 section 4), are none: no time is given for it.
 #[test]
 fn rfc8985_two_gaps_in_one_report_are_no_reordering() {
     let mut s = under_way(10, 0);
@@ -196,8 +196,8 @@ fn rfc9937_one_segment_more_if_it_is_safe() {
     assert_eq!(positions(&s.sent()), [at(6), at(7)]);
 }
 
-// RFC 6937 section 3: half the window remains, and half of what is delivered leaves on the way there,
-// wherever in the stream.
+// RFC 6937 section 3: half the window remains, and half of what is delivered leaves on the way
+// there, wherever in the stream.
 #[test]
 fn rfc6937_half_of_what_is_delivered_leaves() {
     let mut s = under_way(20, 10);
