@@ -6,7 +6,7 @@
 
 Seconds depend on the machine and on what else it does, so nothing fails here: what must not grow is
 counted in instructions (check_instructions.py). To tell a slower machine from a slower program, a
-yardstick that is none of ours is measured before and after, SHA-256 of 64 MiB, and the last column is
+yardstick that is none of ours, SHA-256 of 64 MiB, is measured before and after; the last column is
 the ratio of times divided by that of the yardstick. The baseline is .ci/bench.json.
 """
 
