@@ -61,25 +61,18 @@ impl Connection {
         if accepted.fin_acked {
             self.farewell_heard();
         }
+        let id = self.subflows[at].id;
         if let Some(reason) = accepted.closed {
             let reason = match reason {
                 CloseReason::Reset(_) => self.reset_cause(segment),
                 other => other,
             };
             self.on_subflow_closed(at, reason);
-            // Its last ACK may be what brought the DATA_ACK of our end.
-            if self.ended.is_none() {
-                self.check_stream_over();
-            }
-            return;
+        } else if accepted.fin && self.is_mptcp() {
+            self.on_subflow_fin(at);
         }
-        let id = self.subflows[at].id;
-        if self.is_mptcp() {
-            if accepted.fin {
-                self.on_subflow_fin(at);
-            }
-            self.check_stream_over();
-        }
+        // Also after the end of a subflow: its last ACK may be what brought the DATA_ACK of our end.
+        self.check_stream_over();
         if let Some(at) = self.index(id)
             && self.subflows[at].tcb.state() == State::Closed
         {
@@ -129,7 +122,8 @@ impl Connection {
 
     /// Both directions of the stream are over: subflows close.
     pub(super) fn check_stream_over(&mut self) {
-        if !(self.send.fin_acked && self.receive.finished && self.is_mptcp()) {
+        let over = self.send.fin_acked && self.receive.finished;
+        if !over || !self.is_mptcp() || self.ended.is_some() {
             return;
         }
         let now = self.now;
