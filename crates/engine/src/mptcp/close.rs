@@ -71,7 +71,7 @@ impl Connection {
         } else if accepted.fin && self.is_mptcp() {
             self.on_subflow_fin(at);
         }
-        // Also after the end of a subflow: its last ACK may be what brought the DATA_ACK of our end.
+        // After the end of a subflow, too: its last ACK may have brought the DATA_ACK of our end.
         self.check_stream_over();
         if let Some(at) = self.index(id)
             && self.subflows[at].tcb.state() == State::Closed
