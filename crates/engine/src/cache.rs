@@ -13,40 +13,56 @@ const LINE: usize = 64;
 
 /// Asks for every cache line of `value`.
 #[inline(always)]
-pub fn fetch<T: ?Sized>(value: &T) {
-    let start = ptr::from_ref(value).cast::<u8>().addr();
-    fetch_range(start, start + size_of_val(value));
+pub fn fetch<T>(value: &T) {
+    fetch_range(ptr::from_ref(value).addr(), size_of::<T>());
+}
+
+/// Asks for the first `bytes` of what may be longer or shorter.
+#[inline(always)]
+pub(crate) fn fetch_start<T: ?Sized>(value: &T, bytes: usize) {
+    fetch_range(ptr::from_ref(value).cast::<u8>().addr(), bytes);
 }
 
 /// Asks for every cache line from `first` on, up to the beginning of `end`: fields of one struct in
 /// the order of its memory.
 #[inline(always)]
 pub(crate) fn fetch_from<T, U>(first: &T, end: &U) {
-    fetch_range(ptr::from_ref(first).addr(), ptr::from_ref(end).addr());
+    let start = ptr::from_ref(first).addr();
+    fetch_range(start, ptr::from_ref(end).addr() - start);
 }
 
-/// Asks for the place where the only element of `queue` is or will be: queues that run empty are
-/// cleared, so that they begin at their beginning.
+/// Asks for the first `count` places of `queue` in memory. Queues that run empty are cleared, so
+/// that they begin there.
 #[inline(always)]
-pub(crate) fn fetch_front<T>(queue: &VecDeque<T>) {
+pub(crate) fn fetch_front<T>(queue: &VecDeque<T>, count: usize) {
     let start = queue.as_slices().0.as_ptr().addr();
-    fetch_range(start, start + size_of::<T>());
+    fetch_range(start, count * size_of::<T>());
 }
 
-/// Asks for the place behind `last`, where a queue that ends with it will grow.
+/// Asks for the place of the last element of `queue`, and for the one behind it, where it will
+/// grow.
 #[inline(always)]
-pub(crate) fn fetch_behind<T>(last: &T) {
-    let start = ptr::from_ref(last).addr() + size_of::<T>();
-    fetch_range(start, start + size_of::<T>());
+pub(crate) fn fetch_back<T>(queue: &VecDeque<T>) {
+    if let Some(last) = queue.back() {
+        fetch_range(ptr::from_ref(last).addr(), 2 * size_of::<T>());
+    }
 }
 
+/// `len` is known to the compiler in all uses: no loop is left, whose end a processor could not
+/// foresee.
 #[inline(always)]
-fn fetch_range(start: usize, end: usize) {
-    /// Only a place to count from: an address is a distance from it.
-    const NOTHING: &[u8] = &[];
-    let mut at = start & !(LINE - 1);
-    while at < end {
-        prefetch_index(NOTHING, at.wrapping_sub(NOTHING.as_ptr().addr()));
+fn fetch_range(start: usize, len: usize) {
+    let mut at = 0;
+    while at < len {
+        fetch_line(start + at);
         at += LINE;
     }
+    fetch_line(start + len - 1);
+}
+
+#[inline(always)]
+fn fetch_line(at: usize) {
+    /// Only a place to count from: an address is a distance from it.
+    const NOTHING: &[u8] = &[];
+    prefetch_index(NOTHING, at.wrapping_sub(NOTHING.as_ptr().addr()));
 }

@@ -51,6 +51,8 @@ pub struct Endpoint {
     /// Slots by id and by token.
     ids: HashTable<(ConnId, u32)>,
     tokens: HashTable<(u32, u32)>,
+    /// The connection that something came for last: whose it is asks for it next.
+    latest: Option<(ConnId, u32)>,
     flows: FlowTable,
     ahead: Ahead,
     listeners: BTreeMap<SocketAddr, Admission>,
@@ -180,6 +182,7 @@ impl Endpoint {
             connections: Slab::new(),
             ids: HashTable::new(),
             tokens: HashTable::new(),
+            latest: None,
             listeners: BTreeMap::new(),
             ready: VecDeque::new(),
             deadlines: Deadlines::new(),
@@ -299,7 +302,6 @@ impl Endpoint {
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: Segment) {
         self.now = now;
         let tuple = Tuple { local: segment.dst, remote: segment.src };
-        self.look_ahead();
         match self.find_owner(tuple) {
             Some(Owner::Subflow(key, id)) => {
                 if self.several_paths && self.is_copy(key, id, path, &segment) {
@@ -307,7 +309,6 @@ impl Endpoint {
                 }
                 let Some(slot) = self.connections.get_mut(key as usize) else { return };
                 slot.connection.on_segment(now, path, id, &segment);
-                self.look_ahead();
                 self.enqueue(key);
                 self.take_events(key);
             }
@@ -344,7 +345,6 @@ impl Endpoint {
     #[inline]
     pub fn poll_segment(&mut self, now: Instant) -> Option<Departure> {
         self.now = now;
-        self.look_ahead();
         if let Some(departure) = self.stateless.pop_front() {
             return Some(departure);
         }
@@ -525,6 +525,7 @@ impl Endpoint {
     fn take_events(&mut self, key: u32) {
         let Some(slot) = self.connections.get_mut(key as usize) else { return };
         let id = slot.connection.id();
+        self.latest = Some((id, key));
         while let Some(event) = slot.connection.take_event() {
             self.events.push_back((id, event));
         }
@@ -557,6 +558,7 @@ impl Endpoint {
         self.drop_token(key);
         self.deadlines.set(key, Instant::FAR_FUTURE);
         let slot = self.connections.remove(key as usize);
+        self.latest = None;
         self.backlog -= usize::from(slot.in_backlog);
         let id = slot.connection.id();
         if let Ok(entry) = self.ids.find_entry(id_hash(id), |(other, _)| *other == id) {
@@ -565,6 +567,9 @@ impl Endpoint {
     }
 
     fn key_of(&self, id: ConnId) -> Option<u32> {
+        if let Some((_, latest)) = self.latest.filter(|(other, _)| *other == id) {
+            return Some(latest);
+        }
         self.ids.find(id_hash(id), |(other, _)| *other == id).map(|(_, key)| *key)
     }
 }

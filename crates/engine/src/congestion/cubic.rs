@@ -27,33 +27,35 @@ pub(super) const PARAMS: &[(&str, f64, &str)] = &[
     ("hystart", 1.0, "1: HyStart++ in the first slow start; 0: off"),
 ];
 
-/// The controller `cubic`.
+/// The controller `cubic`. In the order of how often fields are needed: see `cache.rs`.
+#[repr(C, align(64))]
 pub(super) struct Cubic {
     window: Window,
-    beta: f64,
-    c: f64,
-    /// Growth per round of the Reno-friendly estimate, segments.
-    alpha: f64,
-    hystart: Option<HyStart>,
-    curve: Curve,
-    /// Window and curve before the last reduction of ssthresh.
-    before: Option<(Window, Curve)>,
     /// Last ACK, or last sending after idleness.
     last: Instant,
     /// The window was what limited sending, as of the last ACK.
     limited: bool,
+    /// The recovery under way is for a loss at random.
+    spared: bool,
+    /// The window returns to what it was before the last reduction (`cubicq`).
+    returns: bool,
     /// The most in flight in the round before and in this one, and where this one ends.
     flight: [u64; 2],
     round_end: u64,
+    c: f64,
+    /// Growth per round of the Reno-friendly estimate, segments.
+    alpha: f64,
+    curve: Curve,
     /// Tells losses to a queue from those at random (`cubicq`).
     queueing: Option<Queueing>,
-    /// The recovery under way is for a loss at random.
-    spared: bool,
+    beta: f64,
+    hystart: Option<HyStart>,
+    /// Window and curve before the last reduction of ssthresh.
+    before: Option<(Window, Curve)>,
     /// Since when something has been under way all the time.
     busy_since: Instant,
-    /// When the window was last reduced, and whether it returns from there (`cubicq`).
+    /// When the window was last reduced (`cubicq`).
     reduced_at: Instant,
-    returns: bool,
 }
 
 /// What congestion avoidance goes by, segments.

@@ -7,6 +7,7 @@
 //! did. Which deadline holds is noted here and not with the connection, which is in no cache
 //! either, and is not disturbed before its time.
 
+use crate::cache::fetch;
 use crate::time::Instant;
 
 /// When, and whose. Equal times go by number.
@@ -54,6 +55,14 @@ impl Deadlines {
     #[inline]
     pub(super) fn first(&self) -> Option<Entry> {
         self.heap.peek()
+    }
+
+    /// Asks for what `set` will need: see `cache.rs`.
+    #[inline]
+    pub(super) fn prefetch(&self, key: u32) {
+        if let Some(due) = self.due.get(key as usize) {
+            fetch(due);
+        }
     }
 
     /// The deadline of `key` is now `at`; `FAR_FUTURE` for none.

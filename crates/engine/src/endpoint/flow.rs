@@ -2,12 +2,14 @@
 //!
 //! The hash is SipHash under a secret key, so that a peer cannot choose colliding ports. Nothing
 //! ever iterates over the table: its order has no influence on anything.
+//!
+//! Beside it are hints, small and quick to find: with thousands of connections the table itself is
+//! in no cache. A hint is never believed: the connection it leads to knows its own tuples.
 
 use crate::view::SubflowId;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 use slab::Slab;
-use std::collections::VecDeque;
 use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,8 +29,15 @@ pub(crate) enum Owner {
     TimeWait(u32),
 }
 
-/// Segments to come that are remembered.
-const EXPECTED: usize = 8;
+impl Owner {
+    /// The connection's; `NOBODY` in TIME-WAIT.
+    fn key(self) -> u32 {
+        match self {
+            Self::Subflow(key, _) => key,
+            Self::TimeWait(_) => NOBODY,
+        }
+    }
+}
 
 /// The table.
 pub(crate) struct FlowTable {
@@ -38,12 +47,10 @@ pub(crate) struct FlowTable {
     entries: Slab<(Tuple, Owner)>,
     /// The last tuple found: traffic comes in bursts.
     last: Option<(Tuple, Owner)>,
-    /// Tuples of segments to come and whose they probably are, oldest first.
-    expected: VecDeque<(Tuple, Guess)>,
+    /// Keys of connections by `hint_place` of their tuples, the last that came there. Who chooses
+    /// tuples that meet at one place gains a slower look-up for them.
+    hints: Vec<u32>,
 }
-
-/// The subflow that a tuple belongs to, by its hash alone: slot of its connection, and its id.
-pub(crate) type Guess = (u32, SubflowId);
 
 /// Where a tuple with this hash is.
 #[derive(Clone, Copy)]
@@ -51,13 +58,14 @@ struct Place {
     /// The upper half.
     hash: u32,
     at: u32,
-    /// `NOBODY` in TIME-WAIT.
-    key: u32,
-    id: SubflowId,
 }
 
-/// No connection's slot.
-const NOBODY: u32 = u32::MAX;
+/// No connection's key.
+pub(super) const NOBODY: u32 = u32::MAX;
+/// Hints at first: a power of two, as they are doubled.
+const HINTS: usize = 64;
+/// Hints for each tuple at least, so that few meet.
+const HINTS_EACH: usize = 4;
 
 impl FlowTable {
     pub(crate) fn new(secret: (u64, u64)) -> Self {
@@ -66,16 +74,14 @@ impl FlowTable {
             table: HashTable::new(),
             entries: Slab::new(),
             last: None,
-            expected: VecDeque::new(),
+            hints: vec![NOBODY; HINTS],
         }
     }
 
-    #[inline]
+    /// Whose `tuple` is.
     pub(crate) fn find(&mut self, tuple: &Tuple) -> Option<Owner> {
-        if let Some((last, owner)) = &self.last
-            && last == tuple
-        {
-            return Some(*owner);
+        if let Some(owner) = self.latest(tuple) {
+            return Some(owner);
         }
         let hash = hash(self.secret, tuple);
         let same = |p: &Place| self.is_at(p, hash, tuple);
@@ -85,18 +91,31 @@ impl FlowTable {
         Some(found.1)
     }
 
-    /// Whose `tuple` probably is, if it was announced; the caller knows better than the table,
-    /// whose entry is in no cache, and says so by `confirm`.
+    /// Whose `tuple` is, if it is the one found last.
     #[inline]
-    pub(crate) fn guess(&mut self, tuple: &Tuple) -> Option<Guess> {
-        let n = self.expected.iter().position(|(other, _)| other == tuple)?;
-        self.expected.remove(n).map(|(_, guess)| guess)
+    pub(crate) fn latest(&self, tuple: &Tuple) -> Option<Owner> {
+        self.last.as_ref().filter(|(last, _)| last == tuple).map(|(_, owner)| *owner)
     }
 
-    /// The guess was right.
+    /// The key of the connection whose `tuple` probably is; not even that there is one is sure.
     #[inline]
-    pub(crate) fn confirm(&mut self, tuple: Tuple, (key, id): Guess) {
-        self.last = Some((tuple, Owner::Subflow(key, id)));
+    pub(crate) fn hint(&self, tuple: &Tuple) -> u32 {
+        self.hints[hint_place(tuple, self.hints.len())]
+    }
+
+    /// A hint was right.
+    #[inline]
+    pub(crate) fn confirm(&mut self, tuple: Tuple, owner: Owner) {
+        self.last = Some((tuple, owner));
+    }
+
+    fn grow_hints(&mut self) {
+        let mut hints = vec![NOBODY; 2 * self.hints.len()];
+        for (_, (tuple, owner)) in &self.entries {
+            let place = hint_place(tuple, hints.len());
+            hints[place] = owner.key();
+        }
+        self.hints = hints;
     }
 
     #[inline]
@@ -104,59 +123,31 @@ impl FlowTable {
         place.hash == upper(hash) && self.entries[place.at as usize].0 == *tuple
     }
 
-    /// Whether `tuple` is what has been announced last, or found if nothing has.
-    #[inline]
-    pub(crate) fn is_latest(&self, tuple: &Tuple) -> bool {
-        let latest = match self.expected.back() {
-            Some((expected, _)) => Some(expected),
-            None => self.last.as_ref().map(|(last, _)| last),
-        };
-        latest == Some(tuple)
-    }
-
-    /// Looks up `tuple` for a segment to come.
-    pub(crate) fn expect(&mut self, tuple: Tuple) -> Option<Guess> {
-        let hash = hash(self.secret, &tuple);
-        let place = *self.table.find(hash, |p| p.hash == upper(hash) && p.key != NOBODY)?;
-        if self.expected.len() >= EXPECTED {
-            // It did not come.
-            self.expected.pop_front();
-        }
-        let guess = (place.key, place.id);
-        self.expected.push_back((tuple, guess));
-        Some(guess)
-    }
-
-    fn forget_hints(&mut self) {
-        self.last = None;
-        self.expected.clear();
-    }
-
     /// Adds or replaces.
     pub(crate) fn insert(&mut self, tuple: Tuple, owner: Owner) {
-        self.forget_hints();
+        self.last = None;
+        let place = hint_place(&tuple, self.hints.len());
+        self.hints[place] = owner.key();
         let secret = self.secret;
         let hash_of = |tuple: &Tuple| hash(secret, tuple);
         let hash = hash_of(&tuple);
-        let (key, id) = match owner {
-            Owner::Subflow(key, id) => (key, id),
-            Owner::TimeWait(_) => (NOBODY, SubflowId(0)),
-        };
         let (table, entries) = (&mut self.table, &mut self.entries);
         let same = |p: &Place| p.hash == upper(hash) && entries[p.at as usize].0 == tuple;
-        if let Some(place) = table.find_mut(hash, same) {
-            (place.key, place.id) = (key, id);
+        if let Some(place) = table.find(hash, same) {
             entries[place.at as usize].1 = owner;
         } else {
             let at = entries.insert((tuple, owner)) as u32;
-            let place = Place { hash: upper(hash), at, key, id };
+            let place = Place { hash: upper(hash), at };
             table.insert_unique(hash, place, |p| hash_of(&entries[p.at as usize].0));
+            if HINTS_EACH * entries.len() > self.hints.len() {
+                self.grow_hints();
+            }
         }
     }
 
     /// Removes the tuple if it still belongs to `owner`.
     pub(crate) fn remove(&mut self, tuple: &Tuple, owner: Owner) {
-        self.forget_hints();
+        self.last = None;
         let hash = hash(self.secret, tuple);
         let entries = &self.entries;
         let same = |p: &Place| p.hash == upper(hash) && entries[p.at as usize] == (*tuple, owner);
@@ -170,6 +161,19 @@ impl FlowTable {
 /// The table itself goes by the lower half.
 fn upper(hash: u64) -> u32 {
     (hash >> 32) as u32
+}
+
+/// Where the hint for a tuple is, of `hints` (a power of two).
+#[inline]
+fn hint_place(tuple: &Tuple, hints: usize) -> usize {
+    let ports = u64::from(tuple.local.port()) << 16 | u64::from(tuple.remote.port());
+    let peer = match tuple.remote.ip() {
+        IpAddr::V4(a) => a.to_bits(),
+        IpAddr::V6(a) => a.to_bits() as u32,
+    };
+    // Fibonacci hashing: the upper bits depend on all.
+    let mixed = (u64::from(peer) << 32 | ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize & (hints - 1)
 }
 
 /// SipHash of a 4-tuple under a key: for the table, for ISNs (RFC 6528) and ports (RFC 6056).
@@ -223,5 +227,18 @@ mod tests {
         table.remove(&tuple(7), Owner::TimeWait(3));
         assert_eq!(table.find(&tuple(7)), None);
         assert_eq!(table.table.len(), 499);
+    }
+
+    #[test]
+    fn nearly_every_tuple_has_a_hint_and_those_in_time_wait_have_none() {
+        let mut table = FlowTable::new((1, 2));
+        let owner = |n| Owner::Subflow(u32::from(n), SubflowId(0));
+        for n in 0..5000 {
+            table.insert(tuple(n), owner(n));
+        }
+        let hinted = (0..5000).filter(|n| table.hint(&tuple(*n)) == u32::from(*n)).count();
+        assert!(hinted > 4000, "{hinted} of 5000");
+        table.insert(tuple(7), Owner::TimeWait(3));
+        assert_eq!(table.hint(&tuple(7)), NOBODY);
     }
 }

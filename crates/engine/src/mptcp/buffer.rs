@@ -3,7 +3,7 @@
 //! Bytes are kept as they were written and handed out as slices of them; only a slice that spans
 //! two writes is a copy. Its limit is the connection's (`TcpConfig::send_buffer`).
 
-use crate::cache::fetch;
+use crate::cache::fetch_front;
 use crate::seq::Dsn;
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -39,9 +39,7 @@ impl SendBuffer {
     /// Asks for what an acknowledgement will need: see `cache.rs`.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        if let Some(first) = self.parts.front() {
-            fetch(first);
-        }
+        fetch_front(&self.parts, 1);
     }
 
     /// First position not acknowledged.

@@ -284,7 +284,7 @@ impl Connection {
     /// Asks for what a segment will need of the connection: see `cache.rs`.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        fetch_from(&self.id, &self.scheduler);
+        fetch_from(&self.id, &self.receive.gap_since);
     }
 
     /// As `prefetch`, once that has had its effect: the subflow. `data`: the segment brings some.
@@ -303,7 +303,7 @@ impl Connection {
     pub(crate) fn prefetch_queues(&self, data: bool) {
         if data {
             self.receive.stream.prefetch();
-            fetch_front(&self.events);
+            fetch_front(&self.events, 1);
             return;
         }
         if let Some(first) = self.subflows.first() {
@@ -312,13 +312,14 @@ impl Connection {
         self.send.buffer.prefetch();
     }
 
-    /// Whether a subflow has these ends.
+    /// The subflow that has these ends.
     #[inline]
-    pub(crate) fn is_between(&self, id: SubflowId, local: SocketAddr, remote: SocketAddr) -> bool {
-        self.index(id).is_some_and(|at| {
-            let setup = self.subflows[at].tcb.setup();
+    pub(crate) fn between(&self, local: SocketAddr, remote: SocketAddr) -> Option<SubflowId> {
+        let has = |s: &&Subflow| {
+            let setup = s.tcb.setup();
             setup.local == local && setup.remote == remote
-        })
+        };
+        self.subflows.iter().find(has).map(|s| s.id)
     }
 
     /// Nothing is left to send: what is over is put away. Whether there is something to send

@@ -72,7 +72,7 @@ impl Reassembler {
     /// Asks for what data will need: see `cache.rs`.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        fetch_front(&self.ready);
+        fetch_front(&self.ready, 1);
     }
 
     /// Next position expected.

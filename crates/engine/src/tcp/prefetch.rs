@@ -2,13 +2,13 @@
 //! take turns (`cache.rs`).
 
 use super::Tcb;
-use crate::cache::{fetch, fetch_from};
+use crate::cache::{fetch_from, fetch_start};
 
 impl Tcb {
     /// Asks for what any segment will need: see `cache.rs`.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        fetch_from(&self.state, &self.setup.window_max);
+        fetch_from(&self.state, &self.setup.congestion);
         fetch_from(&self.stats, &self.stats.recoveries);
         fetch_from(&self.rx, &self.tx.scanned);
     }
@@ -23,7 +23,6 @@ impl Tcb {
     #[inline]
     pub(crate) fn prefetch_queues(&self) {
         self.tx.prefetch();
-        self.recovery.undo.prefetch();
-        fetch(&*self.cc);
+        fetch_start(&*self.cc, 192);
     }
 }

@@ -5,7 +5,6 @@
 //! are in `probe.rs`.
 
 use super::scoreboard::{Delta, Newest};
-use crate::cache::{fetch, fetch_behind};
 use crate::time::{Duration, Instant};
 use crate::view::RecoveryPhase;
 use std::collections::VecDeque;
@@ -173,15 +172,6 @@ struct Episode {
 impl Undo {
     /// Retransmissions remembered per episode, and in all.
     const LIMIT: usize = 256;
-
-    /// Asks for what a retransmission will need: see `cache.rs`.
-    #[inline]
-    pub(super) fn prefetch(&self) {
-        if let Some(last) = self.resent.back() {
-            fetch(last);
-            fetch_behind(last);
-        }
-    }
 
     /// A new congestion response begins.
     pub(super) fn begin(&mut self) {

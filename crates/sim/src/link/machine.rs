@@ -2,8 +2,9 @@
 
 use super::{
     Arrival, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS, Packet,
-    Queue, Rate, Service, Verdict, Waiting, Work,
+    Queue, Rate, SOON, Service, Verdict, Waiting, Work,
 };
+use tabane_engine::cache::fetch;
 
 impl<P: Packet> Link<P> {
     /// Does everything that happens up to `now`. Answers `now`, or the latest time known if that
@@ -55,6 +56,9 @@ impl<P: Packet> Link<P> {
     fn begin(&mut self, now: Instant) {
         while let Some(Waiting { since, packet }) = self.waiting.pop_front() {
             self.waiting_bytes -= u64::from(packet.wire_len());
+            if let Some(later) = self.waiting.get(SOON) {
+                fetch(later);
+            }
             if self.send(now, now - since, packet) {
                 return;
             }

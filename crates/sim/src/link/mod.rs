@@ -137,6 +137,10 @@ impl Cause {
     }
 }
 
+/// How many packets before its turn the place of a packet in a queue is brought into the caches,
+/// in which nothing stays that long when thousands of connections take turns.
+const SOON: usize = 16;
+
 struct Waiting<P> {
     since: Instant,
     packet: P,

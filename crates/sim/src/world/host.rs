@@ -322,12 +322,10 @@ impl World<'_> {
 
     /// The flow whose port a connection came to.
     fn accept(&mut self, host: usize, conn: ConnId, port: u16) {
-        let found = self.hosts[host]
-            .conns
-            .get(conn)
-            .is_none()
-            .then(|| self.flows.iter().position(|f| f.server == host && f.port == port));
-        let Some(n) = found.flatten() else { return };
+        if self.hosts[host].conns.get(conn).is_some() {
+            return;
+        }
+        let Some(&n) = self.ports.get(&(host, port)) else { return };
         if self.flows[n].done {
             return self.turn_away(host, conn);
         }

@@ -69,6 +69,8 @@ pub struct World<'o> {
     /// Until when each of them stands still.
     asleep: Vec<Instant>,
     flows: Vec<FlowState>,
+    /// Flows by server and port.
+    ports: BTreeMap<(usize, u16), usize>,
     /// Flows that have still something to do.
     remaining: usize,
     pool: Pool,
@@ -130,7 +132,7 @@ enum Action {
 /// The agenda is source 0 of the schedule: changes come before packets of the same moment.
 const AGENDA: usize = 0;
 /// How many packets before its arrival a host is told of a segment.
-const AHEAD: usize = 2;
+const AHEAD: usize = 4;
 /// Events at one moment that are beyond any use.
 const MAX_IDLE_EVENTS: u32 = 2_000_000;
 /// First port that flows connect to; a port a flow, per server.
@@ -160,6 +162,7 @@ impl<'o> World<'o> {
             asleep: vec![Instant::ZERO; hosts.len()],
             hosts,
             flows: make_flows(scenario, &topology, seed)?,
+            ports: BTreeMap::new(),
             remaining: 0,
             pool: Pool::default(),
             observer,
@@ -173,6 +176,8 @@ impl<'o> World<'o> {
             topology,
         };
         world.remaining = world.flows.len();
+        let ports = world.flows.iter().enumerate().map(|(n, flow)| ((flow.server, flow.port), n));
+        world.ports = ports.collect();
         world.fill_agenda();
         Ok(world)
     }

@@ -1,7 +1,7 @@
 //! Where the scoreboard is in memory: what is asked for ahead (`cache.rs`), and what is given back.
 
 use super::Scoreboard;
-use crate::cache::{fetch, fetch_behind};
+use crate::cache::{fetch_back, fetch_front};
 
 impl Scoreboard {
     /// After so many roomy moments in a row memory is given back: a queue that runs round in
@@ -14,13 +14,8 @@ impl Scoreboard {
     #[inline]
     pub(in crate::tcp) fn prefetch(&self) {
         // A delayed acknowledgement covers two.
-        for segment in self.segments.iter().take(2) {
-            fetch(segment);
-        }
-        if let Some(last) = self.segments.back() {
-            fetch(last);
-            fetch_behind(last);
-        }
+        fetch_front(&self.segments, 2);
+        fetch_back(&self.segments);
     }
 
     /// After an acknowledgement: gives memory back when most of it has long been unused.
