@@ -56,7 +56,7 @@ impl Endpoint {
         self.connections.get(key as usize).map(|slot| &**slot)
     }
 
-    /// Whose a segment is: the one hinted at, if it says so itself, and otherwise as the table says.
+    /// Whose a segment is: the one hinted at, if it says so itself, otherwise as the table says.
     #[inline]
     pub(super) fn find_owner(&mut self, tuple: Tuple) -> Option<Owner> {
         if let Some(owner) = self.flows.latest(&tuple) {
