@@ -171,9 +171,9 @@ fn hint_place(tuple: &Tuple, hints: usize) -> usize {
         IpAddr::V4(a) => a.to_bits(),
         IpAddr::V6(a) => a.to_bits() as u32,
     };
-    // Fibonacci hashing: the upper bits depend on all.
+    // Fibonacci hashing: the uppermost bits depend on all.
     let mixed = (u64::from(peer) << 32 | ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as usize & (hints - 1)
+    (mixed >> (u64::BITS - hints.trailing_zeros())) as usize
 }
 
 /// SipHash of a 4-tuple under a key: for the table, for ISNs (RFC 6528) and ports (RFC 6056).
@@ -238,6 +238,15 @@ mod tests {
         }
         let hinted = (0..5000).filter(|n| table.hint(&tuple(*n)) == u32::from(*n)).count();
         assert!(hinted > 4000, "{hinted} of 5000");
+        // Whatever it is that they differ in.
+        let peers = (0..5000_u32).map(|n| Tuple {
+            local: "10.0.0.1:80".parse().unwrap(),
+            remote: SocketAddr::new(IpAddr::V4((n << 16).into()), 80),
+        });
+        let mut table = FlowTable::new((1, 2));
+        peers.clone().zip(0..).for_each(|(peer, n)| table.insert(peer, owner(n)));
+        let hinted = peers.zip(0..).filter(|(peer, n)| table.hint(peer) == *n).count();
+        assert!(hinted > 4000, "{hinted} of 5000 peers");
         table.insert(tuple(7), Owner::TimeWait(3));
         assert_eq!(table.hint(&tuple(7)), NOBODY);
     }
