@@ -195,23 +195,17 @@ fn the_buffer_follows_the_round_in_which_most_was_read() {
 // RFC 9293 section 3.8.6.2.2: the peer is told when the window has doubled, and by a segment at
 // least, or half the buffer.
 #[test]
-fn the_peer_is_told_of_a_window_that_has_doubled() {
-    let mut p = Peer::new(20_000, 20_000);
-    p.fill(10 * MSS);
-    assert_eq!(p.window(), 5_520);
-    assert!(!p.read(5_519));
-    assert!(p.read(1), "twice");
-    assert_eq!(p.window(), 11_040);
-}
-
-#[test]
-fn the_peer_is_told_of_a_segment_at_least() {
-    let mut p = Peer::new(20_000, 20_000);
-    p.fill(13 * MSS);
-    assert_eq!(p.window(), 1_176);
-    assert!(!p.read(1_447));
-    assert!(p.read(1), "a segment");
-    assert_eq!(p.window(), 1_176 + 1_448);
+fn the_peer_is_told_of_a_window_that_has_doubled_by_a_segment_at_least() {
+    // Segments that fill it, the window then, what may be read in silence, and the next window.
+    for (segments, window, quiet, opened) in [(10, 5_520, 5_519, 11_040), (13, 1_176, 1_447, 2_624)]
+    {
+        let mut p = Peer::new(20_000, 20_000);
+        p.fill(segments * MSS);
+        assert_eq!(p.window(), window);
+        assert!(!p.read(quiet), "{segments}");
+        assert!(p.read(1), "{segments}");
+        assert_eq!(p.window(), opened);
+    }
 }
 
 #[test]

@@ -80,9 +80,6 @@ impl FlowTable {
 
     /// Whose `tuple` is.
     pub(crate) fn find(&mut self, tuple: &Tuple) -> Option<Owner> {
-        if let Some(owner) = self.latest(tuple) {
-            return Some(owner);
-        }
         let hash = hash(self.secret, tuple);
         let same = |p: &Place| self.is_at(p, hash, tuple);
         let at = self.table.find(hash, same)?.at;
@@ -210,13 +207,20 @@ mod tests {
         }
     }
 
+    fn owner(n: u16) -> Owner {
+        Owner::Subflow(u32::from(n), SubflowId(0))
+    }
+
+    /// With these, whose owners have their numbers.
+    fn filled(tuples: impl IntoIterator<Item = Tuple>) -> FlowTable {
+        let mut table = FlowTable::new((1, 2));
+        tuples.into_iter().zip(0..).for_each(|(tuple, n)| table.insert(tuple, owner(n)));
+        table
+    }
+
     #[test]
     fn finds_what_was_inserted_and_forgets_what_was_removed() {
-        let mut table = FlowTable::new((1, 2));
-        let owner = |n| Owner::Subflow(u32::from(n), SubflowId(0));
-        for n in 0..500 {
-            table.insert(tuple(n), owner(n));
-        }
+        let mut table = filled((0..500).map(tuple));
         for n in 0..500 {
             assert_eq!(table.find(&tuple(n)), Some(owner(n)));
         }
@@ -231,22 +235,18 @@ mod tests {
 
     #[test]
     fn nearly_every_tuple_has_a_hint_and_those_in_time_wait_have_none() {
-        let mut table = FlowTable::new((1, 2));
-        let owner = |n| Owner::Subflow(u32::from(n), SubflowId(0));
-        for n in 0..5000 {
-            table.insert(tuple(n), owner(n));
-        }
-        let hinted = (0..5000).filter(|n| table.hint(&tuple(*n)) == u32::from(*n)).count();
-        assert!(hinted > 4000, "{hinted} of 5000");
         // Whatever it is that they differ in.
         let peers = (0..5000_u32).map(|n| Tuple {
             local: "10.0.0.1:80".parse().unwrap(),
             remote: SocketAddr::new(IpAddr::V4((n << 16).into()), 80),
         });
-        let mut table = FlowTable::new((1, 2));
-        peers.clone().zip(0..).for_each(|(peer, n)| table.insert(peer, owner(n)));
-        let hinted = peers.zip(0..).filter(|(peer, n)| table.hint(peer) == *n).count();
-        assert!(hinted > 4000, "{hinted} of 5000 peers");
+        for tuples in [(0..5000).map(tuple).collect::<Vec<_>>(), peers.collect()] {
+            let table = filled(tuples.iter().copied());
+            let hinted = tuples.iter().zip(0..).filter(|(tuple, n)| table.hint(tuple) == *n);
+            let hinted = hinted.count();
+            assert!(hinted > 4000, "{hinted} of 5000");
+        }
+        let mut table = filled((0..8).map(tuple));
         table.insert(tuple(7), Owner::TimeWait(3));
         assert_eq!(table.hint(&tuple(7)), NOBODY);
     }

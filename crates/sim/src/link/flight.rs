@@ -1,11 +1,10 @@
 //! Packets on their way: a ring as long as they stay in order, a heap for those that are
 //! overtaken.
 
-use super::SOON;
+use super::fetch_soon;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use tabane_engine::Instant;
-use tabane_engine::cache::fetch;
 
 /// Packets by time of arrival; those of the same time in the order they were pushed, as far as
 /// they are in the ring.
@@ -50,9 +49,7 @@ impl<P> Flight<P> {
     pub(super) fn pop(&mut self, now: Instant) -> Option<P> {
         let at = self.next().filter(|&at| at <= now)?;
         if self.ring.front().is_some_and(|f| f.0 == at) {
-            if let Some(later) = self.ring.get(SOON) {
-                fetch(later);
-            }
+            fetch_soon(&self.ring);
             return self.ring.pop_front().map(|f| f.1);
         }
         self.overtaking.pop().map(|early| early.packet)

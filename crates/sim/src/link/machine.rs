@@ -2,9 +2,8 @@
 
 use super::{
     Arrival, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS, Packet,
-    Queue, Rate, SOON, Service, Verdict, Waiting, Work,
+    Queue, Rate, Service, Verdict, Waiting, Work, fetch_soon,
 };
-use tabane_engine::cache::fetch;
 
 impl<P: Packet> Link<P> {
     /// Does everything that happens up to `now`. Answers `now`, or the latest time known if that
@@ -56,9 +55,7 @@ impl<P: Packet> Link<P> {
     fn begin(&mut self, now: Instant) {
         while let Some(Waiting { since, packet }) = self.waiting.pop_front() {
             self.waiting_bytes -= u64::from(packet.wire_len());
-            if let Some(later) = self.waiting.get(SOON) {
-                fetch(later);
-            }
+            fetch_soon(&self.waiting);
             if self.send(now, now - since, packet) {
                 return;
             }

@@ -152,6 +152,8 @@ impl<'o> World<'o> {
         let hosts = (0..topology.hosts.len())
             .map(|n| HostState::new(scenario, &topology, n, seed, wants.records))
             .collect::<Result<Vec<_>, _>>()?;
+        let flows = make_flows(scenario, &topology, seed)?;
+        let ports = flows.iter().enumerate().map(|(n, flow)| ((flow.server, flow.port), n));
         let mut world = Self {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration.0,
@@ -161,9 +163,9 @@ impl<'o> World<'o> {
             links,
             asleep: vec![Instant::ZERO; hosts.len()],
             hosts,
-            flows: make_flows(scenario, &topology, seed)?,
-            ports: BTreeMap::new(),
-            remaining: 0,
+            ports: ports.collect(),
+            remaining: flows.len(),
+            flows,
             pool: Pool::default(),
             observer,
             wants,
@@ -175,9 +177,6 @@ impl<'o> World<'o> {
             scenario: scenario.clone(),
             topology,
         };
-        world.remaining = world.flows.len();
-        let ports = world.flows.iter().enumerate().map(|(n, flow)| ((flow.server, flow.port), n));
-        world.ports = ports.collect();
         world.fill_agenda();
         Ok(world)
     }
