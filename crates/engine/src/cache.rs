@@ -39,15 +39,6 @@ pub(crate) fn fetch_front<T>(queue: &VecDeque<T>, count: usize) {
     fetch_range(start, count * size_of::<T>());
 }
 
-/// Asks for the place of the last element of `queue`, and for the one behind it, where it will
-/// grow.
-#[inline(always)]
-pub(crate) fn fetch_back<T>(queue: &VecDeque<T>) {
-    if let Some(last) = queue.back() {
-        fetch_range(ptr::from_ref(last).addr(), 2 * size_of::<T>());
-    }
-}
-
 /// `len` is known to the compiler in all uses: no loop is left, whose end a processor could not
 /// foresee.
 #[inline(always)]

@@ -47,9 +47,7 @@ pub(crate) struct FlowTable {
     entries: Slab<(Tuple, Owner)>,
     /// The last tuple found: traffic comes in bursts.
     last: Option<(Tuple, Owner)>,
-    /// Keys of connections by `hint_place` of their tuples, the last that came there. Who chooses
-    /// tuples that meet at one place gains a slower look-up for them.
-    hints: Vec<u32>,
+    hints: Hints,
 }
 
 /// Where a tuple with this hash is.
@@ -62,10 +60,70 @@ struct Place {
 
 /// No connection's key.
 pub(super) const NOBODY: u32 = u32::MAX;
-/// Hints at first: a power of two, as they are doubled.
-const HINTS: usize = 64;
-/// Hints for each tuple at least, so that few meet.
-const HINTS_EACH: usize = 4;
+
+/// Keys of connections by what their tuples have in common, the last that came. Who chooses tuples
+/// that meet in one group gains a slower look-up for them.
+struct Hints(Vec<Group>);
+
+/// Hints that share half a cache line.
+#[derive(Clone)]
+#[repr(align(32))]
+struct Group([Hint; Group::SIZE]);
+
+/// That a tuple with this mark probably is of the connection with this key.
+#[derive(Clone, Copy)]
+struct Hint {
+    mark: u32,
+    key: u32,
+}
+
+impl Group {
+    const SIZE: usize = 4;
+    const EMPTY: Self = Self([Hint { mark: 0, key: NOBODY }; Self::SIZE]);
+}
+
+impl Hints {
+    /// Groups at first: a power of two, as they are doubled.
+    const GROUPS: usize = 16;
+
+    fn with_groups(count: usize) -> Self {
+        Self(vec![Group::EMPTY; count])
+    }
+
+    /// Whether few of so many tuples find their group full.
+    fn suffice_for(&self, tuples: usize) -> bool {
+        tuples <= self.0.len()
+    }
+
+    /// Where the hint for a tuple is, and its mark.
+    #[inline]
+    fn place(&self, tuple: &Tuple) -> (usize, u32) {
+        let ports = u64::from(tuple.local.port()) << 16 | u64::from(tuple.remote.port());
+        let peer = match tuple.remote.ip() {
+            IpAddr::V4(a) => a.to_bits(),
+            IpAddr::V6(a) => a.to_bits() as u32,
+        };
+        // Fibonacci hashing: the uppermost bits depend on all.
+        let mixed = (u64::from(peer) << 32 | ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed >> (u64::BITS - self.0.len().trailing_zeros())) as usize, (mixed >> 16) as u32)
+    }
+
+    #[inline]
+    fn get(&self, tuple: &Tuple) -> u32 {
+        let (at, mark) = self.place(tuple);
+        let found = |key, hint: &Hint| if hint.mark == mark { hint.key } else { key };
+        self.0[at].0.iter().fold(NOBODY, found)
+    }
+
+    fn set(&mut self, tuple: &Tuple, key: u32) {
+        let (at, mark) = self.place(tuple);
+        let group = &mut self.0[at].0;
+        let same = group.iter().position(|hint| hint.mark == mark);
+        let free = || group.iter().position(|hint| hint.key == NOBODY);
+        let place = same.or_else(free).unwrap_or(mark as usize % Group::SIZE);
+        group[place] = Hint { mark, key };
+    }
+}
 
 impl FlowTable {
     pub(crate) fn new(secret: (u64, u64)) -> Self {
@@ -74,7 +132,7 @@ impl FlowTable {
             table: HashTable::new(),
             entries: Slab::new(),
             last: None,
-            hints: vec![NOBODY; HINTS],
+            hints: Hints::with_groups(Hints::GROUPS),
         }
     }
 
@@ -97,7 +155,7 @@ impl FlowTable {
     /// The key of the connection whose `tuple` probably is; not even that there is one is sure.
     #[inline]
     pub(crate) fn hint(&self, tuple: &Tuple) -> u32 {
-        self.hints[hint_place(tuple, self.hints.len())]
+        self.hints.get(tuple)
     }
 
     /// A hint was right.
@@ -107,11 +165,8 @@ impl FlowTable {
     }
 
     fn grow_hints(&mut self) {
-        let mut hints = vec![NOBODY; 2 * self.hints.len()];
-        for (_, (tuple, owner)) in &self.entries {
-            let place = hint_place(tuple, hints.len());
-            hints[place] = owner.key();
-        }
+        let mut hints = Hints::with_groups(2 * self.hints.0.len());
+        self.entries.iter().for_each(|(_, (tuple, owner))| hints.set(tuple, owner.key()));
         self.hints = hints;
     }
 
@@ -123,8 +178,7 @@ impl FlowTable {
     /// Adds or replaces.
     pub(crate) fn insert(&mut self, tuple: Tuple, owner: Owner) {
         self.last = None;
-        let place = hint_place(&tuple, self.hints.len());
-        self.hints[place] = owner.key();
+        self.hints.set(&tuple, owner.key());
         let secret = self.secret;
         let hash_of = |tuple: &Tuple| hash(secret, tuple);
         let hash = hash_of(&tuple);
@@ -136,7 +190,7 @@ impl FlowTable {
             let at = entries.insert((tuple, owner)) as u32;
             let place = Place { hash: upper(hash), at };
             table.insert_unique(hash, place, |p| hash_of(&entries[p.at as usize].0));
-            if HINTS_EACH * entries.len() > self.hints.len() {
+            if !self.hints.suffice_for(entries.len()) {
                 self.grow_hints();
             }
         }
@@ -158,19 +212,6 @@ impl FlowTable {
 /// The table itself goes by the lower half.
 fn upper(hash: u64) -> u32 {
     (hash >> 32) as u32
-}
-
-/// Where the hint for a tuple is, of `hints` (a power of two).
-#[inline]
-fn hint_place(tuple: &Tuple, hints: usize) -> usize {
-    let ports = u64::from(tuple.local.port()) << 16 | u64::from(tuple.remote.port());
-    let peer = match tuple.remote.ip() {
-        IpAddr::V4(a) => a.to_bits(),
-        IpAddr::V6(a) => a.to_bits() as u32,
-    };
-    // Fibonacci hashing: the uppermost bits depend on all.
-    let mixed = (u64::from(peer) << 32 | ports).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (u64::BITS - hints.trailing_zeros())) as usize
 }
 
 /// SipHash of a 4-tuple under a key: for the table, for ISNs (RFC 6528) and ports (RFC 6056).
@@ -244,7 +285,7 @@ mod tests {
             let table = filled(tuples.iter().copied());
             let hinted = tuples.iter().zip(0..).filter(|(tuple, n)| table.hint(tuple) == *n);
             let hinted = hinted.count();
-            assert!(hinted > 4000, "{hinted} of 5000");
+            assert!(hinted > 4900, "{hinted} of 5000");
         }
         let mut table = filled((0..8).map(tuple));
         table.insert(tuple(7), Owner::TimeWait(3));

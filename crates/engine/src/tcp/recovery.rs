@@ -152,6 +152,8 @@ impl Rack {
 pub(super) struct Undo {
     /// The episode that may be undone.
     episode: Option<Episode>,
+    /// Ranges sent again in it for which no DSACK has come.
+    pending: Vec<(u64, u64)>,
     /// Ranges sent again lately, whatever for, and whether a DSACK has come for them: one for
     /// anything else is the network's doing.
     resent: VecDeque<((u64, u64), bool)>,
@@ -161,9 +163,7 @@ pub(super) struct Undo {
 
 #[derive(Debug, Default)]
 struct Episode {
-    /// Ranges sent again in it for which no DSACK has come.
-    pending: Vec<(u64, u64)>,
-    /// Timestamp of the first of them, and where it ends.
+    /// Timestamp of the first that it sent again, and where it ends.
     first: Option<(u32, u64)>,
     /// Too many to keep track of.
     overflow: bool,
@@ -176,6 +176,7 @@ impl Undo {
     /// A new congestion response begins.
     pub(super) fn begin(&mut self) {
         self.episode = Some(Episode::default());
+        self.pending.clear();
     }
 
     /// `[start, end)` leaves again, with TSval `stamp`; `probe`: not because of a loss mark.
@@ -189,8 +190,8 @@ impl Undo {
         }
         if let Some(episode) = &mut self.episode {
             episode.first.get_or_insert((stamp, end));
-            if episode.pending.len() < Self::LIMIT {
-                episode.pending.push((start, end));
+            if self.pending.len() < Self::LIMIT {
+                self.pending.push((start, end));
             } else {
                 episode.overflow = true;
             }
@@ -210,21 +211,18 @@ impl Undo {
             Some((_, answered)) => *answered = true,
             None => return false,
         }
-        if let Some(episode) = &mut self.episode
-            && let Some(at) = episode.pending.iter().position(covers)
+        if self.episode.is_some()
+            && let Some(at) = self.pending.iter().position(covers)
         {
-            episode.pending.swap_remove(at);
+            self.pending.swap_remove(at);
         }
         true
     }
 
     /// Every retransmission of the episode was answered by a DSACK.
     pub(super) fn all_dsacked(&self) -> bool {
-        !self.network_duplicates
-            && self
-                .episode
-                .as_ref()
-                .is_some_and(|e| e.first.is_some() && e.pending.is_empty() && !e.overflow)
+        let answered = |e: &Episode| e.first.is_some() && self.pending.is_empty() && !e.overflow;
+        !self.network_duplicates && self.episode.as_ref().is_some_and(answered)
     }
 
     /// The echo on an ACK that advances to `una` is older than the first retransmission, which it

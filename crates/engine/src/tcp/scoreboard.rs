@@ -338,7 +338,7 @@ impl Scoreboard {
             }
         }
         self.trim_front(una, delta);
-        self.shrink();
+        self.tidy();
         self.sacked.drop_below(una);
         self.fack = self.fack.max(una);
         self.scanned = self.scanned.max(una);
