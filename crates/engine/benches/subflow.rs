@@ -45,9 +45,9 @@ struct World {
 
 impl World {
     fn send(&mut self, tcb: &mut Tcb, from_client: bool) {
-        while let Some(out) = tcb.poll_segment(self.now, 4 << 20) {
+        while let Some(segment) = poll(tcb, self.now) {
             if !from_client {
-                self.acks.push_back((self.now + DELAY, out.segment));
+                self.acks.push_back((self.now + DELAY, segment));
                 continue;
             }
             self.count += 1;
@@ -55,18 +55,25 @@ impl World {
                 continue;
             }
             self.busy = self.busy.max(self.now) + SPACING;
-            self.data.push_back((self.busy + DELAY, out.segment));
+            self.data.push_back((self.busy + DELAY, segment));
         }
     }
+}
+
+/// The next segment, with room for 4 MB at this end.
+fn poll(tcb: &mut Tcb, now: Instant) -> Option<Segment> {
+    let mut segment = Segment::blank();
+    tcb.poll_segment(now, 4 << 20, &mut segment)?;
+    Some(segment)
 }
 
 fn transfer(loss: u64) -> u64 {
     let config = TcpConfig::default();
     let now = Instant(1_000_000_000);
     let mut client = Tcb::connect(now, &config.clone().into(), setup(0)).unwrap();
-    let syn = client.poll_segment(now, 4 << 20).unwrap().segment;
+    let syn = poll(&mut client, now).unwrap();
     let mut server = Tcb::accept(now, &config.clone().into(), setup(1), &syn).unwrap();
-    let syn_ack = server.poll_segment(now, 4 << 20).unwrap().segment;
+    let syn_ack = poll(&mut server, now).unwrap();
     let mut world = World {
         now: now + DELAY,
         data: VecDeque::new(),

@@ -12,6 +12,7 @@ mod copies;
 mod deadlines;
 mod flow;
 mod open;
+mod slots;
 mod stateless;
 mod time_wait;
 
@@ -20,6 +21,7 @@ use self::copies::Copies;
 use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::Secrets;
+use self::slots::Slots;
 use self::time_wait::TimeWaits;
 use crate::config::{Config, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
@@ -33,7 +35,6 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use rand_chacha::ChaCha8Rng;
 use rand_core::SeedableRng;
-use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ pub struct Endpoint {
     tcp: Arc<TcpConfig>,
     rng: ChaCha8Rng,
     secrets: Secrets,
-    connections: Slab<Box<Slot>>,
+    connections: Slots,
     /// Slots by id and by token.
     ids: HashTable<(ConnId, u32)>,
     tokens: HashTable<(u32, u32)>,
@@ -179,7 +180,7 @@ impl Endpoint {
             ahead: Ahead::default(),
             secrets,
             rng,
-            connections: Slab::new(),
+            connections: Slots::default(),
             ids: HashTable::new(),
             tokens: HashTable::new(),
             latest: None,
@@ -234,7 +235,7 @@ impl Endpoint {
     /// Answers the SYN of a connection that `Event::Incoming` announced.
     pub fn admit(&mut self, id: ConnId) {
         let Some(key) = self.key_of(id) else { return };
-        if let Some(slot) = self.connections.get_mut(key as usize) {
+        if let Some(slot) = self.connections.get_mut(key) {
             slot.held = false;
         }
         self.enqueue(key);
@@ -294,26 +295,26 @@ impl Endpoint {
     pub fn connection(&mut self, id: ConnId) -> Option<&mut Connection> {
         let key = self.key_of(id)?;
         self.enqueue(key);
-        self.connections.get_mut(key as usize).map(|slot| &mut slot.connection)
+        self.connections.get_mut(key).map(|slot| &mut slot.connection)
     }
 
     /// Takes a segment that came by `path`. Never fails: bad input is a record and a counter.
     #[inline]
-    pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: Segment) {
+    pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: &Segment) {
         self.now = now;
         let tuple = Tuple { local: segment.dst, remote: segment.src };
         match self.find_owner(tuple) {
             Some(Owner::Subflow(key, id)) => {
-                if self.several_paths && self.is_copy(key, id, path, &segment) {
+                if self.several_paths && self.is_copy(key, id, path, segment) {
                     return;
                 }
-                let Some(slot) = self.connections.get_mut(key as usize) else { return };
-                slot.connection.on_segment(now, path, id, &segment);
+                let Some(slot) = self.connections.get_mut(key) else { return };
+                slot.connection.on_segment(now, path, id, segment);
                 self.enqueue(key);
                 self.take_events(key);
             }
-            Some(Owner::TimeWait(at)) => self.handle_time_wait(path, at, tuple, &segment),
-            None => self.handle_unknown(path, tuple, &segment),
+            Some(Owner::TimeWait(at)) => self.handle_time_wait(path, at, tuple, segment),
+            None => self.handle_unknown(path, tuple, segment),
         }
     }
 
@@ -322,7 +323,7 @@ impl Endpoint {
         let copies = match &mut self.copies {
             Some(copies) => copies,
             none => {
-                let slot = self.connections.get(key as usize);
+                let slot = self.connections.get(key);
                 if slot.and_then(|s| s.connection.own_path(id)).is_none_or(|own| own == path) {
                     return false;
                 }
@@ -332,7 +333,7 @@ impl Endpoint {
         let copy = copies.is_copy(path.0, segment);
         if copy {
             self.stats.copies += 1;
-            if let Some(slot) = self.connections.get_mut(key as usize) {
+            if let Some(slot) = self.connections.get_mut(key) {
                 slot.connection.on_copy(self.now, path, id, segment);
             }
             let reason = DropReason::Copy;
@@ -342,24 +343,33 @@ impl Endpoint {
     }
 
     /// The next segment to send.
-    #[inline]
     pub fn poll_segment(&mut self, now: Instant) -> Option<Departure> {
+        let mut segment = Segment::blank();
+        let paths = self.poll_into(now, &mut segment)?;
+        Some(Departure { paths, segment })
+    }
+
+    /// As `poll_segment`, with the segment where the caller wants it, in place of what was there,
+    /// and its ways out as the answer. For those who send so many that copying one counts.
+    #[inline]
+    pub fn poll_into(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
         self.now = now;
         if let Some(departure) = self.stateless.pop_front() {
-            return Some(departure);
+            *segment = departure.segment;
+            return Some(departure.paths);
         }
         while let Some(key) = self.ready.front().copied() {
-            let Some(slot) = self.connections.get_mut(key as usize) else {
+            let Some(slot) = self.connections.get_mut(key) else {
                 self.ready.pop_front();
                 continue;
             };
             let held = slot.held && slot.connection.is_opening();
-            if !held && let Some(departure) = slot.connection.poll(now) {
-                return Some(departure);
+            if !held && let Some(paths) = slot.connection.poll(now, segment) {
+                return Some(paths);
             }
             if held || !self.settle(key) {
                 self.ready.pop_front();
-                if let Some(slot) = self.connections.get_mut(key as usize) {
+                if let Some(slot) = self.connections.get_mut(key) {
                     slot.queued = false;
                 }
             }
@@ -379,7 +389,7 @@ impl Endpoint {
 
     fn handle_parsed(&mut self, now: Instant, path: PathId, segment: Result<Segment, ParseError>) {
         match segment {
-            Ok(segment) => self.handle_segment(now, path, segment),
+            Ok(segment) => self.handle_segment(now, path, &segment),
             Err(_) => {
                 self.now = now;
                 self.stats.malformed += 1;
@@ -391,8 +401,9 @@ impl Endpoint {
 
     /// The next packet to send, written to the start of `buf` (at least the largest MTU).
     pub fn poll_transmit(&mut self, now: Instant, buf: &mut [u8]) -> Option<Transmit> {
+        let mut segment = Segment::blank();
         loop {
-            let Departure { paths, segment } = self.poll_segment(now)?;
+            let paths = self.poll_into(now, &mut segment)?;
             match segment.emit(buf) {
                 Ok(len) => return Some(Transmit { paths, len }),
                 // Too large for the buffer: as if lost on the way.
@@ -418,7 +429,7 @@ impl Endpoint {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
         while let Some(key) = self.deadlines.expire(now) {
-            let Some(slot) = self.connections.get_mut(key as usize) else { continue };
+            let Some(slot) = self.connections.get_mut(key) else { continue };
             if slot.connection.next_timeout() <= now {
                 slot.connection.on_timeout(now);
                 self.enqueue(key);
@@ -478,16 +489,17 @@ impl Endpoint {
     }
 
     fn for_each(&mut self, change: impl Fn(&mut Connection)) {
-        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
-        for key in keys {
-            change(&mut self.connections[key].connection);
-            self.enqueue(key as u32);
+        for key in self.connections.keys().collect::<Vec<_>>() {
+            if let Some(slot) = self.connections.get_mut(key) {
+                change(&mut slot.connection);
+                self.enqueue(key);
+            }
         }
     }
 
     #[inline]
     fn enqueue(&mut self, key: u32) {
-        if let Some(slot) = self.connections.get_mut(key as usize)
+        if let Some(slot) = self.connections.get_mut(key)
             && !slot.queued
         {
             slot.queued = true;
@@ -498,7 +510,7 @@ impl Endpoint {
     /// A connection has nothing to send for now: what it asks for is done, what it says passed
     /// on, its deadline noted. Whether it may have something to send again.
     fn settle(&mut self, key: u32) -> bool {
-        let Some(slot) = self.connections.get_mut(key as usize) else { return false };
+        let Some(slot) = self.connections.get_mut(key) else { return false };
         let again = slot.connection.settle();
         if slot.in_backlog && !slot.connection.is_opening() {
             slot.in_backlog = false;
@@ -517,13 +529,13 @@ impl Endpoint {
     /// Notes the connection's deadline.
     #[inline]
     fn schedule(&mut self, key: u32) {
-        let Some(slot) = self.connections.get(key as usize) else { return };
+        let Some(slot) = self.connections.get(key) else { return };
         self.deadlines.set(key, slot.connection.next_timeout());
     }
 
     #[inline]
     fn take_events(&mut self, key: u32) {
-        let Some(slot) = self.connections.get_mut(key as usize) else { return };
+        let Some(slot) = self.connections.get_mut(key) else { return };
         let id = slot.connection.id();
         self.latest = Some((id, key));
         while let Some(event) = slot.connection.take_event() {
@@ -537,8 +549,7 @@ impl Endpoint {
     }
 
     fn forget_flows(&mut self, key: u32) {
-        while let Some(gone) =
-            self.connections.get_mut(key as usize).and_then(|s| s.connection.take_gone())
+        while let Some(gone) = self.connections.get_mut(key).and_then(|s| s.connection.take_gone())
         {
             let tuple = Tuple { local: gone.local, remote: gone.remote };
             self.flows.remove(&tuple, Owner::Subflow(key, gone.id));
@@ -557,7 +568,7 @@ impl Endpoint {
         self.take_events(key);
         self.drop_token(key);
         self.deadlines.set(key, Instant::FAR_FUTURE);
-        let slot = self.connections.remove(key as usize);
+        let Some(slot) = self.connections.remove(key) else { return };
         self.latest = None;
         self.backlog -= usize::from(slot.in_backlog);
         let id = slot.connection.id();

@@ -59,7 +59,7 @@ fn answers(endpoint: &mut Endpoint) -> Vec<Segment> {
 fn a_flood_of_syns_stops_at_the_backlog() {
     let mut endpoint = server(Limits { syn_backlog: 100, ..Limits::default() });
     for port in 1..=5000 {
-        endpoint.handle_segment(Instant(1), PathId(0), syn(port, None));
+        endpoint.handle_segment(Instant(1), PathId(0), &syn(port, None));
     }
     assert_eq!(endpoint.connections(), 100);
     let refused = drops(&mut endpoint);
@@ -79,7 +79,7 @@ fn a_flood_of_syns_stops_at_the_backlog() {
 #[test]
 fn connections_are_limited() {
     let mut endpoint = server(Limits { connections: 10, ..Limits::default() });
-    (1..=20).for_each(|p| endpoint.handle_segment(Instant(1), PathId(0), syn(p, None)));
+    (1..=20).for_each(|p| endpoint.handle_segment(Instant(1), PathId(0), &syn(p, None)));
     assert_eq!(endpoint.connections(), 10);
     assert_eq!(drops(&mut endpoint), vec![DropReason::Limit("connections"); 10]);
     let (local, remote) = (SocketAddr::new(addr(2, 0), 0), SocketAddr::new(addr(1, 0), 9));
@@ -91,19 +91,19 @@ fn strangers_are_reset_with_numbers_that_they_accept() {
     let mut endpoint = server(Limits { resets: 3, ..Limits::default() });
     let mut segment = syn(7, None);
     segment.dst.set_port(81);
-    endpoint.handle_segment(Instant(1), PathId(0), segment.clone());
+    endpoint.handle_segment(Instant(1), PathId(0), &segment.clone());
     segment.flags = Flags::ACK | Flags::PSH;
     segment.ack = SeqNum(77);
-    endpoint.handle_segment(Instant(1), PathId(0), segment.clone());
+    endpoint.handle_segment(Instant(1), PathId(0), &segment.clone());
     segment.flags = Flags::RST;
-    endpoint.handle_segment(Instant(1), PathId(0), segment.clone());
+    endpoint.handle_segment(Instant(1), PathId(0), &segment.clone());
     let sent = answers(&mut endpoint);
     assert_eq!(sent.len(), 2, "a reset is never answered");
     assert_eq!((sent[0].seq, sent[0].ack), (SeqNum(0), SeqNum(1001)));
     assert_eq!(sent[0].flags, Flags::RST | Flags::ACK);
     assert_eq!((sent[1].seq, sent[1].flags), (SeqNum(77), Flags::RST));
     segment.flags = Flags::ACK;
-    (0..10).for_each(|_| endpoint.handle_segment(Instant(1), PathId(0), segment.clone()));
+    (0..10).for_each(|_| endpoint.handle_segment(Instant(1), PathId(0), &segment.clone()));
     assert_eq!(answers(&mut endpoint).len(), 3, "as many as may wait");
 }
 
@@ -111,7 +111,7 @@ fn strangers_are_reset_with_numbers_that_they_accept() {
 fn a_join_with_an_unknown_token_is_reset_with_its_reason() {
     let mut endpoint = server(Limits::default());
     let join = MpJoin::Syn { backup: false, address_id: 1, token: 4711, nonce: 1 };
-    endpoint.handle_segment(Instant(1), PathId(0), syn(9, Some(MptcpOption::Join(join))));
+    endpoint.handle_segment(Instant(1), PathId(0), &syn(9, Some(MptcpOption::Join(join))));
     assert_eq!(drops(&mut endpoint), [DropReason::UnknownToken]);
     let expected = MptcpOption::TcpRst(MpTcpRst { transient: false, reason: 1 });
     assert_eq!(answers(&mut endpoint)[0].options.mptcp(), [expected]);
@@ -127,7 +127,7 @@ fn pending_joins_are_limited() {
     for port in 1..=50 {
         let join = MpJoin::Syn { backup: false, address_id: 9, token, nonce: u32::from(port) };
         let segment = syn(port, Some(MptcpOption::Join(join)));
-        net.server.endpoint.handle_segment(net.now, PathId(0), segment);
+        net.server.endpoint.handle_segment(net.now, PathId(0), &segment);
     }
     assert_eq!(net.server_info().subflows.len(), 2 + 4);
     net.sleep(ms(10));
@@ -147,7 +147,7 @@ fn the_wrong_version_and_flags_are_plain_tcp() {
     for (option, mptcp) in cases {
         let mut endpoint = server(Limits::default());
         let option = MptcpOption::Capable(option);
-        endpoint.handle_segment(Instant(1), PathId(0), syn(9, Some(option.clone())));
+        endpoint.handle_segment(Instant(1), PathId(0), &syn(9, Some(option.clone())));
         assert_eq!(answers(&mut endpoint)[0].options.has_mptcp(), mptcp, "{option:?}");
     }
 }

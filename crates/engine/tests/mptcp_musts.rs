@@ -178,7 +178,7 @@ fn rfc8684_a_reset_closes_one_subflow() {
     reset.options.mptcp = None;
     reset.options.push_mptcp(MptcpOption::TcpRst(MpTcpRst { transient: true, reason: 2 }));
     let reset = reset.clone();
-    net.client.endpoint.handle_segment(now, second.path, reset);
+    net.client.endpoint.handle_segment(now, second.path, &reset);
     net.sleep(ms(20));
     assert_eq!(net.client_info().subflows.iter().filter(|s| s.view.usable).count(), 1);
     assert!(!net.client.has(|e| matches!(e, Event::Closed(_))));

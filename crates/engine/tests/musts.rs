@@ -69,12 +69,12 @@ fn rfc9293_groups_and_everybody_are_no_ends_of_connections() {
     ];
     let mut endpoint = server();
     for (src, dst) in wrong {
-        endpoint.handle_segment(Instant(1), PathId(0), syn(src, dst));
+        endpoint.handle_segment(Instant(1), PathId(0), &syn(src, dst));
         assert_eq!(answers(&mut endpoint, Instant(1)), [], "{src} > {dst}");
         assert_eq!(drops(&mut endpoint), [DropReason::BadAddress]);
     }
     assert_eq!(endpoint.connections(), 0);
-    endpoint.handle_segment(Instant(1), PathId(0), syn("10.0.0.1:5", us));
+    endpoint.handle_segment(Instant(1), PathId(0), &syn("10.0.0.1:5", us));
     assert_eq!(answers(&mut endpoint, Instant(1)).len(), 1);
     // MUST-46: nor does a call connect there.
     let local = SocketAddr::new(addr(2, 0), 0);
@@ -107,16 +107,16 @@ fn rfc9293_listeners_disturb_nobody() {
 fn rfc9293_a_reset_in_syn_received_goes_back_to_where_it_came_from() {
     let mut endpoint = server();
     let first = syn("10.0.0.1:5", "10.0.0.2:80");
-    endpoint.handle_segment(Instant(1), PathId(0), first.clone());
+    endpoint.handle_segment(Instant(1), PathId(0), &first.clone());
     assert_eq!(answers(&mut endpoint, Instant(1)).len(), 1);
     let mut reset = first.clone();
     (reset.flags, reset.seq) = (Flags::RST, SeqNum(1001));
-    endpoint.handle_segment(Instant(2), PathId(0), reset);
+    endpoint.handle_segment(Instant(2), PathId(0), &reset);
     assert_eq!(answers(&mut endpoint, Instant(2)), []);
     let told: Vec<_> = std::iter::from_fn(|| endpoint.poll_event()).collect();
     assert!(!told.iter().any(|(_, e)| matches!(e, Event::Accepted { .. })), "{told:?}");
     assert_eq!(endpoint.connections(), 0);
-    endpoint.handle_segment(Instant(3), PathId(0), first);
+    endpoint.handle_segment(Instant(3), PathId(0), &first);
     assert_eq!(answers(&mut endpoint, Instant(3)).len(), 1, "it still listens");
 
     let mut net = Net::new(plain(1), plain(2));

@@ -40,13 +40,13 @@ impl Peer {
         let mut peer = Self { endpoint, id: ConnId(0), now, seq, ack, stamp: 0, stamped_at: now };
         let mut syn = peer.segment(0, 0);
         (syn.flags, syn.options.mss, syn.options.window_scale) = (Flags::SYN, Some(1460), Some(0));
-        peer.endpoint.handle_segment(now, PathId(0), syn);
+        peer.endpoint.handle_segment(now, PathId(0), &syn);
         let answer = peer.polled().remove(0);
         (peer.seq, peer.ack) = (SeqNum(1001), answer.seq.plus(1));
         peer.stamp = answer.options.timestamps.unwrap().value;
         peer.now = now + ms(100);
         let established = peer.segment(0, 100);
-        peer.endpoint.handle_segment(peer.now, PathId(0), established);
+        peer.endpoint.handle_segment(peer.now, PathId(0), &established);
         let events = std::iter::from_fn(|| peer.endpoint.poll_event());
         let accepted = events.filter(|(_, event)| matches!(event, Event::Accepted { .. })).last();
         peer.id = accepted.unwrap().0;
@@ -80,7 +80,7 @@ impl Peer {
     fn data(&mut self, len: usize, age: u32) {
         let segment = self.segment(len, age);
         self.seq = self.seq.plus(len as u32);
-        self.endpoint.handle_segment(self.now, PathId(0), segment);
+        self.endpoint.handle_segment(self.now, PathId(0), &segment);
     }
 
     fn polled(&mut self) -> Vec<Segment> {

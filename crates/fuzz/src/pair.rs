@@ -213,7 +213,7 @@ impl Pair {
     /// Gives an end a segment.
     pub(crate) fn deliver(&mut self, packet: Flying) {
         let end = &mut self.ends[usize::from(packet.to_server)];
-        end.endpoint.handle_segment(self.now, packet.path, packet.segment);
+        end.endpoint.handle_segment(self.now, packet.path, &packet.segment);
         self.settle();
     }
 

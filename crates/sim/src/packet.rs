@@ -1,30 +1,56 @@
 //! What travels through the world: a segment, its place on its route, and what happened to it.
 
 use crate::link;
+use bytes::Bytes;
 use tabane_engine::cache::fetch;
 use tabane_wire::{Ecn, Segment};
 
-/// A packet. Queues move this handful of words; what they and routers ask for is in it, so that
-/// the segment itself, cold in memory by then, is touched by hosts only.
+/// A packet. Queues move these two words, in registers; what they and routers ask for is in them,
+/// so that the segment itself, cold in memory by then, is touched by hosts only.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    /// `None` only while the box waits to be used again.
-    segment: Box<Option<Segment>>,
-    /// Where it is on its route.
-    pub(crate) cursor: u32,
-    /// One more than the number of the bit that was flipped; 0 if none was.
-    damage: u32,
-    /// Length of the IP packet.
-    len: u32,
-    /// ECN-capable and not yet marked.
-    ect: bool,
+    segment: Box<Segment>,
+    label: Label,
+}
+
+/// From the lowest bit on: where the packet is on its route, the length of the IP packet, whether
+/// it is ECN-capable and not yet marked, and one more than the number of the bit that was flipped
+/// (0 if none was).
+#[derive(Clone, Copy, Debug)]
+struct Label(u64);
+
+impl Label {
+    const CURSOR: u32 = 27;
+    const LEN: u32 = 17;
+    const ECT: u64 = 1 << (Self::CURSOR + Self::LEN);
+    const DAMAGE: u32 = Self::CURSOR + Self::LEN + 1;
 }
 
 impl Packet {
+    /// Cursors are below this.
+    pub(crate) const MAX_CURSOR: u32 = 1 << Label::CURSOR;
+
+    /// At the start of its route.
+    #[inline]
+    pub(crate) fn new(segment: Box<Segment>, cursor: u32) -> Self {
+        let len = segment.wire_len() as u64;
+        debug_assert!(cursor < Self::MAX_CURSOR && len < 1 << Label::LEN);
+        let ect = matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1);
+        let ect = if ect { Label::ECT } else { 0 };
+        let label = Label(u64::from(cursor) | len << Label::CURSOR | ect);
+        Self { segment, label }
+    }
+
     /// The segment.
     #[inline]
     pub(crate) fn segment(&self) -> &Segment {
-        self.segment.as_ref().as_ref().expect("invariant: a travelling packet has a segment")
+        &self.segment
+    }
+
+    /// The box, for the pool.
+    #[inline]
+    pub(crate) fn into_segment(self) -> Box<Segment> {
+        self.segment
     }
 
     /// Asks for the memory of the segment: it was written long ago.
@@ -33,40 +59,52 @@ impl Packet {
         fetch(&*self.segment);
     }
 
+    /// Where it is on its route.
+    #[inline]
+    pub(crate) fn cursor(&self) -> u32 {
+        (self.label.0 & (u64::from(Self::MAX_CURSOR) - 1)) as u32
+    }
+
+    /// One hop on.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.label.0 += 1;
+    }
+
     /// Length of the IP packet.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
-        self.len
+        (self.label.0 >> Label::CURSOR) as u32 & ((1 << Label::LEN) - 1)
     }
 
     /// The bit of the IP packet that was flipped on the way.
     #[inline]
     pub(crate) fn flipped_bit(&self) -> Option<usize> {
-        self.damage.checked_sub(1).map(|bit| bit as usize)
+        (self.label.0 >> Label::DAMAGE).checked_sub(1).map(|bit| bit as usize)
     }
 }
 
 impl link::Packet for Packet {
     #[inline]
     fn wire_len(&self) -> u32 {
-        self.len
+        self.len()
     }
 
     #[inline]
     fn ect(&self) -> bool {
-        self.ect
+        self.label.0 & Label::ECT != 0
     }
 
     fn mark_ce(&mut self) {
-        if let Some(segment) = self.segment.as_mut() {
-            segment.ecn = Ecn::Ce;
-        }
-        self.ect = false;
+        self.segment.ecn = Ecn::Ce;
+        self.label.0 &= !Label::ECT;
     }
 
     fn corrupt(&mut self, bits: u64) {
         // An IP packet has fewer than 2^19 bits.
-        self.damage = (bits % (u64::from(self.len) * 8)) as u32 + 1;
+        let bit = bits % (u64::from(self.len()) * 8);
+        let rest = self.label.0 & ((1 << Label::DAMAGE) - 1);
+        self.label.0 = rest | (bit + 1) << Label::DAMAGE;
     }
 
     fn duplicate(&self) -> Self {
@@ -77,32 +115,68 @@ impl link::Packet for Packet {
 /// Boxes that are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
+    /// Their segments have nothing in them that takes memory.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    free: Vec<Box<Option<Segment>>>,
+    free: Vec<Box<Segment>>,
 }
 
 impl Pool {
-    /// A packet at the start of its route.
+    /// A segment to be filled in; `take` gives it out.
     #[inline]
-    pub(crate) fn wrap(&mut self, segment: Segment, cursor: u32) -> Packet {
-        let len = segment.wire_len() as u32;
-        let ect = matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1);
-        let segment = match self.free.pop() {
-            Some(mut empty) => {
-                *empty = Some(segment);
-                empty
-            }
-            None => Box::new(Some(segment)),
-        };
-        Packet { segment, cursor, damage: 0, len, ect }
+    pub(crate) fn blank(&mut self) -> &mut Segment {
+        if self.free.is_empty() {
+            self.free.push(Box::new(Segment::blank()));
+        }
+        self.free.last_mut().expect("invariant: there is one now")
     }
 
-    /// Takes the segment out and keeps the box.
+    /// The segment that `blank` has shown.
     #[inline]
-    pub(crate) fn unwrap(&mut self, packet: Packet) -> Segment {
-        let mut full = packet.segment;
-        let segment = full.take().expect("invariant: a travelling packet has a segment");
-        self.free.push(full);
-        segment
+    pub(crate) fn take(&mut self) -> Box<Segment> {
+        self.free.pop().unwrap_or_else(|| Box::new(Segment::blank()))
+    }
+
+    /// Keeps the box for another.
+    #[inline]
+    pub(crate) fn recycle(&mut self, mut segment: Box<Segment>) {
+        segment.payload = Bytes::new();
+        segment.options.mptcp = None;
+        self.free.push(segment);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Packet as _;
+
+    #[test]
+    fn what_is_noted_of_a_packet_does_not_meet() {
+        let mut segment = Segment::blank();
+        segment.ecn = Ecn::Ect0;
+        // With the headers the longest IP packet.
+        segment.payload = Bytes::from(vec![0; 65_535 - 40]);
+        let mut packet = Packet::new(Box::new(segment), Packet::MAX_CURSOR - 2);
+        assert_eq!((packet.len(), packet.ect(), packet.flipped_bit()), (65_535, true, None));
+        packet.advance();
+        packet.corrupt(65_535 * 8 - 1);
+        assert_eq!(packet.cursor(), Packet::MAX_CURSOR - 1);
+        assert_eq!((packet.len(), packet.ect()), (65_535, true));
+        assert_eq!(packet.flipped_bit(), Some(65_535 * 8 - 1));
+        packet.corrupt(65_535 * 8 + 3);
+        packet.mark_ce();
+        assert_eq!((packet.flipped_bit(), packet.ect()), (Some(3), false));
+        assert_eq!((packet.cursor(), packet.len()), (Packet::MAX_CURSOR - 1, 65_535));
+        assert_eq!(packet.segment().ecn, Ecn::Ce);
+    }
+
+    #[test]
+    fn a_used_box_holds_no_memory() {
+        let mut pool = Pool::default();
+        pool.blank().payload = Bytes::from(vec![1; 1000]);
+        let full = pool.take();
+        assert_eq!(full.payload.len(), 1000);
+        pool.recycle(full);
+        assert!(pool.blank().payload.is_empty() && pool.free.len() == 1);
     }
 }

@@ -6,6 +6,7 @@
 //! one that all its paths share, where it listens; the host and path of an address are its
 //! digits, so that looking up a route is arithmetic.
 
+use crate::packet::Packet;
 use crate::scenario::{Fault, Scenario};
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -139,6 +140,10 @@ impl Topology {
             }
         }
         topology.resolve(&plan);
+        if topology.hops.len() > Packet::MAX_CURSOR as usize {
+            let message = format!("all routes together have more than {} hops", Packet::MAX_CURSOR);
+            return Err(Fault::new(&[&"path"], message).help("fewer hosts, or fewer paths"));
+        }
         topology.set_mtus(scenario);
         Ok(topology)
     }

@@ -3,9 +3,10 @@
 
 use tabane_engine::record::{Record, ReinjectReason, What};
 use tabane_engine::{Duration, Instant};
-use tabane_sim::observe::{HostIdx, Observer, Silent, Wants};
+use tabane_sim::observe::{HostIdx, LinkIdx, Observer, Silent, Wants};
 use tabane_sim::run;
 use tabane_sim::scenario::Scenario;
+use tabane_wire::Segment;
 
 /// A download over links of that rate and round trip, with a queue of 50 ms and 1 % of loss.
 fn lossy(mbit: u64, rtt_ms: u64, seed: u64, changes: &str) -> Scenario {
@@ -154,4 +155,35 @@ fn the_stream_goes_on_soon_after_a_link_has_died() {
         assert!(seen.silence.iter().all(|at| *at > cut), "only when a link is silent");
         assert!(!seen.silence.is_empty());
     }
+}
+
+/// Losses by link direction, queue and chance apart.
+#[derive(Default)]
+struct Lost {
+    queue: [u64; 2],
+    loss: [u64; 2],
+}
+
+impl Observer for Lost {
+    fn wants(&self) -> Wants {
+        Wants { packets: true, ..Wants::default() }
+    }
+
+    fn lost(&mut self, link: LinkIdx, _now: Instant, cause: &'static str, _segment: &Segment) {
+        match cause {
+            "queue" => self.queue[link.0 as usize] += 1,
+            "loss" => self.loss[link.0 as usize] += 1,
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[test]
+fn observers_are_told_of_every_loss() {
+    let mut lost = Lost::default();
+    let result = run(&lossy(50, 40, 1, ""), &mut lost).unwrap();
+    assert!(lost.queue.iter().sum::<u64>() > 0 && lost.loss.iter().all(|n| *n > 0));
+    let told: Vec<u64> = (0..2).map(|n| lost.queue[n] + lost.loss[n]).collect();
+    let counted: Vec<u64> = result.links.iter().map(|link| link.lost).collect();
+    assert_eq!(told, counted);
 }

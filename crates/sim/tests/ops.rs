@@ -189,7 +189,7 @@ impl Pair {
                 let Flying { to_server, path, segment, .. } =
                     self.flying.remove(n).expect("invariant: found just now");
                 let end = &mut self.ends[usize::from(to_server)];
-                end.endpoint.handle_segment(self.now, path, segment);
+                end.endpoint.handle_segment(self.now, path, &segment);
             } else {
                 for end in &mut self.ends {
                     end.endpoint.handle_timeout(self.now);

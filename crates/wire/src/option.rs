@@ -26,6 +26,18 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
+    /// Takes all out. Field by field: a whole set would be made elsewhere and copied.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.mss = None;
+        self.window_scale = None;
+        self.sack_permitted = false;
+        self.timestamps = None;
+        self.sack.truncate(0);
+        self.dss = None;
+        self.mptcp = None;
+    }
+
     /// Adds a non-DSS MPTCP option.
     pub fn push_mptcp(&mut self, option: MptcpOption) {
         self.mptcp.get_or_insert_default().push(option);

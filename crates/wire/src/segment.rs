@@ -36,6 +36,22 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// From nowhere to nowhere, with nothing in it: to be filled in.
+    pub fn blank() -> Self {
+        let nowhere = SocketAddr::from(([0; 4], 0));
+        Self {
+            src: nowhere,
+            dst: nowhere,
+            seq: SeqNum(0),
+            ack: SeqNum(0),
+            flags: Flags::default(),
+            window: 0,
+            ecn: Ecn::NotEct,
+            options: TcpOptions::default(),
+            payload: Bytes::new(),
+        }
+    }
+
     /// Sequence space used: payload, SYN and FIN (SEG.LEN).
     #[inline]
     pub fn seq_len(&self) -> u32 {

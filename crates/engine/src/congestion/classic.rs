@@ -90,7 +90,7 @@ impl<R: Rule> CongestionController for Classic<R> {
         self.rule.reset(&self.window);
     }
 
-    fn state(&self) -> CcState {
-        self.window.state()
+    fn report(&self, state: &mut CcState) {
+        self.window.report(state);
     }
 }

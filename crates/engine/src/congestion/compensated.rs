@@ -166,15 +166,14 @@ impl CongestionController for Compensated {
         self.take_window();
     }
 
-    fn state(&self) -> CcState {
-        let inner = self.inner.state();
-        let cwnd = self.cwnd.max(self.mss);
-        let mut ssthresh = self.down(inner.ssthresh);
+    fn report(&self, state: &mut CcState) {
+        self.inner.report(state);
+        state.cwnd = self.cwnd.max(self.mss);
+        state.ssthresh = self.down(state.ssthresh);
         if self.due.is_some() {
             // Until then recovery keeps what is in flight.
-            ssthresh = ssthresh.max(cwnd);
+            state.ssthresh = state.ssthresh.max(state.cwnd);
         }
-        CcState { cwnd, ssthresh, ..inner }
     }
 }
 

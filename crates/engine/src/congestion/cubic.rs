@@ -314,8 +314,8 @@ impl CongestionController for Cubic {
         self.curve.epoch = None;
     }
 
-    fn state(&self) -> CcState {
-        let mut state = self.window.state();
+    fn report(&self, state: &mut CcState) {
+        self.window.report(state);
         if self.spared {
             // Recovery keeps what is in flight.
             state.ssthresh = state.ssthresh.max(state.cwnd);
@@ -324,7 +324,6 @@ impl CongestionController for Cubic {
         if first && self.hystart.is_some_and(|h| h.conservative()) {
             state.phase = CcPhase::ConservativeSlowStart;
         }
-        state
     }
 }
 

@@ -62,12 +62,20 @@ pub trait CongestionController: Send {
     /// The segment size changed (path MTU).
     fn on_mss(&mut self, _mss: u64) {}
 
+    /// Writes the window into `state`, field by field: this is asked with every segment, and what
+    /// has just been written so is slow to be copied as a whole.
+    fn report(&self, state: &mut CcState);
+
     /// The window now.
-    fn state(&self) -> CcState;
+    fn state(&self) -> CcState {
+        let mut state = CcState::default();
+        self.report(&mut state);
+        state
+    }
 }
 
 /// Window of a controller.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct CcState {
     /// Congestion window, bytes; at least one MSS.
     pub cwnd: u64,

@@ -71,7 +71,7 @@ impl CongestionController for Reno {
         self.window.set_mss(mss);
     }
 
-    fn state(&self) -> CcState {
-        self.window.state()
+    fn report(&self, state: &mut CcState) {
+        self.window.report(state);
     }
 }

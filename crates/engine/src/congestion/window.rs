@@ -158,9 +158,11 @@ impl Window {
     }
 
     /// Without pacing; the phase is what cwnd and ssthresh say.
-    pub(super) fn state(&self) -> CcState {
+    pub(super) fn report(&self, state: &mut CcState) {
         let slow_start = self.in_slow_start();
-        let phase = if slow_start { CcPhase::SlowStart } else { CcPhase::Avoidance };
-        CcState { cwnd: self.cwnd, ssthresh: self.ssthresh, pacing_rate: None, phase }
+        state.cwnd = self.cwnd;
+        state.ssthresh = self.ssthresh;
+        state.pacing_rate = None;
+        state.phase = if slow_start { CcPhase::SlowStart } else { CcPhase::Avoidance };
     }
 }

@@ -8,7 +8,7 @@
 //! lines asked for in vain. Only speed depends on it: a segment that was expected and does not come
 //! is no harm.
 
-use super::flow::{NOBODY, Owner, Tuple};
+use super::flow::{Owner, Tuple};
 use super::{Endpoint, Slot};
 use crate::cache::fetch_from;
 use crate::event::ConnId;
@@ -18,8 +18,9 @@ use tabane_wire::Segment;
 #[derive(Default)]
 pub(super) struct Ahead([u32; 3]);
 
-/// The state of fewer connections stays in the caches by itself.
-const MANY: usize = 64;
+/// The state of fewer connections stays in the second cache by itself, and asking costs more than
+/// it saves.
+const MANY: usize = 256;
 
 impl Endpoint {
     /// A segment that will be handed over after four others (or about then). What it answers is
@@ -36,9 +37,8 @@ impl Endpoint {
     /// `data`: the segment brings some, and those before it probably did too.
     fn fetch_ahead(&mut self, key: u32, data: bool) -> Option<ConnId> {
         let [one, two, three] = self.ahead.0;
-        // Looking brings the entry of the table into the caches, and nothing waits for it.
-        let known = if self.connections.contains(key as usize) { key } else { NOBODY };
-        self.ahead.0 = [known, one, two];
+        self.ahead.0 = [key, one, two];
+        self.connections.prefetch(key);
         if let Some(slot) = self.slot(three) {
             slot.connection.prefetch_queues(data);
         }
@@ -53,7 +53,7 @@ impl Endpoint {
 
     #[inline]
     fn slot(&self, key: u32) -> Option<&Slot> {
-        self.connections.get(key as usize).map(|slot| &**slot)
+        self.connections.get(key)
     }
 
     /// Whose a segment is: the one hinted at, if it says so itself, otherwise as the table says.

@@ -96,7 +96,7 @@ impl Endpoint {
         let opening = Opening { tcb, key };
         let Ok(id) = self.add_connection(Role::Server, tuple, opening, profile) else { return };
         let Some(at) = self.key_of(id) else { return };
-        if let Some(slot) = self.connections.get_mut(at as usize) {
+        if let Some(slot) = self.connections.get_mut(at) {
             slot.in_backlog = true;
             self.backlog += 1;
             slot.held = how == Admission::Held;
@@ -122,7 +122,7 @@ impl Endpoint {
             self.reset_join(path, syn, 1);
             return true;
         };
-        let Some(slot) = self.connections.get_mut(key as usize) else { return true };
+        let Some(slot) = self.connections.get_mut(key) else { return true };
         if let Some((code, reason)) = slot.connection.join_refusal() {
             self.drop_stateless(reason);
             self.reset_join(path, syn, code);
@@ -134,7 +134,7 @@ impl Endpoint {
         let setup = self.setup(id, path, tuple, congestion, &profile.config);
         let nonce = self.rng.next_u32();
         let tcb = Tcb::accept(self.now, &profile.tcp, setup, syn);
-        let (Ok(tcb), Some(slot)) = (tcb, self.connections.get_mut(key as usize)) else {
+        let (Ok(tcb), Some(slot)) = (tcb, self.connections.get_mut(key)) else {
             return true;
         };
         slot.connection.accept_join(self.now, tcb, join, nonce);
@@ -146,7 +146,7 @@ impl Endpoint {
     /// Opens what a connection has asked for. Whether anything was.
     pub(super) fn open_requested(&mut self, key: u32) -> bool {
         let mut any = false;
-        while let Some(slot) = self.connections.get_mut(key as usize)
+        while let Some(slot) = self.connections.get_mut(key)
             && let Some(mut request) = slot.connection.take_request()
         {
             any = true;
@@ -161,7 +161,7 @@ impl Endpoint {
                 Tcb::connect(self.now, &profile.tcp, setup).ok()
             });
             let nonce = self.rng.next_u32();
-            let Some(slot) = self.connections.get_mut(key as usize) else { break };
+            let Some(slot) = self.connections.get_mut(key) else { break };
             match tcb {
                 Some(tcb) => {
                     slot.connection.open_subflow(self.now, &request, tcb, nonce);
@@ -190,7 +190,7 @@ impl Endpoint {
         }
         let (queued, in_backlog, held) = (false, false, false);
         let slot = Slot { connection, queued, in_backlog, token, held };
-        let key = self.connections.insert(Box::new(slot)) as u32;
+        let key = self.connections.insert(slot);
         self.ids.insert_unique(id_hash(id), (id, key), |(id, _)| id_hash(*id));
         if let Some(token) = token {
             self.tokens.insert_unique(token_hash(token), (token, key), |(t, _)| token_hash(*t));
@@ -257,7 +257,7 @@ impl Endpoint {
 
     /// A connection's token counts no more (fallback, or gone).
     pub(super) fn drop_token(&mut self, key: u32) {
-        let slot = self.connections.get_mut(key as usize);
+        let slot = self.connections.get_mut(key);
         let Some(token) = slot.and_then(|slot| slot.token.take()) else { return };
         if let Ok(entry) = self.tokens.find_entry(token_hash(token), |(t, _)| *t == token) {
             entry.remove();

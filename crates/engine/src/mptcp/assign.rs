@@ -9,6 +9,7 @@ use crate::seq::Dsn;
 use crate::tcp::Chunk;
 use crate::time::{Duration, Instant};
 use crate::view::{SubflowSet, SubflowView};
+use std::mem;
 
 /// Data about to be bound.
 #[derive(Clone, Copy)]
@@ -247,16 +248,18 @@ impl Connection {
     #[inline]
     pub(super) fn bind(&mut self, piece: Piece, chosen: SubflowSet) {
         let Piece { dsn, len, again, .. } = piece;
-        let data = self.send.buffer.slice(dsn, len as usize);
+        let mut data = self.send.buffer.slice(dsn, len as usize);
         self.send.override_at = Instant::FAR_FUTURE;
         self.send.override_due = false;
         if self.send.blocked {
             self.set_blocked(false);
         }
-        let mut first = None;
+        let (mut first, mut left) = (None, chosen.len());
         for id in chosen.iter() {
+            left -= 1;
             let Some(at) = self.index(id) else { continue };
-            self.subflows[at].tcb.push(self.now, Chunk { dsn, data: data.clone() });
+            let data = if left == 0 { mem::take(&mut data) } else { data.clone() };
+            self.subflows[at].tcb.push(self.now, Chunk { dsn, data });
             self.owed.insert(id);
             self.outdated.insert(id);
             let why = again.or(first.is_some().then_some(ReinjectReason::Replica));

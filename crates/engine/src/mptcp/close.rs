@@ -249,12 +249,15 @@ impl Connection {
         let id = self.subflows[at].id;
         let now = self.now;
         let window = self.advertised();
-        while let Some(mut out) = self.subflows[at].tcb.poll_segment(now, window) {
+        loop {
+            let mut segment = Segment::blank();
+            let tcb = &mut self.subflows[at].tcb;
+            let Some(mut out) = tcb.poll_segment(now, window, &mut segment) else { break };
             if self.session.is_some() {
                 self.dress(at, &mut out);
             }
             let paths = PathSet::only(self.subflows[at].path);
-            self.last_words.push_back(Departure { paths, segment: out.segment });
+            self.last_words.push_back(Departure { paths, segment });
         }
         let info = self.subflow_info(at, now);
         let mut subflow = self.subflows.remove(at);
@@ -291,16 +294,16 @@ impl Connection {
             }
             self.subflows[at].tcb.request_ack();
             let (now, window) = (self.now, self.advertised());
-            let last = self.subflows[at].tcb.poll_segment(now, window);
-            let last = last.filter(|out| out.kind == Kind::Ack).map(|mut out| {
+            let mut segment = Segment::blank();
+            let last = self.subflows[at].tcb.poll_segment(now, window, &mut segment);
+            let ack = last.filter(|out| out.kind == Kind::Ack).map(|mut out| {
                 if self.session.is_some() {
                     self.dress(at, &mut out);
                 }
-                Box::new(out.segment)
             });
             self.on_subflow_closed(at, CloseReason::Finished);
             if let Some(gone) = self.gone.last_mut() {
-                gone.time_wait = last;
+                gone.time_wait = ack.map(|()| Box::new(segment));
             }
         }
     }

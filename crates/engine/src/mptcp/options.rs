@@ -13,7 +13,7 @@ use tabane_wire::{Checksum, Dss, Mapping, MptcpOption, TcpOptions};
 impl Connection {
     /// Adds the MPTCP options.
     #[inline]
-    pub(super) fn dress(&mut self, at: usize, out: &mut Outgoing) {
+    pub(super) fn dress(&mut self, at: usize, out: &mut Outgoing<'_>) {
         if !self.is_mptcp() {
             return self.dress_other(at, out);
         }
@@ -28,7 +28,7 @@ impl Connection {
     }
 
     /// Before the peer's key is known, and after a fallback.
-    fn dress_other(&mut self, at: usize, out: &mut Outgoing) {
+    fn dress_other(&mut self, at: usize, out: &mut Outgoing<'_>) {
         match out.kind {
             Kind::Syn => self.dress_syn(at, out),
             Kind::SynAck => self.dress_syn_ack(at, out),
@@ -39,7 +39,7 @@ impl Connection {
     }
 
     #[inline]
-    fn dress_data(&mut self, out: &mut Outgoing) {
+    fn dress_data(&mut self, out: &mut Outgoing<'_>) {
         let Some(dsn) = out.dsn else { return };
         let ack = self.receive.stream.next();
         let len = out.segment.payload.len();
@@ -73,7 +73,7 @@ impl Connection {
         }
     }
 
-    fn dress_ack(&mut self, at: usize, out: &mut Outgoing) {
+    fn dress_ack(&mut self, at: usize, out: &mut Outgoing<'_>) {
         if let Join::Initiator { nonce, peer_nonce, confirmed: false, .. } = self.subflows[at].join
         {
             if let Some(keys) = self.session.as_ref().and_then(|s| s.keys()) {
@@ -112,7 +112,7 @@ impl Connection {
         out.segment.options.dss = Some(dss);
     }
 
-    fn dress_syn(&mut self, at: usize, out: &mut Outgoing) {
+    fn dress_syn(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let backup = self.subflows[at].backup;
         let address_id = self.subflows[at].local_id;
         let Some(session) = &self.session else { return };
@@ -137,7 +137,7 @@ impl Connection {
         }
     }
 
-    fn dress_syn_ack(&mut self, at: usize, out: &mut Outgoing) {
+    fn dress_syn_ack(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let subflow = &self.subflows[at];
         let (backup, address_id) = (subflow.backup, subflow.local_id);
         let Some(session) = &self.session else { return };
@@ -164,7 +164,7 @@ impl Connection {
         }
     }
 
-    fn dress_reset(&mut self, at: usize, out: &mut Outgoing) {
+    fn dress_reset(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let subflow = &self.subflows[at];
         if let Some(key) = subflow.fast_close {
             out.segment.options.push_mptcp(MptcpOption::FastClose(key));
@@ -178,7 +178,7 @@ impl Connection {
 
     /// After a fallback that the peer must be told of: MP_FAIL waits among the signals, and the
     /// next data carries the infinite mapping (RFC 8684 section 3.7).
-    fn dress_fallback(&mut self, at: usize, out: &mut Outgoing) {
+    fn dress_fallback(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let Some(session) = &mut self.session else { return };
         if out.kind == Kind::Ack {
             if let Some(signal) = self.subflows[at].signals.pop_front() {

@@ -63,14 +63,14 @@ impl Ways {
 impl Connection {
     /// The paths by which a segment of the subflow at `at` leaves.
     #[inline]
-    pub(super) fn route(&mut self, at: usize, out: &Outgoing) -> PathSet {
+    pub(super) fn route(&mut self, at: usize, out: &Outgoing<'_>) -> PathSet {
         if self.ways.is_none() || self.config.paths.len() < 2 {
             return PathSet::only(self.subflows[at].path);
         }
         self.ask_egress(at, out)
     }
 
-    fn ask_egress(&mut self, at: usize, out: &Outgoing) -> PathSet {
+    fn ask_egress(&mut self, at: usize, out: &Outgoing<'_>) -> PathSet {
         let own = self.subflows[at].path;
         let asked = self.question(at, out);
         let Some(mut ways) = self.ways.take() else { return PathSet::only(own) };
@@ -122,7 +122,7 @@ impl Connection {
         }
     }
 
-    fn question(&self, at: usize, out: &Outgoing) -> egress::Outgoing {
+    fn question(&self, at: usize, out: &Outgoing<'_>) -> egress::Outgoing {
         let (segment, subflow) = (&out.segment, &self.subflows[at]);
         let special = Flags::ECE | Flags::CWR | Flags::FIN | Flags::SYN | Flags::RST;
         let pure_ack = out.kind == Kind::Ack;

@@ -4,17 +4,19 @@
 //! at a time, when a subflow can send it now (late binding; `assign.rs`).
 
 use super::{Connection, Mode};
-use crate::endpoint::Departure;
 use crate::record::What;
 use crate::tcp::Outgoing;
 use crate::time::Instant;
+use crate::view::PathSet;
+use tabane_wire::Segment;
 
 impl Connection {
-    /// The next segment to send.
-    pub(crate) fn poll(&mut self, now: Instant) -> Option<Departure> {
+    /// The next segment to send, and its ways out.
+    pub(crate) fn poll(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
         self.now = now;
         if let Some(departure) = self.last_words.pop_front() {
-            return Some(departure);
+            *segment = departure.segment;
+            return Some(departure.paths);
         }
         self.offer_window();
         loop {
@@ -24,7 +26,8 @@ impl Connection {
                     continue;
                 };
                 let window = self.advertised();
-                let Some(out) = self.subflows[at].tcb.poll_segment(now, window) else {
+                let mut out = self.subflows[at].tcb.poll_segment(now, window, segment);
+                let Some(out) = &mut out else {
                     self.owed.remove(id);
                     self.drain_log(at);
                     continue;
@@ -45,11 +48,11 @@ impl Connection {
     }
 
     /// Adds what MPTCP has to say and finds the way out.
-    fn depart(&mut self, at: usize, mut out: Outgoing) -> Departure {
+    fn depart(&mut self, at: usize, out: &mut Outgoing<'_>) -> PathSet {
         if self.session.is_some() {
-            self.dress(at, &mut out);
+            self.dress(at, out);
         }
-        let paths = self.route(at, &out);
+        let paths = self.route(at, out);
         if self.log.is_on() {
             self.drain_log(at);
             let what = What::Sent {
@@ -61,7 +64,7 @@ impl Connection {
             };
             self.note(Some(self.subflows[at].id), || what);
         }
-        Departure { paths, segment: out.segment }
+        paths
     }
 
     /// Whether data is outstanding at data level.

@@ -204,7 +204,7 @@ impl Tcb {
                 lost: lost + std::mem::take(&mut self.recovery.untold),
             };
             self.cc.on_ack(&ack, siblings);
-            self.window = self.cc.state();
+            self.cc.report(&mut self.window);
         }
         self.record_window(now);
     }
@@ -338,7 +338,7 @@ impl Tcb {
     /// The congestion response was spurious: as if it had not been.
     fn undo(&mut self, now: Instant) {
         self.cc.on_spurious(now);
-        self.window = self.cc.state();
+        self.cc.report(&mut self.window);
         self.tx.unmark_lost();
         self.recovery.undo.end();
         self.recovery.rack.saw_reordering();
@@ -380,7 +380,7 @@ impl Tcb {
         };
         self.loss_interval.on_congestion(self.stats.bytes_acked);
         self.cc.on_congestion(&event, siblings);
-        self.window = self.cc.state();
+        self.cc.report(&mut self.window);
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::Congestion(kind));
         self.record_window(now);

@@ -136,7 +136,7 @@ impl Tcb {
         };
         if let Ok(cc) = self.make_controller(&self.setup.congestion, start) {
             self.cc = cc;
-            self.window = self.cc.state();
+            self.cc.report(&mut self.window);
         }
     }
 

@@ -114,11 +114,12 @@ pub struct Expired {
 }
 
 /// A segment to send: TCP complete, MPTCP options still to be added by the connection, which may
-/// cut SACK blocks to make room.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Outgoing {
+/// cut SACK blocks to make room. It is filled in where the caller wants it: what has just been
+/// written bit by bit is slow to be copied as a whole.
+#[derive(PartialEq, Debug)]
+pub struct Outgoing<'s> {
     /// Addresses, numbers, flags, window, timestamps, SACK, payload.
-    pub segment: Segment,
+    pub segment: &'s mut Segment,
     /// What it is.
     pub kind: Kind,
     /// Position of its first byte (or of SYN, FIN).
@@ -193,7 +194,7 @@ pub struct Tcb {
     recovery: Recovery,
     rate: RateSampler,
     cc: Box<dyn CongestionController>,
-    /// `cc.state()`, taken whenever the controller has been told something.
+    /// What `cc` reports, taken whenever the controller has been told something.
     window: CcState,
     limited: CwndLimited,
     /// When data was last sent.
@@ -375,7 +376,7 @@ impl Tcb {
         let old = self.window;
         let start = Start { mss: self.mss, cwnd: old.cwnd, ssthresh: old.ssthresh };
         self.cc = self.make_controller(spec, start)?;
-        self.window = self.cc.state();
+        self.cc.report(&mut self.window);
         self.setup.congestion = spec.clone();
         self.record_window(now);
         Ok(())
@@ -384,7 +385,7 @@ impl Tcb {
     /// Penalisation by the scheduler (`CongestionController::on_penalty`).
     pub fn penalise(&mut self, now: Instant) {
         self.cc.on_penalty();
-        self.window = self.cc.state();
+        self.cc.report(&mut self.window);
         self.record_window(now);
     }
 
@@ -542,7 +543,7 @@ impl Tcb {
             let initial = u64::from(self.config.initial_window) * self.mss;
             let cwnd = self.window.cwnd;
             self.cc.on_idle_restart(now, initial.min(cwnd));
-            self.window = self.cc.state();
+            self.cc.report(&mut self.window);
             self.record_window(now);
         }
     }
@@ -555,7 +556,7 @@ impl Tcb {
         if mss != self.mss {
             self.mss = mss;
             self.cc.on_mss(mss);
-            self.window = self.cc.state();
+            self.cc.report(&mut self.window);
         }
     }
 

@@ -26,25 +26,30 @@ impl Tcb {
     /// The next segment that this subflow owes or may send: handshake, resets, retransmissions,
     /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
     /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
-    pub fn poll_segment(&mut self, now: Instant, window: u64) -> Option<Outgoing> {
+    pub fn poll_segment<'s>(
+        &mut self,
+        now: Instant,
+        window: u64,
+        segment: &'s mut Segment,
+    ) -> Option<Outgoing<'s>> {
         if let Some(reset) = self.due.reset.take() {
-            return Some(self.reset(reset));
+            return Some(self.reset(reset, segment));
         }
         match self.state {
             State::Closed => return None,
             State::SynSent | State::SynReceived => {
-                return self.due.syn.then(|| self.syn(now, window));
+                return self.due.syn.then(|| self.syn(now, window, segment));
             }
             _ => {}
         }
         if let Some(piece) = self.next_piece(now) {
-            return Some(self.data(now, window, piece));
+            return Some(self.data(now, window, piece, segment));
         }
         if self.due.probe {
             self.due.probe = false;
-            return Some(self.old_sequence_probe(now, window));
+            return Some(self.old_sequence_probe(now, window, segment));
         }
-        (self.rx.due == AckDue::Now).then(|| self.ack(now, window))
+        (self.rx.due == AckDue::Now).then(|| self.ack(now, window, segment))
     }
 
     /// What comes next of data: a loss probe, what is lost, what is new.
@@ -159,7 +164,7 @@ impl Tcb {
         }
         let in_flight = self.pipe();
         self.cc.on_sent(now, bytes, in_flight);
-        self.window = self.cc.state();
+        self.cc.report(&mut self.window);
         if let Some(rate) = self.window.pacing_rate {
             let gap = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
             let floor = Instant(now.0.saturating_sub(Self::PACING_CREDIT.0));
@@ -186,7 +191,13 @@ impl Tcb {
         self.limited.yes |= in_flight + self.mss > self.window.cwnd;
     }
 
-    fn data(&mut self, now: Instant, window: u64, piece: Piece) -> Outgoing {
+    fn data<'s>(
+        &mut self,
+        now: Instant,
+        window: u64,
+        piece: Piece,
+        segment: &'s mut Segment,
+    ) -> Outgoing<'s> {
         let mut flags = Flags::ACK;
         if piece.fin {
             flags = flags | Flags::FIN;
@@ -199,7 +210,7 @@ impl Tcb {
             flags = flags | Flags::CWR;
         }
         let has_data = !piece.data.is_empty();
-        let mut segment = self.segment(now, window, piece.ssn, flags);
+        self.fill(now, window, piece.ssn, flags, segment);
         if self.peer.ecn && has_data && !piece.again {
             segment.ecn = Ecn::Ect0;
         }
@@ -209,24 +220,39 @@ impl Tcb {
         Outgoing { segment, kind, ssn: Ssn(piece.ssn), dsn, retransmission: piece.again }
     }
 
-    fn ack(&mut self, now: Instant, window: u64) -> Outgoing {
-        let segment = self.segment(now, window, self.snd_nxt, Flags::ACK);
+    fn ack<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
+        self.fill(now, window, self.snd_nxt, Flags::ACK, segment);
+        segment.payload = Bytes::new();
         let ssn = Ssn(self.snd_nxt);
         Outgoing { segment, kind: Kind::Ack, ssn, dsn: None, retransmission: false }
     }
 
     /// Keepalive and window probe: a number that the peer has acknowledged, which it must answer.
-    fn old_sequence_probe(&mut self, now: Instant, window: u64) -> Outgoing {
+    fn old_sequence_probe<'s>(
+        &mut self,
+        now: Instant,
+        window: u64,
+        segment: &'s mut Segment,
+    ) -> Outgoing<'s> {
         let ssn = self.snd_una.saturating_sub(1);
-        let segment = self.segment(now, window, ssn, Flags::ACK);
+        self.fill(now, window, ssn, Flags::ACK, segment);
+        segment.payload = Bytes::new();
         Outgoing { segment, kind: Kind::Ack, ssn: Ssn(ssn), dsn: None, retransmission: false }
     }
 
-    /// A segment of a synchronised state, without payload: numbers, window, timestamps, SACK.
-    fn segment(&mut self, now: Instant, window: u64, ssn: u64, mut flags: Flags) -> Segment {
+    /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK.
+    fn fill(
+        &mut self,
+        now: Instant,
+        window: u64,
+        ssn: u64,
+        mut flags: Flags,
+        segment: &mut Segment,
+    ) {
         // Rounded up, so that the edge that the peer computes never moves back.
         let field = window.div_ceil(1 << self.scale).min(u64::from(u16::MAX));
-        let mut options = TcpOptions::default();
+        segment.options.clear();
+        let options = &mut segment.options;
         let mut blocks = SackBlocks::MAX;
         if self.peer.timestamps {
             let value = self.timestamp(now);
@@ -242,20 +268,16 @@ impl Tcb {
         self.timers.stop(Timer::Ack);
         self.rx.on_ack_sent(self.rx.rcv_nxt + (field << self.scale));
         self.stats.segments_sent += 1;
-        Segment {
-            src: self.setup.local,
-            dst: self.setup.remote,
-            seq: self.seq(ssn),
-            ack: self.rx.irs.plus(self.rx.rcv_nxt as u32),
-            flags,
-            window: field as u16,
-            ecn: Ecn::NotEct,
-            options,
-            payload: Bytes::new(),
-        }
+        segment.src = self.setup.local;
+        segment.dst = self.setup.remote;
+        segment.seq = self.seq(ssn);
+        segment.ack = self.rx.irs.plus(self.rx.rcv_nxt as u32);
+        segment.flags = flags;
+        segment.window = field as u16;
+        segment.ecn = Ecn::NotEct;
     }
 
-    fn syn(&mut self, now: Instant, window: u64) -> Outgoing {
+    fn syn<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
         self.due.syn = false;
         self.syn.transmissions += 1;
         self.syn.sent_at = now;
@@ -290,7 +312,7 @@ impl Tcb {
         if passive {
             self.rx.on_ack_sent(self.rx.rcv_nxt + field);
         }
-        let segment = Segment {
+        *segment = Segment {
             src: self.setup.local,
             dst: self.setup.remote,
             seq: self.iss,
@@ -306,13 +328,13 @@ impl Tcb {
         Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission }
     }
 
-    fn reset(&mut self, due: ResetDue) -> Outgoing {
+    fn reset<'s>(&mut self, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
         self.stats.segments_sent += 1;
         let (seq, flags) = match due {
             ResetDue::Own => (self.seq(self.snd_nxt), Flags::RST | Flags::ACK),
             ResetDue::To(seq) => (seq, Flags::RST),
         };
-        let segment = Segment {
+        *segment = Segment {
             src: self.setup.local,
             dst: self.setup.remote,
             seq,

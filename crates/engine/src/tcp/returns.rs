@@ -145,7 +145,7 @@ impl Tcb {
             // The name was checked when the subflow was made.
             if let Ok(cc) = self.make_controller(&self.setup.congestion, start) {
                 self.cc = cc;
-                self.window = self.cc.state();
+                self.cc.report(&mut self.window);
             }
         }
     }
@@ -251,7 +251,7 @@ impl Tcb {
         let Some(returns) = &self.returns else { return };
         let way = Return { moved, ..self.way_back(returns) };
         self.cc.on_return(now, &way);
-        self.window = self.cc.state();
+        self.cc.report(&mut self.window);
     }
 }
 

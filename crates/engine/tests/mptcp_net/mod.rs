@@ -78,6 +78,8 @@ pub struct Host {
     pub records: Vec<Record>,
     /// For connections accepted: what to send, whether to close after it.
     pub answer: (Bytes, bool),
+    /// The last one sent.
+    pub segment: Segment,
 }
 
 #[derive(Default)]
@@ -127,6 +129,7 @@ impl Host {
             events: Vec::new(),
             records: Vec::new(),
             answer: (Bytes::new(), true),
+            segment: Segment::blank(),
         }
     }
 
@@ -340,7 +343,7 @@ impl Net {
             let len = flight.segment.emit(&mut buffer).unwrap();
             host.endpoint.handle_packet(self.now, flight.path, &buffer[..len]);
         } else {
-            host.endpoint.handle_segment(self.now, flight.path, flight.segment);
+            host.endpoint.handle_segment(self.now, flight.path, &flight.segment);
         }
     }
 
@@ -376,9 +379,10 @@ fn next(
         let segment = Segment::parse_slice(&buffer[..transmit.len]).expect("ours is well-formed");
         return Some((transmit.paths, segment));
     }
-    let departure = host.endpoint.poll_segment(now)?;
-    assert!(departure.segment.options.emitted_len() <= 40, "{:?}", departure.segment);
-    Some((departure.paths, departure.segment))
+    // In place of the one before, of which nothing may be left.
+    let paths = host.endpoint.poll_into(now, &mut host.segment)?;
+    assert!(host.segment.options.emitted_len() <= 40, "{:?}", host.segment);
+    Some((paths, host.segment.clone()))
 }
 
 pub fn ms(n: u64) -> Duration {

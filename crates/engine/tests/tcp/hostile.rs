@@ -150,7 +150,8 @@ impl Victim {
 
     fn drain(&mut self) {
         let mut left = 0;
-        while let Some(out) = self.tcb.poll_segment(self.now, self.window) {
+        let mut segment = Segment::blank();
+        while let Some(out) = self.tcb.poll_segment(self.now, self.window, &mut segment) {
             left += 1;
             assert!(left < 2000, "no end of segments: {:?}", out.segment);
             assert!(out.segment.payload.len() as u64 <= 1460);

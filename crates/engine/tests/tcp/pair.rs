@@ -8,7 +8,43 @@ use tabane_engine::seq::Dsn;
 use tabane_engine::tcp::{Chunk, Setup, State, Tcb};
 use tabane_engine::time::{Duration, Instant};
 use tabane_engine::view::{PathId, SubflowId};
-use tabane_wire::{Flags, Segment};
+use tabane_wire::{
+    DataNumber, Dss, Ecn, Flags, MptcpOption, Segment, SeqNum, TcpOptions, Timestamps,
+};
+
+/// The next segment of a subflow, in place of another of which nothing may be left.
+pub(crate) fn poll(tcb: &mut Tcb, now: Instant, window: u64) -> Option<Segment> {
+    let mut segment = used();
+    tcb.poll_segment(now, window, &mut segment)?;
+    assert!(!segment.options.has_mptcp(), "{segment:?}");
+    Some(segment)
+}
+
+/// A segment that has everything.
+fn used() -> Segment {
+    let nowhere = "192.0.2.1:9".parse().unwrap();
+    let mut options = TcpOptions {
+        mss: Some(77),
+        window_scale: Some(13),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { value: 7, echo: 7 }),
+        dss: Some(Dss { data_ack: Some(DataNumber::Long(7)), ..Dss::default() }),
+        ..TcpOptions::default()
+    };
+    options.sack.push(SeqNum(1), SeqNum(2));
+    options.push_mptcp(MptcpOption::FastClose(7));
+    Segment {
+        src: nowhere,
+        dst: nowhere,
+        seq: SeqNum(7),
+        ack: SeqNum(7),
+        flags: Flags(0xff),
+        window: 7,
+        ecn: Ecn::Ce,
+        options,
+        payload: Bytes::from_static(b"used"),
+    }
+}
 
 /// What the link does to the n-th segment in a direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -185,8 +221,8 @@ impl Pair {
             while let Some(end) = &mut self.ends[side] {
                 end.fill(now);
                 let window = end.window;
-                let Some(out) = end.tcb.poll_segment(now, window) else { break };
-                self.launch(side, out.segment);
+                let Some(segment) = poll(&mut end.tcb, now, window) else { break };
+                self.launch(side, segment);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A scripted peer (packetdrill as Rust): by RFC section; the comment names the MUST.
 
-use crate::pair::setup;
+use crate::pair::{poll, setup};
 use bytes::Bytes;
 use tabane_engine::config::TcpConfig;
 use tabane_engine::policy::Spec;
@@ -108,7 +108,7 @@ impl Script {
     }
 
     fn poll(&mut self) -> Option<Segment> {
-        self.tcb.poll_segment(self.now, self.window).map(|o| o.segment)
+        poll(&mut self.tcb, self.now, self.window)
     }
 
     /// Lets time pass, running timers when they are due.
@@ -362,14 +362,14 @@ fn rfc7323_no_scaling_unless_both_offer() {
     let mut syn = donor.segment(0, 0, Flags::SYN);
     syn.options.mss = Some(1000);
     let mut tcb = Tcb::accept(now, &config.clone().into(), setup(0, "reno"), &syn).unwrap();
-    let syn_ack = tcb.poll_segment(now, 1 << 20).unwrap().segment;
+    let syn_ack = poll(&mut tcb, now, 1 << 20).unwrap();
     assert_eq!(syn_ack.options.window_scale, None);
     assert_eq!(syn_ack.options.timestamps, None);
     assert!(!syn_ack.options.sack_permitted);
     let ack = donor.ack(1);
     assert!(tcb.on_segment(now, &ack, &[]).established);
     tcb.request_ack();
-    let ack = tcb.poll_segment(now, 1 << 20).unwrap().segment;
+    let ack = poll(&mut tcb, now, 1 << 20).unwrap();
     assert_eq!(ack.window, 65_535);
     assert_eq!(tcb.mss(), 1000);
 }

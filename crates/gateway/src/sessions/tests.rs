@@ -97,14 +97,14 @@ impl World {
         while let Some(departure) = self.bundle.poll_segment(now) {
             let path = departure.paths.iter().next().unwrap();
             if !self.dead.contains(&usize::from(path.0)) {
-                self.server.handle_segment(now, PathId(0), departure.segment);
+                self.server.handle_segment(now, PathId(0), &departure.segment);
             }
         }
         while let Some(departure) = self.server.poll_segment(now) {
             let to = departure.segment.dst.ip();
             let path = PATHS.iter().position(|text| text.parse() == Ok(to)).unwrap();
             if !self.dead.contains(&path) {
-                self.bundle.handle_segment(now, PathId(path as u8), departure.segment);
+                self.bundle.handle_segment(now, PathId(path as u8), &departure.segment);
             }
         }
         while let Some((conn, event)) = self.bundle.poll_event() {
@@ -113,7 +113,7 @@ impl World {
         }
         while let Some(outgoing) = self.stack.poll_packet(now) {
             match outgoing {
-                Outgoing::Segment(s) => self.kernel.handle_segment(now, PathId(0), s),
+                Outgoing::Segment(s) => self.kernel.handle_segment(now, PathId(0), &s),
                 Outgoing::Packet(packet) => self.messages.push(packet),
             }
         }

@@ -77,7 +77,7 @@ impl LocalStack {
 
     /// Takes a TCP segment of the host.
     pub fn handle_segment(&mut self, now: Instant, segment: Segment) {
-        self.endpoint.handle_segment(now, HOST, segment);
+        self.endpoint.handle_segment(now, HOST, &segment);
     }
 
     /// The next packet for the host.

@@ -107,7 +107,7 @@ fn side(
 ) {
     while inbox.front().is_some_and(|(at, _)| *at <= now) {
         let (_, segment) = inbox.pop_front().unwrap();
-        endpoint.handle_segment(now, PathId(0), segment);
+        endpoint.handle_segment(now, PathId(0), &segment);
     }
     if endpoint.poll_timeout().is_some_and(|due| due <= now) {
         endpoint.handle_timeout(now);

@@ -123,7 +123,9 @@ impl<P: Packet> Link<P> {
         self.stats.marked += 1;
     }
 
-    /// What becomes of the packet with number `numbered` once it has been sent.
+    /// What becomes of the packet with number `numbered` once it has been sent. Inlined, so that
+    /// the fate stays in registers: what has just been written bit by bit is slow to be copied.
+    #[inline(always)]
     fn draw(&mut self) -> Fate {
         let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.loss_rng));
         let delay = self.delay.draw(&mut self.delay_rng);
@@ -139,6 +141,7 @@ impl<P: Packet> Link<P> {
         fate
     }
 
+    #[inline(always)]
     fn arrival(&self, departure: Instant, fate: &Fate) -> Instant {
         let arrival = departure + fate.delay;
         match fate.late {

@@ -129,7 +129,7 @@ impl Row {
             while let Some((_, to, segment)) = self.flying.pop_front_if(|(at, ..)| *at <= self.now)
             {
                 let path = if to == RELAY && Self::node(segment.src) == SERVER { 1 } else { 0 };
-                self.ends[to].handle_segment(self.now, PathId(path), segment);
+                self.ends[to].handle_segment(self.now, PathId(path), &segment);
             }
             for end in &mut self.ends {
                 if end.poll_timeout().is_some_and(|at| at <= self.now) {

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::record::CloseReason;
-use tabane_engine::view::PathId;
-use tabane_engine::{ConnId, Departure, Endpoint, Event, Profile};
+use tabane_engine::view::{PathId, PathSet};
+use tabane_engine::{ConnId, Endpoint, Event, Profile};
 use tabane_wire::Segment;
 
 /// A host.
@@ -155,7 +155,7 @@ impl World<'_> {
     #[inline]
     pub(super) fn deliver(&mut self, host: usize, path: u8, packet: Packet) {
         if self.now < self.asleep[host] {
-            self.pool.unwrap(packet);
+            self.pool.recycle(packet.into_segment());
             return;
         }
         let path = PathId(path);
@@ -164,20 +164,19 @@ impl World<'_> {
             self.observer.packet(point, self.now, packet.segment());
         }
         if packet.flipped_bit().is_some() || self.scenario.wire {
-            self.deliver_bytes(host, path, packet);
+            self.deliver_bytes(host, path, &packet);
         } else {
-            let segment = self.pool.unwrap(packet);
-            self.hosts[host].endpoint.handle_segment(self.now, path, segment);
+            self.hosts[host].endpoint.handle_segment(self.now, path, packet.segment());
         }
+        self.pool.recycle(packet.into_segment());
         self.settle(host);
     }
 
     /// As it would come from a wire, with the damage done to it there.
-    fn deliver_bytes(&mut self, host: usize, path: PathId, packet: Packet) {
-        let flipped = packet.flipped_bit();
-        let segment = self.pool.unwrap(packet);
-        let len = segment.emit(&mut self.buffer).expect("invariant: engines emit valid segments");
-        if let Some(bit) = flipped {
+    fn deliver_bytes(&mut self, host: usize, path: PathId, packet: &Packet) {
+        let len = packet.segment().emit(&mut self.buffer);
+        let len = len.expect("invariant: engines emit valid segments");
+        if let Some(bit) = packet.flipped_bit() {
             self.buffer[bit / 8] ^= 1 << (bit % 8);
         }
         self.hosts[host].endpoint.handle_packet(self.now, path, &self.buffer[..len]);
@@ -196,8 +195,8 @@ impl World<'_> {
             while let Some((conn, event)) = self.hosts[host].endpoint.poll_event() {
                 self.on_event(host, conn, &event);
             }
-            while let Some(departure) = self.poll_departure(host) {
-                self.depart(host, departure);
+            while let Some((paths, segment)) = self.poll_departure(host) {
+                self.depart(host, paths, segment);
             }
             // Polling for segments finds out what is over.
             let Some((conn, event)) = self.hosts[host].endpoint.poll_event() else { break };
@@ -213,21 +212,21 @@ impl World<'_> {
     }
 
     #[inline]
-    fn poll_departure(&mut self, host: usize) -> Option<Departure> {
+    fn poll_departure(&mut self, host: usize) -> Option<(PathSet, Box<Segment>)> {
         let endpoint = &mut self.hosts[host].endpoint;
         if !self.scenario.wire {
-            return endpoint.poll_segment(self.now);
+            let paths = endpoint.poll_into(self.now, self.pool.blank())?;
+            return Some((paths, self.pool.take()));
         }
         let transmit = endpoint.poll_transmit(self.now, &mut self.buffer)?;
         let packet = Bytes::copy_from_slice(&self.buffer[..transmit.len]);
         let segment = Segment::parse(&packet).expect("invariant: engines emit valid segments");
-        Some(Departure { paths: transmit.paths, segment })
+        Some((transmit.paths, Box::new(segment)))
     }
 
     /// Sends a segment, with a copy by each path that the engine named.
     #[inline]
-    fn depart(&mut self, host: usize, departure: Departure) {
-        let Departure { mut paths, segment } = departure;
+    fn depart(&mut self, host: usize, mut paths: PathSet, segment: Box<Segment>) {
         while let Some(path) = paths.first() {
             paths.remove(path);
             if paths.is_empty() {
@@ -239,7 +238,7 @@ impl World<'_> {
     }
 
     #[inline]
-    fn depart_by(&mut self, host: usize, path: PathId, segment: Segment) {
+    fn depart_by(&mut self, host: usize, path: PathId, segment: Box<Segment>) {
         let cursor = self.topology.route(host, usize::from(path.0), segment.dst.ip());
         if cursor == NO_ROUTE {
             self.unroutable += 1;
@@ -249,7 +248,7 @@ impl World<'_> {
             let point = CapturePoint::Sent(HostIdx(host as u32), path);
             self.observer.packet(point, self.now, &segment);
         }
-        let packet = self.pool.wrap(segment, cursor);
+        let packet = Packet::new(segment, cursor);
         match self.topology.hop(cursor) {
             Hop::Link(link) => self.enter(link as usize, packet),
             Hop::Arrive(..) => unreachable!("invariant: a route crosses a link"),

@@ -255,7 +255,7 @@ impl<'o> World<'o> {
                 return;
             };
             self.hops += 1;
-            self.look_ahead(link, packet.cursor);
+            self.look_ahead(link, packet.cursor());
             self.forward(packet);
             if self.reschedule(link) > self.now {
                 return;
@@ -284,8 +284,8 @@ impl<'o> World<'o> {
     /// Moves a packet to the next hop of its route.
     #[inline]
     fn forward(&mut self, mut packet: Packet) {
-        packet.cursor += 1;
-        match self.topology.hop(packet.cursor) {
+        packet.advance();
+        match self.topology.hop(packet.cursor()) {
             Hop::Link(link) => self.enter(link as usize, packet),
             Hop::Arrive(host, path) => self.deliver(host as usize, path, packet),
         }
@@ -304,7 +304,7 @@ impl<'o> World<'o> {
             if self.watched {
                 self.observer.lost(LinkIdx(link as u32), self.now, "mtu", packet.segment());
             }
-            self.pool.unwrap(packet);
+            self.pool.recycle(packet.into_segment());
             return;
         }
         state.link.push(self.now, packet);
@@ -314,12 +314,12 @@ impl<'o> World<'o> {
     /// Notes when a link direction has something to do next, and returns that.
     #[inline]
     fn reschedule(&mut self, link: usize) -> Instant {
-        if self.watched {
-            while let Some(lost) = self.links[link].link.poll_loss() {
+        while let Some(lost) = self.links[link].link.poll_loss() {
+            if self.watched {
                 let (idx, cause) = (LinkIdx(link as u32), lost.cause.as_str());
                 self.observer.lost(idx, lost.at, cause, lost.packet.segment());
-                self.pool.unwrap(lost.packet);
             }
+            self.pool.recycle(lost.packet.into_segment());
         }
         let next = self.links[link].link.next_event().unwrap_or(Instant::FAR_FUTURE);
         self.schedule.set(1 + link, next);
@@ -408,8 +408,9 @@ fn make_links(
         let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
         let direction = spec.direction(up);
         let config = models::config(&direction).map_err(RunError::Scenario)?;
-        let link = Link::new(&config, seed, &format!("link/{name}/{way}"))
+        let mut link = Link::new(&config, seed, &format!("link/{name}/{way}"))
             .map_err(|error| RunError::Scenario(error.to_string()))?;
+        link.report_losses(true);
         let mtu = u32::from(spec.mtu.unwrap_or(crate::topology::DEFAULT_MTU));
         links.push(LinkState { link, spec: direction, mtu, too_long: 0 });
     }

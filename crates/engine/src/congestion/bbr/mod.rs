@@ -409,9 +409,9 @@ impl CongestionController for Bbr {
     }
 
     /// ssthresh is nothing that BBR has; from the first signal on the window stands for it.
-    fn state(&self) -> CcState {
+    fn report(&self, state: &mut CcState) {
         let settled = self.full.reached || self.signalled;
-        let phase = match self.state {
+        state.phase = match self.state {
             State::Startup => CcPhase::SlowStart,
             State::Drain => CcPhase::Other(1),
             State::Down => CcPhase::Other(2),
@@ -420,11 +420,8 @@ impl CongestionController for Bbr {
             State::Up => CcPhase::Other(5),
             State::ProbeRtt => CcPhase::Other(6),
         };
-        CcState {
-            cwnd: self.cwnd,
-            ssthresh: if settled { self.cwnd.max(2 * self.mss) } else { u64::MAX },
-            pacing_rate: self.pacing_rate,
-            phase,
-        }
+        state.cwnd = self.cwnd;
+        state.ssthresh = if settled { self.cwnd.max(2 * self.mss) } else { u64::MAX };
+        state.pacing_rate = self.pacing_rate;
     }
 }

@@ -44,7 +44,7 @@ fn endpoint(address: &str, mtu: u16, mptcp: bool, buffer: u64) -> Endpoint {
 fn deliver(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> bool {
     let segments: Vec<_> = std::iter::from_fn(|| from.poll_segment(now)).collect();
     let any = !segments.is_empty();
-    segments.into_iter().for_each(|d| to.handle_segment(now, PathId(0), d.segment));
+    segments.into_iter().for_each(|d| to.handle_segment(now, PathId(0), &d.segment));
     any
 }
 
@@ -111,7 +111,7 @@ impl World {
         while let Some(outgoing) = self.stack.poll_packet(now) {
             any = true;
             let Outgoing::Segment(segment) = outgoing else { panic!("nothing is refused here") };
-            self.kernel.handle_segment(now, PathId(0), segment);
+            self.kernel.handle_segment(now, PathId(0), &segment);
         }
         any || self.standing == Standing::More
     }

@@ -111,7 +111,7 @@ impl World {
             self.shuffle(&mut down);
             self.sent.extend(down.iter().map(|segment| segment.flags));
             up.into_iter().for_each(|s| self.stack.handle_segment(self.now, s));
-            down.into_iter().for_each(|s| self.kernel.handle_segment(self.now, PathId(0), s));
+            down.into_iter().for_each(|s| self.kernel.handle_segment(self.now, PathId(0), &s));
         }
     }
 

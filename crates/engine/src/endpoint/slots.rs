@@ -1,0 +1,62 @@
+//! The connections, by keys that are used again, the one given back last first.
+
+use super::Slot;
+use crate::cache::fetch;
+
+/// Connections by key.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// Boxed: they stay where they are, and a key leads to them by one word.
+    places: Vec<Option<Box<Slot>>>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    #[inline]
+    pub(super) fn get(&self, key: u32) -> Option<&Slot> {
+        self.places.get(key as usize)?.as_deref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: u32) -> Option<&mut Slot> {
+        self.places.get_mut(key as usize)?.as_deref_mut()
+    }
+
+    /// Asks for what `get` will need: see `cache.rs`.
+    #[inline]
+    pub(super) fn prefetch(&self, key: u32) {
+        if let Some(place) = self.places.get(key as usize) {
+            fetch(place);
+        }
+    }
+
+    pub(super) fn insert(&mut self, slot: Slot) -> u32 {
+        let slot = Some(Box::new(slot));
+        if let Some(key) = self.free.pop() {
+            self.places[key as usize] = slot;
+            return key;
+        }
+        self.places.push(slot);
+        self.places.len() as u32 - 1
+    }
+
+    pub(super) fn remove(&mut self, key: u32) -> Option<Box<Slot>> {
+        let slot = self.places.get_mut(key as usize)?.take();
+        if slot.is_some() {
+            self.free.push(key);
+        }
+        slot
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Their keys, ascending.
+    pub(super) fn keys(&self) -> impl Iterator<Item = u32> {
+        let taken = |(key, place): (usize, &Option<_>)| place.is_some().then_some(key as u32);
+        self.places.iter().enumerate().filter_map(taken)
+    }
+}
