@@ -149,3 +149,28 @@ impl Div<u64> for Duration {
         Self(self.0 / n)
     }
 }
+
+/// `a * b / c` without overflow on the way, saturating; `c` is not zero. Nearly always 64 bits hold
+/// the product, and to divide 128 takes several times as long.
+#[inline]
+pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => {
+            let wide = u128::from(a) * u128::from(b) / u128::from(c);
+            u64::try_from(wide).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mul_div;
+
+    #[test]
+    fn products_may_be_longer_than_their_quotients() {
+        assert_eq!(mul_div(1448, 1_000_000_000, 3), 482_666_666_666);
+        assert_eq!(mul_div(u64::MAX, 10, 20), u64::MAX / 2);
+        assert_eq!(mul_div(u64::MAX, 2, 1), u64::MAX);
+    }
+}

@@ -167,7 +167,7 @@ impl Connection {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
             if all.contains(subflow.id) {
-                self.views[at] = subflow.tcb.view(self.now);
+                subflow.tcb.draw(self.now, &mut self.views[at]);
             }
             let (usable, suspect) = (subflow.usable(), subflow.suspect());
             let backup = subflow.backup || subflow.peer_backup;

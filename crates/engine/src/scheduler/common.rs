@@ -8,7 +8,7 @@
 //! while it is suspect, and afterwards its window (one segment after a timeout) is the limit.
 
 use super::{Blocked, Reason, Rescue};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, mul_div};
 use crate::view::{RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 use std::collections::BTreeMap;
 
@@ -207,6 +207,5 @@ fn worth_resending(carried: SubflowSet, fast: &SubflowView, subflows: &[SubflowV
 
 /// Time in which `bytes` pass at `cwnd` a round trip, nanoseconds.
 pub(super) fn drain_time(bytes: u64, view: &SubflowView) -> Duration {
-    let nanos = u128::from(bytes) * u128::from(view.srtt.0) / u128::from(view.cwnd.max(1));
-    Duration(u64::try_from(nanos).unwrap_or(u64::MAX))
+    Duration(mul_div(bytes, view.srtt.0, view.cwnd.max(1)))
 }

@@ -38,7 +38,7 @@ use crate::congestion::{CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
 use crate::record::{CloseReason, DropReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, mul_div};
 use crate::view::{RecoveryPhase, SubflowView};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -398,32 +398,39 @@ impl Tcb {
 
     /// The picture for policies; `backup` and `suspect` are the connection's to fill in.
     pub fn view(&self, now: Instant) -> SubflowView {
-        let cc = self.window;
+        let mut view = SubflowView::default();
+        self.draw(now, &mut view);
+        view
+    }
+
+    /// As `view`, where it is wanted: several are drawn for each segment that is scheduled.
+    #[inline]
+    pub(crate) fn draw(&self, now: Instant, view: &mut SubflowView) {
+        let cc = &self.window;
         let srtt = self.rtt.srtt();
-        let estimate = || (u128::from(cc.cwnd) * 1_000_000_000 / u128::from(srtt.0.max(1))) as u64;
-        SubflowView {
-            id: self.setup.id,
-            path: self.setup.path,
-            usable: matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound,
-            backup: false,
-            suspect: false,
-            phase: self.recovery.phase,
-            room: self.sendable(now),
-            cwnd: cc.cwnd,
-            ssthresh: cc.ssthresh,
-            in_flight: self.pipe(),
-            unacked: self.bound - self.snd_una,
-            oldest_sent: self.tx.oldest_sent(),
-            mss: self.mss,
-            srtt,
-            rttvar: self.rtt.rttvar(),
-            latest_rtt: self.rtt.latest(),
-            min_rtt: self.rtt.min(),
-            max_rtt: self.rtt.max(),
-            pacing_rate: cc.pacing_rate.unwrap_or_else(estimate),
-            delivery_rate: self.rate.estimate(),
-            loss_interval: self.loss_interval.get(self.stats.bytes_acked),
-        }
+        view.id = self.setup.id;
+        view.path = self.setup.path;
+        view.usable =
+            matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound;
+        view.backup = false;
+        view.suspect = false;
+        view.phase = self.recovery.phase;
+        view.room = self.sendable(now);
+        view.cwnd = cc.cwnd;
+        view.ssthresh = cc.ssthresh;
+        view.in_flight = self.pipe();
+        view.unacked = self.bound - self.snd_una;
+        view.oldest_sent = self.tx.oldest_sent();
+        view.mss = self.mss;
+        view.srtt = srtt;
+        view.rttvar = self.rtt.rttvar();
+        view.latest_rtt = self.rtt.latest();
+        view.min_rtt = self.rtt.min();
+        view.max_rtt = self.rtt.max();
+        let estimate = || mul_div(cc.cwnd, 1_000_000_000, srtt.0.max(1));
+        view.pacing_rate = cc.pacing_rate.unwrap_or_else(estimate);
+        view.delivery_rate = self.rate.estimate();
+        view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
     }
 
     /// State.

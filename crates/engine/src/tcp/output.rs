@@ -5,7 +5,7 @@ use super::receive::AckDue;
 use super::timer::Timer;
 use super::{Kind, Outgoing, ResetDue, State, Tcb};
 use crate::seq::{Dsn, Ssn};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, mul_div};
 use crate::view::RecoveryPhase;
 use bytes::Bytes;
 use tabane_wire::{Ecn, Flags, SackBlocks, Segment, SeqNum, TcpOptions, Timestamps};
@@ -166,9 +166,9 @@ impl Tcb {
         self.cc.on_sent(now, bytes, in_flight);
         self.cc.report(&mut self.window);
         if let Some(rate) = self.window.pacing_rate {
-            let gap = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+            let gap = mul_div(bytes, 1_000_000_000, rate.max(1));
             let floor = Instant(now.0.saturating_sub(Self::PACING_CREDIT.0));
-            self.pace_until = self.pace_until.max(floor) + Duration(gap as u64);
+            self.pace_until = self.pace_until.max(floor) + Duration(gap);
             if self.pace_until > now {
                 self.timers.set(Timer::Pacing, self.pace_until);
             }

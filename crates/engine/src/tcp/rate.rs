@@ -3,7 +3,7 @@
 //! sending and the acknowledging interval.
 
 use super::scoreboard::{RateMark, TxSegment};
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, mul_div};
 
 /// Counts deliveries and stamps segments with the count.
 #[derive(Clone, Copy, Default, Debug)]
@@ -48,7 +48,7 @@ impl RateSampler {
             return None;
         }
         let delivered = self.delivered - mark.delivered;
-        let rate = (u128::from(delivered) * 1_000_000_000 / u128::from(interval.0)) as u64;
+        let rate = mul_div(delivered, 1_000_000_000, interval.0);
         if !mark.app_limited || rate > self.estimate {
             self.estimate = if self.estimate == 0 { rate } else { (self.estimate * 7 + rate) / 8 };
         }
