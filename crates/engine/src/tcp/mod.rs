@@ -10,6 +10,7 @@ mod ack;
 mod handshake;
 mod input;
 mod output;
+mod picture;
 mod prefetch;
 mod probe;
 mod ranges;
@@ -38,8 +39,8 @@ use crate::congestion::{CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
 use crate::record::{CloseReason, DropReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
-use crate::time::{Duration, Instant, mul_div};
-use crate::view::{RecoveryPhase, SubflowView};
+use crate::time::{Duration, Instant};
+use crate::view::RecoveryPhase;
 use bytes::Bytes;
 use std::sync::Arc;
 use tabane_wire::{Segment, SeqNum};
@@ -394,43 +395,6 @@ impl Tcb {
     #[inline]
     pub fn next_timeout(&self) -> Option<Instant> {
         self.timers.next()
-    }
-
-    /// The picture for policies; `backup` and `suspect` are the connection's to fill in.
-    pub fn view(&self, now: Instant) -> SubflowView {
-        let mut view = SubflowView::default();
-        self.draw(now, &mut view);
-        view
-    }
-
-    /// As `view`, where it is wanted: several are drawn for each segment that is scheduled.
-    #[inline]
-    pub(crate) fn draw(&self, now: Instant, view: &mut SubflowView) {
-        let cc = &self.window;
-        let srtt = self.rtt.srtt();
-        view.id = self.setup.id;
-        view.path = self.setup.path;
-        view.usable =
-            matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound;
-        view.backup = false;
-        view.suspect = false;
-        view.phase = self.recovery.phase;
-        view.room = self.sendable(now);
-        view.cwnd = cc.cwnd;
-        view.ssthresh = cc.ssthresh;
-        view.in_flight = self.pipe();
-        view.unacked = self.bound - self.snd_una;
-        view.oldest_sent = self.tx.oldest_sent();
-        view.mss = self.mss;
-        view.srtt = srtt;
-        view.rttvar = self.rtt.rttvar();
-        view.latest_rtt = self.rtt.latest();
-        view.min_rtt = self.rtt.min();
-        view.max_rtt = self.rtt.max();
-        let estimate = || mul_div(cc.cwnd, 1_000_000_000, srtt.0.max(1));
-        view.pacing_rate = cc.pacing_rate.unwrap_or_else(estimate);
-        view.delivery_rate = self.rate.estimate();
-        view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
     }
 
     /// State.
