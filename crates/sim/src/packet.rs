@@ -121,6 +121,9 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// Boxes kept; links that duplicate packets bring more than are taken.
+    const MOST: usize = 1 << 16;
+
     /// A segment to be filled in; `take` gives it out.
     #[inline]
     pub(crate) fn blank(&mut self) -> &mut Segment {
@@ -136,12 +139,20 @@ impl Pool {
         self.free.pop().unwrap_or_else(|| Box::new(Segment::blank()))
     }
 
+    /// The same again.
+    pub(crate) fn copy_of(&mut self, segment: &Segment) -> Box<Segment> {
+        *self.blank() = segment.clone();
+        self.take()
+    }
+
     /// Keeps the box for another.
     #[inline]
     pub(crate) fn recycle(&mut self, mut segment: Box<Segment>) {
         segment.payload = Bytes::new();
         segment.options.mptcp = None;
-        self.free.push(segment);
+        if self.free.len() < Self::MOST {
+            self.free.push(segment);
+        }
     }
 }
 
@@ -178,5 +189,10 @@ mod tests {
         assert_eq!(full.payload.len(), 1000);
         pool.recycle(full);
         assert!(pool.blank().payload.is_empty() && pool.free.len() == 1);
+        let [one, two] = [(); 2].map(|()| pool.copy_of(&Segment::blank()));
+        assert!(pool.free.is_empty(), "copies take boxes, too");
+        pool.recycle(one);
+        pool.recycle(two);
+        assert_eq!(pool.free.len(), 2);
     }
 }

@@ -221,7 +221,8 @@ impl World<'_> {
         let transmit = endpoint.poll_transmit(self.now, &mut self.buffer)?;
         let packet = Bytes::copy_from_slice(&self.buffer[..transmit.len]);
         let segment = Segment::parse(&packet).expect("invariant: engines emit valid segments");
-        Some((transmit.paths, Box::new(segment)))
+        *self.pool.blank() = segment;
+        Some((transmit.paths, self.pool.take()))
     }
 
     /// Sends a segment, with a copy by each path that the engine named.
@@ -233,7 +234,8 @@ impl World<'_> {
                 self.depart_by(host, path, segment);
                 return;
             }
-            self.depart_by(host, path, segment.clone());
+            let copy = self.pool.copy_of(&segment);
+            self.depart_by(host, path, copy);
         }
     }
 
@@ -242,7 +244,7 @@ impl World<'_> {
         let cursor = self.topology.route(host, usize::from(path.0), segment.dst.ip());
         if cursor == NO_ROUTE {
             self.unroutable += 1;
-            return;
+            return self.pool.recycle(segment);
         }
         if self.watched {
             let point = CapturePoint::Sent(HostIdx(host as u32), path);
