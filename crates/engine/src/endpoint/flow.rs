@@ -115,10 +115,14 @@ impl Hints {
         self.0[at].0.iter().fold(NOBODY, found)
     }
 
+    /// `NOBODY` makes room for others.
     fn set(&mut self, tuple: &Tuple, key: u32) {
         let (at, mark) = self.place(tuple);
         let group = &mut self.0[at].0;
         let same = group.iter().position(|hint| hint.mark == mark);
+        if key == NOBODY && same.is_none() {
+            return;
+        }
         let free = || group.iter().position(|hint| hint.key == NOBODY);
         let place = same.or_else(free).unwrap_or(mark as usize % Group::SIZE);
         group[place] = Hint { mark, key };
@@ -205,6 +209,7 @@ impl FlowTable {
         if let Ok(entry) = self.table.find_entry(hash, same) {
             let (place, _) = entry.remove();
             self.entries.remove(place.at as usize);
+            self.hints.set(tuple, NOBODY);
         }
     }
 }
@@ -290,5 +295,18 @@ mod tests {
         let mut table = filled((0..8).map(tuple));
         table.insert(tuple(7), Owner::TimeWait(3));
         assert_eq!(table.hint(&tuple(7)), NOBODY);
+    }
+
+    #[test]
+    fn hints_of_those_that_are_gone_make_room() {
+        let mut table = filled((0..8).map(tuple));
+        for n in 8..5000 {
+            table.insert(tuple(n), owner(n));
+            assert_eq!(table.hint(&tuple(n)), u32::from(n));
+            table.remove(&tuple(n), owner(n));
+            assert_eq!(table.hint(&tuple(n)), NOBODY);
+        }
+        let left = table.hints.0.iter().flat_map(|group| group.0).filter(|h| h.key != NOBODY);
+        assert_eq!(left.count(), 8);
     }
 }
