@@ -50,7 +50,7 @@ use tabane_wire::{Segment, SeqNum};
 pub struct Chunk {
     /// Data position of the first byte.
     pub dsn: Dsn,
-    /// The bytes; never empty, at most [`SubflowView::mss`] long.
+    /// The bytes; never empty, at most [`SubflowView::mss`](crate::view::SubflowView::mss) long.
     pub data: Bytes,
 }
 
