@@ -181,8 +181,14 @@ fn remedy(path: &Path) -> String {
 }
 
 /// Hides what stands in a line behind the name of a key, or looks like one: the name may be
-/// misspelt, which is then the problem.
+/// misspelt, which is then the problem. A name may be one, too, or have one in it.
 fn discreet(mut problem: Problem) -> Problem {
+    if problem.message.starts_with("unknown key")
+        && let Some(at) = key_in(&problem.message)
+    {
+        problem.message.truncate(at);
+        problem.message.push_str("...'");
+    }
     if let Some(line) = &mut problem.excerpt {
         let lower = line.to_ascii_lowercase();
         let names = SECRET.iter().filter_map(|name| lower.find(name).map(|at| at + name.len()));

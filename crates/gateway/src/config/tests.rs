@@ -223,6 +223,7 @@ fn keys_are_never_shown() {
         format!("{}\n", client().replace(&format!("secret = \"{KEY}\""), KEY)),
         client().replace(&format!("\"{KEY}\""), &format!("\"{KEY}")),
         format!("{}[front]\nlogin = \"{KEY}\"\n", client()),
+        format!("'ours{KEY}' = ''\n{}", client()),
     ];
     for text in cases {
         let said = refusal::<ClientConfig>(&text);
