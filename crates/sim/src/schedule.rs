@@ -36,36 +36,38 @@ impl Schedule {
     /// The first source and its time.
     #[inline]
     pub(crate) fn first(&self) -> (Instant, usize) {
-        let mut at = 0;
-        let mut time = Instant::FAR_FUTURE;
+        let mut first = (Instant::FAR_FUTURE, 0);
         for level in self.levels.iter().rev() {
-            let group = &level[at];
-            time = least(group);
-            let place = group.iter().position(|t| *t == time);
-            at = at * GROUP + place.expect("invariant: a minimum is one of them");
+            let (time, place) = least(&level[first.1]);
+            first = (time, first.1 * GROUP + place);
         }
-        (time, at)
+        first
     }
 
     /// When a source has something to do next.
     #[inline]
     pub(crate) fn set(&mut self, source: usize, time: Instant) {
         let (mut at, mut time) = (source, time);
-        for level in &mut self.levels {
+        let Some((top, lower)) = self.levels.split_last_mut() else { return };
+        for level in lower {
             let group = &mut level[at / GROUP];
             if std::mem::replace(&mut group[at % GROUP], time) == time {
                 return;
             }
-            time = least(group);
+            time = least(group).0;
             at /= GROUP;
         }
+        top[0][at] = time;
     }
 }
 
+/// The earliest, and its place; the first of equals. Without a branch, as no processor foresees
+/// which it is.
 #[inline]
-fn least(group: &[Instant; GROUP]) -> Instant {
-    let pairs = [0, 2, 4, 6].map(|n| group[n].min(group[n + 1]));
-    pairs[0].min(pairs[1]).min(pairs[2].min(pairs[3]))
+fn least(group: &[Instant; GROUP]) -> (Instant, usize) {
+    let pair = |a: (Instant, usize), b: (Instant, usize)| if b.0 < a.0 { b } else { a };
+    let of = |n: usize| pair((group[n], n), (group[n + 1], n + 1));
+    pair(pair(of(0), of(2)), pair(of(4), of(6)))
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@
 use super::flow::{Owner, Tuple};
 use super::{Endpoint, Slot};
 use crate::cache::fetch_from;
-use crate::event::ConnId;
 use tabane_wire::Segment;
 
 /// Whose the segments are that were announced last, the latest first: keys of connections.
@@ -23,19 +22,18 @@ pub(super) struct Ahead([u32; 3]);
 const MANY: usize = 256;
 
 impl Endpoint {
-    /// A segment that will be handed over after four others (or about then). What it answers is
-    /// the connection of the segment announced two before it: its owner may want to prepare too.
+    /// A segment that will be handed over after four others (or about then).
     #[inline]
-    pub fn expect(&mut self, segment: &Segment) -> Option<ConnId> {
+    pub fn expect(&mut self, segment: &Segment) {
         if self.connections.len() < MANY {
-            return None;
+            return;
         }
         let tuple = Tuple { local: segment.dst, remote: segment.src };
-        self.fetch_ahead(self.flows.hint(&tuple), !segment.payload.is_empty())
+        self.fetch_ahead(self.flows.hint(&tuple), !segment.payload.is_empty());
     }
 
     /// `data`: the segment brings some, and those before it probably did too.
-    fn fetch_ahead(&mut self, key: u32, data: bool) -> Option<ConnId> {
+    fn fetch_ahead(&mut self, key: u32, data: bool) {
         let [one, two, three] = self.ahead.0;
         self.ahead.0 = [key, one, two];
         self.connections.prefetch(key);
@@ -46,9 +44,9 @@ impl Endpoint {
             slot.prefetch();
             self.deadlines.prefetch(one);
         }
-        let slot = self.slot(two)?;
-        slot.connection.prefetch_subflows(data);
-        Some(slot.connection.id())
+        if let Some(slot) = self.slot(two) {
+            slot.connection.prefetch_subflows(data);
+        }
     }
 
     #[inline]

@@ -57,12 +57,6 @@ impl Conns {
         self.small[at] = Some((flow as u32, owner));
     }
 
-    /// The flow of a connection.
-    #[inline]
-    pub(super) fn flow(&self, id: ConnId) -> Option<usize> {
-        self.get(id).map(|(flow, _)| flow)
-    }
-
     #[inline]
     fn get(&self, id: ConnId) -> Option<(usize, Owner)> {
         let found = match self.small.get(id.0 as usize) {

@@ -25,7 +25,6 @@ pub use host::engine_config;
 use proxy::RelayState;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use tabane_engine::cache::fetch;
 use tabane_engine::policy::PolicyError;
 use tabane_engine::record::CloseReason;
 use tabane_engine::{ConnId, Duration, Instant};
@@ -255,39 +254,36 @@ impl<'o> World<'o> {
                 return;
             };
             self.hops += 1;
-            self.look_ahead(link, packet.cursor());
-            self.forward(packet);
+            self.forward(link, packet);
             if self.reschedule(link) > self.now {
                 return;
             }
         }
     }
 
-    /// Tells the host at the end of a link which segments come next, so that what they need is
-    /// in the caches by then. `cursor` is where the packet is that comes now.
+    /// Moves a packet that a link has brought to the next hop of its route.
     #[inline]
-    fn look_ahead(&mut self, link: usize, cursor: u32) {
-        let Hop::Arrive(host, _) = self.topology.hop(cursor + 1) else { return };
+    fn forward(&mut self, link: usize, mut packet: Packet) {
+        packet.advance();
+        match self.topology.hop(packet.cursor()) {
+            Hop::Link(next) => self.enter(next as usize, packet),
+            Hop::Arrive(host, path) => {
+                self.look_ahead(link, host as usize);
+                self.deliver(host as usize, path, packet);
+            }
+        }
+    }
+
+    /// Tells the host at the end of a link which segments come next, so that what they need is
+    /// in the caches by then.
+    #[inline]
+    fn look_ahead(&mut self, link: usize, host: usize) {
         let link = &self.links[link].link;
         if let Some(packet) = link.upcoming(2 * AHEAD) {
             packet.prefetch();
         }
         if let Some(packet) = link.upcoming(AHEAD) {
-            let host = &mut self.hosts[host as usize];
-            let next = host.endpoint.expect(packet.segment());
-            if let Some(flow) = next.and_then(|conn| host.conns.flow(conn)) {
-                fetch(&self.flows[flow].app);
-            }
-        }
-    }
-
-    /// Moves a packet to the next hop of its route.
-    #[inline]
-    fn forward(&mut self, mut packet: Packet) {
-        packet.advance();
-        match self.topology.hop(packet.cursor()) {
-            Hop::Link(link) => self.enter(link as usize, packet),
-            Hop::Arrive(host, path) => self.deliver(host as usize, path, packet),
+            self.hosts[host].endpoint.expect(packet.segment());
         }
     }
 
