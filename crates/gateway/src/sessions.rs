@@ -119,7 +119,12 @@ impl<I: Copy + Ord> Sessions<I> {
 
     /// The next program that wants to connect.
     pub fn poll_wish(&mut self) -> Option<Wish<I>> {
-        self.wishes.pop_front()
+        let all = &self.all;
+        // Paths that change while nobody grants make several wishes of one, and programs go.
+        let waits = |wish: &Wish<I>| {
+            all.get(&wish.id).is_some_and(|session| matches!(session.stage, Stage::Waiting))
+        };
+        std::iter::from_fn(|| self.wishes.pop_front()).find(waits)
     }
 
     /// Its connection is being opened, first by `path`.

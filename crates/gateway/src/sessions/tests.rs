@@ -287,6 +287,34 @@ fn who_waits_for_a_path_gets_the_next_or_is_told() {
     assert_eq!(world.messages.len(), 1, "no path: the network is unreachable");
 }
 
+/// Two connections for one program would share what it sends, and lose it.
+#[test]
+fn paths_that_come_up_together_open_one_connection() {
+    let mut world = World::new();
+    world.pathless = true;
+    let program = world.connect(SERVER);
+    world.wait(50);
+    for _ in 0..2 {
+        world.sessions.retry(world.now, &mut world.bundle, None);
+    }
+    world.pathless = false;
+    world.wait(100);
+    assert!(world.kernel_heard.contains(&(program, Event::Connected)));
+    assert_eq!((world.bundle.connections(), world.server.connections()), (1, 1));
+}
+
+#[test]
+fn who_was_told_that_there_is_no_path_gets_none_any_more() {
+    let mut world = World::new();
+    world.pathless = true;
+    world.connect(SERVER);
+    world.wait(10_200);
+    assert_eq!((world.messages.len(), world.sessions.len()), (1, 0));
+    world.pathless = false;
+    world.wait(100);
+    assert_eq!(world.bundle.connections(), 0);
+}
+
 #[test]
 fn a_change_of_servers_resets_every_program() {
     let mut world = World::new();

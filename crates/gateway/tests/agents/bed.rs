@@ -291,7 +291,9 @@ pub(crate) fn exchange(client: SocketAddr, far: SocketAddr, len: usize, seed: u3
     });
     stream.write_all(&data).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    assert!(back.join().unwrap() == data, "{len} bytes came back otherwise");
+    let back = back.join().unwrap();
+    let same = back.iter().zip(&data).take_while(|(a, b)| a == b).count();
+    assert!(back == data, "of {len} bytes {} came back, the first {same} as they were", back.len());
 }
 
 /// Reads late what a server sends, which must stop meanwhile, and loses nothing of it.
