@@ -177,8 +177,8 @@ fn datagrams_and_names_pass_through_a_chain() {
 #[test]
 fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
     let (outer, inner) = (Keys::new(), Keys::new());
-    // Reserved for the last server, which is not there yet.
-    let at = UdpSocket::bind(ANYWHERE).unwrap().local_addr().unwrap();
+    // For the last server, which is not there yet: no other socket has this address.
+    let at = UdpSocket::bind("127.0.77.1:0").unwrap().local_addr().unwrap();
     let wires = [Wire::to(at), Wire::to(at)];
     let mut next = inner.next_config(&[at]);
     for (path, wire) in next.path.iter_mut().zip(&wires) {
