@@ -1,9 +1,10 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) headers.
 //!
 //! IPv4 options and the IPv6 hop-by-hop, routing and destination options headers are skipped;
-//! fragments are refused, and so is an IPv6 source route that has not ended. Emitted headers
-//! carry no options, forbid fragmentation (DF) and leave identification (RFC 6864) and flow
-//! label zero.
+//! fragments are refused, and so is an IPv6 source route that has not ended. In captures the
+//! destination is the last one of a source route (RFC 791, 6275, 8754), as in Wireshark. Emitted
+//! headers carry no options, forbid fragmentation (DF) and leave identification (RFC 6864) and
+//! flow label zero.
 
 use crate::checksum::Checksum;
 use crate::octets::{Writer, array, ipv4_at, ipv6_at, u16_at};
@@ -79,10 +80,10 @@ impl IpHeader {
     }
 
     /// As [`IpHeader::parse_quoted`] for a packet of a capture, of which `packet` was kept and
-    /// that had `wire_len` bytes. A packet captured before segmentation offload may say length
-    /// 0 and then ends where the frame did.
+    /// that had `wire_len` bytes. It ends where its header says, but not beyond the frame; a
+    /// packet captured before segmentation offload may say length 0 and ends with the frame.
     #[inline]
-    pub(crate) fn parse_captured(
+    pub fn parse_captured(
         packet: &[u8],
         wire_len: usize,
     ) -> Result<(Self, Range<usize>), ParseError> {
@@ -156,14 +157,17 @@ pub(crate) fn header_len(address: IpAddr) -> usize {
 /// High byte of the flags and fragment offset.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// `unsaid` is the length of a packet whose header says 0.
+/// `captured` is the length on the wire of a packet that is taken from a capture.
 #[inline]
-fn parse_v4(packet: &[u8], unsaid: Option<usize>) -> Result<(IpHeader, Range<usize>), ParseError> {
+fn parse_v4(
+    packet: &[u8],
+    captured: Option<usize>,
+) -> Result<(IpHeader, Range<usize>), ParseError> {
     if packet.len() < 20 {
         return Err(ParseError::Truncated("IPv4"));
     }
     let start = usize::from(packet[0] & 0xf) * 4;
-    let end = match (u16_at(packet, 2), unsaid) {
+    let end = match (u16_at(packet, 2), captured) {
         (0, Some(length)) => length,
         (said, _) => usize::from(said),
     };
@@ -173,13 +177,18 @@ fn parse_v4(packet: &[u8], unsaid: Option<usize>) -> Result<(IpHeader, Range<usi
     if packet.len() < start {
         return Err(ParseError::Truncated("IPv4"));
     }
+    let end = captured.map_or(end, |length| end.min(length.max(start)));
     // More fragments, or an offset.
     if u16_at(packet, 6) & 0x3fff != 0 {
         return Err(ParseError::Fragment);
     }
+    let mut dst = ipv4_at(packet, 16);
+    if captured.is_some() && start > 20 {
+        dst = end_of_source_route(&packet[20..start]).unwrap_or(dst);
+    }
     let header = IpHeader {
         src: ipv4_at(packet, 12),
-        dst: ipv4_at(packet, 16),
+        dst,
         protocol: packet[9],
         hop_limit: packet[8],
         dscp: packet[1] >> 2,
@@ -188,20 +197,52 @@ fn parse_v4(packet: &[u8], unsaid: Option<usize>) -> Result<(IpHeader, Range<usi
     Ok((header, start..end))
 }
 
+/// Where a loose or strict source route that has not ended leads (RFC 791 section 3.1).
+fn end_of_source_route(mut options: &[u8]) -> Option<IpAddr> {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    const LOOSE_SOURCE_ROUTE: u8 = 131;
+    const STRICT_SOURCE_ROUTE: u8 = 137;
+    loop {
+        let kind = match *options {
+            [] | [END, ..] => return None,
+            [NO_OPERATION, ref rest @ ..] => {
+                options = rest;
+                continue;
+            }
+            [kind, ..] => kind,
+        };
+        let length = usize::from(*options.get(1)?);
+        let option = options.get(..length).filter(|option| option.len() >= 2)?;
+        if matches!(kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE) {
+            // The pointer counts from 1, and is beyond the option when the route has ended.
+            let pointer = usize::from(*option.get(2)?);
+            let whole = length >= 7 && pointer >= 4 && pointer <= length;
+            return whole.then(|| ipv4_at(option, length - 4));
+        }
+        options = &options[length..];
+    }
+}
+
 #[inline]
-fn parse_v6(packet: &[u8], unsaid: Option<usize>) -> Result<(IpHeader, Range<usize>), ParseError> {
+fn parse_v6(
+    packet: &[u8],
+    captured: Option<usize>,
+) -> Result<(IpHeader, Range<usize>), ParseError> {
     if packet.len() < 40 {
         return Err(ParseError::Truncated("IPv6"));
     }
-    let end = match (u16_at(packet, 4), unsaid) {
+    let end = match (u16_at(packet, 4), captured) {
         (0, Some(length)) => length.max(40),
         (said, _) => 40 + usize::from(said),
     };
-    let (protocol, start) = skip_extensions(packet, end)?;
+    let mut dst = ipv6_at(packet, 24);
+    let (protocol, start) = skip_extensions(packet, end, captured.is_some().then_some(&mut dst))?;
+    let end = captured.map_or(end, |length| end.min(length.max(start)));
     let traffic_class = packet[0] << 4 | packet[1] >> 4;
     let header = IpHeader {
         src: ipv6_at(packet, 8),
-        dst: ipv6_at(packet, 24),
+        dst,
         protocol,
         hop_limit: packet[7],
         dscp: traffic_class >> 2,
@@ -210,8 +251,13 @@ fn parse_v6(packet: &[u8], unsaid: Option<usize>) -> Result<(IpHeader, Range<usi
     Ok((header, start..end))
 }
 
-/// The upper-layer protocol and where it starts (RFC 8200 section 4).
-fn skip_extensions(packet: &[u8], end: usize) -> Result<(u8, usize), ParseError> {
+/// The upper-layer protocol and where it starts (RFC 8200 section 4). A source route that has not
+/// ended leads to `dst`; without one it is an error.
+fn skip_extensions(
+    packet: &[u8],
+    end: usize,
+    mut dst: Option<&mut IpAddr>,
+) -> Result<(u8, usize), ParseError> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const FRAGMENT: u8 = 44;
@@ -227,13 +273,33 @@ fn skip_extensions(packet: &[u8], end: usize) -> Result<(u8, usize), ParseError>
             return Err(ParseError::Truncated("IPv6 extension header"));
         }
         let [following, units, _, segments_left] = array(packet, at);
+        let length = (usize::from(units) + 1) * 8;
         if next == ROUTING && segments_left != 0 {
-            return Err(ParseError::SourceRoute);
+            let dst = dst.as_deref_mut().ok_or(ParseError::SourceRoute)?;
+            *dst = last_segment(packet, at, length)?;
         }
-        at += (usize::from(units) + 1) * 8;
+        at += length;
         if at > end {
             return Err(ParseError::Length("IPv6 extension header"));
         }
         next = following;
     }
+}
+
+/// The address to which the routing header at `at` leads in the end. Of its types those are read
+/// that hold whole addresses: 0 (RFC 2460), 2 (RFC 6275) and the segment routing header (RFC 8754).
+fn last_segment(packet: &[u8], at: usize, length: usize) -> Result<IpAddr, ParseError> {
+    const SOURCE_ROUTE: u8 = 0;
+    const MOBILE: u8 = 2;
+    const SEGMENT_ROUTING: u8 = 4;
+    let last = match packet[at + 2] {
+        SOURCE_ROUTE if length >= 24 => at + length - 16,
+        // One address; a list in reverse order.
+        MOBILE | SEGMENT_ROUTING if length >= 24 => at + 8,
+        _ => return Err(ParseError::SourceRoute),
+    };
+    if packet.len() < last + 16 {
+        return Err(ParseError::Truncated("IPv6 routing header"));
+    }
+    Ok(ipv6_at(packet, last))
 }

@@ -129,8 +129,8 @@ pub(super) struct Place {
     pub(super) side: Side,
     pub(super) host: Host,
     pub(super) by_client: bool,
-    /// Seconds since the start.
-    pub(super) t: f64,
+    /// Nanoseconds since the start.
+    pub(super) now: u64,
     /// Position of the flow's SYN.
     pub(super) syn: Option<u64>,
 }
@@ -151,6 +151,10 @@ impl Connection {
             data.idsn = group.hosts[place.host].idsn;
         }
         if let Some(dss) = &headers.options.dss {
+            if let Some(number) = dss.data_ack {
+                self.data[place.host ^ 1].acknowledged(number, place.now);
+            }
+            let data = &mut self.data[place.host];
             let before = maps.infinite;
             maps.dss(data, dss, piece, place.syn);
             if maps.infinite && !before {
@@ -190,7 +194,8 @@ impl Connection {
 
     /// Repeats of what the same host said last on the same subflow are not events of their own.
     fn event(&mut self, place: Place, what: What) {
-        let Place { stream, side, t, by_client, .. } = place;
+        let Place { stream, side, now, by_client, .. } = place;
+        let t = now as f64 / 1e9;
         let repeated = self.events.iter().rev().take(8);
         if repeated.into_iter().any(|e| e.stream == stream && e.side == side && e.what == what) {
             return;

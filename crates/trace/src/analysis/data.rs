@@ -7,6 +7,7 @@
 
 use super::flow::Piece;
 use super::ranges::Ranges;
+use crate::histogram::Histogram;
 use std::collections::VecDeque;
 use tabane_wire::{DataNumber, Dss};
 
@@ -24,7 +25,29 @@ pub(super) struct Data {
     /// Payload without a mapping: its place is not known, it counts as new.
     pub(super) unmapped: u64,
     pub(super) data_fin: bool,
+    /// What the peer acknowledged of it.
+    pub(super) acked: Acked,
 }
+
+/// DATA_ACKs for one direction, as the peer sent them (section 3.3.2).
+#[derive(Clone, Default, Debug)]
+pub(super) struct Acked {
+    /// Packets that carried one.
+    pub(super) acks: u64,
+    /// From the first data seen to the highest acknowledgement, bytes.
+    pub(super) bytes: u64,
+    /// From data to the first DATA_ACK that covers it, nanoseconds; not for what was sent again
+    /// meanwhile, by whichever subflow (Karn's rule).
+    pub(super) rtt: Histogram,
+    highest: Option<u64>,
+    /// Ends of new data and when it was seen, in order of both.
+    waiting: VecDeque<(u64, u64)>,
+    /// Where the data begins that was seen first.
+    begin: Option<u64>,
+}
+
+/// Data that waits for its DATA_ACK at a time; more goes untimed.
+const WAITING: usize = 1024;
 
 /// Mappings of one direction of a subflow.
 #[derive(Clone, Default, Debug)]
@@ -100,7 +123,7 @@ impl Maps {
 
     /// Payload of the subflow, its mapping taken in already; how much of it is new at data level.
     #[inline]
-    pub(super) fn payload(&self, data: &mut Data, piece: &Piece) -> u64 {
+    pub(super) fn payload(&self, data: &mut Data, piece: &Piece, now: u64) -> u64 {
         let end = piece.start + piece.len;
         let (mut mapped, mut new) = (0, 0);
         // The newest first: it nearly always is the one.
@@ -108,7 +131,9 @@ impl Maps {
             let (from, to) = (map.start.max(piece.start), map.end.min(end));
             if from < to {
                 let dsn = map.dsn.wrapping_add(from - map.start);
-                new += data.seen.insert(dsn, dsn.saturating_add(to - from));
+                let (until, before) = (dsn.saturating_add(to - from), new);
+                new += data.seen.insert(dsn, until);
+                data.acked.sent(dsn, until, new - before < to - from, now);
                 mapped += to - from;
                 if mapped >= piece.len {
                     break;
@@ -123,7 +148,45 @@ impl Maps {
     }
 }
 
+impl Acked {
+    /// Data was seen; `again`: some of it was seen before.
+    #[inline]
+    fn sent(&mut self, dsn: u64, end: u64, again: bool, now: u64) {
+        self.begin = Some(self.begin.map_or(dsn, |begin| begin.min(dsn)));
+        if again {
+            let first = self.waiting.partition_point(|(waits, _)| *waits <= dsn);
+            self.waiting.truncate(first);
+        } else if self.waiting.len() < WAITING && self.waiting.back().is_none_or(|w| w.0 < end) {
+            self.waiting.push_back((end, now));
+        }
+    }
+
+    /// The peer acknowledges everything below `ack`.
+    #[inline]
+    fn ack(&mut self, ack: u64, now: u64) {
+        self.acks += 1;
+        if self.highest.is_some_and(|highest| ack <= highest) {
+            return;
+        }
+        self.highest = Some(ack);
+        self.bytes = self.begin.map_or(0, |begin| ack.saturating_sub(begin));
+        let covered = self.waiting.partition_point(|(end, _)| *end <= ack);
+        if let Some((_, sent)) = self.waiting.drain(..covered).next_back() {
+            self.rtt.add(now.saturating_sub(sent));
+        }
+    }
+}
+
 impl Data {
+    /// The peer's DATA_ACK, at its time.
+    #[inline]
+    pub(super) fn acknowledged(&mut self, number: DataNumber, now: u64) {
+        let ack = self.complete(number);
+        // One more than the last byte is acknowledged for DATA_FIN.
+        let ack = if self.data_fin { ack.min(self.seen.end().unwrap_or(ack)) } else { ack };
+        self.acked.ack(ack, now);
+    }
+
     /// A data sequence number in full.
     #[inline]
     fn complete(&mut self, number: DataNumber) -> u64 {
@@ -154,7 +217,32 @@ mod tests {
         if let Some(dss) = dss {
             maps.dss(data, &dss, &piece, syn);
         }
-        maps.payload(data, &piece);
+        maps.payload(data, &piece, 0);
+    }
+
+    #[test]
+    fn data_acks_are_timed_and_counted() {
+        let (mut maps, mut data) = (Maps::default(), Data::default());
+        let piece = |start| Piece { start, len: 100, new: 100 };
+        let mut send = |data: &mut Data, n: u32, now: u64| {
+            let dss = dss(DataNumber::Short(1_000 + n * 100), 1 + n * 100, 100);
+            let piece = piece(1 + u64::from(n) * 100);
+            maps.dss(data, &dss, &piece, Some(0));
+            maps.payload(data, &piece, now);
+        };
+        (0..3).for_each(|n| send(&mut data, n, 10 * u64::from(n)));
+        data.acknowledged(DataNumber::Short(1_200), 50);
+        assert_eq!((data.acked.acks, data.acked.bytes), (1, 200));
+        assert_eq!((data.acked.rtt.count(), data.acked.rtt.quantile(1.0)), (1, Some(40)));
+        // The same once more, then what was sent twice: counted, not timed.
+        data.acknowledged(DataNumber::Short(1_200), 60);
+        send(&mut data, 2, 70);
+        data.acknowledged(DataNumber::Short(1_300), 80);
+        assert_eq!((data.acked.acks, data.acked.bytes, data.acked.rtt.count()), (3, 300, 1));
+        // That of a DATA_FIN acknowledges no more data.
+        data.data_fin = true;
+        data.acknowledged(DataNumber::Short(1_301), 90);
+        assert_eq!((data.acked.acks, data.acked.bytes), (4, 300));
     }
 
     #[test]

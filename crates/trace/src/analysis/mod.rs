@@ -275,14 +275,14 @@ impl Analyzer {
                 side,
                 host,
                 by_client,
-                t: self.now as f64 / 1e9,
+                now: self.now,
                 syn: stream.flows[side].syn,
             };
             let group = self.groups.get(member.group);
             connection.options(place, group, maps, headers, piece);
         }
         if piece.len > 0 {
-            maps.payload(&mut connection.data[host], piece);
+            maps.payload(&mut connection.data[host], piece, self.now);
         }
     }
 

@@ -22,6 +22,11 @@ impl Ranges {
         end - start
     }
 
+    /// One beyond the highest position.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.0.last().map(|range| range.1)
+    }
+
     #[cold]
     fn push(&mut self, start: u64, end: u64) {
         self.0.push((start, end));

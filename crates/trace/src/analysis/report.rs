@@ -83,6 +83,13 @@ pub struct Way {
     pub unmapped_bytes: u64,
     /// Whether DATA_FIN was seen.
     pub data_fin: bool,
+    /// Packets of the peer that carried a DATA_ACK for it.
+    pub data_acks: u64,
+    /// Bytes up to the highest DATA_ACK, from the first data that was seen.
+    pub data_acked_bytes: u64,
+    /// From data to the first DATA_ACK that covers it, on whichever subflow, where the capture was
+    /// made.
+    pub data_rtt: Option<Rtt>,
 }
 
 /// A subflow, or the only stream of a TCP connection.
@@ -263,6 +270,9 @@ fn way(analyzer: &Analyzer, ids: &[u32], first: usize, side: Side) -> Way {
         out.reinjected_bytes = data.reinjected;
         out.unmapped_bytes = data.unmapped;
         out.data_fin = data.data_fin;
+        out.data_acks = data.acked.acks;
+        out.data_acked_bytes = data.acked.bytes;
+        out.data_rtt = rtt(&data.acked.rtt);
     }
     let begin = flows().filter_map(|f| f.data).map(|d| d.0).min();
     let end = flows().filter_map(|f| f.data).map(|d| d.1).max();

@@ -18,6 +18,13 @@ pub(super) fn ip_packet(
         LINUX_SLL2 => sll2(frame)?,
         NULL | LOOP => family(frame)?,
         PPP => ppp(frame, 0)?,
+        // One byte says who sent it.
+        PPP_WITH_DIRECTION => ppp(frame, 1)?,
+        // PPP in HDLC-like framing (RFC 1662), or Cisco's HDLC (RFC 1547 section 4.3.1).
+        PPP_SERIAL if frame.first() == Some(&0xff) => ppp(frame, 0)?,
+        PPP_SERIAL | C_HDLC => ethertype(frame, 2)?,
+        PPP_ETHER => ppp(frame, 6)?,
+        NFLOG => nflog(frame)?,
         other => return Err(Skip::LinkType(other)),
     };
     let packet = frame.get(at..).ok_or(Skip::CutOff)?;
@@ -52,7 +59,7 @@ fn tagged(frame: &[u8], mut at: usize) -> Result<usize, Skip> {
 
 /// Labels down to the one at the bottom of the stack (RFC 3032); the packet's first four bits
 /// then tell what it is.
-fn mpls(frame: &[u8], mut at: usize) -> Result<usize, Skip> {
+pub(super) fn mpls(frame: &[u8], mut at: usize) -> Result<usize, Skip> {
     loop {
         let label = frame.get(at..at + 4).ok_or(Skip::CutOff)?;
         at += 4;
@@ -67,7 +74,7 @@ fn mpls(frame: &[u8], mut at: usize) -> Result<usize, Skip> {
 }
 
 /// PPP, with or without address and control (RFC 1662); the protocol may be compressed.
-fn ppp(frame: &[u8], mut at: usize) -> Result<usize, Skip> {
+pub(super) fn ppp(frame: &[u8], mut at: usize) -> Result<usize, Skip> {
     if frame.get(at..at + 2) == Some(&[0xff, 0x03]) {
         at += 2;
     }
@@ -87,6 +94,33 @@ fn sll2(frame: &[u8]) -> Result<usize, Skip> {
     }
 }
 
+/// Linux's netfilter log: attributes, of which one is the packet. Their lengths are in the byte
+/// order of the machine that captured, which nothing states: that in which they fit is taken.
+fn nflog(frame: &[u8]) -> Result<usize, Skip> {
+    let read = |at: usize, big_endian: bool| {
+        let bytes = *frame.get(at..)?.first_chunk()?;
+        Some(if big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    };
+    let payload = |big_endian| {
+        // Address family, version, resource id.
+        let mut at = 4;
+        loop {
+            let (length, kind) = (usize::from(read(at, big_endian)?), read(at + 2, big_endian)?);
+            if length < 4 {
+                return None;
+            }
+            if kind & 0x7fff == NFULA_PAYLOAD {
+                return Some(at + 4);
+            }
+            at += length.next_multiple_of(4);
+        }
+    };
+    match frame.first().ok_or(Skip::CutOff)? {
+        2 | 10 => payload(false).or_else(|| payload(true)).ok_or(Skip::CutOff),
+        other => Err(Skip::NotIp(u16::from(*other))),
+    }
+}
+
 /// BSD's address family, in either byte order: the file's need not be that of the machine.
 fn family(frame: &[u8]) -> Result<usize, Skip> {
     let bytes = frame.first_chunk().ok_or(Skip::CutOff)?;
@@ -98,23 +132,30 @@ fn family(frame: &[u8]) -> Result<usize, Skip> {
 }
 
 #[inline]
-fn be16(frame: &[u8], at: usize) -> Result<u16, Skip> {
+pub(super) fn be16(frame: &[u8], at: usize) -> Result<u16, Skip> {
     let bytes = frame.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map(|b| u16::from_be_bytes(*b)).ok_or(Skip::CutOff)
 }
 
 const NULL: u32 = 0;
-const ETHERNET: u32 = 1;
+pub(super) const ETHERNET: u32 = 1;
 const PPP: u32 = 9;
 /// DLT_RAW, which some programs wrote into files.
 const RAW_BSD: u32 = 12;
 const RAW_OPENBSD: u32 = 14;
+const PPP_SERIAL: u32 = 50;
+const PPP_ETHER: u32 = 51;
 const RAW: u32 = 101;
+const C_HDLC: u32 = 104;
 const LOOP: u32 = 108;
 const LINUX_SLL: u32 = 113;
+const PPP_WITH_DIRECTION: u32 = 204;
 const IPV4: u32 = 228;
 const IPV6: u32 = 229;
+const NFLOG: u32 = 239;
 const LINUX_SLL2: u32 = 276;
+/// Attribute of NFLOG that holds the packet.
+const NFULA_PAYLOAD: u16 = 9;
 
 #[cfg(test)]
 mod tests {
@@ -157,6 +198,10 @@ mod tests {
         assert_eq!(starts(LOOP, &[0, 0, 0, 2]), Ok(()));
         assert_eq!(starts(PPP, &[0xff, 3, 0, 0x21]), Ok(()));
         assert_eq!(starts(PPP, &[0x21]), Ok(()));
+        assert_eq!(starts(PPP_SERIAL, &[0x0f, 0, 8, 0]), Ok(()));
+        for attribute in [[8, 0, 9, 0], [0, 8, 0, 9]] {
+            assert_eq!(starts(NFLOG, &[&[2, 0, 0, 1][..], &attribute].concat()), Ok(()));
+        }
     }
 
     #[test]
@@ -166,5 +211,10 @@ mod tests {
         assert_eq!(refused(ETHERNET, &ethernet(&[0x81])), Skip::CutOff);
         assert_eq!(refused(ETHERNET, &ethernet(&[0, 38, 0x42, 0x42, 3])), Skip::NotIp(38));
         assert_eq!(refused(127, &[0; 60]), Skip::LinkType(127));
+        // Netlink's log may be of other families, and endless in neither byte order.
+        assert_eq!(refused(NFLOG, &[7, 0, 0, 1, 8, 0, 9, 0]), Skip::NotIp(7));
+        for length in [0, 3] {
+            assert_eq!(refused(NFLOG, &[2, 0, 0, 1, length, 0, 1, 0]), Skip::CutOff);
+        }
     }
 }

@@ -4,8 +4,9 @@ use super::link::ip_packet;
 use super::reader::{End, OpenError, Reader};
 use super::skips::{Skip, Skips};
 use super::source::Source;
+use super::tunnel::{DEPTH, inside};
 use std::io;
-use tabane_wire::Headers;
+use tabane_wire::{Headers, ParseError};
 
 /// Reads segments, and counts what is none.
 #[derive(Debug)]
@@ -53,9 +54,7 @@ impl<S: Source> Segments<S> {
             self.last = time;
             let packet =
                 frame.link_type.and_then(|link| ip_packet(link, frame.data, frame.wire_len));
-            let read = packet
-                .and_then(|(packet, wire_len)| headers.read(packet, wire_len).map_err(Skip::from));
-            match read {
+            match packet.and_then(|(packet, wire_len)| read(headers, packet, wire_len)) {
                 Ok(()) => return Ok(Some(Seen { time, number: frame.number })),
                 Err(skip) => self.skips.add(skip),
             }
@@ -97,4 +96,16 @@ impl<S: Source> Segments<S> {
     pub fn format(&self) -> &'static str {
         self.reader.format()
     }
+}
+
+/// Reads the segment in a packet, or in the packet that it carries through a tunnel.
+#[inline]
+fn read(headers: &mut Headers, mut packet: &[u8], mut wire_len: usize) -> Result<(), Skip> {
+    for _ in 0..=DEPTH {
+        match headers.read(packet, wire_len) {
+            Err(ParseError::Protocol(n)) => (packet, wire_len) = inside(n, packet, wire_len)?,
+            other => return other.map_err(Skip::from),
+        }
+    }
+    Err(Skip::TooDeep)
 }

@@ -16,8 +16,10 @@ pub enum Skip {
     NotTcp(u8),
     /// A fragment of an IP packet: its TCP header may be elsewhere.
     Fragment,
-    /// IPv6 on a source route: its last address is elsewhere.
+    /// IPv6 on a source route of a type whose last address is not read.
     SourceRoute,
+    /// A tunnel in a tunnel in a tunnel, deeper than is looked.
+    TooDeep,
     /// The capture kept too little of it to have all of the TCP header.
     CutOff,
     /// Headers that contradict themselves.
@@ -40,6 +42,7 @@ impl Skip {
             Self::NotTcp(n) => format!("not_tcp_{n}"),
             Self::Fragment => "fragment".to_owned(),
             Self::SourceRoute => "source_route".to_owned(),
+            Self::TooDeep => "too_deep".to_owned(),
             Self::CutOff => "cut_off".to_owned(),
             Self::Malformed => "malformed".to_owned(),
             Self::BadBlock => "bad_block".to_owned(),
@@ -65,6 +68,7 @@ impl fmt::Display for Skip {
             Self::NotTcp(132) => "SCTP",
             Self::Fragment => "IP fragments",
             Self::SourceRoute => "IPv6 on a source route",
+            Self::TooDeep => "tunnels in too many tunnels",
             Self::CutOff => "cut off inside the headers (capture with a snap length >= 128)",
             Self::Malformed => "malformed IP or TCP headers",
             Self::BadBlock => "damaged packet blocks",

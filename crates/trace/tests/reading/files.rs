@@ -14,7 +14,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Classic(false, false, 101),
         Self::Classic(true, false, 1),
         Self::Classic(false, true, 113),
@@ -24,6 +24,11 @@ impl Format {
         Self::Classic(false, true, 12),
         Self::Classic(false, true, 228),
         Self::Classic(false, true, 9),
+        Self::Classic(false, true, 50),
+        Self::Classic(false, true, 51),
+        Self::Classic(true, true, 104),
+        Self::Classic(false, true, 204),
+        Self::Classic(true, true, 239),
         Self::Ng(false, 9, 101),
         Self::Ng(true, 9, 1),
         Self::Ng(false, 6, 113),
@@ -81,7 +86,11 @@ fn frame(link: u32, packet: &[u8]) -> Vec<u8> {
         276 => [&[8, 0][..], &[0; 18]].concat(),
         0 => vec![2, 0, 0, 0],
         108 => vec![0, 0, 0, 2],
-        9 => vec![0xff, 3, 0, 0x21],
+        9 | 50 => vec![0xff, 3, 0, 0x21],
+        51 => vec![0x11, 0, 0, 1, 0, packet.len() as u8, 0, 0x21],
+        104 => vec![0x0f, 0, 8, 0],
+        204 => vec![0, 0xff, 3, 0, 0x21],
+        239 => nflog(packet.len() as u16),
         _ => Vec::new(),
     };
     frame.extend(packet);
@@ -90,6 +99,13 @@ fn frame(link: u32, packet: &[u8]) -> Vec<u8> {
         frame.extend([0; 6]);
     }
     frame
+}
+
+/// A log prefix ("drop", with its zero) and the head of the packet.
+fn nflog(packet: u16) -> Vec<u8> {
+    let [low, high] = (packet + 4).to_le_bytes();
+    let prefix = [9, 0, 10, 0, b'd', b'r', b'o', b'p', 0, 0, 0, 0];
+    [&[2, 0, 0, 5][..], &prefix, &[low, high, 9, 0]].concat()
 }
 
 /// A pcap file of packets: nanoseconds, bytes kept, bytes on the wire.
