@@ -9,7 +9,7 @@ mod peer;
 use bytes::Bytes;
 use peer::*;
 use tabane_engine::event::Event;
-use tabane_engine::record::CloseReason;
+use tabane_engine::record::{CloseReason, FallbackReason};
 use tabane_engine::view::SubflowId;
 use tabane_wire::mptcp::MpCapable;
 use tabane_wire::{DataNumber, Flags, MptcpOption, Segment};
@@ -193,6 +193,46 @@ fn rfc8684_a_data_ack_of_what_was_never_sent_is_not_believed() {
     s.now += ms(100);
     s.give(s.dss(s.segment(1, 1 + sent as u32, Flags::ACK), 20_002, None));
     assert!(!s.has(&Event::Flushed));
+}
+
+// RFC 8684 section 3.1: version, flag B and flag H count on the third packet as on the SYN: an
+// option that cannot be understood is none, and the connection is plain TCP.
+#[test]
+fn rfc8684_version_and_flags_of_the_third_packet() {
+    let wrong = [
+        MpCapable { version: 0, ..capable() },
+        MpCapable { version: 2, ..capable() },
+        MpCapable { extensibility: true, ..capable() },
+        MpCapable { hmac_sha256: false, ..capable() },
+    ];
+    for third in wrong {
+        let mut s = Script::accepted(third);
+        let plain = |e: &Event| matches!(e, Event::Fallback(FallbackReason::Mismatch));
+        assert!(s.events.iter().any(plain), "{third:?} {:?}", s.events);
+        s.heard();
+        s.write(10);
+        let data = s.only();
+        assert!(data.len == 10 && data.mapping.is_none() && data.options.is_empty());
+    }
+    let s = Script::accepted(capable());
+    assert!(!s.events.iter().any(|e| matches!(e, Event::Fallback(_))));
+}
+
+// RFC 8684 section 3.1: and on the MP_CAPABLE that maps the first data.
+#[test]
+fn rfc8684_version_and_flags_of_the_first_data() {
+    for wrong in [true, false] {
+        let mut s = Script::server();
+        let keys = (Some(THEIR_KEY.0), Some(s.key.0));
+        let option = MpCapable { sender_key: keys.0, receiver_key: keys.1, ..capable() };
+        let option = MpCapable { extensibility: wrong, data: Some((5, None)), ..option };
+        let mut first = s.segment(1, 1, Flags::ACK | Flags::PSH);
+        first.payload = Bytes::from_static(b"first");
+        first.options.push_mptcp(MptcpOption::Capable(option));
+        s.give(first);
+        assert_eq!(s.has(&Event::Fallback(FallbackReason::OptionsStripped)), wrong);
+        assert_eq!(s.conn().read(9).unwrap(), "first");
+    }
 }
 
 // RFC 8684 section 3.3.3: data and its end on one segment: the length counts the DATA_FIN, which
