@@ -11,7 +11,7 @@ use peer::*;
 use tabane_engine::event::Event;
 use tabane_engine::record::{CloseReason, FallbackReason};
 use tabane_engine::view::SubflowId;
-use tabane_wire::mptcp::MpCapable;
+use tabane_wire::mptcp::{MpCapable, MpTcpRst};
 use tabane_wire::{DataNumber, Flags, MptcpOption, Segment};
 
 const FIN: Flags = Flags(Flags::FIN.0 | Flags::ACK.0);
@@ -233,6 +233,26 @@ fn rfc8684_version_and_flags_of_the_first_data() {
         assert_eq!(s.has(&Event::Fallback(FallbackReason::OptionsStripped)), wrong);
         assert_eq!(s.conn().read(9).unwrap(), "first");
     }
+}
+
+// RFC 8684 section 3.2: a peer with eight addresses joins with seven of them at once. Refused, it
+// may not try again.
+#[test]
+fn rfc8684_seven_joins_at_once() {
+    let mut s = Script::server();
+    let answers: Vec<_> = (1..=7).map(|n| (n, s.join_syn(n))).collect();
+    for (n, (leg, answer)) in answers {
+        assert_eq!(answer.flags, Flags::SYN | Flags::ACK, "join {n}");
+        let ack = s.join_ack(n, leg, &answer);
+        s.give(ack);
+        s.heard();
+    }
+    let now = s.now;
+    let live = s.conn().info(now).subflows.iter().filter(|f| f.view.usable).count();
+    assert_eq!(live, 8);
+    let (_, refused) = s.join_syn(8);
+    let reason = MptcpOption::TcpRst(MpTcpRst { transient: false, reason: 2 });
+    assert_eq!(refused.options.mptcp(), [reason], "the limit of subflows");
 }
 
 // RFC 8684 section 3.3.3: data and its end on one segment: the length counts the DATA_FIN, which
