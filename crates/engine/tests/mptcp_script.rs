@@ -255,6 +255,28 @@ fn rfc8684_seven_joins_at_once() {
     assert_eq!(refused.options.mptcp(), [reason], "the limit of subflows");
 }
 
+// RFC 8684 sections 3.5 and 3.6: a fast close on an ACK is answered by a reset on every subflow,
+// with MP_TCPRST; one on a reset needs no answer on its own subflow.
+#[test]
+fn rfc8684_the_answer_to_a_fast_close_says_why() {
+    for reset in [false, true] {
+        let mut s = Script::server();
+        s.joined(1);
+        let flags = if reset { Flags::RST | Flags::ACK } else { Flags::ACK };
+        let mut close = s.segment(1, 1, flags);
+        close.options.push_mptcp(MptcpOption::FastClose(s.key.0));
+        s.give(close);
+        let said = s.heard();
+        assert_eq!(said.len(), if reset { 1 } else { 2 }, "{said:?}");
+        let why = MptcpOption::TcpRst(MpTcpRst { transient: false, reason: 0 });
+        for answer in &said {
+            assert!(answer.flags.contains(Flags::RST));
+            assert_eq!(answer.options, [why.clone()]);
+        }
+        assert!(s.has(&Event::Closed(CloseReason::FastClose)));
+    }
+}
+
 // RFC 8684 section 3.3.3: data and its end on one segment: the length counts the DATA_FIN, which
 // takes a data position and none of the subflow.
 #[test]

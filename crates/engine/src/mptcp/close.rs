@@ -329,6 +329,8 @@ impl Connection {
     fn end_by_peer(&mut self, reason: CloseReason) {
         self.end(reason);
         while !self.subflows.is_empty() {
+            let why = MpTcpRst { transient: false, reason: reset_reason::UNSPECIFIED };
+            self.subflows[0].reset = Some(why);
             self.subflows[0].tcb.abort();
             self.bury(0);
         }
