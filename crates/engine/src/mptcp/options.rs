@@ -82,6 +82,10 @@ impl Connection {
             }
             return;
         }
+        if let Join::Responder { confirmed: false, .. } = self.subflows[at].join {
+            // A challenge: nothing is acknowledged at data level before the peer has shown its key.
+            return;
+        }
         let ack = self.receive.stream.next();
         let fin = self.fin_position();
         let Some(session) = &mut self.session else { return };

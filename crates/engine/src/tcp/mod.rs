@@ -256,6 +256,8 @@ struct CwndLimited {
 struct SynState {
     sent_at: Instant,
     transmissions: u32,
+    /// Window of the SYN of an active open.
+    window: u64,
     /// When the timer is due again after a transmission beside its own.
     resume: Option<Instant>,
 }

@@ -37,8 +37,14 @@ impl Tcb {
         }
         match self.state {
             State::Closed => return None,
-            State::SynSent | State::SynReceived => {
-                return self.due.syn.then(|| self.syn(now, window, segment));
+            State::SynSent | State::SynReceived if self.due.syn => {
+                return Some(self.syn(now, window, segment));
+            }
+            State::SynSent => return None,
+            // Challenges, and answers to what is not acceptable.
+            State::SynReceived => {
+                let due = self.rx.due == AckDue::Now;
+                return due.then(|| self.ack(now, window, segment));
             }
             _ => {}
         }
@@ -311,6 +317,8 @@ impl Tcb {
         let field = window.min(u64::from(u16::MAX));
         if passive {
             self.rx.on_ack_sent(self.rx.rcv_nxt + field);
+        } else {
+            self.syn.window = field;
         }
         *segment = Segment {
             src: self.setup.local,

@@ -10,6 +10,7 @@ use tabane_engine::tcp::{Accepted, Chunk, State, Tcb};
 use tabane_engine::time::{Duration, Instant};
 use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Timestamps};
 
+mod arrival;
 mod recovery;
 mod response;
 mod returns;

@@ -1,0 +1,174 @@
+//! Segment arrival in the order of RFC 9293 section 3.10.7, state by state, and what RFC 5961, 2883,
+//! 7323, 8985 and 9937 say of it: where two ends of ours would never send what is asked about.
+
+use super::*;
+use tabane_engine::seq::Ssn;
+
+/// Opened passively, our SYN+ACK is out.
+fn syn_received(config: TcpConfig) -> Script {
+    let mut s = Script::syn_sent(config.clone());
+    let mut syn = s.segment(0, 0, Flags::SYN);
+    syn.options.mss = Some(1460);
+    s.tcb = Tcb::accept(s.now, &config.into(), setup(0, "reno"), &syn).unwrap();
+    assert_eq!(s.poll().unwrap().flags, Flags::SYN | Flags::ACK);
+    s
+}
+
+// RFC 9293 section 3.10.7.3: in SYN-SENT a segment without SYN is dropped, whatever it acknowledges;
+// so is a reset that acknowledges nothing, and one with a wrong acknowledgement is not answered.
+#[test]
+fn rfc9293_syn_sent_drops_what_opens_nothing() {
+    let mut s = Script::syn_sent(plain());
+    for (ack, flags) in [
+        (1, Flags::ACK),
+        (1, Flags::ACK | Flags::FIN),
+        (0, Flags::RST),
+        (7, Flags::RST | Flags::ACK),
+    ] {
+        let segment = s.segment(0, ack, flags);
+        assert!(s.give(segment).dropped.is_some());
+        s.expect_nothing();
+        assert_eq!(s.tcb.state(), State::SynSent);
+    }
+}
+
+// RFC 9293 section 3.10.7.3: what a SYN+ACK brings beside the SYN is processed as in ESTABLISHED,
+// from the sixth step on: data and FIN.
+#[test]
+fn rfc9293_data_on_a_syn_ack_is_taken() {
+    for fin in [false, true] {
+        let mut s = Script::syn_sent(plain());
+        let end = if fin { Flags::FIN } else { Flags(0) };
+        let mut syn_ack = s.segment(0, 1, Flags::SYN | Flags::ACK | end);
+        syn_ack.payload = Bytes::from(vec![7; 100]);
+        let accepted = s.give(syn_ack);
+        assert!(accepted.established && accepted.fin == fin);
+        assert_eq!(accepted.payload.map(|(at, data)| (at, data.len())), Some((Ssn(1), 100)));
+        assert_eq!(s.expect_ack(), (1, if fin { 102 } else { 101 }));
+        let state = if fin { State::CloseWait } else { State::Established };
+        assert_eq!(s.tcb.state(), state);
+        // As far as the window of our SYN goes.
+        s = Script::syn_sent(plain());
+        let mut syn_ack = s.segment(0, 1, Flags::SYN | Flags::ACK);
+        syn_ack.payload = Bytes::from(vec![7; 70_000]);
+        assert_eq!(s.give(syn_ack).payload.map(|(_, data)| data.len()), Some(65_535));
+    }
+}
+
+// RFC 9293 section 3.10.7.4, fifth and seventh step: a SYN+ACK that completes a simultaneous open
+// may bring data, too.
+#[test]
+fn rfc9293_data_on_the_syn_ack_of_a_simultaneous_open_is_taken() {
+    let mut s = Script::syn_sent(plain());
+    let syn = s.segment(0, 0, Flags::SYN);
+    s.give(syn);
+    s.poll().unwrap();
+    let mut syn_ack = s.segment(0, 1, Flags::SYN | Flags::ACK);
+    syn_ack.payload = Bytes::from_static(b"early");
+    let accepted = s.give(syn_ack);
+    assert!(accepted.established);
+    assert_eq!(accepted.payload, Some((Ssn(1), Bytes::from_static(b"early"))));
+}
+
+// RFC 9293 section 3.10.7.4, first step: an unacceptable segment is answered in SYN-RECEIVED too:
+// <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>.
+#[test]
+fn rfc9293_out_of_window_in_syn_received_is_acknowledged() {
+    let mut s = syn_received(plain());
+    let far = s.data(200_000, 100);
+    assert_eq!(s.give(far).dropped, Some(DropReason::OutOfWindow));
+    assert_eq!(s.expect_ack(), (1, 1));
+    assert_eq!(s.tcb.state(), State::SynReceived);
+    assert!(s.give(s.ack(1)).established);
+}
+
+// RFC 5961 section 3.2, in SYN-RECEIVED as in every other state: a reset in the window but not at
+// its beginning is challenged, one outside says nothing, and is not answered.
+#[test]
+fn rfc5961_a_reset_in_syn_received() {
+    for (ssn, challenged) in [(2, true), (500, true), (65_535, true), (65_536, false)] {
+        let mut s = syn_received(plain());
+        let reset = s.segment(ssn, 0, Flags::RST);
+        assert!(s.give(reset).dropped.is_some());
+        assert_eq!(s.tcb.state(), State::SynReceived, "{ssn}");
+        let answer = s.poll().map(|a| (a.flags, a.seq, a.ack));
+        let challenge = (Flags::ACK, SeqNum(ISS).plus(1), SeqNum(PEER_ISS).plus(1));
+        assert_eq!(answer, challenged.then_some(challenge), "{ssn}");
+    }
+    for ssn in [0, 1_u32.wrapping_sub(100), 1 << 31] {
+        let mut s = syn_received(plain());
+        let reset = s.segment(ssn, 0, Flags::RST);
+        assert!(s.give(reset).dropped.is_some());
+        s.expect_nothing();
+    }
+    let mut s = syn_received(plain());
+    let reset = s.segment(1, 0, Flags::RST);
+    assert_eq!(s.give(reset).closed, Some(CloseReason::Refused));
+}
+
+// RFC 5961 section 3.2: what has been received is outside the window, acknowledged already or not;
+// so is the first number beyond the window.
+#[test]
+fn rfc5961_a_reset_beside_the_window_is_dropped_silently() {
+    let mut s = Script::established(plain());
+    s.give(s.data(1, 100));
+    // The window is 65535, rounded up to its scale.
+    for ssn in [50, 100, 65_537] {
+        let reset = s.segment(ssn, 1, Flags::RST);
+        assert_eq!(s.give(reset).dropped, Some(DropReason::OutOfWindow), "{ssn}");
+        s.expect_nothing();
+    }
+    let reset = s.segment(102, 1, Flags::RST);
+    assert_eq!(s.give(reset).dropped, Some(DropReason::BadReset));
+    assert_eq!(s.expect_ack(), (1, 101));
+    let reset = s.segment(101, 1, Flags::RST);
+    assert_eq!(s.give(reset).closed, Some(CloseReason::Reset(None)));
+}
+
+// RFC 9293 section 3.10.7.4, fifth step: without ACK a segment is dropped, and not answered.
+#[test]
+fn rfc9293_without_ack_nothing_is_taken() {
+    let mut s = Script::established(plain());
+    let mut data = s.data(1, 100);
+    data.flags = Flags::PSH;
+    let accepted = s.give(data);
+    assert_eq!((accepted.dropped, accepted.payload), (Some(DropReason::BadFlags), None));
+    s.expect_nothing();
+}
+
+// RFC 9293 section 3.10.7.4, seventh step: text after the peer's FIN is ignored, in every state.
+// Eighth step: a FIN that comes again is acknowledged again.
+#[test]
+fn rfc9293_nothing_comes_after_a_fin() {
+    for state in [State::CloseWait, State::LastAck, State::Closing] {
+        let mut s = Script::established(plain());
+        if state == State::Closing {
+            s.tcb.close(s.now);
+            s.poll().unwrap();
+        }
+        s.give(s.segment(1, 1, Flags::FIN | Flags::ACK));
+        if state == State::LastAck {
+            s.tcb.close(s.now);
+        }
+        assert_eq!(s.tcb.state(), state);
+        while s.poll().is_some() {}
+        let text = s.data(2, 100);
+        assert_eq!(s.give(text).payload, None, "{state:?}");
+        assert_eq!(s.tcb.rcv_nxt(), Ssn(2), "{state:?}");
+        while s.poll().is_some() {}
+        s.give(s.segment(1, 1, Flags::FIN | Flags::ACK));
+        assert_eq!(s.poll().map(|a| a.ack), Some(SeqNum(PEER_ISS).plus(2)), "{state:?}");
+        assert_eq!(s.tcb.state(), state);
+    }
+}
+
+// RFC 5681 section 4.2: what comes out of order is acknowledged at once, a FIN without data too.
+#[test]
+fn rfc5681_a_fin_out_of_order_is_acknowledged_at_once() {
+    let mut s = Script::established(plain());
+    let fin = s.segment(101, 1, Flags::FIN | Flags::ACK);
+    assert!(!s.give(fin).fin);
+    assert_eq!(s.expect_ack(), (1, 1));
+    assert!(s.give(s.data(1, 100)).fin);
+    assert_eq!(s.expect_ack(), (1, 102));
+}
