@@ -14,6 +14,11 @@ fn syn_received(config: TcpConfig) -> Script {
     s
 }
 
+fn blocks(segment: &Segment) -> Vec<(u32, u32)> {
+    let at = |seq: SeqNum| seq.0.wrapping_sub(PEER_ISS);
+    segment.options.sack.as_slice().iter().map(|&(a, b)| (at(a), at(b))).collect()
+}
+
 // RFC 9293 section 3.10.7.3: in SYN-SENT a segment without SYN is dropped, whatever it acknowledges;
 // so is a reset that acknowledges nothing, and one with a wrong acknowledgement is not answered.
 #[test]
@@ -171,4 +176,32 @@ fn rfc5681_a_fin_out_of_order_is_acknowledged_at_once() {
     assert_eq!(s.expect_ack(), (1, 1));
     assert!(s.give(s.data(1, 100)).fin);
     assert_eq!(s.expect_ack(), (1, 102));
+}
+
+// RFC 2883 section 4: the first part of a segment that had come before is reported, be it
+// acknowledged or held out of order.
+#[test]
+fn rfc2883_overlap_with_what_is_out_of_order_is_reported() {
+    let mut s = Script::established(plain());
+    s.give(s.data(101, 200));
+    assert_eq!(blocks(&s.poll().unwrap()), [(101, 301)]);
+    s.give(s.data(201, 200));
+    assert_eq!(blocks(&s.poll().unwrap()), [(201, 301), (101, 401)], "its head");
+    s.give(s.data(51, 100));
+    assert_eq!(blocks(&s.poll().unwrap()), [(101, 151), (51, 401)], "its tail");
+    s.give(s.data(601, 100));
+    assert_eq!(blocks(&s.poll().unwrap()), [(601, 701), (51, 401)]);
+    s.give(s.data(351, 400));
+    assert_eq!(blocks(&s.poll().unwrap()), [(351, 401), (51, 751)], "the first of two parts");
+    s.give(s.data(1, 100));
+    let ack = s.poll().unwrap();
+    assert_eq!((blocks(&ack), ack.ack), (vec![(51, 101)], SeqNum(PEER_ISS).plus(751)));
+    s.give(s.data(901, 50));
+    s.poll().unwrap();
+    s.give(s.data(701, 250));
+    let ack = s.poll().unwrap();
+    assert_eq!((blocks(&ack), ack.ack), (vec![(701, 751)], SeqNum(PEER_ISS).plus(951)));
+    s.give(s.data(951, 100));
+    s.wait(ms(40));
+    assert_eq!(blocks(&s.poll().unwrap()), [], "what touches does not overlap");
 }
