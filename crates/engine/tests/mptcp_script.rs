@@ -277,6 +277,17 @@ fn rfc8684_the_answer_to_a_fast_close_says_why() {
     }
 }
 
+// RFC 7323 section 3.2: a reset carries timestamps once they are in use.
+#[test]
+fn rfc7323_resets_have_timestamps() {
+    let mut s = Script::server();
+    let now = s.now;
+    s.conn().abort(now);
+    let reset = s.only();
+    assert!(reset.flags.contains(Flags::RST) && reset.timestamps, "{reset:?}");
+    assert!(matches!(reset.options[..], [MptcpOption::FastClose(_)]));
+}
+
 // RFC 8684 section 3.3.3: data and its end on one segment: the length counts the DATA_FIN, which
 // takes a data position and none of the subflow.
 #[test]

@@ -33,7 +33,7 @@ impl Tcb {
         segment: &'s mut Segment,
     ) -> Option<Outgoing<'s>> {
         if let Some(reset) = self.due.reset.take() {
-            return Some(self.reset(reset, segment));
+            return Some(self.reset(now, reset, segment));
         }
         match self.state {
             State::Closed => return None,
@@ -336,8 +336,11 @@ impl Tcb {
         Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission }
     }
 
-    fn reset<'s>(&mut self, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
+    fn reset<'s>(&mut self, now: Instant, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
         self.stats.segments_sent += 1;
+        // RFC 7323 section 3.2: once in use, on resets too.
+        let echo = self.peer.timestamps.then_some(self.peer.ts_recent);
+        let timestamps = echo.map(|echo| Timestamps { value: self.timestamp(now), echo });
         let (seq, flags) = match due {
             ResetDue::Own => (self.seq(self.snd_nxt), Flags::RST | Flags::ACK),
             ResetDue::To(seq) => (seq, Flags::RST),
@@ -350,7 +353,7 @@ impl Tcb {
             flags,
             window: 0,
             ecn: Ecn::NotEct,
-            options: TcpOptions::default(),
+            options: TcpOptions { timestamps, ..TcpOptions::default() },
             payload: Bytes::new(),
         };
         let ssn = Ssn(self.snd_nxt);

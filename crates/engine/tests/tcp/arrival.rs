@@ -205,3 +205,22 @@ fn rfc2883_overlap_with_what_is_out_of_order_is_reported() {
     s.wait(ms(40));
     assert_eq!(blocks(&s.poll().unwrap()), [], "what touches does not overlap");
 }
+
+// RFC 7323 section 3.2: a reset SHOULD carry timestamps once they are in use, and no others.
+#[test]
+fn rfc7323_resets_carry_timestamps_if_they_are_in_use() {
+    for timestamps in [true, false] {
+        let mut s = Script::established(TcpConfig { timestamps, ..plain() });
+        s.wait(ms(5));
+        s.tcb.abort();
+        let reset = s.poll().unwrap();
+        assert_eq!(reset.flags, Flags::RST | Flags::ACK);
+        let echo = reset.options.timestamps.map(|t| t.echo);
+        assert_eq!(echo, timestamps.then_some(10_000), "of the SYN+ACK");
+        // In answer to an acknowledgement of what was never sent.
+        let mut s = syn_received(TcpConfig { timestamps, ..plain() });
+        s.give(s.ack(77));
+        let reset = s.poll().unwrap();
+        assert_eq!((reset.flags, reset.seq), (Flags::RST, SeqNum(ISS).plus(77)));
+    }
+}
