@@ -138,7 +138,7 @@ impl Connection {
             self.owed.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
-            if expired.probe {
+            if expired.silent {
                 self.on_silence(at);
             }
             if let Some(in_a_row) = expired.rto {

@@ -420,7 +420,7 @@ impl Tcb {
             if delta.acked > 0 || !self.timers.is_set(Timer::Retransmit) {
                 self.timers.set(Timer::Retransmit, now + self.rtt.rto());
             }
-            self.arm_probe(now);
+            self.arm_probe(now, true);
         }
     }
 }

@@ -155,9 +155,7 @@ impl Tcb {
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         }
-        if idle || !self.timers.is_set(Timer::Probe) {
-            self.arm_probe(now);
-        }
+        self.arm_probe(now, idle);
         Some(Piece { ssn, dsn, data, fin, again: false })
     }
 

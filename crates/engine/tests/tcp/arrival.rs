@@ -224,3 +224,34 @@ fn rfc7323_resets_carry_timestamps_if_they_are_in_use() {
         assert_eq!((reset.flags, reset.seq), (Flags::RST, SeqNum(ISS).plus(77)));
     }
 }
+
+// RFC 8985 section 7.2: the probe timer starts anew with each transmission of new data, but is due
+// no later than the timeout would be (TLP_calc_PTO), in the place of which it comes then.
+#[test]
+fn rfc8985_new_data_restarts_the_probe_timer() {
+    let mut s = Script::established(plain());
+    assert_eq!(s.send(1).len(), 1);
+    s.wait(ms(50));
+    assert_eq!(s.send(1).len(), 1);
+    s.wait(ms(199));
+    assert!(s.sent().is_empty(), "the second has had less than two round trips");
+    s.wait(ms(1));
+    assert_eq!(s.sent(), [(1461, 1460)]);
+    assert_eq!((s.tcb.stats().tail_loss_probes, s.tcb.stats().timeouts), (1, 0));
+
+    let mut s = Script::established(plain());
+    for _ in 0..3 {
+        assert_eq!(s.send(1).len(), 1);
+        s.wait(ms(95));
+    }
+    s.wait(ms(14));
+    assert!(s.sent().is_empty());
+    s.wait(ms(1));
+    assert_eq!(s.sent(), [(2921, 1460)], "when the first would time out");
+    assert_eq!((s.tcb.stats().tail_loss_probes, s.tcb.stats().timeouts), (1, 0));
+    s.wait(ms(299));
+    assert!(s.sent().is_empty(), "section 7.3: the probe restarts the retransmission timer");
+    s.wait(ms(1));
+    assert_eq!(s.sent(), [(1, 1460)]);
+    assert_eq!(s.tcb.stats().timeouts, 1);
+}
