@@ -142,12 +142,11 @@ impl Tcb {
         let lost = self.detect_loss(now);
         self.recovery.untold += lost;
         if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
-            self.begin_recovery(now, siblings);
+            self.begin_recovery(now, 0, siblings);
         }
         if self.recovery.phase == RecoveryPhase::Recovery {
             let (pipe, ssthresh) = (self.pipe(), self.window.ssthresh);
-            let force = self.recovery.force;
-            self.recovery.prr.on_ack(0, pipe, ssthresh, self.mss, force);
+            self.recovery.prr.on_ack(0, pipe, ssthresh, self.mss, false);
         }
     }
 

@@ -255,3 +255,43 @@ fn rfc8985_new_data_restarts_the_probe_timer() {
     assert_eq!(s.sent(), [(1, 1460)]);
     assert_eq!(s.tcb.stats().timeouts, 1);
 }
+
+// RFC 9937 section 6: the ACK that starts recovery does not advance SND.UNA: as much leaves as it
+// says was delivered, and one segment if that is nothing.
+#[test]
+fn rfc9937_one_segment_for_one_delivered_at_entry() {
+    let mut s = Script::established(plain());
+    assert_eq!(s.send(10).len(), 10);
+    s.wait(ms(100));
+    let at = |n: u32| 1 + n * 1460;
+    for n in [7, 8] {
+        s.give(s.sack(1, &[(at(7), at(n + 1))]));
+        assert!(s.sent().is_empty());
+    }
+    s.give(s.sack(1, &[(at(7), at(10))]));
+    assert_eq!(s.sent(), [(1, 1460)], "seven are lost, one is delivered");
+    s.wait(ms(100));
+    s.give(s.sack(at(1), &[(at(7), at(10))]));
+    assert_eq!(s.sent(), [(at(1), 1460), (at(2), 1460)], "SND.UNA advances: one more");
+}
+
+// RFC 9937 section 6: what was SACKed before recovery is no part of what recovery delivers:
+// RecoverFS is less by it, and the window comes down to ssthresh all the same.
+#[test]
+fn rfc9937_bytes_sacked_before_recovery_do_not_count() {
+    let mut config = plain();
+    config.initial_window = 20;
+    let mut s = Script::established(config);
+    assert_eq!(s.send(20).len(), 20);
+    s.wait(ms(100));
+    let at = |n: u32| 1 + n * 1460;
+    let mut left = 0;
+    for n in 1..20 {
+        s.give(s.sack(1, &[(at(1), at(n + 1))]));
+        if n >= 3 {
+            left += s.send(5).len();
+        }
+    }
+    // 17 of the 18 that were under way are delivered in recovery; ssthresh is 10.
+    assert_eq!(left, 10, "ceil(17 * 10 / 18)");
+}
