@@ -288,6 +288,24 @@ fn rfc7323_resets_have_timestamps() {
     assert!(matches!(reset.options[..], [MptcpOption::FastClose(_)]));
 }
 
+// RFC 9293 section 3.9.1.2 (MUST-61): the last of what was written is pushed, and (as Linux does)
+// not each: a receiver passes up a batch at every push.
+#[test]
+fn rfc9293_what_is_not_the_last_is_not_pushed() {
+    let mut s = Script::server();
+    s.write(5000);
+    let sent = s.heard();
+    let pushed: Vec<_> = sent.iter().map(|d| d.flags.contains(Flags::PSH)).collect();
+    assert_eq!(pushed, [false, false, false, true], "{sent:?}");
+    s.now += ms(100);
+    s.give(s.dss(s.segment(1, 5001, Flags::ACK), 5001, None));
+    s.write(3000);
+    s.close();
+    let sent = s.heard();
+    let last = sent.iter().rfind(|d| d.len > 0).unwrap();
+    assert!(last.flags.contains(Flags::PSH) && last.data_fin);
+}
+
 // RFC 8684 section 3.3.3: data and its end on one segment: the length counts the DATA_FIN, which
 // takes a data position and none of the subflow.
 #[test]

@@ -206,9 +206,6 @@ impl Tcb {
         if piece.fin {
             flags = flags | Flags::FIN;
         }
-        if !piece.data.is_empty() && self.tx.unsent_bytes() == 0 {
-            flags = flags | Flags::PSH;
-        }
         if self.due.cwr && !piece.again {
             self.due.cwr = false;
             flags = flags | Flags::CWR;
