@@ -371,3 +371,109 @@ fn rfc8684_data_fins_that_cross() {
     assert_eq!((last.flags, last.seq, last.ack), (Flags::ACK, 2, 2));
     assert!(s.has(&Event::Closed(CloseReason::Finished)), "{:?}", s.events);
 }
+
+// RFC 8684 section 3.3.3: after our DATA_FIN the peer's direction goes on, and its subflows with it.
+#[test]
+fn rfc8684_data_after_our_data_fin_is_taken() {
+    let mut s = Script::client();
+    s.close();
+    assert!(s.only().data_fin);
+    s.give(s.dss(s.segment(1, 1, Flags::ACK), 2, None));
+    assert!(s.has(&Event::Flushed));
+    assert!(s.wait(secs(20)).is_empty());
+    let mut data = s.segment(1, 1, Flags::ACK);
+    data.payload = Bytes::from_static(b"late");
+    s.give(s.dss(data, 2, Some((1, 1, 4))));
+    let said = s.wait(ms(100));
+    assert_eq!(said.last().map(|d| (d.ack, d.data_ack)), Some((5, Some(5))), "{said:?}");
+    assert_eq!(s.conn().read(9).unwrap(), "late");
+    s.give(data_fin(&s, 5, 1, 2, 5));
+    let said = s.heard();
+    assert_eq!(said.last().map(|d| (d.flags, d.data_ack)), Some((FIN, Some(6))), "{said:?}");
+}
+
+// RFC 8684 section 3.3.2: the DATA_ACK counts on any acceptable segment, in order or not.
+#[test]
+fn rfc8684_a_data_ack_out_of_order_counts() {
+    let mut s = Script::client();
+    s.close();
+    assert!(s.only().data_fin);
+    s.give(s.dss(s.segment(2, 1, Flags::ACK), 2, None));
+    assert!(s.has(&Event::Flushed));
+}
+
+// RFC 8684 section 3.5: a fast close counts on an acceptable segment alone (RFC 9293 section
+// 3.10.7.4, first step): an old one is answered, and changes nothing.
+#[test]
+fn rfc8684_a_fast_close_on_an_old_segment_changes_nothing() {
+    let mut s = Script::server();
+    let mut data = s.segment(1, 1, Flags::ACK);
+    data.payload = Bytes::from(vec![7; 1000]);
+    s.give(s.dss(data, 1, Some((1, 1, 1000))));
+    s.wait(ms(100));
+    for (seq, over) in [(1, false), (2_000_000, false), (1001, true)] {
+        let mut close = s.segment(seq, 1, Flags::ACK);
+        close.options.push_mptcp(MptcpOption::FastClose(s.key.0));
+        s.give(close);
+        let said = s.heard();
+        assert_eq!(s.has(&Event::Closed(CloseReason::FastClose)), over, "{seq}");
+        let reset = said.iter().any(|d| d.flags.contains(Flags::RST));
+        assert!(reset == over && !said.is_empty(), "{seq} {said:?}");
+    }
+}
+
+// RFC 8684 section 3.3.3: a reset ends a subflow, never a direction: what was written goes by the
+// subflow that comes, the end too, although the peer had finished.
+#[test]
+fn rfc8684_a_reset_after_the_peers_end_is_no_end_of_ours() {
+    let mut s = Script::server();
+    s.give(data_fin(&s, 1, 1, 1, 1));
+    s.heard();
+    s.give(s.segment(1, 1, Flags::RST));
+    assert!(s.heard().is_empty());
+    assert!(!s.events.iter().any(|e| matches!(e, Event::Closed(_))), "{:?}", s.events);
+    s.write(100);
+    s.close();
+    assert!(s.wait(secs(1)).is_empty());
+    s.joined(1);
+    let said = s.wait(secs(2));
+    let data = said.iter().find(|d| d.len == 100).expect("the data");
+    assert!(data.data_fin && data.mapping.is_some_and(|m| (m.0, m.2) == (1, 101)), "{said:?}");
+}
+
+// RFC 8684 section 3.3.3: data and FIN on one segment, with a mapping and without DATA_FIN: the data
+// counts, the connection goes on.
+#[test]
+fn rfc8684_data_on_a_fin_without_data_fin_counts() {
+    let mut s = Script::server();
+    let mut last = s.segment(1, 1, FIN);
+    last.payload = Bytes::from_static(b"more");
+    s.give(s.dss(last, 1, Some((1, 1, 4))));
+    let said = s.heard();
+    assert_eq!(said.last().map(|d| (d.ack, d.data_ack)), Some((6, Some(5))), "{said:?}");
+    assert_eq!(s.conn().read(9).unwrap(), "more");
+    assert!(!s.has(&Event::PeerFinished));
+}
+
+// RFC 8684 section 3.3.3: the end of a subflow after both DATA_FINs: its FIN is repeated, and the
+// peer's acknowledged; nobody waits for more.
+#[test]
+fn rfc8684_fins_after_both_data_fins() {
+    let mut s = Script::server();
+    s.give(data_fin(&s, 1, 1, 1, 1));
+    s.heard();
+    s.close();
+    assert!(s.only().data_fin);
+    s.give(s.dss(s.segment(1, 1, Flags::ACK), 2, None));
+    assert_eq!(s.only().flags, FIN);
+    let again = s.wait(secs(2));
+    assert!(!again.is_empty() && again.iter().all(|d| d.flags == FIN), "{again:?}");
+    s.give(s.dss(s.segment(1, 2, Flags::ACK), 2, None));
+    assert!(s.heard().is_empty());
+    for _ in 0..2 {
+        s.give(s.dss(s.segment(1, 2, FIN), 2, None));
+        assert_eq!(s.only().ack, 2);
+        s.now += secs(1);
+    }
+    assert!(s.has(&Event::Closed(CloseReason::Finished)), "{:?}", s.events);
+}

@@ -282,9 +282,12 @@ fn rfc9293_a_closed_port_resets_whatever_comes() {
     }
 }
 
-/// The server has closed first and is in TIME-WAIT; the last segment of the client.
+/// The server, which has room for one connection, has closed first and is in TIME-WAIT; the last
+/// segment of the client.
 fn in_time_wait() -> (Net, Segment) {
-    let mut net = Net::new(plain(1), plain(2));
+    let mut server = plain(2);
+    server.limits.connections = 1;
+    let mut net = Net::new(plain(1), server);
     let last = Rc::new(RefCell::new(None));
     let seen = Rc::clone(&last);
     net.filter = Box::new(move |c| {
@@ -302,18 +305,38 @@ fn in_time_wait() -> (Net, Segment) {
     (net, fin)
 }
 
+/// A SYN that cannot be an old duplicate (RFC 6191).
+fn newer(fin: &Segment) -> Segment {
+    let mut syn = fin.clone();
+    (syn.flags, syn.seq) = (Flags::SYN, fin.seq.plus(100_000));
+    if let Some(timestamps) = &mut syn.options.timestamps {
+        timestamps.value += 1_000;
+    }
+    syn
+}
+
+// RFC 6191: a SYN for which there is no room does not end TIME-WAIT either.
+#[test]
+fn rfc6191_a_syn_without_room_leaves_time_wait_alone() {
+    let (mut net, fin) = in_time_wait();
+    let (now, path, server) = (net.now, PathId(0), &mut net.server.endpoint);
+    server.handle_segment(now, path, &syn("10.0.0.9:5", "10.0.0.2:80"));
+    assert_eq!(answers(server, now).len(), 1, "that was the room");
+    server.handle_segment(now, path, &newer(&fin));
+    assert_eq!(answers(server, now), []);
+    server.handle_segment(now, path, &fin);
+    let answer = answers(server, now).remove(0);
+    assert_eq!((answer.flags, answer.ack), (Flags::ACK, fin.seq.plus(1)));
+}
+
 // RFC 9293 section 3.10.7.4 and RFC 6191: a SYN ends TIME-WAIT only if it opens something. Where
-// nobody listens, or there is no room, the old connection stays as it is.
+// nobody listens the old connection stays as it is.
 #[test]
 fn rfc6191_a_syn_that_opens_nothing_leaves_time_wait_alone() {
     for listens in [false, true] {
         let (mut net, fin) = in_time_wait();
         let (now, path) = (net.now, PathId(0));
-        let mut syn = fin.clone();
-        (syn.flags, syn.seq) = (Flags::SYN, fin.seq.plus(100_000));
-        if let Some(timestamps) = &mut syn.options.timestamps {
-            timestamps.value += 1_000;
-        }
+        let syn = newer(&fin);
         let server = &mut net.server.endpoint;
         if !listens {
             server.unlisten("0.0.0.0:80".parse().unwrap());

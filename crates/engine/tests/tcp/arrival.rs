@@ -295,3 +295,101 @@ fn rfc9937_bytes_sacked_before_recovery_do_not_count() {
     // 17 of the 18 that were under way are delivered in recovery; ssthresh is 10.
     assert_eq!(left, 10, "ceil(17 * 10 / 18)");
 }
+
+// RFC 9293 section 3.10.7.4, fifth to eighth step: the ACK that ends SYN-RECEIVED may bring text and
+// FIN, which count at once.
+#[test]
+fn rfc9293_the_third_packet_may_bring_text_and_fin() {
+    let mut s = syn_received(plain());
+    let mut third = s.segment(1, 1, Flags::ACK | Flags::FIN);
+    third.payload = Bytes::from_static(b"all");
+    let accepted = s.give(third);
+    assert!(accepted.established && accepted.fin);
+    assert_eq!(accepted.payload, Some((Ssn(1), Bytes::from_static(b"all"))));
+    assert_eq!(s.tcb.state(), State::CloseWait);
+    assert_eq!(s.expect_ack(), (1, 5));
+}
+
+// RFC 9293 section 3.10.7.4, fifth step: in SYN-RECEIVED an unacceptable ACK is answered by a reset
+// with its number, and the attempt lives on.
+#[test]
+fn rfc9293_syn_received_resets_a_wrong_acknowledgement() {
+    for ack in [0, 2, 77] {
+        let mut s = syn_received(plain());
+        assert_eq!(s.give(s.ack(ack)).dropped, Some(DropReason::BadAck));
+        let reset = s.poll().unwrap();
+        assert_eq!((reset.flags, reset.seq), (Flags::RST, SeqNum(ISS).plus(ack)));
+        assert!(s.give(s.ack(1)).established, "{ack}");
+    }
+}
+
+// RFC 5961 section 4.2 and RFC 9293 section 3.10.7.4, fourth step: a SYN other than the one that
+// opened is challenged in SYN-RECEIVED; the same one gets the SYN+ACK again.
+#[test]
+fn rfc5961_a_second_syn_in_syn_received() {
+    let mut s = syn_received(plain());
+    let other = s.segment(300, 0, Flags::SYN);
+    assert_eq!(s.give(other).dropped, Some(DropReason::BadSyn));
+    assert_eq!(s.expect_ack(), (1, 1));
+    let same = s.segment(0, 0, Flags::SYN);
+    s.give(same);
+    assert_eq!(s.poll().unwrap().flags, Flags::SYN | Flags::ACK);
+    assert_eq!(s.tcb.state(), State::SynReceived);
+}
+
+// RFC 9293 section 3.10.7.4, first step: with the window closed no text is taken, but valid ACKs
+// are; the segment is answered.
+#[test]
+fn rfc9293_a_closed_window_takes_acknowledgements_all_the_same() {
+    let mut s = Script::established(plain());
+    assert_eq!(s.send(1), [(1, 1460)]);
+    s.window = 0;
+    let all = s.data(1, 65_536);
+    assert_eq!(s.give(all).payload.map(|(_, data)| data.len()), Some(65_536));
+    s.wait(ms(40));
+    assert_eq!(s.expect_ack(), (1461, 65_537));
+    let mut more = s.data(65_537, 100);
+    more.ack = SeqNum(ISS).plus(1461);
+    let accepted = s.give(more);
+    assert_eq!((accepted.payload, accepted.acked_to), (None, Some(Ssn(1461))));
+    assert_eq!(s.expect_ack(), (1461, 65_537));
+}
+
+// RFC 9293 section 3.10.7.4, fifth and eighth step: FIN-WAIT-1 goes to TIME-WAIT with a FIN that
+// acknowledges ours, and to CLOSING, and from there to TIME-WAIT, with one that does not.
+#[test]
+fn rfc9293_the_ways_from_fin_wait_1_to_time_wait() {
+    let mut s = Script::established(plain());
+    s.tcb.close(s.now);
+    assert_eq!(s.poll().unwrap().flags, Flags::ACK | Flags::FIN);
+    let fin = s.segment(1, 2, Flags::FIN | Flags::ACK);
+    let accepted = s.give(fin);
+    assert!(accepted.fin && accepted.fin_acked);
+    assert_eq!(s.tcb.state(), State::TimeWait);
+    assert_eq!(s.expect_ack(), (2, 2));
+
+    let mut s = Script::established(plain());
+    s.tcb.close(s.now);
+    s.poll().unwrap();
+    assert!(s.give(s.segment(1, 1, Flags::FIN | Flags::ACK)).fin);
+    assert_eq!((s.tcb.state(), s.expect_ack()), (State::Closing, (2, 2)));
+    assert!(s.give(s.segment(2, 2, Flags::ACK)).fin_acked);
+    assert_eq!(s.tcb.state(), State::TimeWait);
+}
+
+// RFC 9293 section 3.10.7.4, second and fifth step: LAST-ACK ends with the acknowledgement of our
+// FIN, or with a reset.
+#[test]
+fn rfc9293_last_ack_ends() {
+    for reset in [false, true] {
+        let mut s = Script::established(plain());
+        s.give(s.segment(1, 1, Flags::FIN | Flags::ACK));
+        s.tcb.close(s.now);
+        assert_eq!(s.poll().unwrap().flags, Flags::ACK | Flags::FIN);
+        assert_eq!(s.tcb.state(), State::LastAck);
+        let end = if reset { s.segment(2, 2, Flags::RST) } else { s.segment(2, 2, Flags::ACK) };
+        let reason = if reset { CloseReason::Reset(None) } else { CloseReason::Finished };
+        assert_eq!(s.give(end).closed, Some(reason));
+        s.expect_nothing();
+    }
+}
