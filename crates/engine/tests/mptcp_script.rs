@@ -355,7 +355,7 @@ fn rfc8684_data_beyond_the_data_fin_is_dropped() {
     assert_eq!(s.conn().readable(), 0);
 }
 
-// RFC 8684 section 3.3.3: both ends at once: each acknowledges the other's, then the subflow closes.
+// RFC 8684 section 3.3.3: both at once: each acknowledges the other's, then the subflow closes.
 #[test]
 fn rfc8684_data_fins_that_cross() {
     let mut s = Script::server();
@@ -372,7 +372,7 @@ fn rfc8684_data_fins_that_cross() {
     assert!(s.has(&Event::Closed(CloseReason::Finished)), "{:?}", s.events);
 }
 
-// RFC 8684 section 3.3.3: after our DATA_FIN the peer's direction goes on, and its subflows with it.
+// RFC 8684 section 3.3.3: after our DATA_FIN the peer's direction goes on, its subflows with it.
 #[test]
 fn rfc8684_data_after_our_data_fin_is_taken() {
     let mut s = Script::client();
@@ -441,8 +441,8 @@ fn rfc8684_a_reset_after_the_peers_end_is_no_end_of_ours() {
     assert!(data.data_fin && data.mapping.is_some_and(|m| (m.0, m.2) == (1, 101)), "{said:?}");
 }
 
-// RFC 8684 section 3.3.3: data and FIN on one segment, with a mapping and without DATA_FIN: the data
-// counts, the connection goes on.
+// RFC 8684 section 3.3.3: data and FIN on one segment, with a mapping and without DATA_FIN: the
+// data counts, the connection goes on.
 #[test]
 fn rfc8684_data_on_a_fin_without_data_fin_counts() {
     let mut s = Script::server();

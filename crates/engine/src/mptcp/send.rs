@@ -69,8 +69,8 @@ impl Connection {
         paths
     }
 
-    /// PSH on what empties the send buffer, as Linux has it, and not on each segment, where it would
-    /// be legal: receivers pass up what they have batched at every one (RFC 9293 section 3.9.1.2,
+    /// PSH on what empties the send buffer, as Linux has it, and not on each segment, where it
+    /// would be legal: receivers pass up their batch at every one (RFC 9293 section 3.9.1.2,
     /// MUST-61). Only the connection knows: what a subflow has is bound late, and leaves at once.
     #[inline]
     fn push_last(&self, out: &mut Outgoing<'_>) {

@@ -1,5 +1,5 @@
-//! Segment arrival in the order of RFC 9293 section 3.10.7, state by state, and what RFC 5961, 2883,
-//! 7323, 8985 and 9937 say of it: where two ends of ours would never send what is asked about.
+//! Segment arrival in the order of RFC 9293 section 3.10.7, state by state, and what RFC 5961,
+//! 2883, 7323, 8985 and 9937 say of it: where two ends of ours would never send what is asked about.
 
 use super::*;
 use tabane_engine::seq::Ssn;
@@ -19,8 +19,8 @@ fn blocks(segment: &Segment) -> Vec<(u32, u32)> {
     segment.options.sack.as_slice().iter().map(|&(a, b)| (at(a), at(b))).collect()
 }
 
-// RFC 9293 section 3.10.7.3: in SYN-SENT a segment without SYN is dropped, whatever it acknowledges;
-// so is a reset that acknowledges nothing, and one with a wrong acknowledgement is not answered.
+// RFC 9293 section 3.10.7.3: in SYN-SENT a segment without SYN is dropped, whatever it says; so
+// is a reset that acknowledges nothing, and one with a wrong acknowledgement is not answered.
 #[test]
 fn rfc9293_syn_sent_drops_what_opens_nothing() {
     let mut s = Script::syn_sent(plain());
@@ -296,8 +296,8 @@ fn rfc9937_bytes_sacked_before_recovery_do_not_count() {
     assert_eq!(left, 10, "ceil(17 * 10 / 18)");
 }
 
-// RFC 9293 section 3.10.7.4, fifth to eighth step: the ACK that ends SYN-RECEIVED may bring text and
-// FIN, which count at once.
+// RFC 9293 section 3.10.7.4, fifth to eighth step: the ACK that ends SYN-RECEIVED may bring text
+// and FIN, which count at once.
 #[test]
 fn rfc9293_the_third_packet_may_bring_text_and_fin() {
     let mut s = syn_received(plain());
