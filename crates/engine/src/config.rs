@@ -244,7 +244,9 @@ pub struct Limits {
     pub connections: usize,
     /// Connections in SYN-RECEIVED, per endpoint.
     pub syn_backlog: usize,
-    /// Subflows in SYN-RECEIVED or not yet authenticated, per connection.
+    /// Subflows in SYN-RECEIVED or not yet authenticated, per connection; together with all others
+    /// they are [`MptcpConfig::max_subflows`] at most. As many as that by default: a host with
+    /// many addresses joins from all at once, and one that is refused (Linux) does not try again.
     pub pending_joins: usize,
     /// Separate out-of-order ranges kept per connection (a subflow has [`OUT_OF_ORDER_RANGES`]); a
     /// segment that would add one more is dropped without an acknowledgement of its bytes.
@@ -263,7 +265,7 @@ impl Default for Limits {
         Self {
             connections: 65_536,
             syn_backlog: 1_024,
-            pending_joins: 4,
+            pending_joins: 32,
             out_of_order_ranges: OUT_OF_ORDER_RANGES,
             resets: 256,
             addresses: 16,

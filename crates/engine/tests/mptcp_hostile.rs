@@ -120,19 +120,25 @@ fn a_join_with_an_unknown_token_is_reset_with_its_reason() {
 
 #[test]
 fn pending_joins_are_limited() {
-    let mut net = Net::pair(2);
-    net.connect(data(1_000_000), false);
-    net.sleep(secs(1));
-    let token = net.server_info().token;
-    for port in 1..=50 {
-        let join = MpJoin::Syn { backup: false, address_id: 9, token, nonce: u32::from(port) };
-        let segment = syn(port, Some(MptcpOption::Join(join)));
-        net.server.endpoint.handle_segment(net.now, PathId(0), &segment);
+    // Like all subflows are, or to less.
+    for (pending, live, limit) in [(32, 8, "subflows"), (4, 6, "pending joins")] {
+        let mut server = config(2, 2);
+        server.limits.pending_joins = pending;
+        let mut net = Net::new(config(1, 2), server);
+        net.connect(data(1_000_000), false);
+        net.sleep(secs(1));
+        let token = net.server_info().token;
+        for port in 1..=50 {
+            let join = MpJoin::Syn { backup: false, address_id: 9, token, nonce: u32::from(port) };
+            let segment = syn(port, Some(MptcpOption::Join(join)));
+            net.server.endpoint.handle_segment(net.now, PathId(0), &segment);
+        }
+        assert_eq!(net.server_info().subflows.len(), live);
+        net.sleep(ms(10));
+        let limit = |w: &What| *w == What::Dropped { reason: DropReason::Limit(limit) };
+        let refused = net.server.records.iter().filter(|r| limit(&r.what)).count();
+        assert_eq!(refused, 52 - live);
     }
-    assert_eq!(net.server_info().subflows.len(), 2 + 4);
-    net.sleep(ms(10));
-    let limit = |w: &What| *w == What::Dropped { reason: DropReason::Limit("pending joins") };
-    assert_eq!(net.server.records.iter().filter(|r| limit(&r.what)).count(), 46);
 }
 
 #[test]

@@ -330,8 +330,9 @@ fn very_different_paths_do_not_stall_each_other() {
     net.links.insert(PathId(1), (ms(150), 250_000));
     let mut net = bulk(net);
     net.sleep(secs(2));
-    let (bytes, by_path) = progress(&mut net, secs(1));
-    assert!(bytes > 2_200_000, "{bytes} {by_path:?}");
+    // A hole on the slow path holds the stream up for its round trip, now and then.
+    let (bytes, by_path) = progress(&mut net, secs(4));
+    assert!(bytes > 4 * 2_400_000, "{bytes} {by_path:?}");
     finish(net);
 }
 

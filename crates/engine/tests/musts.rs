@@ -239,3 +239,122 @@ fn rfc9293_full_segments_fill_the_path() {
         assert_eq!(largest.get(), 1500, "{n:04b}");
     }
 }
+
+// RFC 9293 section 3.10.7.2: at a listener a segment without ACK that opens nothing is dropped, and
+// not answered; only an ACK is answered by a reset.
+#[test]
+fn rfc9293_a_listener_drops_what_acknowledges_and_opens_nothing() {
+    let quiet =
+        [Flags(0), Flags::FIN, Flags::PSH, Flags::FIN | Flags::PSH, Flags::SYN | Flags::FIN];
+    let mut endpoint = server();
+    for flags in quiet {
+        let segment = Segment { flags, ..syn("10.0.0.1:5", "10.0.0.2:80") };
+        endpoint.handle_segment(Instant(1), PathId(0), &segment);
+        assert_eq!(answers(&mut endpoint, Instant(1)), [], "{flags:?}");
+        assert_eq!(drops(&mut endpoint), [DropReason::BadFlags]);
+    }
+    for flags in [Flags::ACK, Flags::ACK | Flags::FIN, Flags::SYN | Flags::ACK] {
+        let segment = Segment { flags, ack: SeqNum(77), ..syn("10.0.0.1:5", "10.0.0.2:80") };
+        endpoint.handle_segment(Instant(1), PathId(0), &segment);
+        let reset = &answers(&mut endpoint, Instant(1))[0];
+        assert_eq!((reset.flags, reset.seq), (Flags::RST, SeqNum(77)), "{flags:?}");
+    }
+    assert_eq!(endpoint.connections(), 0);
+}
+
+// RFC 9293 section 3.10.7.1: where nobody listens everything but a reset is answered by one, which
+// acknowledges SYN and FIN.
+#[test]
+fn rfc9293_a_closed_port_resets_whatever_comes() {
+    let mut endpoint = server();
+    for (flags, len) in [
+        (Flags(0), 0),
+        (Flags::FIN, 1),
+        (Flags::SYN, 1),
+        (Flags::SYN | Flags::FIN, 2),
+        (Flags::SYN | Flags::FIN | Flags::PSH, 2),
+    ] {
+        let segment = Segment { flags, ..syn("10.0.0.1:5", "10.0.0.2:81") };
+        endpoint.handle_segment(Instant(1), PathId(0), &segment);
+        let reset = &answers(&mut endpoint, Instant(1))[0];
+        assert_eq!(reset.flags, Flags::RST | Flags::ACK, "{flags:?}");
+        assert_eq!((reset.seq, reset.ack), (SeqNum(0), SeqNum(1000 + len)), "{flags:?}");
+    }
+}
+
+/// The server, which has room for one connection, has closed first and is in TIME-WAIT; the last
+/// segment of the client.
+fn in_time_wait() -> (Net, Segment) {
+    let mut server = plain(2);
+    server.limits.connections = 1;
+    let mut net = Net::new(plain(1), server);
+    let last = Rc::new(RefCell::new(None));
+    let seen = Rc::clone(&last);
+    net.filter = Box::new(move |c| {
+        if c.up && c.segment.flags.contains(Flags::FIN) {
+            seen.replace(Some(c.segment.clone()));
+        }
+        true
+    });
+    net.server.answer = (data(10), true);
+    net.connect(data(10), false);
+    assert!(net.run(secs(1), |n| n.client.app().finished));
+    net.client.app().close_after = true;
+    assert!(net.run(secs(1), Net::over));
+    let fin = last.borrow_mut().take().unwrap();
+    (net, fin)
+}
+
+/// A SYN that cannot be an old duplicate (RFC 6191).
+fn newer(fin: &Segment) -> Segment {
+    let mut syn = fin.clone();
+    (syn.flags, syn.seq) = (Flags::SYN, fin.seq.plus(100_000));
+    if let Some(timestamps) = &mut syn.options.timestamps {
+        timestamps.value += 1_000;
+    }
+    syn
+}
+
+// RFC 6191: a SYN for which there is no room does not end TIME-WAIT either.
+#[test]
+fn rfc6191_a_syn_without_room_leaves_time_wait_alone() {
+    let (mut net, fin) = in_time_wait();
+    let (now, path, server) = (net.now, PathId(0), &mut net.server.endpoint);
+    server.handle_segment(now, path, &syn("10.0.0.9:5", "10.0.0.2:80"));
+    assert_eq!(answers(server, now).len(), 1, "that was the room");
+    server.handle_segment(now, path, &newer(&fin));
+    assert_eq!(answers(server, now), []);
+    server.handle_segment(now, path, &fin);
+    let answer = answers(server, now).remove(0);
+    assert_eq!((answer.flags, answer.ack), (Flags::ACK, fin.seq.plus(1)));
+}
+
+// RFC 9293 section 3.10.7.4 and RFC 6191: a SYN ends TIME-WAIT only if it opens something. Where
+// nobody listens the old connection stays as it is.
+#[test]
+fn rfc6191_a_syn_that_opens_nothing_leaves_time_wait_alone() {
+    for listens in [false, true] {
+        let (mut net, fin) = in_time_wait();
+        let (now, path) = (net.now, PathId(0));
+        let syn = newer(&fin);
+        let server = &mut net.server.endpoint;
+        if !listens {
+            server.unlisten("0.0.0.0:80".parse().unwrap());
+        }
+        server.handle_segment(now, path, &syn);
+        let answer = answers(server, now).remove(0);
+        if listens {
+            assert_eq!(answer.flags, Flags::SYN | Flags::ACK);
+            continue;
+        }
+        let expected = (Flags::ACK, fin.seq.plus(1));
+        assert_eq!((answer.flags, answer.ack), expected, "a challenge");
+        server.handle_segment(now, path, &fin);
+        let answer = answers(server, now).remove(0);
+        assert_eq!((answer.flags, answer.ack), expected, "its FIN is known");
+        assert_eq!(server.connections(), 0);
+        server.listen("0.0.0.0:80".parse().unwrap()).unwrap();
+        server.handle_segment(now, path, &syn);
+        assert_eq!(answers(server, now).remove(0).flags, Flags::SYN | Flags::ACK);
+    }
+}

@@ -16,32 +16,42 @@ impl Endpoint {
             // RFC 9293 section 3.9.2.3: silently.
             return self.drop_stateless(DropReason::BadAddress);
         }
-        self.open_or_refuse(path, tuple, segment, None);
+        if !self.open(path, tuple, segment, None) {
+            self.refuse(path, tuple, segment);
+        }
     }
 
-    /// A SYN opens something if somebody listens; everything else is answered with a reset.
-    /// `iss_after`: our old sequence numbers of this 4-tuple.
-    pub(super) fn open_or_refuse(
+    /// A SYN that asks for a connection, and somebody listens, or that joins one: opened, or
+    /// refused for want of room. False: there is nothing that it could open. `iss_after`: our old
+    /// sequence numbers of this 4-tuple.
+    pub(super) fn open(
         &mut self,
         path: PathId,
         tuple: Tuple,
         segment: &Segment,
         iss_after: Option<SeqNum>,
-    ) {
+    ) -> bool {
+        let flags = segment.flags;
+        if !flags.contains(Flags::SYN) || flags.intersects(Flags::ACK | Flags::RST | Flags::FIN) {
+            return false;
+        }
+        if self.open_join(path, tuple, segment) {
+            return true;
+        }
+        let Some(how) = self.listener(tuple.local) else { return false };
+        self.open_passive(path, tuple, segment, iss_after, how);
+        true
+    }
+
+    /// What belongs to nothing and opens nothing is answered with a reset, unless it is one.
+    fn refuse(&mut self, path: PathId, tuple: Tuple, segment: &Segment) {
         let flags = segment.flags;
         if flags.contains(Flags::RST) {
             return self.drop_stateless(DropReason::NoConnection);
         }
-        if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
-            if flags.contains(Flags::FIN) {
-                return self.drop_stateless(DropReason::BadFlags);
-            }
-            if self.open_join(path, tuple, segment) {
-                return;
-            }
-            if let Some(how) = self.listener(tuple.local) {
-                return self.open_passive(path, tuple, segment, iss_after, how);
-            }
+        if !flags.contains(Flags::ACK) && self.listener(tuple.local).is_some() {
+            // Section 3.10.7.2: a listener answers acknowledgements only.
+            return self.drop_stateless(DropReason::BadFlags);
         }
         self.drop_stateless(DropReason::NoConnection);
         if self.config.reset_unknown {

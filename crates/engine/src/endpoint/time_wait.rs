@@ -90,25 +90,25 @@ impl Endpoint {
         segment: &Segment,
     ) {
         let lasts = self.time_waits.lasts;
-        let Some(entry) = self.time_waits.entries.get_mut(at as usize) else { return };
+        let Some(entry) = self.time_waits.entries.get(at as usize) else { return };
         let flags = segment.flags;
         if flags.contains(Flags::RST) {
             return self.drop_stateless(DropReason::BadReset);
         }
-        let expected = entry.last.ack;
-        if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
-            if is_newer(&entry.last, segment) {
-                let after = entry.last.seq;
+        let (expected, after) = (entry.last.ack, entry.last.seq);
+        if is_newer(&entry.last, segment) && self.open(path, tuple, segment, Some(after)) {
+            // Only a subflow in its place ends it: there may have been no room for one.
+            if self.flows.find(&tuple) != Some(Owner::TimeWait(at)) {
                 self.time_waits.entries.remove(at as usize);
-                self.flows.remove(&tuple, Owner::TimeWait(at));
-                return self.open_or_refuse(path, tuple, segment, Some(after));
             }
-        } else if segment.payload.is_empty()
-            && !flags.contains(Flags::FIN)
-            && segment.seq == expected
-        {
             return;
         }
+        let opens = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
+        let bare = segment.payload.is_empty() && !flags.contains(Flags::FIN);
+        if !opens && bare && segment.seq == expected {
+            return;
+        }
+        let Some(entry) = self.time_waits.entries.get_mut(at as usize) else { return };
         if flags.contains(Flags::FIN) {
             entry.expires = self.now + lasts;
         }

@@ -373,7 +373,8 @@ impl Connection {
             return false;
         }
         if self.is_mptcp() {
-            return self.send_data_fin();
+            let due = self.session.as_ref().is_some_and(|s| s.fin_due);
+            return !due && self.send_data_fin();
         }
         self.send.fin_sent = true;
         let id = self.subflows[0].id;

@@ -2,7 +2,7 @@
 //! and when the connection is over.
 
 use super::session::Gone;
-use super::subflow::{Join, reset_reason};
+use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
 use super::{Connection, Mode, Role};
 use crate::endpoint::Departure;
@@ -23,8 +23,7 @@ impl Connection {
         let Some(at) = usable(false).or_else(|| usable(true)) else { return false };
         let Some(session) = &mut self.session else { return false };
         session.fin_due = true;
-        if !self.send.fin_sent {
-            self.send.fin_sent = true;
+        if !session.timers.is_set(Timer::Fin) {
             self.arm_fin_timer();
         }
         self.request_ack(at);
@@ -95,11 +94,22 @@ impl Connection {
         CloseReason::Reset(None)
     }
 
-    /// FIN on a subflow: it is closed for data; without DATA_FIN the connection lives on.
+    /// FIN on a subflow: the peer sends nothing more on it. Without DATA_FIN the subflow has no use
+    /// any more, and the connection lives on. After it the peer has said all that it had to say:
+    /// the last subflow stays open for our direction, until our DATA_FIN is acknowledged.
     fn on_subflow_fin(&mut self, at: usize) {
-        if !self.subflows[at].closing {
-            self.shut_subflow(at);
+        let said_all = self.receive.finished;
+        if self.subflows[at].closing || said_all && !self.others_carry(at) {
+            return;
         }
+        self.shut_subflow(at);
+    }
+
+    /// Whether what a subflow would carry can go by another that is in order, both ways open.
+    fn others_carry(&self, at: usize) -> bool {
+        let id = self.subflows[at].id;
+        let sound = |s: &Subflow| s.id != id && s.usable() && !s.suspect();
+        self.subflows.iter().any(|s| sound(s) && s.tcb.state() == State::Established)
     }
 
     /// Closes a subflow after what is bound to it; siblings get its data too.
@@ -319,6 +329,8 @@ impl Connection {
     fn end_by_peer(&mut self, reason: CloseReason) {
         self.end(reason);
         while !self.subflows.is_empty() {
+            let why = MpTcpRst { transient: false, reason: reset_reason::UNSPECIFIED };
+            self.subflows[0].reset = Some(why);
             self.subflows[0].tcb.abort();
             self.bury(0);
         }

@@ -180,7 +180,7 @@ impl Connection {
         };
         let Some(session) = &mut self.session else { return };
         match (capable.sender_key, capable.receiver_key) {
-            (Some(theirs), Some(ours)) if ours == session.local_key.0 => {
+            (Some(theirs), Some(ours)) if ours == session.local_key.0 && acceptable(&capable) => {
                 session.deny_initial |= capable.deny_join_initial;
                 session.set_remote_key(Key(theirs));
                 self.speak_mptcp();
@@ -384,7 +384,7 @@ fn has_join_ack(segment: &Segment) -> bool {
 }
 
 /// Version 1, HMAC-SHA256, nothing that we would have to understand (flag B).
-fn acceptable(capable: &MpCapable) -> bool {
+pub(super) fn acceptable(capable: &MpCapable) -> bool {
     capable.version == VERSION && capable.hmac_sha256 && !capable.extensibility
 }
 

@@ -82,18 +82,31 @@ impl Connection {
             }
             return;
         }
+        if let Join::Responder { confirmed: false, .. } = self.subflows[at].join {
+            // A challenge: nothing is acknowledged at data level before the peer has shown its key.
+            return;
+        }
         let ack = self.receive.stream.next();
         let fin = self.fin_position();
         let Some(session) = &mut self.session else { return };
-        if self.role == Role::Client && !session.fully && self.subflows[at].join == Join::First {
-            // Repeated until the peer's first DSS shows that it has our key.
+        let unknown =
+            self.role == Role::Client && !session.fully && self.subflows[at].join == Join::First;
+        if unknown && (session.keys_due || !session.fin_due) {
+            // Repeated until the peer's first DSS shows that it has our key. A DATA_FIN, for which
+            // there is no room beside it, comes right after it.
+            session.keys_due = false;
             let option = session.capable(None);
+            let fin_due = session.fin_due;
             out.segment.options.push_mptcp(MptcpOption::Capable(option));
+            if fin_due {
+                self.request_ack(at);
+            }
             return;
         }
         let mut dss = Dss { data_ack: Some(session.ack_number(ack)), ..Dss::default() };
         if session.fin_due {
             session.fin_due = false;
+            self.send.fin_sent = true;
             dss.data_fin = true;
             let checksum = session
                 .checksum

@@ -1,6 +1,7 @@
 //! What arrives (RFC 8684 section 3.3): a segment goes to its subflow, its MPTCP options are read,
 //! its payload is mapped to data positions and reassembled.
 
+use super::handshake::acceptable;
 use super::mapping::{Delivery, Mapping, Sum};
 use super::session::Offset;
 use super::subflow::{Join, reset_reason};
@@ -14,7 +15,7 @@ use crate::tcp::Accepted;
 use crate::time::Instant;
 use crate::view::{PathId, SubflowId};
 use bytes::Bytes;
-use tabane_wire::{DataNumber, Dss, Flags, MptcpOption, Segment, mptcp};
+use tabane_wire::{DataNumber, Dss, Flags, MptcpOption, Segment};
 
 impl Connection {
     /// Takes a segment of one of its subflows.
@@ -251,7 +252,7 @@ impl Connection {
             return None;
         }
         let (length, checksum) = segment.options.mptcp().iter().find_map(|o| match o {
-            MptcpOption::Capable(mptcp::MpCapable { data, .. }) => *data,
+            MptcpOption::Capable(capable) if acceptable(capable) => capable.data,
             _ => None,
         })?;
         if length == 0 {

@@ -5,10 +5,11 @@
 
 use super::{Connection, Mode};
 use crate::record::What;
+use crate::seq::Dsn;
 use crate::tcp::Outgoing;
 use crate::time::Instant;
 use crate::view::PathSet;
-use tabane_wire::Segment;
+use tabane_wire::{Flags, Segment};
 
 impl Connection {
     /// The next segment to send, and its ways out.
@@ -52,6 +53,7 @@ impl Connection {
         if self.session.is_some() {
             self.dress(at, out);
         }
+        self.push_last(out);
         let paths = self.route(at, out);
         if self.log.is_on() {
             self.drain_log(at);
@@ -65,6 +67,17 @@ impl Connection {
             self.note(Some(self.subflows[at].id), || what);
         }
         paths
+    }
+
+    /// PSH on what empties the send buffer, as Linux has it, and not on each segment, where it
+    /// would be legal: receivers pass up their batch at every one (RFC 9293 section 3.9.1.2,
+    /// MUST-61). Only the connection knows: what a subflow has is bound late, and leaves at once.
+    #[inline]
+    fn push_last(&self, out: &mut Outgoing<'_>) {
+        let last = |dsn: Dsn| dsn + out.segment.payload.len() as u64 == self.send.buffer.end();
+        if out.dsn.is_some_and(last) {
+            out.segment.flags = out.segment.flags | Flags::PSH;
+        }
     }
 
     /// Whether data is outstanding at data level.

@@ -35,7 +35,7 @@ pub(super) struct Sender {
     pub(super) limit: u64,
     /// The last `write` was cut short.
     pub(super) short_write: bool,
-    /// DATA_FIN or FIN has been handed down.
+    /// DATA_FIN has left, or FIN has been handed down.
     pub(super) fin_sent: bool,
     /// And acknowledged.
     pub(super) fin_acked: bool,
@@ -175,6 +175,8 @@ pub(super) struct Session {
     pub(super) reinjections: Reinjections,
     /// The DATA_FIN leaves alone with the next ACK.
     pub(super) fin_due: bool,
+    /// As client, until the peer's first DSS: the keys go before the DATA_FIN does.
+    pub(super) keys_due: bool,
     pub(super) fin_backoff: u32,
     pub(super) data_backoff: u32,
     /// After a data timeout: sent again up to the first, and everything before the second is
@@ -221,6 +223,7 @@ impl Session {
             sent: VecDeque::new(),
             reinjections: Reinjections::default(),
             fin_due: false,
+            keys_due: true,
             fin_backoff: 0,
             data_backoff: 0,
             data_recovery: None,

@@ -138,7 +138,7 @@ impl Connection {
             self.owed.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
-            if expired.probe {
+            if expired.silent {
                 self.on_silence(at);
             }
             if let Some(in_a_row) = expired.rto {
@@ -260,6 +260,8 @@ impl Connection {
         }
         let Some(session) = &mut self.session else { return };
         session.fin_backoff += 1;
+        // It may be the keys that are lost: without them the peer cannot understand a DATA_FIN.
+        session.keys_due = true;
         if session.fin_backoff > self.config.tcp.retries {
             self.give_up();
             return;

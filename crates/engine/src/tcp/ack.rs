@@ -279,13 +279,12 @@ impl Tcb {
             self.end_recovery(now);
         }
         if self.recovery.phase == RecoveryPhase::Open && lost > 0 {
-            self.begin_recovery(now, siblings);
+            self.begin_recovery(now, delta.delivered, siblings);
         }
         if self.recovery.phase == RecoveryPhase::Recovery {
             let safe = delta.acked > 0 && lost == 0;
             let (pipe, ssthresh) = (self.pipe(), self.window.ssthresh);
-            let force = self.recovery.force;
-            self.recovery.prr.on_ack(delta.delivered, pipe, ssthresh, self.mss, safe || force);
+            self.recovery.prr.on_ack(delta.delivered, pipe, ssthresh, self.mss, safe);
         }
     }
 
@@ -310,13 +309,21 @@ impl Tcb {
         self.timers.set(Timer::Reorder, until);
     }
 
-    /// Fast recovery begins.
-    pub(super) fn begin_recovery(&mut self, now: Instant, siblings: &[SubflowView]) {
+    /// Fast recovery begins with an ACK that delivers so much, or (0) with a timer.
+    pub(super) fn begin_recovery(
+        &mut self,
+        now: Instant,
+        delivered: u64,
+        siblings: &[SubflowView],
+    ) {
         self.recovery.phase = RecoveryPhase::Recovery;
         self.recovery.high = self.snd_nxt;
         self.recovery.force = true;
         self.recovery.undo.begin();
-        self.recovery.prr.begin(self.snd_nxt - self.snd_una);
+        let flight = self.snd_nxt - self.snd_una;
+        let sacked = self.tx.sacked_bytes();
+        let news = if self.peer.sack { delivered } else { 0 };
+        self.recovery.prr.begin(flight.saturating_sub(sacked) + news);
         self.stats.recoveries += 1;
         self.congestion(now, CongestionKind::Loss, siblings);
         self.recovery_changed(now);
@@ -420,7 +427,7 @@ impl Tcb {
             if delta.acked > 0 || !self.timers.is_set(Timer::Retransmit) {
                 self.timers.set(Timer::Retransmit, now + self.rtt.rto());
             }
-            self.arm_probe(now);
+            self.arm_probe(now, true);
         }
     }
 }

@@ -102,7 +102,7 @@ impl Tcb {
         self.rx.irs = syn.seq;
         self.rx.rcv_nxt = 1;
         self.rx.acked = 1;
-        self.rx.edge = 1;
+        self.rx.edge = 1 + self.syn.window;
         let mss = options.mss.unwrap_or_else(|| default_mss(&self.setup));
         let ecn_flags = Flags::ECE | Flags::CWR;
         let asks_ecn = if syn.flags.contains(Flags::ACK) {
@@ -170,6 +170,7 @@ impl Tcb {
             self.complete_handshake(now, out);
             out.window = Some(self.snd_wnd);
             self.snd_wl1 = 1;
+            self.take_beside_syn(now, segment, out);
             self.rx.due = AckDue::Now;
         } else {
             // Simultaneous open: our SYN goes again, with ACK.

@@ -65,14 +65,25 @@ impl Tcb {
             return;
         }
         self.heard(now, segment, start);
-        // A SYN+ACK that completes a simultaneous open, or a repeated one, carries no more.
-        let syn = flags.contains(Flags::SYN);
         self.process_ack(now, segment, (start, ack), siblings, out);
-        if self.state == State::Closed || syn {
+        if self.state == State::Closed {
             return;
+        }
+        if flags.contains(Flags::SYN) {
+            // It completes a simultaneous open.
+            return self.take_beside_syn(now, segment, out);
         }
         self.take_payload(now, segment, start, out);
         self.take_fin(now, segment, start, out);
+    }
+
+    /// What a SYN+ACK brings beside the SYN (RFC 9293 section 3.10.7.3): data and FIN, which begin
+    /// at the first position. With MPTCP on it there is no mapping for them: they come again.
+    pub(super) fn take_beside_syn(&mut self, now: Instant, segment: &Segment, out: &mut Accepted) {
+        if !segment.options.has_mptcp() {
+            self.take_payload(now, segment, 1, out);
+            self.take_fin(now, segment, 1, out);
+        }
     }
 
     /// Steps one to four: sequence, timestamps, RST, SYN. Whether the segment goes further.
@@ -89,7 +100,11 @@ impl Tcb {
             out.dropped = self.on_syn(now, segment, start);
             return out.dropped.is_none();
         }
-        if !reset && self.too_old(now, segment, start) {
+        if reset {
+            self.on_reset(now, start, out);
+            return false;
+        }
+        if self.too_old(now, segment, start) {
             self.rx.on_old(start, start + segment.payload.len() as u64);
             out.dropped = Some(DropReason::Paws);
             return false;
@@ -101,20 +116,24 @@ impl Tcb {
             self.refuse(now, segment, DropReason::OutOfWindow, out);
             return false;
         }
-        if !reset {
-            return true;
-        }
-        // RFC 5961 section 3: only the exact number resets.
-        if start == self.rx.rcv_nxt {
+        true
+    }
+
+    /// RFC 5961 section 3.2: only the exact number resets. Another one within the window is
+    /// challenged; what is outside of it says nothing.
+    fn on_reset(&mut self, now: Instant, start: u64, out: &mut Accepted) {
+        let next = self.rx.rcv_nxt;
+        if start == next {
             let refused = self.state == State::SynReceived;
             let reason = if refused { CloseReason::Refused } else { CloseReason::Reset(None) };
             self.finish(now, reason);
             out.closed = self.close_reason;
-        } else {
+        } else if (next..self.rx.edge).contains(&start) {
             self.challenge(now);
             out.dropped = Some(DropReason::BadReset);
+        } else {
+            out.dropped = Some(DropReason::OutOfWindow);
         }
-        false
     }
 
     /// RFC 5961 section 4, and repeats of the handshake.
@@ -199,7 +218,7 @@ impl Tcb {
             }
             return;
         }
-        if self.state >= State::CloseWait && self.state != State::Closing {
+        if self.state >= State::CloseWait {
             return;
         }
         let end = (start + len).min(self.rx.edge.max(self.rx.rcv_nxt));
@@ -233,7 +252,7 @@ impl Tcb {
     fn take_fin(&mut self, now: Instant, segment: &Segment, start: u64, out: &mut Accepted) {
         if segment.flags.contains(Flags::FIN) {
             let position = start + segment.payload.len() as u64;
-            if self.state >= State::CloseWait && self.state != State::Closing {
+            if self.state >= State::CloseWait {
                 // A repeat: acknowledge it; TIME-WAIT begins anew.
                 self.rx.due = AckDue::Now;
                 if self.state == State::TimeWait {
@@ -243,6 +262,10 @@ impl Tcb {
             }
             if self.rx.fin.is_none() && position >= self.rx.rcv_nxt {
                 self.rx.fin = Some(position);
+            }
+            if position > self.rx.rcv_nxt {
+                // RFC 5681 section 4.2: out of order, as data would be.
+                self.rx.due = AckDue::Now;
             }
         }
         if !self.rx.take_fin() {

@@ -108,8 +108,8 @@ pub struct Accepted {
 pub struct Expired {
     /// A retransmission timeout fired: the how-manieth in a row.
     pub rto: Option<u32>,
-    /// A tail loss probe is due: two round trips without an acknowledgement.
-    pub probe: bool,
+    /// Two round trips without an acknowledgement of what is under way.
+    pub silent: bool,
     /// The subflow gave up or its TIME-WAIT ended.
     pub closed: Option<CloseReason>,
 }
@@ -256,6 +256,8 @@ struct CwndLimited {
 struct SynState {
     sent_at: Instant,
     transmissions: u32,
+    /// Window of the SYN of an active open.
+    window: u64,
     /// When the timer is due again after a transmission beside its own.
     resume: Option<Instant>,
 }

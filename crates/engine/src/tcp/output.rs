@@ -33,12 +33,18 @@ impl Tcb {
         segment: &'s mut Segment,
     ) -> Option<Outgoing<'s>> {
         if let Some(reset) = self.due.reset.take() {
-            return Some(self.reset(reset, segment));
+            return Some(self.reset(now, reset, segment));
         }
         match self.state {
             State::Closed => return None,
-            State::SynSent | State::SynReceived => {
-                return self.due.syn.then(|| self.syn(now, window, segment));
+            State::SynSent | State::SynReceived if self.due.syn => {
+                return Some(self.syn(now, window, segment));
+            }
+            State::SynSent => return None,
+            // Challenges, and answers to what is not acceptable.
+            State::SynReceived => {
+                let due = self.rx.due == AckDue::Now;
+                return due.then(|| self.ack(now, window, segment));
             }
             _ => {}
         }
@@ -149,9 +155,7 @@ impl Tcb {
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         }
-        if idle || !self.timers.is_set(Timer::Probe) {
-            self.arm_probe(now);
-        }
+        self.arm_probe(now, idle);
         Some(Piece { ssn, dsn, data, fin, again: false })
     }
 
@@ -201,9 +205,6 @@ impl Tcb {
         let mut flags = Flags::ACK;
         if piece.fin {
             flags = flags | Flags::FIN;
-        }
-        if !piece.data.is_empty() && self.tx.unsent_bytes() == 0 {
-            flags = flags | Flags::PSH;
         }
         if self.due.cwr && !piece.again {
             self.due.cwr = false;
@@ -311,6 +312,8 @@ impl Tcb {
         let field = window.min(u64::from(u16::MAX));
         if passive {
             self.rx.on_ack_sent(self.rx.rcv_nxt + field);
+        } else {
+            self.syn.window = field;
         }
         *segment = Segment {
             src: self.setup.local,
@@ -328,8 +331,11 @@ impl Tcb {
         Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission }
     }
 
-    fn reset<'s>(&mut self, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
+    fn reset<'s>(&mut self, now: Instant, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
         self.stats.segments_sent += 1;
+        // RFC 7323 section 3.2: once in use, on resets too.
+        let echo = self.peer.timestamps.then_some(self.peer.ts_recent);
+        let timestamps = echo.map(|echo| Timestamps { value: self.timestamp(now), echo });
         let (seq, flags) = match due {
             ResetDue::Own => (self.seq(self.snd_nxt), Flags::RST | Flags::ACK),
             ResetDue::To(seq) => (seq, Flags::RST),
@@ -342,7 +348,7 @@ impl Tcb {
             flags,
             window: 0,
             ecn: Ecn::NotEct,
-            options: TcpOptions::default(),
+            options: TcpOptions { timestamps, ..TcpOptions::default() },
             payload: Bytes::new(),
         };
         let ssn = Ssn(self.snd_nxt);

@@ -18,6 +18,10 @@ pub(super) struct TailProbe {
     awaiting_sample: bool,
     /// It is to be sent.
     pub(super) due: bool,
+    /// When it is due; the timer may run out before (`on_probe_timer`).
+    at: Instant,
+    /// The connection has been told of the silence.
+    told: bool,
 }
 
 impl Tcb {
@@ -27,8 +31,9 @@ impl Tcb {
         self.tx.pending().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
     }
 
-    /// Schedules a probe after sending new data or an advancing ACK, if one is allowed.
-    pub(super) fn arm_probe(&mut self, now: Instant) {
+    /// Schedules a probe after sending new data or (`answered`) an advancing ACK, if one is allowed
+    /// (section 7.2). New data puts the probe off; that nothing is heard is noticed in any case.
+    pub(super) fn arm_probe(&mut self, now: Instant, answered: bool) {
         let allowed = self.peer.sack
             && self.recovery.phase == RecoveryPhase::Open
             && self.probe.end.is_none()
@@ -46,24 +51,36 @@ impl Tcb {
             // that is too early costs one segment, and DSACK tells.
             timeout = timeout + self.config.ack_delay;
         }
-        let at = now + timeout.max(Duration::from_millis(2));
-        match self.timers.get(Timer::Retransmit) {
-            // It would only come with the timeout.
-            Some(rto) if rto <= at => self.timers.stop(Timer::Probe),
-            _ => self.timers.set(Timer::Probe, at),
+        let mut at = now + timeout.max(Duration::from_millis(2));
+        if let Some(rto) = self.timers.get(Timer::Retransmit) {
+            // TLP_calc_PTO: no later than the timeout, in the place of which it comes then.
+            at = at.min(rto);
+        }
+        self.probe.at = at;
+        if answered || self.timers.get(Timer::Probe).is_none_or(|set| at < set) {
+            self.probe.told = false;
+            self.timers.set(Timer::Probe, at);
         }
     }
 
-    /// The probe timer fired.
-    pub(super) fn on_probe_timer(&mut self, now: Instant) {
+    /// The probe timer fired: two round trips without an answer, which the answer says (once). The
+    /// probe itself waits as long after the last new data.
+    pub(super) fn on_probe_timer(&mut self, now: Instant) -> bool {
         if !self.tx.outstanding() || self.recovery.phase != RecoveryPhase::Open {
-            return;
+            return false;
         }
-        self.probe = TailProbe { end: Some(self.snd_nxt), awaiting_sample: true, due: true };
+        let silent = !std::mem::replace(&mut self.probe.told, true);
+        if self.probe.at > now {
+            self.timers.set(Timer::Probe, self.probe.at);
+            return silent;
+        }
+        let end = Some(self.snd_nxt);
+        self.probe = TailProbe { end, awaiting_sample: true, due: true, ..TailProbe::default() };
         self.stats.tail_loss_probes += 1;
         self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::TailLossProbe);
+        silent
     }
 
     /// SND.UNA is `ack` after what an acknowledgement brought: is the probe answered, and what does

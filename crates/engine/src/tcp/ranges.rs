@@ -60,6 +60,12 @@ impl Ranges {
         self.0.get(at).copied().filter(|r| r.0 <= position)
     }
 
+    /// The first part of `[start, end)` that is held.
+    pub(super) fn overlap(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let &(a, b) = self.0.get(self.0.partition_point(|r| r.1 <= start))?;
+        (a < end).then(|| (a.max(start), b.min(end)))
+    }
+
     /// Number of ranges.
     pub(super) fn len(&self) -> usize {
         self.0.len()

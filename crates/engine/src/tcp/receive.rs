@@ -95,6 +95,8 @@ impl Receiver {
         if start < self.rcv_nxt {
             self.dsack = Some((start, self.rcv_nxt));
             self.due = AckDue::Now;
+        } else if filling && let Some(twice) = self.out_of_order.overlap(start, end) {
+            self.dsack = Some(twice);
         }
         self.rcv_nxt = end;
         if filling {
@@ -111,17 +113,13 @@ impl Receiver {
         if self.out_of_order.len() >= Self::RANGES && !touches {
             return Arrival::Refused;
         }
-        match self.out_of_order.insert(start, end) {
-            Some(_) => {
-                self.touch(start);
-                Arrival::New
-            }
-            None => {
-                self.dsack = Some((start, end));
-                self.touch(start);
-                Arrival::Duplicate
-            }
+        // RFC 2883 section 4: of what had come before, the first part.
+        if let Some(twice) = self.out_of_order.overlap(start, end) {
+            self.dsack = Some(twice);
         }
+        let new = self.out_of_order.insert(start, end).is_some();
+        self.touch(start);
+        if new { Arrival::New } else { Arrival::Duplicate }
     }
 
     /// Takes in ranges that have become contiguous.

@@ -47,12 +47,14 @@ pub(super) struct Prr {
 }
 
 impl Prr {
-    /// Recovery begins with `flight` bytes outstanding.
+    /// Recovery begins with `flight` bytes outstanding (RecoverFS: without what was SACKed before,
+    /// and with what the ACK that begins it delivers).
     pub(super) fn begin(&mut self, flight: u64) {
         *self = Self { recover_fs: flight.max(1), ..Self::default() };
     }
 
-    /// An ACK in recovery. `safe`: SND.UNA advanced and nothing more was found lost (RFC 9937).
+    /// An ACK in recovery, the first included (RFC 9937 section 6). `safe`: SND.UNA advanced and
+    /// nothing more was found lost.
     pub(super) fn on_ack(
         &mut self,
         delivered: u64,
@@ -68,11 +70,13 @@ impl Prr {
             due.saturating_sub(self.out)
         } else {
             let conservative = self.delivered.saturating_sub(self.out).max(delivered);
-            // With nothing in flight no acknowledgement will come to let the next hole be filled.
-            let more = if safe || pipe == 0 { mss } else { 0 };
-            let limit = conservative + more;
-            (ssthresh - pipe).min(limit)
+            (ssthresh - pipe).min(conservative + if safe { mss } else { 0 })
         };
+        // The first retransmission leaves in any case. So does what is next with nothing in flight:
+        // no acknowledgement will come that lets it.
+        if self.allowance == 0 && (self.out == 0 || pipe == 0) {
+            self.allowance = mss;
+        }
     }
 
     /// Bytes left.

@@ -215,6 +215,11 @@ impl Scoreboard {
         self.sacked_segments
     }
 
+    /// Bytes SACKed now.
+    pub(super) fn sacked_bytes(&self) -> u64 {
+        self.sacked.iter().map(|(start, end)| end - start).sum()
+    }
+
     /// Chunks with data, oldest first.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
         self.segments.iter().map(|s| &s.chunk).filter(|c| !c.data.is_empty())

@@ -20,10 +20,7 @@ impl Tcb {
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
                 Timer::Retransmit => self.on_retransmit_timer(now, siblings, &mut expired),
-                Timer::Probe => {
-                    self.on_probe_timer(now);
-                    expired.probe = self.probe.due;
-                }
+                Timer::Probe => expired.silent = self.on_probe_timer(now),
                 Timer::Reorder => self.on_reorder_timer(now, siblings),
                 Timer::Ack => {
                     if self.rx.due == AckDue::Delayed {
@@ -145,12 +142,11 @@ impl Tcb {
         let lost = self.detect_loss(now);
         self.recovery.untold += lost;
         if lost > 0 && self.recovery.phase == RecoveryPhase::Open {
-            self.begin_recovery(now, siblings);
+            self.begin_recovery(now, 0, siblings);
         }
         if self.recovery.phase == RecoveryPhase::Recovery {
             let (pipe, ssthresh) = (self.pipe(), self.window.ssthresh);
-            let force = self.recovery.force;
-            self.recovery.prr.on_ack(0, pipe, ssthresh, self.mss, force);
+            self.recovery.prr.on_ack(0, pipe, ssthresh, self.mss, false);
         }
     }
 

@@ -23,10 +23,11 @@ pub(super) enum Timer {
     Pacing,
 }
 
-/// All of them.
+/// All of them, in the order in which those that are due at once are taken. The probe comes in the
+/// place of the timeout (RFC 8985 section 7.2), which it puts off.
 const ALL: [Timer; 8] = [
-    Timer::Retransmit,
     Timer::Probe,
+    Timer::Retransmit,
     Timer::Reorder,
     Timer::Ack,
     Timer::Persist,
@@ -74,7 +75,7 @@ impl Timers {
         (first != Instant::FAR_FUTURE).then_some(first)
     }
 
-    /// Takes one timer that is due, in the order of the enum.
+    /// Takes one timer that is due, in the order of `ALL`.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Timer> {
         let due = ALL.into_iter().find(|&t| self.0[t as usize] <= now)?;
         self.stop(due);
