@@ -52,6 +52,7 @@ impl Connection {
         if self.session.is_some() {
             self.dress(at, out);
         }
+        debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);
         let paths = self.route(at, out);
         if self.log.is_on() {
             self.drain_log(at);
