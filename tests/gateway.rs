@@ -10,11 +10,18 @@
 mod gateway {
     #[path = "../interop/data.rs"]
     mod data;
+    #[path = "../interop/link.rs"]
+    #[allow(dead_code)] // what other tests use of it
+    mod link;
     #[path = "../interop/namespace.rs"]
     mod namespace;
+    #[path = "../interop/packet.rs"]
+    #[allow(dead_code)]
+    mod packet;
     mod pump;
     mod world;
 
+    mod both;
     mod fronts;
     mod stock;
     mod tun;

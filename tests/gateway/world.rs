@@ -30,6 +30,15 @@ pub(crate) enum User {
     Nobody,
 }
 
+/// What the two links are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Links {
+    /// veth pairs with a rate.
+    Plain,
+    /// The test makes `c1`, `c2`, `s1` and `s2`, and then calls [`World::address`].
+    Later,
+}
+
 /// Two hosts, two links, keys, and a folder for files.
 pub(crate) struct World {
     pub(crate) folder: Folder,
@@ -47,19 +56,21 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(user: User) -> Self {
+        Self::with_links(user, Links::Plain)
+    }
+
+    pub(crate) fn with_links(user: User, links: Links) -> Self {
         let folder = Folder::new();
         let (c, s) = (Namespace::new('c'), Namespace::new('s'));
-        for n in [1, 2] {
+        for n in if links == Links::Plain { 1..=2 } else { 1..=0 } {
             c.ip(&format!("link add c{n} type veth peer name s{n} netns {}", s.name()));
-            for (host, device, last) in [(&c, "c", 1), (&s, "s", 2)] {
-                host.ip(&format!("addr add 10.9.{n}.{last}/24 dev {device}{n}"));
-                host.ip(&format!("link set {device}{n} up"));
-            }
+            address(&c, &s, n);
             let rate = format!("qdisc add dev s{n} root tbf rate 100mbit burst 64kb latency 50ms");
             run(s.command("tc").args(rate.split(' ')));
         }
         c.sysctl("net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0");
         s.ip("addr add 192.0.2.1/32 dev lo");
+        s.ip("-6 addr add 2001:db8::1/128 dev lo");
         let digest = folder.make("www/file", SIZE, 7);
         let mut http = s.command("python3");
         http.args(["-u", "-m", "http.server", "8000", "--bind", "192.0.2.1", "--directory"]);
@@ -74,6 +85,11 @@ impl World {
         Self { folder, c, s, key, secret, digest, user, binary, _http: http }
     }
 
+    /// Gives the devices of links that the test has made their addresses.
+    pub(crate) fn address(&self) {
+        (1..=2).for_each(|n| address(&self.c, &self.s, n));
+    }
+
     /// The private key of the client's path.
     pub(crate) fn path_key(&self, path: usize) -> Key {
         self.secret.of_path(path)
@@ -83,7 +99,7 @@ impl World {
     pub(crate) fn server(&self) -> Agent {
         let keys = [0, 1].map(|path| keys::encode(&self.path_key(path).public()));
         let config = format!(
-            "listen = ['0.0.0.0:51820']\nprivate_key = '{}'\n[access]\nallow = ['192.0.2.1']\n\
+            "listen = ['0.0.0.0:51820']\nprivate_key = '{}'\n[access]\nallow = ['192.0.2.1', '2001:db8::1']\n\
              [[client]]\nname = 'test'\nnumber = 1\nkeys = {keys:?}\n",
             self.key,
         );
@@ -227,6 +243,14 @@ impl Agent {
         self.signal(libc::SIGTERM);
         let process = self.process.as_mut().expect("invariant: it was started");
         process.succeed(Duration::from_secs(5));
+    }
+}
+
+/// Addresses of link `n` at both ends.
+fn address(c: &Namespace, s: &Namespace, n: u8) {
+    for (host, device, last) in [(c, "c", 1), (s, "s", 2)] {
+        host.ip(&format!("addr add 10.9.{n}.{last}/24 dev {device}{n}"));
+        host.ip(&format!("link set {device}{n} up"));
     }
 }
 

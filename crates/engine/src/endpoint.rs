@@ -25,7 +25,7 @@ use self::slots::Slots;
 use self::time_wait::TimeWaits;
 use crate::config::{Config, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
-use crate::mptcp::Connection;
+use crate::mptcp::{Connection, Mtus};
 use crate::policy::PolicyError;
 use crate::record::{DropReason, Record, RecordLog, What};
 use crate::time::Instant;
@@ -70,7 +70,7 @@ pub struct Endpoint {
     /// Accepted connections whose handshake is not over (`Limits::syn_backlog`).
     backlog: usize,
     paths_down: PathSet,
-    mtus: Vec<(PathId, u16)>,
+    mtus: Mtus,
     /// Copies may come, and are to be removed.
     several_paths: bool,
     next_id: u64,
@@ -194,7 +194,7 @@ impl Endpoint {
             log: RecordLog::new(config.records),
             backlog: 0,
             paths_down: PathSet::NONE,
-            mtus: config.paths.iter().map(|p| (p.id, p.mtu)).collect(),
+            mtus: Mtus::new(config.paths.iter().map(|p| (p.id, p.mtu)).collect()),
             several_paths: config.mptcp.remove_copies && config.paths.len() > 1,
             next_id: 1,
             port_counter: 0,
@@ -483,9 +483,11 @@ impl Endpoint {
     /// The MTU of a path changed.
     pub fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
         self.now = now;
-        self.mtus.retain(|(id, _)| *id != path);
-        self.mtus.push((path, mtu));
-        self.for_each(|connection| connection.set_path_mtu(now, path, mtu));
+        let mtus = Mtus::make_mut(&mut self.mtus);
+        mtus.retain(|(id, _)| *id != path);
+        mtus.push((path, mtu));
+        let mtus = Mtus::clone(&self.mtus);
+        self.for_each(|connection| connection.set_path_mtu(now, path, mtu, &mtus));
     }
 
     fn for_each(&mut self, change: impl Fn(&mut Connection)) {

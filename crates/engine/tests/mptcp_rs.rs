@@ -76,6 +76,21 @@ fn both_directions_at_once_with_their_bbr() {
     assert!(world.they_got == world.we_sent && world.we_got == world.they_sent, "damaged");
 }
 
+/// Acknowledgements ride on data then; what they have to say must not make that too long.
+#[test]
+fn both_directions_at_once_over_lossy_paths_of_exact_mtu() {
+    for (family, seed) in [(Family::V4, 21), (Family::V6, 22), (Family::V4, 23), (Family::V6, 24)] {
+        let mut world = joined(lossy(family, seed));
+        world.links.iter_mut().for_each(|link| link.loss = 0.03);
+        world.send_from_us(2 * MIB);
+        world.send_from_them(2 * MIB);
+        let done = |w: &mut World| w.they_got.len() == 2 * MIB && w.we_got.len() == 2 * MIB;
+        world.run("both transfers", 60 * SECOND, done);
+        let whole = world.they_got == world.we_sent && world.we_got == world.they_sent;
+        assert!(whole, "the data arrived damaged");
+    }
+}
+
 #[test]
 fn plain_tcp_is_served_too() {
     let mut world = World::new(Family::V4, 10, Speaks::Tcp);

@@ -29,6 +29,7 @@ struct Setup {
 #[derive(Arbitrary, Debug)]
 struct EndSetup {
     flags: u8,
+    /// Its highest bit: data both ways from the beginning, and packets are lost.
     more: u8,
     scheduler: u8,
     congestion: u8,
@@ -107,6 +108,9 @@ pub(crate) fn endpoint(data: &[u8]) {
     let Ok(setup) = Setup::arbitrary(&mut input) else { return };
     let [client, server] = &setup.ends;
     let mut pair = Pair::new(config(client), config(server));
+    if setup.ends.iter().any(|end| end.more & 128 != 0) {
+        both_ways(&mut pair);
+    }
     for _ in 0..OPS_MAX {
         if input.is_empty() {
             break;
@@ -116,6 +120,20 @@ pub(crate) fn endpoint(data: &[u8]) {
         pair.settle();
     }
     finish(&mut pair);
+}
+
+/// Both ends have much to send, and a packet is lost every few milliseconds: acknowledgements ride on
+/// data, whose segments the paths carry exactly.
+fn both_ways(pair: &mut Pair) {
+    for end in &mut pair.ends {
+        end.to_write += 60_000;
+    }
+    pair.settle();
+    for n in 0..40 {
+        pair.advance(Duration::from_millis(3));
+        // Too few to be counted in `lost`: nobody gives up because of them.
+        pair.flying.remove(n % 25);
+    }
 }
 
 fn row<F>(table: &[Entry<F>], row: u8) -> Spec {
@@ -164,9 +182,10 @@ fn apply(pair: &mut Pair, op: &Op) {
             }
         }
         Op::Mtu { server, path, mtu } => {
-            let mtu = mtu.clamp(600, 9_000);
+            let (mtu, path) = (mtu.clamp(600, 9_000), path % PATHS);
+            pair.mtus[usize::from(server)][usize::from(path)] = mtu;
             let end = &mut pair.ends[usize::from(server)];
-            end.endpoint.set_path_mtu(pair.now, PathId(path % PATHS), mtu);
+            end.endpoint.set_path_mtu(pair.now, PathId(path), mtu);
         }
         Op::Drop { packets } => {
             let count = usize::from(packets % 8).min(pair.flying.len());

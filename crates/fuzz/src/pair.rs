@@ -13,6 +13,8 @@ use tabane_wire::Segment;
 
 /// Paths of each end.
 pub(crate) const PATHS: u8 = 3;
+/// MTU of every path, until it is changed.
+const MTU: u16 = 1500;
 /// Segments that one end may send at one moment: windows are far smaller.
 const BURST_MAX: usize = 4_000;
 /// Packets on their way; what is beyond is lost.
@@ -47,6 +49,8 @@ pub(crate) struct Pair {
     pub(crate) ends: [End; 2],
     pub(crate) flying: VecDeque<Flying>,
     pub(crate) cut: [bool; PATHS as usize],
+    /// What each end may send by each path, and knows.
+    pub(crate) mtus: [[u16; PATHS as usize]; 2],
     /// Nothing was forged or changed so far: bytes must arrive as they were written.
     pub(crate) honest: bool,
     /// Packets that were lost, other than on paths that are cut.
@@ -67,7 +71,7 @@ impl End {
                 id: PathId(path),
                 // The server listens at one address, on every path.
                 addresses: vec![address(server, if server { 0 } else { path })],
-                mtu: 1500,
+                mtu: MTU,
                 backup: false,
             })
             .collect();
@@ -156,6 +160,7 @@ impl Pair {
             ends: [End::new(false, client), End::new(true, server)],
             flying: VecDeque::new(),
             cut: [false; PATHS as usize],
+            mtus: [[MTU; PATHS as usize]; 2],
             honest: true,
             lost: 0,
             cut_for: Duration::ZERO,
@@ -199,6 +204,8 @@ impl Pair {
     }
 
     fn depart(&mut self, to_server: bool, path: PathId, segment: Segment) {
+        let mtu = self.mtus[usize::from(!to_server)][usize::from(path.0)];
+        assert!(segment.wire_len() <= usize::from(mtu), "longer than {mtu}: {segment}");
         if self.cut[usize::from(path.0)] {
             return;
         }

@@ -69,6 +69,8 @@ pub struct PathStatus {
     pub loss: Option<f64>,
     /// Largest inner packet.
     pub mtu: u16,
+    /// Packets that were longer and did not go.
+    pub too_big: u64,
     /// Inner bytes sent in the last second, as a rate.
     pub tx_bps: f64,
     /// Inner bytes received in the last second, as a rate.

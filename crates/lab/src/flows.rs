@@ -57,7 +57,7 @@ impl Flow {
                     port: own,
                     start: Instant::ZERO + spec.start.0 + spec.stagger.0 * u64::from(k),
                     stop: spec.stop.map(|stop| Instant::ZERO + stop.0),
-                    download: spec.direction == FlowDirection::Download,
+                    download: spec.direction != FlowDirection::Upload,
                     app: Mutex::new(app),
                     over: AtomicBool::new(false),
                 });

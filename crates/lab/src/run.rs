@@ -95,6 +95,7 @@ pub fn run(
         ended_s: now.as_secs_f64(),
         flows: results,
         links: link_results(&layout, &report),
+        too_long: Vec::new(),
         open: Vec::new(),
         cost: Cost { packet_hops: report.hops, ..Cost::default() },
     };

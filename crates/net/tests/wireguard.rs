@@ -180,6 +180,9 @@ fn what_the_link_does_not_carry_whole_is_dropped_alone() {
             assert!(port.flush().unwrap());
             let counters = *port.counters();
             assert_eq!((counters.tx_datagrams, counters.dropped_too_big), (3, 1), "{counters:?}");
+            let address: IpAddr = to.parse().unwrap();
+            assert_eq!(port.poll_too_big(), Some(((address, 9).into(), most + 1)));
+            assert_eq!(port.poll_too_big(), None);
             for len in [most + 1, most + 1, most + 1, 100] {
                 put(&mut port, to, len);
             }

@@ -3,9 +3,10 @@
 //! Byte-exact delivery is checked by the applications (`verify = true`); here are the invariants
 //! that packets and samples show.
 
-use crate::observe::{CapturePoint, FlowIdx, HostIdx, Observer, Wants};
+use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx, Observer, Wants};
 use crate::result::RunResult;
 use crate::scenario::{Amount, Scenario};
+use crate::world::TOO_LONG;
 use siphasher::sip::SipHasher24;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -95,6 +96,9 @@ impl Check {
                 self.add(format!("host {host:?}: {pure_acks} ACKs for {answerable} packets"));
             }
         }
+        for (node, count) in &result.too_long {
+            self.add(format!("{node}: {count} packets longer than their path's MTU"));
+        }
         if self.more > 0 {
             self.violations.push(format!("and {} more", self.more));
         }
@@ -174,6 +178,13 @@ impl Observer for Check {
             CapturePoint::Sent(host, _) => self.on_sent(now, host, segment),
             CapturePoint::Received(host, _) => self.on_received(now, host, segment),
             CapturePoint::Link(_) => {}
+        }
+    }
+
+    fn lost(&mut self, _: LinkIdx, now: Instant, cause: &'static str, segment: &Segment) {
+        if cause == TOO_LONG {
+            let len = segment.wire_len();
+            self.add(format!("{} s: {len} bytes are too long: {segment}", now.as_secs_f64()));
         }
     }
 

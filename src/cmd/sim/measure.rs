@@ -30,12 +30,16 @@ fn cost(packet_hops: u64, spent: Spent) -> Cost {
 pub(in crate::cmd) fn info(scenario: &Scenario, params: &[(String, String)]) -> RunInfo {
     let mut senders: Vec<&str> = Vec::new();
     for flow in &scenario.flow {
-        let sender = match flow.direction {
-            FlowDirection::Download => flow.to.as_str(),
-            FlowDirection::Upload => flow.from.as_str(),
+        let (from, to) = (flow.from.as_str(), flow.to.as_str());
+        let sending = match flow.direction {
+            FlowDirection::Download => &[to][..],
+            FlowDirection::Upload => &[from],
+            FlowDirection::Both => &[to, from],
         };
-        if !senders.contains(&sender) {
-            senders.push(sender);
+        for sender in sending {
+            if !senders.contains(sender) {
+                senders.push(sender);
+            }
         }
     }
     let configs: Vec<Config> = senders

@@ -188,6 +188,7 @@ impl Endpoint {
         for path in self.paths_down.iter() {
             connection.set_path_up(self.now, path, false);
         }
+        connection.learn_mtus(&self.mtus);
         let (queued, in_backlog, held) = (false, false, false);
         let slot = Slot { connection, queued, in_backlog, token, held };
         let key = self.connections.insert(slot);

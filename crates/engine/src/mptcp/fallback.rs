@@ -25,6 +25,7 @@ impl Connection {
         self.send.edge = Dsn(u64::MAX);
         if let Some(first) = self.subflows.first_mut() {
             first.tcb.set_option_reserve(0);
+            first.tcb.set_opening_reserve(0);
             first.inbox = None;
             self.outdated.insert(first.id);
         }
@@ -73,6 +74,9 @@ impl Connection {
             session.sent.clear();
             session.reinjections.clear();
         }
+        // Room for the infinite mapping, until that has left.
+        let reserve = self.option_reserve();
+        self.subflows[0].tcb.set_option_reserve(reserve);
         if let Some(dsn) = fail {
             self.subflows[at].signal(MptcpOption::Fail(dsn));
         }

@@ -64,6 +64,7 @@ impl Connection {
             created: 1,
             buried: VecDeque::new(),
             paths_down: PathSet::NONE,
+            mtus: None,
             established: false,
             ended: None,
             reported: false,
@@ -194,6 +195,10 @@ impl Connection {
         self.mode = Mode::Mptcp;
         let reserve = self.option_reserve();
         self.subflows[0].tcb.set_option_reserve(reserve);
+        if self.role == Role::Client {
+            // MP_CAPABLE with data takes up to four bytes more than a short DSS.
+            self.subflows[0].tcb.set_opening_reserve(4);
+        }
         if self.config.mptcp.numbers == crate::config::NumberSize::Long {
             self.use_long_numbers();
         }
@@ -203,6 +208,7 @@ impl Connection {
     pub(super) fn on_fully_established(&mut self) {
         let Some(session) = &mut self.session else { return };
         session.fully = true;
+        self.subflows.iter_mut().for_each(|s| s.tcb.set_opening_reserve(0));
         session.plan_due = true;
         self.outdated = self.subflows.iter().map(|s| s.id).collect();
         self.announce_own_addresses();

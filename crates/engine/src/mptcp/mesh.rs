@@ -4,7 +4,7 @@
 
 use super::session::{Attempt, Request};
 use super::timers::Timer;
-use super::{Connection, SubflowError};
+use super::{Connection, Mtus, SubflowError};
 use crate::event::Event;
 use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
 use crate::time::{Duration, Instant};
@@ -197,9 +197,15 @@ impl Connection {
         self.plan_mesh();
     }
 
+    /// MTUs as the driver knows them.
+    pub(crate) fn learn_mtus(&mut self, mtus: &Mtus) {
+        self.mtus = Some(Mtus::clone(mtus));
+    }
+
     /// The driver knows the MTU of a path.
-    pub(crate) fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
+    pub(crate) fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16, all: &Mtus) {
         self.now = now;
+        self.learn_mtus(all);
         for subflow in self.subflows.iter_mut().filter(|s| s.path == path) {
             subflow.tcb.set_mtu(mtu);
             self.outdated.insert(subflow.id);

@@ -94,11 +94,16 @@ pub struct Connection {
     slots: SubflowSet,
     /// Paths that the driver says are down.
     paths_down: PathSet,
+    /// What the driver has said about MTUs; else they are as configured.
+    mtus: Option<Mtus>,
     /// Subflows so far, those that are no more included.
     created: u32,
     /// Pictures of subflows that are no more (the last few).
     buried: VecDeque<SubflowInfo>,
 }
+
+/// MTUs of paths, shared by an endpoint's connections.
+pub(crate) type Mtus = Arc<Vec<(PathId, u16)>>;
 
 /// Which end we are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
-//! The MPTCP options of a segment that leaves (RFC 8684 section 3), and what gives way when 40
-//! bytes are not enough: SACK blocks first, then (for ADD_ADDR) the DSS and the timestamps.
+//! The MPTCP options of a segment that leaves (RFC 8684 section 3), and what gives way when there
+//! is not enough room, of the 40 bytes or of the path's MTU (RFC 9293 section 3.7.1): SACK blocks
+//! first, then (for ADD_ADDR) the DSS and the timestamps.
 
 use super::subflow::Join;
 use super::{Connection, Role};
@@ -24,7 +25,14 @@ impl Connection {
             Kind::SynAck => self.dress_syn_ack(at, out),
             Kind::Reset => self.dress_reset(at, out),
         }
-        fit(&mut out.segment.options);
+        self.fit(at, out);
+    }
+
+    /// Cuts down what does not fit.
+    #[inline]
+    fn fit(&self, at: usize, out: &mut Outgoing<'_>) {
+        let room = self.subflows[at].tcb.option_space(out.segment.payload.len());
+        fit(&mut out.segment.options, room);
     }
 
     /// Before the peer's key is known, and after a fallback.
@@ -35,7 +43,7 @@ impl Connection {
             Kind::Reset => self.dress_reset(at, out),
             Kind::Data | Kind::Ack | Kind::Fin => self.dress_fallback(at, out),
         }
-        fit(&mut out.segment.options);
+        self.fit(at, out);
     }
 
     #[inline]
@@ -206,6 +214,8 @@ impl Connection {
         let mapping = Mapping { dsn: number, ssn: out.ssn.0 as u32, length: 0, checksum };
         out.segment.options.dss =
             Some(Dss { data_ack: None, mapping: Some(mapping), data_fin: false });
+        self.subflows[at].tcb.set_option_reserve(0);
+        self.outdated.insert(self.subflows[at].id);
     }
 
     /// 8-byte numbers from now on; segments shrink by what they take.
@@ -222,15 +232,15 @@ impl Connection {
         }
     }
 
-    /// Option space of a data segment.
+    /// Option space of a data segment, without padding.
     pub(super) fn option_reserve(&self) -> u16 {
         let Some(session) = &self.session else { return 0 };
-        if !self.is_mptcp() {
+        if !self.is_mptcp() && !session.infinite_due {
             return 0;
         }
         let numbers = if session.long { 16 } else { 8 };
         let checksum = if session.checksum { 2 } else { 0 };
-        (4 + numbers + 6 + checksum as u16).next_multiple_of(4)
+        4 + numbers + 6 + checksum
     }
 
     /// Asks a subflow for an ACK.
@@ -256,12 +266,14 @@ impl super::session::Session {
     }
 }
 
-/// Cuts down what does not fit.
-fn fit(options: &mut TcpOptions) {
-    while options.emitted_len() > TcpOptions::SPACE && !options.sack.is_empty() {
+/// Cuts options down to `room` bytes. Only signals need more without SACK blocks, and they are on
+/// acknowledgements, not on data.
+#[inline]
+fn fit(options: &mut TcpOptions, room: usize) {
+    while options.emitted_len() > room && !options.sack.is_empty() {
         options.sack.truncate(options.sack.len() - 1);
     }
-    if options.emitted_len() > TcpOptions::SPACE && options.mptcp.is_some() {
+    if options.emitted_len() > room && options.mptcp.is_some() && options.dss.is_some() {
         options.dss = None;
     }
     if options.emitted_len() > TcpOptions::SPACE {
@@ -290,7 +302,7 @@ mod tests {
         }
         options.dss = Some(Dss { data_ack: Some(DataNumber::Long(7)), ..Dss::default() });
         option.into_iter().for_each(|option| options.push_mptcp(option));
-        fit(&mut options);
+        fit(&mut options, TcpOptions::SPACE);
         assert!(options.emitted_len() <= TcpOptions::SPACE, "{options:?}");
         options
     }

@@ -80,11 +80,13 @@ impl Connection {
         let answer = ways.policy.route(&asked, &ways.views);
         let known: PathSet = ways.views.iter().map(|v| v.id).collect();
         let up: PathSet = ways.views.iter().filter(|v| v.up).map(|v| v.id).collect();
+        let carry = self.carrying(own, asked.len);
         let mut paths = answer.intersection(known);
         let refused = paths != answer || paths.intersection(up).is_empty() && up.contains(own);
         if refused {
             self.note(None, || What::PolicyRefused { policy: "egress" });
         }
+        paths = paths.intersection(carry);
         if refused || asked.own_required || paths.is_empty() {
             paths.insert(own);
         }
@@ -96,6 +98,15 @@ impl Connection {
         }
         self.ways = Some(ways);
         paths
+    }
+
+    /// The paths that carry a packet of so many bytes: segments are cut to the MTU of their own.
+    fn carrying(&self, own: PathId, len: u32) -> PathSet {
+        let carries = |path: &&PathConfig| {
+            let known = self.mtus.iter().flat_map(|mtus| mtus.iter()).find(|m| m.0 == path.id);
+            path.id == own || u32::from(known.map_or(path.mtu, |m| m.1)) >= len
+        };
+        self.config.paths.iter().filter(carries).map(|path| path.id).collect()
     }
 
     /// A segment has come for the subflow at `at`, by `path`: what its TCB must know before it

@@ -54,6 +54,7 @@ impl Connection {
             self.dress(at, out);
         }
         self.push_last(out);
+        debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);
         let paths = self.route(at, out);
         if self.log.is_on() {
             self.drain_log(at);

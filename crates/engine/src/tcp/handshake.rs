@@ -4,8 +4,8 @@
 use super::receive::{AckDue, Receiver};
 use super::timer::{Timer, Timers};
 use super::{
-    Accepted, CwndLimited, Due, Peer, Recovery, ResetDue, RttEstimator, Scoreboard, Setup, State,
-    Stats, SynState, Tcb, probe, rate,
+    Accepted, CwndLimited, Due, Peer, Recovery, ResetDue, RttEstimator, Scoreboard, Setup, Space,
+    State, Stats, SynState, Tcb, probe, rate,
 };
 use crate::config::TcpConfig;
 use crate::congestion::{self, Start};
@@ -68,6 +68,8 @@ impl Tcb {
             max_wnd: 0,
             peer: Peer { mss: default_mss(&setup), ..Peer::default() },
             option_reserve: 0,
+            opening: 0,
+            space: Space::new(mss as u16, Self::MSS_MIN, false, 0),
             mss,
             timers: Timers::default(),
             rtt: RttEstimator::new(config),
@@ -217,7 +219,7 @@ fn default_mss(setup: &Setup) -> u16 {
 
 fn announced_mss(config: &TcpConfig, setup: &Setup) -> u16 {
     let headers = if setup.local.is_ipv4() { 40 } else { 60 };
-    setup.mtu.saturating_sub(headers).min(config.mss_max).max(Tcb::MSS_MIN as u16)
+    setup.mtu.saturating_sub(headers).min(config.mss_max).max(Tcb::MSS_MIN)
 }
 
 /// The smallest shift by which `window` fits the field; at most 14 (RFC 7323 section 2.3).

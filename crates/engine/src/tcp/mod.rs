@@ -21,6 +21,7 @@ mod returns;
 mod rtt;
 mod scoreboard;
 mod setup;
+mod space;
 mod stats;
 mod timeout;
 mod timer;
@@ -32,6 +33,7 @@ use self::returns::Returns;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
 pub use self::setup::Setup;
+use self::space::Space;
 pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
@@ -205,7 +207,10 @@ pub struct Tcb {
     loss_interval: stats::LossInterval,
     syn: SynState,
     challenge: (u64, u32),
+    /// What MPTCP adds to a data segment, and how much more to the first.
     option_reserve: u16,
+    opening: u16,
+    space: Space,
     close_reason: Option<CloseReason>,
 }
 
@@ -264,7 +269,7 @@ struct SynState {
 
 impl Tcb {
     /// Smallest payload a segment is cut to, whatever the path MTU claims.
-    const MSS_MIN: u64 = 88;
+    const MSS_MIN: u16 = 88;
 
     /// Payload bytes of new data that may leave now: cwnd or PRR, pacing and the peer's subflow
     /// window. 0 unless ESTABLISHED or CLOSE-WAIT, or while retransmissions come first.
@@ -359,10 +364,21 @@ impl Tcb {
         }
     }
 
-    /// Bytes of option space that MPTCP needs on data segments; lowers `mss`.
+    /// Bytes of option space that MPTCP needs on data segments, without padding; lowers `mss`.
     pub fn set_option_reserve(&mut self, bytes: u16) {
         self.option_reserve = bytes;
         self.update_mss();
+    }
+
+    /// Bytes of option space that the first data needs beyond that (MP_CAPABLE with data).
+    pub fn set_opening_reserve(&mut self, bytes: u16) {
+        self.opening = bytes;
+    }
+
+    /// Room for options beside so much payload, at most 40 bytes.
+    #[inline]
+    pub fn option_space(&self, payload: usize) -> usize {
+        self.space.options(payload)
     }
 
     /// New path MTU (ICMP or probing): smaller segments from now on, also for retransmissions.
@@ -449,6 +465,11 @@ impl Tcb {
         self.rx.position(seq).map(Ssn)
     }
 
+    /// Whether a segment is no longer than the path carries and the peer takes.
+    pub fn carries(&self, segment: &Segment) -> bool {
+        self.space.holds(segment.payload.len(), segment.options.emitted_len())
+    }
+
     /// Payload of a full segment.
     pub fn mss(&self) -> u64 {
         self.mss
@@ -523,9 +544,10 @@ impl Tcb {
 
     fn update_mss(&mut self) {
         let headers = if self.setup.local.is_ipv4() { 40 } else { 60 };
-        let path = self.setup.mtu.saturating_sub(headers);
-        let options = if self.peer.timestamps { 12 } else { 0 } + self.option_reserve;
-        let mss = u64::from(path.min(self.peer.mss).saturating_sub(options)).max(Self::MSS_MIN);
+        let limit = self.setup.mtu.saturating_sub(headers).min(self.peer.mss);
+        let (stamps, mptcp) = (self.peer.timestamps, self.option_reserve);
+        self.space = Space::new(limit, Self::MSS_MIN, stamps, mptcp);
+        let mss = self.space.mss();
         if mss != self.mss {
             self.mss = mss;
             self.cc.on_mss(mss);

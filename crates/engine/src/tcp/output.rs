@@ -8,7 +8,10 @@ use crate::seq::{Dsn, Ssn};
 use crate::time::{Duration, Instant, mul_div};
 use crate::view::RecoveryPhase;
 use bytes::Bytes;
-use tabane_wire::{Ecn, Flags, SackBlocks, Segment, SeqNum, TcpOptions, Timestamps};
+use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Timestamps};
+
+/// Position of the first byte of data.
+const FIRST: u64 = 1;
 
 /// A segment with payload or FIN, taken from the scoreboard.
 struct Piece {
@@ -104,13 +107,13 @@ impl Tcb {
             return None;
         }
         self.recovery.force = false;
-        self.tx.split(ssn, self.mss as usize);
+        self.tx.split(ssn, self.longest(ssn));
         self.resend(now, ssn, false)
     }
 
     fn take_last(&mut self, now: Instant) -> Option<Piece> {
         let ssn = self.tx.last_sent()?.ssn;
-        self.tx.split(ssn, self.mss as usize);
+        self.tx.split(ssn, self.longest(ssn));
         let ssn = self.tx.last_sent()?.ssn;
         self.resend(now, ssn, true)
     }
@@ -137,11 +140,11 @@ impl Tcb {
     fn take_unsent(&mut self, now: Instant) -> Option<Piece> {
         let idle = !self.tx.outstanding();
         let limited = self.limited.yes || self.paces(now);
-        let mss = self.mss as usize;
+        let (mss, opening) = (self.mss as usize, self.opening);
         let mut segment = self.tx.next_unsent()?;
-        if segment.chunk.data.len() > mss {
+        if segment.chunk.data.len() > mss || (opening > 0 && segment.ssn == FIRST) {
             let ssn = segment.ssn;
-            self.tx.split(ssn, mss);
+            self.tx.split(ssn, self.longest(ssn));
             segment = self.tx.next_unsent()?;
         }
         self.rate.stamp(now, segment, idle);
@@ -157,6 +160,12 @@ impl Tcb {
         }
         self.arm_probe(now, idle);
         Some(Piece { ssn, dsn, data, fin, again: false })
+    }
+
+    /// Payload of a full segment that begins at `ssn`.
+    fn longest(&self, ssn: u64) -> usize {
+        let opening = if ssn == FIRST { self.opening } else { 0 };
+        (self.mss - u64::from(opening)) as usize
     }
 
     /// Bookkeeping for bytes that leave.
@@ -211,7 +220,7 @@ impl Tcb {
             flags = flags | Flags::CWR;
         }
         let has_data = !piece.data.is_empty();
-        self.fill(now, window, piece.ssn, flags, segment);
+        self.fill(now, window, (piece.ssn, piece.data.len()), flags, segment);
         if self.peer.ecn && has_data && !piece.again {
             segment.ecn = Ecn::Ect0;
         }
@@ -222,7 +231,7 @@ impl Tcb {
     }
 
     fn ack<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
-        self.fill(now, window, self.snd_nxt, Flags::ACK, segment);
+        self.fill(now, window, (self.snd_nxt, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
         let ssn = Ssn(self.snd_nxt);
         Outgoing { segment, kind: Kind::Ack, ssn, dsn: None, retransmission: false }
@@ -236,17 +245,18 @@ impl Tcb {
         segment: &'s mut Segment,
     ) -> Outgoing<'s> {
         let ssn = self.snd_una.saturating_sub(1);
-        self.fill(now, window, ssn, Flags::ACK, segment);
+        self.fill(now, window, (ssn, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
         Outgoing { segment, kind: Kind::Ack, ssn: Ssn(ssn), dsn: None, retransmission: false }
     }
 
-    /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK.
+    /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK
+    /// as far as there is room for it beside so much payload.
     fn fill(
         &mut self,
         now: Instant,
         window: u64,
-        ssn: u64,
+        (ssn, payload): (u64, usize),
         mut flags: Flags,
         segment: &mut Segment,
     ) {
@@ -254,20 +264,23 @@ impl Tcb {
         let field = window.div_ceil(1 << self.scale).min(u64::from(u16::MAX));
         segment.options.clear();
         let options = &mut segment.options;
-        let mut blocks = SackBlocks::MAX;
         if self.peer.timestamps {
             let value = self.timestamp(now);
             options.timestamps = Some(Timestamps { value, echo: self.peer.ts_recent });
-            blocks -= 1;
         }
         if self.peer.sack && self.rx.has_sack() {
-            self.rx.sack_blocks(&mut options.sack, blocks);
+            self.rx.sack_blocks(&mut options.sack, self.space.blocks(payload));
         }
         if self.peer.ecn && self.rx.ece {
             flags = flags | Flags::ECE;
         }
         self.timers.stop(Timer::Ack);
-        self.rx.on_ack_sent(self.rx.rcv_nxt + (field << self.scale));
+        self.rx.on_ack_sent(self.rx.rcv_nxt + (field << self.scale), payload == 0);
+        if payload > 0 && self.rx.has_news() {
+            // It had no room for the blocks, or the peer takes no data for a duplicate ACK: the
+            // peer's recovery must not wait until we have nothing to send.
+            self.rx.due = AckDue::Now;
+        }
         self.stats.segments_sent += 1;
         segment.src = self.setup.local;
         segment.dst = self.setup.remote;
@@ -311,7 +324,7 @@ impl Tcb {
         }
         let field = window.min(u64::from(u16::MAX));
         if passive {
-            self.rx.on_ack_sent(self.rx.rcv_nxt + field);
+            self.rx.on_ack_sent(self.rx.rcv_nxt + field, true);
         } else {
             self.syn.window = field;
         }

@@ -47,6 +47,8 @@ pub(super) struct Receiver {
     /// A position in each of the most recently changed ranges, newest first.
     recent: [u64; 4],
     dsack: Option<(u64, u64)>,
+    /// Something came out of order, or again, since blocks (or a duplicate ACK) last said so.
+    news: bool,
     quick: u32,
     largest: u64,
     ce: bool,
@@ -68,6 +70,7 @@ impl Receiver {
             out_of_order: Ranges::default(),
             recent: [0; 4],
             dsack: None,
+            news: false,
             quick: config.quick_acks,
             largest: 0,
             ce: false,
@@ -84,7 +87,7 @@ impl Receiver {
     pub(super) fn on_data(&mut self, start: u64, end: u64) -> Arrival {
         self.largest = self.largest.max(end - start);
         if end <= self.rcv_nxt {
-            self.dsack = Some((start, end));
+            self.repeated(start, end);
             self.due = AckDue::Now;
             return Arrival::Duplicate;
         }
@@ -93,10 +96,10 @@ impl Receiver {
         }
         let filling = !self.out_of_order.is_empty();
         if start < self.rcv_nxt {
-            self.dsack = Some((start, self.rcv_nxt));
+            self.repeated(start, self.rcv_nxt);
             self.due = AckDue::Now;
         } else if filling && let Some(twice) = self.out_of_order.overlap(start, end) {
-            self.dsack = Some(twice);
+            self.repeated(twice.0, twice.1);
         }
         self.rcv_nxt = end;
         if filling {
@@ -113,6 +116,7 @@ impl Receiver {
         if self.out_of_order.len() >= Self::RANGES && !touches {
             return Arrival::Refused;
         }
+        self.news = true;
         // RFC 2883 section 4: of what had come before, the first part.
         if let Some(twice) = self.out_of_order.overlap(start, end) {
             self.dsack = Some(twice);
@@ -166,10 +170,14 @@ impl Receiver {
 
     /// Fills in the blocks of an acknowledgement: a DSACK first, then the most recent ranges.
     pub(super) fn sack_blocks(&mut self, blocks: &mut SackBlocks, max: usize) {
+        if max == 0 {
+            return;
+        }
         let seq = |p: u64| self.irs.plus(p as u32);
         if let Some((start, end)) = self.dsack.take() {
             blocks.push(seq(start), seq(end));
         }
+        self.news = blocks.len() >= max && !self.out_of_order.is_empty();
         if self.out_of_order.is_empty() {
             return;
         }
@@ -201,9 +209,16 @@ impl Receiver {
         !self.out_of_order.is_empty()
     }
 
-    /// An acknowledgement left, advertising up to `edge`.
+    /// Whether something came out of order, or again, that no acknowledgement has told yet: not by
+    /// a block, nor (to peers without SACK) as a duplicate ACK, which carries no data.
+    pub(super) fn has_news(&self) -> bool {
+        self.news && self.has_sack()
+    }
+
+    /// An acknowledgement left, advertising up to `edge`; with data or without.
     #[inline]
-    pub(super) fn on_ack_sent(&mut self, edge: u64) {
+    pub(super) fn on_ack_sent(&mut self, edge: u64, pure: bool) {
+        self.news &= !pure;
         self.acked = self.rcv_nxt;
         self.edge = self.edge.max(edge);
         self.due = AckDue::No;
@@ -212,9 +227,14 @@ impl Receiver {
     /// A duplicate below the window, outside what `on_data` sees.
     pub(super) fn on_old(&mut self, start: u64, end: u64) {
         if start < end && end <= self.rcv_nxt {
-            self.dsack = Some((start, end));
+            self.repeated(start, end);
         }
         self.due = AckDue::Now;
+    }
+
+    fn repeated(&mut self, start: u64, end: u64) {
+        self.dsack = Some((start, end));
+        self.news = true;
     }
 
     fn touch(&mut self, position: u64) {
@@ -250,7 +270,7 @@ mod tests {
         assert_eq!(r.due, AckDue::Delayed);
         r.on_data(1001, 2001);
         assert_eq!(r.due, AckDue::Now);
-        r.on_ack_sent(1 << 20);
+        r.on_ack_sent(1 << 20, true);
         assert_eq!(r.due, AckDue::No);
     }
 

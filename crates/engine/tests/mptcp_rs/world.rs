@@ -46,7 +46,7 @@ pub(crate) struct Link {
 /// Packets that may wait for the rate of a link, in time: more are dropped.
 const QUEUE_NS: u64 = 100_000_000;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     ToUs = 0,
     ToThem = 1,
@@ -378,6 +378,9 @@ impl World {
     /// A packet enters the link that belongs to its addresses.
     fn depart(&mut self, way: Way, packet: Vec<u8>) {
         self.packets += 1;
+        // A path of exact MTU.
+        let len = packet.len();
+        assert!(len <= usize::from(MTU), "{len} bytes are too long ({way:?})");
         let mut hasher = std::hash::DefaultHasher::new();
         hasher.write_u64(self.trace);
         hasher.write_u64(self.now);

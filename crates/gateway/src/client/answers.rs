@@ -117,6 +117,7 @@ impl Core {
             rtt_ms: health.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
             loss: health.loss,
             mtu: health.mtu,
+            too_big: lane.monitor.too_big(),
             handshake_age_s: lane.session.handshake_age().map(|age| age.as_secs_f64()),
             ..PathStatus::default()
         }

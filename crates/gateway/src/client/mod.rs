@@ -311,6 +311,7 @@ impl Core {
             }
         }
         self.tunnels.flush(now);
+        self.path_events(now);
         self.host_wishes(now);
         let host = self.host.as_ref().is_some_and(HostSide::is_busy);
         host || more || self.programs.has_again() || !self.unread.is_empty()
@@ -442,10 +443,17 @@ impl Core {
                     self.bundle.endpoint.set_path_mtu(now, id, mtu);
                     ("path-mtu", format!("{name} carries packets of {mtu} bytes"))
                 }
+                PathEvent::TooBig(len) => {
+                    // It may have missed the change.
+                    let mtu = self.tunnels.mtu(path);
+                    self.bundle.endpoint.set_path_mtu(now, id, mtu);
+                    let text = format!("{name}: a packet of {len} bytes is longer than {mtu}");
+                    ("path-too-big", text)
+                }
             };
             self.happenings.add(now, kind, (None, Some(&name)), text);
             let dead = (kind == "path-down").then_some(path);
-            if kind != "path-mtu" {
+            if kind == "path-up" || kind == "path-down" {
                 if let Some(host) = &mut self.host {
                     host.sessions.retry(now, &mut self.bundle.endpoint, dead);
                 }

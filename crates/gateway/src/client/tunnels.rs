@@ -3,6 +3,8 @@
 //! A path without an interface, an address or an answer is no error: it is tried again, and the
 //! others go on.
 
+mod lane;
+
 use super::host::HostSide;
 use super::{ClientError, setup};
 use crate::address::{ClientNumber, Network};
@@ -10,17 +12,14 @@ use crate::config::{ClientConfig, Configuration, PathChange, PathConfig, ServerE
 use crate::keys::{Key, KeyError};
 use crate::model::Role;
 use crate::path::{
-    Absence, Announcement, Binding, Decision, Demand, Ends, Found, Health, INTERVAL, LinkState,
-    Links, Monitor, MonitorConfig, PathEvent, Shaper, Use, inner_limit,
+    Absence, Announcement, Decision, Demand, Ends, Found, INTERVAL, LinkState, Links, Monitor,
+    MonitorConfig, PathEvent, Shaper, Use,
 };
-use crate::reactor::{Kind, token};
-use mio::unix::SourceFd;
-use mio::{Interest, Registry};
+use mio::Registry;
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsRawFd;
+use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
-use tabane_net::wireguard::{Batch, Bind, Opened, PortConfig, Sealed, Session, UdpPort, Way, room};
+use tabane_net::wireguard::{Batch, Opened, Session, UdpPort, Way};
 
 /// See the module.
 pub(super) struct Tunnels {
@@ -114,6 +113,11 @@ impl Tunnels {
     /// The path's name; what is left of one that has been taken away may still be shown.
     pub(super) fn name(&self, path: usize) -> &str {
         self.lanes.get(path).map_or("gone", |lane| &lane.name)
+    }
+
+    /// Largest inner packet of a path.
+    pub(super) fn mtu(&self, path: usize) -> u16 {
+        self.lanes.get(path).map_or(MTU, |lane| lane.monitor.mtu())
     }
 
     /// All of them, in the order of the configuration.
@@ -359,7 +363,11 @@ impl Tunnels {
             return false;
         }
         if lane.shaper.pass(now, packet.len()) {
-            return lane.send(packet);
+            let taken = lane.carry(now, packet);
+            if !taken {
+                self.collect(path);
+            }
+            return taken;
         }
         lane.shaper.push(packet.to_vec(), packet.len()).is_ok()
     }
@@ -373,6 +381,10 @@ impl Tunnels {
             {
                 lane.lose(now, &self.registry, error.to_string());
             }
+            lane.hear_too_big(now);
+        }
+        for path in 0..self.lanes.len() {
+            self.collect(path);
         }
     }
 
@@ -381,9 +393,10 @@ impl Tunnels {
         for path in 0..self.lanes.len() {
             let lane = &mut self.lanes[path];
             while let Some(packet) = lane.shaper.pop(now) {
-                lane.send(&packet);
+                lane.carry(now, &packet);
             }
             if lane.monitor.poll_timeout() > now {
+                self.collect(path);
                 continue;
             }
             lane.monitor.handle_timeout(now);
@@ -463,102 +476,6 @@ impl Maker {
             retires: None,
             found: None,
         })
-    }
-}
-
-impl Lane {
-    /// Its health.
-    pub(super) fn health(&self, now: Instant) -> Health {
-        self.monitor.health(now)
-    }
-
-    /// Whether it works and is used.
-    pub(super) fn carries(&self) -> bool {
-        self.monitor.is_up() && self.decision.using != Use::Unused
-    }
-
-    /// What it is bound to.
-    fn binding(&self, remote: SocketAddr) -> Binding<'_> {
-        let PathConfig { interface, source, .. } = &self.config;
-        Binding { interface: interface.as_deref(), source: *source, ipv6: remote.is_ipv6() }
-    }
-
-    /// Whether a port is missing that could be opened.
-    fn may_open(&self) -> bool {
-        let there = !matches!(self.found, Some(Err(_)));
-        self.port.is_none() && there && self.config.role != Role::Never
-    }
-
-    /// Outer MTU of what it is bound to.
-    fn outer_mtu(&self) -> u32 {
-        match &self.found {
-            Some(Ok(Some(found))) if found.mtu <= OUTER_MTU_MAX => found.mtu,
-            _ => OUTER_MTU,
-        }
-    }
-
-    fn send(&mut self, packet: &[u8]) -> bool {
-        let (Some(port), Some(remote)) = (&mut self.port, self.remote) else { return false };
-        let session = &mut self.session;
-        let mut taken = true;
-        let queued = port.queue(&Way::to(remote), room(packet.len()), |out| {
-            match session.seal(packet, out) {
-                Sealed::Packet(len) => len,
-                Sealed::Handshake(len) => {
-                    taken = false;
-                    len
-                }
-                Sealed::Nothing => {
-                    taken = false;
-                    0
-                }
-            }
-        });
-        queued && taken
-    }
-
-    fn open(&mut self, now: Instant, path: usize, registry: &Registry) {
-        let Some(remote) = self.remote else { return };
-        let mut wanted = PortConfig::new(self.bind(remote));
-        wanted.mark = self.mark;
-        let opened = UdpPort::open(wanted);
-        let registered = opened.map_err(|error| error.to_string()).and_then(|port| {
-            let both = Interest::READABLE | Interest::WRITABLE;
-            let fd = port.as_raw_fd();
-            let registered = registry.register(&mut SourceFd(&fd), token(Kind::Port, path), both);
-            registered.map_err(|error| error.to_string()).map(|()| port)
-        });
-        match registered {
-            Ok(port) => {
-                self.port = Some(port);
-                let limit = inner_limit(self.outer_mtu(), remote.is_ipv6());
-                self.monitor.handle_link(now, LinkState::Ready { limit });
-            }
-            Err(trouble) => {
-                self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
-            }
-        }
-    }
-
-    fn bind(&self, remote: SocketAddr) -> Bind {
-        match (&self.config.interface, self.config.source) {
-            (_, Some(source)) => Bind::Source(source),
-            (Some(name), None) => Bind::Interface { name: name.clone(), ipv6: remote.is_ipv6() },
-            (None, None) if remote.is_ipv6() => Bind::Source(Ipv6Addr::UNSPECIFIED.into()),
-            (None, None) => Bind::Source(Ipv4Addr::UNSPECIFIED.into()),
-        }
-    }
-
-    fn close(&mut self, registry: &Registry) {
-        if let Some(port) = self.port.take() {
-            // Closing takes it out of the poll too.
-            let _ = registry.deregister(&mut SourceFd(&port.as_raw_fd()));
-        }
-    }
-
-    fn lose(&mut self, now: Instant, registry: &Registry, trouble: String) {
-        self.close(registry);
-        self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
     }
 }
 

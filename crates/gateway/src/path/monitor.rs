@@ -17,7 +17,7 @@
 
 use super::damping::Damping;
 use super::history::History;
-use super::mtu::{BASE, MtuSearch};
+use super::mtu::{BASE, MtuSearch, TooBig};
 use super::probe::{Ends, Probe, Told};
 use super::reason::{Absence, LinkState, Reason};
 use super::roles::Use;
@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
 
 mod pace;
+mod size;
 
 /// A path, seen from its client.
 #[derive(Debug)]
@@ -62,6 +63,7 @@ pub struct Monitor {
     far: Option<Far>,
     told_up: bool,
     told_mtu: u16,
+    too_big: TooBig,
     /// As the server was told.
     said_mtu: u16,
     wake: Instant,
@@ -127,6 +129,8 @@ pub enum PathEvent {
     Down(String),
     /// Its largest inner packet.
     Mtu(u16),
+    /// An inner packet of this length was longer (told at most once a second).
+    TooBig(u16),
     /// What the client says about it (from a [`super::Responder`] only).
     Announced(Announcement),
 }
@@ -189,7 +193,9 @@ impl Monitor {
             since: now,
             reason: Reason::Absent(absence),
             history: History::default(),
-            told_mtu: mtu.mtu(),
+            // What whoever uses a path takes for granted.
+            told_mtu: BASE,
+            too_big: TooBig::default(),
             said_mtu: 0,
             mtu,
             damping: Damping::default(),
@@ -327,13 +333,6 @@ impl Monitor {
         self.unheard = None;
     }
 
-    /// Large packets may be getting lost (the engine's retransmission timeouts say so).
-    pub fn suspect_mtu(&mut self, now: Instant) {
-        self.clock(now);
-        self.mtu.suspect(self.now);
-        self.settle();
-    }
-
     /// Time has come to [`Monitor::poll_timeout`]. Calls before it do nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.now <= now && now < self.wake {
@@ -396,7 +395,7 @@ impl Monitor {
             self.told_mtu = mtu;
             return Some(PathEvent::Mtu(mtu));
         }
-        None
+        self.too_big.poll().map(PathEvent::TooBig)
     }
 
     /// Whether it works.

@@ -39,6 +39,8 @@ struct Trial {
 
 /// What every path is taken to carry (IPv6's minimum, RFC 8200 section 5).
 pub(super) const BASE: u16 = 1280;
+/// No path is taken to carry less.
+pub(super) const LEAST: u16 = COMMON[0];
 /// Inner sizes behind common links: less for PPPoE, 4in6, GTP, other tunnels; beyond Ethernet,
 /// jumbo frames. Those below [`BASE`] are for links that break the rule.
 const COMMON: [u16; 25] = [
@@ -56,6 +58,37 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Answers are not longer (`tabane_net::icmp`).
 const LIMIT_MAX: u16 = 9_000;
 const PATIENCE_MIN: Duration = Duration::from_millis(150);
+
+/// Packets that were too long for their path: all are counted, one a second is told.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct TooBig {
+    count: u64,
+    told_at: Option<Instant>,
+    untold: Option<u16>,
+}
+
+impl TooBig {
+    const PAUSE: Duration = Duration::from_secs(1);
+
+    /// One of this length.
+    pub(super) fn note(&mut self, now: Instant, len: u16) {
+        self.count += 1;
+        if self.told_at.is_none_or(|told| now >= told + Self::PAUSE) {
+            self.told_at = Some(now);
+            self.untold = Some(len);
+        }
+    }
+
+    /// How many there were.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The length of one that is to be told.
+    pub(super) fn poll(&mut self) -> Option<u16> {
+        self.untold.take()
+    }
+}
 
 impl MtuSearch {
     /// Looks for at most `limit`; with `fixed` it is taken as it is.
@@ -90,6 +123,20 @@ impl MtuSearch {
     /// Confirms what was found soon: large packets may be getting lost.
     pub(super) fn suspect(&mut self, now: Instant) {
         self.confirm_at = self.confirm_at.min(now + CONFIRM_AGAIN);
+    }
+
+    /// The host's own link refused a packet: nothing longer than `most` passes. So much is certain,
+    /// whatever was found or configured.
+    pub(super) fn too_big(&mut self, now: Instant, most: u16) {
+        let most = most.max(LEAST);
+        if self.fixed {
+            self.limit = self.limit.min(most);
+            return;
+        }
+        self.trial = self.trial.filter(|trial| trial.size <= most);
+        if most < self.bad - 1 {
+            self.refused(now, most + 1);
+        }
     }
 
     /// The size to be sent at `now`, if any. A probe that waits for its answer longer than
@@ -293,6 +340,40 @@ mod tests {
         now += AGAIN;
         search(&mut mtu, &mut now, 1440, true);
         assert_eq!(mtu.mtu(), 1440);
+    }
+
+    #[test]
+    fn what_the_hosts_own_link_refuses_is_left_at_once() {
+        let mut now = Instant::ZERO;
+        let mut mtu = MtuSearch::new(now, 1440, false);
+        search(&mut mtu, &mut now, 1440, true);
+        mtu.too_big(now, 1439);
+        assert_eq!(mtu.mtu(), BASE);
+        search(&mut mtu, &mut now, 1400, true);
+        assert_eq!(mtu.mtu(), 1400);
+        // Longer than what is known to be too long: nothing new.
+        mtu.too_big(now, 1500);
+        assert_eq!(mtu.mtu(), 1400);
+        mtu.too_big(now, 900);
+        assert_eq!(mtu.mtu(), 900);
+        // Nothing passes that is so short: that is not the sizes' fault.
+        mtu.too_big(now, 100);
+        assert!(mtu.mtu() >= 576);
+        let mut fixed = MtuSearch::new(now, 1400, true);
+        fixed.too_big(now, 1380);
+        assert_eq!(fixed.mtu(), 1380);
+        fixed.restart(now, 1400);
+        assert_eq!(fixed.mtu(), 1400);
+    }
+
+    #[test]
+    fn packets_that_were_too_long_are_all_counted_and_one_a_second_is_told() {
+        let mut log = TooBig::default();
+        for ms in 0..2_500 {
+            log.note(Instant(ms * 1_000_000), 1500);
+            assert_eq!(log.poll().is_some(), ms % 1_000 == 0, "{ms}");
+        }
+        assert_eq!(log.count(), 2_500);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! something to say, and its silence says nothing. A state machine without I/O.
 
 use super::monitor::{Announcement, Health, LATE, OVERSLEPT, PARDON, PathEvent, SILENCE};
+use super::mtu::{BASE, LEAST, TooBig};
 use super::probe::{Probe, Told};
 use super::reason;
 use crate::model::PathState;
@@ -25,6 +26,9 @@ pub struct Responder {
     since: Instant,
     told_up: bool,
     told_mtu: Option<u16>,
+    /// More than this did not leave here, until the client has found it out too.
+    most: Option<u16>,
+    too_big: TooBig,
     told: Option<Announcement>,
     /// No verdict before.
     not_before: Instant,
@@ -49,6 +53,8 @@ impl Responder {
             since: now,
             told_up: false,
             told_mtu: None,
+            most: None,
+            too_big: TooBig::default(),
             told: None,
             not_before: now,
             now,
@@ -71,6 +77,7 @@ impl Responder {
             |last: Probe| probe.run != last.run || probe.seq.wrapping_sub(last.seq) < 1 << 31;
         if self.probe.is_none_or(newer) {
             self.probe = Some(probe);
+            self.most = self.most.filter(|most| *most < probe.mtu);
             match self.state {
                 _ if probe.hears => self.enter(PathState::Up),
                 PathState::Up => self.enter(PathState::Down),
@@ -106,6 +113,7 @@ impl Responder {
         self.now = self.now.max(now);
         self.heard = None;
         self.probe = None;
+        self.most = None;
         self.enter(PathState::Connecting);
         self.settle();
     }
@@ -149,9 +157,13 @@ impl Responder {
             return Some(if up { PathEvent::Up } else { down() });
         }
         let probe = self.probe?;
-        if self.told_mtu != Some(probe.mtu) {
-            self.told_mtu = Some(probe.mtu);
-            return Some(PathEvent::Mtu(probe.mtu));
+        let mtu = self.mtu();
+        if self.told_mtu != Some(mtu) {
+            self.told_mtu = Some(mtu);
+            return Some(PathEvent::Mtu(mtu));
+        }
+        if let Some(len) = self.too_big.poll() {
+            return Some(PathEvent::TooBig(len));
         }
         let Probe { role, using, cap_bps, .. } = probe;
         let announced = Announcement { role, using, cap_bps };
@@ -183,7 +195,26 @@ impl Responder {
     /// Largest inner packet, as far as the client has said.
     #[must_use]
     pub fn mtu(&self) -> u16 {
-        self.probe.map_or(super::mtu::BASE, |probe| probe.mtu)
+        let said = self.probe.map_or(BASE, |probe| probe.mtu);
+        self.most.map_or(said, |most| most.min(said))
+    }
+
+    /// An inner packet of `len` bytes was too long for the path, and did not go: `refused` by the
+    /// host's own link, or longer than what the client says to pass.
+    pub fn handle_too_big(&mut self, now: Instant, len: usize, refused: bool) {
+        self.now = self.now.max(now);
+        let len = u16::try_from(len).unwrap_or(u16::MAX);
+        let most = len.saturating_sub(1).max(LEAST);
+        if refused {
+            self.most = Some(self.most.map_or(most, |before| before.min(most)));
+        }
+        self.too_big.note(self.now, len);
+    }
+
+    /// Packets that were too long for the path.
+    #[must_use]
+    pub fn too_big(&self) -> u64 {
+        self.too_big.count()
     }
 
     /// Its picture: the client alone measures round trips and loss.

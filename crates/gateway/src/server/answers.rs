@@ -209,6 +209,7 @@ fn path_status(
         reason: health.reason,
         since_s: health.age.as_secs_f64(),
         mtu: health.mtu,
+        too_big: member.responders[path].too_big(),
         cap_bps: member.cap_bps(path),
         ..PathStatus::default()
     };

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
 use tabane_net::wireguard::{
-    Opened, PeerId, Peers, PeersConfig, PeersCounters, Sealed, UdpPort, Way, room,
+    OVERHEAD, Opened, PeerId, Peers, PeersConfig, PeersCounters, Sealed, UdpPort, Way, room,
 };
 
 /// See the module.
@@ -153,9 +153,10 @@ impl Members {
             match event {
                 PathEvent::Up => member.set_up(now, path, true),
                 PathEvent::Down(_) => member.set_up(now, path, false),
-                PathEvent::Mtu(mtu) => {
-                    let id = PathId(path as u8);
-                    member.bundle.endpoint.set_path_mtu(now, id, mtu);
+                // Of one that was too long too: the engine may have missed the change.
+                PathEvent::Mtu(_) | PathEvent::TooBig(_) => {
+                    let mtu = member.responders[path].mtu();
+                    member.bundle.endpoint.set_path_mtu(now, PathId(path as u8), mtu);
                 }
                 PathEvent::Announced(announcement) => member.announced(now, path, announcement),
             }
@@ -239,14 +240,40 @@ impl Members {
     ) -> bool {
         let Self { all, peers, .. } = self;
         let Some(Some(member)) = all.get_mut(at) else { return false };
-        let Member { bundle, peers: own, gates, .. } = member;
+        let Member { bundle, peers: own, gates, responders, .. } = member;
         bundle.transmit(now, scratch, |path, packet| {
             let Some(peer) = own[path] else { return false };
+            let responder = &mut responders[path];
+            if !responder.is_stock() && packet.len() > usize::from(responder.mtu()) {
+                responder.handle_too_big(now, packet.len(), false);
+                return false;
+            }
             match gates.leave(now, path, packet) {
                 Gate::Open => seal(peers, peer, packet, ports),
                 gate => gate == Gate::Waits,
             }
         })
+    }
+
+    /// What the host's own links have refused to carry: whose paths they were hears of it.
+    fn hear_too_big(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        let refused = ports.iter_mut().flat_map(|port| std::iter::from_fn(|| port.poll_too_big()));
+        let mut any = false;
+        for (remote, len) in refused {
+            any = true;
+            let Self { all, peers, .. } = self;
+            for member in all.iter_mut().flatten() {
+                for (peer, responder) in member.peers.iter().zip(&mut member.responders) {
+                    let way = peer.and_then(|peer| peers.way(peer));
+                    if way.is_some_and(|way| way.remote == remote) {
+                        responder.handle_too_big(now, len.saturating_sub(OVERHEAD), true);
+                    }
+                }
+            }
+        }
+        for at in 0..if any { self.all.len() } else { 0 } {
+            (0..PATHS_MAX).for_each(|path| self.events(now, at, path));
+        }
     }
 
     /// Sends what has waited because of a member's rates.
@@ -289,6 +316,7 @@ impl Members {
 
     /// Keys that age, and rates.
     pub(super) fn tick(&mut self, now: Instant, ports: &mut [UdpPort], scratch: &mut [u8]) {
+        self.hear_too_big(now, ports);
         self.peers.on_timer(now, scratch, |way, datagram| {
             if let Some(port) = ports.get_mut(usize::from(way.port)) {
                 queue(port, way, datagram);

@@ -93,6 +93,9 @@ pub const METRICS: &[Metric] = &[
     gauge("tabane_path_mtu_bytes", "Largest inner packet.", |s, out| {
         out.paths(s, |p| (p.mtu > 0).then_some(f64::from(p.mtu)));
     }),
+    counter("tabane_path_too_big_total", "Packets that were longer and did not go.", |s, out| {
+        out.paths(s, |p| Some(p.too_big as f64));
+    }),
     gauge("tabane_path_handshake_age_seconds", "Since the last WireGuard handshake.", |s, out| {
         out.paths(s, |p| p.handshake_age_s);
     }),

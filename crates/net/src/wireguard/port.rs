@@ -46,6 +46,8 @@ pub struct UdpPort {
     lanes: Lanes,
     /// The kernel's buffer is full: until the next flush nothing is sent.
     blocked: bool,
+    /// What the link did not carry whole: to where, and the shortest of them.
+    too_big: Vec<(SocketAddr, usize)>,
     /// The error that the next flush returns.
     gone: Option<io::Error>,
     counters: PortCounters,
@@ -152,6 +154,9 @@ pub struct PortCounters {
 /// Errors of receiving that are passed over in a row.
 const RX_TRIES: usize = 4;
 
+/// Destinations remembered of datagrams that were too big.
+const TOO_BIG_MAX: usize = 16;
+
 /// What became of a run.
 enum Sent {
     All,
@@ -222,6 +227,7 @@ impl UdpPort {
             interface,
             lanes: Lanes::new(),
             blocked: false,
+            too_big: Vec::new(),
             gone: None,
             counters: PortCounters::default(),
         })
@@ -334,6 +340,13 @@ impl UdpPort {
         }
     }
 
+    /// The next destination of a datagram that the link did not carry whole, and the length of the
+    /// shortest such one: whoever sent it must send shorter ones, for it would be refused again.
+    /// Of so many destinations at once the first 16 are remembered.
+    pub fn poll_too_big(&mut self) -> Option<(SocketAddr, usize)> {
+        self.too_big.pop()
+    }
+
     /// A lane with room for one more datagram; `None` if the kernel takes none.
     fn lane(&mut self, to: &Way, room: usize) -> Option<usize> {
         let most = self.most();
@@ -383,7 +396,7 @@ impl UdpPort {
                 sent
             }
             Err(e) => {
-                self.drop_for(e, count);
+                self.drop_for(i, e, count);
                 self.lanes.get(i).clear();
                 Sent::All
             }
@@ -399,7 +412,7 @@ impl UdpPort {
                     self.count_sent(1, len);
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return self.block(),
-                Err(e) => self.drop_for(e, 1),
+                Err(e) => self.drop_for(i, e, 1),
             }
             self.lanes.get(i).advance();
         }
@@ -432,8 +445,11 @@ impl UdpPort {
         self.counters.tx_bytes += bytes as u64;
     }
 
-    /// Counts datagrams that the kernel refused; remembers the error if it is for good.
-    fn drop_for(&mut self, error: io::Error, datagrams: usize) {
+    /// Counts datagrams of a lane that the kernel refused; remembers the error if it is for good.
+    fn drop_for(&mut self, i: usize, error: io::Error, datagrams: usize) {
+        if error.raw_os_error() == Some(libc::EMSGSIZE) {
+            self.note_too_big(i);
+        }
         let c = &mut self.counters;
         let counter = match error.raw_os_error() {
             Some(
@@ -451,6 +467,17 @@ impl UdpPort {
         *counter += datagrams as u64;
         if self.is_gone(&error) {
             self.gone = Some(error);
+        }
+    }
+
+    /// The first datagram of a lane (its run has one length) is too long.
+    fn note_too_big(&mut self, i: usize) {
+        let lane = self.lanes.get(i);
+        let (to, len) = (lane.way.remote, lane.first().len());
+        if let Some((_, shortest)) = self.too_big.iter_mut().find(|(remote, _)| *remote == to) {
+            *shortest = len.min(*shortest);
+        } else if self.too_big.len() < TOO_BIG_MAX {
+            self.too_big.push((to, len));
         }
     }
 

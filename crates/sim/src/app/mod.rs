@@ -11,7 +11,7 @@ mod paced;
 mod request;
 
 use crate::pattern::Pattern;
-use crate::scenario::{Amount, Flow as FlowSpec};
+use crate::scenario::{Amount, Flow as FlowSpec, FlowDirection as Direction};
 use crate::seed::Rng;
 use bytes::Bytes;
 use tabane_engine::mptcp::Connection;
@@ -73,8 +73,10 @@ pub struct App {
     kind: Kind,
     /// Source to sink.
     data: Stream,
-    /// Sink to source (requests).
+    /// Sink to source (requests; bulk, if it goes both ways).
     ask: Stream,
+    /// Bulk both ways at once.
+    both: bool,
     /// Compare what is read with what was written.
     verify: bool,
     stopping: bool,
@@ -145,6 +147,7 @@ impl App {
             kind,
             data: stream(0),
             ask: stream(1),
+            both: spec.bulk.is_some() && spec.direction == Direction::Both,
             verify,
             stopping: false,
             source_closed: false,
@@ -174,7 +177,9 @@ impl App {
             Event::PeerFinished => {
                 self.read(now, role, conn);
                 let again = self.advance(now, role, conn);
-                self.close(now, role, conn);
+                if !self.both {
+                    self.close(now, role, conn);
+                }
                 again
             }
             _ => None,
@@ -200,6 +205,11 @@ impl App {
     /// Whether the application has done all it had to.
     pub fn completed(&self) -> Option<Instant> {
         self.completed
+    }
+
+    /// Whether both ends send.
+    pub fn goes_both_ways(&self) -> bool {
+        self.both
     }
 
     /// Bytes of data read by the sink.
@@ -237,6 +247,24 @@ impl App {
         }
     }
 
+    /// The sink of a flow both ways sends as much as it gets.
+    fn send_back(&mut self, now: Instant, bulk: u64, conn: &mut impl Carrier) {
+        if self.sink_closed {
+            return;
+        }
+        let goal = if self.stopping { self.ask.written } else { bulk };
+        self.ask.write_up_to(goal, conn);
+        if self.ask.written >= goal {
+            self.close(now, Role::Sink, conn);
+        }
+    }
+
+    /// Whether both streams of a flow both ways have brought everything.
+    fn is_exchanged(&self) -> bool {
+        let whole = |stream: &Stream| stream.read == stream.written;
+        self.source_closed && self.sink_closed && whole(&self.ask) && whole(&self.data)
+    }
+
     /// The source writes what it may.
     fn supply(&mut self, now: Instant, conn: &mut impl Carrier) -> Option<Instant> {
         if self.source_closed {
@@ -266,7 +294,7 @@ impl App {
         let read = self.data.read;
         let mut again = None;
         let done = match &mut self.kind {
-            Kind::Bulk(bulk) => bulk.is_all(read),
+            Kind::Bulk(bulk) => bulk.is_all(read) && !self.both,
             Kind::Request(request) => {
                 again = request.ask(now, read, self.stopping, &mut self.latencies);
                 request.is_over(read, self.stopping)
@@ -281,6 +309,12 @@ impl App {
             && !self.sink_closed
         {
             self.ask.write_up_to(request.asked(), conn);
+        }
+        if let Kind::Bulk(bulk) = &self.kind
+            && self.both
+        {
+            let goal = bulk.goal();
+            self.send_back(now, goal, conn);
         }
         if done && self.completed.is_none() {
             self.completed = Some(now);
@@ -304,7 +338,9 @@ impl App {
             stream.read += bytes.len() as u64;
         }
         let over = role == Role::Sink && conn.is_finished() && self.completed.is_none();
-        if over && self.stopping && self.data.read == self.data.written {
+        if self.both && self.is_exchanged() {
+            self.completed.get_or_insert(now);
+        } else if over && !self.both && self.stopping && self.data.read == self.data.written {
             self.completed = Some(now);
         }
     }

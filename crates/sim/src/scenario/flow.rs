@@ -24,7 +24,8 @@ pub struct Flow {
     /// The host that listens refuses it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub refuse: bool,
-    /// Which way the data goes: download is towards the host that connects.
+    /// Which way the data goes: download is towards the host that connects, both is both ways at
+    /// once.
     pub direction: Direction,
     /// When it connects.
     pub start: Time,
@@ -99,6 +100,8 @@ pub enum Direction {
     Download,
     /// From the host that connected.
     Upload,
+    /// Both ways at once, each as much (`bulk` only). What results say of the flow is the download.
+    Both,
 }
 
 /// How much a bulk flow sends.

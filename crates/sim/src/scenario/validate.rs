@@ -1,7 +1,7 @@
 //! What a well-formed scenario may still have wrong: names that do not exist, policies that do
 //! not, flows without an application, changes that change nothing.
 
-use super::{Change, Choice, Fault, Flow, Host, Scenario};
+use super::{Change, Choice, Fault, Flow, FlowDirection, Host, Scenario};
 use crate::topology::Topology;
 use std::fmt::Display;
 use tabane_engine::congestion::{self, Start};
@@ -177,6 +177,10 @@ fn check_way(n: usize, flow: &Flow, scenario: &Scenario, topology: &Topology) ->
 
 /// What is wrong with a flow's application.
 fn check_app(n: usize, flow: &Flow) -> Result<(), Fault> {
+    if flow.direction == FlowDirection::Both && flow.bulk.is_none() {
+        let fault = Fault::new(&[&"flow", &n, &"direction"], "only bulk goes both ways at once");
+        return Err(fault.help("give bulk, or direction = \"download\" or \"upload\""));
+    }
     if let Some(paced) = &flow.paced
         && paced.message.0 == 0
     {

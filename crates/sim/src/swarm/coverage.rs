@@ -2,7 +2,7 @@
 //! worlds each of them was.
 
 use super::{dies, is_multipath};
-use crate::scenario::{Change, Choice, Scenario};
+use crate::scenario::{Change, Choice, FlowDirection, Scenario};
 use crate::{link, scenario};
 use std::collections::BTreeMap;
 use tabane_engine::policy::Entry;
@@ -42,6 +42,7 @@ const FEATURES: &[(&str, Has)] = &[
     ("peer dies", |s| changes(s, dies)),
     ("clock pauses", |s| changes(s, |c| c.asleep.is_some() && !dies(c))),
     ("abort", |s| changes(s, |c| c.abort)),
+    ("both ways at once", |s| s.flow.iter().any(|f| f.direction == FlowDirection::Both)),
     ("proxy", |s| !s.proxy.is_empty()),
     ("several paths", |s| s.path.0.len() > 1),
     ("plain TCP", |s| !is_multipath(s)),

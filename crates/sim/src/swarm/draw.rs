@@ -50,6 +50,7 @@ pub fn draw(seed: u64) -> Scenario {
     }
     // Likewise.
     Draw { rng: Seed(seed).stream("swarm/lives") }.lives(&mut scenario);
+    Draw { rng: Seed(seed).stream("swarm/both") }.both_ways(&mut scenario);
     fit(&mut scenario);
     heal(&mut scenario);
     scenario
@@ -324,6 +325,30 @@ impl Draw {
         }
         if aborts || dies {
             find_out(scenario);
+        }
+    }
+
+    /// Transfers both ways at once, over lossy links of exact MTU: then acknowledgements ride on
+    /// data, and what they have to say competes with it for room.
+    fn both_ways(&mut self, scenario: &mut Scenario) {
+        if !self.chance(0.35) {
+            return;
+        }
+        let mut any = false;
+        for flow in scenario.flow.iter_mut().filter(|flow| flow.bulk.is_some()) {
+            flow.direction = FlowDirection::Both;
+            if let Some(Amount::Bytes(size)) = &mut flow.bulk {
+                size.0 = size.0.div_ceil(2);
+            }
+            any = true;
+        }
+        for (_, link) in scenario.link.0.iter_mut().filter(|_| any) {
+            if link.loss.is_none() && self.chance(0.7) {
+                link.loss = Some(self.loss());
+            }
+            if link.mtu.is_none() && self.chance(0.5) {
+                link.mtu = Some(self.mtu(scenario.ip));
+            }
         }
     }
 

@@ -91,7 +91,9 @@ impl World<'_> {
                 if links.iter().any(|l| l / 2 == link) {
                     let mtu = links.iter().map(|l| self.links[*l as usize].mtu).min();
                     let mtu = mtu.and_then(|m| u16::try_from(m).ok()).unwrap_or(u16::MAX);
-                    self.hosts[host].endpoint.set_path_mtu(self.now, PathId(path as u8), mtu);
+                    let state = &mut self.hosts[host];
+                    state.mtus[path] = mtu;
+                    state.endpoint.set_path_mtu(self.now, PathId(path as u8), mtu);
                 }
             }
             self.settle(host);

@@ -1,8 +1,8 @@
 //! A host: an engine, its paths, and the flows whose ends live there.
 
-use super::{Action, RunError, World};
+use super::{Action, RunError, TOO_LONG, World};
 use crate::app::Role;
-use crate::observe::{CapturePoint, FlowIdx, HostIdx};
+use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx};
 use crate::packet::Packet;
 use crate::relay::Side;
 use crate::scenario::Scenario;
@@ -23,6 +23,10 @@ pub(super) struct HostState {
     pub(super) conns: Conns,
     /// Settings of the connections that a proxy opens, by the node that they lead to.
     pub(super) profiles: BTreeMap<usize, Profile>,
+    /// What it may send by each of its paths.
+    pub(super) mtus: Vec<u16>,
+    /// Packets that were longer.
+    pub(super) too_long: u64,
 }
 
 /// Which flow a connection belongs to. Ids are numbers of the engine's choosing, mostly small.
@@ -93,7 +97,8 @@ impl HostState {
             profiles = super::proxy::profiles(&endpoint, scenario, topology, host, &config)?;
         }
         listen(&mut endpoint, scenario, &node.name)?;
-        Ok(Self { endpoint, conns: Conns::default(), profiles })
+        let mtus = node.paths.iter().map(|path| path.mtu).collect();
+        Ok(Self { endpoint, conns: Conns::default(), profiles, mtus, too_long: 0 })
     }
 }
 
@@ -245,10 +250,32 @@ impl World<'_> {
             self.observer.packet(point, self.now, &segment);
         }
         let packet = Packet::new(segment, cursor);
+        let mtu = self.hosts[host].mtus[usize::from(path.0)];
+        if packet.len() > u32::from(mtu) {
+            return self.refuse(host, path, packet);
+        }
         match self.topology.hop(cursor) {
             Hop::Link(link) => self.enter(link as usize, packet),
             Hop::Arrive(..) => unreachable!("invariant: a route crosses a link"),
         }
+    }
+
+    /// A packet is longer than the path carries: as a tunnel of exact MTU does, it is not let in,
+    /// and whoever sent it is told.
+    #[cold]
+    fn refuse(&mut self, host: usize, path: PathId, packet: Packet) {
+        self.hosts[host].too_long += 1;
+        let link = match self.topology.hop(packet.cursor()) {
+            Hop::Link(link) => LinkIdx(link),
+            Hop::Arrive(..) => unreachable!("invariant: a route crosses a link"),
+        };
+        if self.watched {
+            self.observer.lost(link, self.now, TOO_LONG, packet.segment());
+        }
+        self.pool.recycle(packet.into_segment());
+        let host = &mut self.hosts[host];
+        let mtu = host.mtus[usize::from(path.0)];
+        host.endpoint.set_path_mtu(self.now, path, mtu);
     }
 
     /// Opens a flow's connection.
@@ -344,7 +371,9 @@ impl World<'_> {
     fn on_closed(&mut self, n: usize, role: Role, reason: CloseReason) {
         let flow = &mut self.flows[n];
         flow.closed[role as usize] = Some(reason);
-        if flow.done || (reason == CloseReason::Finished && role == Role::Source) {
+        // Behind a proxy the last of what it sent may still be on its way.
+        let sends = role == Role::Source || flow.app.goes_both_ways();
+        if flow.done || (reason == CloseReason::Finished && sends) {
             return;
         }
         self.fail(n, format!("{reason:?} at the {role:?}").to_lowercase());

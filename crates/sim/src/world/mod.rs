@@ -128,6 +128,8 @@ enum Action {
     Progress,
 }
 
+/// Why a host's packet did not go in: longer than its path carries.
+pub(crate) const TOO_LONG: &str = "too long";
 /// The agenda is source 0 of the schedule: changes come before packets of the same moment.
 const AGENDA: usize = 0;
 /// How many packets before its arrival a host is told of a segment.
@@ -446,7 +448,7 @@ fn make_flows(
                 port,
                 start: Instant::ZERO + spec.start.0 + spec.stagger.0 * u64::from(k),
                 started: false,
-                download: spec.direction == FlowDirection::Download,
+                download: spec.direction != FlowDirection::Upload,
                 client_conn: None,
                 server_conn: None,
                 relays,
@@ -464,3 +466,6 @@ fn make_flows(
     relays.zip(legs).for_each(|(relay, leg)| relay.leg = FlowIdx(leg));
     Ok(flows)
 }
+
+#[cfg(test)]
+mod tests;

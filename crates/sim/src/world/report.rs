@@ -172,7 +172,10 @@ impl World<'_> {
                 }
             })
             .collect();
-        let nodes = self.topology.hosts.iter().zip(&self.hosts).zip(&self.asleep);
+        let nodes = || self.topology.hosts.iter().zip(&self.hosts);
+        let too_long = nodes().map(|(end, node)| (end.name.clone(), node.too_long));
+        let too_long = too_long.filter(|(_, count)| *count > 0).collect();
+        let nodes = nodes().zip(&self.asleep);
         let open = nodes
             .filter(|(_, asleep)| self.scenario.closing && **asleep <= self.end)
             .map(|((end, node), _)| (end.name.clone(), node.endpoint.connections()))
@@ -185,6 +188,7 @@ impl World<'_> {
             ended_s: self.now.as_secs_f64(),
             flows,
             links,
+            too_long,
             open,
             cost: Cost { packet_hops: self.hops, ..Cost::default() },
         }

@@ -304,6 +304,24 @@ fn a_clock_that_steps_back_stops_nothing() {
 }
 
 #[test]
+fn what_the_hosts_own_link_refuses_is_told_at_once() {
+    let mut world = settled(18);
+    world.data = Some(ms(20));
+    world.run(ms(3_000));
+    assert_eq!(world.monitor.health(world.now).mtu, 1440);
+    // Longer than what passes, and not sent: nothing changes but that it is told.
+    world.monitor.handle_too_big(world.now, 1500, false);
+    assert_eq!(world.monitor.poll_event(), Some(PathEvent::TooBig(1500)));
+    assert_eq!((world.monitor.poll_event(), world.monitor.mtu()), (None, 1440));
+    world.way[0].mtu = 1430;
+    world.monitor.handle_too_big(world.now, 1440, true);
+    assert_eq!(world.monitor.poll_event(), Some(PathEvent::Mtu(1280)), "at once");
+    assert_eq!(world.monitor.too_big(), 2);
+    world.run(ms(10_000));
+    assert!((1400..=1430).contains(&world.monitor.mtu()), "{}", world.monitor.mtu());
+}
+
+#[test]
 fn an_mtu_black_hole_is_left_and_searched() {
     let mut world = settled(17);
     world.data = Some(ms(20));

@@ -70,6 +70,35 @@ fn old_probes_change_nothing() {
     assert!(world.responder.is_stock() && !world.responder.is_up());
 }
 
+#[test]
+fn what_did_not_leave_here_is_not_sent_again_until_the_client_knows() {
+    let mut world = World::new(3);
+    world.run(ms(5_000));
+    assert_eq!(world.responder.mtu(), 1440);
+    world.responder.handle_too_big(world.now, 1440, true);
+    assert_eq!(world.responder.mtu(), 1439);
+    assert_eq!(world.responder.poll_event(), Some(PathEvent::Mtu(1439)));
+    assert_eq!(world.responder.poll_event(), Some(PathEvent::TooBig(1440)));
+    assert_eq!((world.responder.poll_event(), world.responder.too_big()), (None, 1));
+    // Longer than what is known: nothing new, but told.
+    world.responder.handle_too_big(world.now + ms(2_000), 1500, false);
+    assert_eq!(world.responder.mtu(), 1439);
+    assert_eq!(world.responder.poll_event(), Some(PathEvent::TooBig(1500)));
+    // What the client has found since counts.
+    let newest = world.responder.probe.unwrap();
+    for (n, mtu, now) in [(1, 1440, 1439), (2, 1400, 1400), (3, 1440, 1440)] {
+        let ends = super::super::Ends {
+            path: "10.81.0.16".parse().unwrap(),
+            service: "10.81.0.1".parse().unwrap(),
+        };
+        let mut packet = [0; 100];
+        let probe = Probe { seq: newest.seq.wrapping_add(n), mtu, ..newest };
+        let length = probe.emit(&ends, 0, &mut packet).unwrap();
+        world.responder.handle_packet(world.now, &packet[..length]);
+        assert_eq!(world.responder.mtu(), now, "the client says {mtu}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_input_makes_it_panic_or_spin(
