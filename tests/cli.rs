@@ -19,5 +19,7 @@ mod paper;
 mod program;
 #[path = "cli/service.rs"]
 mod service;
+#[path = "cli/sweep.rs"]
+mod sweep;
 #[path = "cli/usage.rs"]
 mod usage;

@@ -41,6 +41,6 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
     match variants.as_slice() {
         [only] if only.params.is_empty() => point::run(&args.outputs, &only.scenario),
-        _ => sweep::run(&args.outputs, &document, &variants),
+        _ => sweep::run(&args.outputs, &document, variants),
     }
 }
