@@ -13,6 +13,8 @@ mod files;
 mod join;
 #[path = "cli/json.rs"]
 mod json;
+#[path = "cli/manual.rs"]
+mod manual;
 #[path = "cli/paper.rs"]
 mod paper;
 #[path = "cli/program.rs"]
