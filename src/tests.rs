@@ -71,9 +71,15 @@ fn refusal(line: &str) -> Option<String> {
     let parsed = Cli::command().try_get_matches_from(&words);
     match parsed.map_err(|error| (error.kind(), error.to_string())) {
         Err((ErrorKind::DisplayHelp, _)) => None,
+        // A word in capitals stands for a value that is not here.
+        Err((ErrorKind::ValueValidation, _)) if words.iter().any(|word| stands_for(word)) => None,
         Err((_, text)) => Some(text),
         Ok(_) => Some("it is taken without looking at --help".to_owned()),
     }
+}
+
+fn stands_for(word: &str) -> bool {
+    word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase())
 }
 
 #[test]

@@ -179,7 +179,9 @@ pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> 
     let lower = name.to_ascii_lowercase();
     let measured = known.clone().map(|k| (edit_distance(&k.to_ascii_lowercase(), &lower), k));
     let (distance, found) = measured.min_by_key(|(distance, _)| *distance)?;
-    if distance <= found.chars().count().max(name.chars().count()) / 3 {
+    // Of two letters a third is none: one too many at the end may be.
+    let longer = distance == 1 && (lower.starts_with(found) || found.starts_with(&lower));
+    if longer || distance <= found.chars().count().max(name.chars().count()) / 3 {
         return Some(found);
     }
     let mut begin = known.filter(|k| lower.len() >= 3 && k.starts_with(&lower));
@@ -247,6 +249,8 @@ mod tests {
             ("cong", Some("congestion")),
             ("flw", Some("flow")),
             ("", None),
+            ("att", Some("at")),
+            ("r", None),
         ] {
             assert_eq!(nearest(name, known.into_iter()), meant, "{name}");
         }
