@@ -1,4 +1,5 @@
-//! How the program ends: 0 done, 1 failed, 2 wrong usage, 130 interrupted (as shells say it). The only place that knows the numbers.
+//! How the program ends: 0 done, 1 failed, 2 wrong usage, 130 interrupted (as shells say it). The
+//! only place that knows the numbers.
 
 use crate::say;
 use std::process::ExitCode;

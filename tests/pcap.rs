@@ -22,5 +22,6 @@ mod namespace;
 mod pcap {
     mod kernel;
     mod simulated;
+    mod subflows;
     mod verb;
 }

@@ -64,7 +64,7 @@ fn folder_of<'p>(root: &'p Path, file: &str) -> std::path::PathBuf {
 
 /// Words that look like a path of the project.
 fn named(line: &str) -> impl Iterator<Item = &str> {
-    let of_path = |c: char| c.is_ascii_alphanumeric() || "_-./*".contains(c);
+    let of_path = |c: char| c.is_ascii_alphanumeric() || "_-./*@".contains(c);
     line.split(move |c: char| !of_path(c))
         .map(|word| word.trim_end_matches(['.', '/']).trim_start_matches("../"))
         .filter(|word| ROOTS.iter().any(|root| word.starts_with(root) && word.len() > root.len()))

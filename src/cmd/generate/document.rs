@@ -150,7 +150,8 @@ mod tests {
     fn markdown_becomes_roff() {
         let page = "# Title\n\nSome `code-x` and **bold**, see\n[this](that.md).\n\n## Part\n\n\
                     | key | what | default |\n|---|---|---|\n| `rate` | how fast | `1` |\n\n\
-                    - one\n  more\n- two\n\n```toml\n[link.a]   # x\n.b = '\\'\n```\n\n    cmd -x\n";
+                    - one\n  more\n- two\n\n```toml\n[link.a]   # x\n.b = '\\'\n```\n\n\
+                    \x20   cmd -x\n";
         let text = roff(page);
         for part in [
             ".PP\nSome \\fBcode\\-x\\fR and \\fBbold\\fR, see this.\n",

@@ -127,7 +127,8 @@ fn draw_panel(plot: &Plot, panel: &Panel, area: &Area<'_>, last: bool) -> Drawn 
     Ok(())
 }
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(super) type Chart<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 fn draw_line(chart: &mut Chart<'_, '_>, line: &Line, divisor: f64) -> Drawn {
     let points = line.points.iter().map(|&(t, v)| (t, v / divisor));

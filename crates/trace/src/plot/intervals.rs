@@ -113,23 +113,28 @@ fn draw(plot: &Intervals, lines: &[Line], head: u32, root: &draw::Area<'_>) -> d
     for (i, (_, points)) in lines.iter().enumerate() {
         // Beside each other, so that intervals do not hide one another.
         let aside = ((i as f64 + 0.5) / lines.len() as f64 - 0.5) * 0.3;
-        let points: Vec<_> = points.iter().take(names).enumerate().collect();
-        let place = |n: usize| n as f64 + aside;
-        let style = rgb(colour(i)).stroke_width(2);
-        let known = points.iter().filter_map(|(n, p)| p.map(|(m, h)| (place(*n), m, h)));
+        let known = points.iter().take(names).enumerate();
+        let known = known.filter_map(|(n, p)| p.map(|(m, h)| (n as f64 + aside, m, h)));
         let known: Vec<_> = known.map(|(x, m, h)| (x, m / divisor, h / divisor)).collect();
-        let line = LineSeries::new(known.iter().map(|(x, m, _)| (*x, *m)), style);
-        chart.draw_series(line).map_err(said)?;
-        let marks = known.iter().map(|&(x, mean, _)| Circle::new((x, mean), 4, style.filled()));
-        chart.draw_series(marks).map_err(said)?;
-        let cap = 0.04;
-        let bars = known.iter().filter(|(_, _, half)| *half > 0.0).flat_map(|&(x, mean, half)| {
-            let (low, high) = ((mean - half).max(0.0), mean + half);
-            let across = |y| PathElement::new(vec![(x - cap, y), (x + cap, y)], style);
-            [PathElement::new(vec![(x, low), (x, high)], style), across(low), across(high)]
-        });
-        chart.draw_series(bars).map_err(said)?;
+        series(&mut chart, i, &known)?;
     }
+    Ok(())
+}
+
+/// A line with its points: place, mean, half width.
+fn series(chart: &mut draw::Chart<'_, '_>, i: usize, known: &[(f64, f64, f64)]) -> draw::Drawn {
+    let style = rgb(colour(i)).stroke_width(2);
+    let line = LineSeries::new(known.iter().map(|(x, m, _)| (*x, *m)), style);
+    chart.draw_series(line).map_err(said)?;
+    let marks = known.iter().map(|&(x, mean, _)| Circle::new((x, mean), 4, style.filled()));
+    chart.draw_series(marks).map_err(said)?;
+    let cap = 0.04;
+    let bars = known.iter().filter(|(_, _, half)| *half > 0.0).flat_map(|&(x, mean, half)| {
+        let (low, high) = ((mean - half).max(0.0), mean + half);
+        let across = |y| PathElement::new(vec![(x - cap, y), (x + cap, y)], style);
+        [PathElement::new(vec![(x, low), (x, high)], style), across(low), across(high)]
+    });
+    chart.draw_series(bars).map_err(said)?;
     Ok(())
 }
 
