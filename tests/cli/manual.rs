@@ -10,7 +10,7 @@ fn pages_say_how_a_verb_ends_which_files_it_reads_and_how_it_is_used() {
     let page = |name: &str| place.read(&format!("share/{name}"));
     for (name, parts) in [
         ("man1/tabane.1", vec!["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "SUBCOMMANDS"]),
-        ("man1/tabane-client-run.1", vec!["EXIT STATUS", "ENVIRONMENT", "/etc/tabane/client.toml"]),
+        ("man1/tabane-client.1", vec!["EXIT STATUS", "ENVIRONMENT", "/etc/tabane/client.toml"]),
         ("man1/tabane-sim-run.1", vec!["EXIT STATUS", "EXAMPLES", "scenarios/wifi\\-lte.toml"]),
         ("man1/tabane-server-invite.1", vec!["wireguard", ".BR tabane-server (1)"]),
         ("man5/tabane.toml.5", vec!["TABANE_CLIENT_", "interface", "TP", "[[rule]]"]),
