@@ -1,4 +1,5 @@
-//! How the program ends: 0 done, 1 failed, 2 wrong usage. The only place that knows the numbers.
+//! How the program ends: 0 done, 1 failed, 2 wrong usage, 130 interrupted (as shells say it). The
+//! only place that knows the numbers.
 
 use crate::say;
 use std::process::ExitCode;
@@ -10,6 +11,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// It was asked rightly and failed; the chain says why. Exit code 1.
     Failed(anyhow::Error),
+    /// The user ended it before it was done; the text says what is left. Exit code 130.
+    Interrupted(String),
     /// Nobody reads standard output any more (`tabane list | head -1`). Exit code 0.
     ReaderGone,
 }
@@ -40,6 +43,10 @@ pub(crate) fn code(result: Result<(), Failure>) -> ExitCode {
         Err(Failure::Failed(error)) => {
             say::error(&format!("{error:#}"));
             ExitCode::from(1)
+        }
+        Err(Failure::Interrupted(text)) => {
+            say::error(&text);
+            ExitCode::from(130)
         }
         Err(Failure::Usage(text)) => {
             say::error(&text);

@@ -8,6 +8,8 @@ mod cmd;
 mod cost;
 mod exit;
 mod say;
+#[cfg(test)]
+mod tests;
 mod units;
 
 use clap::Parser;
@@ -35,9 +37,10 @@ fn main() -> ExitCode {
 
 const EXAMPLES: &str = "\
 Examples:
-  tabane sim run scenarios/examples/wifi-lte.toml          a table of flows and subflows
+  tabane sim run scenarios/wifi-lte.toml          a table of flows and subflows
   tabane sim run FILE --out results --json > run.json      plots, CSV and captures in results/
   tabane sim run FILE --set 'link.lte.rate=\"20Mbit/s\"'     one value changed
   tabane list                                              every policy and link model
 
-Exit codes: 0 done, 1 failed (the cause is on standard error), 2 wrong usage.";
+Exit codes: 0 done, 1 failed (the cause is on standard error), 2 wrong usage,
+130 interrupted.";

@@ -1,8 +1,10 @@
 //! The built binary in a temporary folder: help, exit codes, messages, and the contract that
 //! scripts rely on (`tabane sim run --json`, files of `--out`).
 
-#![allow(clippy::unwrap_used)] // A test that cannot go on shall say where.
+// A test that cannot go on shall say where; some wait for processes.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod binary;
 #[path = "cli/config.rs"]
 mod config;
 #[path = "cli/files.rs"]
@@ -11,11 +13,15 @@ mod files;
 mod join;
 #[path = "cli/json.rs"]
 mod json;
+#[path = "cli/manual.rs"]
+mod manual;
 #[path = "cli/paper.rs"]
 mod paper;
 #[path = "cli/program.rs"]
 mod program;
 #[path = "cli/service.rs"]
 mod service;
+#[path = "cli/sweep.rs"]
+mod sweep;
 #[path = "cli/usage.rs"]
 mod usage;

@@ -7,9 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-fn tabane() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_tabane"))
-}
+mod binary;
+
+use binary::tabane;
 
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -155,7 +155,7 @@ fn wrong_usage_is_2_and_says_what_to_do() {
     let tun = "tabx=10.99.1.2/24";
     for (arguments, named) in [
         (vec!["demo", "--wifi", "speed=5"], "keys are rate"),
-        (vec!["demo", "--size", "5X"], "no unit"),
+        (vec!["demo", "--size", "5X"], "not a unit"),
         (vec!["demo", "--scheduler", "minrt"], "minrtt"),
         (vec!["demo", "--congestion", "cubik"], "cubic"),
         (vec!["demo", "--file", "/dev/null"], "not a file with bytes"),
@@ -178,7 +178,7 @@ fn wrong_usage_is_2_and_says_what_to_do() {
 /// A copy of the binary that everybody may run: the build directory may be closed to others.
 fn public_copy(directory: &tempfile::TempDir) -> PathBuf {
     let copy = directory.path().join("tabane");
-    std::fs::copy(env!("CARGO_BIN_EXE_tabane"), &copy).unwrap();
+    binary::copy(&copy);
     for path in [directory.path(), &copy] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -200,6 +200,7 @@ fn without_permission_the_user_is_told_what_to_run_instead() {
     } else {
         Command::new(&copy)
     };
+    binary::close(&mut command);
     let get = ["get", "--tun", "tabx=10.99.1.2/24", "http://10.99.1.1/"];
     let output = command.args(get).current_dir("/").output().unwrap();
     let err = text_of(&output.stderr);

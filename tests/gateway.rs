@@ -7,6 +7,8 @@
 //! anything is, is not judged: the clock is real, and the machine may be busy.
 #![allow(clippy::disallowed_methods)] // real packets need the real clock
 
+mod binary;
+
 mod gateway {
     #[path = "../interop/data.rs"]
     mod data;

@@ -9,6 +9,8 @@
 //! `TABANE_INTEROP_CAPTURE=FOLDER` has tcpdump write what each test's kernel sends and receives.
 #![allow(clippy::disallowed_methods)] // real packets need the real clock
 
+mod binary;
+
 mod interop {
     mod data;
     mod far;

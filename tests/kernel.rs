@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // real packets need the real clock
 
+mod binary;
 #[path = "cli/program.rs"]
 #[allow(dead_code)]
 mod program;

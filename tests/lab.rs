@@ -4,6 +4,8 @@
 //! busy.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // real packets need the real clock
 
+mod binary;
+
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -143,7 +145,7 @@ impl Place {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+        let mut command = binary::tabane();
         command.current_dir(self.folder.path()).args(args).stdin(Stdio::null());
         command
     }
@@ -259,11 +261,12 @@ fn without_root_it_says_so_and_makes_nothing() {
     let place = Place::new();
     let (scenario, program) = (place.write("two.toml", TWO_PATHS), place.folder.path().join("t"));
     // Where nobody may read the build, a copy does.
-    std::fs::copy(env!("CARGO_BIN_EXE_tabane"), &program).unwrap();
+    binary::copy(&program);
     for path in [place.folder.path(), &program] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
     let mut command = Command::new(&program);
+    binary::close(&mut command);
     command.args(["lab", "run"]).arg(scenario).args(["--stack", "tabane"]).stdin(Stdio::null());
     if root {
         command.uid(65_534).gid(65_534);

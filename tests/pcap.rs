@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods)] // real packets need the real clock
 
+mod binary;
 #[path = "../crates/trace/tests/tshark/run.rs"]
 mod run;
 
@@ -21,5 +22,6 @@ mod namespace;
 mod pcap {
     mod kernel;
     mod simulated;
+    mod subflows;
     mod verb;
 }

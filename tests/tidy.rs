@@ -1,10 +1,13 @@
 //! The house rules as a test: sizes, heads of files, forbidden words, direction of dependencies.
 //!
 //! All violations are reported at once, each as `file:line: what is wrong; what to do`. The rules
-//! are in `tidy/rules.rs` (one file) and `tidy/workspace.rs` (manifests and the tree). It reads
-//! text, with a small lexer that knows comments and strings (`tidy/source.rs`): it does not parse
-//! Rust, so a rule that needs types belongs to clippy.
+//! are in `tidy/rules.rs` (one file), `tidy/documents.rs` (paths that are named) and
+//! `tidy/workspace.rs` (manifests and the tree). It reads text, with a small lexer that knows
+//! comments and strings (`tidy/source.rs`): it does not parse Rust, so a rule that needs types
+//! belongs to clippy.
 
+#[path = "tidy/documents.rs"]
+mod documents;
 #[path = "tidy/rules.rs"]
 mod rules;
 #[path = "tidy/source.rs"]
@@ -45,6 +48,7 @@ fn the_house_rules_hold() {
             violations.extend(workspace::manifest(path, text));
         }
     }
+    violations.extend(documents::paths(root, &files));
     violations.extend(workspace::required(&files));
     violations.extend(workspace::named_tests(&files));
     violations.extend(workspace::musts(&files));

@@ -4,6 +4,7 @@
 
 #[path = "watch/agent.rs"]
 mod agent;
+mod binary;
 #[path = "../crates/gateway/tests/fake/mod.rs"]
 mod fake;
 #[path = "watch/real.rs"]
@@ -130,11 +131,14 @@ fn without_an_agent_the_remedy_is_named() {
 
 /// `tabane top` in a terminal: what it wrote until it ended, after `keys` once `fibre` shows.
 fn top(agent: &Agent, keys: &str) -> (Option<i32>, String) {
-    let tabane = env!("CARGO_BIN_EXE_tabane");
     let socket = agent.socket().display().to_string();
-    let line = format!("stty cols 80 rows 24; exec {tabane} top --socket {socket}");
-    let mut script = std::process::Command::new("script")
-        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+    let mut script = binary::by(|tabane| {
+        let line = format!("stty cols 80 rows 24; exec {tabane} top --socket {socket}");
+        let mut script = std::process::Command::new("script");
+        script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        script
+    });
+    let mut script = script
         .env("TERM", "xterm-256color")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -2,6 +2,7 @@
 //! and a whole folder of them as a page of documentation.
 
 use super::lab::{failure, interruption};
+use super::sets::Sets;
 use super::sim;
 use crate::exit::Failure;
 use crate::say;
@@ -14,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use tabane_lab::compare::{Compared, Notes, Page, Plan, Runner, markdown, page, rows, verdicts};
 use tabane_lab::{LabError, refuse};
 use tabane_sim::scenario::{Document, Scenario};
-use tabane_trace::Report;
+use tabane_trace::{Report, bounded};
 
 /// Runs scenarios on several stacks and says how far they are from each other.
 #[derive(clap::Args, Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     /// Who runs them.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["sim", "tabane", "kernel"])]
     stacks: Vec<StackArg>,
+    #[command(flatten)]
+    sets: Sets,
     /// Runs of each, with one seed after the other.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
@@ -51,6 +54,7 @@ const EXAMPLES: &str = "\
 Examples, as root:
   tabane compare scenarios/validation/base-cubic.toml --html compare.html
   tabane compare scenarios/wifi-lte.toml --stacks sim,tabane --repeat 5 --json
+  tabane compare scenarios/wifi-lte.toml --set link.lte.rate=20Mbps --set 'seed=[1, 2]'
   tabane compare --matrix scenarios/validation --results DIR --markdown docs/validation.md
 
 Runs in real time, whose accuracy is measured; a run that is too inaccurate is made again, twice at
@@ -84,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(folder) => scenarios_of(folder)?,
         None => args.files.clone(),
     };
-    let documents = read_all(&files, &runners)?;
+    let documents = read_all(&files, args.sets.values(), &runners)?;
     let own: Option<Page> = match &args.matrix {
         Some(folder) => extra(folder, PAGE)?,
         None => None,
@@ -138,10 +142,14 @@ impl StackArg {
 }
 
 /// Reads everything before anything runs, and refuses what a stack cannot do.
-fn read_all(files: &[PathBuf], runners: &[Runner]) -> Result<Vec<(Document, Scenario)>, Failure> {
+fn read_all(
+    files: &[PathBuf],
+    sets: &[String],
+    runners: &[Runner],
+) -> Result<Vec<(Document, Scenario)>, Failure> {
     let mut read = Vec::new();
     for file in files {
-        let document = sim::read(file, &[])?;
+        let document = sim::read(file, sets)?;
         let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
         let several = variants.len() > 1;
         for mut variant in variants {
@@ -189,7 +197,7 @@ fn compare(
 
 /// A result that is there already, if it is of this scenario, complete, and by this version.
 fn known(file: &Path, scenario: &Scenario, runners: &[Runner], repeat: u32) -> Option<Compared> {
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = bounded::text(file, bounded::DATA).ok()?;
     let known: Compared = serde_json::from_str(&text).ok()?;
     let has = |runner: &Runner| known.runs.get(runner).is_some_and(|r| r.len() >= repeat as usize);
     let same = known.toml == scenario.to_toml() && known.version == env!("CARGO_PKG_VERSION");
@@ -218,7 +226,8 @@ fn extra<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Op
     if !file.exists() {
         return Ok(None);
     }
-    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let text =
+        bounded::text(&file, bounded::WRITTEN).with_context(|| file.display().to_string())?;
     Ok(Some(toml::from_str(&text).with_context(|| file.display().to_string())?))
 }
 

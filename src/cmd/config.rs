@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tabane_gateway::config::{
     ClientConfig, ConfigError, Configuration, Loaded, ServerConfig, environment, read,
 };
+use tabane_trace::bounded;
 
 /// Check a configuration, or show what it comes to.
 #[derive(clap::Args, Debug)]
@@ -120,7 +121,7 @@ fn hidden(line: &str) -> String {
 
 /// Whose keys a file has more of; a client's if it says nothing.
 fn guess(path: &Path) -> Role {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = bounded::text(path, bounded::WRITTEN).unwrap_or_default();
     let has = |keys: &[&str]| {
         let starts = |line: &str| {
             let line = line.trim_start().trim_start_matches('[');

@@ -31,17 +31,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
-const CONFIG: &str = "/etc/tabane/client.toml";
-
 /// Checks and prints.
 ///
 /// # Errors
 /// When something is wrong with a link, or nothing could be checked.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let running = running(&args.agent)?;
+    let default = config::default_file("client");
     let config = match (&args.config, &running) {
         (Some(path), _) => Some(read(path)?),
-        (None, None) if Path::new(CONFIG).exists() => Some(read(Path::new(CONFIG))?),
+        (None, None) if default.exists() => Some(read(&default)?),
         (None, None) => {
             let text = "no agent is running; name a configuration to try: tabane doctor -c FILE";
             return Err(Failure::usage(text));

@@ -1,10 +1,16 @@
-//! `tabane completions` and `tabane man`: made from the command line's own description.
+//! `tabane completions` and `tabane man`: made from the command line's own description, and from
+//! the documents of the files that people write.
+
+mod document;
+mod page;
 
 use crate::exit::Failure;
 use crate::say;
 use anyhow::Context;
 use clap::CommandFactory;
-use std::path::PathBuf;
+use page::Page;
+use std::path::{Path, PathBuf};
+use tabane_engine::policy::{meant, nearest};
 
 /// Print what makes a shell complete words of tabane.
 #[derive(clap::Args, Debug)]
@@ -17,13 +23,19 @@ pub(crate) struct CompletionArgs {
     shell: clap_complete::Shell,
 }
 
-/// Print the manual page.
+/// Print a manual page: of tabane, of a verb, or of a file that people write.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane man | man -l -
-  tabane man --out /usr/local/share/man/man1")]
+  tabane man tabane-sim-run | man -l -
+  tabane man tabane.toml | man -l -            configurations; tabane-scenario: scenarios
+  tabane man --out /usr/local/share/man/man1   all; those of files into man5 beside it")]
 pub(crate) struct ManArgs {
-    /// Write the pages of all verbs into this folder, instead.
+    /// Which page.
+    #[arg(default_value = "tabane", conflicts_with = "out")]
+    page: String,
+    /// Write all pages into this folder instead; if it is called man1, those of section 5 into
+    /// man5 beside it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -35,27 +47,40 @@ pub(crate) struct ManArgs {
 pub(crate) fn completions(args: &CompletionArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "tabane", &mut script);
-    print(script)
+    let text = String::from_utf8(script).expect("invariant: help texts are UTF-8");
+    say::print(text.trim_end())
 }
 
-/// Prints the page, or writes all.
+/// Prints a page, or writes all.
 ///
 /// # Errors
-/// When they cannot be written.
+/// When there is no such page, or they cannot be written.
 pub(crate) fn man(args: &ManArgs) -> Result<(), Failure> {
-    let command = crate::Cli::command();
-    let Some(folder) = &args.out else {
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command).render(&mut page)?;
-        return print(page);
-    };
-    let cannot = || format!("{}: pages cannot be written", folder.display());
-    std::fs::create_dir_all(folder).with_context(cannot)?;
-    clap_mangen::generate_to(command, folder).with_context(cannot)?;
-    Ok(())
+    let pages = page::all(crate::Cli::command())?;
+    if let Some(folder) = &args.out {
+        return write(folder, &pages);
+    }
+    match pages.iter().find(|page| page.name == args.page) {
+        Some(page) => say::print(page.text.trim_end()),
+        None => {
+            let meant = meant(nearest(&args.page, pages.iter().map(|page| page.name.as_str())));
+            let text = format!("there is no page '{}'{meant}", args.page);
+            Err(Failure::usage(format!("{text}; tabane man --out DIR writes all there are")))
+        }
+    }
 }
 
-fn print(bytes: Vec<u8>) -> Result<(), Failure> {
-    let text = String::from_utf8(bytes).expect("invariant: help texts are UTF-8");
-    say::print(text.trim_end())
+fn write(folder: &Path, pages: &[Page]) -> Result<(), Failure> {
+    let beside = match folder.file_name() {
+        Some(name) if name == "man1" => folder.with_file_name("man5"),
+        _ => folder.to_owned(),
+    };
+    for page in pages {
+        let folder = if page.section == 5 { &beside } else { folder };
+        let cannot = || format!("{}: pages cannot be written", folder.display());
+        std::fs::create_dir_all(folder).with_context(cannot)?;
+        let file = folder.join(format!("{}.{}", page.name, page.section));
+        std::fs::write(file, &page.text).with_context(cannot)?;
+    }
+    Ok(())
 }

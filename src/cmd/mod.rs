@@ -27,6 +27,7 @@ mod reload;
 mod serve;
 mod server;
 mod service;
+mod sets;
 mod sim;
 mod status;
 mod top;

@@ -14,28 +14,47 @@ fn run() -> Place {
     place
 }
 
-/// Rows of a CSV file without quoted fields, by column.
-fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
-    lines
-        .map(|line| {
-            let fields: Vec<&str> = line.split(',').collect();
-            assert_eq!(fields.len(), head.len(), "{line}");
-            head.iter().zip(fields).map(|(k, v)| ((*k).to_owned(), v.to_owned())).collect()
+/// Rows of a CSV file by column, read strictly: the first line is the header, there are no
+/// comments, and every row has every column.
+pub(crate) fn rows(text: &str) -> Vec<BTreeMap<String, String>> {
+    let mut records = text.lines().map(fields);
+    let head = records.next().unwrap();
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
+    assert!(head.len() > 1 && head.iter().all(|name| name.chars().all(is_name)), "{head:?}");
+    records
+        .map(|fields| {
+            assert_eq!(fields.len(), head.len(), "{fields:?}");
+            head.iter().cloned().zip(fields).collect()
         })
         .collect()
+}
+
+/// RFC 4180, but for line ends in fields.
+fn fields(line: &str) -> Vec<String> {
+    let (mut fields, mut quoted) = (vec![String::new()], false);
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            c => fields.last_mut().unwrap().push(c),
+        }
+    }
+    assert!(!quoted, "{line}");
+    fields
 }
 
 #[test]
 fn everything_is_there_and_says_scenario_seed_and_version() {
     let place = run();
     let caption = format!("s · seed 7 · tabane {}", env!("CARGO_PKG_VERSION"));
-    for name in ["scenario.toml", "series.csv", "overview.svg", "throughput.svg", "cwnd.svg"] {
+    for name in ["scenario.toml", "overview.svg", "throughput.svg", "cwnd.svg"] {
         assert!(place.read(&format!("o/{name}")).contains(&caption), "{name}");
     }
     let result: serde_json::Value = serde_json::from_str(&place.read("o/result.json")).unwrap();
     assert_eq!(result["seed"], 7);
+    let meta: serde_json::Value = serde_json::from_str(&place.read("o/meta.json")).unwrap();
+    assert_eq!((&meta["scenario"], &meta["seed"]), (&"s".into(), &7.into()));
+    assert_eq!(meta["version"], env!("CARGO_PKG_VERSION"));
     for row in rows(&place.read("o/summary.csv")) {
         assert_eq!((row["scenario"].as_str(), row["seed"].as_str()), ("s", "7"));
         assert_eq!((row["scheduler"].as_str(), row["congestion"].as_str()), ("necf", "cubicq"));

@@ -1,5 +1,6 @@
 //! Runs the binary; scenarios that are quick.
 
+use crate::binary;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -73,7 +74,7 @@ impl Place {
 }
 
 pub(crate) fn tabane() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+    let mut command = binary::tabane();
     command.stdin(Stdio::null());
     command
 }

@@ -1,5 +1,6 @@
 //! Units of systemd: put below a folder, taken away without a trace.
 
+use crate::binary;
 use crate::program::{Place, has};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +64,9 @@ fn systemd_finds_nothing_wrong_with_them() {
         return;
     }
     let place = Place::new();
-    let binary = env!("CARGO_BIN_EXE_tabane");
+    let binary = place.path("tabane");
+    binary::copy(&binary);
+    let binary = binary.to_str().unwrap();
     let tun = ["--tun", "home", "--low-ports"];
     place.ok(&[&["service", "install", "--root", "r", "--binary", binary], &tun[..]].concat());
     let unit = |name: &str| place.path(FOLDER).join(name);

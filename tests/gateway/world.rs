@@ -8,10 +8,11 @@
 
 use super::data::{Digest32, Folder};
 use super::namespace::{Namespace, Process, run, wait_until};
+use crate::binary;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -50,7 +51,8 @@ pub(crate) struct World {
     pub(crate) secret: Key,
     digest: Digest32,
     user: User,
-    binary: PathBuf,
+    /// The binary where its user may run it.
+    public: Option<PathBuf>,
     _http: Process,
 }
 
@@ -77,12 +79,9 @@ impl World {
         let mut http = Process::start(http.arg(folder.file("www")), folder.path(), "http");
         http.wait_for("Serving");
         let random = || Key::random_private().expect("the system gives random bytes");
-        let mut binary = PathBuf::from(env!("CARGO_BIN_EXE_tabane"));
-        if user == User::Nobody {
-            binary = public_copy(&folder, &binary);
-        }
+        let public = (user == User::Nobody).then(|| public_copy(&folder));
         let (key, secret) = (random(), random());
-        Self { folder, c, s, key, secret, digest, user, binary, _http: http }
+        Self { folder, c, s, key, secret, digest, user, public, _http: http }
     }
 
     /// Gives the devices of links that the test has made their addresses.
@@ -131,16 +130,16 @@ impl World {
         // A folder of its own, since an agent makes its socket there.
         let home = self.folder.file(verb);
         fs::create_dir_all(&home).expect("the temporary folder can be written");
-        let mut command = match self.user {
-            User::Root => host.command(&self.binary.to_string_lossy()),
-            User::Nobody => {
+        let mut command = binary::by(|tabane| match &self.public {
+            None => host.command(tabane),
+            Some(tabane) => {
                 let id = NOBODY.to_string();
                 let mut command = host.command("setpriv");
                 command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
-                command.args(["--inh-caps=-all", "--bounding-set=-all", "--"]).arg(&self.binary);
+                command.args(["--inh-caps=-all", "--bounding-set=-all", "--"]).arg(tabane);
                 command
             }
-        };
+        });
         let (file, socket) = (home.join("config.toml"), home.join("socket"));
         command.args([verb, "-c"]).arg(&file).env("STATE_DIRECTORY", &home);
         if self.user == User::Nobody {
@@ -196,7 +195,7 @@ impl Agent {
 
     /// `tabane status --json`; `None` while it does not answer.
     pub(crate) fn status(&self) -> Option<Value> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+        let mut command = binary::tabane();
         let output = command.args(["status", "--json", "--socket"]).arg(&self.socket).output();
         let output = output.expect("the binary can be run");
         output
@@ -255,9 +254,9 @@ fn address(c: &Namespace, s: &Namespace, n: u8) {
 }
 
 /// A copy of the binary that everybody may run: the build directory may be closed to others.
-fn public_copy(folder: &Folder, binary: &Path) -> PathBuf {
+fn public_copy(folder: &Folder) -> PathBuf {
     let copy = folder.file("tabane");
-    fs::copy(binary, &copy).expect("the temporary folder can be written");
+    binary::copy(&copy);
     for path in [folder.path(), &copy] {
         let all = fs::Permissions::from_mode(0o755);
         fs::set_permissions(path, all).expect("root may change permissions");

@@ -3,7 +3,7 @@
 use super::link::{Conditions, Way};
 use super::namespace::{Process, run};
 use super::world::{World, can_run};
-use std::process::Command;
+use crate::binary;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+        let mut command = binary::tabane();
         let _ = command.args(["-q", "kernel", "cc", "unload", "--force", &self.name]).output();
     }
 }

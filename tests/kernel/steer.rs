@@ -2,6 +2,7 @@
 
 use super::namespace::{Process, run};
 use super::world::{World, can_run};
+use crate::binary;
 use std::time::Duration;
 
 const SIZE: usize = 2 << 20;
@@ -122,10 +123,12 @@ fn mistakes_are_named() {
     world.c.ip("link set c2 down");
     let said = world.fails("kernel bicast attach c1 c2");
     assert!(said.contains("c2 is down; `ip link set c2 up` first"), "{said}");
-    let mut command = world.c.command("setpriv");
-    let tabane = env!("CARGO_BIN_EXE_tabane");
-    let bounds = ["--bounding-set=-all", "--inh-caps=-all", tabane];
-    let said = command.args(bounds).args(["kernel", "cc", "list"]).output().unwrap();
+    let mut command = binary::by(|tabane| {
+        let mut command = world.c.command("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", tabane]);
+        command
+    });
+    let said = command.args(["kernel", "cc", "list"]).output().unwrap();
     let text = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(!said.status.success() && text.contains("needs root, or CAP_BPF"), "{text}");
     assert!(is_clean(&world), "a qdisc is left");

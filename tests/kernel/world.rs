@@ -10,6 +10,7 @@
 use super::data::Folder;
 use super::link::{Conditions, Counters, Link, Way};
 use super::namespace::{Namespace, Process, run, wait_until};
+use crate::binary;
 use crate::program::has;
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -84,7 +85,7 @@ impl World {
 
     /// `tabane ARGS` in C.
     pub(crate) fn tabane(&self, args: &str) -> Output {
-        let mut command = self.c.command(env!("CARGO_BIN_EXE_tabane"));
+        let mut command = binary::by(|tabane| self.c.command(tabane));
         command.args(args.split_whitespace()).output().unwrap()
     }
 

@@ -63,6 +63,13 @@ pub(crate) fn source(path: &str, source: &Source) -> Vec<Violation> {
     };
     sizes(path, source, &mut say);
     words(path, source, &mut say);
+    if !path.starts_with("tests/binary/") {
+        // Read as text: what stands in `env!` is a string.
+        for (at, _) in source.text.match_indices(&["CARGO_BIN", "_EXE"].concat()) {
+            let remedy = "a test starts the binary by `tests/binary`, where it cannot see the host";
+            say(source.line_of(at), remedy.into());
+        }
+    }
     if let Some(krate) = crate_of(path) {
         arrows(krate, source, &mut say);
     }
@@ -288,6 +295,13 @@ mod tests {
         one("crates/wire/src/a.rs", "fn a() { unsafe { b() } }", "`unsafe`");
         one("crates/wire/src/lib.rs", "mod a;", "forbid");
         none("crates/wire/src/lib.rs", "#![forbid(unsafe_code)]");
+    }
+
+    #[test]
+    fn tests_start_the_binary_by_its_helper() {
+        let by_hand = ["Command::new(env!(\"CARGO_BIN", "_EXE_tabane\"))"].concat();
+        one("tests/a.rs", &by_hand, "cannot see the host");
+        none("tests/binary/mod.rs", &by_hand);
     }
 
     #[test]

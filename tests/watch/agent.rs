@@ -1,5 +1,6 @@
 //! A drawn agent with a control socket where the built binary looks for it.
 
+use crate::binary;
 use crate::fake::Fake;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -46,12 +47,9 @@ impl Agent {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
+        let mut command = binary::tabane();
         command.args(args).stdin(Stdio::null());
-        for name in ["TABANE_CONTROL", "RUNTIME_DIRECTORY"] {
-            command.env_remove(name);
-        }
-        command.env("XDG_RUNTIME_DIR", self.place.path()).env("TMPDIR", self.place.path());
+        command.env("TABANE_RUNTIME_DIR", self.place.path().join("tabane"));
         command
     }
 

@@ -63,14 +63,14 @@ impl Params {
 #[derive(Error, Clone, PartialEq, Debug)]
 pub enum PolicyError {
     /// No such name.
-    #[error("unknown {kind} '{name}'; did you mean '{nearest}'? known: {known}")]
+    #[error("unknown {kind} '{name}'{}; known: {known}", meant(*.nearest))]
     Unknown {
         /// `scheduler`, `congestion control` or `egress`.
         kind: &'static str,
         /// What was asked for.
         name: String,
-        /// The nearest known name.
-        nearest: &'static str,
+        /// The known name that it is near to, if it is near to one.
+        nearest: Option<&'static str>,
         /// All names.
         known: String,
     },
@@ -132,7 +132,7 @@ impl Spec {
 
     fn unknown<F>(&self, kind: &'static str, table: &[Entry<F>]) -> PolicyError {
         let names = table.iter().flat_map(|e| std::iter::once(&e.name).chain(e.aliases));
-        let nearest = names.min_by_key(|n| edit_distance(n, &self.name)).copied().unwrap_or("");
+        let nearest = nearest(&self.name, names.copied());
         let known = table.iter().map(|e| e.name).collect::<Vec<_>>().join(", ");
         PolicyError::Unknown { kind, name: self.name.clone(), nearest, known }
     }
@@ -167,20 +167,47 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Levenshtein distance, for "did you mean".
-pub fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
+/// What [`nearest`] found as the end of a message: `; did you mean 'x'?`, or nothing.
+pub fn meant(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
+/// The name that somebody meant who wrote `name`: the nearest of `known`, if at most a third of
+/// the letters differ, or the only one that begins so (three letters at least). Case does not
+/// count.
+pub fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
+    let lower = name.to_ascii_lowercase();
+    let measured = known.clone().map(|k| (edit_distance(&k.to_ascii_lowercase(), &lower), k));
+    let (distance, found) = measured.min_by_key(|(distance, _)| *distance)?;
+    // Of two letters a third is none: one too many at the end may be.
+    let longer = distance == 1 && (lower.starts_with(found) || found.starts_with(&lower));
+    if longer || distance <= found.chars().count().max(name.chars().count()) / 3 {
+        return Some(found);
     }
-    row[b.len()]
+    let mut begin = known.filter(|k| lower.len() >= 3 && k.starts_with(&lower));
+    begin.next().filter(|_| begin.next().is_none())
+}
+
+/// How many letters are to be changed, put in, left out or swapped with their neighbour
+/// (Damerau and Levenshtein), for "did you mean". Of the first 64 letters of each.
+pub fn edit_distance(a: &str, b: &str) -> usize {
+    let letters = |text: &str| text.chars().take(64).collect::<Vec<_>>();
+    let (a, b) = (letters(a), letters(b));
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let substitute = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = substitute.min(row[j - 1] + 1).min(last[j] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(before[j - 2] + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
 }
 
 #[cfg(test)]
@@ -205,5 +232,27 @@ mod tests {
         assert!(error.to_string().contains("did you mean 'minrtt'"));
         assert!(Spec::named("default").find("scheduler", TABLE).is_ok());
         assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("rtae", "rate"), 1);
+        let far = Spec::named("foo").find("scheduler", TABLE).err().unwrap().to_string();
+        assert_eq!(far, "unknown scheduler 'foo'; known: minrtt");
+    }
+
+    #[test]
+    fn only_what_is_near_is_suggested() {
+        let known = ["at", "link", "flow", "congestion", "rate"];
+        for (name, meant) in [
+            ("lte", None),
+            ("it", None),
+            ("rtae", Some("rate")),
+            ("Rate", Some("rate")),
+            ("lnik", Some("link")),
+            ("cong", Some("congestion")),
+            ("flw", Some("flow")),
+            ("", None),
+            ("att", Some("at")),
+            ("r", None),
+        ] {
+            assert_eq!(nearest(name, known.into_iter()), meant, "{name}");
+        }
     }
 }

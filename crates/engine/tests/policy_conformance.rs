@@ -1,15 +1,19 @@
 //! What every row of every policy table must keep, whatever it decides: never pick without room,
 //! never starve, a window of at least one segment, the same answers to the same questions.
 
+mod adding;
+
 use proptest::prelude::*;
 use tabane_engine::congestion::{self, Ack, CcState, Congestion, CongestionController};
 use tabane_engine::congestion::{CongestionKind, Start};
 use tabane_engine::egress::{self, Outgoing};
-use tabane_engine::policy::{Entry, Params, Spec};
+use tabane_engine::policy::{self, Entry, Params, Spec};
 use tabane_engine::scheduler::{self, Blocked, Reason, Scheduler, Work};
 use tabane_engine::seq::Dsn;
-use tabane_engine::time::{Duration, Instant};
-use tabane_engine::view::{PathId, PathView, RecoveryPhase, SubflowId, SubflowSet, SubflowView};
+use tabane_engine::time::{self, Duration, Instant};
+use tabane_engine::view::{
+    self, PathId, PathView, RecoveryPhase, SubflowId, SubflowSet, SubflowView,
+};
 
 /// Every row with its defaults, given and not given, and `more`.
 fn specs<F>(table: &[Entry<F>], more: &[&str]) -> Vec<Spec> {
@@ -24,7 +28,25 @@ fn specs<F>(table: &[Entry<F>], more: &[&str]) -> Vec<Spec> {
 }
 
 fn scheduler_specs() -> Vec<Spec> {
-    specs(scheduler::ALL, &["roundrobin:cwnd_limited=0", "roundrobin:num_segments=3"])
+    let more = ["roundrobin:cwnd_limited=0", "roundrobin:num_segments=3"];
+    let own = specs(scheduler::ALL, &more);
+    own.into_iter().chain(specs(adding::scheduler::ROWS, &[])).collect()
+}
+
+/// Of the engine's table, or of the document that says how to add to it.
+fn build_scheduler(spec: &Spec) -> Box<dyn Scheduler> {
+    match adding::scheduler::ROWS.iter().find(|row| row.name == spec.name) {
+        Some(row) => (row.build)(&spec.params).expect("a row"),
+        None => scheduler::build(spec).expect("a row"),
+    }
+}
+
+/// As [`build_scheduler`].
+fn build_controller(spec: &Spec, start: Start) -> Box<dyn CongestionController> {
+    match adding::congestion::ROWS.iter().find(|row| row.name == spec.name) {
+        Some(row) => (row.build)(&spec.params, start).expect("a row"),
+        None => congestion::build(spec, start).expect("a row"),
+    }
 }
 
 fn congestion_specs() -> Vec<Spec> {
@@ -35,7 +57,8 @@ fn congestion_specs() -> Vec<Spec> {
         "ghstcp:variant=1,dec=0",
         "wvegas:drain=0,total=40",
     ];
-    specs(congestion::ALL, &more)
+    let own = specs(congestion::ALL, &more);
+    own.into_iter().chain(specs(adding::congestion::ROWS, &["gentle:keep=0.9"])).collect()
 }
 
 fn any_phase() -> impl Strategy<Value = RecoveryPhase> {
@@ -189,7 +212,7 @@ struct Driven {
 
 impl Driven {
     fn new(spec: &Spec, start: Start) -> Self {
-        let controller = congestion::build(spec, start).expect("a row");
+        let controller = build_controller(spec, start);
         let spares = spec.name == "cubicq";
         Self { controller, spares, now: Instant::ZERO, una: 1, nxt: 1, mss: start.mss }
     }
@@ -288,8 +311,8 @@ proptest! {
         questions in prop::collection::vec(any_question(), 1..30),
     ) {
         for spec in scheduler_specs() {
-            let mut first = scheduler::build(&spec).expect("a row");
-            let mut second = scheduler::build(&spec).expect("a row");
+            let mut first = build_scheduler(&spec);
+            let mut second = build_scheduler(&spec);
             for question in &questions {
                 let answer = ask(&mut *first, question)?;
                 let again = ask(&mut *second, question)?;
@@ -304,7 +327,7 @@ proptest! {
     fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
         let view = SubflowView { usable: true, backup: false, suspect: false, room: 1448, ..view };
         for spec in scheduler_specs() {
-            let mut scheduler = scheduler::build(&spec).expect("a row");
+            let mut scheduler = build_scheduler(&spec);
             for _ in 0..5 {
                 let question = (vec![view], 0, false, 0);
                 let (replicas, chosen, _) = ask(&mut *scheduler, &question)?;

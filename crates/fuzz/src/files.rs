@@ -62,7 +62,7 @@ pub(crate) fn capture(data: &[u8]) {
     let analysis = analyzer.analysis();
     assert_eq!(analysis.packets, packets);
     assert_eq!(reader.frames(), packets + reader.skips().total());
-    files::csv(&analysis, "fuzz");
+    files::csv(&analysis);
 }
 
 /// One of each file format, of raw IP and of Ethernet.

@@ -20,6 +20,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use tabane_trace::bounded;
 use thiserror::Error;
 
 /// 32 bytes that nobody else may know: a private key, a preshared key, or a client's secret.
@@ -122,10 +123,7 @@ impl Key {
     /// [`KeyError::File`], [`KeyError::Syntax`].
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let fail = |error| KeyError::File(path.to_owned(), error);
-        if fs::metadata(path).map_err(fail)?.len() > FILE_MAX {
-            return Err(fail(io::Error::other("too long for a key")));
-        }
-        fs::read_to_string(path).map_err(fail)?.trim().parse()
+        bounded::text(path, FILE_MAX).map_err(fail)?.trim().parse()
     }
 
     fn clamped(mut self) -> Self {

@@ -8,7 +8,8 @@
 //! Whatever is loaded stays when the program that loaded it ends, until it is taken away: nothing
 //! runs in user space meanwhile, and nothing is pinned to a file system. Reading objects and
 //! relocating them to the running kernel is the crate aya-obj's; the system call is ours
-//! (`sys`, the only `unsafe`), since no crate that fits registers struct_ops (docs/adr/0008).
+//! (`sys`, the only `unsafe`), since no crate that fits registers struct_ops
+//! (docs/adr/0008-stock-kernel-helpers.md).
 
 pub mod cc;
 mod error;

@@ -21,6 +21,10 @@ pub struct Accuracy {
     pub realtime: bool,
     /// Packets that devices refused or dropped, which no link of the scenario does.
     pub dropped_by_devices: u64,
+    /// That the kernel was short of memory for TCP, which shrinks every window; only looked at
+    /// where the kernel's stack runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_memory: Option<String>,
     /// What observers were not told because they could not keep up.
     pub untold: u64,
     /// Link directions, in file order.
@@ -70,7 +74,9 @@ impl Accuracy {
                 format!("{} {}>{} ran at {share:.1} % of its rate", link.link, link.from, link.to)
             })
         });
-        self.poor = if self.lateness_p99_us > limit {
+        self.poor = if let Some(why) = &self.tcp_memory {
+            Some(why.clone())
+        } else if self.lateness_p99_us > limit {
             Some(format!(
                 "1 % of the packets left more than {} us late; {limit} us are allowed",
                 self.lateness_p99_us
@@ -209,6 +215,7 @@ mod tests {
             lateness_max_us: 2_000,
             realtime: true,
             dropped_by_devices: 2,
+            tcp_memory: None,
             untold: 0,
             links: vec![link.clone()],
             poor: None,
@@ -223,6 +230,8 @@ mod tests {
         assert!(verdict(late, 1).unwrap().contains("300 us"));
         let dropped = Accuracy { dropped_by_devices: 200, ..good.clone() };
         assert!(verdict(dropped, 50).unwrap().contains("200 packets"));
+        let short = Accuracy { tcp_memory: Some("short of memory".into()), ..good.clone() };
+        assert!(verdict(short, 50).unwrap().contains("short of memory"));
         let slow = LinkAccuracy { achieved_bps: Some(9e6), ..link };
         let slow = Accuracy { links: vec![slow], ..good };
         assert!(verdict(slow, 50).unwrap().contains("wifi a>b ran at 90.0 %"));

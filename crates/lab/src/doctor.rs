@@ -1,6 +1,7 @@
 //! What this machine lacks for the lab, and what to do about it.
 
 use crate::kernel::has_mptcp;
+use crate::memory::{self, TcpMemory};
 use crate::namespace::{Namespace, is_alive, list};
 use crate::priority;
 use serde::Serialize;
@@ -86,7 +87,7 @@ fn needed() -> [Check; 2] {
 }
 
 /// What it works better with.
-fn wanted() -> [Check; 5] {
+fn wanted() -> [Check; 6] {
     let mptcp = has_mptcp();
     let controllers = read("/proc/sys/net/ipv4/tcp_available_congestion_control");
     let realtime = priority::may_take();
@@ -123,6 +124,7 @@ fn wanted() -> [Check; 5] {
             cores.to_string(),
             "emulator and hosts share one processor: use low rates",
         ),
+        tcp_memory(TcpMemory::look()),
         check(
             "leftovers",
             dead == 0,
@@ -131,6 +133,13 @@ fn wanted() -> [Check; 5] {
             "the next `tabane lab run` removes them",
         ),
     ]
+}
+
+/// Whether the kernel has memory for TCP: without, every window on the machine is small.
+fn tcp_memory(memory: Option<TcpMemory>) -> Check {
+    let found = memory.map_or_else(|| "the kernel does not say".into(), TcpMemory::words);
+    let tight = memory.is_some_and(TcpMemory::is_tight);
+    check("memory for TCP", !tight, State::Poor, found, memory::REMEDY)
 }
 
 /// Whether a namespace can be made: containers often forbid it.

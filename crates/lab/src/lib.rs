@@ -13,6 +13,7 @@ mod emulator;
 mod engine_host;
 mod flows;
 mod kernel;
+mod memory;
 mod namespace;
 mod network;
 mod packet;

@@ -6,6 +6,7 @@ use crate::emulator::{self, Report};
 use crate::engine_host::EngineHost;
 use crate::flows::{Agenda, Flow};
 use crate::kernel::KernelHost;
+use crate::memory::Watcher;
 use crate::network::{Network, set, spawn, stop_pair};
 use crate::priority;
 use crate::told::{LIMIT, Teller, Told};
@@ -61,6 +62,7 @@ pub fn run(
     observer.begin(&layout);
 
     let flows = Arc::new(flows);
+    let memory = (stack == Stack::Kernel).then(Watcher::start);
     let mut hosts = Hosts::prepare(&network, &scenario, &flows, &teller, wants)?;
     let clock = Clock::start();
     let emulator = network.start(&scenario, clock, (teller.clone(), wants))?;
@@ -87,6 +89,7 @@ pub fn run(
     let mut accuracy = accuracy(&layout, &report, untold);
     accuracy.dropped_by_devices =
         report.refused + if cuts_carrier(&scenario) { 0 } else { dropped };
+    accuracy.tcp_memory = memory.and_then(Watcher::finish);
     accuracy.judge(shortest_delay(&scenario));
     let run = RunResult {
         scenario: scenario.name.clone(),
@@ -458,6 +461,7 @@ fn accuracy(layout: &Layout, report: &Report, untold: u64) -> Accuracy {
         lateness_max_us: lateness.most_us(),
         realtime: report.realtime,
         dropped_by_devices: 0,
+        tcp_memory: None,
         untold,
         links: links.collect(),
         poor: None,

@@ -16,16 +16,18 @@ pub struct Context<'a> {
     pub jobs: usize,
     /// Everything random comes from it.
     pub seed: u64,
-    /// What only some papers know.
+    /// What changes the experiment.
     pub options: Options,
     progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
-/// Options that only some papers have.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+/// What changes the experiment; by default it is the published one.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Options {
     /// S5: find the best place for a proxy.
     pub place: bool,
+    /// Laid over the scenario of every run, each `key.path=value`, as `tabane sim run` takes them.
+    pub sets: Vec<String>,
 }
 
 /// How far a stage has come.
@@ -48,6 +50,18 @@ pub struct Job {
     pub scenario: Scenario,
 }
 
+/// The one run that a scenario is with these values laid over it.
+fn single(file: &str, text: &str, sets: &[String]) -> Result<Scenario, PaperError> {
+    let document = Document::parse(file, text, sets)?;
+    let mut variants = document.variants()?;
+    if variants.len() != 1 {
+        let axes: Vec<String> = document.axes().into_iter().map(|axis| axis.key).collect();
+        let (runs, axes) = (variants.len(), axes.join(", "));
+        return Err(PaperError::Sweep { what: format!("{file} {}", sets.join(" ")), runs, axes });
+    }
+    Ok(variants.remove(0).scenario)
+}
+
 impl Job {
     /// A scenario (`file` is its name in messages, `text` what it says) with values laid over it,
     /// as `tabane sim run FILE --set KEY=VALUE` does. Every list must be fixed by them.
@@ -55,25 +69,29 @@ impl Job {
     /// # Errors
     /// [`PaperError::Scenario`], [`PaperError::Sweep`].
     pub fn new(file: &str, text: &str, sets: &[(&str, &str)]) -> Result<Self, PaperError> {
-        let values = || sets.iter().map(|(key, value)| format!("{key}={value}"));
-        let document = Document::parse(file, text, &values().collect::<Vec<_>>())?;
-        let name = format!("{file} {}", values().collect::<Vec<_>>().join(" "));
-        let mut variants = document.variants()?;
-        if variants.len() != 1 {
-            let axes: Vec<String> = document.axes().into_iter().map(|axis| axis.key).collect();
-            let (runs, axes) = (variants.len(), axes.join(", "));
-            return Err(PaperError::Sweep { what: name, runs, axes });
-        }
-        Ok(Self { name, scenario: variants.remove(0).scenario })
+        let values = sets.iter().map(|(key, value)| format!("{key}={value}"));
+        let values: Vec<String> = values.collect();
+        let name = format!("{file} {}", values.join(" "));
+        Ok(Self { scenario: single(file, text, &values)?, name })
     }
 
-    /// Runs it under the eyes of `observer`.
+    /// Runs it under the eyes of `observer`, with what the context lays over every run.
     ///
     /// # Errors
-    /// [`PaperError::Run`].
-    pub fn run(&self, observer: &mut dyn Observer) -> Result<RunResult, PaperError> {
+    /// [`PaperError::Run`]; [`PaperError::Scenario`] and [`PaperError::Sweep`] of what is laid
+    /// over it.
+    pub fn run(
+        &self,
+        context: &Context<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<RunResult, PaperError> {
         let what = || self.name.clone();
-        tabane_sim::run(&self.scenario, observer)
+        let sets = &context.options.sets;
+        let changed = match sets.is_empty() {
+            true => None,
+            false => Some(single(&self.name, &self.scenario.to_toml(), sets)?),
+        };
+        tabane_sim::run(changed.as_ref().unwrap_or(&self.scenario), observer)
             .map_err(|error| PaperError::Run { what: what(), error })
     }
 
@@ -131,7 +149,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// [`PaperError::Run`].
     pub fn run(&self, stage: &str, jobs: &[Job]) -> Result<Vec<RunResult>, PaperError> {
-        self.each(stage, jobs, |job| job.run(&mut Silent))
+        self.each(stage, jobs, |job| job.run(self, &mut Silent))
     }
 
     /// Runs them, each watched by a collector.
@@ -146,7 +164,7 @@ impl<'a> Context<'a> {
     ) -> Result<Vec<(RunResult, Report)>, PaperError> {
         self.each(stage, jobs, |job| {
             let mut collector = Collector::new(settings);
-            let result = job.run(&mut collector)?;
+            let result = job.run(self, &mut collector)?;
             Ok((result, collector.report()))
         })
     }

@@ -8,6 +8,9 @@ use std::fmt::Write as _;
 pub(crate) fn page(report: &Report) -> String {
     let mut out = head(&format!("{}: {}", report.paper, report.title));
     let _ = write!(out, "<h1>{}</h1>", escape(report.title));
+    if let Some(source) = &report.source {
+        let _ = write!(out, "<p class=\"caption\">{}</p>", escape(&source.citation()));
+    }
     let _ = write!(out, "<p class=\"caption\">{}</p>", escape(&caption(report)));
     claims(&mut out, &report.claims);
     beyond(&mut out, &report.beyond);

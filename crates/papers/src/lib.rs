@@ -29,7 +29,8 @@ pub use html::head;
 pub use report::Report;
 pub use svg::escape;
 
-use tabane_engine::policy::edit_distance;
+use serde::Serialize;
+use tabane_engine::policy::{meant, nearest};
 use tabane_sim::RunError;
 use tabane_sim::scenario::ScenarioError;
 use thiserror::Error;
@@ -44,10 +45,37 @@ pub struct Paper {
     pub name: &'static str,
     /// What it is about.
     pub title: &'static str,
+    /// Where it was published; `None` where that is not known for certain.
+    pub source: Option<Source>,
     /// One line: what is repeated and what is asked beyond it.
     pub summary: &'static str,
     /// Repeats it.
     pub run: fn(&Context<'_>) -> Result<Report, PaperError>,
+}
+
+/// A publication, as it is cited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Source {
+    /// In the order of the publication.
+    pub authors: &'static [&'static str],
+    /// As printed.
+    pub title: &'static str,
+    /// Proceedings or journal, pages.
+    pub venue: &'static str,
+    /// Of publication.
+    pub year: u16,
+    /// Without `https://doi.org/`.
+    pub doi: &'static str,
+}
+
+impl Source {
+    /// In one line.
+    #[must_use]
+    pub fn citation(&self) -> String {
+        let Self { authors, title, venue, year, doi } = self;
+        let authors = authors.join(", ");
+        format!("{authors}: {title}. {venue}, {year}. doi:{doi}")
+    }
 }
 
 /// The paper of this name.
@@ -58,11 +86,10 @@ pub fn find(name: &str) -> Result<&'static Paper, PaperError> {
     if let Some(paper) = ALL.iter().find(|paper| paper.name == name) {
         return Ok(paper);
     }
-    let nearest = ALL.iter().map(|paper| paper.name).min_by_key(|n| edit_distance(n, name));
     let known: Vec<&str> = ALL.iter().map(|paper| paper.name).collect();
     Err(PaperError::Unknown {
         name: name.to_owned(),
-        nearest: nearest.unwrap_or_default(),
+        nearest: nearest(name, ALL.iter().map(|paper| paper.name)),
         known: known.join(", "),
     })
 }
@@ -71,12 +98,12 @@ pub fn find(name: &str) -> Result<&'static Paper, PaperError> {
 #[derive(Error, Clone, PartialEq, Debug)]
 pub enum PaperError {
     /// No such paper.
-    #[error("unknown paper '{name}'; did you mean '{nearest}'? known: {known}")]
+    #[error("unknown paper '{name}'{}; known: {known}", meant(*.nearest))]
     Unknown {
         /// What was asked for.
         name: String,
-        /// The nearest known name.
-        nearest: &'static str,
+        /// The known name that it is near to, if it is near to one.
+        nearest: Option<&'static str>,
         /// All names.
         known: String,
     },

@@ -1,10 +1,10 @@
 //! What a paper's repetition comes to. `report.json` is this, serialised: `claims`, `cells` and
 //! `beyond` have the fields that scripts rely on, others may be added.
 
-use crate::Paper;
 use crate::context::Context;
 use crate::figure::Figure;
 use crate::stats;
+use crate::{Paper, Source};
 use serde::Serialize;
 
 /// The report of one paper.
@@ -14,6 +14,8 @@ pub struct Report {
     pub paper: &'static str,
     /// Its title.
     pub title: &'static str,
+    /// Where it was published; `null` where that is not known for certain.
+    pub source: Option<Source>,
     /// Version of this program.
     pub version: &'static str,
     /// Fewer points and repetitions than there could be.
@@ -161,12 +163,20 @@ pub struct TableError {
     pub spearman: Option<f64>,
 }
 
+/// What makes it another experiment than the published one.
+fn changed(context: &Context<'_>) -> Vec<String> {
+    let sets = &context.options.sets;
+    let words = "This is not the published experiment: changed in every run by --set";
+    if sets.is_empty() { Vec::new() } else { vec![format!("{words} {}", sets.join(", "))] }
+}
+
 impl Report {
     /// A report that says nothing yet.
     pub fn new(paper: &'static Paper, context: &Context<'_>) -> Self {
         Self {
             paper: paper.name,
             title: paper.title,
+            source: paper.source,
             version: env!("CARGO_PKG_VERSION"),
             quick: context.quick,
             seeds: vec![context.seed],
@@ -175,7 +185,7 @@ impl Report {
             beyond: Vec::new(),
             assumptions: Vec::new(),
             tables: Vec::new(),
-            notes: Vec::new(),
+            notes: changed(context),
             errors: Vec::new(),
             run_s: None,
             figures: Vec::new(),

@@ -17,7 +17,15 @@ fn jobs_are_single_runs_with_every_list_fixed() {
     let fixed = Job::new("t.toml", text, &[("link.a.rate", "3Mbps"), ("seed", "9")]).unwrap();
     assert_eq!(fixed.scenario.seed, 9);
     let quiet = |_: Progress<'_>| ();
-    let results = Context::new(&quiet).run("one", std::slice::from_ref(&fixed)).unwrap();
+    let mut context = Context::new(&quiet);
+    let results = context.run("one", std::slice::from_ref(&fixed)).unwrap();
+    context.options.sets = vec!["link.a.rate=6Mbps".into()];
+    let changed = context.run("one", std::slice::from_ref(&fixed)).unwrap();
+    let seconds = |results: &[_]| fixed.completed(&results[0], "flow1").unwrap();
+    assert!(seconds(&changed) < seconds(&results), "what is laid over every run");
+    context.options.sets = vec!["link.b.rate=6Mbps".into()];
+    let wrong = context.run("one", std::slice::from_ref(&fixed)).unwrap_err().to_string();
+    assert!(wrong.contains("t.toml") && wrong.contains("no link 'b'"), "{wrong}");
     assert!(fixed.completed(&results[0], "flow1").unwrap() > 0.002);
     let missing = fixed.completed(&results[0], "flow2").unwrap_err().to_string();
     assert!(missing.contains("no such flow"), "{missing}");
@@ -90,6 +98,14 @@ fn file(files: &[(String, Vec<u8>)], name: &str) -> String {
 fn pages_are_well_formed_and_need_no_network() {
     let files = output::files(&sample());
     let page = file(&files, "report.html");
+    let quiet = |_: Progress<'_>| ();
+    let cited = output::files(&Report::new(&s5::PAPER, &Context::new(&quiet)));
+    for name in ["report.html", "report.json"] {
+        let text = file(&cited, name);
+        for words in ["Kana Yamanegi", "2005", "10.1109/APSITT.2005.203624"] {
+            assert!(text.contains(words), "{words} in {name}");
+        }
+    }
     for word in ["http", "src=", "<script", "@import", "url("] {
         assert!(!page.contains(word), "{word} in the page");
     }

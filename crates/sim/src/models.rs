@@ -3,8 +3,10 @@
 use crate::link::{DelayConfig, Faults, LinkChange, LinkConfig, LinkError, RateConfig, Trace};
 use crate::scenario::{Change, Direction, Fault};
 use std::fmt::Display;
+use std::path::Path;
 use std::sync::Arc;
 use tabane_engine::Duration;
+use tabane_trace::bounded;
 
 /// Refuses models that do not exist and traces that cannot be read.
 pub(crate) fn check(direction: &Direction, at: &[&dyn Display], way: &str) -> Result<(), Fault> {
@@ -87,6 +89,7 @@ pub fn change(spec: &mut Direction, change: &Change) -> LinkChange {
 }
 
 fn read_trace(file: &str) -> Result<Trace, String> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!("trace '{file}': {e}"))?;
+    let text = bounded::text(Path::new(file), bounded::DATA);
+    let text = text.map_err(|e| format!("trace '{file}': {e}"))?;
     Trace::parse(&text).map_err(|e| format!("trace '{file}': {e}"))
 }

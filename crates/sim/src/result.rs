@@ -1,11 +1,11 @@
 //! What came of a run, in the form that scripts read (`tabane sim run --json`).
 
 use crate::app::Latencies;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tabane_engine::record::CloseReason;
 
 /// A run's result. Times are seconds, rates bits per second of payload.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     /// Name of the scenario.
     pub scenario: String,
@@ -32,7 +32,7 @@ pub struct RunResult {
 }
 
 /// A flow.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlowResult {
     /// Its name.
     pub name: String,
@@ -45,7 +45,7 @@ pub struct FlowResult {
     /// Subflows of its connection, in order of creation.
     pub subflows: Vec<SubflowResult>,
     /// The connections that it is made of, where proxies relay it, from the client on.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hops: Vec<HopResult>,
     /// For applications that have it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct FlowResult {
 }
 
 /// A connection of a flow that proxies relay.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HopResult {
     /// Node that connected.
     pub from: String,
@@ -77,7 +77,7 @@ pub struct HopResult {
 }
 
 /// A subflow.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SubflowResult {
     /// Name of its path at the host that connected.
     pub path: String,
@@ -88,7 +88,7 @@ pub struct SubflowResult {
 }
 
 /// Latencies in seconds: of answers (request to last byte), of messages (due to last byte).
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyResult {
     /// How many.
     pub count: u64,
@@ -129,7 +129,7 @@ impl LatencyResult {
 }
 
 /// A link direction.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkResult {
     /// Name of the link.
     pub link: String,
@@ -146,7 +146,7 @@ pub struct LinkResult {
 }
 
 /// What a run cost. All but `packet_hops` is for the caller to measure.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// Packets times link directions crossed.
     pub packet_hops: u64,

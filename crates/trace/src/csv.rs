@@ -1,30 +1,45 @@
-//! Tidy CSV (RFC 4180, line ends LF): one observation a row, as `pandas.read_csv` takes it.
+//! Tidy CSV (RFC 4180, line ends LF): one observation a row, as `pandas.read_csv` takes it. The
+//! first line is the header, and there are no comments: what a file belongs to stands in its
+//! columns, or in `meta.json` beside it.
 //!
-//! - summary: `scenario,seed,scheduler,congestion,egress,flow,host,subflow,path,metric,value`
+//! - summary: `scenario,seed,version,scheduler,congestion,egress,AXES,flow,host,subflow,path,
+//!   metric,value`, where each axis of a sweep is a column of its own, `seed` excepted, which has
+//!   one anyway
 //! - series: `t,flow,host,subflow,path,metric,value`
-//!
-//! Series files begin with one comment line `# scenario · seed · version`
-//! (`read_csv(..., comment="#")`); summary files say it in their columns.
 
 use crate::report::{Report, Subject};
 use crate::run::RunInfo;
 use std::fmt::Write;
 
-/// First line of a summary file.
-pub const SUMMARY_HEADER: &str =
-    "scenario,seed,version,scheduler,congestion,egress,flow,host,subflow,path,metric,value\n";
+/// Columns of a summary that say which run it is.
+const RUN: [&str; 6] = ["scenario", "seed", "version", "scheduler", "congestion", "egress"];
+/// Columns that say what a value belongs to.
+pub const SUBJECT: &str = "flow,host,subflow,path,metric";
+
+/// First line of a summary file of runs with these axes.
+pub fn summary_header(axes: &[(String, String)]) -> String {
+    let axes = own_columns(axes).map(|(key, _)| quoted(key));
+    let run = RUN.map(str::to_owned).into_iter().chain(axes);
+    format!("{},{SUBJECT},value\n", run.collect::<Vec<_>>().join(","))
+}
+
+/// Axes that are no column anyway.
+fn own_columns(axes: &[(String, String)]) -> impl Iterator<Item = &(String, String)> {
+    axes.iter().filter(|(key, _)| !RUN.contains(&key.as_str()))
+}
 
 /// Rows of a summary file, one a figure; header not included, so that runs can follow each other.
 pub fn summary_rows(info: &RunInfo, report: &Report) -> String {
-    let run = [
+    let mut run = vec![
         quoted(&info.scenario),
         info.seed.to_string(),
         quoted(&info.version),
         quoted(&info.scheduler),
         quoted(&info.congestion),
         quoted(&info.egress),
-    ]
-    .join(",");
+    ];
+    run.extend(own_columns(&info.axes).map(|(_, value)| quoted(value)));
+    let run = run.join(",");
     let mut out = String::new();
     for figure in &report.figures {
         let (subject, metric) = (columns(&figure.subject), quoted(&figure.metric));
@@ -35,9 +50,8 @@ pub fn summary_rows(info: &RunInfo, report: &Report) -> String {
 }
 
 /// A series file.
-pub fn series(info: &RunInfo, report: &Report) -> String {
-    let mut out = format!("# {}\n", info.caption().replace('\n', " "));
-    out += "t,flow,host,subflow,path,metric,value\n";
+pub fn series(report: &Report) -> String {
+    let mut out = format!("t,{SUBJECT},value\n");
     for series in &report.series {
         let (subject, metric) = (columns(&series.subject), series.metric.name());
         for (t, value) in &series.points {
@@ -48,7 +62,8 @@ pub fn series(info: &RunInfo, report: &Report) -> String {
     out
 }
 
-fn columns(subject: &Subject) -> String {
+/// Flow, host, subflow and path: all of [`SUBJECT`] but the metric.
+pub fn columns(subject: &Subject) -> String {
     let subflow = subject.subflow.map_or_else(String::new, |n| n.to_string());
     format!(
         "{},{},{subflow},{}",
@@ -91,8 +106,17 @@ mod tests {
         let row = summary_rows(&info, &report);
         assert_eq!(row, "s,7,,,,,bulk,,,wifi,x_s,0.25\n");
         let commas = |s: &str| s.matches(',').count();
-        assert_eq!(commas(&row), commas(SUMMARY_HEADER));
-        let text = series(&info, &report);
-        assert!(text.ends_with("value\n0.1,bulk,,,wifi,srtt_s,0.02\n"), "{text}");
+        assert_eq!(commas(&row), commas(&summary_header(&[])));
+        let axis = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let axes = vec![axis("link.lte.rate", "5Mbps"), axis("seed", "7")];
+        let swept = RunInfo { axes, ..info };
+        assert_eq!(summary_rows(&swept, &report), "s,7,,,,,5Mbps,bulk,,,wifi,x_s,0.25\n");
+        let header = summary_header(&swept.axes);
+        assert!(header.contains(",egress,link.lte.rate,flow,"), "{header}");
+        assert_eq!(header.matches("seed").count(), 1, "{header}");
+        assert_eq!(
+            series(&report),
+            "t,flow,host,subflow,path,metric,value\n0.1,bulk,,,wifi,srtt_s,0.02\n"
+        );
     }
 }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod bounded;
 pub mod capture;
 pub mod collect;
 pub mod csv;

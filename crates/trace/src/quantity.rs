@@ -1,6 +1,6 @@
-//! Quantities as people write them in scenarios and configurations:
-//! `"20Mbps"`, `"64KiB"`,
-//! `"10ms"`, `"1%"`.
+//! Quantities as people write them, in scenarios, configurations and on the command line:
+//! `"20Mbps"`, `"64KiB"`, `"10ms"`, `"1%"`. This is the only parser of them: what one place takes,
+//! all take.
 //!
 //! A unit is required wherever its absence would be a guess; what is printed parses back to the
 //! same value.
@@ -29,32 +29,88 @@ pub struct Time(pub Duration);
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
 pub struct Ratio(pub f64);
 
-/// Units of rates, largest first; the first spelling is the one printed.
-const RATES: Units = &[
-    (1e9, &["Gbps", "Gbit/s", "gbit"]),
-    (1e6, &["Mbps", "Mbit/s", "mbit"]),
-    (1e3, &["kbps", "kbit/s", "Kbps", "kbit"]),
-    (1.0, &["bps", "bit/s", "bit"]),
-];
+/// Units as they are printed, largest first.
+const RATES: Units = &[(1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1.0, "bps")];
 const SIZES: Units = &[
-    (1e9, &["GB"]),
-    (1_073_741_824.0, &["GiB"]),
-    (1e6, &["MB"]),
-    (1_048_576.0, &["MiB"]),
-    (1e3, &["kB", "KB"]),
-    (1024.0, &["KiB"]),
-    (1.0, &["B", "bytes"]),
+    (1e9, "GB"),
+    (1_073_741_824.0, "GiB"),
+    (1e6, "MB"),
+    (1_048_576.0, "MiB"),
+    (1e3, "kB"),
+    (1024.0, "KiB"),
+    (1.0, "B"),
 ];
 /// In nanoseconds.
-const TIMES: Units =
-    &[(60e9, &["min"]), (1e9, &["s", "sec"]), (1e6, &["ms"]), (1e3, &["us", "µs"]), (1.0, &["ns"])];
+const TIMES: Units = &[(60e9, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
 
-type Units = &'static [(f64, &'static [&'static str])];
+type Units = &'static [(f64, &'static str)];
+
+/// Bits per second of a unit as the field writes it: a prefix, then `bps`, `bit`, `bits`, `bit/s`,
+/// `bits/s` or `b/s` in any case, but for a capital `B`, which is a byte: `MB/s` is eight times
+/// `Mb/s`. (In `tc`, `mbps` are megabytes per second: nowhere else, and not here.)
+fn rate_unit(unit: &str) -> Result<Option<f64>, String> {
+    let lower = unit.to_ascii_lowercase();
+    let per_second = lower.strip_suffix("ps").or_else(|| lower.strip_suffix("/s"));
+    let amount = per_second.unwrap_or(&lower);
+    let named = &unit[..amount.len()];
+    let (scale, what) = prefix(named);
+    Ok(match what {
+        "b" if per_second.is_some() => Some(scale),
+        "B" if lower.ends_with("/s") => Some(scale * 8.0),
+        "B" if lower.ends_with("ps") => {
+            let p = &named[..named.len() - 1];
+            return Err(format!("'{unit}' may be bits or bytes; write {p}bps or {p}B/s"));
+        }
+        _ => match what.to_ascii_lowercase().as_str() {
+            "bit" | "bits" => Some(scale),
+            "byte" | "bytes" if per_second.is_some() => Some(scale * 8.0),
+            _ => None,
+        },
+    })
+}
+
+/// Bytes of a unit: a prefix, then `B`, `byte`, `bytes` or nothing, in any case. `k` is 1000, `Ki`
+/// is 1024.
+fn size_unit(unit: &str) -> Result<Option<f64>, String> {
+    let (scale, what) = prefix(unit);
+    let known = matches!(what.to_ascii_lowercase().as_str(), "" | "b" | "byte" | "bytes");
+    Ok(known.then_some(scale))
+}
+
+/// Nanoseconds of a unit.
+fn time_unit(unit: &str) -> Result<Option<f64>, String> {
+    Ok(Some(match unit.to_lowercase().as_str() {
+        "h" | "hour" | "hours" => 3600e9,
+        "min" | "mins" | "minute" | "minutes" => 60e9,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1e9,
+        "ms" | "msec" | "msecs" => 1e6,
+        // Both signs: micro, and the Greek letter.
+        "us" | "usec" | "usecs" | "\u{b5}s" | "\u{3bc}s" => 1e3,
+        "ns" | "nsec" | "nsecs" => 1.0,
+        "m" => return Err("'m' may be minutes or milliseconds; write min or ms".into()),
+        _ => return Ok(None),
+    }))
+}
+
+/// The factor of `k`, `M`, `G`, `T` in any case, or with an `i` of 1024, and what follows it.
+fn prefix(unit: &str) -> (f64, &str) {
+    let power = match unit.chars().next().map(|c| c.to_ascii_lowercase()) {
+        Some('k') => 1,
+        Some('m') => 2,
+        Some('g') => 3,
+        Some('t') => 4,
+        _ => return (1.0, unit),
+    };
+    match unit[1..].strip_prefix(['i', 'I']) {
+        Some(rest) => (1024f64.powi(power), rest),
+        None => (1000f64.powi(power), &unit[1..]),
+    }
+}
 
 impl FromStr for Rate {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match parse(text, RATES, "a rate", "\"20Mbps\"")? {
+        match parse(text, rate_unit, RATES, "a rate", "\"20Mbps\"")? {
             0 => Err("a rate must be more than zero; to cut a link use `down` under [[at]]".into()),
             bits => Ok(Self(bits)),
         }
@@ -64,14 +120,14 @@ impl FromStr for Rate {
 impl FromStr for Size {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        parse(text, SIZES, "a size", "\"500MB\" or \"64KiB\"").map(Self)
+        parse(text, size_unit, SIZES, "a size", "\"500MB\" or \"64KiB\"").map(Self)
     }
 }
 
 impl FromStr for Time {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        parse(text, TIMES, "a time", "\"10ms\" or \"30s\"").map(|ns| Self(Duration(ns)))
+        parse(text, time_unit, TIMES, "a time", "\"10ms\" or \"30s\"").map(|ns| Self(Duration(ns)))
     }
 }
 
@@ -92,7 +148,13 @@ impl FromStr for Ratio {
 }
 
 /// `text` as a whole number of the smallest unit.
-fn parse(text: &str, units: Units, what: &str, example: &str) -> Result<u64, String> {
+fn parse(
+    text: &str,
+    unit_of: fn(&str) -> Result<Option<f64>, String>,
+    printed: Units,
+    what: &str,
+    example: &str,
+) -> Result<u64, String> {
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
@@ -106,11 +168,11 @@ fn parse(text: &str, units: Units, what: &str, example: &str) -> Result<u64, Str
     if unit.is_empty() {
         return Err(format!("'{text}' has no unit; write {example}"));
     }
-    let scale = units.iter().find(|(_, names)| names.contains(&unit)).ok_or_else(|| {
-        let known: Vec<_> = units.iter().map(|(_, names)| names[0]).collect();
+    let scale = unit_of(unit)?.ok_or_else(|| {
+        let known: Vec<_> = printed.iter().map(|(_, name)| *name).collect();
         format!("'{unit}' is not a unit of {what}; units are {}", known.join(", "))
     })?;
-    let exact = value * scale.0;
+    let exact = value * scale;
     if exact >= 1e18 {
         return Err(format!("'{text}' is too large"));
     }
@@ -120,8 +182,8 @@ fn parse(text: &str, units: Units, what: &str, example: &str) -> Result<u64, Str
 /// The largest unit that gives a whole number.
 fn print(f: &mut fmt::Formatter<'_>, value: u64, units: Units) -> fmt::Result {
     let unit = units.iter().find(|(scale, _)| value != 0 && value.is_multiple_of(*scale as u64));
-    let (scale, names) = unit.unwrap_or(&units[units.len() - 1]);
-    write!(f, "{}{}", value / *scale as u64, names[0])
+    let (scale, name) = unit.unwrap_or(&units[units.len() - 1]);
+    write!(f, "{}{name}", value / *scale as u64)
 }
 
 impl fmt::Display for Rate {
@@ -271,12 +333,41 @@ mod tests {
     }
 
     #[test]
+    fn every_spelling_of_the_field_is_taken() {
+        let rates = "20Mbps 20mbps 20MBIT 20mbit 20Mbit/s 20Mb/s 20mb/s 20Mbits/s 20Mbits 0.02Gbps \
+                     20000kbit 20000Kbps 20_000kbps 20000000bps 20000000bit/s 2.5MB/s 2500kB/s \
+                     2500000B/s 2500000bytes/s 2.5MByte/s";
+        for text in rates.split_whitespace() {
+            assert_eq!(text.parse(), Ok(Rate(20_000_000)), "{text}");
+            let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+            let spaced = format!("{} {}", &text[..at], &text[at..]);
+            assert_eq!(spaced.parse(), Ok(Rate(20_000_000)), "{spaced}");
+        }
+        assert_eq!("1Mibit/s".parse(), Ok(Rate(1_048_576)));
+        assert_eq!("1MiB/s".parse(), Ok(Rate(8_388_608)));
+        for text in ["2MB", "2mb", "2M", "2 Mbytes", "2000kB", "2000KB", "2000k", "2000000bytes"] {
+            assert_eq!(text.parse(), Ok(Size(2_000_000)), "{text}");
+        }
+        for text in ["2MiB", "2mib", "2Mi", "2048KiB", "2048ki"] {
+            assert_eq!(text.parse(), Ok(Size(2 << 20)), "{text}");
+        }
+        for text in ["90s", "90 sec", "1.5min", "90000ms", "90000msec", "90000000µs", "0.025h"] {
+            assert_eq!(text.parse(), Ok(Time(Duration::from_secs(90))), "{text}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused_with_what_to_write() {
         let refusal = |r: Result<Rate, String>| r.unwrap_err();
         assert!(refusal("20".parse()).contains("no unit"));
         assert!(refusal("0Mbps".parse()).contains("more than zero"));
         assert!(refusal("-3Mbps".parse()).contains("negative"));
         assert!(refusal("3MB".parse()).contains("units are Gbps, Mbps"));
+        assert!(refusal("3MBps".parse()).contains("write Mbps or MB/s"));
+        assert!("3m".parse::<Time>().unwrap_err().contains("min or ms"));
+        for text in ["3Mi", "3Mbyte", "3bt", "3M", "3b", "3mbpss", "3µbps"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
         assert!(refusal("fast".parse()).contains("write \"20Mbps\""));
         assert!("101%".parse::<Ratio>().is_err());
         assert!("-1ms".parse::<Time>().is_err());

@@ -5,6 +5,7 @@ use crate::collect::{self as c, Collector, End, Subflow};
 use crate::fairness;
 use crate::histogram::Histogram;
 use crate::observe::{FlowIdx, HostIdx};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tabane_engine::Instant;
 use tabane_engine::view::SubflowId;
@@ -27,7 +28,7 @@ pub struct Report {
 }
 
 /// What a value belongs to. Empty strings and `None` stand for "all" or "does not apply".
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize, Deserialize)]
 pub struct Subject {
     /// Flow.
     pub flow: String,
@@ -51,7 +52,7 @@ pub struct Series {
 }
 
 /// One value of a whole run.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figure {
     /// Of what.
     pub subject: Subject,

@@ -1,6 +1,6 @@
 //! What a result is a result of: stored with every file, so that none is ever an orphan.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Scenario, seed, version and the policies of one run.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
@@ -17,6 +17,13 @@ pub struct RunInfo {
     pub congestion: String,
     /// Egress policy; several are joined with `+`.
     pub egress: String,
+    /// Values of the sweep's axes, in file order; none if it was no sweep.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_map")]
+    pub axes: Vec<(String, String)>,
+}
+
+fn as_map<S: Serializer>(axes: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(axes.iter().map(|(key, value)| (key, value)))
 }
 
 impl RunInfo {

@@ -43,7 +43,7 @@ fn analyse(bytes: &[u8]) {
     assert_eq!(analysis.packets, packets);
     assert_eq!(reader.frames(), packets + reader.skips().total());
     serde_json::to_string(&analysis).unwrap();
-    files::csv(&analysis, "test");
+    files::csv(&analysis);
     if packets % 16 == 1 {
         plots::plots(&analysis, "test").unwrap();
     }

@@ -16,6 +16,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use tabane_engine::policy::{meant, nearest};
 
 /// Measures speed and memory of simulator and engine.
 #[derive(clap::Args, Debug)]
@@ -103,12 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let known = || SCENARIOS.iter().map(|s| s.0).chain([BYTES, "gateway"]);
     if let Some(unknown) = args.names.iter().find(|name| !known().any(|k| k == **name)) {
-        let nearest = known().min_by_key(|k| tabane_engine::policy::edit_distance(k, unknown));
-        let known: Vec<&str> = known().collect();
-        let (nearest, known) = (nearest.unwrap_or_default(), known.join(", "));
-        return Err(Failure::usage(format!(
-            "unknown bench '{unknown}'; did you mean '{nearest}'? known: {known}"
-        )));
+        let meant = meant(nearest(unknown, known()));
+        let known = known().collect::<Vec<_>>().join(", ");
+        return Err(Failure::usage(format!("unknown bench '{unknown}'{meant}; known: {known}")));
     }
     let asked = |name: &str| args.names.is_empty() || args.names.iter().any(|n| n == name);
     let mut bench = Bench {

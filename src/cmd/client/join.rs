@@ -7,7 +7,7 @@ use anyhow::Context;
 use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 use tabane_gateway::address::PATHS_MAX;
-use tabane_gateway::config::{ClientConfig, parse};
+use tabane_gateway::config::{ClientConfig, default_file, parse};
 use tabane_gateway::invite::Invitation;
 use tabane_gateway::keys::write_private;
 
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// The line, `tabane:...`; `-` reads it from standard input, so that no shell remembers it.
     line: String,
     /// Where the configuration goes; `-` is standard output.
-    #[arg(long, value_name = "FILE", default_value = "/etc/tabane/client.toml")]
+    #[arg(long, value_name = "FILE", default_value_os_t = default_file("client"))]
     out: PathBuf,
     /// An interface to use, once for each; by default all that have a default route.
     #[arg(long = "path", value_name = "IF")]

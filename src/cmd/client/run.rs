@@ -6,14 +6,14 @@ use crate::exit::Failure;
 use crate::say;
 use std::path::PathBuf;
 use tabane_gateway::client::Client;
-use tabane_gateway::config::ClientConfig;
+use tabane_gateway::config::{ClientConfig, default_file};
 
 /// Runs a client.
 #[derive(clap::Args, Debug)]
 #[group(skip)]
 pub(crate) struct Args {
     /// Its configuration.
-    #[arg(short, long, value_name = "FILE", default_value = "/etc/tabane/client.toml")]
+    #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("client"))]
     config: PathBuf,
 }
 

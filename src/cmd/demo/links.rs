@@ -7,6 +7,7 @@ use tabane_engine::policy::{Params, Spec};
 use tabane_gateway::address::PATHS_MAX;
 use tabane_sim::link::{DelayConfig, LinkConfig, RateConfig};
 use tabane_sim::scenario::Document;
+use tabane_trace::quantity::{Rate, Ratio, Time};
 
 /// A link of the demo.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,7 +54,7 @@ enum Key {
     Queue,
 }
 
-/// Name, key, unit that may follow, factor to SI, least and greatest value.
+/// Name, key, unit of a bare number, its factor to SI, least and greatest value in that unit.
 type Row = (&'static str, Key, &'static str, f64, f64, f64);
 
 const KEYS: [Row; 5] = [
@@ -223,6 +224,18 @@ fn way(config: &LinkConfig) -> String {
     format!("{rate}, {delay} each way, {loss}")
 }
 
+impl Key {
+    /// A value with its unit, as everywhere.
+    fn read(self, text: &str) -> Result<f64, String> {
+        match self {
+            Self::Rate => text.parse().map(|Rate(bps)| bps as f64),
+            Self::Delay | Self::Queue => text.parse().map(|Time(time)| time.as_secs_f64()),
+            Self::Loss => text.parse().map(|Ratio(share)| share),
+            Self::Burst => Err(format!("'{text}' is not a number, as in burst=5")),
+        }
+    }
+}
+
 impl FromStr for Changes {
     type Err = String;
 
@@ -236,14 +249,16 @@ impl FromStr for Changes {
             let row = KEYS.iter().find(|row| row.0 == name.trim());
             let &(name, key, unit, factor, least, greatest) =
                 row.ok_or_else(|| format!("no key '{name}'; keys are {known}"))?;
-            let number = value.trim().trim_end_matches(unit).trim();
-            let number: f64 = number
-                .parse()
-                .map_err(|_| format!("'{value}' is not a number, as in {name}=5{unit}"))?;
-            if !(least..=greatest).contains(&number) {
+            let number = match value.trim().parse::<f64>() {
+                Ok(bare) => bare * factor,
+                Err(_) => key.read(value.trim())?,
+            };
+            // The ends count, whatever they are as binary fractions.
+            let within = least * factor * (1.0 - 1e-9)..=greatest * factor * (1.0 + 1e-9);
+            if !within.contains(&number) {
                 return Err(format!("{name} is from {least} to {greatest} {unit}"));
             }
-            changes.push((key, number * factor));
+            changes.push((key, number));
         }
         Ok(Self(changes))
     }
@@ -261,7 +276,10 @@ mod tests {
     #[test]
     fn changes_are_taken_with_and_without_units() {
         let bare: Changes = "rate=30,delay=5,loss=1".parse().unwrap();
-        assert_eq!(bare, "rate=30Mbit/s, delay=5 ms,loss=1%".parse().unwrap());
+        for text in ["rate=30Mbit/s, delay=5 ms,loss=1%", "rate=30Mbps,delay=5ms,loss=1 %"] {
+            assert_eq!(text.parse(), Ok(bare.clone()), "{text}");
+        }
+        assert_eq!("rate=3750kB/s,delay=5000us,loss=1".parse(), Ok(bare.clone()));
         let link = LinkSpec::wifi().with(&bare).with(&"burst=1".parse().unwrap());
         assert_eq!(link.summary(), "Wi-Fi: 30 Mbit/s, 5 ms each way, 1 % loss");
         let config = link.config();
@@ -275,7 +293,9 @@ mod tests {
         for (text, named) in [
             ("fast", "key=value"),
             ("speed=5", "no key 'speed'"),
-            ("rate=fast", "not a number"),
+            ("rate=fast", "not a rate"),
+            ("rate=5ms", "not a unit of a rate"),
+            ("burst=5ms", "not a number"),
             ("rate=0", "from 0.1 to"),
             ("loss=NaN", "from 0 to 50"),
             ("", "key=value"),

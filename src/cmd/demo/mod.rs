@@ -8,6 +8,7 @@ mod show;
 mod transfer;
 
 use crate::bed::emulator::Lateness;
+use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::{Context, anyhow};
@@ -28,6 +29,7 @@ use tabane_gateway::model::Happening;
 use tabane_net::Clock;
 use tabane_net::http::hex;
 use tabane_sim::seed::Seed;
+use tabane_trace::quantity::Size;
 use transfer::{Outcome, Setup, Transfer};
 
 /// Download a file through the gateway, over an emulated Wi-Fi and an emulated LTE, alone and
@@ -35,7 +37,7 @@ use transfer::{Outcome, Setup, Transfer};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Links are changed by key=value: rate (Mbit/s), delay (ms, one way), loss (%), burst (packets lost
-in a row), queue (ms).
+in a row), queue (ms); or with units as everywhere (20Mbps, 5Mbit/s, 10ms, 1%).
 
 Examples:
   tabane demo
@@ -58,9 +60,8 @@ pub(crate) struct Args {
     /// Take the links of a simulator's scenario instead: one for each of its paths.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["wifi", "lte"])]
     scenario: Option<PathBuf>,
-    /// Change a value of the scenario; as with `tabane sim run`.
-    #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
-    set: Vec<String>,
+    #[command(flatten)]
+    sets: Sets,
     /// Leave a report there: one page with links, throughput over time and events, which needs
     /// no network to be looked at.
     #[arg(long, value_name = "FILE")]
@@ -172,12 +173,15 @@ fn links(args: &Args) -> Result<Vec<DemoLink>, Failure> {
         None => link.into(),
     };
     let Some(file) = &args.scenario else {
+        if !args.sets.values().is_empty() {
+            return Err(Failure::usage("--set is for a scenario: give --scenario FILE as well"));
+        }
         return Ok(vec![
             changed(LinkSpec::wifi(), &args.wifi),
             changed(LinkSpec::lte(), &args.lte),
         ]);
     };
-    let document = super::sim::read(file, &args.set)?;
+    let document = super::sim::read(file, args.sets.values())?;
     let wrong = |why: String| Failure::usage(format!("{}: {why}", file.display()));
     links::of_scenario(&document).map_err(wrong)
 }
@@ -448,22 +452,12 @@ fn sentence(bundle: f64, best: f64, sum: f64) -> String {
 
 /// `24MB`, `512kB`, `1MiB`, `1000`.
 fn size(text: &str) -> Result<u64, String> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let factor = match unit.trim() {
-        "" | "B" => 1.0,
-        "k" | "kB" | "KB" => 1e3,
-        "M" | "MB" => 1e6,
-        "G" | "GB" => 1e9,
-        "KiB" => 1024.0,
-        "MiB" => 1024.0 * 1024.0,
-        "GiB" => 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(format!("'{unit}' is no unit: B, kB, MB, GB, KiB, MiB, GiB")),
+    let bytes = match text.trim().parse::<u64>() {
+        Ok(bytes) => bytes,
+        Err(_) => text.parse::<Size>()?.0,
     };
-    let number: f64 = number.parse().map_err(|_| format!("'{text}' is no size, as 24MB"))?;
-    let bytes = number * factor;
-    if (1.0..=1e12).contains(&bytes) {
-        return Ok(bytes as u64);
+    if (1..=1_000_000_000_000).contains(&bytes) {
+        return Ok(bytes);
     }
     Err(String::from("the size is from 1 byte to 1000 GB"))
 }

@@ -1,6 +1,7 @@
 //! `tabane lab run`: a scenario's flows on this machine.
 
 use super::{failure, interruption};
+use crate::cmd::sets::Sets;
 use crate::cmd::sim::measure::{info, measured};
 use crate::cmd::sim::watch::{Outputs, Watchers};
 use crate::cmd::sim::{self, files::Folder, point, table};
@@ -24,9 +25,8 @@ pub(crate) struct Args {
     /// What runs the flows.
     #[arg(long, value_enum)]
     stack: StackArg,
-    /// Change a value: a dotted key and a TOML value; a list makes a sweep axis.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    sets: Sets,
     /// The seed that everything random comes from; the scenario's own by default.
     #[arg(long)]
     seed: Option<u64>,
@@ -81,9 +81,7 @@ struct Run<'a> {
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let mut sets = args.set.clone();
-    sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let document = sim::read(&args.file, &sets)?;
+    let document = sim::read(&args.file, &args.sets.with_seed(args.seed))?;
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
     let stack = args.stack.into();
     for variant in &variants {

@@ -1,6 +1,7 @@
 //! `tabane lab up`: a scenario's network without its flows, for programs of one's own.
 
 use super::{failure, interruption};
+use crate::cmd::sets::Sets;
 use crate::cmd::sim;
 use crate::exit::Failure;
 use crate::say;
@@ -16,9 +17,8 @@ use tabane_sim::observe::Observer;
 pub(crate) struct Args {
     /// Scenario file (TOML); its flows do not run, its timed changes happen.
     file: PathBuf,
-    /// Change a value: a dotted key and a TOML value.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    sets: Sets,
 }
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ Example, in two terminals:
 
 /// Builds, says what is there, and waits.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let document = sim::read(&args.file, &args.set)?;
+    let document = sim::read(&args.file, args.sets.values())?;
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
     let [only] = variants.as_slice() else {
         return Err(Failure::usage("this is a sweep, not one network: fix its lists with --set"));

@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use crate::say;
 use serde::Serialize;
+use tabane_papers::Source;
 
 /// Names the papers.
 #[derive(clap::Args, Debug)]
@@ -18,6 +19,7 @@ pub(crate) struct Args {
 struct Row {
     name: &'static str,
     title: &'static str,
+    source: Option<Source>,
     summary: &'static str,
 }
 
@@ -25,12 +27,15 @@ struct Row {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let rows = tabane_papers::ALL.iter().map(|paper| {
         let (name, title, summary) = (paper.name, paper.title, paper.summary);
-        Row { name, title, summary }
+        Row { name, title, source: paper.source, summary }
     });
     let rows: Vec<Row> = rows.collect();
     if args.json {
         return say::print(&serde_json::to_string_pretty(&rows).map_err(anyhow::Error::new)?);
     }
-    let lines = rows.iter().map(|r| format!("{}  {}\n    {}", r.name, r.title, r.summary));
+    let lines = rows.iter().map(|r| {
+        let source = r.source.map_or_else(String::new, |s| format!("\n    {}", s.citation()));
+        format!("{}  {}\n    {}{source}", r.name, r.title, r.summary)
+    });
     say::print(&lines.collect::<Vec<_>>().join("\n"))
 }

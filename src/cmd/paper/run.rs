@@ -1,6 +1,7 @@
 //! `tabane paper run`: repeats papers, writes a page for each, prints one row a claim.
 
 use crate::cmd::progress::Progress;
+use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
@@ -32,6 +33,8 @@ pub(crate) struct Args {
     /// The seed that everything random comes from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    sets: Sets,
     /// With s5: find the best place for a proxy.
     #[arg(long)]
     place: bool,
@@ -44,6 +47,7 @@ const EXAMPLES: &str = "\
 Examples:
   tabane paper run s3                        the paper's tables beside ours, in paper-reports/s3/
   tabane paper run all --quick --out DIR     every paper, in about a minute
+  tabane paper run s3 --set defaults.congestion=cubic    not as published, and the report says so
   tabane paper run s3 --json | jq '.papers[0].claims'
 
 Each paper gets report.html (one page that needs no network), report.json, cells.csv, series.csv
@@ -129,7 +133,7 @@ fn repeat(args: &Args, paper: &'static Paper) -> Result<Report, tabane_papers::P
     context.seed = args.seed;
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     context.jobs = args.jobs.map_or_else(cores, NonZero::get);
-    context.options = Options { place: args.place };
+    context.options = Options { place: args.place, sets: args.sets.values().to_vec() };
     let report = (paper.run)(&context);
     let last = stage.into_inner().expect("invariant: nothing panics while it is held");
     if let Some((_, bar)) = last {

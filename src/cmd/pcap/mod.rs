@@ -157,7 +157,7 @@ fn write(folder: &Path, document: &Document) -> Result<(), Failure> {
     let analysis = &document.analysis;
     let json = serde_json::to_string_pretty(document).map_err(anyhow::Error::new)? + "\n";
     let mut outputs = vec![("analysis.json".to_owned(), json)];
-    outputs.push(("series.csv".to_owned(), files::csv(analysis, &source)));
+    outputs.push(("series.csv".to_owned(), files::csv(analysis)));
     let drawn = plots::plots(analysis, &source).map_err(anyhow::Error::new)?;
     outputs.extend(drawn.into_iter().map(|(name, svg)| (format!("{name}.svg"), svg)));
     for (name, text) in &outputs {

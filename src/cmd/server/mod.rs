@@ -8,6 +8,7 @@ mod run;
 use crate::exit::Failure;
 use clap::Subcommand;
 use std::path::PathBuf;
+use tabane_gateway::config::default_file;
 
 /// Be the far end of the bundle for clients; needs no privilege.
 #[derive(clap::Args, Debug)]
@@ -36,7 +37,7 @@ enum Action {
 #[derive(clap::Args, Debug)]
 struct File {
     /// The server's configuration.
-    #[arg(short, long, value_name = "FILE", default_value = "/etc/tabane/server.toml")]
+    #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("server"))]
     config: PathBuf,
 }
 

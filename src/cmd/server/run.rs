@@ -5,7 +5,7 @@ use crate::cmd::config::load;
 use crate::exit::Failure;
 use crate::say;
 use std::path::PathBuf;
-use tabane_gateway::config::ServerConfig;
+use tabane_gateway::config::{ServerConfig, default_file};
 use tabane_gateway::server::Server;
 
 /// Runs a server.
@@ -13,7 +13,7 @@ use tabane_gateway::server::Server;
 #[group(skip)]
 pub(crate) struct Args {
     /// Its configuration.
-    #[arg(short, long, value_name = "FILE", default_value = "/etc/tabane/server.toml")]
+    #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("server"))]
     config: PathBuf,
 }
 

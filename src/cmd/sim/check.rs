@@ -1,5 +1,6 @@
 //! `tabane sim check`: reads a scenario and says what is wrong with it, or what it would run.
 
+use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use crate::say;
 use std::path::PathBuf;
@@ -10,15 +11,14 @@ pub(crate) struct Args {
     /// Scenario files.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Change a value, as for `run`.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    sets: Sets,
 }
 
 /// Checks every file and stops at the first that is wrong.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     for file in &args.files {
-        let document = super::read(file, &args.set)?;
+        let document = super::read(file, args.sets.values())?;
         let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
         let axes: Vec<String> = document
             .axes()

@@ -75,8 +75,9 @@ pub(in crate::cmd) fn write_run(
     figures.append(&mut whole.figures);
     whole.figures = figures;
     let rows = csv::summary_rows(info, &whole);
-    folder.write("summary.csv", &format!("{}{rows}", csv::SUMMARY_HEADER))?;
-    folder.write("series.csv", &csv::series(info, report))?;
+    folder.write_json("meta.json", info)?;
+    folder.write("summary.csv", &format!("{}{rows}", csv::summary_header(&info.axes)))?;
+    folder.write("series.csv", &csv::series(report))?;
     for (name, svg) in plot::run::plots(info, report).map_err(|e| anyhow!(e))? {
         folder.write(&format!("{name}.svg"), &svg)?;
     }

@@ -65,6 +65,7 @@ pub(in crate::cmd) fn info(scenario: &Scenario, params: &[(String, String)]) -> 
         scheduler: joined(&|c| c.mptcp.scheduler.to_string()),
         congestion: joined(&|c| c.tcp.congestion.to_string()),
         egress: joined(&|c| c.mptcp.egress.to_string()),
+        axes: params.to_vec(),
     }
 }
 

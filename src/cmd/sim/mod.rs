@@ -3,12 +3,14 @@
 mod check;
 pub(in crate::cmd) mod files;
 mod grid;
+mod kept;
 mod list;
 pub(in crate::cmd) mod measure;
 pub(in crate::cmd) mod point;
 mod replay;
 mod run;
 mod schema;
+mod seeds;
 mod swarm;
 mod sweep;
 pub(in crate::cmd) mod table;
@@ -19,6 +21,7 @@ use anyhow::{Context, anyhow};
 use clap::Subcommand;
 use std::path::Path;
 use tabane_sim::scenario::{Document, ScenarioError};
+use tabane_trace::bounded;
 
 /// Runs scenarios in simulated time.
 #[derive(clap::Args, Debug)]
@@ -66,7 +69,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 pub(in crate::cmd) fn read(file: &Path, sets: &[String]) -> Result<Document, Failure> {
     let wrong = |error: ScenarioError| Failure::usage(error.to_string());
     if file == Path::new("-") {
-        let text = std::io::read_to_string(std::io::stdin()).context("standard input")?;
+        let text = bounded::text_of(std::io::stdin(), bounded::WRITTEN);
+        let text = text.context("standard input")?;
         return Document::parse("stdin", &text, sets).map_err(wrong);
     }
     if let Err(error) = std::fs::File::open(file) {

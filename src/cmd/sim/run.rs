@@ -2,6 +2,7 @@
 
 use super::watch::Outputs;
 use super::{point, sweep};
+use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use std::path::PathBuf;
 
@@ -12,9 +13,8 @@ pub(crate) struct Args {
     /// Scenario file (TOML), `-` for standard input. A list where one value is expected makes it
     /// a sweep.
     pub(super) file: PathBuf,
-    /// Change a value: a dotted key and a TOML value; a list makes a sweep axis.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(super) set: Vec<String>,
+    #[command(flatten)]
+    pub(super) sets: Sets,
     /// The seed that everything random comes from; the scenario's own by default.
     #[arg(long)]
     pub(super) seed: Option<u64>,
@@ -29,17 +29,18 @@ Examples:
   tabane sim run scenarios/wifi-lte.toml --set 'defaults.scheduler=[\"minrtt\",\"redundant\"]'
   tabane sim run scenarios/wifi-lte.toml --out results --pcap client --json > run.json
 
-A run with --out DIR writes scenario.toml (as run), result.json, summary.csv and series.csv (tidy:
-pandas reads them as they are), *.svg and, on request, records.jsonl and *.pcapng.";
+A run with --out DIR writes scenario.toml (as run), result.json, meta.json, summary.csv and
+series.csv (tidy: pandas reads them as they are), *.svg and, on request, records.jsonl and *.pcapng.
+A sweep writes results.json, summary.csv (each axis a column), estimates.csv (mean and 95 % interval
+over seeds) and a plot of each metric. Its runs are kept in runs.jsonl as they finish: after Ctrl-C
+the same command goes on from there.";
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let mut sets = args.set.clone();
-    sets.extend(args.seed.map(|seed| format!("seed={seed}")));
-    let document = super::read(&args.file, &sets)?;
+    let document = super::read(&args.file, &args.sets.with_seed(args.seed))?;
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
     match variants.as_slice() {
         [only] if only.params.is_empty() => point::run(&args.outputs, &only.scenario),
-        _ => sweep::run(&args.outputs, &document, &variants),
+        _ => sweep::run(&args.outputs, &document, variants),
     }
 }

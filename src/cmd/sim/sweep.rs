@@ -1,9 +1,12 @@
-//! Every point of a sweep: a table with one row a point, and its summary as tidy CSV.
+//! Every point of a sweep: a table with one row a point, its summary as tidy CSV, and what points
+//! that differ in their seed come to together. With a folder, each run is kept as it finishes.
 
-use super::files::{self, Folder};
+use super::files::Folder;
+use super::kept::{self, Done, Kept};
 use super::measure::{info, measured};
-use super::table;
 use super::watch::{Outputs, settings};
+use super::{seeds, table};
+use crate::cmd::lab::interruption;
 use crate::cmd::progress::Progress;
 use crate::cost::Scope;
 use crate::exit::Failure;
@@ -11,8 +14,13 @@ use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+use tabane_sim::RunError;
 use tabane_sim::result::RunResult;
-use tabane_sim::scenario::{Document, Variant};
+use tabane_sim::scenario::{Axis, Document, Variant};
 use tabane_trace::{Collector, Report, csv};
 
 /// What `--json` prints and `results.json` holds.
@@ -21,6 +29,8 @@ struct Sweep<'a> {
     scenario: &'a str,
     version: &'static str,
     axes: BTreeMap<&'a str, &'a [String]>,
+    /// Points of the sweep; `runs` are those that are done.
+    points: usize,
     runs: Vec<Point<'a>>,
 }
 
@@ -31,46 +41,55 @@ struct Point<'a> {
     result: &'a RunResult,
 }
 
-impl<'a> Point<'a> {
-    fn new((params, result, _): &'a Done) -> Self {
-        let params = params.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        Self { params, result }
-    }
-}
-
-/// A point that was run: its axes, its result, what was seen of it.
-type Done = (Vec<(String, String)>, RunResult, Report);
+/// How often it is looked whether the user has had enough.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs every point, on all cores.
 pub(super) fn run(
     outputs: &Outputs,
     document: &Document,
-    variants: &[Variant],
+    variants: Vec<Variant>,
 ) -> Result<(), Failure> {
     if outputs.records || !outputs.pcap.is_empty() {
         return Err(Failure::usage(
             "--records and --pcap are for one run, and this is a sweep: fix its lists with --set",
         ));
     }
+    let variants: Arc<[Variant]> = variants.into();
     let mut folder = outputs.out.as_deref().map(Folder::create).transpose()?;
-    let runs = run_all(variants)?;
-    let axes = document.axes();
-    let sweep = Sweep {
-        scenario: variants.first().map_or("", |v| v.scenario.name.as_str()),
-        version: env!("CARGO_PKG_VERSION"),
-        axes: axes.iter().map(|a| (a.key.as_str(), a.values.as_slice())).collect(),
-        runs: runs.iter().map(Point::new).collect(),
-    };
-    if let Some(folder) = &mut folder {
-        folder.write_json("results.json", &sweep)?;
-        folder.write("summary.csv", &summary(variants, &runs))?;
+    let mut kept = Kept::open(outputs.out.as_deref(), &variants)?;
+    if kept.count() > 0 {
+        let of = variants.len();
+        say::note(&format!("{} of {of} runs are done ({}): going on", kept.count(), kept::FILE));
     }
+    // Without a folder there is nothing to save: a signal ends the process as it would any.
+    let interrupted = match &folder {
+        Some(_) => interruption()?,
+        None => Arc::default(),
+    };
+    let ended = run_all(&variants, &mut kept, &interrupted);
+    let axes = document.axes();
+    let done = variants.iter().zip(kept.runs());
+    let done: Vec<(&Variant, &Done)> =
+        done.filter_map(|(variant, done)| Some((variant, done.as_ref()?))).collect();
+    let groups = seeds::groups(done.iter().copied());
+    let sweep = sweep(&axes, &variants, &done);
+    if let Some(folder) = folder.as_mut().filter(|_| !done.is_empty()) {
+        folder.write_json("results.json", &sweep)?;
+        folder.write("summary.csv", &summary(&done))?;
+        seeds::write(folder, &groups)?;
+    }
+    ended?;
     if outputs.json {
         say::print(&serde_json::to_string(&sweep).map_err(|e| anyhow!(e))?)?;
     } else {
-        let keys: Vec<String> = axes.into_iter().map(|axis| axis.key).collect();
-        let rows = runs.iter().map(|(params, result, _)| (params.as_slice(), result));
+        let keys: Vec<String> = axes.iter().map(|axis| axis.key.clone()).collect();
+        let rows = done.iter().map(|(variant, done)| (variant.params.as_slice(), &done.result));
         say::print(&table::points(&keys, rows).to_string())?;
+        if seeds::are_several(&groups) {
+            say::print("mean and 95 % interval over seeds:")?;
+            say::print(&seeds::table(&groups).to_string())?;
+        }
     }
     if let Some(folder) = &folder {
         say::note(&folder.summary());
@@ -78,30 +97,88 @@ pub(super) fn run(
     Ok(())
 }
 
-fn run_all(variants: &[Variant]) -> Result<Vec<Done>, Failure> {
-    let progress = Progress::new(&format!("{} runs", variants.len()), variants.len() as u64);
-    let job = |variant: &Variant| {
-        let mut collector = Collector::new(settings(&variant.scenario, false));
-        let result = measured(Scope::Thread, || tabane_sim::run(&variant.scenario, &mut collector));
-        result.map(|result| (variant.params.clone(), result, collector.report()))
+fn sweep<'a>(
+    axes: &'a [Axis],
+    variants: &'a [Variant],
+    done: &[(&'a Variant, &'a Done)],
+) -> Sweep<'a> {
+    let point = |(variant, done): &(&'a Variant, &'a Done)| Point {
+        params: variant.params.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+        result: &done.result,
     };
-    let results = tabane_sim::sweep::each(variants, job, |done, _| progress.set(done as u64));
-    progress.finish();
-    let mut runs = Vec::with_capacity(results.len());
-    for (variant, result) in variants.iter().zip(results) {
-        let name = || info(&variant.scenario, &variant.params).scenario;
-        runs.push(result.map_err(|e| anyhow!(e).context(name()))?);
+    Sweep {
+        scenario: variants.first().map_or("", |v| v.scenario.name.as_str()),
+        version: env!("CARGO_PKG_VERSION"),
+        axes: axes.iter().map(|a| (a.key.as_str(), a.values.as_slice())).collect(),
+        points: variants.len(),
+        runs: done.iter().map(point).collect(),
     }
-    Ok(runs)
 }
 
-fn summary(variants: &[Variant], runs: &[Done]) -> String {
-    let mut text = csv::SUMMARY_HEADER.to_owned();
-    for (variant, (params, result, report)) in variants.iter().zip(runs) {
-        let mut figures = files::result_figures(result);
-        figures.extend(report.figures.iter().cloned());
-        let report = Report { figures, ..Report::default() };
-        text += &csv::summary_rows(&info(&variant.scenario, params), &report);
+/// Makes the runs that are missing.
+fn run_all(
+    variants: &Arc<[Variant]>,
+    kept: &mut Kept,
+    interrupted: &AtomicBool,
+) -> Result<(), Failure> {
+    let progress = Progress::new(&format!("{} runs", variants.len()), variants.len() as u64);
+    let results = start(variants.clone(), missing(kept));
+    let mut failed = None;
+    loop {
+        match results.recv_timeout(LOOK) {
+            Ok((n, Ok(done))) => kept.put(n, done)?,
+            Ok((n, Err(error))) => {
+                let name = info(&variants[n].scenario, &variants[n].params).scenario;
+                failed.get_or_insert(anyhow!(error).context(name));
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        progress.set(kept.count() as u64);
+        if interrupted.load(Ordering::Relaxed) {
+            progress.finish();
+            let (count, of) = (kept.count(), variants.len());
+            return Err(Failure::Interrupted(format!(
+                "interrupted: {count} of {of} runs are kept; the same command goes on from there"
+            )));
+        }
+    }
+    progress.finish();
+    failed.map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn missing(kept: &Kept) -> Vec<usize> {
+    let runs = kept.runs().iter().enumerate();
+    runs.filter(|(_, done)| done.is_none()).map(|(n, _)| n).collect()
+}
+
+type Made = (usize, Result<Done, RunError>);
+
+/// Runs these points on all cores, beside this thread; they end with the process.
+fn start(variants: Arc<[Variant]>, numbers: Vec<usize>) -> mpsc::Receiver<Made> {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let job = |n: &usize| {
+            // Nobody listens any more once something has failed that ends the sweep.
+            let _ = tell.send((*n, make(&variants[*n])));
+        };
+        tabane_sim::sweep::each(&numbers, job, |_, _| ());
+    });
+    told
+}
+
+fn make(variant: &Variant) -> Result<Done, RunError> {
+    let mut collector = Collector::new(settings(&variant.scenario, false));
+    let result = measured(Scope::Thread, || tabane_sim::run(&variant.scenario, &mut collector))?;
+    Ok(Done { result, figures: collector.report().figures })
+}
+
+fn summary(runs: &[(&Variant, &Done)]) -> String {
+    let axes = runs.first().map_or(&[][..], |(variant, _)| &variant.params);
+    let mut text = csv::summary_header(axes);
+    for (variant, done) in runs {
+        let report = Report { figures: seeds::figures(done), ..Report::default() };
+        text += &csv::summary_rows(&info(&variant.scenario, &variant.params), &report);
     }
     text
 }

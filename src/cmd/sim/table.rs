@@ -94,14 +94,14 @@ fn shares(result: &RunResult) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn empty(head: &[&str]) -> Table {
+pub(super) fn empty(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_header(head.iter().map(|h| Cell::new(h).add_attribute(Attribute::Dim)));
     table
 }
 
-fn right(text: String) -> Cell {
+pub(super) fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 

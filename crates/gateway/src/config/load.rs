@@ -68,6 +68,9 @@ pub struct Findings {
     pub warnings: Vec<Fault>,
 }
 
+/// Faults that are told in full; of more, people read the number.
+const SHOWN: usize = 20;
+
 /// Keys whose values nobody else may know.
 const SECRET: [&str; 4] = ["secret", "private_key", "preshared_key", "login"];
 
@@ -117,6 +120,15 @@ pub fn environment() -> Vec<(String, String)> {
     vars
 }
 
+/// Where the configuration of a role is unless it is named: `/etc/tabane/ROLE.toml`, or in the
+/// folder `$TABANE_CONFIG_DIR`.
+#[must_use]
+pub fn default_file(role: &str) -> PathBuf {
+    let folder = std::env::var_os("TABANE_CONFIG_DIR").filter(|folder| !folder.is_empty());
+    let folder = folder.unwrap_or_else(|| "/etc/tabane".into());
+    PathBuf::from(folder).join(format!("{role}.toml"))
+}
+
 fn from_written<C: Configuration>(
     written: Written,
     vars: &[(String, String)],
@@ -157,7 +169,15 @@ fn from_written<C: Configuration>(
         }
     }
     let said = |faults: Vec<Fault>| -> Vec<Problem> {
-        faults.into_iter().map(|fault| discreet(written.problem(fault))).collect()
+        let more = faults.len().saturating_sub(SHOWN);
+        let shown = faults.into_iter().take(SHOWN);
+        let mut all: Vec<Problem> = shown.map(|fault| discreet(written.problem(fault))).collect();
+        if more > 0 {
+            let (file, message) = (written.file().to_owned(), format!("and {more} more"));
+            let help = Some("mend these first".into());
+            all.push(Problem { file, position: None, excerpt: None, message, help });
+        }
+        all
     };
     match key {
         Ok(key) if found.faults.is_empty() => {

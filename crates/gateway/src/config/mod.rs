@@ -16,7 +16,7 @@ pub mod server;
 
 pub use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub use client::{ClientConfig, FrontConfig, PathConfig, ServerEntry, TunConfig};
-pub use load::{ConfigError, Configuration, Loaded, environment, parse, read};
+pub use load::{ConfigError, Configuration, Loaded, default_file, environment, parse, read};
 pub use matching::{Choice, Protocol, Resolved, Rules};
 pub use next::NextConfig;
 pub use rule::{Policies, Rule, UdpMode};

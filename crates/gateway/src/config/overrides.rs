@@ -6,9 +6,12 @@
 //! TOML; what is no TOML is text, and where a list of text is expected, text with commas is one.
 
 use super::load::Configuration;
-use tabane_engine::policy::edit_distance;
+use tabane_engine::policy::nearest;
 use tabane_trace::written::{Override, Problem, Written};
 use toml::de::{DeArray, DeTable, DeValue};
+
+/// Variables that say where things are, and are no overrides.
+const PLACES: [&str; 3] = ["TABANE_CONTROL", "TABANE_RUNTIME_DIR", "TABANE_CONFIG_DIR"];
 
 /// The overrides for `C` among the variables, in their order.
 ///
@@ -29,8 +32,8 @@ pub(super) fn collect<C: Configuration>(
             let value = if is_list::<C>(&keys) { list(value) } else { value.clone() };
             let label = format!("{name}={value}");
             overrides.push(Override { label, keys, value });
-        } else if role != "CLIENT" && role != "SERVER" {
-            let close = ["CLIENT", "SERVER"].into_iter().find(|r| edit_distance(r, role) <= 2);
+        } else if role != "CLIENT" && role != "SERVER" && !PLACES.contains(&name.as_str()) {
+            let close = nearest(role, ["CLIENT", "SERVER"].into_iter());
             let problem = Problem {
                 file: written.file().to_owned(),
                 position: None,

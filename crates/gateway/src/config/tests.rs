@@ -273,6 +273,10 @@ fn an_override_that_is_none_is_refused_by_its_name() {
     let over = vars(&[("TABANE_COLOUR", "red")]);
     let loaded = parse::<ClientConfig>("c.toml", &client(), &over).unwrap();
     assert!(loaded.warnings[0].to_string().contains("TABANE_COLOUR"));
+    let places = ["TABANE_CONTROL", "TABANE_RUNTIME_DIR", "TABANE_CONFIG_DIR"];
+    let over = vars(&places.map(|name| (name, "/nowhere")));
+    let loaded = parse::<ClientConfig>("c.toml", &client(), &over).unwrap();
+    assert_eq!(loaded.warnings.len(), 0, "they say where things are: {:?}", loaded.warnings);
 }
 
 /// `LISTS` says which keys take text with commas: it must be all that hold lists of text.

@@ -58,11 +58,15 @@ pub enum FindError {
 }
 
 impl Places {
-    /// Of this process: `$RUNTIME_DIRECTORY` (systemd), `$XDG_RUNTIME_DIR/tabane`, `/run/tabane`,
-    /// and `tabane-UID` in the folder for temporary files.
+    /// Of this process: `$TABANE_RUNTIME_DIR` alone if it is set, else `$RUNTIME_DIRECTORY`
+    /// (systemd), `$XDG_RUNTIME_DIR/tabane`, `/run/tabane`, and `tabane-UID` in the folder for
+    /// temporary files.
     #[must_use]
     pub fn from_env() -> Self {
         let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(only) = folder("TABANE_RUNTIME_DIR") {
+            return Self::only(vec![only.into()]);
+        }
         Self::new(folder("RUNTIME_DIRECTORY"), folder("XDG_RUNTIME_DIR"), std::env::temp_dir())
     }
 

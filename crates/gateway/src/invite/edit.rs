@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use tabane_trace::bounded;
 use thiserror::Error;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
 
@@ -46,7 +47,7 @@ pub fn change<T>(
     crate::config::read::<ServerConfig>(path, &[])?;
     let _lock = lock(path).map_err(fail)?;
     let loaded = crate::config::read::<ServerConfig>(path, &[])?;
-    let text = std::fs::read_to_string(path).map_err(fail)?;
+    let text = bounded::text(path, bounded::WRITTEN).map_err(fail)?;
     let (new, result) = edit(&text, &loaded)?;
     let name = path.display().to_string();
     // Files beside it have been looked at already.

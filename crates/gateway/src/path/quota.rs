@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tabane_engine::Duration;
+use tabane_trace::bounded;
 use thiserror::Error;
 
 /// The quota of one path.
@@ -199,7 +200,7 @@ impl QuotaFile {
     /// # Errors
     /// [`QuotaError::Read`] and [`QuotaError::Content`].
     pub fn open(path: &Path) -> Result<Self, QuotaError> {
-        let paths: BTreeMap<String, Used> = match fs::read(path) {
+        let paths: BTreeMap<String, Used> = match bounded::bytes(path, bounded::WRITTEN) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|source| QuotaError::Content { path: path.into(), source })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),

@@ -2,7 +2,7 @@
 //! subflow is active, and switching it breaks nothing.
 
 use crate::PaperError;
-use crate::context::Job;
+use crate::context::{Context, Job};
 use crate::report::{Report, Verdict};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -120,10 +120,10 @@ impl Phase {
 }
 
 /// Runs it and says what came of it.
-pub(super) fn check(report: &mut Report) -> Result<(), PaperError> {
+pub(super) fn check(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
     let job = Job::new(FILE, TEXT, &[])?;
     let mut watch = Watch::default();
-    let result = job.run(&mut watch)?;
+    let result = job.run(context, &mut watch)?;
     for (n, when) in ["before the relay switches", "after it has switched"].iter().enumerate() {
         let phase = &watch.phases[n];
         let kinds = [

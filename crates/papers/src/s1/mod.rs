@@ -17,6 +17,7 @@ use crate::{Paper, PaperError};
 pub(crate) const PAPER: Paper = Paper {
     name: "s1",
     title: "Client-side constant bicast for MPTCP on a multihomed terminal",
+    source: None,
     summary: "500 MB over lossy Wi-Fi with LTE as backup, 132 cells; beyond: within 5 % of the sum \
               of the links in every cell",
     run,
@@ -35,7 +36,7 @@ fn run(context: &Context<'_>) -> Result<Report, PaperError> {
     let grid = table::run(context, &mut report)?;
     table::claims(&grid, &mut report);
     table::fit(context, &grid, &mut report)?;
-    capture::check(&mut report)?;
+    capture::check(context, &mut report)?;
     why::explain(context, &grid, &mut report)?;
     best::run(context, &grid, &mut report)?;
     assumptions(&mut report);

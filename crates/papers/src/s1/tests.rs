@@ -16,8 +16,9 @@ fn every_published_cell_is_read() {
 #[test]
 fn the_check_by_capture_holds() {
     let quiet = |_: Progress<'_>| ();
-    let mut report = Report::new(&PAPER, &Context::new(&quiet));
-    capture::check(&mut report).unwrap();
+    let context = Context::new(&quiet);
+    let mut report = Report::new(&PAPER, &context);
+    capture::check(&context, &mut report).unwrap();
     assert_eq!(report.claims.len(), 8);
     for claim in &report.claims {
         assert!(claim.verdict.holds(), "{claim:?}");
@@ -29,7 +30,8 @@ fn the_check_by_capture_holds() {
 fn a_cell_without_loss_takes_what_the_link_takes() {
     let small = [("flow.0.bulk", "20MB")];
     let job = job((Mode::Bicast, 0, 0), 1, &small).unwrap();
-    let result = job.run(&mut tabane_sim::observe::Silent).unwrap();
+    let result =
+        job.run(&Context::new(&|_: Progress<'_>| ()), &mut tabane_sim::observe::Silent).unwrap();
     let seconds = job.completed(&result, "file").unwrap();
     let bound = 20e6 * 8.0 / (100e6 * 1428.0 / 1500.0);
     assert!((bound..bound * 1.01).contains(&seconds), "{seconds} against {bound}");
@@ -40,7 +42,9 @@ fn a_cell_without_loss_takes_what_the_link_takes() {
 fn bicast_does_not_feel_uplink_loss_and_plain_does() {
     let time = |mode, up| {
         let job = job((mode, up, 4), 1, &[("flow.0.bulk", "50MB")]).unwrap();
-        let result = job.run(&mut tabane_sim::observe::Silent).unwrap();
+        let result = job
+            .run(&Context::new(&|_: Progress<'_>| ()), &mut tabane_sim::observe::Silent)
+            .unwrap();
         job.completed(&result, "file").unwrap()
     };
     let (clean, plain, bicast) =

@@ -66,10 +66,10 @@ struct Seen {
     windows: Vec<(f64, f64)>,
 }
 
-fn look(place: (Mode, u8, u8), seed: u64) -> Result<Seen, PaperError> {
+fn look(context: &Context<'_>, place: (Mode, u8, u8), seed: u64) -> Result<Seen, PaperError> {
     let job = job(place, seed, &[])?;
     let mut watch = Watch::default();
-    let result = job.run(&mut watch)?;
+    let result = job.run(context, &mut watch)?;
     let stats = watch.last.subflows.first().map(|s| s.stats).unwrap_or_default();
     Ok(Seen {
         place,
@@ -93,7 +93,7 @@ pub(super) fn explain(
 ) -> Result<(), PaperError> {
     let places: Vec<_> =
         CELLS.iter().flat_map(|(up, down)| Mode::BOTH.map(|m| (m, *up, *down))).collect();
-    let seen = context.each("traces", &places, |place| look(*place, context.seed))?;
+    let seen = context.each("traces", &places, |place| look(context, *place, context.seed))?;
     let head = [
         "cell, up/down",
         "mode",

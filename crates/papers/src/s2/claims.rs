@@ -40,7 +40,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Vec<Point>, PaperError> {
             }
         }
     }
-    let mut outcomes = context.each("shares", &cases, Case::run)?.into_iter();
+    let mut outcomes = context.each("shares", &cases, |case| case.run(context))?.into_iter();
     let mut points = Vec::new();
     for (rtt, _) in RTTS {
         for (way, _) in WAYS {

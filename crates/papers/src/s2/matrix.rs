@@ -32,7 +32,7 @@ pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<
             }
         }
     }
-    let outcomes = context.each("confounders", &cases, Case::run)?;
+    let outcomes = context.each("confounders", &cases, |case| case.run(context))?;
     let mut rows = Vec::new();
     for (name, runs) in names.iter().zip(outcomes.chunks(seeds.len())) {
         rows.push(regime(name, runs));
@@ -94,7 +94,7 @@ pub(super) fn controllers(context: &Context<'_>, report: &mut Report) -> Result<
             }
         }
     }
-    let outcomes = context.each("controllers", &cases, Case::run)?;
+    let outcomes = context.each("controllers", &cases, |case| case.run(context))?;
     let mean = |runs: &[Outcome], of: fn(&Outcome) -> f64| {
         stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
     };

@@ -17,6 +17,7 @@ mod watch;
 pub(crate) const PAPER: Paper = Paper {
     name: "s2",
     title: "HayACK: ACKs over another path, and whether that is fair",
+    source: None,
     summary: "a TCP flow beside HayACK or plain MPTCP at four RTTs; beyond: fair at every RTT, and \
               more than plain MPTCP",
     run,
@@ -102,9 +103,9 @@ impl Case {
         Job::new("papers/s2/shared.toml", text, &sets)
     }
 
-    fn run(&self) -> Result<Outcome, PaperError> {
+    fn run(&self, context: &Context<'_>) -> Result<Outcome, PaperError> {
         let mut watch = Watch::new(self.errors);
-        self.job()?.run(&mut watch)?;
+        self.job()?.run(context, &mut watch)?;
         let width = (f64::from(self.rtt.0) / 1e3 * 10.0).max(1.0);
         let jain = jain_over_time(&watch, width);
         Ok(Outcome { watch, jain })
@@ -202,10 +203,11 @@ mod tests {
     #[test]
     fn random_loss_shows_the_shorter_loop_and_its_compensation() {
         // One draw of losses says little: five of them.
+        let quiet = |_: crate::Progress<'_>| ();
         let ratio = |egress| {
             let rates = (1..=5).map(|seed| {
                 let case = Case { loss: "0.5%", ..Case::new(RTTS[3], egress, seed) };
-                case.run().unwrap().rates()
+                case.run(&Context::new(&quiet)).unwrap().rates()
             });
             let [tcp, other] = rates.fold([0.0, 0.0], |a, b| [a[0] + b[0], a[1] + b[1]]);
             other / tcp

@@ -15,6 +15,7 @@ use crate::{Paper, PaperError};
 pub(crate) const PAPER: Paper = Paper {
     name: "s3",
     title: "Earliest completion first for three subflows",
+    source: None,
     summary: "a file over three equal links, and over a fast and two slow ones; beyond: within 3 % \
               of the sum of the links",
     run,

@@ -23,6 +23,7 @@ use tabane_trace::{Report as Seen, Settings};
 pub(crate) const PAPER: Paper = Paper {
     name: "s4",
     title: "Two WANs of different speed, and filling the faster one",
+    source: None,
     summary: "MPTCP over FTTH and VDSL, with and without a second tunnel over FTTH; beyond: 95 % \
               of the sum for one flow within 2 s",
     run,

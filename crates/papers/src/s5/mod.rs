@@ -6,7 +6,7 @@
 use crate::context::{Context, Job};
 use crate::published::Published;
 use crate::report::{Report, Table, Value, Verdict};
-use crate::{Paper, PaperError};
+use crate::{Paper, PaperError, Source};
 use tabane_sim::result::RunResult;
 
 mod fairness;
@@ -18,6 +18,21 @@ mod throughput;
 pub(crate) const PAPER: Paper = Paper {
     name: "s5",
     title: "TCP proxies with high-speed TCP between them",
+    source: Some(Source {
+        authors: &[
+            "Kana Yamanegi",
+            "Takayuki Hama",
+            "Go Hasegawa",
+            "Masayuki Murata",
+            "Hideyuki Shimonishi",
+            "Tutomu Murase",
+        ],
+        title: "Implementation Experiments of the TCP Proxy Mechanism",
+        venue: "6th Asia-Pacific Symposium on Information and Telecommunication Technologies \
+                (APSITT), pp. 17-22",
+        year: 2005,
+        doi: "10.1109/APSITT.2005.203624",
+    }),
     summary: "socket buffers, delays and controllers, directly and by two proxies; fairness beside \
               Reno; beyond: 95 % of the link at 43 ms, fairly; --place: where to put proxies",
     run,

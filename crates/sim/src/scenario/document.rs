@@ -121,14 +121,29 @@ impl Document {
             params.insert(0, (axis.key.clone(), axis.values[index].clone()));
         }
         let reader = toml::de::Deserializer::from(root);
-        let mut scenario =
-            Scenario::deserialize(reader).map_err(|e| self.written.toml_problem(&e))?;
+        let mut scenario = Scenario::deserialize(reader)
+            .map_err(|e| self.misplaced(self.written.toml_problem(&e)))?;
         if scenario.name.is_empty() {
             scenario.name = self.stem.clone();
         }
         self.resolve_files(&mut scenario);
         validate::check(&scenario).map_err(|fault| self.error(fault))?;
         Ok(Variant { params, scenario })
+    }
+
+    /// A link, host, proxy or flow at the top of the file, where its kind is expected: says so.
+    /// What is near to its name there is not what was meant.
+    fn misplaced(&self, problem: ScenarioError) -> ScenarioError {
+        let kind = problem.message.strip_prefix("unknown key '").and_then(|rest| {
+            let name = rest.strip_suffix('\'')?;
+            let root = self.root().ok()?;
+            let table = root.get_ref().get(name)?.get_ref().as_table()?;
+            let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
+            let kind = KINDS.iter().find(|(_, keys)| has(keys))?.0;
+            Some(format!("a {kind} has its name below '{kind}': write [{kind}.{name}]"))
+        });
+        let help = kind.or(problem.help);
+        ScenarioError { help, ..problem }
     }
 
     /// Files named in a scenario are relative to it.
@@ -153,6 +168,14 @@ impl Document {
         self.written.problem(fault)
     }
 }
+
+/// Tables of named things, and keys by which one of them is known.
+const KINDS: &[(&str, &[&str])] = &[
+    ("link", &["rate", "delay", "loss", "queue", "jitter", "trace", "between"]),
+    ("proxy", &["listen", "connect"]),
+    ("host", &["scheduler", "congestion", "egress", "tcp", "mptcp"]),
+    ("path", &["links", "backup"]),
+];
 
 /// `key.path=value`.
 fn parse_set(file: &str, set: &str) -> Result<Override, ScenarioError> {

@@ -145,6 +145,15 @@ impl Scenario {
         }
     }
 
+    /// Files of measured rates that its links name.
+    pub fn traces(&self) -> impl Iterator<Item = &str> {
+        self.link.0.iter().flat_map(|(_, link)| {
+            let ways = [&link.up, &link.down].into_iter().flatten();
+            let own = ways.filter_map(|way| way.trace.as_deref());
+            own.chain(link.trace.as_deref())
+        })
+    }
+
     /// As a file that [`Scenario::parse`] reads back to the same value.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("invariant: every field has a TOML form")

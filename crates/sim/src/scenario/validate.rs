@@ -4,9 +4,11 @@
 use super::{Change, Choice, Fault, Flow, FlowDirection, Host, Scenario};
 use crate::topology::Topology;
 use std::fmt::Display;
+use tabane_engine::Duration;
 use tabane_engine::congestion::{self, Start};
 use tabane_engine::policy::PolicyError;
 use tabane_engine::{egress, scheduler};
+use tabane_trace::quantity::Time;
 
 /// Refuses what cannot run.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
@@ -43,6 +45,9 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
     for (n, change) in scenario.at.iter().enumerate() {
         check_change(n, change, scenario, &topology)?;
     }
+    if let Some(sample) = scenario.output.sample {
+        not_a_storm(&[&"output", &"sample"], sample)?;
+    }
     for (n, name) in scenario.output.pcap.iter().enumerate() {
         let hosts = topology.hosts.iter().map(|h| h.name.as_str());
         let known: Vec<_> = hosts.chain(scenario.link.names()).collect();
@@ -55,6 +60,13 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
 }
 
 fn check_host(at: &[&str], host: &Host) -> Result<(), Fault> {
+    let tcp = &host.tcp;
+    let timers =
+        [("keepalive", tcp.keepalive), ("rto_initial", tcp.rto_initial), ("rto_max", tcp.rto_max)];
+    for (key, timer) in timers {
+        let at: Vec<&dyn Display> = at.iter().map(|k| k as &dyn Display).collect();
+        not_a_storm(&[&at[..], &[&"tcp", &key]].concat(), timer.unwrap_or(PERIOD))?;
+    }
     if let Some(linux) = &host.tcp.linux {
         let at = |keys: &[&'static str]| -> Vec<String> {
             at.iter().chain(keys).map(|k| (*k).to_owned()).collect()
@@ -175,16 +187,35 @@ fn check_way(n: usize, flow: &Flow, scenario: &Scenario, topology: &Topology) ->
     Ok(())
 }
 
+/// What happens again and again, again after this at the soonest: a run would not end otherwise.
+const PERIOD: Time = Time(Duration::from_micros(100));
+/// Time between two messages of a flow at least: 10 Gbit/s of 125 bytes.
+const MESSAGE_NANOS: u128 = 100;
+
+/// Refuses a period that would fill the run with events.
+fn not_a_storm(at: &[&dyn Display], period: Time) -> Result<(), Fault> {
+    if period >= PERIOD {
+        return Ok(());
+    }
+    Err(Fault::new(at, format!("again after {period}: at the soonest after {PERIOD}")))
+}
+
 /// What is wrong with a flow's application.
 fn check_app(n: usize, flow: &Flow) -> Result<(), Fault> {
     if flow.direction == FlowDirection::Both && flow.bulk.is_none() {
         let fault = Fault::new(&[&"flow", &n, &"direction"], "only bulk goes both ways at once");
         return Err(fault.help("give bulk, or direction = \"download\" or \"upload\""));
     }
-    if let Some(paced) = &flow.paced
-        && paced.message.0 == 0
-    {
-        return Err(Fault::new(&[&"flow", &n, &"paced", &"message"], "messages of 0 bytes"));
+    if let Some(paced) = &flow.paced {
+        if paced.message.0 == 0 {
+            return Err(Fault::new(&[&"flow", &n, &"paced", &"message"], "messages of 0 bytes"));
+        }
+        let nanos = u128::from(paced.message.0) * 8_000_000_000 / u128::from(paced.rate.0);
+        if nanos < MESSAGE_NANOS {
+            let message = format!("a message every {nanos} ns: at most one in {MESSAGE_NANOS} ns");
+            let fault = Fault::new(&[&"flow", &n, &"paced"], message);
+            return Err(fault.help("make messages larger, or the rate smaller"));
+        }
     }
     if let Some(request) = &flow.request
         && (request.size.0 == 0 || request.request.0 == 0)
@@ -192,10 +223,11 @@ fn check_app(n: usize, flow: &Flow) -> Result<(), Fault> {
         let message = "requests and answers have at least one byte";
         return Err(Fault::new(&[&"flow", &n, &"request"], message));
     }
-    if let Some(onoff) = &flow.onoff
-        && onoff.on.0.is_zero()
-    {
-        return Err(Fault::new(&[&"flow", &n, &"onoff", &"on"], "a source that is never on"));
+    if let Some(onoff) = &flow.onoff {
+        if onoff.on.0.is_zero() {
+            return Err(Fault::new(&[&"flow", &n, &"onoff", &"on"], "a source that is never on"));
+        }
+        not_a_storm(&[&"flow", &n, &"onoff"], Time(onoff.on.0 + onoff.off.0))?;
     }
     Ok(())
 }
@@ -231,8 +263,8 @@ fn check_change(
         };
         return Err(Fault::new(here, "this changes nothing").help(help));
     }
-    if change.every.is_some_and(|every| every.0.is_zero()) {
-        return Err(Fault::new(&[&"at", &n, &"every"], "a period of zero"));
+    if let Some(every) = change.every {
+        not_a_storm(&[&"at", &n, &"every"], every)?;
     }
     for (key, name) in [("down", &change.down), ("up", &change.up), ("link", &change.link)] {
         if let Some(name) = name

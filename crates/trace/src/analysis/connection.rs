@@ -6,6 +6,7 @@ use super::flow::Piece;
 use super::groups::{Group, Host};
 use crate::track::{Clock, Track};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use tabane_engine::Instant;
 use tabane_wire::Headers;
@@ -16,7 +17,8 @@ use tabane_wire::mptcp::MptcpOption;
 pub(super) struct Connection {
     /// By the host that sends it.
     pub(super) data: [Data; 2],
-    pub(super) streams: Vec<u32>,
+    /// A set, because anybody may join as often as ports allow.
+    pub(super) streams: BTreeSet<u32>,
     pub(super) events: Vec<Event>,
     /// Events beyond the limit.
     pub(super) more_events: u64,

@@ -62,7 +62,6 @@ pub(super) fn series_of(
     analyzer: &Analyzer,
     number: usize,
     first: usize,
-    ids: &[u32],
     connection: &Connection,
     out: &mut Vec<Series>,
 ) {
@@ -84,7 +83,6 @@ pub(super) fn series_of(
             }
         }
         for (i, subflow) in connection.subflows.iter().enumerate() {
-            debug_assert!(ids.contains(&(subflow.stream as u32)), "a subflow of this connection");
             let from = report::flow_from(analyzer, subflow.stream, first, side);
             if let Some(flow) = from {
                 let begin = Instant(analyzer.streams[subflow.stream].first);
@@ -115,10 +113,9 @@ fn known<const N: usize>(track: &Track<N>, column: usize) -> Vec<(f64, f64)> {
     track.values(column).into_iter().filter(|(_, value)| !value.is_nan()).collect()
 }
 
-/// All series of an analysis as CSV; `source` says in the first line, a comment, what of.
-pub fn csv(analysis: &Analysis, source: &str) -> String {
-    let mut out = format!("# {}\n", source.replace('\n', " "));
-    out += "t,connection,subflow,direction,metric,value\n";
+/// All series of an analysis as CSV, header first, without comments.
+pub fn csv(analysis: &Analysis) -> String {
+    let mut out = String::from("t,connection,subflow,direction,metric,value\n");
     for series in &analysis.series {
         let subflow = series.subflow.map_or_else(String::new, |n| n.to_string());
         let direction = if series.forward { "forward" } else { "backward" };

@@ -292,12 +292,10 @@ impl Analyzer {
         let Some(member) = self.streams[id as usize].member else { return };
         self.connections.resize_with(self.groups.len(), Connection::default);
         if let Some(before) = before {
-            self.connections[before as usize].streams.retain(|s| *s != id);
+            self.connections[before as usize].streams.remove(&id);
         }
         let connection = &mut self.connections[member.group as usize];
-        if !connection.streams.contains(&id) {
-            connection.streams.push(id);
-        }
+        connection.streams.insert(id);
         if self.streams[id as usize].flows[0].track.is_some() && connection.track.is_none() {
             connection.track = Some(Box::new(Track::default()));
         }

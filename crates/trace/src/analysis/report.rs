@@ -205,16 +205,19 @@ pub(super) fn analysis(analyzer: &Analyzer) -> Analysis {
     for (id, stream) in analyzer.streams.iter().enumerate() {
         out.labels.merge(&stream.labels());
         let ids = match stream.member {
-            None => &[id as u32][..],
+            None => vec![id as u32],
             // A connection is told where its first stream is.
-            Some(m) => match &analyzer.connections[m.group as usize].streams[..] {
-                streams if streams.iter().min() == Some(&(id as u32)) => streams,
-                _ => continue,
-            },
+            Some(m) => {
+                let streams = &analyzer.connections[m.group as usize].streams;
+                if streams.first() != Some(&(id as u32)) {
+                    continue;
+                }
+                streams.iter().copied().collect()
+            }
         };
         let number = out.connections.len();
-        let connection = connection(analyzer, ids, id);
-        files::series_of(analyzer, number, id, ids, &connection, &mut out.series);
+        let connection = connection(analyzer, &ids, id);
+        files::series_of(analyzer, number, id, &connection, &mut out.series);
         supplies.extend(supply(analyzer, number, id, &connection));
         out.connections.push(connection);
     }
@@ -222,12 +225,11 @@ pub(super) fn analysis(analyzer: &Analyzer) -> Analysis {
     out
 }
 
+/// Of these streams, ascending.
 fn connection(analyzer: &Analyzer, ids: &[u32], first: usize) -> Connection {
     let stream = &analyzer.streams[first];
     let client = stream.client();
-    let mut sorted = ids.to_vec();
-    sorted.sort_unstable();
-    let members = || sorted.iter().map(|id| &analyzer.streams[*id as usize]);
+    let members = || ids.iter().map(|id| &analyzer.streams[*id as usize]);
     let ends = stream.ends();
     let mut out = Connection {
         kind: if stream.member.is_some() { "mptcp" } else { "tcp" },
@@ -240,7 +242,7 @@ fn connection(analyzer: &Analyzer, ids: &[u32], first: usize) -> Connection {
         backward: Way::default(),
         events: Vec::new(),
         more_events: 0,
-        subflows: sorted.iter().map(|id| subflow(analyzer, *id as usize)).collect(),
+        subflows: ids.iter().map(|id| subflow(analyzer, *id as usize)).collect(),
     };
     if let Some(member) = stream.member {
         let state = &analyzer.connections[member.group as usize];
@@ -248,8 +250,8 @@ fn connection(analyzer: &Analyzer, ids: &[u32], first: usize) -> Connection {
         out.tokens = [client, client ^ 1].map(|side| group.hosts[member.host(side)].token);
         (out.events, out.more_events) = (state.events.clone(), state.more_events);
     }
-    out.forward = way(analyzer, &sorted, first, client);
-    out.backward = way(analyzer, &sorted, first, client ^ 1);
+    out.forward = way(analyzer, ids, first, client);
+    out.backward = way(analyzer, ids, first, client ^ 1);
     out
 }
 

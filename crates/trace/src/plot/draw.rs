@@ -11,9 +11,9 @@ use thiserror::Error;
 /// Why a plot could not be drawn.
 #[derive(Error, Debug)]
 #[error("drawing failed: {0}")]
-pub struct DrawError(String);
+pub struct DrawError(pub(super) String);
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 220;
@@ -50,10 +50,10 @@ pub fn render(plot: &Plot) -> Result<String, DrawError> {
         draw(plot, &root, &legend, &marks, head, panel).map_err(DrawError)?;
         root.present().map_err(|e| DrawError(e.to_string()))?;
     }
-    Ok(with_description(&text, plot))
+    Ok(with_description(&text, &plot.title, &plot.caption))
 }
 
-type Drawn = Result<(), String>;
+pub(super) type Drawn = Result<(), String>;
 
 fn draw(
     plot: &Plot,
@@ -80,7 +80,7 @@ fn draw(
     draw_marks(plot, root, marks, head, panel * plot.panels.len() as u32)
 }
 
-fn said<E: std::fmt::Display>(error: E) -> String {
+pub(super) fn said<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 
@@ -127,7 +127,8 @@ fn draw_panel(plot: &Plot, panel: &Panel, area: &Area<'_>, last: bool) -> Drawn 
     Ok(())
 }
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(super) type Chart<'a, 'b> =
+    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 fn draw_line(chart: &mut Chart<'_, '_>, line: &Line, divisor: f64) -> Drawn {
     let points = line.points.iter().map(|&(t, v)| (t, v / divisor));
@@ -256,26 +257,26 @@ fn draw_marks(plot: &Plot, root: &Area<'_>, marks: &[Placed<'_>], head: u32, hei
 }
 
 /// Scenario, seed and version are in the file even where the picture is cropped.
-fn with_description(svg: &str, plot: &Plot) -> String {
+pub(super) fn with_description(svg: &str, title: &str, caption: &str) -> String {
     let escape = |s: &str| s.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let Some(open) = svg.find("<svg").and_then(|at| svg[at..].find('>').map(|n| at + n + 1)) else {
         return svg.to_owned();
     };
-    let (title, caption) = (escape(&plot.title), escape(&plot.caption));
+    let (title, caption) = (escape(title), escape(caption));
     format!("{}\n<title>{title}</title>\n<desc>{caption}</desc>{}", &svg[..open], &svg[open..])
 }
 
-fn lettering<'a>(font: impl Into<TextStyle<'a>>, colour: Colour) -> TextStyle<'a> {
+pub(super) fn lettering<'a>(font: impl Into<TextStyle<'a>>, colour: Colour) -> TextStyle<'a> {
     TextStyle { color: rgb(colour).to_backend_color(), ..font.into() }
 }
 
-fn rgb(colour: Colour) -> RGBColor {
+pub(super) fn rgb(colour: Colour) -> RGBColor {
     RGBColor(colour.0, colour.1, colour.2)
 }
 
 /// A number without needless digits.
 #[allow(clippy::trivially_copy_pass_by_ref)] // plotters asks for a reference
-fn number(value: &f64) -> String {
+pub(super) fn number(value: &f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

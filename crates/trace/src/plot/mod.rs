@@ -6,6 +6,7 @@
 //! Text is left to the viewer's fonts; the same report gives the same bytes.
 
 mod draw;
+pub mod intervals;
 pub mod run;
 pub mod style;
 

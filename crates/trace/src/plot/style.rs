@@ -45,6 +45,17 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Of a metric in files: its last word.
+    pub fn of(metric: &str) -> Self {
+        match metric.rsplit('_').next() {
+            Some("bps") => Self::BitRate,
+            Some("bytes") => Self::Bytes,
+            Some("s") => Self::Seconds,
+            Some("packets") => Self::Packets,
+            _ => Self::Index,
+        }
+    }
+
     /// Divisor and name that make values up to `top` readable.
     pub fn scale(self, top: f64) -> (f64, &'static str) {
         let steps: &[(f64, &str)] = match self {
@@ -80,6 +91,8 @@ mod tests {
         assert_eq!(Unit::Seconds.scale(0.02), (1e-3, "ms"));
         assert_eq!(Unit::Seconds.scale(0.0), (1e-6, "µs"));
         assert_eq!(Unit::Bytes.scale(999.0), (1.0, "B"));
+        assert_eq!(Unit::of("latency_p50_s"), Unit::Seconds);
+        assert_eq!((Unit::of("bytes"), Unit::of("x_ratio")), (Unit::Bytes, Unit::Index));
     }
 
     #[test]

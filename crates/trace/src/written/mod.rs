@@ -9,6 +9,7 @@ mod tree;
 pub use problem::{Fault, Problem, rephrase, suggest};
 pub use tree::lookup_mut;
 
+use crate::bounded;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
@@ -38,13 +39,13 @@ pub struct Override {
 pub type Objection = (String, Option<String>);
 
 impl Written {
-    /// Reads a file.
+    /// Reads a file of at most [`bounded::WRITTEN`] bytes.
     ///
     /// # Errors
     /// [`Problem`] if it cannot be read.
     pub fn read(path: &Path) -> Result<Self, Problem> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match bounded::text(path, bounded::WRITTEN) {
             Ok(text) => Ok(Self::new(&file, &text)),
             Err(error) => {
                 let message = format!("cannot be read: {error}");

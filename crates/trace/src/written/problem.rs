@@ -1,7 +1,7 @@
 //! What is wrong with a file that people wrote: where, what, and what to do about it.
 
 use std::fmt;
-use tabane_engine::policy::{PolicyError, edit_distance};
+use tabane_engine::policy::{PolicyError, nearest};
 
 /// What is wrong with a file. Prints as `file:line:column: what`, the line itself, and a remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,13 +80,11 @@ impl Fault {
     /// A policy that cannot be made: the engine's own words, the remedy on its own line.
     pub fn policy(at: &[&dyn fmt::Display], error: &PolicyError) -> Self {
         match error {
-            PolicyError::Unknown { kind, name, known, .. } => {
-                let known: Vec<_> = known.split(", ").collect();
-                Self::new(at, format!("unknown {kind} '{name}'")).help(format!(
-                    "{} All of them: {}",
-                    suggest(name, &known),
-                    known.join(", ")
-                ))
+            PolicyError::Unknown { kind, name, known, nearest: near } => {
+                Self::new(at, format!("unknown {kind} '{name}'")).help(match near {
+                    Some(near) => format!("did you mean '{near}'? All of them: {known}"),
+                    None => format!("All of them: {known}"),
+                })
             }
             other => Self::new(at, other.to_string()),
         }
@@ -95,11 +93,10 @@ impl Fault {
 
 /// "did you mean", or the list of what there is.
 pub fn suggest(name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().min_by_key(|k| edit_distance(k, name));
-    match nearest {
-        Some(k) if edit_distance(k, name) <= 1 + name.len() / 3 => format!("did you mean '{k}'?"),
-        Some(_) => format!("known: {}", known.join(", ")),
-        None => "there is none".into(),
+    match nearest(name, known.iter().copied()) {
+        Some(k) => format!("did you mean '{k}'?"),
+        None if known.is_empty() => "there is none".into(),
+        None => format!("known: {}", known.join(", ")),
     }
 }
 

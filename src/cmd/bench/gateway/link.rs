@@ -1,12 +1,13 @@
 //! The emulated links of the rows, and beds with some of them.
 
 use crate::bed::{Bed, Plan};
-use anyhow::Context;
+use anyhow::{Context, Error};
 use std::fmt;
 use std::str::FromStr;
 use tabane_engine::Duration;
 use tabane_gateway::config::{ClientConfig, Policies};
 use tabane_sim::link::{DelayConfig, LinkConfig, RateConfig};
+use tabane_trace::quantity::{Rate, Time};
 
 /// A link, the same in both directions.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,17 +61,27 @@ impl fmt::Display for Link {
     }
 }
 
-/// `50@40`: what `Display` gives, without loss.
+/// `50@40` (what `Display` gives, without loss), or with units: `50Mbps@40ms`.
 impl FromStr for Link {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (mbit, rtt_ms) = text.split_once('@').context("a link is MBIT@MS, as 50@40")?;
-        let number = |text: &str, what| {
-            let number = text.parse::<u32>().ok().filter(|n| (1..=10_000).contains(n));
-            number.with_context(|| format!("{what} must be a whole number from 1 to 10000"))
+        let whole = |value: u64, unit: u64| {
+            let number = u32::try_from(value / unit).ok().filter(|n| (1..=10_000).contains(n));
+            number.filter(|_| value.is_multiple_of(unit))
         };
-        Ok(Self::new(number(mbit, "a rate in Mbit/s")?, number(rtt_ms, "a round trip in ms")?))
+        let wrong = |what| format!("{what} must be a whole number from 1 to 10000");
+        let rate = match mbit.parse::<u64>() {
+            Ok(bare) => whole(bare, 1),
+            Err(_) => whole(mbit.parse::<Rate>().map_err(Error::msg)?.0, 1_000_000),
+        };
+        let rtt = match rtt_ms.parse::<u64>() {
+            Ok(bare) => whole(bare, 1),
+            Err(_) => whole(rtt_ms.parse::<Time>().map_err(Error::msg)?.0.0, 1_000_000),
+        };
+        let rate = rate.with_context(|| wrong("a rate in Mbit/s"))?;
+        Ok(Self::new(rate, rtt.with_context(|| wrong("a round trip in ms"))?))
     }
 }
 
@@ -89,7 +100,8 @@ impl FromStr for Links {
 /// # Errors
 /// It is none, or leaves nothing.
 pub(super) fn percent(text: &str) -> anyhow::Result<f64> {
-    let percent = text.parse().ok().filter(|percent| (0.0..=50.0).contains(percent));
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent = number.parse().ok().filter(|percent| (0.0..=50.0).contains(percent));
     percent.context("loss is a number from 0 to 50, in percent")
 }
 
@@ -134,7 +146,9 @@ mod tests {
         for wrong in ["", "50", "50@", "0@40", "50@40+", "1@1+1@1+1@1", "50@-1"] {
             assert_eq!(links(wrong), None, "{wrong}");
         }
-        assert_eq!(percent("0.5").ok(), Some(0.5));
+        assert_eq!(links("50Mbps@40ms"), links("50@40"));
+        assert_eq!(links("0.5Mbps@40ms"), None);
+        assert_eq!((percent("0.5").ok(), percent("0.5 %").ok()), (Some(0.5), Some(0.5)));
         assert!(percent("51").is_err() && percent("x").is_err() && percent("NaN").is_err());
     }
 }

@@ -53,7 +53,8 @@ impl Trace {
             if text.is_empty() {
                 continue;
             }
-            let wrong = |_| TraceError::Number { line, text: text.to_owned() };
+            let shown = || text.chars().take(40).collect();
+            let wrong = |_| TraceError::Number { line, text: shown() };
             let ms: u32 = text.parse().map_err(wrong)?;
             if at_ms.last().is_some_and(|&last| ms < last) {
                 return Err(TraceError::Order(line));

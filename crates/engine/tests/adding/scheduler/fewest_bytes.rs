@@ -1,0 +1,34 @@
+//! `fewestbytes`: the subflow with the least in flight. Ours; no paper.
+
+use super::{Reason, Scheduler, Work};
+use crate::policy::{Params, PolicyError};
+use crate::view::{SubflowSet, SubflowView};
+
+/// The scheduler `fewestbytes`.
+#[derive(Default)]
+pub(super) struct FewestBytes {
+    reason: Reason,
+}
+
+impl FewestBytes {
+    pub(super) fn build(_: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
+        Ok(Box::new(Self::default()))
+    }
+}
+
+impl Scheduler for FewestBytes {
+    fn select(&mut self, _work: &Work, subflows: &[SubflowView]) -> SubflowSet {
+        let with_room = subflows.iter().filter(|v| v.usable && v.room > 0);
+        let least = with_room.clone().min_by_key(|v| v.in_flight);
+        self.reason = match with_room.count() {
+            0 => Reason::NoRoom,
+            1 => Reason::OnlyChoice,
+            _ => Reason::ShortestQueue,
+        };
+        least.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id))
+    }
+
+    fn reason(&self) -> Reason {
+        self.reason
+    }
+}
