@@ -9,6 +9,7 @@ mod agents {
     mod changes;
     mod datagrams;
     mod faults;
+    mod http;
     mod programs;
     mod roles;
     mod soak;

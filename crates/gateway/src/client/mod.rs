@@ -499,7 +499,7 @@ impl Core {
         match wish {
             Wish::Connect(target) => self.connect(now, index, &target),
             Wish::Associate => self.associate(index),
-            Wish::Nothing | Wish::Gone => {}
+            Wish::Nothing | Wish::Gone | Wish::Again => {}
         }
     }
 
