@@ -11,6 +11,7 @@ mod agents {
     mod faults;
     mod http;
     mod programs;
+    mod restart;
     mod roles;
     mod soak;
     mod wire;

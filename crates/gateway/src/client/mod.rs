@@ -374,7 +374,10 @@ impl Core {
 
     /// A packet that is not for the engine.
     fn take(&mut self, now: Instant, path: usize, packet: &[u8]) {
-        if self.tunnels.take_probe(now, path, packet) || self.take_answer(now, packet) {
+        if self.tunnels.take_probe(now, path, packet) {
+            return self.meet_server(now, path);
+        }
+        if self.take_answer(now, packet) {
             return;
         }
         if fragment::is_fragment(packet) {
@@ -506,8 +509,8 @@ impl Core {
     /// Tells the far end that all is over, as far as that is possible.
     fn bye(&mut self) {
         let now = self.clock.now();
-        let open = self.open_connections();
-        for id in open {
+        let open = self.open_connections().into_iter().chain(self.programs.answered());
+        for id in open.collect::<Vec<_>>() {
             if let Some(conn) = self.bundle.endpoint.connection(id) {
                 conn.abort(now);
             }

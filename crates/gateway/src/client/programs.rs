@@ -108,6 +108,11 @@ impl Programs {
         self.by_conn.iter().filter_map(|(id, index)| Some((*id, self.all.get(*index)?)))
     }
 
+    /// Connections whose programs have their response, and which are about to end.
+    pub(super) fn answered(&self) -> impl Iterator<Item = ConnId> {
+        self.answered.iter().map(|(_, _, id)| *id)
+    }
+
     /// One of them.
     pub(super) fn get(&mut self, index: usize) -> Option<&mut Program> {
         self.all.get_mut(index)
