@@ -37,6 +37,40 @@ fn what_changes_addresses_on_the_way_is_seen() {
     assert_eq!(paths[1].seen_as, paths[1].local);
 }
 
+/// What was accepted would make every connection to come fail.
+#[test]
+fn a_policy_that_does_not_exist_is_refused_though_nothing_is_open() {
+    let (client, server, _) = pair();
+    let set = |agent: &Agent, policy: &str, spec: &str, connection| {
+        let (policy, spec) = (policy.to_owned(), spec.to_owned());
+        agent.mailbox.ask(Request::SetPolicy { policy, spec, connection }).unwrap()
+    };
+    for agent in [&client, &server] {
+        for (policy, spec, said) in [
+            ("scheduler", "XYZ", "unknown scheduler 'XYZ'"),
+            ("scheduler", "minrt", "did you mean 'minrtt'?"),
+            ("scheduler", "minrtt:nothing=1", "no parameter 'nothing'"),
+            ("congestion", "cubik", "did you mean 'cubic'?"),
+            ("egress", "bycast", "did you mean 'bicast'?"),
+            ("egress", "bicast:", ""),
+            ("congestion", "cubic:beta", "not of the form"),
+            ("colour", "red", "no policy"),
+        ] {
+            match set(agent, policy, spec, None) {
+                Answer::Error(error) => {
+                    assert!(error.contains(said) && !said.is_empty(), "{error}")
+                }
+                other => assert!(said.is_empty(), "{policy} {spec}: {other:?}"),
+            }
+        }
+    }
+    let _before = connect(client.at, echo()).unwrap();
+    assert_eq!(set(&client, "scheduler", "roundrobin", None), Answer::Done);
+    let _after = connect(client.at, echo()).unwrap();
+    client.until("by it", |status| status.connections == 2);
+    assert!(client.connections().iter().all(|conn| conn.policies[0] == "roundrobin"));
+}
+
 /// Reads so much from a server that sends it.
 fn fetch(stream: &mut TcpStream) -> usize {
     let mut got = Vec::new();
