@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::{Document, Variant};
+use tabane_trace::plural::count;
 use tabane_trace::{Collector, Report, csv};
 
 /// What `--json` prints and `results.json` holds.
@@ -79,7 +80,7 @@ pub(super) fn run(
 }
 
 fn run_all(variants: &[Variant]) -> Result<Vec<Done>, Failure> {
-    let progress = Progress::new(&format!("{} runs", variants.len()), variants.len() as u64);
+    let progress = Progress::new(&count(variants.len(), "run"), variants.len() as u64);
     let job = |variant: &Variant| {
         let mut collector = Collector::new(settings(&variant.scenario, false));
         let result = measured(Scope::Thread, || tabane_sim::run(&variant.scenario, &mut collector));
