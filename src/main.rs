@@ -8,6 +8,7 @@ mod cmd;
 mod cost;
 mod exit;
 mod say;
+mod terminal;
 mod units;
 
 use clap::Parser;

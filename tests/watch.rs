@@ -4,6 +4,8 @@
 
 #[path = "watch/agent.rs"]
 mod agent;
+#[path = "watch/ends.rs"]
+mod ends;
 #[path = "../crates/gateway/tests/fake/mod.rs"]
 mod fake;
 #[path = "watch/real.rs"]
