@@ -1,4 +1,5 @@
-//! What watches an agent ends with its terminal, its reader or a signal, and leaves nothing running.
+//! What watches an agent ends with its terminal, its reader or a signal, and leaves nothing
+//! running.
 
 use crate::agent::Agent;
 use std::io::{BufRead, BufReader, Read, Write};

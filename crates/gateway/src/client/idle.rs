@@ -4,8 +4,8 @@
 
 use crate::model::{PathState, PathStatus, Status};
 
-/// How a path begins what it says when it is there for whatever is to be sent: without more, or with
-/// why, of which others are not.
+/// How a path begins what it says when it is there for whatever is to be sent: without more, or
+/// with why it is and others are not.
 const IN_USE: &str = "in use";
 /// Less than this is probes, and ACKs of what others carry.
 const BUSY_BPS: f64 = 20_000.0;

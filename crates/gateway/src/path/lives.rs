@@ -1,6 +1,6 @@
-//! Which life the agent at the other end is in: each start of it draws a number, which its probes or
-//! its answers to them say. What was connected to it before it was started again is over, which it
-//! cannot say, since it does not know.
+//! Which life the agent at the other end is in: each start of it draws a number, which its probes
+//! or its answers to them say. What was connected to it before it was started again is over, which
+//! it cannot say, since it does not know.
 
 /// The lives of one agent, as heard.
 #[derive(Clone, Copy, Default, Debug)]

@@ -62,7 +62,8 @@ fn an_origin_that_keeps_open_gets_no_request_of_others() {
         &client,
         &format!(
             "POST http://{one}/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody\
-             GET http://{two}/ HTTP/1.1\r\nProxy-Authorization: Basic eA==\r\nCookie: secret\r\n\r\n"
+             GET http://{two}/ HTTP/1.1\r\nProxy-Authorization: Basic eA==\r\n\
+             Cookie: secret\r\n\r\n"
         ),
     );
     assert_eq!(
