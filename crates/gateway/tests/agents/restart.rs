@@ -86,6 +86,8 @@ fn a_server_that_is_killed_and_started_again_is_known_by_its_new_life() {
     let idle = until_reset_idle(idle(&client));
     wires.iter().for_each(|wire| wire.cut(true));
     server.stop();
+    // What is still in a socket of the wires is lost, too.
+    thread::sleep(Duration::from_millis(200));
     wires.iter().for_each(|wire| wire.cut(false));
     let server = Agent::server(keys.server_config(server.at));
     let start = Instant::now();
@@ -114,6 +116,7 @@ fn a_client_that_is_killed_and_started_again_leaves_nothing_at_the_server() {
     let _idle = idle(&client);
     wires.iter().for_each(|wire| wire.cut(true));
     client.stop();
+    thread::sleep(Duration::from_millis(200));
     wires.iter().for_each(|wire| wire.cut(false));
     let mut config = keys.client_config(&[server.at]);
     for (path, wire) in config.path.iter_mut().zip(&wires) {
