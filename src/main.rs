@@ -8,6 +8,7 @@ mod cmd;
 mod cost;
 mod exit;
 mod say;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod units;

@@ -5,6 +5,8 @@
 #[path = "watch/agent.rs"]
 mod agent;
 mod binary;
+#[path = "watch/ends.rs"]
+mod ends;
 #[path = "../crates/gateway/tests/fake/mod.rs"]
 mod fake;
 #[path = "watch/real.rs"]
@@ -30,12 +32,29 @@ fn status_says_what_each_path_does_and_why() {
         "12.4 ms",
         "idle: backup, and fibre works",
         "interface wlan0 is not there",
+        "duplicates removed 17, drop no route 2\n",
     ] {
         assert!(text.contains(part), "no '{part}' in\n{text}");
     }
+    assert!(!text.contains("malformed"), "what never happened: {text}");
     let json = agent.json(&["status", "--json"]);
+    assert_eq!(json["counters"][2], json!(["malformed", 0]), "programs get everything");
     assert_eq!(json["name"], "home");
     assert_eq!(json["paths"][1]["reason"], "idle: backup, and fibre works");
+}
+
+/// At a server: a path is named by whose it is, once.
+#[test]
+fn a_server_names_each_path_by_its_client() {
+    let agent = Agent::start();
+    agent.fake.world().status.agent = "server".into();
+    for path in &mut agent.fake.world().status.paths {
+        (path.name, path.client) = (path.id.to_string(), Some("home".into()));
+    }
+    for verb in [&["status"][..], &["path", "list"]] {
+        let text = agent.ok(verb);
+        assert!(text.contains("home/0") && !text.contains("home/home"), "{text}");
+    }
 }
 
 #[test]

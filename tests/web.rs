@@ -35,6 +35,8 @@ fn the_page_shows_the_links_and_follows_them() {
     browser.open(&format!("http://{at}/"), 1280, 900);
 
     browser.until("document.querySelectorAll('.link').length === 3", "three links");
+    browser.until("document.getElementById('collecting').hidden", "a graph with two figures");
+    assert_eq!(browser.text("String(document.querySelectorAll('.wait').length)"), "0");
     browser.until(&format!("({LTE}).includes('idle: backup, and fibre works')"), "why lte idles");
     let fibre = browser.text("document.querySelector('[data-path=fibre]').innerText");
     for part in ["93.4\u{a0}Mbit/s", "12.4\u{a0}ms", "up", "enp3s0", "198.51.100.7:40001"] {
@@ -62,6 +64,19 @@ fn the_page_shows_the_links_and_follows_them() {
         .until("document.querySelector('#events li').innerText.includes('is down')", "the event");
     browser.until("document.querySelectorAll('#connections tr').length === 0", "no connections");
     assert_eq!(browser.errors(), [""; 0]);
+}
+
+/// Before an agent has answered, the page says what it waits for, and has the graph's lines.
+#[test]
+fn the_first_paint_says_what_is_to_come() {
+    let Some(mut browser) = Browser::start() else { return };
+    let mut fake = Fake::start();
+    let (_pages, at) = start(&fake);
+    fake.end();
+    browser.open(&format!("http://{at}/"), 1280, 900);
+    browser.until(DRAWN, "an empty graph");
+    let page = browser.text("document.querySelector('main').innerText");
+    assert!(page.contains("collecting") && page.contains("asking the agent"), "{page}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tabane_gateway::config::{
     ClientConfig, ConfigError, Configuration, Loaded, ServerConfig, environment, read,
 };
 use tabane_trace::bounded;
+use tabane_trace::plural::count;
 
 /// Check a configuration, or show what it comes to.
 #[derive(clap::Args, Debug)]
@@ -64,12 +65,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Role::Client => {
             let config = load::<ClientConfig>(&file.file)?.config;
             let (paths, servers) = (config.path.len(), config.server.len());
-            done::<ClientConfig>(&config, dump, format!("{paths} paths, {servers} servers"), file)
+            done::<ClientConfig>(
+                &config,
+                dump,
+                format!("{}, {}", count(paths, "path"), count(servers, "server")),
+                file,
+            )
         }
         Role::Server => {
             let config = load::<ServerConfig>(&file.file)?.config;
             let clients = config.client.len();
-            done::<ServerConfig>(&config, dump, format!("{clients} clients"), file)
+            done::<ServerConfig>(&config, dump, count(clients, "client"), file)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::agent::{self, Agent};
 use crate::exit::Failure;
-use crate::{say, units};
+use crate::{say, terminal, units};
 use tabane_gateway::model::Happening;
 
 /// Shows what happens in a running agent until it ends or you stop it.
@@ -45,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let all = client.happenings(since).map_err(agent::failed)?;
         return all.iter().try_for_each(|happening| show(happening, args.json));
     }
+    terminal::leave_with_reader();
     for happening in client.follow(since).map_err(agent::failed)? {
         show(&happening.map_err(agent::failed)?, args.json)?;
     }

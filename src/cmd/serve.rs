@@ -7,6 +7,7 @@ use anyhow::Context;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use tabane_net::http::{Access, FileServer, ServerConfig};
+use tabane_trace::plural::count;
 
 /// Serve a directory over HTTP, from the engine behind TUN devices (root or CAP_NET_ADMIN).
 #[derive(clap::Args, Debug)]
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let (mut driver, mut app, _control) = attached.with(FileServer::new(config));
     driver.run(&mut app).map_err(anyhow::Error::new)?;
-    say::note(&format!("stopped after {} requests", app.app.served()));
+    say::note(&format!("stopped after {}", count(app.app.served(), "request")));
     Ok(())
 }
 

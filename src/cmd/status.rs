@@ -56,9 +56,12 @@ fn head(status: &Status) -> String {
         "connections {} ({} since the start, {} refused), UDP flows {}",
         status.connections, status.connections_total, status.refused_total, status.udp_flows
     ));
-    if !status.counters.is_empty() {
-        let all: Vec<String> = status.counters.iter().map(|(k, n)| format!("{k} {n}")).collect();
-        lines.push(all.join(", "));
+    // What never happened says nothing; `--json` has every counter.
+    let counted = status.counters.iter().filter(|(_, n)| *n > 0);
+    let counted: Vec<String> =
+        counted.map(|(name, n)| format!("{} {n}", name.replace('_', " "))).collect();
+    if !counted.is_empty() {
+        lines.push(counted.join(", "));
     }
     lines.join("\n")
 }

@@ -61,7 +61,7 @@ fn check_says_what_is_wrong_where_and_what_to_do() {
     let good = client(&place);
     place.write("c.toml", &good);
     std::fs::set_permissions(place.path("c.toml"), PermissionsExt::from_mode(0o600)).unwrap();
-    assert!(place.ok(&["config", "check", "c.toml"]).contains("sound, a client (1 paths"));
+    assert!(place.ok(&["config", "check", "c.toml"]).contains("sound, a client (1 path,"));
     let cases = [
         (good.replace("interface", "interfcae"), ":6:1: ", "'interface'"),
         (good.replace("secret =", "secret_file ="), ":1:15: ", "No such file"),

@@ -23,7 +23,7 @@ fn an_invitation_becomes_a_configuration_that_the_server_knows() {
     assert_eq!(mode(&place, "s.toml"), 0o600);
     let server = place.read("s.toml");
     assert!(server.starts_with("# A server of tabane"), "comments stay: {server}");
-    assert!(place.ok(&["config", "check", "s.toml"]).contains("a server (1 clients)"));
+    assert!(place.ok(&["config", "check", "s.toml"]).contains("a server (1 client)"));
 
     let join =
         ["client", "join", line.trim(), "--out", "c.toml", "--path", "eth0", "--path", "lte"];
@@ -31,7 +31,7 @@ fn an_invitation_becomes_a_configuration_that_the_server_knows() {
     assert_eq!(mode(&place, "c.toml"), 0o600);
     let checked = place.tabane(&["config", "check", "c.toml"]);
     assert_eq!(checked.code, Some(0), "{}", checked.err);
-    assert!(checked.out.contains("a client (2 paths, 1 servers)"), "{}", checked.out);
+    assert!(checked.out.contains("a client (2 paths, 1 server)"), "{}", checked.out);
     assert_eq!(checked.err, "");
     let client = place.read("c.toml");
     let value = |text: &str, key: &str| {

@@ -366,3 +366,45 @@ fn refused_joins_keep_no_connection_alive() {
         net.client.events.iter().filter(|(at, _, e)| at.as_millis() > 1400 && established(e));
     assert_eq!(late.count(), 0, "{:?}", net.client.events);
 }
+
+/// A sender that has heard nothing for long has given its subflows up. The receiver, which has
+/// nothing to repeat, does not know: it asks when a path is back.
+#[test]
+fn a_download_goes_on_at_once_when_all_paths_are_back_after_long() {
+    let mut resumed = Vec::new();
+    for outage in [5, 98, 103, 150] {
+        let with = |host| {
+            let mut config = config(host, 2);
+            config.mptcp.stale_after = 1;
+            config
+        };
+        let mut net = Net::new(with(1), with(2));
+        net.links.values_mut().for_each(|(_, rate)| *rate = (*rate).min(RATE));
+        net.server.answer = (data(LEN / 2), true);
+        net.connect(data(10), false);
+        net.sleep(secs(1));
+        let dead = Rc::new(Cell::new(true));
+        let switch = dead.clone();
+        net.filter = Box::new(move |_| !switch.get());
+        let set = |net: &mut Net, path, up| {
+            net.client.endpoint.set_path_up(net.now, PathId(path), up);
+            net.server.endpoint.set_path_up(net.now, PathId(path), up);
+        };
+        net.sleep(secs(1));
+        (0..2).for_each(|path| set(&mut net, path, false));
+        net.sleep(secs(outage));
+        dead.set(false);
+        let (back, before) = (net.now, net.client.app().received.len());
+        set(&mut net, 1, true);
+        net.sleep(ms(100));
+        set(&mut net, 0, true);
+        let more = |net: &mut Net| net.client.app().received.len() > before + 1_000_000;
+        let moves = net.run(secs(60), more);
+        resumed.push((outage, moves, net.now - back));
+        net.sleep(secs(1));
+        let info = net.client_info();
+        let both = [0, 1].iter().all(|path| delivered(&info, *path) > 0);
+        assert!(both, "after {outage} s: {resumed:?}");
+    }
+    assert!(resumed.iter().all(|(_, moves, late)| *moves && *late < secs(3)), "{resumed:?}");
+}

@@ -1,8 +1,9 @@
 //! What programs say to the client: SOCKS5 and HTTP, the header of SOCKS5's datagrams, commands;
-//! and names: queries of clients, answers of name servers.
+//! what origins answer to the latter; and names: queries of clients, answers of name servers.
 
 use crate::files::somewhere;
 use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 use tabane_engine::{Duration, Instant};
 use tabane_gateway::address::ClientNumber;
@@ -31,6 +32,30 @@ pub(crate) fn front(data: &[u8]) {
         let _ = text.parse::<Command>();
     }
     heads(data, usize::from(how >> 1));
+    response(data, usize::from(how >> 1));
+}
+
+/// An origin's bytes, as the program gets them: it ends, and says so or that it is broken.
+fn response(data: &[u8], piece: usize) {
+    let run = |piece: usize| {
+        let mut front = Auto::new(None);
+        let mut request = BytesMut::from("GET http://a/ HTTP/1.1\r\n\r\n");
+        let Step::Connect(_) = front.feed(&mut request) else { panic!("a request") };
+        let Some(mut exchange) = front.exchange() else { panic!("of a resource") };
+        let mut down = VecDeque::new();
+        assert!(!exchange.begin(request.freeze(), &mut down).is_empty() && !exchange.takes());
+        for piece in data.chunks(piece.max(1)) {
+            exchange.response(Bytes::copy_from_slice(piece), &mut down);
+        }
+        exchange.end(&mut down);
+        assert!(exchange.is_over());
+        (down.into_iter().flatten().collect::<Vec<u8>>(), exchange.has_failed())
+    };
+    let (whole, failed) = run(data.len());
+    let closes = b"Connection: close\r\n";
+    assert!(whole.windows(closes.len()).any(|text| text == closes), "it does not say that it ends");
+    let (cut, failed_too) = run(piece);
+    assert!(failed == failed_too && (failed || whole == cut), "in pieces, something else");
 }
 
 /// Everything that a negotiation said and did, and what is left for the tunnel.
@@ -62,7 +87,15 @@ fn talk(mut front: impl Front, input: &[u8], piece: usize) -> Talk {
         Step::Connect(_) | Step::Associate(_) => said.extend(front.failed(Refusal::ALL[0])),
         _ => {}
     }
-    Talk { said, end, left: buffer.to_vec() }
+    let mut left = buffer.to_vec();
+    if let (Step::Connect(_), Some(mut exchange)) = (&end, front.exchange()) {
+        // What the origin gets of what the program has said so far.
+        let mut answer = VecDeque::new();
+        left = exchange.begin(buffer.freeze(), &mut answer).to_vec();
+        said.extend(answer.into_iter().flatten());
+        assert!(!exchange.has_failed() || exchange.is_over());
+    }
+    Talk { said, end, left }
 }
 
 /// Heads of HTTP requests and responses as `tabane serve` and `get` read them.
@@ -91,6 +124,12 @@ pub(crate) fn talks() -> Vec<Vec<u8>> {
         b"\x11CONNECT a:1 HTTP/1.1\r\nProxy-Authorization: Basic YW5uOnMzY3JldA==\r\n\r\n".to_vec(),
         b"\x08\x00\x00\x00\x03\x01a\x00\x35data".to_vec(),
         b"\x10subflow add 1 10.0.0.1 10.0.0.2:80 backup".to_vec(),
+        b"\x08POST http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\nx"
+            .to_vec(),
+        b"\x06HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+          1;x=y\r\na\r\n0\r\nX: y\r\n\r\nx"
+            .to_vec(),
+        b"\x08HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc".to_vec(),
         b"\x08HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/2\r\n\r\n".to_vec(),
     ]
 }

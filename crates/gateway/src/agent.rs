@@ -1,14 +1,17 @@
 //! What surrounds an agent while it runs: signals, the service manager, and the control socket.
 //!
-//! TERM and INT end it in order, HUP makes it read its configuration again. The service manager
+//! TERM and INT end it in order, HUP makes it read its configuration again, unless it comes because
+//! the terminal was closed in which the agent runs: that ends it, too. The service manager
 //! hears that it is ready, that it lives (as long as its thread answers), and that it stops
 //! (sd_notify(3)); without one nothing is said.
 
 use crate::mailbox::{Answer, Mailbox, Request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -36,9 +39,10 @@ pub fn surround(
     let ended = Arc::new(AtomicBool::new(false));
     let surroundings = Surroundings { signals: signals.handle(), ended: ended.clone() };
     let agent = mailbox.clone();
+    let terminals = terminals();
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in &mut signals {
-            if signal != SIGHUP {
+            if signal != SIGHUP || terminals.iter().any(has_hung_up) {
                 notify(&[sd_notify::NotifyState::Stopping]);
                 // It has ended already, or ends now.
                 let _ = agent.ask(Request::Stop);
@@ -66,6 +70,19 @@ pub fn raise_descriptor_limit() -> u64 {
     // Best effort: a limit stays what it was, and connections beyond it are refused.
     let limit = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { limit };
     limit.current.unwrap_or(u64::MAX)
+}
+
+/// Those of standard input, output and error that are terminals now.
+fn terminals() -> Vec<OwnedFd> {
+    let all = [io::stdin().as_fd(), io::stdout().as_fd(), io::stderr().as_fd()]
+        .map(|fd| fd.is_terminal().then(|| fd.try_clone_to_owned().ok()).flatten());
+    all.into_iter().flatten().collect()
+}
+
+fn has_hung_up(terminal: &OwnedFd) -> bool {
+    let mut one = [PollFd::new(terminal, PollFlags::empty())];
+    let told = poll(&mut one, Some(&Timespec::default()));
+    told.is_ok() && one[0].revents().contains(PollFlags::HUP)
 }
 
 /// Signs of life as long as the agent's own thread answers.

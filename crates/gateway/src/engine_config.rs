@@ -56,16 +56,19 @@ pub fn apply(config: &mut Config, policies: &Policies) -> Result<(), PolicyError
     parse(&policies.egress, &mut config.mptcp.egress)
 }
 
-/// The policy of that kind (`scheduler`, `congestion` or `egress`).
+/// The policy of that kind (`scheduler`, `congestion` or `egress`), which exists with these
+/// parameters.
 ///
 /// # Errors
-/// There is no such kind, or `spec` is none; for people.
+/// There is no such kind, or `spec` is none of it; for people.
 pub fn policy(kind: &str, spec: &str) -> Result<Policy, String> {
     let spec: Spec = spec.parse().map_err(|error: PolicyError| error.to_string())?;
-    match kind {
-        "scheduler" => Ok(Policy::Scheduler(spec)),
-        "congestion" => Ok(Policy::Congestion(None, spec)),
-        "egress" => Ok(Policy::Egress(spec)),
-        other => Err(format!("'{other}' is no policy: scheduler, congestion or egress")),
-    }
+    let policy = match kind {
+        "scheduler" => Policy::Scheduler(spec),
+        "congestion" => Policy::Congestion(None, spec),
+        "egress" => Policy::Egress(spec),
+        other => return Err(format!("'{other}' is no policy: scheduler, congestion or egress")),
+    };
+    policy.check().map_err(|error| error.to_string())?;
+    Ok(policy)
 }

@@ -63,6 +63,15 @@ fn seed() -> io::Result<[u8; 32]> {
     Ok(seed)
 }
 
+/// A random number from the system, by which the lives of an agent are told apart.
+///
+/// # Errors
+/// The system has none.
+fn draw() -> io::Result<u32> {
+    let [a, b, c, d, ..] = seed()?;
+    Ok(u32::from_le_bytes([a, b, c, d]))
+}
+
 /// An IP packet with a datagram; empty if it is too long for one.
 fn udp_packet(src: SocketAddr, dst: SocketAddr, payload: Bytes) -> Vec<u8> {
     let datagram = Datagram { src, dst, ecn: Ecn::NotEct, payload };

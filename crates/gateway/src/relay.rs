@@ -5,7 +5,11 @@
 //! the connection, whose receive window then closes: a relay itself holds one piece of each
 //! direction at most. The end of a stream is passed on when all of it has been; the other
 //! direction goes on. An end with an error is passed on as a reset.
+//!
+//! With an [`Exchange`] the stream is one request of HTTP and its response: nothing is read from
+//! the socket after the former, and both ends end after the latter.
 
+use crate::front::Exchange;
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -29,6 +33,7 @@ pub struct Relay {
     up_closed: bool,
     /// The connection's stream has ended, and that was passed on.
     down_closed: bool,
+    exchange: Option<Box<Exchange>>,
     /// Bytes from and to the socket.
     taken: u64,
     given: u64,
@@ -43,6 +48,9 @@ pub enum Standing {
     More,
     /// Both streams have ended in order.
     Finished,
+    /// The response has been given to the socket, and both ends have been told that it is the
+    /// end. Neither needs to agree soon.
+    Answered,
     /// The socket has failed: the connection is to be reset.
     Broken,
 }
@@ -69,18 +77,23 @@ impl Relay {
             up_ended: false,
             up_closed: false,
             down_closed: false,
+            exchange: None,
             taken: 0,
             given: 0,
         }
     }
 
     /// `first` is given to the socket before anything else; `early` has been read from it already.
-    pub fn prime(&mut self, first: Bytes, early: Bytes) {
+    pub fn prime(&mut self, first: Bytes, early: Bytes, exchange: Option<Exchange>) {
         if !first.is_empty() {
             self.down.push_back(first);
         }
         self.taken += early.len() as u64;
-        self.up = early;
+        self.exchange = exchange.map(Box::new);
+        self.up = match &mut self.exchange {
+            Some(exchange) => exchange.begin(early, &mut self.down),
+            None => early,
+        };
     }
 
     /// The poll says so.
@@ -113,9 +126,26 @@ impl Relay {
         match down {
             Err(_) => Standing::Broken,
             Ok(true) => Standing::More,
+            Ok(false) if self.is_answered() => self.part(now, conn),
             Ok(false) if self.up_closed && self.down_closed => Standing::Finished,
             Ok(false) => Standing::Open,
         }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.down.is_empty() && self.exchange.as_ref().is_some_and(|exchange| exchange.is_over())
+    }
+
+    /// The response is over: so is all else.
+    fn part(&mut self, now: Instant, conn: &mut Connection) -> Standing {
+        if self.exchange.as_ref().is_some_and(|exchange| exchange.has_failed()) {
+            conn.abort(now);
+        } else {
+            conn.close(now);
+        }
+        // As in `downwards`.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        Standing::Answered
     }
 
     /// From the socket to the connection; whether there may be more.
@@ -143,11 +173,18 @@ impl Relay {
             if !self.readable {
                 return Ok(false);
             }
+            if self.exchange.as_ref().is_some_and(|exchange| !exchange.takes()) {
+                self.watch()?;
+                continue;
+            }
             match pool.read(&mut self.stream) {
                 Ok(data) if data.is_empty() => self.up_ended = true,
                 Ok(data) => {
                     self.taken += data.len() as u64;
-                    self.up = data;
+                    self.up = match &mut self.exchange {
+                        Some(exchange) => exchange.request(data, &mut self.down),
+                        None => data,
+                    };
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -157,16 +194,40 @@ impl Relay {
         Ok(true)
     }
 
+    /// The request is complete: of what follows only the end is looked for.
+    fn watch(&mut self) -> io::Result<()> {
+        match self.stream.peek(&mut [0]) {
+            Ok(0) => self.up_ended = true,
+            Ok(_) => self.readable = false,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
     /// From the connection to the socket; whether there may be more.
     fn downwards(&mut self, conn: &mut Connection) -> io::Result<bool> {
         let mut moved = 0;
         while moved < TURN {
             while self.down.len() < PIECES
+                && self.exchange.as_ref().is_none_or(|exchange| !exchange.is_over())
                 && let Some(piece) = conn.read(BLOCK)
             {
-                self.down.push_back(piece);
+                match &mut self.exchange {
+                    Some(exchange) => exchange.response(piece, &mut self.down),
+                    None => self.down.push_back(piece),
+                }
+            }
+            if let Some(exchange) = &mut self.exchange
+                && conn.is_finished()
+            {
+                exchange.end(&mut self.down);
             }
             if self.down.is_empty() {
+                if self.exchange.is_some() {
+                    return Ok(false);
+                }
                 if conn.is_finished() && !std::mem::replace(&mut self.down_closed, true) {
                     // The program may be gone already, which its reading side will tell.
                     let _ = self.stream.shutdown(Shutdown::Write);

@@ -287,7 +287,7 @@ impl<I: Copy + Ord> Sessions<I> {
                     Standing::More => self.again.push_back(id),
                     Standing::Broken => connection.abort(now),
                     // Both ends close by themselves now, and say when they have.
-                    Standing::Open | Standing::Finished => {}
+                    Standing::Open | Standing::Finished | Standing::Answered => {}
                 }
             }
             Stage::Leaving(splice) => {

@@ -7,12 +7,11 @@
 //! ([`Asked`]): once before its SYN, and once more when it stands, in case the first was lost.
 
 use crate::config::{Choice, Policies, Protocol, Rule, Rules};
-use crate::engine_config::apply;
+use crate::engine_config::policy;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use tabane_engine::Instant;
 use tabane_engine::mptcp::{Connection, Policy};
-use tabane_engine::policy::PolicyError;
-use tabane_engine::{Config, Endpoint, Instant};
 
 /// Where the server takes them, at its service address.
 pub const PORT: u16 = 1;
@@ -47,7 +46,7 @@ impl Wishes {
         let named = |rule: &Rule| rule.names.is_empty();
         let rules: Vec<Rule> = wishes.rule.into_iter().filter(named).collect();
         for policies in rules.iter().map(|rule| &rule.down).chain([&down]) {
-            check(policies).map_err(|error| error.to_string())?;
+            check(policies)?;
         }
         Rules::compile(&rules, &Policies::default(), &down).map_err(|error| error.to_string())
     }
@@ -81,7 +80,7 @@ impl Asked {
     pub fn parse(text: &[u8], own: &Policies) -> Result<(Self, Choice), String> {
         let asked: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let down = asked.down.or(own);
-        check(&down).map_err(|error| error.to_string())?;
+        check(&down)?;
         let rules = Rules::compile(&[], &Policies::default(), &down);
         let choice = rules.map_err(|error| error.to_string())?.rest().down.clone();
         Ok((asked, choice))
@@ -102,11 +101,15 @@ impl Policies {
     }
 }
 
-/// Whether policies exist: an endpoint can be made with them.
-fn check(policies: &Policies) -> Result<(), PolicyError> {
-    let mut config = Config::default();
-    apply(&mut config, policies)?;
-    Endpoint::new(config, [0; 32]).map(|_| ())
+/// Whether policies exist; an error is for people.
+fn check(policies: &Policies) -> Result<(), String> {
+    let Policies { scheduler, congestion, egress, udp: _ } = policies;
+    for (kind, spec) in [("scheduler", scheduler), ("congestion", congestion), ("egress", egress)] {
+        if let Some(spec) = spec {
+            policy(kind, spec)?;
+        }
+    }
+    Ok(())
 }
 
 /// The policies of what is sent to a client on a connection that it opened to `target`.

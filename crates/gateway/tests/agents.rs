@@ -9,7 +9,9 @@ mod agents {
     mod changes;
     mod datagrams;
     mod faults;
+    mod http;
     mod programs;
+    mod restart;
     mod roles;
     mod soak;
     mod wire;

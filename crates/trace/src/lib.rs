@@ -24,6 +24,7 @@ pub mod labels;
 pub mod observe;
 pub mod pcap;
 pub mod plot;
+pub mod plural;
 pub mod quantity;
 pub mod report;
 pub mod run;

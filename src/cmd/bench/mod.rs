@@ -17,6 +17,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use tabane_engine::policy::{meant, nearest};
+use tabane_trace::plural::count;
 
 /// Measures speed and memory of simulator and engine.
 #[derive(clap::Args, Debug)]
@@ -116,11 +117,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         bytes: None,
     };
     for (name, text) in SCENARIOS.iter().filter(|s| asked(s.0)) {
-        say::note(&format!("{name}: {} runs", args.runs));
+        say::note(&format!("{name}: {}", count(args.runs, "run")));
         bench.scenarios.push(scenario(name, text, args.runs)?);
     }
     if asked(BYTES) {
-        say::note(&format!("{BYTES}: {} runs", args.runs));
+        say::note(&format!("{BYTES}: {}", count(args.runs, "run")));
         bench.bytes = Some(on_bytes(args.runs)?);
     }
     if args.json {

@@ -7,6 +7,7 @@ use crate::say;
 use std::path::PathBuf;
 use tabane_gateway::config::{ServerConfig, default_file};
 use tabane_gateway::server::Server;
+use tabane_trace::plural::count;
 
 /// Runs a server.
 #[derive(clap::Args, Debug)]
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = args.config.clone();
     server.set_source(Box::new(move || again(&file)));
     for at in server.local() {
-        say::note(&format!("{clients} clients may connect to {at}"));
+        say::note(&format!("{} may connect to {at}", count(clients, "client")));
     }
     let _around = open(windows, &server.mailbox())?;
     Ok(server.run().map_err(anyhow::Error::new)?)

@@ -19,6 +19,7 @@ use tabane_engine::{congestion, scheduler};
 use tabane_sim::grid::{self, Carrier, Measured, Point, PointResult, Ratios, Settings, Summary};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 use tabane_sim::sweep;
+use tabane_trace::plural::count;
 use tabane_trace::quantity::Size;
 
 /// Draws pairs and triples of paths; compares schedulers over all of them with every path alone.
@@ -165,7 +166,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
 fn measure_all(args: &Args, settings: &Settings) -> Result<Vec<PointResult>, Failure> {
     let numbers = args.point.map_or(0..args.points, |n| n..n.saturating_add(1));
     let points: Vec<Point> = numbers.map(|n| Point::draw(args.seed, n)).collect();
-    let progress = Progress::new(&format!("{} points", points.len()), points.len() as u64);
+    let progress = Progress::new(&count(points.len(), "point"), points.len() as u64);
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = args.jobs.map_or_else(cores, NonZero::get);
     let job = |point: &Point| grid::measure(point, settings);

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use tabane_sim::observe::Silent;
 use tabane_sim::swarm::{self, Coverage, Outcome};
 use tabane_sim::sweep;
+use tabane_trace::plural::count;
 
 /// Runs the worlds that many seeds draw, and checks what must always hold.
 #[derive(clap::Args, Debug)]
@@ -84,7 +85,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         coverage: BTreeMap::new(),
     };
     let all = args.seeds.end - args.seeds.start;
-    let progress = Progress::new(&format!("{all} worlds"), all);
+    let progress = Progress::new(&count(all, "world"), all);
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = args.jobs.map_or_else(cores, NonZero::get);
     let mut begin = args.seeds.start;
@@ -154,7 +155,7 @@ impl Campaign<'_> {
         lines.push(format!("worlds with: {}", counts.collect::<Vec<_>>().join(", ")));
         lines.push(match self.violations.len() {
             0 => "all seeds passed".to_owned(),
-            n => format!("{n} seeds failed"),
+            n => format!("{} failed", count(n, "seed")),
         });
         lines.join("\n")
     }

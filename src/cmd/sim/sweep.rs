@@ -21,6 +21,7 @@ use std::time::Duration;
 use tabane_sim::RunError;
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::{Axis, Document, Variant};
+use tabane_trace::plural::count;
 use tabane_trace::{Collector, Report, csv};
 
 /// What `--json` prints and `results.json` holds.
@@ -121,7 +122,7 @@ fn run_all(
     kept: &mut Kept,
     interrupted: &AtomicBool,
 ) -> Result<(), Failure> {
-    let progress = Progress::new(&format!("{} runs", variants.len()), variants.len() as u64);
+    let progress = Progress::new(&count(variants.len(), "run"), variants.len() as u64);
     let results = start(variants.clone(), missing(kept));
     let mut failed = None;
     loop {
@@ -137,9 +138,9 @@ fn run_all(
         progress.set(kept.count() as u64);
         if interrupted.load(Ordering::Relaxed) {
             progress.finish();
-            let (count, of) = (kept.count(), variants.len());
+            let (kept, of) = (kept.count(), variants.len());
             return Err(Failure::Interrupted(format!(
-                "interrupted: {count} of {of} runs are kept; the same command goes on from there"
+                "interrupted: {kept} of {of} runs are kept; the same command goes on from there"
             )));
         }
     }

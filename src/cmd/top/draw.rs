@@ -11,6 +11,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use tabane_gateway::model::{ConnStatus, PathState, PathStatus, Status};
+use tabane_trace::plural::count;
 
 /// Columns from which a link has its figures on one line.
 const WIDE: u16 = 76;
@@ -59,7 +60,11 @@ fn head(view: &View, status: &Status, width: u16) -> Vec<Line<'static>> {
     let name = Span::from(format!("{} {}", status.agent, status.name)).bold();
     let server = status.server.map(|address| format!("  {address}")).unwrap_or_default();
     let rates = format!("↓ {}  ↑ {}", units::rate(down), units::rate(up)).bold();
-    let rest = format!("{} connections, {} UDP flows", status.connections, status.udp_flows);
+    let rest = format!(
+        "{}, {}",
+        count(status.connections, "connection"),
+        count(status.udp_flows, "UDP flow")
+    );
     let up = Span::from(format!("  up {}", units::span(status.uptime_s)));
     let mut lines = if width < WIDE {
         vec![Line::from(vec![name, up]), Line::from(rates), Line::from(rest)]

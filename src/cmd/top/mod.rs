@@ -8,7 +8,7 @@ mod view;
 
 use super::agent::{self, Agent};
 use crate::exit::Failure;
-use crate::say;
+use crate::{say, terminal};
 use anyhow::{Context, anyhow};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use std::io::IsTerminal;
@@ -53,9 +53,10 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = Arc::clone(&stop);
-    // Ctrl-C is a key while the screen is ours; this is for `kill` and for a closed terminal.
-    ctrlc::set_handler(move || stopping.store(true, Ordering::Relaxed))
-        .context("signals cannot be caught")?;
+    // Ctrl-C is a key while the screen is ours; this is for `kill` and for a closed terminal, which
+    // the library that reads keys would read for ever.
+    let leave = move || stopping.store(true, Ordering::Relaxed);
+    terminal::leave_with(leave, ratatui::restore)?;
     // Also restores the screen when something panics.
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     let mut asking = ask::start(client);
@@ -75,9 +76,13 @@ fn show(
         while let Some(news) = asking.news() {
             view.take(news);
         }
-        terminal
-            .draw(|frame| draw::draw(frame, &view))
-            .context("the terminal cannot be written")?;
+        match terminal.draw(|frame| draw::draw(frame, &view)) {
+            Ok(_) => {}
+            Err(_) if stop.load(Ordering::Relaxed) => return Ok(()),
+            Err(error) => {
+                return Err(anyhow!(error).context("the terminal cannot be written").into());
+            }
+        }
         if !event::poll(TICK).context("no keys can be read")? {
             continue;
         }

@@ -174,6 +174,8 @@ impl Connection {
             self.subflows[at].path_down = !up;
             if up {
                 self.subflows[at].tcb.retry(now);
+                // It may have a question for the peer.
+                self.owed.insert(self.subflows[at].id);
             }
             self.outdated.insert(self.subflows[at].id);
             if !up && self.is_mptcp() && self.subflows.len() > 1 {

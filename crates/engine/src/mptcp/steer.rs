@@ -5,17 +5,35 @@ use super::{Connection, Info, Policy, SubflowInfo};
 use crate::config::Profile;
 use crate::congestion::{self, Start};
 use crate::policy::PolicyError;
-use crate::scheduler;
 use crate::time::Instant;
+use crate::{egress, scheduler};
+
+impl Policy {
+    /// Whether there is such a policy, with such parameters: a connection that takes it, now or
+    /// later, takes it without an error.
+    ///
+    /// # Errors
+    /// [`PolicyError`].
+    pub fn check(&self) -> Result<(), PolicyError> {
+        match self {
+            Self::Scheduler(spec) => scheduler::build(spec).map(drop),
+            Self::Egress(spec) => egress::build(spec).map(drop),
+            Self::Congestion(_, spec) => {
+                let start = Start { mss: 1, cwnd: 1, ssthresh: u64::MAX };
+                congestion::build(spec, start).map(drop)
+            }
+        }
+    }
+}
 
 impl Connection {
     pub(super) fn steer_policy(&mut self, policy: Policy) -> Result<(), PolicyError> {
+        // Also where it would be built later: no subflow may be there now.
+        policy.check()?;
         match policy {
             Policy::Scheduler(spec) => self.scheduler = scheduler::build(&spec)?,
             Policy::Egress(spec) => self.ways = Ways::build(&spec)?,
             Policy::Congestion(which, spec) => {
-                // Checked even if no subflow is there now.
-                congestion::build(&spec, Start { mss: 1, cwnd: 1, ssthresh: u64::MAX })?;
                 for at in 0..self.subflows.len() {
                     if which.is_none_or(|id| self.subflows[at].id == id) {
                         self.subflows[at].tcb.set_congestion(self.now, &spec)?;

@@ -12,6 +12,8 @@ use crate::view::{RecoveryPhase, SubflowView};
 /// R2 of RFC 9293 section 3.8.3, where data is repeated more often than by doubling timeouts: with
 /// a capped timeout, and when paths come up.
 const GIVE_UP: Duration = Duration::from_secs(100);
+/// Silence after which a peer may have given up; ours after [`GIVE_UP`].
+const PEER_GIVES_UP: Duration = Duration::from_secs(60);
 
 impl Tcb {
     /// Runs every timer that is due.
@@ -45,7 +47,7 @@ impl Tcb {
     /// lost: that the first of it had arrived, and only its ACK had not, proves nothing about the
     /// rest (a DSACK would undo the timeout, and all wait for the next one).
     pub fn retry(&mut self, now: Instant) {
-        let Some(due) = self.timers.get(Timer::Retransmit) else { return };
+        let Some(due) = self.timers.get(Timer::Retransmit) else { return self.ask(now) };
         if self.rtt.backoff() == 0 {
             return;
         }
@@ -57,6 +59,20 @@ impl Tcb {
         self.timers.set(Timer::Retransmit, now);
         self.recovery.undo.end();
         self.recovery.frto = false;
+    }
+
+    /// Nothing here is repeated. The peer, which may have had something to repeat, may have given
+    /// up meanwhile: that would show at the next keepalive only, so this is it.
+    fn ask(&mut self, now: Instant) {
+        let open = matches!(self.state, State::Established | State::FinWait2 | State::CloseWait);
+        if !open || now - self.last_heard < PEER_GIVES_UP {
+            return;
+        }
+        match self.config.keepalive {
+            // With repetitions.
+            Some(_) => self.timers.set(Timer::Keepalive, now),
+            None => self.due.probe = true,
+        }
     }
 
     fn on_retransmit_timer(

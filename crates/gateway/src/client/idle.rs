@@ -2,10 +2,11 @@
 //! the words are the same wherever the picture is shown. Reasons that say more are left as they
 //! are.
 
-use crate::model::{PathState, PathStatus, Role, Status};
+use crate::model::{PathState, PathStatus, Status};
 
-/// What a path says of itself when it knows nothing but that it works.
-const PLAIN: &str = "works";
+/// How a path begins what it says when it is there for whatever is to be sent: without more, or
+/// with why it is and others are not.
+const IN_USE: &str = "in use";
 /// Less than this is probes, and ACKs of what others carry.
 const BUSY_BPS: f64 = 20_000.0;
 
@@ -22,25 +23,14 @@ pub(super) fn say_why(status: &mut Status) {
 }
 
 fn why(path: &PathStatus, all: &[PathStatus], open: bool) -> Option<String> {
-    if path.state != PathState::Up || path.reason != PLAIN {
+    let why = path.reason.strip_prefix(IN_USE)?;
+    if path.state != PathState::Up || is_busy(path) {
         return None;
     }
-    if path.role == Role::Never {
-        return Some("never: not to be used".into());
-    }
-    if is_busy(path) {
-        return Some("in use".into());
+    if !why.is_empty() {
+        return Some(format!("ready{why}"));
     }
     let works = |other: &&PathStatus| other.state == PathState::Up && other.name != path.name;
-    let rank = |role: Role| role as u8;
-    let ahead = all.iter().filter(works).find(|other| rank(other.role) < rank(path.role));
-    match (path.role, ahead) {
-        (Role::Backup, Some(other)) => return Some(format!("backup: {} works", other.name)),
-        (Role::Secondary, Some(other)) => {
-            return Some(format!("secondary: {} suffices", other.name));
-        }
-        _ => {}
-    }
     if !open {
         return Some("idle: no connection is open".into());
     }
@@ -65,7 +55,7 @@ mod tests {
         let path = |name: &str| PathStatus {
             name: name.into(),
             state: PathState::Up,
-            reason: PLAIN.into(),
+            reason: IN_USE.into(),
             subflows: 1,
             ..PathStatus::default()
         };
@@ -85,10 +75,6 @@ mod tests {
             reasons(|s| s.paths[0].rx_bps = 1e6),
             ["in use", "idle: the scheduler sends by wan1, which suffices"]
         );
-        let role = |role| reasons(move |s: &mut Status| s.paths[1].role = role).remove(1);
-        assert_eq!(role(Role::Backup), "backup: wan1 works");
-        assert_eq!(role(Role::Secondary), "secondary: wan1 suffices");
-        assert_eq!(role(Role::Never), "never: not to be used");
         assert_eq!(
             reasons(|s| s.paths[1].subflows = 0)[1],
             "idle: no open connection has a subflow on it"
@@ -100,10 +86,19 @@ mod tests {
         let down = reasons(|s| {
             s.paths[0].state = PathState::Down;
             s.paths[0].reason = "no answer for 0.9 s".into();
-            s.paths[1].role = Role::Backup;
         });
         assert_eq!(down, ["no answer for 0.9 s", "idle: open connections send nothing"]);
+        let kept = "backup: wan1 works";
+        assert_eq!(reasons(|s| s.paths[1].reason = kept.into())[1], kept);
+    }
+
+    /// A path is "in use" only while it is.
+    #[test]
+    fn what_is_wanted_and_idle_is_ready() {
         let help = "in use: wan1 alone is full";
-        assert_eq!(reasons(|s| s.paths[1].reason = help.into())[1], help);
+        let said = |rx_bps| {
+            reasons(|s| (s.paths[1].reason, s.paths[1].rx_bps) = (help.into(), rx_bps)).remove(1)
+        };
+        assert_eq!((said(0.0).as_str(), said(1e6).as_str()), ("ready: wan1 alone is full", help));
     }
 }

@@ -375,7 +375,10 @@ impl Core {
 
     /// A packet that is not for the engine.
     fn take(&mut self, now: Instant, path: usize, packet: &[u8]) {
-        if self.tunnels.take_probe(now, path, packet) || self.take_answer(now, packet) {
+        if self.tunnels.take_probe(now, path, packet) {
+            return self.meet_server(now, path);
+        }
+        if self.take_answer(now, packet) {
             return;
         }
         if fragment::is_fragment(packet) {
@@ -507,15 +510,15 @@ impl Core {
         match wish {
             Wish::Connect(target) => self.connect(now, index, &target),
             Wish::Associate => self.associate(index),
-            Wish::Nothing | Wish::Gone => {}
+            Wish::Nothing | Wish::Gone | Wish::Again => {}
         }
     }
 
     /// Tells the far end that all is over, as far as that is possible.
     fn bye(&mut self) {
         let now = self.clock.now();
-        let open = self.open_connections();
-        for id in open {
+        let open = self.open_connections().into_iter().chain(self.programs.answered());
+        for id in open.collect::<Vec<_>>() {
             if let Some(conn) = self.bundle.endpoint.connection(id) {
                 conn.abort(now);
             }

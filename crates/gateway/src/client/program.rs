@@ -41,6 +41,10 @@ pub(super) enum Stage {
     Associated(usize),
     /// All is said; what it has not taken is still given to it.
     Leaving,
+    /// It has its response, and what it says now is thrown away: were it closed with that unread,
+    /// the system would reset the connection, and the response might be lost with it (RFC 9112
+    /// section 9.6).
+    Answered(ConnId),
 }
 
 /// What a program wants of the agent.
@@ -54,7 +58,12 @@ pub(super) enum Wish {
     Associate,
     /// It is over.
     Gone,
+    /// There may be more to throw away: others have their turn first.
+    Again,
 }
+
+/// Read at a time from a program that has nothing to say.
+const DISCARDED: usize = 64 << 10;
 
 impl Program {
     pub(super) fn new(
@@ -90,7 +99,7 @@ impl Program {
         match self.stage {
             Stage::Talking if readable => self.talk(),
             // It has nothing to say here: what comes is its end.
-            Stage::Associated(_) if readable => self.discard(),
+            Stage::Associated(_) | Stage::Answered(_) if readable => self.discard(),
             Stage::Leaving => self.leave(),
             _ => Wish::Nothing,
         }
@@ -147,24 +156,27 @@ impl Program {
         self.relay.stream().write_all(answer)
     }
 
-    fn discard(&mut self) -> Wish {
-        let mut block = [0; 512];
-        loop {
+    /// Throws away what it says.
+    pub(super) fn discard(&mut self) -> Wish {
+        let mut block = [0; 4096];
+        let mut discarded = 0;
+        while discarded < DISCARDED {
             match self.relay.stream().read(&mut block) {
                 Ok(0) => return Wish::Gone,
-                Ok(_) => {}
+                Ok(len) => discarded += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wish::Nothing,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Wish::Gone,
             }
         }
+        Wish::Again
     }
 
     /// Its connection stands: it is told, and bytes flow.
     pub(super) fn connected(&mut self, conn: ConnId, bound: SocketAddr) {
         let answer = self.front.connected(bound);
         let early = std::mem::take(&mut self.input).freeze();
-        self.relay.prime(answer, early);
+        self.relay.prime(answer, early, self.front.exchange());
         self.stage = Stage::Relaying(conn);
     }
 

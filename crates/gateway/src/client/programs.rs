@@ -29,6 +29,9 @@ pub(super) struct Programs {
     pool: Pool,
     /// Associations of programs that have gone.
     gone: Vec<usize>,
+    /// Programs that have their response, and when it is over for both ends whatever they say;
+    /// oldest first. As many as have ended within [`LINGER`].
+    answered: VecDeque<(Instant, usize, ConnId)>,
     pub(super) total: u64,
     pub(super) refused: u64,
 }
@@ -55,6 +58,8 @@ enum Left {
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// How long one address is tried before the next, if there is one.
 const NEXT_ADDRESS: Duration = Duration::from_secs(5);
+/// How long both ends may take to close after a response.
+const LINGER: Duration = Duration::from_secs(5);
 /// Connections accepted at a time.
 const BATCH: usize = 64;
 
@@ -70,6 +75,7 @@ impl Programs {
             registry,
             pool: Pool::default(),
             gone: Vec::new(),
+            answered: VecDeque::new(),
             total: 0,
             refused: 0,
         }
@@ -100,6 +106,11 @@ impl Programs {
     /// The programs with a connection.
     pub(super) fn connected(&self) -> impl Iterator<Item = (ConnId, &Program)> {
         self.by_conn.iter().filter_map(|(id, index)| Some((*id, self.all.get(*index)?)))
+    }
+
+    /// Connections whose programs have their response, and which are about to end.
+    pub(super) fn answered(&self) -> impl Iterator<Item = ConnId> {
+        self.answered.iter().map(|(_, _, id)| *id)
     }
 
     /// One of them.
@@ -175,11 +186,12 @@ impl Programs {
         if let Stage::Relaying(_) = program.stage {
             self.step(now, index, bundle);
         }
-        if let Wish::Gone = wish {
-            self.remove(index);
-            return Wish::Nothing;
+        match wish {
+            Wish::Gone => self.remove(index),
+            Wish::Again => self.again.push_back(index),
+            wish => return wish,
         }
-        wish
+        Wish::Nothing
     }
 
     /// A program's connection is being opened.
@@ -283,6 +295,9 @@ impl Programs {
     /// Moves what can be moved, and ends what is over.
     pub(super) fn step(&mut self, now: Instant, index: usize, bundle: &mut Bundle) {
         let Some(program) = self.all.get_mut(index) else { return };
+        if let Stage::Associated(_) | Stage::Answered(_) = program.stage {
+            return self.discard(index);
+        }
         let Stage::Relaying(id) = program.stage else { return };
         let Some(conn) = bundle.endpoint.connection(id) else { return };
         match program.step(now, conn, &mut self.pool) {
@@ -292,9 +307,38 @@ impl Programs {
                 self.by_conn.remove(&id);
                 self.remove(index);
             }
+            Standing::Answered => {
+                program.stage = Stage::Answered(id);
+                self.by_conn.remove(&id);
+                self.answered.push_back((now + LINGER, index, id));
+                self.discard(index);
+            }
             Standing::Broken => {
                 conn.abort(now);
                 self.by_conn.remove(&id);
+                self.remove(index);
+            }
+        }
+    }
+
+    /// Throws away what a program says that has nothing to say.
+    fn discard(&mut self, index: usize) {
+        match self.all.get_mut(index).map(Program::discard) {
+            Some(Wish::Gone) => self.remove(index),
+            Some(Wish::Again) => self.again.push_back(index),
+            _ => {}
+        }
+    }
+
+    /// Ends what both ends were told is over, and did not end.
+    fn end_answered(&mut self, now: Instant, bundle: &mut Bundle) {
+        while let Some((_, index, id)) = self.answered.pop_front_if(|(at, ..)| *at <= now) {
+            if let Some(conn) = bundle.endpoint.connection(id) {
+                conn.abort(now);
+            }
+            // The place may have been given to another one since.
+            let stage = self.all.get(index).map(|program| &program.stage);
+            if matches!(stage, Some(Stage::Answered(of)) if *of == id) {
                 self.remove(index);
             }
         }
@@ -354,6 +398,7 @@ impl Programs {
         bundle: &mut Bundle,
     ) -> Vec<(usize, VecDeque<SocketAddr>)> {
         self.accept_left(now, Left::Later);
+        self.end_answered(now, bundle);
         while let Some(&index) = self.talking.front() {
             match self.all.get(index).and_then(Program::deadline) {
                 Some(at) if at > now => break,

@@ -1,10 +1,12 @@
 //! Which server is used, and where it is. Servers are tried in the order of the configuration: one
 //! that no path reaches for [`PATIENCE`] is left for the next, in a circle. What is connected
-//! through a server ends with it: servers know nothing of each other.
+//! through a server ends with it: servers know nothing of each other, nor of what they were before
+//! they were started again, which shows in what they answer to probes.
 
 use super::policies::Telling;
 use super::{Core, Told};
 use crate::config::Configuration;
+use crate::path::Lives;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,6 +27,7 @@ pub(super) struct Servers {
     next_question: Instant,
     known: Vec<SocketAddr>,
     waker: Arc<mio::Waker>,
+    lives: Lives,
 }
 
 /// How long a server may be out of reach of every path before the next is tried. Longer than a
@@ -46,6 +49,7 @@ impl Servers {
             next_question: now,
             known: Vec::new(),
             waker,
+            lives: Lives::default(),
         }
     }
 }
@@ -130,11 +134,24 @@ impl Core {
             {
                 let text = format!("no path reaches the server: trying {}", entry.addresses[0]);
                 self.happenings.add(now, "server-changed", (None, None), text);
+                self.servers.lives.leave();
                 self.abandon(now);
                 self.spread.forget();
             }
         }
         self.ask_address(now);
+    }
+
+    /// A probe was answered on a path: by a server that has been started again, everything that
+    /// was connected through it is over, which it cannot say.
+    pub(super) fn meet_server(&mut self, now: Instant, path: usize) {
+        let Some(life) = self.tunnels.life(path) else { return };
+        if self.servers.lives.meet(life) {
+            let text = "the server was started again: connections have ended".to_owned();
+            self.happenings.add(now, "server-restarted", (None, None), text);
+            self.abandon(now);
+            self.spread.forget();
+        }
     }
 
     /// Ends every connection: the far end is another one.

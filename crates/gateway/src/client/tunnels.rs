@@ -93,7 +93,7 @@ impl Tunnels {
         let none = || ClientError::Config("no [[server]] is given".into());
         let server = config.server.first().ok_or_else(none)?;
         let secret = config.key()?;
-        let run = u32::from_le_bytes(crate::seed()?[..4].try_into().expect("invariant: 4 of 32"));
+        let run = crate::draw()?;
         let mark = config.tun.as_ref().map(HostSide::mark);
         let maker = Maker { network, number, run, mark };
         let paths = config.path.iter().enumerate();
@@ -313,6 +313,11 @@ impl Tunnels {
         }
         self.events.retain(|(path, _)| !gone.contains(path));
         gone
+    }
+
+    /// Which of its lives the server said last on a path that this is.
+    pub(super) fn life(&self, path: usize) -> Option<u32> {
+        self.lanes.get(path)?.monitor.far()?.life
     }
 
     /// Whether any path works.

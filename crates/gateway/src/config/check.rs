@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
-use tabane_engine::congestion::Start;
-use tabane_engine::policy::{PolicyError, Spec};
-use tabane_engine::{congestion, egress, scheduler};
+use tabane_engine::mptcp::Policy;
+use tabane_engine::policy::Spec;
 use tabane_trace::written::Fault;
 
 /// A key's place: keys and indices.
@@ -82,11 +81,10 @@ impl Findings {
     }
 
     pub(super) fn policies(&mut self, at: At<'_>, policies: &Policies) {
-        let start = Start { mss: 1448, cwnd: 14_480, ssthresh: u64::MAX };
         let Policies { scheduler, congestion, egress, udp: _ } = policies;
-        self.policy(at, &"scheduler", scheduler, |spec| scheduler::build(spec).map(drop));
-        self.policy(at, &"congestion", congestion, |s| congestion::build(s, start).map(drop));
-        self.policy(at, &"egress", egress, |spec| egress::build(spec).map(drop));
+        self.policy(at, &"scheduler", scheduler, Policy::Scheduler);
+        self.policy(at, &"congestion", congestion, |spec| Policy::Congestion(None, spec));
+        self.policy(at, &"egress", egress, Policy::Egress);
     }
 
     fn policy(
@@ -94,10 +92,10 @@ impl Findings {
         at: At<'_>,
         key: &dyn Display,
         text: &Option<String>,
-        build: impl Fn(&Spec) -> Result<(), PolicyError>,
+        kind: impl Fn(Spec) -> Policy,
     ) {
         let Some(text) = text else { return };
-        if let Err(error) = text.parse().and_then(|spec| build(&spec)) {
+        if let Err(error) = text.parse().and_then(|spec| kind(spec).check()) {
             self.fault(Fault::policy(&[at, &[key]].concat(), &error));
         }
     }

@@ -1,22 +1,26 @@
 //! HTTP proxy: CONNECT (RFC 9110 section 9.3.6), and plain `http://` requests (RFC 9112 section
-//! 3.2.2), each of which becomes a connection of its own that ends with the response. Head only:
-//! bodies are the tunnel's. `Proxy-Authorization: Basic` (RFC 7617) where a login is asked for.
-//! No caching, no `Via`, no trailers, no second request on a connection.
+//! 3.2.2), each of which becomes a connection of its own that ends with the response. Heads of
+//! requests only: what follows is [`Exchange`]'s. `Proxy-Authorization: Basic` (RFC 7617) where a
+//! login is asked for. No caching, no `Via`, no second request on a connection.
 
+use super::exchange::{Asked, HeadEnd, forward};
 use super::target::{TargetError, parse_port};
-use super::{Front, HEAD_MAX, Login, Refusal, Step, Target};
+use super::{Exchange, Front, HEAD_MAX, Login, Refusal, Step, Target};
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Buf, Bytes, BytesMut};
 use httparse::{EMPTY_HEADER, Header, Status};
 use std::net::SocketAddr;
+use tabane_net::http::body::Framing;
+use tabane_net::http::head::{HeadError, framing};
 
 /// The proxy's side of one request.
 #[derive(Debug)]
 pub struct HttpConnect {
     login: Option<Login>,
-    /// Bytes that have been searched for the end of the head.
-    scanned: usize,
+    end: HeadEnd,
+    /// The request, if it is for a resource.
+    exchange: Option<Exchange>,
     state: State,
 }
 
@@ -37,24 +41,15 @@ impl HttpConnect {
     /// For one program.
     #[must_use]
     pub fn new(login: Option<Login>) -> Self {
-        Self { login, scanned: 0, state: State::Head }
-    }
-
-    /// Where the head ends, once it does.
-    fn head_end(&mut self, input: &[u8]) -> Option<usize> {
-        let from = self.scanned.saturating_sub(2);
-        self.scanned = input.len();
-        let ends = |at: &usize| input[*at..].starts_with(b"\n\r\n");
-        let at = (from..input.len()).find(|at| ends(at) || input[*at..].starts_with(b"\n\n"))?;
-        Some(at + if ends(&at) { 3 } else { 2 })
+        Self { login, end: HeadEnd::default(), exchange: None, state: State::Head }
     }
 
     fn head(&mut self, input: &mut BytesMut) -> Step {
         // Empty lines before a request are ignored (RFC 9112 section 2.2).
-        while self.scanned == 0 && matches!(input.first(), Some(b'\r' | b'\n')) {
+        while self.end.is_new() && matches!(input.first(), Some(b'\r' | b'\n')) {
             input.advance(1);
         }
-        let end = self.head_end(&input[..input.len().min(HEAD_MAX)]);
+        let end = self.end.find(&input[..input.len().min(HEAD_MAX)]);
         let Some(end) = end else {
             if input.len() < HEAD_MAX {
                 return Step::More;
@@ -64,15 +59,13 @@ impl HttpConnect {
         };
         let head = input.split_to(end);
         match self.request(&head) {
-            Ok(Asked::Tunnel(target)) => {
+            Ok(Wanted::Tunnel(target)) => {
                 self.state = State::Tunnel;
                 Step::Connect(target)
             }
-            Ok(Asked::Resource(target, head)) => {
+            Ok(Wanted::Resource(target, exchange)) => {
                 self.state = State::Resource;
-                let rest = input.split();
-                input.extend_from_slice(&head);
-                input.unsplit(rest);
+                self.exchange = Some(exchange);
                 Step::Connect(target)
             }
             Err(answer) => {
@@ -82,7 +75,7 @@ impl HttpConnect {
         }
     }
 
-    fn request(&self, head: &[u8]) -> Result<Asked, Bytes> {
+    fn request(&self, head: &[u8]) -> Result<Wanted, Bytes> {
         let bad = |reason| answer(400, "", reason);
         let mut fields = [EMPTY_HEADER; FIELDS_MAX];
         let mut request = httparse::Request::new(&mut fields);
@@ -101,7 +94,7 @@ impl HttpConnect {
             return Err(answer(407, field, "this proxy asks for a user and a password"));
         }
         if method == "CONNECT" {
-            return Target::parse(uri).map(Asked::Tunnel).map_err(|error| bad_target(&error));
+            return Target::parse(uri).map(Wanted::Tunnel).map_err(|error| bad_target(&error));
         }
         let Some(rest) = strip_scheme(uri) else {
             return Err(bad("a proxy takes CONNECT host:port, or http:// and a host"));
@@ -109,7 +102,15 @@ impl HttpConnect {
         let at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(at);
         let target = origin(authority).map_err(|error| bad_target(&error))?;
-        Ok(Asked::Resource(target, rewritten(method, authority, path, request.headers)))
+        let version_1_1 = request.version != Some(0);
+        let framing = body(version_1_1, request.headers)?;
+        let head = rewritten((method, authority, path), &request, framing);
+        let asked = Asked {
+            framing: framing.unwrap_or(Framing::Length(0)),
+            asks_head: method == "HEAD",
+            version_1_1,
+        };
+        Ok(Wanted::Resource(target, Exchange::new(head, asked)))
     }
 
     fn admits(&self, fields: &[Header<'_>]) -> bool {
@@ -142,16 +143,19 @@ impl Front for HttpConnect {
         }
     }
 
+    fn exchange(&mut self) -> Option<Exchange> {
+        self.exchange.take()
+    }
+
     fn failed(&mut self, why: Refusal) -> Bytes {
         let field = format!("Proxy-Status: tabane; error={}\r\n", why.proxy_status());
         answer(why.http(), &field, &why.to_string())
     }
 }
 
-enum Asked {
+enum Wanted {
     Tunnel(Target),
-    /// The target and the head that it gets.
-    Resource(Target, Vec<u8>),
+    Resource(Target, Exchange),
 }
 
 /// Padded or not: programs differ.
@@ -161,40 +165,57 @@ const BASIC: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Fields between two hops (RFC 9110 section 7.6.1), and those written anew.
-const NOT_FORWARDED: [&str; 7] = [
+const NOT_FORWARDED: [&str; 9] = [
     "Connection",
+    "Content-Length",
     "Host",
     "Keep-Alive",
     "Proxy-Authorization",
     "Proxy-Connection",
     "TE",
+    "Transfer-Encoding",
     "Upgrade",
 ];
 
-/// The head as the origin gets it: its own form of the target, `Host` from the target, and the
-/// connection ends after the response.
-fn rewritten(method: &str, authority: &str, path: &str, fields: &[Header<'_>]) -> Vec<u8> {
-    let slash = if path.starts_with('/') { "" } else { "/" };
-    let start = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {authority}\r\n");
-    let mut head = start.into_bytes();
-    let named = |name: &str| {
-        let mut connection = fields.iter().filter(|field| is(field, "Connection"));
-        connection.any(|field| {
-            let mut names = field.value.split(|byte| *byte == b',');
-            names.any(|token| token.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
-        })
-    };
-    // What says how long the body is must stay, whatever the program says about it.
-    let framing =
-        |field: &Header<'_>| is(field, "Content-Length") || is(field, "Transfer-Encoding");
-    for field in fields {
-        let dropped = NOT_FORWARDED.iter().any(|name| is(field, name)) || named(field.name);
-        if !dropped || framing(field) {
-            head.extend_from_slice(field.name.as_bytes());
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(field.value);
-            head.extend_from_slice(b"\r\n");
+/// How the body of a request ends, if it has one (RFC 9112 section 6.3). What one reader takes for
+/// the end and another does not is refused.
+fn body(version_1_1: bool, fields: &[Header<'_>]) -> Result<Option<Framing>, Bytes> {
+    match framing(fields) {
+        // HTTP/1.0 has no chunks (RFC 9112 section 6.1).
+        Ok(Some(Framing::Chunked)) if !version_1_1 => {
+            Err(answer(400, "", "a request of HTTP/1.0 cannot be chunked"))
         }
+        Ok(framing) => Ok(framing),
+        Err(error @ HeadError::Coding(_)) => Err(answer(501, "", &error.to_string())),
+        Err(error) => Err(answer(400, "", &error.to_string())),
+    }
+}
+
+/// The head as the origin gets it: its own form of the target, `Host` from the target, one field
+/// that says how long the body is, and the connection ends after the response.
+fn rewritten(
+    (method, authority, path): (&str, &str, &str),
+    request: &httparse::Request<'_, '_>,
+    framing: Option<Framing>,
+) -> Vec<u8> {
+    let path = match path {
+        // RFC 9112 section 3.2.4: of the origin itself.
+        "" if method == "OPTIONS" => "*".into(),
+        _ if path.starts_with('/') => path.to_owned(),
+        _ => format!("/{path}"),
+    };
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
+    // HTTP/1.0 waits for nobody (RFC 9110 section 10.1.1).
+    let waits = request.version != Some(0);
+    forward(&mut head, request.headers, |field| {
+        NOT_FORWARDED.iter().any(|name| is(field, name)) || (is(field, "Expect") && !waits)
+    });
+    match framing {
+        Some(Framing::Length(length)) => {
+            head.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
+        }
+        Some(Framing::Chunked) => head.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+        Some(Framing::UntilClose) | None => {}
     }
     head.extend_from_slice(b"Connection: close\r\n\r\n");
     head
@@ -228,12 +249,13 @@ fn bad_target(error: &TargetError) -> Bytes {
 }
 
 /// A response of the proxy itself, for people and for programs; it ends the connection.
-fn answer(status: u16, fields: &str, text: &str) -> Bytes {
+pub(super) fn answer(status: u16, fields: &str, text: &str) -> Bytes {
     let reason = match status {
         400 => "Bad Request",
         403 => "Forbidden",
         407 => "Proxy Authentication Required",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",

@@ -9,10 +9,11 @@
 //!    write, then close. [`Step::More`]: read on.
 //! 3. [`Step::Connect`] or [`Step::Associate`]: try it; write what [`Front::connected`] or
 //!    [`Front::failed`] returns, and close after the latter. What is left in the buffer, and all
-//!    that follows, is the program's data.
+//!    that follows, is the program's data: as much of it as [`Front::exchange`] lets through.
 //! 4. A program that has not asked for anything [`PATIENCE`] after it was accepted, however
 //!    busily it trickles, is closed; at most [`NEGOTIATING_MAX`] programs negotiate at a time.
 
+mod exchange;
 mod http;
 mod refusal;
 mod socks5;
@@ -22,6 +23,7 @@ pub mod udp_header;
 #[cfg(test)]
 mod tests;
 
+pub use exchange::Exchange;
 pub use http::HttpConnect;
 pub use refusal::Refusal;
 pub use socks5::Socks5;
@@ -41,6 +43,12 @@ pub trait Front: Send {
     /// The target is connected (or the association is ready): what to tell the program. `bound`
     /// is the local address towards the target, or where the association takes datagrams.
     fn connected(&mut self, bound: SocketAddr) -> Bytes;
+
+    /// After [`Front::connected`]: what limits the stream to one request and its response, once.
+    /// `None`: everything is passed on both ways.
+    fn exchange(&mut self) -> Option<Exchange> {
+        None
+    }
 
     /// It is not: what to tell the program before closing.
     fn failed(&mut self, why: Refusal) -> Bytes;
@@ -153,6 +161,13 @@ impl Front for Auto {
             Self::Socks5(front) => front.connected(bound),
             Self::Http(front) => front.connected(bound),
             Self::Socks4 | Self::Unknown(_) => Bytes::new(),
+        }
+    }
+
+    fn exchange(&mut self) -> Option<Exchange> {
+        match self {
+            Self::Http(front) => front.exchange(),
+            Self::Socks5(_) | Self::Socks4 | Self::Unknown(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::collections::VecDeque;
 
 /// Everything that a negotiation said and did, and what is left for the tunnel.
 #[derive(PartialEq, Debug)]
@@ -198,15 +199,50 @@ fn plain_requests_go_to_their_origin() {
                  X-Hop: 1\r\nContent-Length: 4\r\n\r\nbody";
     let talk = talk_any(open, input.as_bytes());
     assert_eq!(talk.end, connect("example.org:8080"));
+    assert_eq!(talk.left, b"body");
     let head = "POST /?q=1 HTTP/1.1\r\nHost: Example.org:8080\r\nAccept: */*\r\n\
                 Content-Length: 4\r\nConnection: close\r\n\r\nbody";
-    // Pieces after the head come after it.
-    assert_eq!(String::from_utf8(talk.left).unwrap(), head);
+    assert_eq!(first(input), head);
+    let asterisk = first("OPTIONS http://a HTTP/1.1\r\n\r\n");
+    assert!(asterisk.starts_with("OPTIONS * HTTP/1.1\r\nHost: a\r\n"), "{asterisk}");
     let default = talk_any(open, b"GET HTTP://[2001:db8::1]/a HTTP/1.1\r\n\r\n");
     assert_eq!(default.end, connect("[2001:db8::1]:80"));
     let mut front = HttpConnect::new(None);
     front.feed(&mut BytesMut::from(input));
     assert!(front.connected("192.0.2.1:1".parse().unwrap()).is_empty());
+}
+
+/// What the origin of a plain request gets.
+fn first(input: &str) -> String {
+    let (mut front, mut input) = (HttpConnect::new(None), BytesMut::from(input));
+    front.feed(&mut input);
+    let first = front.exchange().unwrap().begin(input.freeze(), &mut VecDeque::new());
+    String::from_utf8(first.to_vec()).unwrap()
+}
+
+/// Two readers may not disagree about where a request ends (RFC 9112 section 11.2).
+#[test]
+fn requests_that_could_be_smuggled_are_refused() {
+    let both = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n";
+    for (version, fields, status) in [
+        ("1.1", both, 400),
+        ("1.1", "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", 400),
+        ("1.1", "Content-Length: 4\r\nContent-Length: 5\r\n", 400),
+        ("1.1", "Content-Length: 4, 5\r\n", 400),
+        ("1.1", "Content-Length: +4\r\n", 400),
+        ("1.1", "Content-Length: 4\u{a0}\r\n", 400),
+        ("1.1", "Content-Length : 4\r\n", 400),
+        ("1.1", "Content-Length:\r\n 4\r\n", 400),
+        ("1.0", "Transfer-Encoding: chunked\r\n", 400),
+        ("1.1", "Transfer-Encoding: gzip, chunked\r\n", 501),
+        ("1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 501),
+        ("1.1", "Transfer-Encoding: \u{b}chunked\r\n", 400),
+        ("1.1", "Transfer-Encoding: identity\r\n", 501),
+    ] {
+        let input = format!("POST http://a.example/ HTTP/{version}\r\n{fields}\r\nbody");
+        let text = closed(&talk_any(open, input.as_bytes()).end);
+        assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{fields}: {text}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod damping;
 mod history;
 mod links;
+mod lives;
 mod monitor;
 mod mtu;
 pub mod probe;
@@ -19,6 +20,7 @@ mod shaper;
 mod world;
 
 pub use links::{Binding, Found, Links, LinksError};
+pub use lives::Lives;
 pub use monitor::{
     Announcement, DEAF, Demand, Far, Health, INTERVAL, MIN_GAP, Monitor, MonitorConfig, PathEvent,
     SILENCE,

@@ -118,6 +118,8 @@ pub struct Far {
     pub at: Instant,
     /// That half round trip: so much may be wrong with `at`.
     pub within: Duration,
+    /// Which of its lives this is; `None` if it does not say.
+    pub life: Option<u32>,
 }
 
 /// What has changed. Only the newest of each kind is kept for whoever polls late.
@@ -307,9 +309,9 @@ impl Monitor {
             self.far_full = probe.full;
             if let Some(told) = probe.told {
                 let within = answered.rtt / 2;
-                let Told { seen_as, unix_ms } = told;
+                let Told { seen_as, unix_ms, life } = told;
                 let at = Instant(self.now.0.saturating_sub(within.0));
-                self.far = Some(Far { seen_as, unix_ms, at, within });
+                self.far = Some(Far { seen_as, unix_ms, at, within, life });
             }
             if answered.large {
                 self.mtu.answered(self.now, answered.size);

@@ -6,11 +6,13 @@
 //!  0        6     7     8     12    16     17     18    20       22  24
 //!  | tabane | ver | use | run | seq | role | path | mtu | within | f | cap ...
 //!  32     34        50     58
-//!  | port | address | time | padding ...
+//!  | port | address | time | life | padding ...
+//!                         58     62
 //! ```
 //! A server of ours sets `f` in its answer. Bit 0: data for the client waits for room on its paths.
 //! Bit 1: it says where the path's datagrams come from, as it sees them (IPv4 as `::ffff:a.b.c.d`),
-//! and its time, in milliseconds since 1970. Of a probe that ends after `cap` (those of earlier
+//! and its time, in milliseconds since 1970. Bit 2: it says which of its lives this is: what is
+//! connected through it ends with it. Of a probe that ends after `cap` or `time` (those of earlier
 //! versions) the answer does, too.
 
 use super::roles::Use;
@@ -54,6 +56,8 @@ pub struct Told {
     pub seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
     pub unix_ms: u64,
+    /// Drawn anew whenever it starts; `None` of earlier versions.
+    pub life: Option<u32>,
 }
 
 /// The addresses of an echo request.
@@ -69,11 +73,14 @@ const MAGIC: &[u8; 6] = b"tabane";
 const VERSION: u8 = 1;
 /// Up to `cap`: what every version says.
 const PAYLOAD: usize = 32;
+/// Up to `time`.
+const TIMED: usize = 58;
 /// With room for the answer.
-const ROOM: usize = 58;
+const ROOM: usize = 62;
 /// Bits of `f`.
 const FULL: u8 = 1;
 const TOLD: u8 = 2;
+const LIFE: u8 = 4;
 /// Type, code, checksum, identifier, sequence number.
 const ICMP: usize = 8;
 
@@ -180,7 +187,7 @@ impl Probe {
         payload[20..22].copy_from_slice(&self.within_ms.to_be_bytes());
         payload[22] = if self.full { FULL } else { 0 };
         payload[24..32].copy_from_slice(&self.cap_bps.unwrap_or(0).to_be_bytes());
-        if let (Some(told), Some(room)) = (self.told, payload.get_mut(PAYLOAD..ROOM)) {
+        if let (Some(told), Some(room)) = (self.told, payload.get_mut(PAYLOAD..TIMED)) {
             let address = match told.seen_as.ip() {
                 IpAddr::V4(v4) => v4.to_ipv6_mapped(),
                 IpAddr::V6(v6) => v6,
@@ -189,6 +196,10 @@ impl Probe {
             room[2..18].copy_from_slice(&address.octets());
             room[18..].copy_from_slice(&told.unix_ms.to_be_bytes());
             payload[22] |= TOLD;
+            if let (Some(life), Some(room)) = (told.life, payload.get_mut(TIMED..ROOM)) {
+                room.copy_from_slice(&life.to_be_bytes());
+                payload[22] |= LIFE;
+            }
         }
     }
 
@@ -209,7 +220,9 @@ impl Probe {
         let told = || {
             let octets: [u8; 16] = payload.get(34..50)?.try_into().ok()?;
             let seen_as = SocketAddr::new(IpAddr::from(octets).to_canonical(), u16_at(32));
-            (payload.len() >= ROOM).then(|| Told { seen_as, unix_ms: u64_at(50) })
+            let says_life = payload[22] & LIFE != 0 && payload.len() >= ROOM;
+            let life = says_life.then(|| u32_at(TIMED));
+            (payload.len() >= TIMED).then(|| Told { seen_as, unix_ms: u64_at(50), life })
         };
         Some(Self {
             path: payload[17],
@@ -269,7 +282,8 @@ mod tests {
                 assert_eq!(reply.len(), length);
                 assert_eq!(Probe::answered(&reply, &ends), Some(PROBE));
                 let seen_as = ["192.0.2.7:4000", "[2001:db8::7]:4000"][family].parse().unwrap();
-                let told = Some(Told { seen_as, unix_ms: 1_800_000_000_123 });
+                let life = Some(0xfeed_beef);
+                let told = Some(Told { seen_as, unix_ms: 1_800_000_000_123, life });
                 let full = Probe { full: true, told, ..PROBE };
                 let ours = full.reply(packet, &Network::default().service()).unwrap();
                 assert_eq!(Probe::answered(&ours, &ends), Some(full));
@@ -284,12 +298,15 @@ mod tests {
     /// Earlier versions leave no room for what the server says, and do not look for it.
     #[test]
     fn earlier_versions_are_answered_as_they_ask() {
-        for family in [0, 1] {
+        let seen_as = "192.0.2.7:4000".parse().unwrap();
+        let told = Told { seen_as, unix_ms: 1, life: Some(7) };
+        let cases = [(PAYLOAD, None), (TIMED, Some(Told { life: None, ..told }))];
+        for (family, (room, heard)) in [0, 1].into_iter().flat_map(|f| cases.map(|c| (f, c))) {
             let ends = ends(family);
             let mut packet = [0; 200];
             let length = PROBE.emit(&ends, 0, &mut packet).unwrap();
             let start = length - ROOM - ICMP;
-            let length = length - (ROOM - PAYLOAD);
+            let length = length - (ROOM - room);
             let header = IpHeader::new(ends.path, ends.service, ends.number());
             header.emit(&mut packet, length - start).unwrap();
             packet[start + 2..start + 4].fill(0);
@@ -297,11 +314,10 @@ mod tests {
             packet[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
             let asked = Probe::asked(&packet[..length], &[ends.service]).unwrap();
             assert_eq!(asked, PROBE);
-            let seen_as = "192.0.2.7:4000".parse().unwrap();
-            let told = Some(Told { seen_as, unix_ms: 1 });
-            let answer = Probe { told, ..asked }.reply(&packet[..length], &[ends.service]).unwrap();
+            let answer = Probe { told: Some(told), ..asked };
+            let answer = answer.reply(&packet[..length], &[ends.service]).unwrap();
             assert_eq!(answer.len(), length);
-            assert_eq!(Probe::answered(&answer, &ends), Some(PROBE));
+            assert_eq!(Probe::answered(&answer, &ends), Some(Probe { told: heard, ..PROBE }));
         }
     }
 

@@ -200,7 +200,8 @@ fn path_status(
 ) -> PathStatus {
     let health = member.responders[path].health(now);
     let mut status = PathStatus {
-        name: format!("{}/{path}", member.name),
+        // The client's own names of its paths are not told.
+        name: path.to_string(),
         id: path as u8,
         client: Some(member.name.clone()),
         remote: Some(remote),

@@ -201,7 +201,7 @@ impl Connections {
         match standing {
             Standing::Open => {}
             Standing::More => self.again.push_back(index),
-            Standing::Finished => {
+            Standing::Finished | Standing::Answered => {
                 member.conns.remove(&id);
                 self.remove(index);
             }

@@ -63,14 +63,17 @@ impl Core {
         match inner.protocol {
             protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
                 let seen_as = self.members.way(at, path).map(|way| way.remote);
+                let life = Some(self.life);
                 let Some(member) = self.members.get(at) else { return };
                 let unix_ms = self.clock.wall().duration_since(UNIX_EPOCH);
                 let unix_ms = unix_ms.unwrap_or_default().as_millis() as u64;
                 if let Some(seen_as) = seen_as {
-                    member.responders[path].set_told(Told { seen_as, unix_ms });
+                    member.responders[path].set_told(Told { seen_as, unix_ms, life });
                 }
                 let answer = member.responders[path].handle_packet(now, packet);
-                member.meet(path);
+                if member.meet(path) {
+                    self.restarted(now, at);
+                }
                 self.members.events(now, at, path);
                 if let Some(answer) = answer {
                     self.members.send((at, path), &answer, &mut self.ports);
@@ -84,6 +87,14 @@ impl Core {
             }
             _ => {}
         }
+    }
+
+    /// A client was started again: what it had connected is over.
+    fn restarted(&mut self, now: Instant, at: usize) {
+        self.end_forwarded(now, at);
+        let Some(member) = self.members.get(at) else { return };
+        member.abort_all(now);
+        self.connections.remove_all(member);
     }
 
     /// Packets of a client that have waited because of its rate.

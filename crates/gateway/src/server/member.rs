@@ -8,7 +8,7 @@ use crate::config::matching::RuleError;
 use crate::config::{ClientEntry, ClientLimits, Policies, Rules, ServerConfig};
 use crate::engine_config::{BUFFER_MAX, engine_config};
 use crate::model::Role;
-use crate::path::{Announcement, Responder, Use};
+use crate::path::{Announcement, Lives, Responder, Use};
 use crate::pictures;
 use crate::udp::Spread;
 use crate::udp::fragment::Reassembler;
@@ -45,8 +45,8 @@ pub(super) struct Member {
     pub(super) spread: Spread,
     /// The path by which its last datagram came first.
     pub(super) fastest: Option<usize>,
-    /// What it drew when it started.
-    pub(super) run: Option<u32>,
+    /// What it drew whenever it started.
+    pub(super) lives: Lives,
     /// Fragments of its datagrams.
     pub(super) reassembler: Reassembler,
     /// Of the last datagram to it that was cut.
@@ -154,7 +154,7 @@ impl Member {
             spoofed: 0,
             spread: Spread::new(crate::seed()?),
             fastest: None,
-            run: None,
+            lives: Lives::default(),
             reassembler: Reassembler::default(),
             fragment_id: 0,
             dirty: false,
@@ -242,6 +242,16 @@ impl Member {
         let share = self.share().min(most);
         if let Some(conn) = self.bundle.endpoint.connection(id) {
             conn.limit_send_buffer(share);
+        }
+    }
+
+    /// Ends every connection at once: the client hears of it.
+    pub(super) fn abort_all(&mut self, now: Instant) {
+        let own = self.wishes.as_ref().map(|(id, _)| *id);
+        for id in self.conns.keys().copied().chain(own) {
+            if let Some(conn) = self.bundle.endpoint.connection(id) {
+                conn.abort(now);
+            }
         }
     }
 

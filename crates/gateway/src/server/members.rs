@@ -276,6 +276,22 @@ impl Members {
         }
     }
 
+    /// As [`Members::transmit`], whatever its rates: there is no later.
+    pub(super) fn say_last(
+        &mut self,
+        now: Instant,
+        at: usize,
+        ports: &mut [UdpPort],
+        scratch: &mut [u8],
+    ) -> bool {
+        let Self { all, peers, .. } = self;
+        let Some(Some(member)) = all.get_mut(at) else { return false };
+        let Member { bundle, peers: own, .. } = member;
+        bundle.transmit(now, scratch, |path, packet| {
+            own[path].is_some_and(|peer| seal(peers, peer, packet, ports))
+        })
+    }
+
     /// Sends what has waited because of a member's rates.
     pub(super) fn release(&mut self, now: Instant, at: usize, ports: &mut [UdpPort]) {
         let Self { all, peers, .. } = self;

@@ -56,6 +56,8 @@ pub struct Server {
 struct Core {
     config: ServerConfig,
     network: Network,
+    /// Drawn anew by each run of the program: clients see by it what has ended.
+    life: u32,
     clock: Clock,
     ports: Vec<UdpPort>,
     members: Members,
@@ -136,6 +138,7 @@ impl Server {
         let core = Core {
             config,
             network,
+            life: crate::draw()?,
             clock,
             ports,
             members,
@@ -191,9 +194,7 @@ impl Server {
                 self.core.ready(ready)?;
             }
         }
-        if let Some(next) = &mut self.core.next {
-            next.carrier().bye();
-        }
+        self.core.bye();
         Ok(())
     }
 }
@@ -342,6 +343,26 @@ impl Core {
             Kind::Listener | Kind::Associate | Kind::Tun => {}
         }
         Ok(())
+    }
+
+    /// Tells the clients that all of their connections are over, as far as that is possible; what
+    /// it does not reach is found by [`Core::life`].
+    fn bye(&mut self) {
+        let now = self.clock.now();
+        for at in 0..self.members.len() {
+            let Some(member) = self.members.get(at) else { continue };
+            member.abort_all(now);
+            while self.members.say_last(now, at, &mut self.ports, &mut self.scratch) {
+                self.flush();
+            }
+            self.flush();
+            if let Some(member) = self.members.get(at) {
+                self.connections.remove_all(member);
+            }
+        }
+        if let Some(next) = &mut self.next {
+            next.carrier().bye();
+        }
     }
 
     fn flush(&mut self) {

@@ -56,12 +56,13 @@ impl Member {
     }
 
     /// The client has started again: what it numbers begins anew.
-    pub(super) fn meet(&mut self, path: usize) {
-        let run = self.responders[path].run();
-        if run != self.run && run.is_some() {
-            self.run = run;
+    pub(super) fn meet(&mut self, path: usize) -> bool {
+        let Some(run) = self.responders[path].run() else { return false };
+        let ended = self.lives.meet(run);
+        if ended {
             self.spread.forget();
         }
+        ended
     }
 
     /// The paths for a packet from outside to it.

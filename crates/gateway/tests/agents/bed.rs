@@ -171,7 +171,11 @@ pub(crate) fn pair() -> (Agent, Agent, Keys) {
 
 /// Both agents on that loopback address, with a wire for each path.
 pub(crate) fn wired(loopback: &str) -> (Agent, Agent, [Wire; 2]) {
-    let keys = Keys::new();
+    wired_by(&Keys::new(), loopback)
+}
+
+/// The same, with keys by which either can be started again.
+pub(crate) fn wired_by(keys: &Keys, loopback: &str) -> (Agent, Agent, [Wire; 2]) {
     let address: IpAddr = loopback.parse().unwrap();
     let server = Agent::server(keys.server_config((address, 0).into()));
     let wires = [Wire::to(server.at), Wire::to(server.at)];

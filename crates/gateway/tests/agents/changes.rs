@@ -1,6 +1,6 @@
 //! What agents tell each other, and what changes while they run.
 
-use super::bed::{Agent, Keys, connect, echo, pair, pattern, serve, socks};
+use super::bed::{Agent, Keys, connect, echo, exchange, pair, pattern, serve, socks};
 use super::wire::Wire;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -35,6 +35,39 @@ fn what_changes_addresses_on_the_way_is_seen() {
     let paths = client.status().paths;
     assert_ne!(paths[0].seen_as, paths[0].local);
     assert_eq!(paths[1].seen_as, paths[1].local);
+}
+
+/// What was accepted would make every connection to come fail.
+#[test]
+fn a_policy_that_does_not_exist_is_refused_though_nothing_is_open() {
+    let (client, server, _) = pair();
+    let set = |agent: &Agent, policy: &str, spec: &str, connection| {
+        let (policy, spec) = (policy.to_owned(), spec.to_owned());
+        agent.mailbox.ask(Request::SetPolicy { policy, spec, connection }).unwrap()
+    };
+    for agent in [&client, &server] {
+        for (policy, spec, said) in [
+            ("scheduler", "XYZ", "unknown scheduler 'XYZ'"),
+            ("scheduler", "minrt", "did you mean 'minrtt'?"),
+            ("scheduler", "minrtt:nothing=1", "no parameter 'nothing'"),
+            ("congestion", "cubik", "did you mean 'cubic'?"),
+            ("egress", "bycast", "did you mean 'bicast'?"),
+            ("egress", "bicast:", ""),
+            ("congestion", "cubic:beta", "not of the form"),
+            ("colour", "red", "no policy"),
+        ] {
+            match set(agent, policy, spec, None) {
+                Answer::Error(error) => {
+                    assert!(error.contains(said) && !said.is_empty(), "{error}")
+                }
+                other => assert!(said.is_empty(), "{policy} {spec}: {other:?}"),
+            }
+        }
+    }
+    // What was refused is not in force, and what exists is.
+    exchange(client.at, echo(), 100_000, 1);
+    assert_eq!(set(&client, "scheduler", "roundrobin", None), Answer::Done);
+    exchange(client.at, echo(), 100_000, 2);
 }
 
 /// Reads so much from a server that sends it.

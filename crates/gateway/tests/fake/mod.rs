@@ -101,7 +101,11 @@ impl World {
             udp_flows: 4,
             clock_ahead_ms: Some(3.0),
             tally: Some(tallied()),
-            counters: vec![("duplicates_removed".into(), 17), ("drop_no_route".into(), 2)],
+            counters: vec![
+                ("duplicates_removed".into(), 17),
+                ("drop_no_route".into(), 2),
+                ("malformed".into(), 0),
+            ],
             ..Status::default()
         };
         let mut world = Self {

@@ -234,6 +234,7 @@ impl<'l> Words<'l> {
             }
             other => return Err(CommandError::Unknown(format!("policy {other}"))),
         };
+        policy.check()?;
         Ok(Command::Policy { conn, policy })
     }
 

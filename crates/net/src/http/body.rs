@@ -1,5 +1,6 @@
 //! Where a message body ends (RFC 9112 section 6): after so many bytes, after the last chunk, or
-//! with the connection. Trailer fields are skipped.
+//! with the connection. Trailer fields are skipped. Lines of a chunked body end with CR LF and
+//! nothing else: if one reader sees an end where another sees none, a request can be smuggled.
 
 use bytes::{Buf, Bytes};
 use thiserror::Error;
@@ -33,6 +34,9 @@ pub enum BodyError {
     /// A chunk extension or trailer that never ends.
     #[error("a line of the chunked body is longer than {LINE_MAX} bytes")]
     Line,
+    /// CR without LF, or LF without CR.
+    #[error("a line of the chunked body does not end with CR LF")]
+    LineEnd,
     /// The connection ended first.
     #[error("the connection ended in the middle of the body")]
     Truncated,
@@ -55,11 +59,18 @@ enum State {
         value: u64,
         skipped: usize,
     },
+    /// Behind the CR of that line.
+    SizeEnd(u64),
     Data(u64),
     /// CR LF after a chunk; how many of the two were seen.
     DataEnd(u8),
     /// Trailer section: length so far, length of the line.
     Trailer {
+        skipped: usize,
+        line: usize,
+    },
+    /// Behind the CR of one of its lines.
+    TrailerEnd {
         skipped: usize,
         line: usize,
     },
@@ -114,6 +125,18 @@ impl BodyReader {
         Ok(None)
     }
 
+    /// As [`BodyReader::next`], for whoever passes the body on as it is: everything in `input` that
+    /// belongs to the body, its framing included. What comes after the body stays in `input`.
+    ///
+    /// # Errors
+    /// [`BodyError`]; the connection is then of no more use.
+    pub fn pass(&mut self, input: &mut Bytes) -> Result<Bytes, BodyError> {
+        let mut whole = input.clone();
+        while self.next(input)?.is_some() {}
+        whole.truncate(whole.len() - input.len());
+        Ok(whole)
+    }
+
     /// The connection has ended.
     ///
     /// # Errors
@@ -138,32 +161,35 @@ impl State {
                 Some(digit) if digits < 15 => {
                     Ok(Self::Size { value: value << 4 | u64::from(digit), digits: digits + 1 })
                 }
-                None if digits > 0 && matches!(byte, b'\r' | b'\n' | b';' | b' ' | b'\t') => {
+                None if digits > 0 && matches!(byte, b'\r' | b';' | b' ' | b'\t') => {
                     Self::Extension { value, skipped: 0 }.line_byte(byte)
                 }
                 _ => Err(BodyError::ChunkSize),
             },
             Self::Extension { skipped: LINE_MAX, .. } => Err(BodyError::Line),
-            Self::Extension { value: 0, .. } if byte == b'\n' => {
-                Ok(Self::Trailer { skipped: 0, line: 0 })
-            }
-            Self::Extension { value, .. } if byte == b'\n' => Ok(Self::Data(value)),
+            Self::Extension { value, .. } if byte == b'\r' => Ok(Self::SizeEnd(value)),
+            Self::Extension { .. } if byte == b'\n' => Err(BodyError::LineEnd),
             Self::Extension { value, skipped } => {
                 Ok(Self::Extension { value, skipped: skipped + 1 })
             }
+            Self::SizeEnd(0) if byte == b'\n' => Ok(Self::Trailer { skipped: 0, line: 0 }),
+            Self::SizeEnd(value) if byte == b'\n' => Ok(Self::Data(value)),
             Self::DataEnd(0) if byte == b'\r' => Ok(Self::DataEnd(1)),
-            Self::DataEnd(_) if byte == b'\n' => Ok(Self::Size { value: 0, digits: 0 }),
+            Self::DataEnd(1) if byte == b'\n' => Ok(Self::Size { value: 0, digits: 0 }),
             Self::DataEnd(_) => Err(BodyError::ChunkEnd),
-            Self::Trailer { skipped: LINE_MAX, .. } => Err(BodyError::Line),
-            Self::Trailer { line: 0, .. } if byte == b'\n' => Ok(Self::Done),
-            Self::Trailer { skipped, line } => {
-                let line = match byte {
-                    b'\n' => 0,
-                    b'\r' => line,
-                    _ => line + 1,
-                };
-                Ok(Self::Trailer { skipped: skipped + 1, line })
+            Self::Trailer { skipped: LINE_MAX.., .. } => Err(BodyError::Line),
+            Self::Trailer { skipped, line } if byte == b'\r' => {
+                Ok(Self::TrailerEnd { skipped: skipped + 2, line })
             }
+            Self::Trailer { .. } if byte == b'\n' => Err(BodyError::LineEnd),
+            Self::Trailer { skipped, line } => {
+                Ok(Self::Trailer { skipped: skipped + 1, line: line + 1 })
+            }
+            Self::TrailerEnd { line: 0, .. } if byte == b'\n' => Ok(Self::Done),
+            Self::TrailerEnd { skipped, .. } if byte == b'\n' => {
+                Ok(Self::Trailer { skipped, line: 0 })
+            }
+            Self::SizeEnd(_) | Self::TrailerEnd { .. } => Err(BodyError::LineEnd),
             Self::Length(_) | Self::UntilClose | Self::Data(_) | Self::Done => Ok(self),
         }
     }
@@ -208,6 +234,15 @@ mod tests {
             let (body, rest) = read(Framing::Length(5), "HelloNEXT", step).unwrap();
             assert_eq!((body.as_str(), rest.as_str()), ("Hello", "NEXT"));
             assert_eq!(read(Framing::UntilClose, "all", step).unwrap().0, "all");
+            for text in [chunked, trailer] {
+                let mut reader = BodyReader::new(Framing::Chunked);
+                let mut passed = Vec::new();
+                for piece in text.as_bytes().chunks(step) {
+                    let mut input = Bytes::copy_from_slice(piece);
+                    passed.extend_from_slice(&reader.pass(&mut input).unwrap());
+                }
+                assert_eq!([&passed[..], b"NEXT"].concat(), text.as_bytes(), "as it is");
+            }
         }
         assert_eq!(read(Framing::Length(0), "NEXT", 9).unwrap(), (String::new(), "NEXT".into()));
     }
@@ -222,6 +257,15 @@ mod tests {
             ("2\r\nabc\r\n", BodyError::ChunkEnd),
             ("5\r\nabc", BodyError::Truncated),
             ("0\r\n", BodyError::Truncated),
+            // One reader's line end, and not another's.
+            ("3\nabc\r\n", BodyError::ChunkSize),
+            ("3;x\nabc\r\n", BodyError::LineEnd),
+            ("3;x\rabc\r\n", BodyError::LineEnd),
+            ("3\r\nabc\n0\r\n\r\n", BodyError::ChunkEnd),
+            ("3\r\nabc\r\r\n0\r\n\r\n", BodyError::ChunkEnd),
+            ("0\r\nA: b\n\r\n", BodyError::LineEnd),
+            ("0\r\nA: b\rC\r\n\r\n", BodyError::LineEnd),
+            ("0\r\n\n", BodyError::LineEnd),
         ] {
             assert_eq!(read(Framing::Chunked, text, 100).unwrap_err(), error, "{text:?}");
         }

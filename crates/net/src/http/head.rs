@@ -193,7 +193,7 @@ impl Request {
             method: parsed.method.unwrap_or_default().to_owned(),
             target: origin_form(parsed.path.unwrap_or_default()).to_owned(),
             keep_alive,
-            framing: fields.framing()?.unwrap_or(Framing::Length(0)),
+            framing: framing(fields.0)?.unwrap_or(Framing::Length(0)),
             expect_continue,
             range: fields.one("range").and_then(|text| RangeSpec::parse(&text)),
             if_range: fields.one("if-range"),
@@ -210,7 +210,7 @@ impl Response {
         Ok(Self {
             status: parsed.code.unwrap_or_default(),
             reason: parsed.reason.unwrap_or_default().to_owned(),
-            framing: fields.framing()?.unwrap_or(Framing::UntilClose),
+            framing: framing(fields.0)?.unwrap_or(Framing::UntilClose),
             content_range: fields.one("content-range").and_then(|text| content_range(&text)),
             location: fields.one("location"),
         })
@@ -237,27 +237,40 @@ impl Fields<'_> {
     fn has_token(&self, name: &str, token: &str) -> bool {
         self.all(name).flat_map(|v| v.split(',')).any(|v| v.trim().eq_ignore_ascii_case(token))
     }
+}
 
-    /// RFC 9112 section 6.3, with both ways at once refused: that is how requests are smuggled.
-    fn framing(&self) -> Result<Option<Framing>, HeadError> {
-        let codings: Vec<&str> = self.all("transfer-encoding").collect();
-        let mut lengths = self.all("content-length").flat_map(|v| v.split(',')).map(str::trim);
-        let first = lengths.next();
-        if lengths.any(|length| Some(length) != first) {
-            return Err(HeadError::Length("several Content-Length"));
-        }
-        match (codings.as_slice(), first) {
-            ([], None) => Ok(None),
-            ([], Some(length)) => match number(length) {
-                Some(length) => Ok(Some(Framing::Length(length))),
-                None => Err(HeadError::Length("Content-Length is no number")),
-            },
-            ([coding], None) if coding.eq_ignore_ascii_case("chunked") => {
-                Ok(Some(Framing::Chunked))
-            }
-            (_, Some(_)) => Err(HeadError::Length("Content-Length and Transfer-Encoding")),
-            (codings, None) => Err(HeadError::Coding(codings.join(", "))),
-        }
+/// How the body ends that comes after a head with these fields (RFC 9112 section 6.3); `None` if
+/// they do not say. Both ways at once, and lengths that differ, are refused: that is how requests
+/// are smuggled.
+///
+/// # Errors
+/// [`HeadError::Length`] and [`HeadError::Coding`].
+pub fn framing(fields: &[httparse::Header<'_>]) -> Result<Option<Framing>, HeadError> {
+    let of = |name: &'static str| {
+        let named = fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+        let values = named.map(|field| str::from_utf8(field.value.trim_ascii()));
+        values.collect::<Result<Vec<&str>, _>>()
+    };
+    let (Ok(codings), Ok(lengths)) = (of("transfer-encoding"), of("content-length")) else {
+        return Err(HeadError::Length("the field that says it is no text"));
+    };
+    // Nothing but the blanks of RFC 9110 section 5.6.3 may stand beside a number.
+    let blank = |c| matches!(c, ' ' | '\t');
+    let values = lengths.into_iter().flat_map(|value| value.split(','));
+    let mut lengths = values.map(|value| value.trim_matches(blank));
+    let first = lengths.next();
+    if lengths.any(|length| Some(length) != first) {
+        return Err(HeadError::Length("several Content-Length"));
+    }
+    match (codings.as_slice(), first) {
+        ([], None) => Ok(None),
+        ([], Some(length)) => match number(length) {
+            Some(length) => Ok(Some(Framing::Length(length))),
+            None => Err(HeadError::Length("Content-Length is no number")),
+        },
+        ([coding], None) if coding.eq_ignore_ascii_case("chunked") => Ok(Some(Framing::Chunked)),
+        (_, Some(_)) => Err(HeadError::Length("Content-Length and Transfer-Encoding")),
+        (codings, None) => Err(HeadError::Coding(codings.join(", "))),
     }
 }
 
@@ -341,7 +354,10 @@ mod tests {
         assert!(matches!(refused(smuggled), HeadError::Length(_)));
         let unclear = "Host: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n";
         assert!(matches!(refused(unclear), HeadError::Length(_)));
-        assert!(matches!(refused("Host: a\r\nContent-Length: +3\r\n"), HeadError::Length(_)));
+        for length in ["+3", "3\u{a0}", "3 3", "", "3,", "0x3", "99999999999999999999"] {
+            let refused = refused(&format!("Host: a\r\nContent-Length: {length}\r\n"));
+            assert!(matches!(refused, HeadError::Length(_)), "{length:?}");
+        }
         assert!(matches!(refused("Host: a\r\nTransfer-Encoding: gzip\r\n"), HeadError::Coding(_)));
         assert!(matches!(refused("Host: a\r\nExpect: cake\r\n"), HeadError::Expectation(_)));
         assert!(matches!(refused("no field\r\n"), HeadError::Syntax(_)));

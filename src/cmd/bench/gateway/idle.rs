@@ -13,6 +13,7 @@ use tabane_engine::Duration;
 use tabane_gateway::agent::raise_descriptor_limit;
 use tabane_gateway::config::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
+use tabane_trace::plural::count;
 
 const ROW: &str = "idle";
 const MEMORY: Target = Target::new(400e6, 150e6);
@@ -35,7 +36,11 @@ const SPARE: u64 = 200;
 pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
     let part = if quick { QUICK } else { 1 };
     let (clients, connections) = (CLIENTS / part, CONNECTIONS / part);
-    let what = format!("server with {clients} clients and {connections} connections");
+    let what = format!(
+        "server with {} and {}",
+        count(clients, "client"),
+        count(connections, "connection")
+    );
     // As for the whole, since a part of it has its part of the memory.
     let target = MEMORY.part(1.0 / part as f64);
     let limit = raise_descriptor_limit();

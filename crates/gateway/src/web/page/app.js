@@ -102,7 +102,8 @@ function show() {
   $("token").hidden = !picture.changes;
   set($("token"), token ? "unlocked" : "locked");
   showLinks(status.paths);
-  const counters = status.counters.map(([name, n]) => make("li", `${name} ${n}`));
+  const happened = status.counters.filter(([, n]) => n > 0);
+  const counters = happened.map(([name, n]) => make("li", `${name.replaceAll("_", " ")} ${n}`));
   $("counters").replaceChildren(...counters);
   $("counters").parentElement.hidden = counters.length === 0;
 }
@@ -115,6 +116,7 @@ function showLinks(paths) {
   paths.forEach((path, i) => showLink(path, cardOf(keys[i], i), colourOf(i)));
   const layers = keys.map((key, i) => ({ series: seriesOf(key), colour: colourOf(i) }));
   drawStack($("stack"), layers);
+  $("collecting").hidden = layers.some(layer => layer.series.rx.length > 1);
   const legend = paths.map((path, i) => {
     const item = make("li", `${keys[i]} ${rate(path.rx_bps + path.tx_bps)}`);
     const dot = make("i");
@@ -219,7 +221,7 @@ function showConnection(conn) {
   target.title = `${conn.id}, open for ${span(conn.age_s)}, ${conn.policies.join(", ")}`;
   const by = make("td", conn.subflows.map(subflow => subflow.path).join(", "));
   const share = make("span", undefined, { class: "share" });
-  const names = picture ? picture.status.paths.map(path => path.name) : [];
+  const names = picture ? picture.status.paths.map(keyOf) : [];
   for (const subflow of conn.subflows) {
     const part = make("span");
     part.style.flexGrow = String(subflow.rx_bytes + subflow.tx_bytes);
@@ -295,6 +297,8 @@ if (location.hash.startsWith("#token=")) {
   window.history.replaceState(null, "", location.pathname);
 }
 window.addEventListener("resize", show);
+// An empty graph until the agent has answered.
+drawStack($("stack"), []);
 const every = (ms, what) => what().finally(() => setTimeout(() => every(ms, what), ms));
 every(1000, look).then(() => {});
 every(2000, lookAtConnections);
