@@ -5,6 +5,7 @@
 
 use super::host::HostSide;
 use super::{ClientError, setup};
+use crate::RECEIVE_CALLS;
 use crate::address::{ClientNumber, Network};
 use crate::config::{ClientConfig, Configuration, PathChange, PathConfig, ServerEntry};
 use crate::keys::{Key, KeyError};
@@ -215,16 +216,25 @@ impl Tunnels {
         }
     }
 
-    /// Takes what has come by a path: inner packets go to `take`.
-    pub(super) fn receive(&mut self, now: Instant, path: usize, mut take: impl FnMut(&[u8])) {
+    /// Takes a batch of what has come by a path: inner packets go to `take`. Whether there may be
+    /// more.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        path: usize,
+        mut take: impl FnMut(&[u8]),
+    ) -> bool {
         let Self { lanes, batch, opened, .. } = self;
-        let Some(lane) = lanes.get_mut(path) else { return };
-        let Some(port) = &mut lane.port else { return };
-        loop {
+        let Some(lane) = lanes.get_mut(path) else { return false };
+        let Some(port) = &mut lane.port else { return false };
+        for _ in 0..RECEIVE_CALLS {
             match port.recv(batch) {
                 Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => return lane.lose(now, &self.registry, error.to_string()),
+                Ok(false) => return false,
+                Err(error) => {
+                    lane.lose(now, &self.registry, error.to_string());
+                    return false;
+                }
             }
             for (way, datagram) in batch.datagrams() {
                 match lane.session.open(Some(way.remote.ip()), datagram, opened) {
@@ -245,6 +255,7 @@ impl Tunnels {
                 }
             }
         }
+        true
     }
 
     /// Where paths find the server.
@@ -324,7 +335,7 @@ impl Tunnels {
         server: &ServerEntry,
     ) -> Result<(), KeyError> {
         for (i, lane) in self.lanes.iter_mut().enumerate() {
-            lane.session = setup::session(&secret.of_path(i), server, i)?;
+            lane.session = setup::session(&secret.of_path(i), server)?;
             lane.monitor.handle_session(now, false);
         }
         Ok(())
@@ -453,7 +464,7 @@ impl Maker {
             name: path.label().to_owned(),
             config: path.clone(),
             monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
-            session: setup::session(&secret.of_path(index), server, index)?,
+            session: setup::session(&secret.of_path(index), server)?,
             remote: None,
             port: None,
             mark: *mark,

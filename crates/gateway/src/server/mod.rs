@@ -8,6 +8,7 @@ mod answers;
 mod asked;
 mod connections;
 mod gates;
+mod handshakes;
 mod inward;
 mod member;
 mod members;
@@ -30,6 +31,7 @@ use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
 use crate::{PACKET_MAX, ROUNDS, TICK};
 use connections::Connections;
+use handshakes::Handshakes;
 pub use member::MemberError;
 use members::Members;
 use mio::Interest;
@@ -58,6 +60,9 @@ struct Core {
     network: Network,
     clock: Clock,
     ports: Vec<UdpPort>,
+    /// Ports with more to take at once.
+    unread: Vec<usize>,
+    handshakes: Handshakes,
     members: Members,
     connections: Connections,
     /// The next server.
@@ -112,7 +117,7 @@ impl Server {
         let reactor = Reactor::new()?;
         let clock = Clock::start();
         let network = config.inner();
-        let mut ports = Vec::new();
+        let (mut ports, mut companions) = (Vec::new(), Vec::new());
         for (i, at) in config.listen.iter().enumerate() {
             let mut wanted = PortConfig::new(Bind::Listen(*at));
             wanted.id = i as u8;
@@ -120,8 +125,10 @@ impl Server {
             let fd = port.as_raw_fd();
             let both = Interest::READABLE | Interest::WRITABLE;
             reactor.registry().register(&mut SourceFd(&fd), token(Kind::Port, i), both)?;
+            companions.push(port.open_handshakes()?);
             ports.push(port);
         }
+        let handshakes = Handshakes::new(companions, reactor.registry())?;
         let access = Access::new(&config.access, &network, own_addresses());
         let access = access.map_err(|e| ServerError::Config(e.to_string()))?;
         let registry = reactor.registry().try_clone()?;
@@ -138,6 +145,8 @@ impl Server {
             network,
             clock,
             ports,
+            unread: Vec::new(),
+            handshakes,
             members,
             connections,
             next,
@@ -184,11 +193,11 @@ impl Server {
         sharpen_timers();
         let mut ready = Vec::new();
         while !self.core.stopped {
-            let busy = self.core.round();
+            let busy = self.core.round()?;
             let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
             self.reactor.wait(limit, &mut ready)?;
             for ready in ready.drain(..) {
-                self.core.ready(ready)?;
+                self.core.ready(ready);
             }
         }
         if let Some(next) = &mut self.core.next {
@@ -200,8 +209,9 @@ impl Server {
 
 impl Core {
     /// What is due, and what is to be sent; whether there is more to do at once.
-    fn round(&mut self) -> bool {
+    fn round(&mut self) -> Result<bool, ServerError> {
         let now = self.clock.now();
+        self.read_ports(now)?;
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.tick(now);
@@ -215,8 +225,11 @@ impl Core {
         self.serve_all(now);
         let forwards = self.forward(now);
         self.serve_all(now);
+        // What strangers send, too: after everything else.
+        self.take_handshakes(now)?;
         self.flush();
-        unread || forwards || !self.dirty.is_empty() || self.connections.has_again()
+        let unread = unread || !self.unread.is_empty();
+        Ok(unread || forwards || !self.dirty.is_empty() || self.connections.has_again())
     }
 
     /// A member has something to do in this round.
@@ -311,6 +324,7 @@ impl Core {
             self.connections.next_timeout(),
             self.flows.poll_timeout(),
             Some(self.next_tick),
+            self.handshakes.next_turn(),
         ];
         let due = due.into_iter().flatten().min()?;
         let due = due.saturating_since(self.clock.now());
@@ -318,17 +332,19 @@ impl Core {
         Some(next.map_or(due, |next| next.min(due)))
     }
 
-    fn ready(&mut self, ready: Ready) -> Result<(), ServerError> {
+    fn ready(&mut self, ready: Ready) {
         let now = self.clock.now();
         match ready.kind {
             Kind::Wake => {
                 self.requests(now);
                 self.answer_names(now);
             }
-            Kind::Port => self.receive(now, ready.index)?,
+            Kind::Port if !self.unread.contains(&ready.index) => self.unread.push(ready.index),
+            Kind::Port => {}
+            Kind::Handshakes => self.handshakes.ready(),
             Kind::Program => {
-                let Some(at) = self.connections.member_of(ready.index) else { return Ok(()) };
-                let Some(member) = self.members.get(at) else { return Ok(()) };
+                let Some(at) = self.connections.member_of(ready.index) else { return };
+                let Some(member) = self.members.get(at) else { return };
                 let edges = (ready.readable, ready.writable);
                 let told = self.connections.ready(now, ready.index, edges, member);
                 if let Some((path, packet)) = told {
@@ -341,7 +357,6 @@ impl Core {
             Kind::Next => {}
             Kind::Listener | Kind::Associate | Kind::Tun => {}
         }
-        Ok(())
     }
 
     fn flush(&mut self) {
