@@ -24,6 +24,7 @@ pub mod front;
 pub mod happenings;
 pub mod inner;
 pub mod invite;
+pub mod kernel_memory;
 pub mod keys;
 pub mod mailbox;
 pub mod model;

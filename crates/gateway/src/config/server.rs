@@ -79,10 +79,14 @@ pub struct ClientLimits {
     pub connections: usize,
     /// Flows of datagrams at a time.
     pub udp_flows: usize,
-    /// Bytes buffered for its connections, both directions. While they hold more, new ones are
-    /// refused; one alone may hold a sixteenth of it received and half as much to be sent, and
-    /// never more than 16 MiB and 8 MiB.
+    /// Bytes that its connections may hold, both directions, in the agent and in the kernel's
+    /// queues to the outside. Above half of it buffers become small; above all of it new ones are
+    /// refused, and those that hold most end. One alone may hold a sixteenth of it received and
+    /// half as much to be sent, and never more than 16 MiB and 8 MiB.
     pub buffer: Size,
+    /// The same for all clients together (default 512 MiB); only under the server's `[limits]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Size>,
     /// Rate of inner packets in each direction, all its paths together; what exceeds it waits up
     /// to 50 ms and is then dropped.
     pub rate: Option<Rate>,
@@ -127,7 +131,8 @@ impl Default for ServerConfig {
 
 impl Default for ClientLimits {
     fn default() -> Self {
-        Self { connections: 4096, udp_flows: 1024, buffer: Size(256 << 20), rate: None }
+        let buffer = Size(256 << 20);
+        Self { connections: 4096, udp_flows: 1024, buffer, total: None, rate: None }
     }
 }
 
@@ -176,6 +181,11 @@ impl ServerConfig {
             }
             if let Some(limits) = &client.limits {
                 limits.check(&[at, &[&"limits"]].concat(), found);
+                if limits.total.is_some() {
+                    let message = "'total' is for all clients together";
+                    let fault = Fault::new(&[at, &[&"limits", &"total"]].concat(), message);
+                    found.fault(fault.help("total = ... under [limits] of the server"));
+                }
             }
         }
     }
@@ -264,5 +274,8 @@ impl ClientLimits {
         found.range(&[at, &[&"udp_flows"]].concat(), self.udp_flows, 0, CONNECTIONS_MAX);
         let buffer = &[at, &[&"buffer"]].concat();
         found.range(buffer, self.buffer, Size(1 << 20), Size(64 << 30));
+        if let Some(total) = self.total {
+            found.range(&[at, &[&"total"]].concat(), total, Size(1 << 20), Size(64 << 30));
+        }
     }
 }

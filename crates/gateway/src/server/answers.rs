@@ -91,6 +91,8 @@ impl Core {
             ("strangers_unknown", unknown),
             ("handshakes_refused", strangers.refused),
             ("cookies", strangers.cookies),
+            ("held_bytes", self.memory.held()),
+            ("connections_shed", self.memory.shed),
         ];
         Status {
             agent: "server".into(),

@@ -65,6 +65,24 @@ impl Connections {
         self.all.get(index)
     }
 
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Outward> {
+        self.all.get_mut(index)
+    }
+
+    /// All of them.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Outward)> {
+        self.all.iter_mut()
+    }
+
+    /// Resets the one to the far end.
+    pub(super) fn end(&mut self, index: usize) {
+        if let Some(outward) = self.all.get_mut(index) {
+            outward.reset();
+            self.remove(index);
+        }
+    }
+
     /// The poll and the access list, for datagrams.
     pub(super) fn outside(&self) -> (&Registry, &Access) {
         (&self.registry, &self.access)
@@ -111,18 +129,16 @@ impl Connections {
             }
             Event::Closed(CloseReason::Finished) => {
                 member.conns.remove(&conn);
-                if let Some(outward) = self.all.get_mut(index)
-                    && outward.orphan() != Standing::Open
-                {
-                    self.remove(index);
+                if let Some(outward) = self.all.get_mut(index) {
+                    outward.orphaned = Some(now);
+                    if outward.orphan() != Standing::Open {
+                        self.remove(index);
+                    }
                 }
             }
             Event::Closed(_) => {
                 member.conns.remove(&conn);
-                if let Some(outward) = self.all.get_mut(index) {
-                    outward.reset();
-                    self.remove(index);
-                }
+                self.end(index);
             }
             _ => {}
         }
@@ -137,7 +153,7 @@ impl Connections {
         way: (SocketAddr, SocketAddr),
     ) -> Option<Packet> {
         let begun = match self.access.check(way.1) {
-            Ok(()) if member.crowded => Err(Attempt::Unreachable(Unreachable::Prohibited)),
+            Ok(()) if member.is_crowded() => Err(Attempt::Unreachable(Unreachable::Prohibited)),
             Ok(()) => Outward::begin(now, at, conn, way),
             Err(_) => Err(Attempt::Unreachable(Unreachable::Prohibited)),
         };
@@ -268,11 +284,8 @@ impl Connections {
     /// All of a member that is no more.
     pub(super) fn remove_all(&mut self, member: &mut Member) {
         for leads in std::mem::take(&mut member.conns).into_values() {
-            if let Leads::Out(index) = leads
-                && let Some(outward) = self.all.get_mut(index)
-            {
-                outward.reset();
-                self.remove(index);
+            if let Leads::Out(index) = leads {
+                self.end(index);
             }
         }
     }

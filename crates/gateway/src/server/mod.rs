@@ -12,6 +12,7 @@ mod handshakes;
 mod inward;
 mod member;
 mod members;
+mod memory;
 mod onward;
 mod outward;
 mod reload;
@@ -34,6 +35,8 @@ use connections::Connections;
 use handshakes::Handshakes;
 pub use member::MemberError;
 use members::Members;
+use memory::Memory;
+pub use memory::TOTAL;
 use mio::Interest;
 use mio::unix::SourceFd;
 use onward::Next;
@@ -65,6 +68,7 @@ struct Core {
     handshakes: Handshakes,
     members: Members,
     connections: Connections,
+    memory: Memory,
     /// The next server.
     next: Option<Next>,
     names: dns::Service,
@@ -149,6 +153,7 @@ impl Server {
             handshakes,
             members,
             connections,
+            memory: Memory::default(),
             next,
             names: dns::Service::start(Arc::new(move || {
                 // An agent that has ended needs no waking.
@@ -371,6 +376,7 @@ impl Core {
     fn tick(&mut self, now: Instant) {
         self.members.tick(now, &mut self.ports, &mut self.scratch);
         self.tick_forwarded(now);
+        self.mind_memory(now);
         self.flush();
     }
 }

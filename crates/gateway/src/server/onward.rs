@@ -189,7 +189,7 @@ impl Core {
             (Event::Incoming { local, .. }, _) if self.connections.is_wish(local) => return false,
             (Event::Incoming { local, remote }, _) => {
                 let why = match self.connections.outside().1.check(local) {
-                    Ok(()) if !member.crowded => None,
+                    Ok(()) if !member.is_crowded() => None,
                     _ => Some(Attempt::Unreachable(Unreachable::Prohibited)),
                 };
                 if let Some(why) = why {

@@ -24,6 +24,10 @@ pub(super) struct Outward {
     pub(super) source: SocketAddr,
     /// Since when it is there.
     pub(super) since: Instant,
+    /// Since when the client's connection is gone, in order.
+    pub(super) orphaned: Option<Instant>,
+    /// The kernel's buffers are to be small.
+    pub(super) tight: bool,
     relay: Relay,
     /// The far end has not answered.
     connecting: bool,
@@ -58,12 +62,18 @@ impl Outward {
     ) -> Result<Self, Attempt> {
         let stream = TcpStream::connect(target).map_err(|error| reason(&error))?;
         let relay = Relay::new(stream);
-        Ok(Self { member, conn, target, source, since: now, relay, connecting: true })
+        let (orphaned, tight, connecting) = (None, false, true);
+        Ok(Self { member, conn, target, source, since: now, orphaned, tight, relay, connecting })
     }
 
     /// To be put into the poll, and taken out.
     pub(super) fn stream(&mut self) -> &mut TcpStream {
         self.relay.stream()
+    }
+
+    /// Bytes that it holds, in the kernel too.
+    pub(super) fn held(&self) -> u64 {
+        self.relay.held()
     }
 
     /// From where, to where, and since when.
