@@ -223,16 +223,18 @@ fn who_has_a_cookie_is_looked_at_so_often_only() {
 fn a_flood_from_one_source_is_not_answered_and_others_are() {
     let mut peers = server(1, 30);
     let replayed = initiation(&mut client(9));
-    let from = |host: u128| Way::to((std::net::Ipv6Addr::from((0x2001_0db8 << 96) + host), 9).into());
+    let from =
+        |host: u128| Way::to((std::net::Ipv6Addr::from((0x2001_0db8 << 96) + host), 9).into());
     let mut cookies = 0;
     for host in 0..1000 {
         let (received, _) = receive(&mut peers, from(host), &replayed);
         cookies += u32::from(received.opened == Opened::Reply(64));
     }
-    assert_eq!(cookies, PER_SOURCE.into());
+    assert_eq!(cookies, u32::from(PER_SOURCE));
     assert_eq!(peers.counters().refused, 1000 - 30 - u64::from(PER_SOURCE));
     // The counters are a table: a few tries, as another source may share the place.
-    let mut others = (1_u128..4).map(|net| receive(&mut peers, from(net << 64), &replayed).0.opened);
+    let mut others =
+        (1_u128..4).map(|net| receive(&mut peers, from(net << 64), &replayed).0.opened);
     assert!(others.any(|opened| opened == Opened::Reply(64)));
     let mut one = client(1);
     let (_, cookie) = receive(&mut peers, way(1), &initiation(&mut one));
