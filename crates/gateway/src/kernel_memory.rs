@@ -9,8 +9,6 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Fields of `SO_MEMINFO` (socket(7)); which of them are bytes that are held.
 const FIELDS: usize = 9;
 const HELD: [usize; 3] = [0, 5, 7];
-/// Both buffers' locks, for `SO_BUF_LOCK`.
-const UNLOCKED: i32 = 0;
 
 /// Bytes that wait in the kernel in both directions of a socket, with what it adds to each packet.
 #[must_use]
@@ -36,11 +34,11 @@ pub fn limit(socket: &impl AsFd, bytes: Option<usize>) {
         return;
     }
     let fd = socket.as_fd().as_raw_fd();
+    let (unlocked, len) = (0_i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the pointer is to an `i32` that lives until the call returns, whose size is passed.
     let _ = unsafe {
-        let value = &raw const UNLOCKED;
-        let len = size_of::<i32>() as libc::socklen_t;
-        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, value.cast(), len)
+        let value = (&raw const unlocked).cast();
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, value, len)
     };
 }
 

@@ -2,7 +2,7 @@
 
 use super::asked::Book;
 use super::gates::Gates;
-use super::memory::{FRESH, buffered};
+use super::memory::FRESH;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::bundle::{Bundle, paths};
 use crate::config::matching::RuleError;
@@ -81,7 +81,7 @@ pub(super) struct Member {
 }
 
 /// What a connection of a client leads to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Leads {
     /// To an ordinary socket: index of the outward connection.
     Out(usize),
@@ -259,13 +259,6 @@ impl Member {
         if let Some(conn) = self.bundle.endpoint.connection(id) {
             conn.limit_send_buffer(share);
         }
-    }
-
-    /// Bytes that its connections hold which go on to the next server, both directions.
-    pub(super) fn held_onward(&mut self, now: Instant) -> u64 {
-        let Self { conns, bundle, .. } = self;
-        let onward = conns.iter().filter(|(_, leads)| **leads == Leads::On);
-        onward.filter_map(|(id, _)| Some(buffered(now, bundle.endpoint.connection(*id)?))).sum()
     }
 
     /// What its connections hold now; whether all clients together hold much or too much.

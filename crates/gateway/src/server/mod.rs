@@ -226,6 +226,9 @@ impl Core {
         }
         self.late(now);
         let unread = self.read_flows(now);
+        if self.memory.is_due(now) && self.connections.len() > 0 {
+            self.mind_memory(now);
+        }
         self.step_again(now);
         self.serve_all(now);
         let forwards = self.forward(now);

@@ -1,6 +1,6 @@
 //! Strangers and clients that send a server as much as they can.
 
-use super::bed::{Agent, Keys, connect, serve};
+use super::bed::{Agent, Keys, connect, echo, exchange, serve};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tabane_gateway::keys;
 use tabane_net::wireguard::{Bind, PortConfig, Session, UdpPort, Way};
+use tabane_trace::quantity::Size;
 
 /// What a flood of one replayed handshake did to a client's download and to the control socket.
 #[derive(Debug)]
@@ -109,4 +110,37 @@ fn at_600_000_replayed_handshakes_a_second_half_of_a_download_is_left() {
     assert!(outcome.flood >= 600_000.0, "{outcome:?}");
     assert!(outcome.flooded >= outcome.calm / 2.0, "{outcome:?}");
     assert!(outcome.slowest <= Duration::from_millis(100), "{outcome:?}");
+}
+
+/// A client opens more and more downloads and reads none.
+#[test]
+fn connections_that_nobody_reads_hold_no_more_than_the_limit() {
+    const LIMIT: u64 = 16 << 20;
+    let keys = Keys::new();
+    let mut config = keys.server_config("127.0.0.1:0".parse().unwrap());
+    config.limits.buffer = Size(LIMIT);
+    let server = Agent::server(config);
+    let client = Agent::client(keys.client_config(&[server.at]));
+    client.until_paths_work();
+    let endless = serve(|mut stream| while stream.write_all(&[1; 65_536]).is_ok() {});
+    let (mut open, mut most) = (Vec::new(), 0);
+    for _ in 0..300 {
+        match connect(client.at, endless) {
+            Ok(stream) => open.push(stream),
+            Err(code) => assert_eq!(code, 2, "not allowed"),
+        }
+        most = most.max(server.status().held_bytes);
+    }
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(2) {
+        most = most.max(server.status().held_bytes);
+        thread::sleep(Duration::from_millis(50));
+    }
+    println!("{} connections, at most {most} bytes", open.len());
+    assert!(most > LIMIT / 4, "nothing was filled");
+    assert!(most <= 2 * LIMIT, "{most}: what comes in a quarter of a second may come on top");
+    server.until("within the limit", |status| status.held_bytes <= LIMIT);
+    drop(open);
+    server.until("free", |status| status.held_bytes < 1 << 20);
+    exchange(client.at, echo(), 1_000_000, 3);
 }
