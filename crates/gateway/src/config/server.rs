@@ -102,9 +102,15 @@ pub struct AccessConfig {
     pub deny: Vec<String>,
     /// Ports that may not be reached (`25`, `135-139`).
     pub deny_ports: Vec<String>,
-    /// Private, link-local, loopback and the like are denied unless this is set or they are in
-    /// `allow`.
+    /// Private networks (RFC 1918, unique local, 100.64.0.0/10) may be reached. Like the others,
+    /// they may also be opened one by one in `allow`.
     pub private: bool,
+    /// The server itself may be reached, at its loopback and its other addresses: whatever
+    /// trusts it for them, its own page among it.
+    pub loopback: Option<bool>,
+    /// Link-local addresses may be reached, and where clouds keep metadata: often the keys of the
+    /// machine's account.
+    pub metadata: Option<bool>,
 }
 
 impl Default for ServerConfig {
@@ -233,6 +239,7 @@ impl Configuration for ServerConfig {
         found.each::<Prefix>(&[&"access", &"allow"], &self.access.allow);
         found.each::<Prefix>(&[&"access", &"deny"], &self.access.deny);
         found.each::<PortRange>(&[&"access", &"deny_ports"], &self.access.deny_ports);
+        self.access.check(found);
         found.policies(&[&"down"], &self.down);
         if let Some(next) = &self.next {
             next.check(found);
@@ -265,6 +272,18 @@ impl Configuration for ServerConfig {
         self.private_key.is_some()
             || shared
             || self.next.as_ref().is_some_and(|next| next.client().holds_keys())
+    }
+}
+
+impl AccessConfig {
+    /// `private` once opened more than it says.
+    fn check(&self, found: &mut Findings) {
+        if self.private && self.loopback.is_none() && self.metadata.is_none() {
+            let message = "'private' opens private networks alone, not the server itself \
+                           (loopback) nor a cloud's metadata";
+            let fault = Fault::new(&[&"access", &"private"], message);
+            found.warn(fault.help("loopback = false, metadata = false if that is right"));
+        }
     }
 }
 
