@@ -158,7 +158,7 @@ impl Server {
             names: dns::Service::start(Arc::new(move || {
                 // An agent that has ended needs no waking.
                 let _ = waker.wake();
-            }))?,
+            })),
             flows: Flows::new(FLOWS_MAX),
             happenings: Happenings::new(clock),
             inbox,
@@ -380,6 +380,8 @@ impl Core {
         self.members.tick(now, &mut self.ports, &mut self.scratch);
         self.tick_forwarded(now);
         self.mind_memory(now);
+        self.names.expire(now);
+        self.answer_names(now);
         self.flush();
     }
 }
