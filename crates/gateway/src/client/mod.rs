@@ -95,6 +95,8 @@ struct Core {
     host: Option<HostSide>,
     /// Inside a server that forwards.
     carried: Option<Carried>,
+    /// When it last said that connections are refused for want of something.
+    exhausted: Option<Instant>,
     /// Why it stopped by itself.
     failed: Option<String>,
     spread: Spread,
@@ -262,6 +264,7 @@ impl Core {
             datagrams: Datagrams::new(reactor.registry().try_clone()?),
             host: None,
             carried: None,
+            exhausted: None,
             failed: None,
             spread: Spread::new(crate::seed()?),
             fragment_id: 0,

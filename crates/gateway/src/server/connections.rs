@@ -30,6 +30,8 @@ pub(super) struct Connections {
     service: [IpAddr; 2],
     /// Policies where clients ask for none.
     own: Policies,
+    /// A target that this machine had no port left to connect to.
+    no_port: Option<SocketAddr>,
 }
 
 /// An inner packet for a client, and the path that it takes.
@@ -52,7 +54,13 @@ impl Connections {
             access,
             service,
             own,
+            no_port: None,
         }
+    }
+
+    /// A target that this machine had no port left to connect to, since the last call.
+    pub(super) fn take_no_port(&mut self) -> Option<SocketAddr> {
+        self.no_port.take()
     }
 
     /// Open ones.
@@ -159,7 +167,12 @@ impl Connections {
         };
         let mut outward = match begun {
             Ok(outward) => outward,
-            Err(failed) => return refuse(now, member, conn, way, failed),
+            Err(failed) => {
+                if failed == Attempt::NoPort {
+                    self.no_port = Some(way.1);
+                }
+                return refuse(now, member, conn, way, failed);
+            }
         };
         let entry = self.all.vacant_entry();
         let index = entry.key();
@@ -311,7 +324,11 @@ pub(super) fn refuse(
     // By the path that the RST takes too, so that it is there first.
     let path = conn.info(now).subflows.first().map(|subflow| usize::from(subflow.path.0));
     conn.abort(now);
-    let Attempt::Unreachable(why) = why else { return None };
+    let why = match why {
+        Attempt::Unreachable(why) => why,
+        Attempt::NoPort => Unreachable::Host,
+        Attempt::Pending | Attempt::Connected | Attempt::Refused => return None,
+    };
     // The SYN's number is not kept; our clients go by the addresses alone.
     Some((path?, unreachable(source, target, SeqNum(0), why)?))
 }

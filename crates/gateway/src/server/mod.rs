@@ -84,6 +84,8 @@ struct Core {
     deadlines: Deadlines,
     next_tick: Instant,
     stopped: bool,
+    /// When it last said that there are no ports.
+    said_no_port: Option<Instant>,
 }
 
 /// Reads the configuration again; an error is for people.
@@ -169,6 +171,7 @@ impl Server {
             deadlines: Deadlines::default(),
             next_tick: Instant::ZERO,
             stopped: false,
+            said_no_port: None,
         };
         Ok(Self { reactor, core, mailbox })
     }
@@ -367,6 +370,20 @@ impl Core {
         }
     }
 
+    /// Says, once a minute, that this machine has no ports left towards some target.
+    fn note_ports(&mut self, now: Instant) {
+        let Some(target) = self.connections.take_no_port() else { return };
+        let minute = Duration::from_secs(60);
+        if self.said_no_port.is_none_or(|said| now.saturating_since(said) >= minute) {
+            self.said_no_port = Some(now);
+            let text = format!(
+                "no local port left towards {target}: clients are told that it is unreachable; \
+                 more ports: net.ipv4.ip_local_port_range, sooner again: net.ipv4.tcp_tw_reuse=1"
+            );
+            self.happenings.add(now, "no-port", (None, None), text);
+        }
+    }
+
     fn flush(&mut self) {
         for port in &mut self.ports {
             if port.has_queued() {
@@ -380,6 +397,7 @@ impl Core {
         self.members.tick(now, &mut self.ports, &mut self.scratch);
         self.tick_forwarded(now);
         self.mind_memory(now);
+        self.note_ports(now);
         self.names.expire(now);
         self.answer_names(now);
         self.flush();

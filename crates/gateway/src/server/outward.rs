@@ -44,6 +44,8 @@ pub(super) enum Attempt {
     Refused,
     /// It cannot be reached.
     Unreachable(Unreachable),
+    /// This machine has no port left to connect to it from.
+    NoPort,
 }
 
 /// How long connecting on may take.
@@ -139,9 +141,9 @@ fn reason(error: &io::Error) -> Attempt {
     match error.kind() {
         K::ConnectionRefused | K::ConnectionReset => Attempt::Refused,
         K::NetworkUnreachable | K::NetworkDown => Attempt::Unreachable(Unreachable::Network),
-        K::PermissionDenied | K::AddrNotAvailable | K::InvalidInput => {
-            Attempt::Unreachable(Unreachable::Prohibited)
-        }
+        // All ports of this machine towards the target are in use: see `Core::note_ports`.
+        K::AddrNotAvailable => Attempt::NoPort,
+        K::PermissionDenied | K::InvalidInput => Attempt::Unreachable(Unreachable::Prohibited),
         _ => Attempt::Unreachable(Unreachable::Host),
     }
 }
