@@ -5,7 +5,6 @@
 
 use super::host::HostSide;
 use super::{ClientError, setup};
-use crate::RECEIVE_CALLS;
 use crate::address::{ClientNumber, Network};
 use crate::config::{ClientConfig, Configuration, PathChange, PathConfig, ServerEntry};
 use crate::keys::{Key, KeyError};
@@ -216,8 +215,7 @@ impl Tunnels {
         }
     }
 
-    /// Takes a batch of what has come by a path: inner packets go to `take`. Whether there may be
-    /// more.
+    /// Takes a batch of what has come by a path, inner packets to `take`; whether there is more.
     pub(super) fn receive(
         &mut self,
         now: Instant,
@@ -227,7 +225,7 @@ impl Tunnels {
         let Self { lanes, batch, opened, .. } = self;
         let Some(lane) = lanes.get_mut(path) else { return false };
         let Some(port) = &mut lane.port else { return false };
-        for _ in 0..RECEIVE_CALLS {
+        for _ in 0..crate::RECEIVE_CALLS {
             match port.recv(batch) {
                 Ok(true) => {}
                 Ok(false) => return false,
