@@ -20,7 +20,7 @@ use self::ahead::Ahead;
 use self::copies::Copies;
 use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
-use self::open::Secrets;
+use self::open::{Ports, Secrets};
 use self::slots::Slots;
 use self::time_wait::TimeWaits;
 use crate::config::{Config, Profile, TcpConfig};
@@ -74,7 +74,7 @@ pub struct Endpoint {
     /// Copies may come, and are to be removed.
     several_paths: bool,
     next_id: u64,
-    port_counter: u32,
+    ports: Ports,
     now: Instant,
     stats: Stats,
 }
@@ -197,7 +197,7 @@ impl Endpoint {
             mtus: Mtus::new(config.paths.iter().map(|p| (p.id, p.mtu)).collect()),
             several_paths: config.mptcp.remove_copies && config.paths.len() > 1,
             next_id: 1,
-            port_counter: 0,
+            ports: Ports::default(),
             now: Instant::ZERO,
             stats: Stats::default(),
             tcp: Arc::new(config.tcp.clone()),

@@ -5,10 +5,11 @@ mod mptcp_net;
 
 use mptcp_net::*;
 use std::net::SocketAddr;
-use tabane_engine::Duration;
+use tabane_engine::endpoint::ConnectError;
 use tabane_engine::event::Event;
 use tabane_engine::record::CloseReason;
 use tabane_engine::view::{PathId, SubflowId};
+use tabane_engine::{Duration, Endpoint, Instant};
 use tabane_wire::Flags;
 
 /// Plain TCP, MPTCP over one path, over two.
@@ -419,4 +420,103 @@ fn a_connection_outlives_its_only_subflow_for_a_while() {
         assert!(net.client.has(|e| *e == Event::Closed(reason)), "{:?}", net.client.events);
         assert_eq!(net.server.app().received.len(), if returns { 501_000 } else { 500_000 });
     }
+}
+
+/// Two endpoints of one path without a delay, for connections by the ten thousands.
+struct Churn {
+    now: Instant,
+    client: Endpoint,
+    server: Endpoint,
+}
+
+/// Ephemeral ports.
+const PORTS: usize = 60_999 - 32_768 + 1;
+
+impl Churn {
+    fn new() -> Self {
+        let plain = |host| {
+            let mut config = config(host, 1);
+            (config.mptcp.enabled, config.records) = (false, false);
+            Endpoint::new(config, [host; 32]).unwrap()
+        };
+        let mut churn = Self { now: Instant::ZERO, client: plain(1), server: plain(2) };
+        churn.server.listen(churn.target()).unwrap();
+        churn
+    }
+
+    fn target(&self) -> SocketAddr {
+        (addr(2, 0), 80).into()
+    }
+
+    /// Opens a connection and closes it in order, the client first: it stays in TIME-WAIT there.
+    fn open_and_close(&mut self) -> Result<(), ConnectError> {
+        let id = self.client.connect(self.now, (addr(1, 0), 0).into(), self.target())?;
+        self.settle();
+        self.client.connection(id).unwrap().close(self.now);
+        self.settle();
+        assert!(self.client.connection(id).is_none(), "it is over");
+        Ok(())
+    }
+
+    fn settle(&mut self) {
+        let Self { now, client, server } = self;
+        loop {
+            let mut any = false;
+            while let Some(departure) = client.poll_segment(*now) {
+                server.handle_segment(*now, PathId(0), &departure.segment);
+                any = true;
+            }
+            while let Some((id, event)) = server.poll_event() {
+                if event == Event::PeerFinished
+                    && let Some(conn) = server.connection(id)
+                {
+                    conn.close(*now);
+                }
+                any = true;
+            }
+            while let Some(departure) = server.poll_segment(*now) {
+                client.handle_segment(*now, PathId(0), &departure.segment);
+                any = true;
+            }
+            while client.poll_event().is_some() {
+                any = true;
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        self.now += time;
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        self.settle();
+    }
+}
+
+/// RFC 6191 from the side that opens: what is in TIME-WAIT does not use up the ports.
+#[test]
+fn rfc6191_ports_in_time_wait_are_used_again_after_a_second() {
+    let mut churn = Churn::new();
+    for n in 0..PORTS + 5000 {
+        churn.open_and_close().unwrap_or_else(|why| panic!("connection {n}: {why}"));
+        // 3000 a second; TIME-WAIT takes 60 s.
+        churn.now += Duration::from_micros(333);
+    }
+}
+
+/// No port is found, and none is looked for again at once: that would take all the time there is.
+#[test]
+fn a_want_of_ports_costs_little_and_ends_with_its_cause() {
+    let mut churn = Churn::new();
+    for _ in 0..PORTS {
+        churn.open_and_close().unwrap();
+    }
+    for _ in 0..100_000 {
+        let none = churn.open_and_close();
+        assert!(matches!(none, Err(ConnectError::NoPort(_))), "{none:?}");
+    }
+    churn.sleep(Duration::from_millis(1100));
+    churn.open_and_close().unwrap();
 }

@@ -27,8 +27,8 @@ pub struct Access {
     deny_ports: Vec<PortRange>,
     /// Of the server itself, with `entries`.
     own: Vec<IpAddr>,
-    /// From the configuration.
-    private: bool,
+    /// Whether the server's own addresses are open, by the configuration.
+    own_open: bool,
 }
 
 /// Why an address may not be reached.
@@ -83,7 +83,7 @@ impl Access {
         for (prefix, kind) in builtin::prefixes() {
             match kind {
                 None => add(prefix, Verdict::Open),
-                Some(kind) if config.private && kind.is_private() => add(prefix, Verdict::Open),
+                Some(kind) if kind.is_open(config) => add(prefix, Verdict::Open),
                 Some(kind) => add(prefix, Verdict::Builtin(kind)),
             }
         }
@@ -93,7 +93,7 @@ impl Access {
         entries.sort_by_key(|entry| (std::cmp::Reverse(entry.prefix.len()), entry.verdict));
         let ports = config.deny_ports.iter().map(|text| text.parse());
         let deny_ports = ports.collect::<Result<_, _>>()?;
-        Ok(Self { entries, deny_ports, own, private: config.private })
+        Ok(Self { entries, deny_ports, own, own_open: Kind::Own.is_open(config) })
     }
 
     /// The server's addresses have changed.
@@ -119,7 +119,7 @@ impl Access {
 
     fn check_ip(&self, ip: IpAddr) -> Result<(), Denied> {
         let entry = self.entries.iter().find(|entry| entry.prefix.holds(ip));
-        if !self.private && self.own.contains(&ip) {
+        if !self.own_open && self.own.contains(&ip) {
             // As a prefix of one address: only the same prefix counts more.
             let said = entry.is_some_and(|entry| {
                 entry.prefix.is_host() && matches!(entry.verdict, Verdict::Allow | Verdict::Deny)

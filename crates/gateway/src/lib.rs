@@ -24,6 +24,7 @@ pub mod front;
 pub mod happenings;
 pub mod inner;
 pub mod invite;
+pub mod kernel_memory;
 pub mod keys;
 pub mod mailbox;
 pub mod model;
@@ -50,6 +51,9 @@ use tabane_wire::udp::Datagram;
 const TICK: Duration = Duration::from_millis(250);
 /// Largest packet, bytes.
 const PACKET_MAX: usize = 65_536;
+/// Calls of the system to receive from one port before an agent gives others their turn: 2 MiB of
+/// datagrams at most.
+const RECEIVE_CALLS: usize = 4;
 /// Rounds of sending before an agent gives others, or what has come, their turn.
 const ROUNDS: usize = 4;
 

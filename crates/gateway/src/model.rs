@@ -131,6 +131,8 @@ pub struct Status {
     pub tally: Option<Tallied>,
     /// Clients with at least one working path; at a server only.
     pub clients: u64,
+    /// Bytes that the connections of a server's clients hold, in the kernel too.
+    pub held_bytes: u64,
     /// Counters with a name of their own: duplicates removed, drops by reason and the like.
     pub counters: Vec<(String, u64)>,
 }

@@ -24,6 +24,8 @@ pub enum Kind {
     Wake,
     /// A UDP port of a path.
     Port,
+    /// A server's port for handshakes.
+    Handshakes,
     /// Programs connect here.
     Listener,
     /// A program's connection, or one of ours to a server.
@@ -53,9 +55,10 @@ pub struct Ready {
 
 /// Events taken at a time at most.
 pub const EVENTS: usize = 1024;
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Wake,
     Kind::Port,
+    Kind::Handshakes,
     Kind::Listener,
     Kind::Program,
     Kind::Flow,

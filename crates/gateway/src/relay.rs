@@ -2,14 +2,16 @@
 //! engine.
 //!
 //! What the connection does not take stays in the socket, what the socket does not take stays in
-//! the connection, whose receive window then closes: a relay itself holds one piece of each
-//! direction at most. The end of a stream is passed on when all of it has been; the other
-//! direction goes on. An end with an error is passed on as a reset.
+//! the connection, whose receive window then closes: a relay itself holds one block of what was
+//! read from the socket and some pieces of what goes there at most ([`Relay::held`]). The end of a
+//! stream is passed on when all of it has been; the other direction goes on. An end with an error
+//! is passed on as a reset.
 //!
 //! With an [`Exchange`] the stream is one request of HTTP and its response: nothing is read from
 //! the socket after the former, and both ends end after the latter.
 
 use crate::front::Exchange;
+use crate::kernel_memory;
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -105,6 +107,13 @@ impl Relay {
     /// The socket, to be taken out of the poll.
     pub fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
+    }
+
+    /// Bytes that wait in it and in the kernel's queues of its socket, both directions.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        let own = self.up.len() + self.down.iter().map(Bytes::len).sum::<usize>();
+        own as u64 + kernel_memory::held(&self.stream)
     }
 
     /// Bytes read from the socket.
@@ -298,7 +307,8 @@ fn advance(pieces: &mut VecDeque<Bytes>, mut len: usize) {
     }
 }
 
-/// Memory that is read into: one block, of which every read gives away what it filled.
+/// Memory that is read into: one block. A read that fills at least half of it gives it away; of a
+/// shorter one a copy, so that nobody keeps more than twice of what he holds.
 #[derive(Default)]
 pub struct Pool {
     block: BytesMut,
@@ -310,11 +320,15 @@ impl Pool {
     /// # Errors
     /// The system's.
     pub fn read(&mut self, stream: &mut impl Read) -> io::Result<Bytes> {
-        if self.block.len() < BLOCK / 4 {
-            self.block = BytesMut::zeroed(BLOCK * 4);
+        if self.block.len() < BLOCK {
+            self.block = BytesMut::zeroed(BLOCK);
         }
-        let room = self.block.len().min(BLOCK);
-        let len = stream.read(&mut self.block[..room])?;
-        Ok(self.block.split_to(len).freeze())
+        let len = stream.read(&mut self.block)?;
+        if len < BLOCK / 2 {
+            return Ok(Bytes::copy_from_slice(&self.block[..len]));
+        }
+        let mut filled = std::mem::take(&mut self.block);
+        filled.truncate(len);
+        Ok(filled.freeze())
     }
 }

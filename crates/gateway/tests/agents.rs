@@ -9,6 +9,7 @@ mod agents {
     mod changes;
     mod datagrams;
     mod faults;
+    mod floods;
     mod http;
     mod programs;
     mod restart;

@@ -13,7 +13,8 @@ use fake::{Fake, World};
 use http::{Reply, request};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::io::{Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use tabane_gateway::mailbox::Request;
@@ -284,4 +285,58 @@ fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
         serde_json::Value::Array(all) => all.iter().for_each(|value| collect(value, found)),
         _ => {}
     }
+}
+
+/// As many connections as there are places, which say nothing, or only the half of something.
+#[test]
+fn idle_connections_keep_nobody_from_the_page_or_the_metrics() {
+    let fake = Fake::start();
+    let (pages, at) = pages(&fake, false);
+    for at in [at, pages.metrics().unwrap()] {
+        let idle: Vec<_> = (0..200)
+            .map(|i| {
+                let mut stream = TcpStream::connect(at).unwrap();
+                if i % 2 == 0 {
+                    stream.write_all(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-").unwrap();
+                }
+                stream
+            })
+            .collect();
+        for _ in 0..5 {
+            assert!([200, 404].contains(&get(at, "/").code));
+        }
+        drop(idle);
+    }
+}
+
+/// A browser's connection that was answered just now is not the one that goes.
+#[test]
+fn who_is_served_keeps_his_place() {
+    let fake = Fake::start();
+    let (_pages, at) = pages(&fake, false);
+    let mut browser = TcpStream::connect(at).unwrap();
+    browser.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        browser.write_all(b"GET /style.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+        let (mut answer, mut block) = (Vec::new(), [0; 4096]);
+        while !answer.ends_with(b"}\n") {
+            let len = browser.read(&mut block).unwrap();
+            assert!(len > 0, "closed");
+            answer.extend_from_slice(&block[..len]);
+        }
+        idle.extend((0..100).map(|_| TcpStream::connect(at).unwrap()));
+        // So that all of them have been accepted.
+        assert_eq!(get(at, "/").code, 200);
+    }
+}
+
+#[test]
+fn metrics_are_for_who_asks_by_address() {
+    let fake = Fake::start();
+    let (pages, _) = pages(&fake, false);
+    let at = pages.metrics().unwrap();
+    assert_eq!(get(at, "/metrics").code, 200);
+    let reply = request(at, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\n", "");
+    assert_eq!(reply.code, 421, "{}", reply.body);
 }

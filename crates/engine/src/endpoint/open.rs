@@ -11,7 +11,7 @@ use crate::mptcp::{Connection, Opening, Role};
 use crate::policy::{PolicyError, Spec};
 use crate::record::DropReason;
 use crate::tcp::{Setup, Tcb};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::view::{PathId, SubflowId};
 use rand_core::Rng;
 use std::net::SocketAddr;
@@ -25,6 +25,14 @@ pub(super) struct Secrets {
     port: (u64, u64),
     timestamp: (u64, u64),
     pub(super) copies: (u64, u64),
+}
+
+/// What is remembered in order to choose ports.
+#[derive(Default)]
+pub(super) struct Ports {
+    counter: u32,
+    /// From where to where there was none, and until when that holds.
+    none: Option<(Tuple, Instant)>,
 }
 
 impl Secrets {
@@ -59,7 +67,8 @@ impl Endpoint {
         let local = self.choose_port(local, remote).ok_or(ConnectError::NoPort(remote))?;
         let tuple = Tuple { local, remote };
         let congestion = config.tcp.congestion.clone();
-        let setup = self.setup(SubflowId(0), path, tuple, congestion, config);
+        let mut setup = self.setup(SubflowId(0), path, tuple, congestion, config);
+        setup.begin_after(self.end_time_wait(tuple));
         let tcb = Tcb::connect(self.now, &profile.tcp, setup)?;
         let key = config.mptcp.enabled.then(|| self.make_key());
         Ok(self.add_connection(Role::Client, tuple, Opening { tcb, key }, profile)?)
@@ -84,12 +93,7 @@ impl Endpoint {
         let config = &profile.config;
         let congestion = config.tcp.congestion.clone();
         let mut setup = self.setup(SubflowId(0), path, tuple, congestion, config);
-        if let Some(after) = iss_after
-            && SeqNum(setup.iss).before(after)
-        {
-            // A 4-tuple used again: beyond everything of the old connection (RFC 9293 3.6.1).
-            setup.iss = after.plus(1 << 16).0;
-        }
+        setup.begin_after(iss_after);
         let Ok(tcb) = Tcb::accept(self.now, &profile.tcp, setup, syn) else { return };
         let wanted = Connection::wants_mptcp(syn).filter(|_| config.mptcp.enabled);
         let key = wanted.map(|_| self.make_key());
@@ -156,8 +160,9 @@ impl Endpoint {
             let tcb = local.and_then(|local| {
                 request.local = local;
                 let tuple = Tuple { local, remote: request.remote };
-                let setup =
+                let mut setup =
                     self.setup(request.id, request.path, tuple, congestion, &profile.config);
+                setup.begin_after(self.end_time_wait(tuple));
                 Tcb::connect(self.now, &profile.tcp, setup).ok()
             });
             let nonce = self.rng.next_u32();
@@ -224,25 +229,43 @@ impl Endpoint {
     }
 
     /// The port asked for, or an ephemeral one (RFC 6056 section 3.3.3): per destination in order
-    /// from a secret start. `None` if all are taken.
+    /// from a secret start. If the next [`PORT_TRIES`] are all taken, one whose connection is over
+    /// and in TIME-WAIT for a second ([`Endpoint::may_reuse`]). `None` if there is none; then none
+    /// is looked for again for [`NO_PORT_LASTS`], since that takes as long as all else together.
     fn choose_port(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<SocketAddr> {
         if local.port() != 0 {
             let free = self.flows.find(&Tuple { local, remote }).is_none();
             return free.then_some(local);
         }
+        let ends = Tuple { local, remote };
+        if self.ports.none.is_some_and(|(none, until)| none == ends && self.now < until) {
+            return None;
+        }
         let count = u32::from(LAST_PORT - FIRST_PORT) + 1;
-        let start = hash(self.secrets.port, &Tuple { local, remote }) as u32;
-        for _ in 0..count {
-            let offset = start.wrapping_add(self.port_counter) % count;
-            self.port_counter = self.port_counter.wrapping_add(1);
+        let start = hash(self.secrets.port, &ends) as u32;
+        let mut over = None;
+        for tried in 0..count {
+            if tried >= PORT_TRIES && over.is_some() {
+                return over;
+            }
+            let offset = start.wrapping_add(self.ports.counter) % count;
+            self.ports.counter = self.ports.counter.wrapping_add(1);
             let candidate = SocketAddr::new(local.ip(), FIRST_PORT + offset as u16);
-            let taken = self.listeners.contains_key(&candidate)
-                || self.flows.find(&Tuple { local: candidate, remote }).is_some();
-            if !taken {
-                return Some(candidate);
+            if self.listeners.contains_key(&candidate) {
+                continue;
+            }
+            match self.flows.find(&Tuple { local: candidate, remote }) {
+                None => return Some(candidate),
+                Some(Owner::TimeWait(at)) if over.is_none() && self.may_reuse(at) => {
+                    over = Some(candidate);
+                }
+                Some(_) => {}
             }
         }
-        None
+        if over.is_none() {
+            self.ports.none = Some((ends, self.now + NO_PORT_LASTS));
+        }
+        over
     }
 
     /// A key whose token is not in use, with token and IDSN.
@@ -274,3 +297,7 @@ fn token_hash(token: u32) -> u64 {
 /// Ephemeral ports (the range of Linux).
 const FIRST_PORT: u16 = 32_768;
 const LAST_PORT: u16 = 60_999;
+/// Ports that are looked at for a free one, before one in TIME-WAIT is as good.
+const PORT_TRIES: u32 = 64;
+/// How long it is remembered that there is no port to a destination.
+const NO_PORT_LASTS: Duration = Duration::from_millis(100);

@@ -10,29 +10,38 @@ use crate::time::{Duration, Instant};
 use crate::view::PathId;
 use slab::Slab;
 use std::collections::VecDeque;
-use tabane_wire::{Flags, Segment};
+use tabane_wire::{Flags, Segment, SeqNum};
+
+/// Before a 4-tuple in TIME-WAIT may be used again.
+const REUSE_AFTER: Duration = Duration::from_secs(1);
 
 /// All entries, and the order in which they expire.
 pub(super) struct TimeWaits {
     entries: Slab<TimeWait>,
     /// All stay equally long, so that this is in order; an entry that was renewed is put back.
-    order: VecDeque<(Instant, u32)>,
+    /// What has gone out of turn is known by its number.
+    order: VecDeque<(Instant, u32, u64)>,
+    numbers: u64,
     limit: usize,
     lasts: Duration,
 }
 
 struct TimeWait {
+    /// No other has this number.
+    number: u64,
     tuple: Tuple,
     path: PathId,
     /// The last ACK, repeated when the peer's FIN is.
     last: Box<Segment>,
     timestamp_offset: u32,
+    since: Instant,
     expires: Instant,
 }
 
 impl TimeWaits {
     pub(super) fn new(limit: usize, lasts: Duration) -> Self {
-        Self { entries: Slab::new(), order: VecDeque::new(), limit: limit.max(1), lasts }
+        let (entries, order, limit) = (Slab::new(), VecDeque::new(), limit.max(1));
+        Self { entries, order, numbers: 0, limit, lasts }
     }
 
     /// Adds an entry; also returns one that had to go for it.
@@ -45,33 +54,36 @@ impl TimeWaits {
         let last = gone.time_wait?;
         let mut evicted = None;
         while self.entries.len() >= self.limit
-            && let Some((_, at)) = self.order.pop_front()
+            && let Some((_, at, number)) = self.order.pop_front()
         {
-            if self.entries.contains(at as usize) {
+            if self.entries.get(at as usize).is_some_and(|entry| entry.number == number) {
                 evicted = Some((self.entries.remove(at as usize).tuple, at));
             }
         }
         let expires = now + self.lasts;
         let timestamp_offset = gone.timestamp_offset;
-        let entry = TimeWait { tuple, path: gone.path, last, timestamp_offset, expires };
+        self.numbers += 1;
+        let (number, path, since) = (self.numbers, gone.path, now);
+        let entry = TimeWait { number, tuple, path, last, timestamp_offset, since, expires };
         let at = self.entries.insert(entry) as u32;
-        self.order.push_back((expires, at));
+        self.order.push_back((expires, at, number));
         Some((at, evicted))
     }
 
     pub(super) fn next_expiry(&self) -> Option<Instant> {
-        self.order.front().map(|(at, _)| *at)
+        self.order.front().map(|(at, ..)| *at)
     }
 
     /// Removes one entry that has expired.
     pub(super) fn expire(&mut self, now: Instant) -> Option<(Tuple, u32)> {
-        while let Some((due, at)) = self.order.front().copied()
+        while let Some((due, at, number)) = self.order.front().copied()
             && due <= now
         {
             self.order.pop_front();
-            let Some(entry) = self.entries.get(at as usize) else { continue };
+            let entry = self.entries.get(at as usize).filter(|entry| entry.number == number);
+            let Some(entry) = entry else { continue };
             if entry.expires > now {
-                self.order.push_back((entry.expires, at));
+                self.order.push_back((entry.expires, at, number));
                 continue;
             }
             return Some((self.entries.remove(at as usize).tuple, at));
@@ -119,6 +131,25 @@ impl Endpoint {
         }
         let path = entry.path;
         self.send_stateless(path, answer);
+    }
+}
+
+impl Endpoint {
+    /// Whether a connection that is over has left its 4-tuple long enough ago that another may have
+    /// it: its SYN is newer than anything that may still be under way, by timestamps that differ
+    /// by a second at least (RFC 6191, from the side that opens; Linux: `tcp_tw_reuse`).
+    pub(super) fn may_reuse(&self, at: u32) -> bool {
+        let Some(entry) = self.time_waits.entries.get(at as usize) else { return false };
+        entry.last.options.timestamps.is_some() && self.now >= entry.since + REUSE_AFTER
+    }
+
+    /// Ends the TIME-WAIT of a 4-tuple, if it is in it, for another connection; what its sequence
+    /// numbers have to begin after.
+    pub(super) fn end_time_wait(&mut self, tuple: Tuple) -> Option<SeqNum> {
+        let Some(Owner::TimeWait(at)) = self.flows.find(&tuple) else { return None };
+        let entry = self.time_waits.entries.try_remove(at as usize)?;
+        self.flows.remove(&tuple, Owner::TimeWait(at));
+        Some(entry.last.seq)
     }
 }
 

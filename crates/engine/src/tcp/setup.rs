@@ -4,6 +4,7 @@
 use crate::policy::Spec;
 use crate::view::{PathId, SubflowId};
 use std::net::SocketAddr;
+use tabane_wire::SeqNum;
 
 /// What a subflow is made from. In this order in memory: what every segment needs comes first.
 #[derive(Clone, Debug)]
@@ -27,4 +28,16 @@ pub struct Setup {
     pub window_max: u64,
     /// Congestion control.
     pub congestion: Spec,
+}
+
+impl Setup {
+    /// A 4-tuple is used again: it begins beyond everything of the old connection, which ended
+    /// there (RFC 9293 section 3.6.1).
+    pub(crate) fn begin_after(&mut self, end: Option<SeqNum>) {
+        if let Some(end) = end
+            && SeqNum(self.iss).before(end)
+        {
+            self.iss = end.plus(1 << 16).0;
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! registries (RFC 6890 and later), multicast, and metadata services at public addresses.
 
 use super::Prefix;
+use crate::config::AccessConfig;
 use std::fmt;
 
 /// Why a prefix is denied unless allowed.
@@ -44,6 +45,12 @@ const TABLE: &[(&str, Option<Kind>)] = &[
     ("0.0.0.0/8", Some(Kind::Loopback)),
     ("10.0.0.0/8", Some(Kind::Private)),
     ("100.64.0.0/10", Some(Kind::Shared)),
+    // Clouds have their metadata in private networks too: Alibaba, Oracle, Amazon, Google.
+    ("100.100.100.200/32", Some(Kind::Metadata)),
+    ("192.0.0.192/32", Some(Kind::Metadata)),
+    ("fd00:ec2::/32", Some(Kind::Metadata)),
+    ("fd00:c1::a9fe:a9fe/128", Some(Kind::Metadata)),
+    ("fd20:ce::254/128", Some(Kind::Metadata)),
     ("127.0.0.0/8", Some(Kind::Loopback)),
     // The host agent of one large cloud has a public address.
     ("168.63.129.16/32", Some(Kind::Metadata)),
@@ -83,10 +90,16 @@ const TABLE: &[(&str, Option<Kind>)] = &[
 ];
 
 impl Kind {
-    /// Whether the configuration's `private = true` opens it: addresses at which somebody can be.
-    #[must_use]
-    pub fn is_private(self) -> bool {
-        !matches!(self, Self::Multicast | Self::Reserved | Self::Inner)
+    /// Whether a switch of the configuration opens it. What has none is opened by `allow` alone,
+    /// and the inner network by nothing.
+    pub(super) fn is_open(self, config: &AccessConfig) -> bool {
+        match self {
+            Self::Private | Self::Shared => config.private,
+            Self::Loopback | Self::Own => config.loopback == Some(true),
+            Self::LinkLocal | Self::Metadata => config.metadata == Some(true),
+            Self::Testing | Self::Translation => false,
+            Self::Multicast | Self::Reserved | Self::Inner => false,
+        }
     }
 }
 

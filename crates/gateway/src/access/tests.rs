@@ -41,14 +41,14 @@ const DENIED: &[(&str, &str)] = &[
     ("0.1.2.3", "loopback"),
     ("10.0.0.1", "private"),
     ("100.64.0.1", "shared"),
-    ("100.100.100.200", "shared"),
+    ("100.100.100.200", "metadata"),
     ("127.0.0.1", "loopback"),
     ("127.255.255.255", "loopback"),
     ("168.63.129.16", "metadata"),
     ("169.254.169.254", "link-local"),
     ("172.16.0.1", "private"),
     ("172.31.255.255", "private"),
-    ("192.0.0.192", "private"),
+    ("192.0.0.192", "metadata"),
     ("192.168.1.1", "private"),
     ("198.18.0.1", "testing"),
     ("224.0.0.251", "multicast"),
@@ -61,7 +61,7 @@ const DENIED: &[(&str, &str)] = &[
     ("::1", "loopback"),
     ("2a00::7", "the server's own"),
     ("fc00::1", "private"),
-    ("fd00:ec2::254", "private"),
+    ("fd00:ec2::254", "metadata"),
     ("fe80::1", "link-local"),
     ("fec0::1", "private"),
     ("ff02::1", "multicast"),
@@ -150,17 +150,52 @@ fn the_longest_prefix_decides() {
     );
 }
 
+/// Private networks, the server itself, and what clouds tell their machines: three switches.
 #[test]
-fn private_opens_where_somebody_can_be() {
-    let config =
-        AccessConfig { private: true, deny: list(&["10.6.0.0/16"]), ..AccessConfig::default() };
-    let access = access(&config);
-    for ip in ["127.0.0.1", "::1", "10.0.0.1", "169.254.1.1", "fe80::1", "8.8.4.4", "203.0.113.1"] {
-        assert_eq!(verdict(&access, ip), "open", "{ip}");
+fn each_switch_opens_its_own_and_nothing_else() {
+    const PRIVATE: &[&str] = &["10.0.0.1", "192.168.1.1", "100.64.0.1", "fc00::1", "fd00::1"];
+    const LOOPBACK: &[&str] = &["127.0.0.1", "0.0.0.0", "::1", "8.8.4.4", "::ffff:127.0.0.1"];
+    const METADATA: &[&str] = &[
+        "169.254.169.254",
+        "168.63.129.16",
+        "100.100.100.200",
+        "192.0.0.192",
+        "fe80::1",
+        "fd00:ec2::254",
+        "fd00:c1::a9fe:a9fe",
+        "fd20:ce::254",
+        "64:ff9b::169.254.169.254",
+    ];
+    const NEVER: &[&str] =
+        &["224.0.0.1", "255.255.255.255", "ff02::1", "10.81.0.1", "240.0.0.1", "203.0.113.1"];
+    let all = [PRIVATE, LOOPBACK, METADATA];
+    for switch in 0..3 {
+        let access = access(&AccessConfig {
+            private: switch == 0,
+            loopback: Some(switch == 1),
+            metadata: Some(switch == 2),
+            deny: list(&["10.6.0.0/16"]),
+            ..AccessConfig::default()
+        });
+        for (group, addresses) in all.iter().enumerate() {
+            for ip in *addresses {
+                assert_eq!(verdict(&access, ip) == "open", group == switch, "{switch}: {ip}");
+            }
+        }
+        for ip in NEVER.iter().chain(&["10.6.0.1"]) {
+            assert_ne!(verdict(&access, ip), "open", "{switch}: {ip}");
+        }
     }
-    for ip in ["224.0.0.1", "255.255.255.255", "ff02::1", "10.81.0.1", "10.6.0.1", "240.0.0.1"] {
-        assert_ne!(verdict(&access, ip), "open", "{ip}");
-    }
+}
+
+/// The server's own private address is the server, not somebody in its network.
+#[test]
+fn a_private_network_does_not_open_the_server_in_it() {
+    let config = AccessConfig { private: true, ..AccessConfig::default() };
+    let own = vec!["192.168.1.7".parse().unwrap()];
+    let access = Access::new(&config, &Network::default(), own).unwrap();
+    assert_eq!(verdict(&access, "192.168.1.8"), "open");
+    assert!(verdict(&access, "192.168.1.7").starts_with("the server's own"));
 }
 
 #[test]

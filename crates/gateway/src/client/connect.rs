@@ -5,8 +5,13 @@ use crate::front::{Refusal, Target};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use tabane_engine::endpoint::ConnectError;
-use tabane_engine::{ConnId, Instant};
+use tabane_engine::{ConnId, Duration, Instant};
 use tabane_wire::Unreachable;
+
+/// Between two words about the same want.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// Ephemeral ports of an endpoint towards one destination.
+const PORTS: u32 = 60_999 - 32_768 + 1;
 
 impl Core {
     /// A program wants to go there.
@@ -43,6 +48,22 @@ impl Core {
         }
     }
 
+    /// There was no connection for want of what there is only so much of: says so, once a minute.
+    fn note_exhausted(&mut self, now: Instant, why: &ConnectError) {
+        if self.exhausted.is_some_and(|said| now.saturating_since(said) < SAID_AGAIN) {
+            return;
+        }
+        self.exhausted = Some(now);
+        let text = match why {
+            ConnectError::NoPort(remote) => format!(
+                "programs are refused: all {PORTS} ports towards {remote} are in use, by open \
+                 connections or by those that ended within the last second"
+            ),
+            other => format!("programs are refused: {other}"),
+        };
+        self.happenings.add(now, "exhausted", (None, None), text);
+    }
+
     /// Opens a connection through the bundle, on the path on which it is best begun: which it is,
     /// and that path. `None` as long as no path works.
     pub(super) fn open(
@@ -57,7 +78,10 @@ impl Core {
         let profile = self.profile(remote, named).map_err(|_| Refusal::General)?;
         match self.bundle.endpoint.connect_as(now, local, remote, &profile) {
             Ok(conn) => Ok(Some((conn, path))),
-            Err(ConnectError::Limit(_) | ConnectError::NoPort(_)) => Err(Refusal::Busy),
+            Err(why @ (ConnectError::Limit(_) | ConnectError::NoPort(_))) => {
+                self.note_exhausted(now, &why);
+                Err(Refusal::Busy)
+            }
             Err(_) => Err(Refusal::General),
         }
     }

@@ -95,11 +95,15 @@ struct Core {
     host: Option<HostSide>,
     /// Inside a server that forwards.
     carried: Option<Carried>,
+    /// When it last said that connections are refused for want of something.
+    exhausted: Option<Instant>,
     /// Why it stopped by itself.
     failed: Option<String>,
     spread: Spread,
     fragment_id: u32,
     reassembler: Reassembler,
+    /// Paths with more to receive at once.
+    unread_paths: Vec<usize>,
     /// Associations with more to read at once.
     unread: Vec<usize>,
     servers: Servers,
@@ -260,10 +264,12 @@ impl Core {
             datagrams: Datagrams::new(reactor.registry().try_clone()?),
             host: None,
             carried: None,
+            exhausted: None,
             failed: None,
             spread: Spread::new(crate::seed()?),
             fragment_id: 0,
             reassembler: Reassembler::default(),
+            unread_paths: Vec::new(),
             unread: Vec::new(),
             servers: Servers::new(clock.now(), reactor.waker()),
             happenings: Happenings::new(clock),
@@ -278,6 +284,11 @@ impl Core {
     /// What is due, and what is to be sent; whether there is more to do at once.
     fn round(&mut self) -> bool {
         let now = self.clock.now();
+        for path in std::mem::take(&mut self.unread_paths) {
+            if self.receive(now, path) {
+                self.unread_paths.push(path);
+            }
+        }
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.tick(now);
@@ -314,7 +325,8 @@ impl Core {
         self.path_events(now);
         self.host_wishes(now);
         let host = self.host.as_ref().is_some_and(HostSide::is_busy);
-        host || more || self.programs.has_again() || !self.unread.is_empty()
+        let unread = !self.unread.is_empty() || !self.unread_paths.is_empty();
+        host || more || self.programs.has_again() || unread
     }
 
     fn sleep(&self) -> Option<Duration> {
@@ -338,7 +350,10 @@ impl Core {
                 self.servers(now);
                 self.tunnels.follow(now);
             }
-            Kind::Port => self.receive(now, ready.index),
+            Kind::Port if !self.unread_paths.contains(&ready.index) => {
+                self.unread_paths.push(ready.index);
+            }
+            Kind::Port => {}
             Kind::Listener => self.programs.accept(now, ready.index),
             Kind::Program => {
                 let edges = (ready.readable, ready.writable);
@@ -351,14 +366,14 @@ impl Core {
                     host.ready();
                 }
             }
-            Kind::Flow | Kind::Next => {}
+            Kind::Flow | Kind::Next | Kind::Handshakes => {}
         }
     }
 
-    /// Takes what has come by a path.
-    fn receive(&mut self, now: Instant, path: usize) {
+    /// Takes a batch of what has come by a path; whether there may be more.
+    fn receive(&mut self, now: Instant, path: usize) -> bool {
         let Self { tunnels, bundle, side, .. } = self;
-        tunnels.receive(now, path, |packet| {
+        let more = tunnels.receive(now, path, |packet| {
             bundle.counters[path].received(packet.len());
             match peek(packet) {
                 Some(inner) if inner.protocol == protocol::TCP => {
@@ -371,6 +386,7 @@ impl Core {
         for (path, packet) in std::mem::take(&mut self.side) {
             self.take(now, path, &packet);
         }
+        more
     }
 
     /// A packet that is not for the engine.

@@ -2,12 +2,12 @@
 
 use crate::config::ServerEntry;
 use crate::keys::{self, Key, KeyError};
-use tabane_net::wireguard::Session;
+use tabane_net::wireguard::{Session, random_index};
 
 /// The tunnel of a path to a server.
-pub(super) fn session(own: &Key, server: &ServerEntry, index: usize) -> Result<Session, KeyError> {
+pub(super) fn session(own: &Key, server: &ServerEntry) -> Result<Session, KeyError> {
     let public = keys::public(&server.public_key)?;
     let preshared = server.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
     let preshared = preshared.map(|key| *key.bytes());
-    Ok(Session::new(&own.to_static(), public, preshared, index as u32 + 1, None))
+    Ok(Session::new(&own.to_static(), public, preshared, random_index(), None))
 }

@@ -219,16 +219,24 @@ impl Tunnels {
         }
     }
 
-    /// Takes what has come by a path: inner packets go to `take`.
-    pub(super) fn receive(&mut self, now: Instant, path: usize, mut take: impl FnMut(&[u8])) {
+    /// Takes a batch of what has come by a path, inner packets to `take`; whether there is more.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        path: usize,
+        mut take: impl FnMut(&[u8]),
+    ) -> bool {
         let Self { lanes, batch, opened, .. } = self;
-        let Some(lane) = lanes.get_mut(path) else { return };
-        let Some(port) = &mut lane.port else { return };
-        loop {
+        let Some(lane) = lanes.get_mut(path) else { return false };
+        let Some(port) = &mut lane.port else { return false };
+        for _ in 0..crate::RECEIVE_CALLS {
             match port.recv(batch) {
                 Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => return lane.lose(now, &self.registry, error.to_string()),
+                Ok(false) => return false,
+                Err(error) => {
+                    lane.lose(now, &self.registry, error.to_string());
+                    return false;
+                }
             }
             for (way, datagram) in batch.datagrams() {
                 match lane.session.open(Some(way.remote.ip()), datagram, opened) {
@@ -249,6 +257,7 @@ impl Tunnels {
                 }
             }
         }
+        true
     }
 
     /// Where paths find the server.
@@ -333,7 +342,7 @@ impl Tunnels {
         server: &ServerEntry,
     ) -> Result<(), KeyError> {
         for (i, lane) in self.lanes.iter_mut().enumerate() {
-            lane.session = setup::session(&secret.of_path(i), server, i)?;
+            lane.session = setup::session(&secret.of_path(i), server)?;
             lane.monitor.handle_session(now, false);
         }
         Ok(())
@@ -471,7 +480,7 @@ impl Maker {
             name: path.label().to_owned(),
             config: path.clone(),
             monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
-            session: setup::session(&secret.of_path(index), server, index)?,
+            session: setup::session(&secret.of_path(index), server)?,
             remote: None,
             port: None,
             mark: *mark,

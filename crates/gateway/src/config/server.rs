@@ -79,10 +79,14 @@ pub struct ClientLimits {
     pub connections: usize,
     /// Flows of datagrams at a time.
     pub udp_flows: usize,
-    /// Bytes buffered for its connections, both directions. While they hold more, new ones are
-    /// refused; one alone may hold a sixteenth of it received and half as much to be sent, and
-    /// never more than 16 MiB and 8 MiB.
+    /// Bytes that its connections may hold, both directions, in the agent and in the kernel's
+    /// queues to the outside. Above half of it buffers become small; above all of it new ones are
+    /// refused, and those that hold most end. One alone may hold a sixteenth of it received and
+    /// half as much to be sent, and never more than 16 MiB and 8 MiB.
     pub buffer: Size,
+    /// The same for all clients together (default 512 MiB); only under the server's `[limits]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Size>,
     /// Rate of inner packets in each direction, all its paths together; what exceeds it waits up
     /// to 50 ms and is then dropped.
     pub rate: Option<Rate>,
@@ -98,9 +102,15 @@ pub struct AccessConfig {
     pub deny: Vec<String>,
     /// Ports that may not be reached (`25`, `135-139`).
     pub deny_ports: Vec<String>,
-    /// Private, link-local, loopback and the like are denied unless this is set or they are in
-    /// `allow`.
+    /// Private networks (RFC 1918, unique local, 100.64.0.0/10) may be reached. Like the others,
+    /// they may also be opened one by one in `allow`.
     pub private: bool,
+    /// The server itself may be reached, at its loopback and its other addresses: whatever
+    /// trusts it for them, its own page among it.
+    pub loopback: Option<bool>,
+    /// Link-local addresses may be reached, and where clouds keep metadata: often the keys of the
+    /// machine's account.
+    pub metadata: Option<bool>,
 }
 
 impl Default for ServerConfig {
@@ -127,7 +137,8 @@ impl Default for ServerConfig {
 
 impl Default for ClientLimits {
     fn default() -> Self {
-        Self { connections: 4096, udp_flows: 1024, buffer: Size(256 << 20), rate: None }
+        let buffer = Size(256 << 20);
+        Self { connections: 4096, udp_flows: 1024, buffer, total: None, rate: None }
     }
 }
 
@@ -176,6 +187,11 @@ impl ServerConfig {
             }
             if let Some(limits) = &client.limits {
                 limits.check(&[at, &[&"limits"]].concat(), found);
+                if limits.total.is_some() {
+                    let message = "'total' is for all clients together";
+                    let fault = Fault::new(&[at, &[&"limits", &"total"]].concat(), message);
+                    found.fault(fault.help("total = ... under [limits] of the server"));
+                }
             }
         }
     }
@@ -223,6 +239,7 @@ impl Configuration for ServerConfig {
         found.each::<Prefix>(&[&"access", &"allow"], &self.access.allow);
         found.each::<Prefix>(&[&"access", &"deny"], &self.access.deny);
         found.each::<PortRange>(&[&"access", &"deny_ports"], &self.access.deny_ports);
+        self.access.check(found);
         found.policies(&[&"down"], &self.down);
         if let Some(next) = &self.next {
             next.check(found);
@@ -258,11 +275,26 @@ impl Configuration for ServerConfig {
     }
 }
 
+impl AccessConfig {
+    /// `private` once opened more than it says.
+    fn check(&self, found: &mut Findings) {
+        if self.private && self.loopback.is_none() && self.metadata.is_none() {
+            let message = "'private' opens private networks alone, not the server itself \
+                           (loopback) nor a cloud's metadata";
+            let fault = Fault::new(&[&"access", &"private"], message);
+            found.warn(fault.help("loopback = false, metadata = false if that is right"));
+        }
+    }
+}
+
 impl ClientLimits {
     fn check(&self, at: At<'_>, found: &mut Findings) {
         found.range(&[at, &[&"connections"]].concat(), self.connections, 1, CONNECTIONS_MAX);
         found.range(&[at, &[&"udp_flows"]].concat(), self.udp_flows, 0, CONNECTIONS_MAX);
         let buffer = &[at, &[&"buffer"]].concat();
         found.range(buffer, self.buffer, Size(1 << 20), Size(64 << 30));
+        if let Some(total) = self.total {
+            found.range(&[at, &[&"total"]].concat(), total, Size(1 << 20), Size(64 << 30));
+        }
     }
 }

@@ -336,6 +336,30 @@ fn files_are_beside_the_configuration_and_must_be_private() {
     assert!(said.contains(":3:15: not a key"), "{said}");
 }
 
+/// It once opened the server itself and its cloud's metadata, too.
+#[test]
+fn a_server_that_opens_private_networks_is_told_what_that_means() {
+    let warnings = |more: &str| {
+        let text = format!("{}\n[access]\nprivate = true\n{more}", server());
+        parse::<ServerConfig>("s.toml", &text, &[]).unwrap().warnings
+    };
+    let said = warnings("");
+    assert!(said.len() == 1 && said[0].to_string().contains("loopback"), "{said:?}");
+    for more in ["loopback = false\n", "metadata = true\n"] {
+        assert!(warnings(more).is_empty(), "{more}");
+    }
+}
+
+/// A limit of all clients together is none of one.
+#[test]
+fn the_limit_of_all_stands_with_the_server() {
+    let text = format!("{}\n[limits]\ntotal = \"64MiB\"\n", server());
+    parse::<ServerConfig>("s.toml", &text, &[]).unwrap();
+    let own = server().replace("[[client]]\n", "[[client]]\nlimits = { total = \"64MiB\" }\n");
+    let faults = parse::<ServerConfig>("s.toml", &own, &[]).unwrap_err().to_string();
+    assert!(faults.contains("'total' is for all clients"), "{faults}");
+}
+
 #[test]
 fn open_proxies_and_unreachable_rules_are_warned_about() {
     let text =

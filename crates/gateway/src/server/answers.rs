@@ -91,6 +91,7 @@ impl Core {
             ("strangers_unknown", unknown),
             ("handshakes_refused", strangers.refused),
             ("cookies", strangers.cookies),
+            ("connections_shed", self.memory.shed),
         ];
         Status {
             agent: "server".into(),
@@ -103,6 +104,7 @@ impl Core {
             connections_total: total,
             refused_total: refused,
             clients,
+            held_bytes: self.memory.held(),
             tally,
             udp_flows: udp_flows as u64,
             counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),

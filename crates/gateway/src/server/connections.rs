@@ -30,6 +30,8 @@ pub(super) struct Connections {
     service: [IpAddr; 2],
     /// Policies where clients ask for none.
     own: Policies,
+    /// A target that this machine had no port left to connect to.
+    no_port: Option<SocketAddr>,
 }
 
 /// An inner packet for a client, and the path that it takes.
@@ -52,7 +54,13 @@ impl Connections {
             access,
             service,
             own,
+            no_port: None,
         }
+    }
+
+    /// A target that this machine had no port left to connect to, since the last call.
+    pub(super) fn take_no_port(&mut self) -> Option<SocketAddr> {
+        self.no_port.take()
     }
 
     /// Open ones.
@@ -63,6 +71,24 @@ impl Connections {
     /// One of them.
     pub(super) fn get(&self, index: usize) -> Option<&Outward> {
         self.all.get(index)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Outward> {
+        self.all.get_mut(index)
+    }
+
+    /// All of them.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Outward)> {
+        self.all.iter_mut()
+    }
+
+    /// Resets the one to the far end.
+    pub(super) fn end(&mut self, index: usize) {
+        if let Some(outward) = self.all.get_mut(index) {
+            outward.reset();
+            self.remove(index);
+        }
     }
 
     /// The poll and the access list, for datagrams.
@@ -111,18 +137,16 @@ impl Connections {
             }
             Event::Closed(CloseReason::Finished) => {
                 member.conns.remove(&conn);
-                if let Some(outward) = self.all.get_mut(index)
-                    && outward.orphan() != Standing::Open
-                {
-                    self.remove(index);
+                if let Some(outward) = self.all.get_mut(index) {
+                    outward.orphaned = Some(now);
+                    if outward.orphan() != Standing::Open {
+                        self.remove(index);
+                    }
                 }
             }
             Event::Closed(_) => {
                 member.conns.remove(&conn);
-                if let Some(outward) = self.all.get_mut(index) {
-                    outward.reset();
-                    self.remove(index);
-                }
+                self.end(index);
             }
             _ => {}
         }
@@ -137,13 +161,18 @@ impl Connections {
         way: (SocketAddr, SocketAddr),
     ) -> Option<Packet> {
         let begun = match self.access.check(way.1) {
-            Ok(()) if member.crowded => Err(Attempt::Unreachable(Unreachable::Prohibited)),
+            Ok(()) if member.is_crowded() => Err(Attempt::Unreachable(Unreachable::Prohibited)),
             Ok(()) => Outward::begin(now, at, conn, way),
             Err(_) => Err(Attempt::Unreachable(Unreachable::Prohibited)),
         };
         let mut outward = match begun {
             Ok(outward) => outward,
-            Err(failed) => return refuse(now, member, conn, way, failed),
+            Err(failed) => {
+                if failed == Attempt::NoPort {
+                    self.no_port = Some(way.1);
+                }
+                return refuse(now, member, conn, way, failed);
+            }
         };
         let entry = self.all.vacant_entry();
         let index = entry.key();
@@ -268,11 +297,8 @@ impl Connections {
     /// All of a member that is no more.
     pub(super) fn remove_all(&mut self, member: &mut Member) {
         for leads in std::mem::take(&mut member.conns).into_values() {
-            if let Leads::Out(index) = leads
-                && let Some(outward) = self.all.get_mut(index)
-            {
-                outward.reset();
-                self.remove(index);
+            if let Leads::Out(index) = leads {
+                self.end(index);
             }
         }
     }
@@ -298,7 +324,11 @@ pub(super) fn refuse(
     // By the path that the RST takes too, so that it is there first.
     let path = conn.info(now).subflows.first().map(|subflow| usize::from(subflow.path.0));
     conn.abort(now);
-    let Attempt::Unreachable(why) = why else { return None };
+    let why = match why {
+        Attempt::Unreachable(why) => why,
+        Attempt::NoPort => Unreachable::Host,
+        Attempt::Pending | Attempt::Connected | Attempt::Refused => return None,
+    };
     // The SYN's number is not kept; our clients go by the addresses alone.
     Some((path?, unreachable(source, target, SeqNum(0), why)?))
 }

@@ -6,11 +6,12 @@ use super::{Core, ServerError};
 use crate::inner::peek;
 use crate::path::Told;
 use crate::udp::{Flows, Outside};
-use crate::{dns, udp_packet, wishes};
+use crate::{RECEIVE_CALLS, dns, udp_packet, wishes};
 use bytes::Bytes;
 use std::time::UNIX_EPOCH;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
+use tabane_net::wireguard::{Way, is_handshake};
 use tabane_wire::ip::protocol;
 use tabane_wire::segment::Trust;
 use tabane_wire::udp::Datagram;
@@ -19,35 +20,56 @@ use tabane_wire::udp::Datagram;
 const FLOW_BATCH: usize = 256;
 
 impl Core {
-    /// Takes what has come to a port.
-    pub(super) fn receive(&mut self, now: Instant, index: usize) -> Result<(), ServerError> {
+    /// Takes a batch of what has come to each port that has something; the rest has its turn in
+    /// the next round, after everybody else.
+    pub(super) fn read_ports(&mut self, now: Instant) -> Result<(), ServerError> {
+        for index in std::mem::take(&mut self.unread) {
+            if self.receive(now, index)? {
+                self.unread.push(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a batch of what has come to a port; whether there may be more. Handshakes wait.
+    fn receive(&mut self, now: Instant, index: usize) -> Result<bool, ServerError> {
         let mut batch = std::mem::take(&mut self.batch);
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let result = loop {
-            let Some(port) = self.ports.get_mut(index) else { break Ok(()) };
-            match port.recv(&mut batch) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(error) => break Err(error.into()),
+        let mut result = Ok(true);
+        for _ in 0..RECEIVE_CALLS {
+            let Some(port) = self.ports.get_mut(index) else { break };
+            result = port.recv(&mut batch).map_err(ServerError::from);
+            if !matches!(result, Ok(true)) {
+                break;
             }
             for (way, datagram) in batch.datagrams() {
-                let Some(port) = self.ports.get_mut(index) else { break };
-                match self.members.open(port, way, datagram, &mut scratch) {
-                    Came::Packet(at, path, len) => {
-                        self.members.heard(now, at, path);
-                        self.take(now, (at, path), &scratch[..len]);
-                        self.touch(at);
-                    }
-                    Came::Sign(at, path) => {
-                        self.members.heard(now, at, path);
-                        self.touch(at);
-                    }
-                    Came::Nothing => {}
+                if is_handshake(datagram) {
+                    self.handshakes.push(index, way, datagram);
+                } else {
+                    self.open(now, index, way, datagram);
                 }
             }
-        };
-        (self.batch, self.scratch) = (batch, scratch);
+        }
+        self.batch = batch;
         result
+    }
+
+    /// Takes a datagram that came to a port.
+    pub(super) fn open(&mut self, now: Instant, index: usize, way: &Way, datagram: &[u8]) {
+        let Some(port) = self.ports.get_mut(index) else { return };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        match self.members.open(port, way, datagram, &mut scratch) {
+            Came::Packet(at, path, len) => {
+                self.members.heard(now, at, path);
+                self.take(now, (at, path), &scratch[..len]);
+                self.touch(at);
+            }
+            Came::Sign(at, path) => {
+                self.members.heard(now, at, path);
+                self.touch(at);
+            }
+            Came::Nothing => {}
+        }
+        self.scratch = scratch;
     }
 
     /// A packet of a client.

@@ -2,6 +2,7 @@
 
 use super::asked::Book;
 use super::gates::Gates;
+use super::memory::FRESH;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::bundle::{Bundle, paths};
 use crate::config::matching::RuleError;
@@ -20,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
 use tabane_engine::policy::PolicyError;
 use tabane_engine::view::PathId;
-use tabane_engine::{ConnId, Event, Instant};
+use tabane_engine::{ConnId, Duration, Event, Instant};
 use tabane_net::wireguard::PeerId;
 use thiserror::Error;
 
@@ -61,8 +62,15 @@ pub(super) struct Member {
     pub(super) asked: Book,
     /// Its rates.
     pub(super) gates: Gates,
-    /// Its connections hold more than they may: there are to be no more of them.
-    pub(super) crowded: bool,
+    /// Bytes that its connections held at the last look, and those admitted since.
+    held: u64,
+    fresh: u64,
+    /// Its connections hold so much that buffers are to be small.
+    pub(super) tight: bool,
+    /// All clients together hold too much, and this one more than its part.
+    full: bool,
+    /// Since when no path works.
+    left: Option<Instant>,
     up: [bool; PATHS_MAX],
     /// As the engine was told.
     carries: [bool; PATHS_MAX],
@@ -73,7 +81,7 @@ pub(super) struct Member {
 }
 
 /// What a connection of a client leads to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Leads {
     /// To an ordinary socket: index of the outward connection.
     Out(usize),
@@ -102,8 +110,10 @@ const BUSY_BPS: f64 = 50_000.0;
 /// The receive buffer of one connection is at most this share of what all may hold, its send
 /// buffer half of that.
 const BUFFER_SHARE: u64 = 16;
-/// Least receive buffer of a connection, and share of the send buffer.
+/// Least receive buffer of a connection.
 const BUFFER_MIN: u64 = 128 << 10;
+/// Least share of the send buffer.
+const SHARE_MIN: u64 = 16 << 10;
 /// Send buffer of a connection among many until the next look.
 const BUFFER_FIRST: u64 = 1 << 20;
 /// With fewer connections their buffers together are within the limit anyway.
@@ -161,7 +171,11 @@ impl Member {
             rules,
             wishes: None,
             asked: Book::default(),
-            crowded: false,
+            held: 0,
+            fresh: 0,
+            tight: false,
+            full: false,
+            left: None,
             up: [false; PATHS_MAX],
             carries: [false; PATHS_MAX],
             looked_at: ConnId(0),
@@ -215,29 +229,31 @@ impl Member {
         for (responder, full) in self.responders.iter_mut().zip(full) {
             responder.set_full(full);
         }
-        self.share_out(now);
+        self.left = if self.is_there() { None } else { Some(self.left.unwrap_or(now)) };
+        self.share_out();
     }
 
     /// Divides the buffer that the client may have among its connections, so that many of them
     /// that nobody reads leave room for the next. What they hold already counts all the same.
-    fn share_out(&mut self, now: Instant) {
+    fn share_out(&mut self) {
         let share = self.share();
         for id in self.conns.keys() {
             if let Some(conn) = self.bundle.endpoint.connection(*id) {
                 conn.limit_send_buffer(share);
             }
         }
-        self.crowded = self.conns.len() > CROWD && self.held(now) > self.limits.buffer.0;
     }
 
     fn share(&self) -> u64 {
-        (self.limits.buffer.0 / 2 / (self.conns.len() as u64).max(1)).max(BUFFER_MIN)
+        let part = if self.tight { 4 } else { 2 };
+        (self.limits.buffer.0 / part / (self.conns.len() as u64).max(1)).max(SHARE_MIN)
     }
 
     /// Another connection leads somewhere. Among many it begins with little, until the next
     /// look: so many that come at once and are not read would else have filled everything by then.
     pub(super) fn add(&mut self, id: ConnId, leads: Leads) {
         self.conns.insert(id, leads);
+        self.fresh += 1;
         let most = if self.conns.len() > CROWD { BUFFER_FIRST } else { u64::MAX };
         let share = self.share().min(most);
         if let Some(conn) = self.bundle.endpoint.connection(id) {
@@ -255,14 +271,22 @@ impl Member {
         }
     }
 
-    /// Bytes that its connections hold, both directions.
-    fn held(&mut self, now: Instant) -> u64 {
-        let Self { conns, bundle, .. } = self;
-        let held = conns.keys().filter_map(|id| {
-            let info = bundle.endpoint.connection(*id)?.info(now);
-            Some((info.written - info.acked) + (info.received - info.read) + info.out_of_order)
-        });
-        held.sum()
+    /// What its connections hold now; whether all clients together hold much or too much.
+    pub(super) fn note_held(&mut self, held: u64, (much, full): (bool, bool)) {
+        (self.held, self.fresh, self.full) = (held, 0, full);
+        let limit = self.limits.buffer.0;
+        self.tight = much || held > limit / 2 || self.tight && held > limit / 4;
+    }
+
+    /// Whether there are to be no more connections of it.
+    pub(super) fn is_crowded(&self) -> bool {
+        let held = self.held + self.fresh * FRESH;
+        self.full || self.conns.len() > CROWD && held > self.limits.buffer.0
+    }
+
+    /// For how long none of its paths has worked.
+    pub(super) fn away(&self, now: Instant) -> Duration {
+        self.left.map_or(Duration::ZERO, |left| now.saturating_since(left))
     }
 
     /// Whether an event was about its wishes.

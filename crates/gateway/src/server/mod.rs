@@ -8,9 +8,11 @@ mod answers;
 mod asked;
 mod connections;
 mod gates;
+mod handshakes;
 mod inward;
 mod member;
 mod members;
+mod memory;
 mod onward;
 mod outward;
 mod reload;
@@ -30,8 +32,11 @@ use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
 use crate::{PACKET_MAX, ROUNDS, TICK};
 use connections::Connections;
+use handshakes::Handshakes;
 pub use member::MemberError;
 use members::Members;
+use memory::Memory;
+pub use memory::TOTAL;
 use mio::Interest;
 use mio::unix::SourceFd;
 use onward::Next;
@@ -60,8 +65,12 @@ struct Core {
     life: u32,
     clock: Clock,
     ports: Vec<UdpPort>,
+    /// Ports with more to take at once.
+    unread: Vec<usize>,
+    handshakes: Handshakes,
     members: Members,
     connections: Connections,
+    memory: Memory,
     /// The next server.
     next: Option<Next>,
     names: dns::Service,
@@ -77,6 +86,8 @@ struct Core {
     deadlines: Deadlines,
     next_tick: Instant,
     stopped: bool,
+    /// When it last said that there are no ports.
+    said_no_port: Option<Instant>,
 }
 
 /// Reads the configuration again; an error is for people.
@@ -114,7 +125,7 @@ impl Server {
         let reactor = Reactor::new()?;
         let clock = Clock::start();
         let network = config.inner();
-        let mut ports = Vec::new();
+        let (mut ports, mut companions) = (Vec::new(), Vec::new());
         for (i, at) in config.listen.iter().enumerate() {
             let mut wanted = PortConfig::new(Bind::Listen(*at));
             wanted.id = i as u8;
@@ -122,8 +133,10 @@ impl Server {
             let fd = port.as_raw_fd();
             let both = Interest::READABLE | Interest::WRITABLE;
             reactor.registry().register(&mut SourceFd(&fd), token(Kind::Port, i), both)?;
+            companions.push(port.open_handshakes()?);
             ports.push(port);
         }
+        let handshakes = Handshakes::new(companions, reactor.registry())?;
         let access = Access::new(&config.access, &network, own_addresses());
         let access = access.map_err(|e| ServerError::Config(e.to_string()))?;
         let registry = reactor.registry().try_clone()?;
@@ -141,13 +154,16 @@ impl Server {
             life: crate::draw()?,
             clock,
             ports,
+            unread: Vec::new(),
+            handshakes,
             members,
             connections,
+            memory: Memory::default(),
             next,
             names: dns::Service::start(Arc::new(move || {
                 // An agent that has ended needs no waking.
                 let _ = waker.wake();
-            }))?,
+            })),
             flows: Flows::new(FLOWS_MAX),
             happenings: Happenings::new(clock),
             inbox,
@@ -158,6 +174,7 @@ impl Server {
             deadlines: Deadlines::default(),
             next_tick: Instant::ZERO,
             stopped: false,
+            said_no_port: None,
         };
         Ok(Self { reactor, core, mailbox })
     }
@@ -187,11 +204,11 @@ impl Server {
         sharpen_timers();
         let mut ready = Vec::new();
         while !self.core.stopped {
-            let busy = self.core.round();
+            let busy = self.core.round()?;
             let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
             self.reactor.wait(limit, &mut ready)?;
             for ready in ready.drain(..) {
-                self.core.ready(ready)?;
+                self.core.ready(ready);
             }
         }
         self.core.bye();
@@ -201,8 +218,9 @@ impl Server {
 
 impl Core {
     /// What is due, and what is to be sent; whether there is more to do at once.
-    fn round(&mut self) -> bool {
+    fn round(&mut self) -> Result<bool, ServerError> {
         let now = self.clock.now();
+        self.read_ports(now)?;
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.tick(now);
@@ -212,12 +230,18 @@ impl Core {
         }
         self.late(now);
         let unread = self.read_flows(now);
+        if self.memory.is_due(now) && self.connections.len() > 0 {
+            self.mind_memory(now);
+        }
         self.step_again(now);
         self.serve_all(now);
         let forwards = self.forward(now);
         self.serve_all(now);
+        // What strangers send, too: after everything else.
+        self.take_handshakes(now)?;
         self.flush();
-        unread || forwards || !self.dirty.is_empty() || self.connections.has_again()
+        let unread = unread || !self.unread.is_empty();
+        Ok(unread || forwards || !self.dirty.is_empty() || self.connections.has_again())
     }
 
     /// A member has something to do in this round.
@@ -312,6 +336,7 @@ impl Core {
             self.connections.next_timeout(),
             self.flows.poll_timeout(),
             Some(self.next_tick),
+            self.handshakes.next_turn(),
         ];
         let due = due.into_iter().flatten().min()?;
         let due = due.saturating_since(self.clock.now());
@@ -319,17 +344,19 @@ impl Core {
         Some(next.map_or(due, |next| next.min(due)))
     }
 
-    fn ready(&mut self, ready: Ready) -> Result<(), ServerError> {
+    fn ready(&mut self, ready: Ready) {
         let now = self.clock.now();
         match ready.kind {
             Kind::Wake => {
                 self.requests(now);
                 self.answer_names(now);
             }
-            Kind::Port => self.receive(now, ready.index)?,
+            Kind::Port if !self.unread.contains(&ready.index) => self.unread.push(ready.index),
+            Kind::Port => {}
+            Kind::Handshakes => self.handshakes.ready(),
             Kind::Program => {
-                let Some(at) = self.connections.member_of(ready.index) else { return Ok(()) };
-                let Some(member) = self.members.get(at) else { return Ok(()) };
+                let Some(at) = self.connections.member_of(ready.index) else { return };
+                let Some(member) = self.members.get(at) else { return };
                 let edges = (ready.readable, ready.writable);
                 let told = self.connections.ready(now, ready.index, edges, member);
                 if let Some((path, packet)) = told {
@@ -342,7 +369,20 @@ impl Core {
             Kind::Next => {}
             Kind::Listener | Kind::Associate | Kind::Tun => {}
         }
-        Ok(())
+    }
+
+    /// Says, once a minute, that this machine has no ports left towards some target.
+    fn note_ports(&mut self, now: Instant) {
+        let Some(target) = self.connections.take_no_port() else { return };
+        let minute = Duration::from_secs(60);
+        if self.said_no_port.is_none_or(|said| now.saturating_since(said) >= minute) {
+            self.said_no_port = Some(now);
+            let text = format!(
+                "no local port left towards {target}: clients are told that it is unreachable; \
+                 more ports: net.ipv4.ip_local_port_range, sooner again: net.ipv4.tcp_tw_reuse=1"
+            );
+            self.happenings.add(now, "no-port", (None, None), text);
+        }
     }
 
     /// Tells the clients that all of their connections are over, as far as that is possible; what
@@ -377,6 +417,10 @@ impl Core {
     fn tick(&mut self, now: Instant) {
         self.members.tick(now, &mut self.ports, &mut self.scratch);
         self.tick_forwarded(now);
+        self.mind_memory(now);
+        self.note_ports(now);
+        self.names.expire(now);
+        self.answer_names(now);
         self.flush();
     }
 }

@@ -8,6 +8,7 @@ use super::Core;
 use super::connections::{Packet, refuse};
 use super::member::Leads;
 use super::members::Members;
+use super::memory::buffered;
 use super::outward::Attempt;
 use crate::client::{Carrier, ClientError, Told};
 use crate::config::NextConfig;
@@ -76,6 +77,15 @@ impl Next {
     /// What is known of connections that go on.
     pub(super) fn pictures(&self) -> BTreeMap<Id, Picture<Id>> {
         self.sessions.connected().map(|picture| (picture.id, picture)).collect()
+    }
+
+    /// Bytes that wait on the far side of each connection that goes on.
+    pub(super) fn held(&mut self, now: Instant) -> Vec<(Id, u64)> {
+        let ids = self.sessions.connected().map(|picture| (picture.id, picture.conn));
+        let ids: Vec<(Id, ConnId)> = ids.collect();
+        let endpoint = self.carrier.endpoint();
+        let held = |(id, conn)| (id, endpoint.connection(conn).map_or(0, |c| buffered(now, c)));
+        ids.into_iter().map(held).collect()
     }
 
     /// Its own picture, its paths named as the server names them.
@@ -189,7 +199,7 @@ impl Core {
             (Event::Incoming { local, .. }, _) if self.connections.is_wish(local) => return false,
             (Event::Incoming { local, remote }, _) => {
                 let why = match self.connections.outside().1.check(local) {
-                    Ok(()) if !member.crowded => None,
+                    Ok(()) if !member.is_crowded() => None,
                     _ => Some(Attempt::Unreachable(Unreachable::Prohibited)),
                 };
                 if let Some(why) = why {

@@ -24,6 +24,10 @@ pub(super) struct Outward {
     pub(super) source: SocketAddr,
     /// Since when it is there.
     pub(super) since: Instant,
+    /// Since when the client's connection is gone, in order.
+    pub(super) orphaned: Option<Instant>,
+    /// The kernel's buffers are to be small.
+    pub(super) tight: bool,
     relay: Relay,
     /// The far end has not answered.
     connecting: bool,
@@ -40,6 +44,8 @@ pub(super) enum Attempt {
     Refused,
     /// It cannot be reached.
     Unreachable(Unreachable),
+    /// This machine has no port left to connect to it from.
+    NoPort,
 }
 
 /// How long connecting on may take.
@@ -58,12 +64,18 @@ impl Outward {
     ) -> Result<Self, Attempt> {
         let stream = TcpStream::connect(target).map_err(|error| reason(&error))?;
         let relay = Relay::new(stream);
-        Ok(Self { member, conn, target, source, since: now, relay, connecting: true })
+        let (orphaned, tight, connecting) = (None, false, true);
+        Ok(Self { member, conn, target, source, since: now, orphaned, tight, relay, connecting })
     }
 
     /// To be put into the poll, and taken out.
     pub(super) fn stream(&mut self) -> &mut TcpStream {
         self.relay.stream()
+    }
+
+    /// Bytes that it holds, in the kernel too.
+    pub(super) fn held(&self) -> u64 {
+        self.relay.held()
     }
 
     /// From where, to where, and since when.
@@ -129,9 +141,9 @@ fn reason(error: &io::Error) -> Attempt {
     match error.kind() {
         K::ConnectionRefused | K::ConnectionReset => Attempt::Refused,
         K::NetworkUnreachable | K::NetworkDown => Attempt::Unreachable(Unreachable::Network),
-        K::PermissionDenied | K::AddrNotAvailable | K::InvalidInput => {
-            Attempt::Unreachable(Unreachable::Prohibited)
-        }
+        // All ports of this machine towards the target are in use: see `Core::note_ports`.
+        K::AddrNotAvailable => Attempt::NoPort,
+        K::PermissionDenied | K::InvalidInput => Attempt::Unreachable(Unreachable::Prohibited),
         _ => Attempt::Unreachable(Unreachable::Host),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::guard::guard;
 use super::history::{History, Samples};
-use super::listener::Bounded;
+use super::listener::{Bounded, Bounds};
 use super::metrics;
 use super::token::Token;
 use crate::mailbox::{Answer, Mailbox, Request};
@@ -86,8 +86,8 @@ struct Problem {
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long who has the wrong token waits for the answer.
 const WRONG_TOKEN_WAIT: Duration = Duration::from_millis(500);
-/// Connections of browsers at a time; more wait.
-const BROWSERS: usize = 64;
+/// Connections of browsers at a time; who comes then takes the place of one that is idle.
+const BROWSERS: Bounds = Bounds { all: 64, each: 32 };
 /// Largest body of a change, bytes.
 const BODY_MAX: usize = 4096;
 /// Connections shown.
@@ -174,8 +174,11 @@ pub(super) async fn run(app: Arc<App>, page: Option<TcpListener>, metrics: Optio
     };
     let page = serve(page, page_router(Arc::clone(&app)));
     let metrics_app = Arc::clone(&app);
-    let metrics =
-        serve(metrics, Router::new().route("/metrics", get(scrape)).with_state(metrics_app));
+    let metrics_router = Router::new()
+        .route("/metrics", get(scrape))
+        .layer(middleware::from_fn(guard))
+        .with_state(metrics_app);
+    let metrics = serve(metrics, metrics_router);
     tokio::join!(looks, page, metrics);
 }
 

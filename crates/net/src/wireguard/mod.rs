@@ -3,10 +3,13 @@
 //! [`Session`] is one peer's Noise state, [`Peers`] a server's table of them, [`UdpPort`] the
 //! socket below. The cryptography is crate boringtun's and the wire format WireGuard's, unchanged,
 //! so that a stock peer can be the far end (<https://www.wireguard.com/papers/wireguard.pdf>).
+//! A listening port may have a companion for whatever is no data ([`UdpPort::open_handshakes`]): the
+//! kernel then keeps two queues, and a flood of handshakes cannot push data out of its own.
 //! Nothing here knows what the packets inside mean, keeps routes, or decides which source
 //! addresses a peer may use: [`Opened::Packet`] tells the source, the caller checks it.
 
 mod batch;
+mod guard;
 mod lanes;
 mod peers;
 mod port;
@@ -20,7 +23,7 @@ pub use peers::{
     AddPeerError, PEERS_MAX, PeerId, Peers, PeersConfig, PeersCounters, Received, SESSION_BYTES,
 };
 pub use port::{Bind, PortConfig, PortCounters, PortError, UdpPort};
-pub use session::{Bad, Opened, Sealed, Session, SessionCounters};
+pub use session::{Bad, Opened, Sealed, Session, SessionCounters, random_index};
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -47,6 +50,13 @@ const INITIATION: usize = 148;
 const TYPE_INITIATION: u8 = 1;
 const TYPE_RESPONSE: u8 = 2;
 const TYPE_DATA: u8 = 4;
+
+/// Whether a datagram claims to be a message of a handshake: what costs more to look at than data,
+/// and what strangers can send.
+#[must_use]
+pub fn is_handshake(datagram: &[u8]) -> bool {
+    matches!(datagram.first(), Some(1..=3))
+}
 
 /// Bytes that [`Session::seal`] needs to write to for a packet of `len` bytes.
 #[must_use]

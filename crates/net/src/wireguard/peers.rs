@@ -1,30 +1,28 @@
 //! A server's table of peers: whose datagram is it, and is it worth a look.
 //!
-//! - A data message carries the number that we gave the session, so its peer is found by index; the
+//! - A data message carries the number that we gave the session (a random one, so that it tells
+//!   nothing), so its peer is found by index; the
 //!   first message of a handshake carries the sender's public key, sealed to ours.
 //! - Who does not know our public key is recognised by a hash (MAC1) and gets no answer. Who
 //!   knows it and is no peer costs one Diffie-Hellman and gets none either.
 //! - Above [`PeersConfig::handshakes`] a second, a first message must carry a cookie bound to its
 //!   source address (section 5.4.7 of the WireGuard paper); who has none is sent one, of 64 bytes
-//!   for the 148 received. Who has proved its address so is looked at 20 times a second.
+//!   for the 148 received. What each source, and all together, may cost is bounded (`guard`).
 //! - Nothing is kept per sender that is no peer: counters in a table of fixed size are all.
 //! - A peer without a handshake so far is its keys (200 bytes); its session, [`SESSION_BYTES`], is
 //!   made by the first authentic one and stays until the peer is removed: it remembers the time of
 //!   the last handshake, without which an old one could be replayed.
 
-use super::session::{counter_of, kind_of};
+use super::guard::Guard;
+use super::session::{counter_of, kind_of, random_index};
 use super::{
-    Bad, Opened, PublicKey, RateLimiter, Sealed, Session, StaticSecret, TYPE_DATA, TYPE_INITIATION,
+    Bad, Opened, PublicKey, Sealed, Session, StaticSecret, TYPE_DATA, TYPE_INITIATION,
     TYPE_RESPONSE, Way,
 };
-use boringtun::noise::handshake::parse_handshake_anon;
-use boringtun::noise::{Packet, TunnResult};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::sync::Arc;
-use tabane_engine::{Duration, Instant};
+use tabane_engine::Instant;
 use thiserror::Error;
 
 /// The sessions of a server.
@@ -34,6 +32,8 @@ pub struct Peers {
     slots: Vec<Option<Peer>>,
     free: Vec<u32>,
     by_key: BTreeMap<[u8; 32], PeerId>,
+    /// Whose session has that number.
+    by_index: BTreeMap<u32, PeerId>,
     guard: Guard,
     /// Next to be visited by the timer.
     cursor: usize,
@@ -101,16 +101,14 @@ pub const SESSION_BYTES: usize = size_of::<Session>();
 
 /// Parts that the timer visits in turn: each session once a second.
 const TIMER_PARTS: usize = 4;
-/// First messages a second and source address, once the address is proved.
-const PER_SOURCE: u8 = 20;
-/// Size of the table that counts them.
-const SOURCES: usize = 1024;
 
 /// A peer: 200 bytes until it has a session.
 struct Peer {
     key: PublicKey,
     preshared_key: Option<[u8; 32]>,
     session: Option<Box<Session>>,
+    /// The number of the session, if there is one.
+    index: u32,
     way: Option<Way>,
     newest: Newest,
 }
@@ -141,6 +139,7 @@ impl Peers {
             slots: Vec::new(),
             free: Vec::new(),
             by_key: BTreeMap::new(),
+            by_index: BTreeMap::new(),
             cursor: 0,
             counters: PeersCounters::default(),
         }
@@ -164,7 +163,8 @@ impl Peers {
         if self.by_key.len() >= PEERS_MAX {
             return Err(AddPeerError::Full);
         }
-        let peer = Peer { key, preshared_key, session: None, way: None, newest: Newest::none() };
+        let (session, index, way, newest) = (None, 0, None, Newest::none());
+        let peer = Peer { key, preshared_key, session, index, way, newest };
         let id = PeerId(self.free.pop().unwrap_or(self.slots.len() as u32));
         match self.slots.get_mut(id.0 as usize) {
             Some(slot) => *slot = Some(peer),
@@ -180,6 +180,9 @@ impl Peers {
             return false;
         };
         self.by_key.remove(peer.key.as_bytes());
+        if peer.session.is_some() {
+            self.by_index.remove(&peer.index);
+        }
         self.free.push(id.0);
         true
     }
@@ -290,11 +293,13 @@ impl Peers {
         let bytes = datagram[offset..offset + 4].try_into().expect("invariant: four bytes");
         let index = u32::from_le_bytes(bytes);
         // The low 8 bits are boringtun's.
-        let id = PeerId(index >> 8);
-        let peer = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
-        let Some(Peer { session: Some(session), way, newest, .. }) = peer else {
+        let Some(&id) = self.by_index.get(&(index >> 8)) else {
             self.counters.unknown_index += 1;
             return Received { peer: None, opened: Opened::Bad(Bad::Unexpected) };
+        };
+        let peer = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
+        let Some(Peer { session: Some(session), way, newest, .. }) = peer else {
+            unreachable!("invariant: by_index names sessions that exist");
         };
         let is_data = datagram[0] == TYPE_DATA;
         if datagram[0] == TYPE_RESPONSE
@@ -332,17 +337,24 @@ impl Peers {
         };
         let slot = self.slots[id.0 as usize].as_mut();
         let peer = slot.expect("invariant: by_key names peers that exist");
+        let fresh = peer.session.is_none();
+        if fresh {
+            peer.index = std::iter::repeat_with(random_index)
+                .find(|index| !self.by_index.contains_key(index))
+                .expect("invariant: there are more numbers than peers");
+        }
         let (secret, limiter) = (&self.secret, &self.guard.passed);
         let make = || {
             let limiter = Some(Arc::clone(limiter));
-            Box::new(Session::new(secret, peer.key, peer.preshared_key, id.0, limiter))
+            Box::new(Session::new(secret, peer.key, peer.preshared_key, peer.index, limiter))
         };
-        let fresh = peer.session.is_none();
         let session = peer.session.get_or_insert_with(make);
         let opened = session.open(Some(source), datagram, out);
-        if fresh && matches!(opened, Opened::Bad(_)) {
+        match (fresh, opened) {
             // The key was only claimed: it is in no secret place. No memory for that.
-            peer.session = None;
+            (true, Opened::Bad(_)) => peer.session = None,
+            (true, _) => _ = self.by_index.insert(peer.index, id),
+            (false, _) => {}
         }
         Received { peer: Some(id), opened }
     }
@@ -350,7 +362,7 @@ impl Peers {
 
 impl Newest {
     fn none() -> Self {
-        // No index is that large: there are not so many peers.
+        // No index is that large: see `random_index`.
         Self { index: u32::MAX, counter: 0, before: u32::MAX }
     }
 
@@ -388,99 +400,6 @@ impl PeersCounters {
             Opened::Bad(Bad::Malformed) => self.malformed += 1,
             _ => self.unauthentic += 1,
         }
-    }
-}
-
-/// Bounds the work that strangers can cause, with a fixed amount of memory.
-struct Guard {
-    /// Checks MACs and makes cookies.
-    limiter: RateLimiter,
-    /// For sessions, which see only what has passed here: never asks for a cookie.
-    passed: Arc<RateLimiter>,
-    config: PeersConfig,
-    /// Handshakes of this second, and of them those that cost a Diffie-Hellman.
-    seen: u64,
-    looked_at: u64,
-    /// The latter by a keyed hash of the source address, when addresses are proved.
-    sources: Box<[u8; SOURCES]>,
-    hash: RandomState,
-    since: Instant,
-}
-
-impl Guard {
-    fn new(public: &PublicKey, config: PeersConfig) -> Self {
-        Self {
-            limiter: RateLimiter::new(public, config.handshakes),
-            passed: Arc::new(RateLimiter::new(public, u64::MAX)),
-            config,
-            seen: 0,
-            looked_at: 0,
-            sources: Box::new([0; SOURCES]),
-            hash: RandomState::new(),
-            since: Instant::ZERO,
-        }
-    }
-
-    fn on_timer(&mut self, now: Instant) {
-        self.limiter.reset_count();
-        if now.saturating_since(self.since) >= Duration::from_secs(1) {
-            (self.since, self.seen, self.looked_at) = (now, 0, 0);
-            self.sources.fill(0);
-        }
-    }
-
-    /// The sender of a first message as it claims, sealed to our key; or what to make of it.
-    fn check(
-        &mut self,
-        source: IpAddr,
-        datagram: &[u8],
-        out: &mut [u8],
-        secret: &StaticSecret,
-        public: &PublicKey,
-    ) -> Result<[u8; 32], Opened> {
-        let Packet::HandshakeInit(initiation) = self.check_mac(source, datagram, out)? else {
-            return Err(Opened::Bad(Bad::Malformed));
-        };
-        if self.seen > self.config.handshakes && !self.may_look(source) {
-            return Err(Opened::Bad(Bad::UnderLoad));
-        }
-        self.looked_at += 1;
-        let half = parse_handshake_anon(secret, public, &initiation);
-        half.map(|half| half.peer_static_public).map_err(|_| Opened::Bad(Bad::Unauthentic))
-    }
-
-    /// A handshake message by somebody who knows our public key; or the cookie to send.
-    fn check_mac<'a>(
-        &mut self,
-        source: IpAddr,
-        datagram: &'a [u8],
-        out: &mut [u8],
-    ) -> Result<Packet<'a>, Opened> {
-        match self.limiter.verify_packet(Some(source), datagram, out) {
-            Ok(packet) => {
-                self.seen += 1;
-                Ok(packet)
-            }
-            Err(TunnResult::WriteToNetwork(cookie)) => {
-                self.seen += 1;
-                Err(Opened::Reply(cookie.len()))
-            }
-            Err(TunnResult::Err(error)) => {
-                Err(Opened::Bad(super::session::reason(&error, datagram[0])))
-            }
-            Err(_) => Err(Opened::Bad(Bad::Malformed)),
-        }
-    }
-
-    /// Under load: the source is proved. Whether it is its turn.
-    fn may_look(&mut self, source: IpAddr) -> bool {
-        let hash = self.hash.hash_one(source);
-        let count = &mut self.sources[hash as usize % SOURCES];
-        if *count >= PER_SOURCE || self.looked_at >= 2 * self.config.handshakes {
-            return false;
-        }
-        *count += 1;
-        true
     }
 }
 

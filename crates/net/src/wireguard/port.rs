@@ -8,7 +8,7 @@
 use super::Way;
 use super::batch::Batch;
 use super::lanes::{Lanes, RUN_DATAGRAMS};
-use super::socket::{bound, interface_index, offload_state};
+use super::socket::{bound, interface_index, offload_state, share, steer};
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
 use socket2::Socket;
 use std::io::{self, ErrorKind};
@@ -70,6 +70,8 @@ pub struct PortConfig {
     /// The same for what waits to be sent. What the link takes longer for than this holds is
     /// standing in line for nothing.
     pub send_buffer: usize,
+    /// Bound where another port of this process is.
+    pub(super) joins: bool,
 }
 
 /// Where a port is bound.
@@ -151,6 +153,8 @@ pub struct PortCounters {
     pub rx_errors: u64,
 }
 
+/// Asked of the kernel for handshakes that wait, bytes: some 2700 of them.
+const HANDSHAKES_BUFFER: usize = 1 << 20;
 /// Errors of receiving that are passed over in a row.
 const RX_TRIES: usize = 4;
 
@@ -168,7 +172,8 @@ impl PortConfig {
     #[must_use]
     pub fn new(bind: Bind) -> Self {
         let (receive_buffer, send_buffer) = (4 << 20, 1 << 20);
-        Self { bind, id: 0, mark: None, offload: true, receive_buffer, send_buffer }
+        let (mark, offload, joins) = (None, true, false);
+        Self { bind, id: 0, mark, offload, receive_buffer, send_buffer, joins }
     }
 }
 
@@ -233,6 +238,26 @@ impl UdpPort {
         })
     }
 
+    /// Opens a companion at the same address of a listening port, to which the kernel gives from
+    /// now on whatever is no data: handshakes and junk then have a queue of their own, and fill
+    /// no other. Answers leave by the first. Each may still receive what the other should (a run
+    /// of datagrams is judged by its first): look at each datagram ([`super::is_handshake`]).
+    ///
+    /// # Errors
+    /// [`PortError::Open`].
+    pub fn open_handshakes(&self) -> Result<Self, PortError> {
+        let at = self.config.bind.describe();
+        let failed = |source| PortError::Open { at: at.clone(), source };
+        share(&self.socket).map_err(failed)?;
+        let mut config = self.config.clone();
+        config.bind = Bind::Listen(self.local);
+        (config.joins, config.offload) = (true, false);
+        config.receive_buffer = HANDSHAKES_BUFFER;
+        let companion = Self::open(config)?;
+        steer(&self.socket).map_err(failed)?;
+        Ok(companion)
+    }
+
     /// Where it is bound; with a wildcard address for interfaces.
     #[must_use]
     pub fn local(&self) -> SocketAddr {
@@ -264,7 +289,7 @@ impl UdpPort {
     }
 
     /// Receives up to 32 buffers of datagrams; `false` if there are none now. Until then, call it
-    /// again: readiness is told once.
+    /// again, though others may have their turn meanwhile: readiness is told once.
     ///
     /// # Errors
     /// [`PortError::Gone`].

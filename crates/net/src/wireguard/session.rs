@@ -131,7 +131,8 @@ const IP_HEADER_MIN: usize = 20;
 
 impl Session {
     /// A tunnel to the owner of `peer`. The low 24 bits of `index` are what the far end puts on
-    /// its datagrams to us (followed by 8 bits of boringtun's). Without a `limiter` the session
+    /// its datagrams to us (followed by 8 bits of boringtun's), for everybody to see: take
+    /// [`random_index`]. Without a `limiter` the session
     /// looks at ten handshakes a second. Sends nothing by itself.
     #[must_use]
     pub fn new(
@@ -330,6 +331,23 @@ impl fmt::Debug for Session {
         let mut debug = f.debug_struct("Session");
         debug.field("keys", &self.keys).field("waiting", &self.waiting);
         debug.field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
+
+/// A number for a session, of 24 random bits: one that says nothing of who it is, how many there
+/// are, or which it was before a restart. Never the largest.
+///
+/// # Panics
+/// If the system has no random bytes: there are no keys then either.
+#[must_use]
+pub fn random_index() -> u32 {
+    loop {
+        let mut bytes = [0; 4];
+        getrandom::fill(&mut bytes[..3]).expect("invariant: the system has random bytes");
+        let index = u32::from_le_bytes(bytes);
+        if index != 0x00ff_ffff {
+            return index;
+        }
     }
 }
 

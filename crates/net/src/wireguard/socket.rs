@@ -3,6 +3,7 @@
 
 #![allow(unsafe_code)]
 
+use super::TYPE_DATA;
 use super::port::{Bind, PortConfig};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -32,8 +33,40 @@ pub(super) fn bound(config: &PortConfig) -> io::Result<Socket> {
     if set_option(&socket, libc::SO_SNDBUFFORCE, config.send_buffer).is_err() {
         let _ = socket.set_send_buffer_size(config.send_buffer);
     }
+    if config.joins {
+        socket.set_reuse_port(true)?;
+    }
     socket.bind(&address.into())?;
     Ok(socket)
+}
+
+/// Lets a second socket be bound where the first is, which is bound alone: nobody had the address
+/// before, and from now on only the same user can join it.
+pub(super) fn share(first: &Socket) -> io::Result<()> {
+    first.set_reuse_port(true)
+}
+
+/// Tells the kernel which of the two sockets of an address a datagram is for: data for the first,
+/// everything else for the second. Classic BPF (`SO_ATTACH_REUSEPORT_CBPF`, socket(7)), which needs
+/// no privilege; the program sees the UDP payload.
+pub(super) fn steer(socket: &Socket) -> io::Result<()> {
+    let op =
+        |class: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: class as u16, jt, jf, k };
+    let mut program = [
+        op(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 0),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, TYPE_DATA.into()),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+        op(libc::BPF_RET | libc::BPF_K, 0, 0, 1),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF);
+    // SAFETY: the kernel copies `len` bytes of `program` and the instructions that it points to,
+    // all of which live until the call returns.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const program).cast(), len)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Sets the options of batches, offload and path MTU.

@@ -18,8 +18,8 @@ pub enum LookupError {
     Failed,
 }
 
-/// Until a query is repeated, and given up.
-const ANSWER_TIME: Duration = Duration::from_secs(2);
+/// Until a query is repeated, and given up: together no longer than somebody waits.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 const TRIES: usize = 2;
 /// The longest datagram taken from the name server; what is longer has the "truncated" bit.
 const ANSWER_MAX: usize = 4096;

@@ -46,7 +46,7 @@ struct World {
 impl World {
     fn new(lookup: LookupFn, name_server: Option<SocketAddr>) -> Self {
         let (wake, woken) = waker();
-        Self { service: Service::with(lookup, name_server, wake).unwrap(), woken }
+        Self { service: Service::with(lookup, name_server, wake), woken }
     }
 
     fn ask(&mut self, client: u16, port: u16, query: &[u8]) {
@@ -88,7 +88,7 @@ fn code(answer: &[u8]) -> u8 {
 }
 
 #[test]
-fn names_are_looked_up_once_for_all_who_ask() {
+fn names_are_looked_up_once_for_a_client() {
     let gate = Arc::new(Gate::default());
     let mut world = World::new(gate.lookup(), None);
     let a = query(1, "www.example", Family::V4).unwrap();
@@ -96,29 +96,116 @@ fn names_are_looked_up_once_for_all_who_ask() {
     world.ask(1, 4000, &a);
     world.ask(1, 4000, &a);
     world.ask(1, 4000, &aaaa);
-    world.ask(2, 4000, &a);
-    assert_eq!(world.service.waiting(), 3, "a repetition is none");
+    assert_eq!(world.service.waiting(), 2, "a repetition is none");
     assert!(world.now().is_none());
     gate.open();
-    let mut got: Vec<(Asker, Outcome)> = (0..3)
+    let mut got: Vec<(Asker, Outcome)> = (0..2)
         .map(|_| world.next())
         .map(|(asker, bytes)| (asker, parse_reply(&bytes).unwrap().outcome))
         .collect();
     got.sort_by_key(|(asker, outcome)| (*asker, format!("{outcome:?}")));
     let v4 = Outcome::Addresses(vec!["192.0.2.1".parse().unwrap()], 30);
     let v6 = Outcome::Addresses(vec!["2001:db8::1".parse().unwrap()], 30);
-    assert_eq!(
-        got,
-        [(asker(1, 4000), v4.clone()), (asker(1, 4000), v6), (asker(2, 4000), v4.clone())]
-    );
+    assert_eq!(got, [(asker(1, 4000), v4), (asker(1, 4000), v6)]);
     assert_eq!(gate.calls.load(Ordering::Relaxed), 1);
     assert_eq!(world.service.waiting(), 0);
     // It is known now, for less and less long.
-    world.service.ask(Instant::ZERO + Duration::from_secs(29), asker(3, 1), &a);
-    let (_, bytes) = world.now().unwrap();
-    let Outcome::Addresses(_, ttl) = parse_reply(&bytes).unwrap().outcome else { panic!() };
-    assert_eq!(ttl, 1);
+    world.service.ask(Instant::ZERO + Duration::from_secs(29), asker(1, 1), &a);
+    assert_eq!(ttl(&world.now().unwrap().1), 1);
     assert_eq!(gate.calls.load(Ordering::Relaxed), 1);
+}
+
+fn ttl(bytes: &[u8]) -> u32 {
+    let Outcome::Addresses(_, ttl) = parse_reply(bytes).unwrap().outcome else { panic!() };
+    ttl
+}
+
+/// Neither by the time that is left, nor by not being asked for again.
+#[test]
+fn what_others_have_asked_does_not_show() {
+    let gate = Arc::new(Gate::default());
+    gate.open();
+    let mut world = World::new(gate.lookup(), None);
+    let a = query(1, "www.example", Family::V4).unwrap();
+    world.ask(1, 1, &a);
+    assert_eq!(ttl(&world.next().1), 30);
+    world.service.ask(Instant::ZERO + Duration::from_secs(20), asker(2, 1), &a);
+    assert_eq!(ttl(&world.next().1), 30);
+    assert_eq!(gate.calls.load(Ordering::Relaxed), 2);
+}
+
+/// One client asks for names that nobody answers, as many as it can.
+#[test]
+fn who_asks_for_dead_names_takes_no_others_turn() {
+    let (held, dead) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
+    let lookup: LookupFn = Arc::new({
+        let (slow, dead) = (held.lookup(), dead.clone());
+        move |name: &str| {
+            if name.ends_with("dead.example") {
+                dead.fetch_add(1, Ordering::Relaxed);
+                return slow(name);
+            }
+            Ok(vec!["192.0.2.1".parse().unwrap()])
+        }
+    });
+    let mut world = World::new(lookup, None);
+    for i in 0..4 * QUEUE_MAX {
+        world.ask(1, 1, &query(1, &format!("{i}.dead.example"), Family::V4).unwrap());
+    }
+    while dead.load(Ordering::Relaxed) < LOOKUP_THREADS / 2 {
+        std::thread::yield_now();
+    }
+    for client in 2..20 {
+        world.ask(client, 1, &query(7, "alive.example", Family::V4).unwrap());
+        let answer =
+            std::iter::repeat_with(|| world.next()).find(|(asker, _)| asker.client.0 == client);
+        assert_eq!(code(&answer.unwrap().1), 0, "client {client}");
+    }
+    assert_eq!(dead.load(Ordering::Relaxed), LOOKUP_THREADS / 2);
+    held.open();
+}
+
+/// The resolver may take its time; who asks is told in two seconds, and for a while at once.
+#[test]
+fn nobody_waits_for_more_than_two_seconds() {
+    let gate = Arc::new(Gate::default());
+    let mut world = World::new(gate.lookup(), None);
+    let a = query(1, "slow.example", Family::V4).unwrap();
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    world.ask(1, 1, &a);
+    world.service.expire(at(1999));
+    assert!(world.now().is_none());
+    world.service.expire(at(2000));
+    assert_eq!(code(&world.now().unwrap().1), 2);
+    assert_eq!(world.service.waiting(), 0);
+    world.service.ask(at(3000), asker(1, 2), &a);
+    assert_eq!(code(&world.service.poll_answer(at(3000)).unwrap().1), 2, "remembered");
+    // What comes late is not lost: it is known when it is asked for again.
+    gate.open();
+    while world.service.clients[&ClientNumber(1)].names.contains_key("slow.example") {
+        assert!(world.service.poll_answer(at(3000)).is_none());
+        std::thread::yield_now();
+    }
+    world.service.ask(at(4000), asker(1, 3), &a);
+    assert_eq!(code(&world.service.poll_answer(at(4000)).unwrap().1), 0);
+    // And then nothing is kept of it.
+    world.service.expire(at(60_000));
+    assert!(world.service.clients.is_empty());
+}
+
+#[test]
+fn what_is_not_there_is_not_asked_for_again_at_once() {
+    let gate = Arc::new(Gate::default());
+    gate.open();
+    let mut world = World::new(gate.lookup(), None);
+    for (calls, name) in ["none.example", "broken.example"].into_iter().enumerate() {
+        let a = query(9, name, Family::V4).unwrap();
+        world.ask(1, 1, &a);
+        let first = code(&world.next().1);
+        world.ask(1, 1, &a);
+        assert_eq!(code(&world.now().unwrap().1), first);
+        assert_eq!(gate.calls.load(Ordering::Relaxed), calls + 1);
+    }
 }
 
 #[test]
@@ -148,19 +235,20 @@ fn a_busy_resolver_fails_what_it_cannot_hold() {
     assert!(world.now().is_none());
     world.ask(1, 9999, &query(1, "slow.example", Family::V4).unwrap());
     assert_eq!(code(&world.now().unwrap().1), 2);
-    // And all together have one.
+    // What it may have waiting beside for a thread is limited, too.
     let mut refused = 0;
-    for i in 0..QUEUE_MAX + 2 * LOOKUP_THREADS {
-        world.ask(2 + (i / 100) as u16, 1, &query(1, &format!("{i}.example"), Family::V4).unwrap());
+    for i in 0..PENDING_MAX {
+        world.ask(2, 1, &query(1, &format!("{i}.example"), Family::V4).unwrap());
         refused += usize::from(world.now().is_some());
     }
-    assert!((1..=2 * LOOKUP_THREADS + 1).contains(&refused), "{refused}");
+    let held = PENDING_MAX - refused;
+    assert!((QUEUE_MAX..=QUEUE_MAX + LOOKUP_THREADS / 2).contains(&held), "{held}");
     let waiting = world.service.waiting();
     gate.open();
     for _ in 0..waiting {
         assert_eq!(code(&world.next().1), 0);
     }
-    assert_eq!((world.service.waiting(), world.service.names.len()), (0, 0));
+    assert_eq!(world.service.waiting(), 0);
 }
 
 /// A name server that answers every second query with its id, and never the first.
@@ -213,7 +301,7 @@ fn without_a_name_server_other_types_are_not_implemented() {
 #[test]
 fn the_systems_own_resolver_answers() {
     let (wake, woken) = waker();
-    let mut world = World { service: Service::start(wake).unwrap(), woken };
+    let mut world = World { service: Service::start(wake), woken };
     world.ask(1, 1, &query(5, "localhost", Family::V4).unwrap());
     let (_, bytes) = world.next();
     let expected = Outcome::Addresses(vec![Ipv4Addr::LOCALHOST.into()], 30);

@@ -19,7 +19,7 @@ const CLIENT: ClientNumber = ClientNumber(1);
 
 impl World {
     fn new() -> Self {
-        let config = AccessConfig { private: true, ..AccessConfig::default() };
+        let config = AccessConfig { loopback: Some(true), ..AccessConfig::default() };
         Self {
             flows: Flows::new(64),
             poll: Poll::new().unwrap(),

@@ -1,5 +1,6 @@
 //! The table against clients that are sessions, known and unknown.
 
+use super::super::guard::{PER_SOURCE, network};
 use super::super::{Sealed, room};
 use super::*;
 use blake2::digest::consts::U16;
@@ -214,6 +215,53 @@ fn who_has_a_cookie_is_looked_at_so_often_only() {
     peers.on_timer(Instant(2_000_000_000), &mut [0; 256], |_, _| {});
     let (received, _) = receive(&mut peers, way(1), &initiation(&mut one));
     assert_eq!(received.opened, Opened::Reply(92), "the next second");
+}
+
+/// One address (or one /64, of which a host has all addresses) that floods gets few cookies, and
+/// costs nobody else theirs.
+#[test]
+fn a_flood_from_one_source_is_not_answered_and_others_are() {
+    let mut peers = server(1, 30);
+    let replayed = initiation(&mut client(9));
+    let from =
+        |host: u128| Way::to((std::net::Ipv6Addr::from((0x2001_0db8 << 96) + host), 9).into());
+    let mut cookies = 0;
+    for host in 0..1000 {
+        let (received, _) = receive(&mut peers, from(host), &replayed);
+        cookies += u32::from(received.opened == Opened::Reply(64));
+    }
+    assert_eq!(cookies, u32::from(PER_SOURCE));
+    assert_eq!(peers.counters().refused, 1000 - 30 - u64::from(PER_SOURCE));
+    // The counters are a table: a few tries, as another source may share the place.
+    let mut others =
+        (1_u128..4).map(|net| receive(&mut peers, from(net << 64), &replayed).0.opened);
+    assert!(others.any(|opened| opened == Opened::Reply(64)));
+    let mut one = client(1);
+    let (_, cookie) = receive(&mut peers, way(1), &initiation(&mut one));
+    assert_eq!(answer(&mut one, &cookie).0, Opened::Cookie);
+    join(&mut peers, &mut one, way(1));
+}
+
+#[test]
+fn sources_are_networks_of_one_host() {
+    let of = |text: &str| network(text.parse().unwrap()).to_string();
+    assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+    assert_eq!(of("192.0.2.7"), "192.0.2.7");
+    assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7", "IPv4 on a socket of both families");
+}
+
+/// What a server puts on the wire for a client: nothing that says which client it is.
+#[test]
+fn the_number_of_a_session_is_another_one_after_a_restart() {
+    let numbers: Vec<u32> = (0..4)
+        .map(|_| {
+            let (mut peers, mut one) = (server(1, 1000), client(1));
+            let (_, response) = receive(&mut peers, way(1), &initiation(&mut one));
+            u32::from_le_bytes(response[4..8].try_into().unwrap()) >> 8
+        })
+        .collect();
+    assert!(numbers.iter().any(|number| *number > 0xffff), "{numbers:?}");
+    assert!(numbers.windows(2).all(|pair| pair[0] != pair[1]), "{numbers:?}");
 }
 
 #[test]

@@ -225,3 +225,30 @@ fn a_full_socket_blocks_and_bounds_the_queue() {
     assert!(!a.has_queued());
     assert_eq!(a.counters().tx_datagrams, taken as u64);
 }
+
+/// The kernel keeps a queue for data and one for everything else.
+#[test]
+fn handshakes_have_a_queue_of_their_own() {
+    let mut config = PortConfig::new(Bind::Listen((Ipv4Addr::LOCALHOST, 0).into()));
+    config.receive_buffer = 1 << 20;
+    let mut data = UdpPort::open(config).unwrap();
+    let mut handshakes = data.open_handshakes().unwrap();
+    assert_eq!(handshakes.local(), data.local());
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Far more than both queues hold together, and then one packet of data.
+    for i in 0..20_000_u32 {
+        let mut flood = [0; 148];
+        (flood[0], flood[1]) = ((i % 3) as u8 + 1, 0);
+        stranger.send_to(&flood, data.local()).unwrap();
+    }
+    stranger.send_to(&[4; 60], data.local()).unwrap();
+    let got = drain(&mut data);
+    assert_eq!(got.iter().map(|(_, datagram)| datagram[0]).collect::<Vec<_>>(), [4]);
+    let got = drain(&mut handshakes);
+    assert!(got.len() > 500 && got.iter().all(|(_, datagram)| datagram[0] < 4), "{}", got.len());
+    // Answers leave by the first, from the same address.
+    assert!(data.queue(&got[0].0, 2, |out| out.len()) && data.flush().unwrap());
+    assert_eq!(stranger.recv_from(&mut [0; 9]).unwrap(), (2, data.local()));
+    let taken = UdpPort::open(PortConfig::new(Bind::Listen(data.local()))).map(drop);
+    assert!(matches!(taken, Err(PortError::Open { .. })), "somebody else got the address too");
+}

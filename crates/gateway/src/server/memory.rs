@@ -1,0 +1,247 @@
+//! What the connections of clients hold at the server, and what is done when it is too much.
+//!
+//! Everything counts: the engine's buffers, what a relay has read and not passed on, the kernel's
+//! queues of the socket to the outside, and a flat [`EACH`] for a connection itself, also while only
+//! its end is still to be delivered. Counted four times a second, and while there is something to do
+//! up to a hundred times; what is admitted in between counts [`FRESH`] each. Above half of a limit, buffers become small ("tight"), so that what was quick
+//! stays quick and what nobody reads grows no more. Above a limit no connection is admitted; those
+//! that hold most are ended until an eighth is free again, of the client whose limit it is, or, if it
+//! is the server's (`[limits] total`), of the clients that hold most. Memory that has become free
+//! goes back to the system.
+
+use super::Core;
+use super::connections::Connections;
+use super::member::{Leads, Member};
+use super::members::Members;
+use crate::kernel_memory;
+use std::collections::BTreeMap;
+use tabane_engine::mptcp::Connection;
+use tabane_engine::{ConnId, Duration, Instant};
+
+/// What is held, as of the last look.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// All together, bytes.
+    held: u64,
+    /// The most since memory was last given back.
+    peak: u64,
+    /// Connections that were ended.
+    pub(super) shed: u64,
+    /// When to look again, if the agent is awake.
+    next: Instant,
+}
+
+/// What one connection holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Holding {
+    bytes: u64,
+    what: Leads,
+    /// At the client's side.
+    conn: ConnId,
+}
+
+/// A connection without any data: state of the engine, of the relay and of the kernel's socket.
+const EACH: u64 = 16 << 10;
+/// A connection between its admission and the next look.
+pub(super) const FRESH: u64 = 64 << 10;
+/// For all clients together, unless the configuration says otherwise.
+pub const TOTAL: u64 = 512 << 20;
+/// The kernel's buffers of a tight connection, in each direction; it takes twice as much.
+const TIGHT: usize = 32 << 10;
+/// Connections of a client of whose paths none works end after that long.
+const ABSENCE: Duration = Duration::from_secs(300);
+/// What must still be delivered when the client has closed may take so long.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+/// Time between two looks, in units of what a look takes, and at least.
+const REST: u64 = 20;
+const LOOK_LEAST: Duration = Duration::from_millis(10);
+/// Freed bytes that are worth giving back.
+const WORTH: u64 = 16 << 20;
+
+impl Memory {
+    /// All together, bytes.
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Whether it is time to look again.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.next
+    }
+}
+
+/// Bytes in the engine's buffers of a connection.
+pub(super) fn buffered(now: Instant, conn: &Connection) -> u64 {
+    let info = conn.info(now);
+    (info.written - info.acked) + (info.received - info.read) + info.out_of_order
+}
+
+impl Core {
+    /// Counts what is held, and does what must be done about it.
+    pub(super) fn mind_memory(&mut self, now: Instant) {
+        let began = self.clock.now();
+        self.end_absent(now);
+        let total = self.config.limits.total.map_or(TOTAL, |total| total.0);
+        let mut holdings = self.connections.measure(now, &mut self.members);
+        self.measure_onward(now, &mut holdings);
+        let sum = |own: &Vec<Holding>| own.iter().map(|one| one.bytes).sum::<u64>();
+        let sums = |at| holdings.get(&at).map_or(0, sum);
+        let sums: Vec<u64> = (0..self.members.len()).map(sums).collect();
+        let held: u64 = sums.iter().sum();
+        // A client that holds less than its part of what all may hold is not to suffer for others.
+        let part = total / 2 / (sums.iter().filter(|held| **held > 0).count() as u64).max(1);
+        for (at, own) in sums.into_iter().enumerate() {
+            let Some(member) = self.members.get(at) else { continue };
+            member.note_held(own, (held > total / 2 && own > part, held > total && own > part));
+            let (limit, tight) = (member.limits.buffer.0, member.tight);
+            let mine = holdings.remove(&at).unwrap_or_default();
+            self.connections.tighten(&mine, tight);
+            let excess = if own > limit { own - (limit - limit / 8) } else { 0 };
+            let fair = if held > total { own.saturating_sub(part) } else { 0 };
+            let excess = excess.max(fair.min(held.saturating_sub(total - total / 8)));
+            self.shed(now, at, mine, excess);
+        }
+        self.memory.held = held;
+        self.memory.peak = self.memory.peak.max(held);
+        if self.memory.peak - held >= WORTH {
+            self.memory.peak = held;
+            kernel_memory::give_back();
+        }
+        let took = self.clock.now().saturating_since(began);
+        let rest = Duration(took.0.saturating_mul(REST)).max(LOOK_LEAST);
+        self.memory.next = now + rest;
+    }
+
+    /// Ends connections of a member, those that hold most first, until so many bytes are free.
+    fn shed(&mut self, now: Instant, at: usize, mut holdings: Vec<Holding>, mut excess: u64) {
+        holdings.sort();
+        while excess > 0
+            && let Some(Holding { bytes, what, conn }) = holdings.pop()
+        {
+            let Some(member) = self.members.get(at) else { return };
+            match what {
+                Leads::Out(index) => self.connections.cut(now, index, member),
+                Leads::On => abort(now, member, conn),
+            }
+            self.memory.shed += 1;
+            excess = excess.saturating_sub(bytes);
+            self.touch(at);
+        }
+    }
+
+    /// What connections hold that go on to the next server, on both sides.
+    fn measure_onward(&mut self, now: Instant, holdings: &mut BTreeMap<usize, Vec<Holding>>) {
+        let Some(next) = &mut self.next else { return };
+        for ((at, conn), beyond) in next.held(now) {
+            let Some(member) = self.members.get(at) else { continue };
+            let near = member.bundle.endpoint.connection(conn).map_or(0, |c| buffered(now, c));
+            let holding = Holding { bytes: EACH + near + beyond, what: Leads::On, conn };
+            holdings.entry(at).or_default().push(holding);
+        }
+    }
+
+    /// Ends the connections of clients that have been away for too long.
+    fn end_absent(&mut self, now: Instant) {
+        for at in 0..self.members.len() {
+            let Some(member) = self.members.get(at) else { continue };
+            if member.away(now) < ABSENCE || member.conns.is_empty() {
+                continue;
+            }
+            let ids: Vec<_> = member.conns.keys().copied().collect();
+            for id in ids {
+                abort(now, member, id);
+            }
+            self.touch(at);
+        }
+    }
+}
+
+impl Connections {
+    /// What the connections of each member hold; those whose last words take too long end.
+    fn measure(&mut self, now: Instant, members: &mut Members) -> BTreeMap<usize, Vec<Holding>> {
+        let (mut holdings, mut late) = (BTreeMap::<usize, Vec<Holding>>::new(), Vec::new());
+        for (index, outward) in self.iter_mut() {
+            let member = members.get(outward.member);
+            let conn = member.and_then(|member| member.bundle.endpoint.connection(outward.conn));
+            let engine = conn.map_or(0, |conn| buffered(now, conn));
+            if outward.orphaned.is_some_and(|since| now.saturating_since(since) >= LAST_WORDS) {
+                late.push(index);
+            }
+            let bytes = EACH + engine + outward.held();
+            let holding = Holding { bytes, what: Leads::Out(index), conn: outward.conn };
+            holdings.entry(outward.member).or_default().push(holding);
+        }
+        for index in late {
+            self.end(index);
+        }
+        holdings
+    }
+
+    /// Makes the kernel's buffers small, or lets the kernel choose again.
+    fn tighten(&mut self, holdings: &[Holding], tight: bool) {
+        for holding in holdings {
+            if let Leads::Out(index) = holding.what
+                && let Some(outward) = self.get_mut(index)
+                && std::mem::replace(&mut outward.tight, tight) != tight
+            {
+                kernel_memory::limit(outward.stream(), tight.then_some(TIGHT));
+            }
+        }
+    }
+
+    /// Ends a connection on both sides.
+    fn cut(&mut self, now: Instant, index: usize, member: &mut Member) {
+        let Some(outward) = self.get_mut(index) else { return };
+        let id = outward.conn;
+        abort(now, member, id);
+        if matches!(member.conns.get(&id), Some(Leads::Out(own)) if *own == index) {
+            member.conns.remove(&id);
+        }
+        self.end(index);
+    }
+}
+
+/// Resets a connection of a client; the engine's event does the rest.
+fn abort(now: Instant, member: &mut Member, id: ConnId) {
+    if let Some(conn) = member.bundle.endpoint.connection(id) {
+        conn.abort(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ClientEntry, ServerConfig};
+
+    fn member() -> Member {
+        let client = ClientEntry { name: "one".into(), number: 1, ..ClientEntry::default() };
+        let server = ServerConfig::default();
+        Member::new(&server, &client, server.inner()).unwrap()
+    }
+
+    #[test]
+    fn a_client_without_a_path_is_away_and_comes_back() {
+        let mut member = member();
+        let at = |s: u64| Instant(s * 1_000_000_000);
+        member.look(at(5));
+        assert_eq!(member.away(at(304)), Duration::from_secs(299));
+        assert!(member.away(at(305)) >= ABSENCE);
+        member.set_up(at(306), 0, true);
+        member.look(at(306));
+        assert_eq!(member.away(at(900)), Duration::ZERO);
+    }
+
+    #[test]
+    fn half_full_is_tight_until_it_is_a_quarter() {
+        let mut member = member();
+        let limit = member.limits.buffer.0;
+        for (held, tight) in [(limit / 2, false), (limit / 2 + 1, true), (limit / 3, true)] {
+            member.note_held(held, (false, false));
+            assert_eq!(member.tight, tight, "{held}");
+        }
+        member.note_held(limit / 4, (false, false));
+        assert!(!member.tight && !member.is_crowded());
+        member.note_held(0, (true, true));
+        assert!(member.tight && member.is_crowded(), "the server's own limit");
+    }
+}
