@@ -75,6 +75,13 @@ impl Place {
 pub(crate) fn tabane() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tabane"));
     command.stdin(Stdio::null());
+    // No agent of this host is one of a test's.
+    for folder in ["TABANE_RUN", "XDG_RUNTIME_DIR", "TMPDIR"] {
+        command.env(folder, env!("CARGO_TARGET_TMPDIR"));
+    }
+    for name in ["TABANE_CONTROL", "RUNTIME_DIRECTORY"] {
+        command.env_remove(name);
+    }
     command
 }
 

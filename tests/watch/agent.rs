@@ -37,6 +37,11 @@ impl Agent {
         self.place.path().join("tabane/home.sock")
     }
 
+    /// Where a file is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
     /// A file of its owner alone.
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = self.place.path().join(name);
@@ -51,7 +56,9 @@ impl Agent {
         for name in ["TABANE_CONTROL", "RUNTIME_DIRECTORY"] {
             command.env_remove(name);
         }
-        command.env("XDG_RUNTIME_DIR", self.place.path()).env("TMPDIR", self.place.path());
+        for folder in ["TABANE_RUN", "XDG_RUNTIME_DIR", "TMPDIR"] {
+            command.env(folder, self.place.path());
+        }
         command
     }
 

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What a path may be used for.
@@ -129,6 +130,13 @@ pub struct Status {
     pub tally: Option<Tallied>,
     /// Clients with at least one working path; at a server only.
     pub clients: u64,
+    /// The file that its configuration comes from, if it comes from one.
+    pub configuration: Option<PathBuf>,
+    /// It has a copy of that file, and takes another configuration only as text
+    /// (`Request::Configure`).
+    pub configuration_copied: bool,
+    /// Why clients cannot ping through it; at a server only.
+    pub no_pings: Option<String>,
     /// Counters with a name of their own: duplicates removed, drops by reason and the like.
     pub counters: Vec<(String, u64)>,
 }

@@ -10,6 +10,7 @@ mod agents {
     mod datagrams;
     mod faults;
     mod programs;
+    mod revocation;
     mod roles;
     mod soak;
     mod wire;

@@ -64,6 +64,8 @@ pub(super) struct Member {
     /// Its connections hold more than they may: there are to be no more of them.
     pub(super) crowded: bool,
     up: [bool; PATHS_MAX],
+    /// Whether one did when it was last told.
+    pub(super) was_there: bool,
     /// As the engine was told.
     carries: [bool; PATHS_MAX],
     /// The connection that was looked at last.
@@ -163,6 +165,7 @@ impl Member {
             asked: Book::default(),
             crowded: false,
             up: [false; PATHS_MAX],
+            was_there: false,
             carries: [false; PATHS_MAX],
             looked_at: ConnId(0),
             announced: [None; PATHS_MAX],

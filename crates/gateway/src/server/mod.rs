@@ -11,6 +11,7 @@ mod gates;
 mod inward;
 mod member;
 mod members;
+mod notes;
 mod onward;
 mod outward;
 mod reload;
@@ -22,7 +23,7 @@ use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
-use crate::happenings::Happenings;
+use crate::happenings::{Happenings, LogSink};
 use crate::keys::KeyError;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::reactor::{Kind, Reactor, Ready, token};
@@ -78,7 +79,7 @@ struct Core {
 }
 
 /// Reads the configuration again; an error is for people.
-pub type Source = Box<dyn Fn() -> Result<ServerConfig, String> + Send>;
+pub type Source = crate::config::Source<ServerConfig>;
 
 /// Why a server cannot start, or cannot go on.
 #[derive(Error, Debug)]
@@ -171,9 +172,14 @@ impl Server {
         self.core.ports.iter().map(UdpPort::local).collect()
     }
 
+    /// Where events go as they happen.
+    pub fn set_log(&mut self, sink: LogSink) {
+        self.core.happenings.set_log(sink);
+    }
+
     /// Where the configuration is read when it is to be read again.
-    pub fn set_source(&mut self, source: Source) {
-        self.core.source = Some(source);
+    pub fn set_source(&mut self, source: impl Into<Source>) {
+        self.core.source = Some(source.into());
     }
 
     /// Runs until it is asked to stop.
@@ -216,6 +222,7 @@ impl Core {
         let forwards = self.forward(now);
         self.serve_all(now);
         self.flush();
+        self.tell_notes(now);
         unread || forwards || !self.dirty.is_empty() || self.connections.has_again()
     }
 
