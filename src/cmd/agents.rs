@@ -4,9 +4,9 @@
 use crate::exit::Failure;
 use crate::say;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tabane_gateway::agent::{Surroundings, raise_descriptor_limit, surround};
-use tabane_gateway::config::load::{self, Configuration};
+use tabane_gateway::config::{ConfigFile, Configuration};
 use tabane_gateway::control::{ControlSocket, Places};
 use tabane_gateway::mailbox::Mailbox;
 use tabane_gateway::web::{Pages, Settings, Token};
@@ -28,13 +28,14 @@ pub(super) struct Around {
     _pages: Option<Pages>,
 }
 
-/// Reads it again, for an agent that runs.
+/// Reads the configuration of an agent that is about to run; warnings go to standard error.
 ///
 /// # Errors
-/// What is wrong with it, for people.
-pub(super) fn again<C: Configuration>(file: &Path) -> Result<C, String> {
-    let loaded = load::read::<C>(file, &load::environment());
-    loaded.map(|loaded| loaded.config).map_err(|error| error.to_string())
+/// When it cannot be read, or is wrong.
+pub(super) fn load<C: Configuration>(file: &ConfigFile) -> Result<C, Failure> {
+    let loaded = file.load::<C>().map_err(super::config::refused)?;
+    loaded.warnings.iter().for_each(|warning| say::warning(&warning.to_string()));
+    Ok(loaded.config)
 }
 
 /// Opens the windows of an agent that is about to run.
@@ -43,7 +44,10 @@ pub(super) fn again<C: Configuration>(file: &Path) -> Result<C, String> {
 /// A socket or address that cannot be had.
 pub(super) fn open(windows: Windows, mailbox: &Mailbox) -> Result<Around, Failure> {
     let places = Places::from_env();
-    let path = windows.control.unwrap_or_else(|| places.socket_for(&windows.name));
+    let path = match windows.control {
+        Some(path) => path,
+        None => places.socket_for(&windows.name).map_err(anyhow::Error::new)?,
+    };
     let control = ControlSocket::start(&path, mailbox.clone()).map_err(anyhow::Error::new)?;
     say::detail(&format!("control socket: {}", path.display()));
     let mut pages = None;

@@ -24,6 +24,7 @@ mod pcap;
 mod policy;
 mod progress;
 mod reload;
+mod running;
 mod serve;
 mod server;
 mod service;

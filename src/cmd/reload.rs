@@ -1,15 +1,23 @@
-//! `tabane reload`: a running agent reads its configuration again.
+//! `tabane reload`: a running agent takes its configuration as it is now, whatever runs the agent.
 
-use super::agent::{self, Agent};
+use super::agent::Agent;
+use super::running::{Running, of_file, said};
 use crate::exit::Failure;
 use crate::say;
-use tabane_gateway::mailbox::Request;
+use anyhow::anyhow;
+use std::path::PathBuf;
 
 /// Has a running agent read its configuration again; connections stay.
+///
+/// An agent that a service manager gave a copy of the file is given the file's text: ask as a user
+/// who can read it (sudo).
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]
     agent: Agent,
+    /// The agent that runs from this file.
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["agent", "socket"])]
+    config: Option<PathBuf>,
 }
 
 /// Does it.
@@ -17,7 +25,30 @@ pub(crate) struct Args {
 /// # Errors
 /// When no agent answers, or the configuration is wrong.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    args.agent.connect()?.order(Request::Reload).map_err(agent::failed)?;
-    say::note("the configuration is read");
+    let mut agents = match &args.config {
+        None => vec![Running::new(args.agent.connect()?)?],
+        Some(file) => {
+            let found = of_file(file);
+            if found.agents.is_empty() {
+                let doubts = found.doubtful.iter().map(|doubt| format!("; {doubt}"));
+                let doubts: String = doubts.collect();
+                return Err(anyhow!("no agent runs from {}{doubts}", file.display()).into());
+            }
+            found.agents
+        }
+    };
+    for running in &mut agents {
+        say::note(&format!("the configuration is read: {}", said_all(running)?));
+    }
     Ok(())
+}
+
+/// What has changed, whose clients included.
+fn said_all(running: &mut Running) -> Result<String, Failure> {
+    let events = running.reload()?;
+    let (reload, clients): (Vec<_>, Vec<_>) =
+        events.into_iter().partition(|event| event.kind == "reload");
+    let texts = [said(&clients), said(&reload)];
+    let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    Ok(texts.join("; "))
 }

@@ -177,3 +177,25 @@ fn completions_parse_and_the_manual_renders() {
         assert!(out.contains("genkey"), "{out}{err}");
     }
 }
+
+#[test]
+fn clients_are_switched_off_and_on() {
+    let place = Place::new();
+    invited(&place, &[]);
+    let disabled = || {
+        let list = place.json(&["server", "list", "-c", "s.toml", "--json"]);
+        list[0]["disabled"].as_bool().unwrap()
+    };
+    let before = place.read("s.toml");
+    let said = place.tabane(&["server", "disable", "home", "-c", "s.toml"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("no server runs from this file here"), "{}", said.err);
+    assert!(disabled());
+    let again = place.tabane(&["server", "disable", "home", "-c", "s.toml"]);
+    assert!(again.code == Some(2) && again.err.contains("disabled already"), "{}", again.err);
+    place.ok(&["server", "enable", "home", "-c", "s.toml"]);
+    assert!(!disabled());
+    assert_eq!(place.read("s.toml"), before, "nothing else has changed");
+    let none = place.tabane(&["server", "enable", "nobody", "-c", "s.toml"]);
+    assert_eq!(none.code, Some(2));
+}

@@ -23,13 +23,25 @@ fn what_is_installed_is_uninstalled() {
     let client = place.read(&format!("{FOLDER}/tabane-client@.service"));
     let tun = place.read(&format!("{FOLDER}/tabane-client@home.service.d/tun.conf"));
     for unit in [&server, &client] {
-        for line in ["Type=notify", "DynamicUser=yes", "NoNewPrivileges=yes", "WatchdogSec=30"] {
+        assert!(unit.contains("\nMemoryMax=") && unit.contains("\nLoadCredential="), "{unit}");
+        for line in [
+            "LimitCORE=0",
+            "Type=notify",
+            "DynamicUser=yes",
+            "NoNewPrivileges=yes",
+            "WatchdogSec=30",
+        ] {
             assert!(unit.lines().any(|l| l == line), "{line} in {unit}");
         }
         assert!(unit.contains("ExecStart=/usr/bin/tabane "), "{unit}");
         assert!(!unit.contains("AmbientCapabilities"), "no privilege: {unit}");
     }
     assert!(tun.contains("AmbientCapabilities=CAP_NET_ADMIN\n"), "{tun}");
+    place.ok(&[&install[..], &["--dns", "office", "--pings"]].concat());
+    for file in ["tun.conf", "dns.conf"] {
+        place.read(&format!("{FOLDER}/tabane-client@office.service.d/{file}"));
+    }
+    assert!(place.read("r/etc/sysctl.d/60-tabane.conf").contains("ping_group_range"));
     // What an administrator added stays.
     place.write(&format!("{FOLDER}/tabane-client@home.service.d/mine.conf"), "[Unit]\n");
     place.write(&format!("{FOLDER}/other.service"), "[Unit]\n");
@@ -67,7 +79,7 @@ fn systemd_finds_nothing_wrong_with_them() {
     let binary = place.path("tabane");
     binary::copy(&binary);
     let binary = binary.to_str().unwrap();
-    let tun = ["--tun", "home", "--low-ports"];
+    let tun = ["--dns", "home", "--low-ports"];
     place.ok(&[&["service", "install", "--root", "r", "--binary", binary], &tun[..]].concat());
     let unit = |name: &str| place.path(FOLDER).join(name);
     // An instance is a link to its template.

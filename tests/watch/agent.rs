@@ -38,6 +38,11 @@ impl Agent {
         self.place.path().join("tabane/home.sock")
     }
 
+    /// Where a file is.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
     /// A file of its owner alone.
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let path = self.place.path().join(name);

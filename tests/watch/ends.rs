@@ -2,6 +2,7 @@
 //! running.
 
 use crate::agent::Agent;
+use crate::binary;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,10 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl Shown {
     /// Starts it, and waits until it shows `sign`.
     fn start(agent: &Agent, verb: &str, sign: &str) -> Self {
-        let tabane = env!("CARGO_BIN_EXE_tabane");
-        let line = format!("stty cols 80 rows 24; echo \"pid=$$ \"; exec {tabane} {verb}");
-        let mut script = Command::new("script")
-            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        let mut script = binary::by(|tabane| {
+            let line = format!("stty cols 80 rows 24; echo \"pid=$$ \"; exec {tabane} {verb}");
+            let mut script = Command::new("script");
+            script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+            script
+        });
+        let mut script = script
             .env("TERM", "xterm-256color")
             .env("TABANE_CONTROL", agent.socket())
             .stdin(Stdio::piped())

@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use std::fs::File;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 use tabane_gateway::keys::{Key, encode};
@@ -16,6 +17,11 @@ struct Pair {
 impl Pair {
     /// What they say goes to that file.
     fn start(log: &str) -> Self {
+        Self::start_as(log, false)
+    }
+
+    /// The server perhaps with a copy of its file and of its token, as a service has them.
+    fn start_as(log: &str, copied: bool) -> Self {
         let place = Agent::nowhere();
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (server, secret) = (Key::random_private().unwrap(), Key::random().unwrap());
@@ -41,9 +47,26 @@ impl Pair {
             ),
         );
         let mut pair = Self { place, children: Vec::new() };
-        for args in [["server", "-c", &server_file], ["client", "-c", &client_file]] {
+        let (mut server, mut credentials) = (vec!["server", "-c", &server_file], None);
+        let copy = pair.place.path("credentials/server.toml");
+        if copied {
+            let folder = copy.parent().unwrap();
+            std::fs::create_dir(folder).unwrap();
+            std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700)).unwrap();
+            let text = std::fs::read_to_string(&server_file).unwrap();
+            let page = "web = \"127.0.0.1:0\"\nweb_token_file = \"web.token\"\n";
+            std::fs::write(&copy, format!("{page}{text}")).unwrap();
+            std::fs::write(folder.join("web.token"), "0123456789abcdef\n").unwrap();
+            server = vec!["server", "-c", copy.to_str().unwrap(), "--copy-of", &server_file];
+            credentials = Some(folder);
+        }
+        for args in [server, vec!["client", "-c", &client_file]] {
             let mut command = pair.place.command(&args);
-            let log = File::options().write(true).open(log).unwrap();
+            command.env_remove("CREDENTIALS_DIRECTORY");
+            if let Some(folder) = credentials {
+                command.env("CREDENTIALS_DIRECTORY", folder);
+            }
+            let log = File::options().append(true).open(log).unwrap();
             let child = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
             pair.children.push(child);
         }
@@ -115,4 +138,55 @@ fn real_agents_are_seen_steered_and_found_well() {
     let several = pair.place.run(&["status"]);
     assert_eq!(several.code, Some(2));
     assert!(several.err.contains("home, server"), "{}", several.err);
+}
+
+fn none_up(status: &serde_json::Value) -> bool {
+    status["paths"].as_array().unwrap().iter().all(|path| path["state"] != "up")
+}
+
+#[test]
+fn a_revocation_revokes_at_once_also_where_the_server_has_a_copy_of_its_file() {
+    for copied in [false, true] {
+        let pair = {
+            let log = tempfile::NamedTempFile::new().unwrap();
+            let pair = Pair::start_as(log.path().to_str().unwrap(), copied);
+            pair.until("both paths up", both_up);
+            let file = pair.place.path("server.toml");
+            let server = |verb: &[&str]| {
+                let file = ["-c", file.to_str().unwrap()];
+                pair.place.run(&[&["server"], verb, &file[..]].concat())
+            };
+            let said = server(&["disable", "home"]);
+            assert_eq!(said.code, Some(0), "{}", said.err);
+            assert!(said.err.contains("in force at the running server"), "{}", said.err);
+            assert!(said.err.contains("home is disabled: sessions and"), "{}", said.err);
+            pair.until("out", none_up);
+            assert_eq!(server(&["enable", "home"]).code, Some(0));
+            pair.until("both paths up", both_up);
+            let said = server(&["remove", "home"]);
+            assert!(said.err.contains("home is removed: sessions and"), "{}", said.err);
+            pair.until("out", none_up);
+
+            // A signal has a copy read no second time: it still lists who was removed.
+            let id = pair.children[0].id().to_string();
+            assert!(
+                std::process::Command::new("kill").args(["-HUP", &id]).status().unwrap().success()
+            );
+            let wanted =
+                if copied { "reload-failed: this agent has a copy of" } else { "reload: nothing" };
+            let mut said = String::new();
+            for _ in 0..100 {
+                said = std::fs::read_to_string(log.path()).unwrap();
+                if said.contains(wanted) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            assert!(said.contains(wanted), "{said}");
+            assert!(said.contains("client-connected client=home"), "{said}");
+            assert!(!said.contains("everybody"), "{said}");
+            pair
+        };
+        assert!(none_up(&pair.until("an answer", |_| true)));
+    }
 }

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let metrics = Some(SocketAddr::new(address.ip(), address.port() + 1));
     let settings = Settings { page: Some(address), token, metrics };
     let pages = Pages::start(settings, fake.mailbox.clone())?;
-    let socket = Places::from_env().socket_for("home");
+    let socket = Places::from_env().socket_for("home")?;
     let control = ControlSocket::start(&socket, fake.mailbox.clone())?;
     println!("page    http://{address}/#token={TOKEN}");
     println!("metrics http://{}/metrics", pages.metrics().unwrap_or(address));

@@ -11,7 +11,7 @@
 
 mod builtin;
 
-pub use builtin::Kind;
+pub use builtin::{Kind, kind_of};
 pub use tabane_net::prefix::{PortRange, Prefix, PrefixError};
 
 use crate::address::Network;

@@ -5,7 +5,7 @@
 //! hears that it is ready, that it lives (as long as its thread answers), and that it stops
 //! (sd_notify(3)); without one nothing is said.
 
-use crate::mailbox::{Answer, Mailbox, Request};
+use crate::mailbox::{Mailbox, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -26,8 +26,8 @@ pub struct Surroundings {
 /// Least time between signs of life to the service manager.
 const SIGN_MIN: Duration = Duration::from_millis(200);
 
-/// Surrounds an agent that is about to run. `tell` gets a line for people when a signal had an
-/// effect that they should know.
+/// Surrounds an agent that is about to run. `tell` gets a line for people when a signal had
+/// no effect.
 ///
 /// # Errors
 /// The system's.
@@ -49,10 +49,9 @@ pub fn surround(
                 continue;
             }
             notify(&[sd_notify::NotifyState::Reloading]);
-            match agent.ask(Request::Reload) {
-                Ok(Answer::Error(error)) => tell(&format!("not reloaded: {error}")),
-                Ok(_) => tell("reloaded"),
-                Err(error) => tell(&format!("not reloaded: {error}")),
+            // What came of it is an event, which the agent logs.
+            if let Err(error) = agent.ask(Request::Reload) {
+                tell(&format!("not reloaded: {error}"));
             }
             notify(&[sd_notify::NotifyState::Ready]);
         }

@@ -1,18 +1,51 @@
-//! The last things that happened to an agent, for whoever asks.
+//! What happens to an agent: the last things are remembered for whoever asks, and each goes to the
+//! log as it happens. `tabane monitor` and the journal have one source, so neither knows less.
 
 use crate::model::Happening;
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
-use tabane_engine::Instant;
+use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 
 /// Remembers the last [`KEPT`].
-#[derive(Debug)]
 pub struct Happenings {
     clock: Clock,
     all: VecDeque<Happening>,
     last: u64,
+    log: Option<Log>,
 }
+
+/// Gets each event as it happens.
+pub type LogSink = Box<dyn Fn(&Happening) + Send>;
+
+/// How much an event matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Something does not work that should.
+    Error,
+    /// Somebody may want to do something.
+    Warning,
+    /// Worth knowing.
+    Notice,
+    /// For those who look closely.
+    Detail,
+}
+
+/// A log that nobody can fill: a peer that comes and goes causes events as often as it likes.
+struct Log {
+    sink: LogSink,
+    /// Events that may be logged now; one more every [`LOG_EVERY`], at most [`LOG_BURST`].
+    left: u32,
+    since: Instant,
+    /// Events not logged since the last that was.
+    skipped: u64,
+}
+
+/// Logged at once.
+const LOG_BURST: u32 = 100;
+/// From one to the next after that.
+const LOG_EVERY: Duration = Duration::from_millis(200);
 
 /// The oldest goes when there are more.
 pub const KEPT: usize = 4096;
@@ -21,7 +54,20 @@ impl Happenings {
     /// None yet; times are by this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { clock, all: VecDeque::new(), last: 0 }
+        Self { clock, all: VecDeque::new(), last: 0, log: None }
+    }
+
+    /// Where events go from now on, beside being remembered.
+    pub fn set_log(&mut self, sink: LogSink) {
+        self.log = Some(Log { sink, left: LOG_BURST, since: Instant::ZERO, skipped: 0 });
+    }
+
+    /// The configuration was read again: what has changed, or why it was not taken.
+    pub fn reloaded(&mut self, now: Instant, done: &Result<String, String>) {
+        match done {
+            Ok(text) => self.add(now, "reload", (None, None), text.clone()),
+            Err(text) => self.add(now, "reload-failed", (None, None), text.clone()),
+        }
     }
 
     /// Something happened: to a path, if one is named, of a client, if one is named.
@@ -36,14 +82,18 @@ impl Happenings {
         if self.all.len() == KEPT {
             self.all.pop_front();
         }
-        self.all.push_back(Happening {
+        let happening = Happening {
             seq: self.last,
             unix_ms: unix_ms(self.clock.wall_origin(), now),
             kind: kind.to_owned(),
             path: path.map(str::to_owned),
             client: client.map(str::to_owned),
             text,
-        });
+        };
+        if let Some(log) = &mut self.log {
+            log.take(now, &happening);
+        }
+        self.all.push_back(happening);
     }
 
     /// The number of the last one; 0 if there was none.
@@ -60,6 +110,54 @@ impl Happenings {
     }
 }
 
+impl Level {
+    /// Of a kind of event ([`Happening::kind`]).
+    #[must_use]
+    pub fn of(kind: &str) -> Self {
+        match kind {
+            "tun-gone" | "tun-failed" | "quota-not-saved" | "reload-failed" | "next-failed" => {
+                Self::Error
+            }
+            "path-down" | "path-waits" | "handshake-refused" | "policies-refused"
+            | "server-changed" | "not-logged" => Self::Warning,
+            "path-use" | "path-mtu" | "role" | "datagram-dropped" => Self::Detail,
+            _ => Self::Notice,
+        }
+    }
+}
+
+impl Log {
+    fn take(&mut self, now: Instant, happening: &Happening) {
+        let more = now.saturating_since(self.since).0 / LOG_EVERY.0;
+        if more > 0 {
+            self.left =
+                LOG_BURST.min(self.left.saturating_add(u32::try_from(more).unwrap_or(LOG_BURST)));
+            self.since = now;
+        }
+        if self.left == 0 {
+            self.skipped += 1;
+            return;
+        }
+        self.left -= 1;
+        if self.skipped > 0 {
+            let text = format!(
+                "{} events, too many at once; `tabane monitor --since 0` has the last",
+                self.skipped
+            );
+            let kind = "not-logged".to_owned();
+            (self.sink)(&Happening { kind, path: None, client: None, text, ..*happening });
+            self.skipped = 0;
+        }
+        (self.sink)(happening);
+    }
+}
+
+impl fmt::Debug for Happenings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Happenings").field("last", &self.last).finish_non_exhaustive()
+    }
+}
+
 fn unix_ms(origin: SystemTime, now: Instant) -> u64 {
     let origin = origin.duration_since(UNIX_EPOCH).unwrap_or_default();
     origin.as_millis() as u64 + now.0 / 1_000_000
@@ -68,6 +166,7 @@ fn unix_ms(origin: SystemTime, now: Instant) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::{Arc, Mutex};
 
     #[test]
     fn the_last_ones_are_remembered_in_order() {
@@ -79,5 +178,33 @@ mod tests {
         assert_eq!((all.len(), all[0].seq), (KEPT, 11));
         let new = happenings.since(KEPT as u64 + 8);
         assert_eq!(new.iter().map(|h| h.seq).collect::<Vec<_>>(), [4105, 4106]);
+    }
+
+    #[test]
+    fn each_goes_to_the_log_and_nobody_can_fill_it() {
+        let logged = Arc::new(Mutex::new(Vec::new()));
+        let mut happenings = Happenings::new(Clock::start());
+        let sink = Arc::clone(&logged);
+        happenings.set_log(Box::new(move |h| sink.lock().unwrap().push(h.clone())));
+        for i in 0..1000 {
+            happenings.add(Instant(i), "path-up", (Some("home"), None), format!("{i}"));
+        }
+        assert_eq!(happenings.since(0).len(), 1000, "all are remembered");
+        assert_eq!(logged.lock().unwrap().len(), LOG_BURST as usize);
+        let later = Instant::ZERO + LOG_EVERY * 3;
+        happenings.add(later, "tun-gone", (None, None), "later".into());
+        let logged = logged.lock().unwrap();
+        let last: Vec<_> = logged[LOG_BURST as usize..].iter().map(|h| h.kind.as_str()).collect();
+        assert_eq!(last, ["not-logged", "tun-gone"]);
+        assert!(logged[LOG_BURST as usize].text.starts_with("900 events"));
+        assert_eq!(logged[0].client.as_deref(), Some("home"));
+    }
+
+    #[test]
+    fn what_does_not_work_is_said_loudest() {
+        assert_eq!(Level::of("tun-gone"), Level::Error);
+        assert_eq!(Level::of("path-down"), Level::Warning);
+        assert_eq!(Level::of("reload"), Level::Notice);
+        assert_eq!(Level::of("path-use"), Level::Detail);
     }
 }

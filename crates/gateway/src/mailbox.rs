@@ -50,6 +50,11 @@ pub enum Request {
     },
     /// Read the configuration again.
     Reload,
+    /// Take this text as its configuration, as if its file had it and was read again.
+    Configure {
+        /// The whole file.
+        text: String,
+    },
     /// End the agent.
     Stop,
 }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// What a path may be used for.
@@ -133,6 +134,13 @@ pub struct Status {
     pub clients: u64,
     /// Bytes that the connections of a server's clients hold, in the kernel too.
     pub held_bytes: u64,
+    /// The file that its configuration comes from, if it comes from one.
+    pub configuration: Option<PathBuf>,
+    /// It has a copy of that file, and takes another configuration only as text
+    /// (`Request::Configure`).
+    pub configuration_copied: bool,
+    /// Why clients cannot ping through it; at a server only.
+    pub no_pings: Option<String>,
     /// Counters with a name of their own: duplicates removed, drops by reason and the like.
     pub counters: Vec<(String, u64)>,
 }

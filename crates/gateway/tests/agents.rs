@@ -13,6 +13,7 @@ mod agents {
     mod http;
     mod programs;
     mod restart;
+    mod revocation;
     mod roles;
     mod soak;
     mod wire;

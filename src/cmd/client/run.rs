@@ -1,12 +1,11 @@
 //! `tabane client -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{Windows, again, open};
-use crate::cmd::config::load;
+use crate::cmd::agents::{Windows, load, open};
 use crate::exit::Failure;
 use crate::say;
 use std::path::PathBuf;
 use tabane_gateway::client::Client;
-use tabane_gateway::config::{ClientConfig, default_file};
+use tabane_gateway::config::{ClientConfig, ConfigFile, Source, default_file};
 
 /// Runs a client.
 #[derive(clap::Args, Debug)]
@@ -15,6 +14,10 @@ pub(crate) struct Args {
     /// Its configuration.
     #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("client"))]
     config: PathBuf,
+    /// The file that people change, if FILE is a service's copy of it: `tabane reload` then gives
+    /// the agent what stands there.
+    #[arg(long, value_name = "FILE")]
+    copy_of: Option<PathBuf>,
 }
 
 /// Runs until it is stopped.
@@ -22,7 +25,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When the configuration is wrong, or sockets cannot be had.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let config = load::<ClientConfig>(&args.config)?.config;
+    let file = ConfigFile { file: args.config.clone(), copy_of: args.copy_of.clone() };
+    let config = load::<ClientConfig>(&file)?;
     let windows = Windows {
         name: config.name.clone(),
         control: config.control.clone(),
@@ -31,8 +35,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         web_token_file: config.web_token_file.clone(),
     };
     let mut client = Client::new(config).map_err(anyhow::Error::new)?;
-    let file = args.config.clone();
-    client.set_source(Box::new(move || again(&file)));
+    client.set_source(Source::new(file));
+    client.set_log(Box::new(say::event));
     for front in client.fronts() {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
     }

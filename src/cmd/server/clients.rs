@@ -1,11 +1,13 @@
-//! `tabane server list` and `tabane server remove NAME`.
+//! `tabane server list`, and `remove NAME`, `disable NAME`, `enable NAME`: at once at a server that
+//! runs from the file.
 
+use crate::cmd::running::tell_server;
 use crate::exit::Failure;
 use crate::say;
 use serde::Serialize;
 use tabane_gateway::address::ClientNumber;
 use tabane_gateway::config::ServerConfig;
-use tabane_gateway::invite::{change, remove_client};
+use tabane_gateway::invite::{change, remove_client, switch_client};
 
 /// Name the clients.
 #[derive(clap::Args, Debug)]
@@ -20,6 +22,15 @@ pub(crate) struct ListArgs {
 /// Remove a client: its keys are worth nothing any more.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RemoveArgs {
+    /// Its name.
+    name: String,
+    #[command(flatten)]
+    file: super::File,
+}
+
+/// Refuse a client, or let it in again.
+#[derive(clap::Args, Debug)]
+pub(crate) struct SwitchArgs {
     /// Its name.
     name: String,
     #[command(flatten)]
@@ -74,6 +85,16 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<(), Failure> {
     change(&args.file.config, |text, _| Ok((remove_client(text, &args.name)?, ())))
         .map_err(super::failure)?;
     let file = args.file.config.display();
-    say::note(&format!("'{}' is no longer in {file}; {}", args.name, super::RELOAD));
-    Ok(())
+    tell_server(&args.file.config, &format!("'{}' is no longer in {file}", args.name))
+}
+
+/// Switches a client on or off.
+///
+/// # Errors
+/// When there is none of that name.
+pub(super) fn switch(args: &SwitchArgs, on: bool) -> Result<(), Failure> {
+    change(&args.file.config, |text, _| Ok((switch_client(text, &args.name, on)?, ())))
+        .map_err(super::failure)?;
+    let (file, state) = (args.file.config.display(), if on { "enabled" } else { "disabled" });
+    tell_server(&args.file.config, &format!("'{}' is {state} in {file}", args.name))
 }

@@ -4,6 +4,7 @@ use crate::exit::Failure;
 use crate::say;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use tabane_gateway::access::{Kind, kind_of};
 use tabane_gateway::config::{ServerConfig, parse};
 use tabane_gateway::keys::{Key, encode, write_private};
 
@@ -15,7 +16,8 @@ use tabane_gateway::keys::{Key, encode, write_private};
 pub(crate) struct Args {
     #[command(flatten)]
     file: super::File,
-    /// How clients reach it, once for each; by default the address of the default route.
+    /// How clients reach it, once for each; by default the address of the default route, if it is
+    /// one that the Internet reaches.
     #[arg(long, value_name = "HOST:PORT")]
     public: Vec<String>,
     /// UDP address to listen on, once for each.
@@ -36,6 +38,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             let text = "no route leads out of here: say --public HOST:PORT";
             return Err(Failure::usage(text));
         };
+        if let Some(kind) = kind_of(address) {
+            return Err(Failure::usage(hidden(SocketAddr::new(address, port), kind)));
+        }
         public.push(SocketAddr::new(address, port).to_string());
         say::note(&format!("clients will be told {}; --public says otherwise", public[0]));
     }
@@ -54,6 +59,18 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     say::note(&format!("{name} is written; next: tabane server invite NAME"));
     say::print(&encode(&key.public()))
+}
+
+/// Why an address of this machine's must not stand in invitations without being asked for.
+fn hidden(address: SocketAddr, kind: Kind) -> String {
+    format!(
+        "this machine's own address, {ip}, is {kind}: clients elsewhere do not reach it, and every \
+         invitation would name it. Say how they do with --public HOST:PORT: the name or public \
+         address that the provider or router shows for it (whose UDP port {port} must lead here), \
+         or --public {address} if all clients are in the same network",
+        ip = address.ip(),
+        port = address.port(),
+    )
 }
 
 fn file(key: &Key, public: &[String], listen: &[SocketAddr]) -> String {
@@ -84,4 +101,17 @@ fn own_address() -> Option<IpAddr> {
     };
     // Addresses of documentation (RFC 5737, RFC 3849): no traffic ever goes there.
     ask("0.0.0.0:0", "192.0.2.1:9").or_else(|| ask("[::]:0", "[2001:db8::1]:9"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hidden_address_is_refused_with_what_to_say() {
+        let text = hidden("10.0.0.5:51820".parse().unwrap(), Kind::Private);
+        for part in ["10.0.0.5, is private", "--public HOST:PORT", "--public 10.0.0.5:51820"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! `tabane server invite NAME`: one more client, and the line that makes one.
 
+use crate::cmd::running::tell_server;
 use crate::exit::Failure;
 use crate::say;
 use qrcode::render::unicode::Dense1x2;
@@ -68,9 +69,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Ok((add_client(text, &entry)?, invitation))
     };
     let invitation = change(&args.file.config, edit).map_err(super::failure)?;
+    show(args, &invitation)?;
     let (name, number) = (&invitation.name, invitation.number.0);
     let file = args.file.config.display();
-    say::note(&format!("client {number}, '{name}', is in {file}; {}", super::RELOAD));
+    tell_server(&args.file.config, &format!("client {number}, '{name}', is in {file}"))
+}
+
+/// Prints what makes the client: whatever comes of the rest, it must not be lost.
+fn show(args: &Args, invitation: &Invitation) -> Result<(), Failure> {
     if let Some(paths) = args.wireguard {
         return say::print(invitation.wireguard(usize::from(paths)).trim_end());
     }

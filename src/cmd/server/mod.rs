@@ -31,6 +31,10 @@ enum Action {
     List(clients::ListArgs),
     /// Remove a client: its keys are worth nothing any more.
     Remove(clients::RemoveArgs),
+    /// Refuse a client until it is enabled again; its connections end.
+    Disable(clients::SwitchArgs),
+    /// Let a client in again.
+    Enable(clients::SwitchArgs),
 }
 
 /// Which file.
@@ -51,6 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(Action::Invite(args)) => invite::run(args),
         Some(Action::List(args)) => clients::list(args),
         Some(Action::Remove(args)) => clients::remove(args),
+        Some(Action::Disable(args)) => clients::switch(args, false),
+        Some(Action::Enable(args)) => clients::switch(args, true),
         None => run::run(&args.run),
     }
 }
@@ -66,6 +72,3 @@ fn failure(error: tabane_gateway::invite::EditError) -> Failure {
         other => Failure::usage(other.to_string()),
     }
 }
-
-/// How a change reaches a server that runs.
-const RELOAD: &str = "a server that runs takes it with `tabane reload`, or on SIGHUP";

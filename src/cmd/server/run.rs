@@ -1,11 +1,10 @@
 //! `tabane server -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{Windows, again, open};
-use crate::cmd::config::load;
+use crate::cmd::agents::{Windows, load, open};
 use crate::exit::Failure;
 use crate::say;
 use std::path::PathBuf;
-use tabane_gateway::config::{ServerConfig, default_file};
+use tabane_gateway::config::{ConfigFile, ServerConfig, Source, default_file};
 use tabane_gateway::server::Server;
 use tabane_trace::plural::count;
 
@@ -16,6 +15,10 @@ pub(crate) struct Args {
     /// Its configuration.
     #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("server"))]
     config: PathBuf,
+    /// The file that people change, if FILE is a service's copy of it: `tabane reload` then gives
+    /// the agent what stands there.
+    #[arg(long, value_name = "FILE")]
+    copy_of: Option<PathBuf>,
 }
 
 /// Runs until it is stopped.
@@ -23,7 +26,8 @@ pub(crate) struct Args {
 /// # Errors
 /// When the configuration is wrong, or sockets cannot be had.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let config = load::<ServerConfig>(&args.config)?.config;
+    let file = ConfigFile { file: args.config.clone(), copy_of: args.copy_of.clone() };
+    let config = load::<ServerConfig>(&file)?;
     let windows = Windows {
         name: "server".into(),
         control: config.control.clone(),
@@ -33,8 +37,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let clients = config.client.len();
     let mut server = Server::new(config).map_err(anyhow::Error::new)?;
-    let file = args.config.clone();
-    server.set_source(Box::new(move || again(&file)));
+    server.set_source(Source::new(file));
+    server.set_log(Box::new(say::event));
     for at in server.local() {
         say::note(&format!("{} may connect to {at}", count(clients, "client")));
     }

@@ -30,6 +30,7 @@ enum Action {
   sudo tabane service install --start server
   sudo tabane service install --start client@home
   sudo tabane service install --tun home --start client@home    the client takes the whole host
+  sudo tabane service install --dns home --start client@home    and is its resolver
   tabane service install --root build/root --binary /usr/bin/tabane     for a package")]
     Install {
         #[command(flatten)]
@@ -62,6 +63,14 @@ struct ChoiceArgs {
     /// Let this client have a TUN device (CAP_NET_ADMIN); once for each.
     #[arg(long, value_name = "NAME")]
     tun: Vec<String>,
+    /// Let this client be the host's resolver, too ([tun] dns = true): it may write
+    /// /etc/resolv.conf; once for each. It has a TUN device then.
+    #[arg(long, value_name = "NAME")]
+    dns: Vec<String>,
+    /// Let clients ping through the server: all groups of this host may then send pings, by
+    /// net.ipv4.ping_group_range.
+    #[arg(long)]
+    pings: bool,
     /// Let the server listen on ports below 1024 (CAP_NET_BIND_SERVICE).
     #[arg(long)]
     low_ports: bool,
@@ -78,6 +87,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             install(&units::all(&choices.resolve()?), root.as_deref())?;
             if root.is_none() {
                 systemctl(&["daemon-reload"])?;
+                if choices.pings {
+                    run_tool("sysctl", &["-q", "-p", units::SYSCTL])?;
+                }
             }
             for name in &names {
                 systemctl(&["enable", "--now", name])?;
@@ -105,10 +117,13 @@ impl ChoiceArgs {
             let binary = binary.display();
             return Err(Failure::usage(format!("{binary}: systemd wants an absolute plain path")));
         };
-        if let Some(name) = self.tun.iter().find(|name| name.is_empty() || !plain(name, "")) {
+        let mut names = self.tun.iter().chain(&self.dns);
+        if let Some(name) = names.find(|name| name.is_empty() || !plain(name, "")) {
             return Err(Failure::usage(format!("'{name}' is no name of a client's file")));
         }
-        Ok(Choices { binary: text.to_owned(), tun: &self.tun, low_ports: self.low_ports })
+        let Self { tun, dns, pings, low_ports, .. } = self;
+        let binary = text.to_owned();
+        Ok(Choices { binary, tun, dns, pings: *pings, low_ports: *low_ports })
     }
 }
 
@@ -151,10 +166,11 @@ fn uninstall(root: Option<&Path>) -> Result<(), Failure> {
     }
     let folder = below(root, units::FOLDER);
     let mut gone: Vec<PathBuf> = units::NAMES.iter().map(|name| folder.join(name)).collect();
+    gone.push(below(root, units::SYSCTL));
     for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if let Some(name) = name.to_str().filter(|name| units::is_drop_in(name)) {
-            gone.push(folder.join(name).join(units::DROP_IN));
+            gone.extend(units::DROP_INS.map(|file| folder.join(name).join(file)));
             gone.push(folder.join(name));
         }
     }
@@ -193,11 +209,15 @@ fn below(root: Option<&Path>, path: &str) -> PathBuf {
 }
 
 fn systemctl(args: &[&str]) -> Result<(), Failure> {
-    let said = Command::new("systemctl").args(args).output();
-    let said = said.context("systemctl cannot be run: is this a system with systemd?")?;
+    run_tool("systemctl", args)
+}
+
+fn run_tool(tool: &str, args: &[&str]) -> Result<(), Failure> {
+    let said = Command::new(tool).args(args).output();
+    let said = said.with_context(|| format!("{tool} cannot be run: is this a system with it?"))?;
     if said.status.success() {
         return Ok(());
     }
     let (words, error) = (args.join(" "), String::from_utf8_lossy(&said.stderr));
-    Err(anyhow::anyhow!("systemctl {words}: {}", error.trim()).into())
+    Err(anyhow::anyhow!("{tool} {words}: {}", error.trim()).into())
 }

@@ -6,18 +6,26 @@ pub(super) const FOLDER: &str = "/etc/systemd/system";
 pub(super) const WANTED: &str = "/etc/systemd/system/multi-user.target.wants";
 /// The files in [`FOLDER`].
 pub(super) const NAMES: [&str; 2] = ["tabane-server.service", "tabane-client@.service"];
-/// In the folder of a client that has a TUN device.
-pub(super) const DROP_IN: &str = "tun.conf";
+/// What folders of clients may hold: for a TUN device, and for the list of resolvers.
+pub(super) const DROP_INS: [&str; 2] = ["tun.conf", "dns.conf"];
+/// Lets the kernel give the server sockets for pings.
+pub(super) const SYSCTL: &str = "/etc/sysctl.d/60-tabane.conf";
 
 const SERVER: &str = include_str!("../../../packaging/systemd/tabane-server.service");
 const CLIENT: &str = include_str!("../../../packaging/systemd/tabane-client@.service");
 const TUN: &str = include_str!("../../../packaging/systemd/tun.conf");
+const DNS: &str = include_str!("../../../packaging/systemd/dns.conf");
+const PINGS: &str = include_str!("../../../packaging/sysctl.conf");
 
 /// What units depend on.
 pub(super) struct Choices<'a> {
     pub(super) binary: String,
     /// Clients that have a TUN device.
     pub(super) tun: &'a [String],
+    /// Clients among them that are the host's resolver.
+    pub(super) dns: &'a [String],
+    /// Clients may ping through the server.
+    pub(super) pings: bool,
     /// The server listens below 1024.
     pub(super) low_ports: bool,
 }
@@ -41,14 +49,19 @@ pub(super) fn all(choices: &Choices<'_>) -> Vec<Unit> {
     let texts = [fill(SERVER, low), fill(CLIENT, "")];
     let units = NAMES.iter().zip(texts);
     let units = units.map(|(name, text)| Unit { path: format!("{FOLDER}/{name}"), text });
-    let drop_ins = choices.tun.iter().map(|client| Unit {
-        path: format!("{FOLDER}/tabane-client@{client}.service.d/{DROP_IN}"),
-        text: TUN.to_owned(),
-    });
-    units.chain(drop_ins).collect()
+    let drop_in = |client: &String, n: usize, text: &str| Unit {
+        path: format!("{FOLDER}/tabane-client@{client}.service.d/{}", DROP_INS[n]),
+        text: text.to_owned(),
+    };
+    // Whoever is the host's resolver is so by its device.
+    let tun = choices.tun.iter().chain(choices.dns.iter().filter(|c| !choices.tun.contains(c)));
+    let tun = tun.map(|client| drop_in(client, 0, TUN));
+    let dns = choices.dns.iter().map(|client| drop_in(client, 1, DNS));
+    let pings = Unit { path: SYSCTL.to_owned(), text: PINGS.to_owned() };
+    units.chain(tun).chain(dns).chain(choices.pings.then_some(pings)).collect()
 }
 
-/// Whether a folder of [`FOLDER`] may hold a [`DROP_IN`] of ours.
+/// Whether a folder of [`FOLDER`] may hold [`DROP_INS`] of ours.
 pub(super) fn is_drop_in(name: &str) -> bool {
     name.starts_with("tabane-client@") && name.ends_with(".service.d")
 }

@@ -4,6 +4,7 @@
 use super::Prefix;
 use crate::config::AccessConfig;
 use std::fmt;
+use std::net::IpAddr;
 
 /// Why a prefix is denied unless allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,6 +39,13 @@ pub(super) fn prefixes() -> impl Iterator<Item = (Prefix, Option<Kind>)> {
         let prefix = text.parse().expect("invariant: the table is checked by a test");
         (prefix, *kind)
     })
+}
+
+/// What kind of address that is; `None`: somebody's on the Internet, as far as addresses tell.
+#[must_use]
+pub fn kind_of(address: IpAddr) -> Option<Kind> {
+    let holding = prefixes().filter(|(prefix, _)| prefix.holds(address));
+    holding.max_by_key(|(prefix, _)| prefix.len()).and_then(|(_, kind)| kind)
 }
 
 const TABLE: &[(&str, Option<Kind>)] = &[
@@ -118,5 +126,26 @@ impl fmt::Display for Kind {
             Self::Inner => "inner",
             Self::Own => "the server's own",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_the_internet_does_not_reach_are_told() {
+        for (address, kind) in [
+            ("10.0.0.5", Some(Kind::Private)),
+            ("172.31.4.4", Some(Kind::Private)),
+            ("100.72.1.1", Some(Kind::Shared)),
+            ("169.254.3.3", Some(Kind::LinkLocal)),
+            ("fd00::1", Some(Kind::Private)),
+            ("fe80::1", Some(Kind::LinkLocal)),
+            ("9.9.9.9", None),
+            ("2620:fe::fe", None),
+        ] {
+            assert_eq!(kind_of(address.parse().unwrap()), kind, "{address}");
+        }
     }
 }

@@ -36,7 +36,8 @@ impl Core {
             Request::SetPolicy { policy, spec, connection } => {
                 self.set_policy(now, &policy, &spec, connection).into()
             }
-            Request::Reload => self.reload(now).into(),
+            Request::Reload => self.reload(now, None).into(),
+            Request::Configure { text } => self.reload(now, Some(&text)).into(),
             Request::Stop => {
                 self.stopped = true;
                 Answer::Done
@@ -78,6 +79,8 @@ impl Core {
                 tally.add_to(&mut all);
                 all
             }),
+            configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
+            configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
             counters: vec![
                 ("malformed".into(), stats.malformed),
                 ("copies_removed".into(), stats.copies),

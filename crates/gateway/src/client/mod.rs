@@ -19,6 +19,7 @@ mod setup;
 mod spread;
 mod tunnels;
 mod uses;
+mod waits;
 
 use crate::address::{ClientNumber, Network};
 use crate::bundle::{Bundle, paths};
@@ -26,7 +27,7 @@ use crate::config::{ClientConfig, Rules, ServerEntry};
 use crate::dns;
 use crate::engine_config::engine_config;
 use crate::front::{Auto, Login};
-use crate::happenings::Happenings;
+use crate::happenings::{Happenings, LogSink};
 use crate::inner::{parse_unreachable, peek};
 use crate::keys::KeyError;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
@@ -59,6 +60,7 @@ use tabane_wire::ip::protocol;
 use thiserror::Error;
 use tunnels::Tunnels;
 use uses::Uses;
+use waits::Waits;
 
 /// The client agent.
 pub struct Client {
@@ -77,6 +79,7 @@ struct Core {
     bundle: Bundle,
     tunnels: Tunnels,
     uses: Uses,
+    waits: Waits,
     quotas: Quotas,
     /// Which traffic has which policies, and the settings made of them, by rule.
     rules: Rules,
@@ -118,7 +121,7 @@ struct Core {
 }
 
 /// Reads the configuration again; an error is for people.
-pub type Source = Box<dyn Fn() -> Result<ClientConfig, String> + Send>;
+pub type Source = crate::config::Source<ClientConfig>;
 
 /// Why a client cannot start, or cannot go on.
 #[derive(Error, Debug)]
@@ -190,9 +193,14 @@ impl Client {
         &self.socks
     }
 
+    /// Where events go as they happen.
+    pub fn set_log(&mut self, sink: LogSink) {
+        self.core.happenings.set_log(sink);
+    }
+
     /// Where the configuration is read when it is to be read again.
-    pub fn set_source(&mut self, source: Source) {
-        self.core.source = Some(source);
+    pub fn set_source(&mut self, source: impl Into<Source>) {
+        self.core.source = Some(source.into());
     }
 
     /// Runs until it is asked to stop.
@@ -254,6 +262,7 @@ impl Core {
             bundle,
             tunnels,
             uses: Uses::default(),
+            waits: Waits::default(),
             quotas,
             programs: Programs::new(reactor.registry().try_clone()?),
             names: Names::new(
@@ -504,6 +513,7 @@ impl Core {
         self.count(now);
         self.look(now);
         self.decide(now);
+        self.tell_waits(now);
         for path in self.tunnels.retire(now) {
             self.bundle.endpoint.set_path_up(now, PathId(path as u8), false);
         }

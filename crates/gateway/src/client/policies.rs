@@ -162,11 +162,15 @@ impl Core {
     }
 
     /// Reads the configuration again: what can change while the agent runs does.
-    pub(super) fn reload(&mut self, now: Instant) -> Result<(), String> {
-        let source = self.source.as_ref().ok_or("this agent was not started from a file")?;
-        let text = self.adopt(now, source()?)?;
-        self.happenings.add(now, "reload", (None, None), text);
-        Ok(())
+    /// `text` stands for the file.
+    pub(super) fn reload(&mut self, now: Instant, text: Option<&str>) -> Result<(), String> {
+        let new = match &self.source {
+            Some(source) => source.read(text),
+            None => Err("this agent was not started from a file".into()),
+        };
+        let done = new.and_then(|new| self.adopt(now, new));
+        self.happenings.reloaded(now, &done);
+        done.map(drop)
     }
 
     /// Takes another configuration; what has changed, for people.

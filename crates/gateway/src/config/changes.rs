@@ -194,6 +194,17 @@ impl ServerConfig {
         parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
     }
 
+    /// Takes from `old` what cannot change while the server runs ([`ServerPart::is_live`]).
+    pub fn keep_fixed(&mut self, old: &Self) {
+        self.private_key.clone_from(&old.private_key);
+        self.private_key_file.clone_from(&old.private_key_file);
+        (self.network, self.network6) = (old.network, old.network6);
+        self.listen.clone_from(&old.listen);
+        self.control.clone_from(&old.control);
+        (self.metrics, self.web) = (old.metrics, old.web);
+        self.web_token_file.clone_from(&old.web_token_file);
+    }
+
     /// What happens to clients: number, and what, in order of numbers.
     #[must_use]
     pub fn client_changes(&self, new: &Self) -> Vec<(u16, ClientChange)> {

@@ -293,6 +293,10 @@ impl Configuration for ClientConfig {
         [secret_file, control, web_token_file, state].into_iter().flatten().collect()
     }
 
+    fn kept(&mut self) -> Vec<&mut PathBuf> {
+        self.state.iter_mut().collect()
+    }
+
     fn needed(&self) -> Vec<(&'static str, &Path)> {
         let files = [("secret_file", &self.secret_file), ("web_token_file", &self.web_token_file)];
         files.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?))).collect()

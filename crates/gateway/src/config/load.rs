@@ -2,10 +2,13 @@
 //! file, line, column and remedy. What lines with keys hold is never shown.
 
 use super::overrides;
+use super::source::{Service, TEXT_MAX};
 use crate::keys::{Key, KeyError, is_exposed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tabane_trace::written::{Fault, Problem, Written};
 
@@ -22,6 +25,8 @@ pub trait Configuration: Serialize + DeserializeOwned {
     fn check(&self, found: &mut Findings);
     /// The files that it names.
     fn files(&mut self) -> Vec<&mut PathBuf>;
+    /// Files among those that the agent writes and wants back after a restart.
+    fn kept(&mut self) -> Vec<&mut PathBuf>;
     /// Files among those that must be there to be read, with their keys (`table.key`).
     fn needed(&self) -> Vec<(&'static str, &Path)>;
     /// The agent's own key as it is given: text, or a file.
@@ -83,11 +88,8 @@ pub fn read<C: Configuration>(
     path: &Path,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
-    let written = Written::read(path).map_err(|mut problem| {
-        problem.help = Some(remedy(path));
-        ConfigError(vec![problem])
-    })?;
-    let mut loaded = from_written::<C>(written.clone(), vars, path.parent())?;
+    let written = Written::new(&path.display().to_string(), &text(path)?);
+    let mut loaded = from_written::<C>(written.clone(), vars, path.parent(), None)?;
     if loaded.config.holds_keys() && is_exposed(path) {
         let fault = Fault::new(&[], "everybody on this machine can read the keys in it");
         let fault = fault.help(format!("chmod 600 {}", path.display()));
@@ -105,7 +107,45 @@ pub fn parse<C: Configuration>(
     text: &str,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
-    from_written(Written::new(name, text), vars, None)
+    from_written(Written::new(name, text), vars, None, None)
+}
+
+/// As [`read`], from the text of a file that the agent itself perhaps cannot read. Of the files
+/// that it names those count that `service` has copies of; what the agent keeps, if not named by a
+/// whole path, is in the service's folder.
+///
+/// # Errors
+/// [`ConfigError`].
+pub fn parse_copy<C: Configuration>(
+    of: &Path,
+    text: &str,
+    vars: &[(String, String)],
+    service: &Service,
+) -> Result<Loaded<C>, ConfigError> {
+    let written = Written::new(&of.display().to_string(), text);
+    from_written(written, vars, of.parent(), Some(service))
+}
+
+/// The text of a file of bounded length.
+pub(super) fn text(path: &Path) -> Result<String, ConfigError> {
+    let read = bounded(path, TEXT_MAX).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text (UTF-8)"))
+    });
+    read.map_err(|error| {
+        let (file, message) = (path.display().to_string(), format!("cannot be read: {error}"));
+        let help = Some(remedy(path));
+        ConfigError(vec![Problem { file, position: None, excerpt: None, message, help }])
+    })
+}
+
+/// What a file holds, if it is not longer than that.
+pub(super) fn bounded(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
+    if read as u64 > max {
+        return Err(io::Error::other(format!("it is longer than {max} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// The variables of the environment that begin with `TABANE_`, by name.
@@ -133,6 +173,7 @@ fn from_written<C: Configuration>(
     written: Written,
     vars: &[(String, String)],
     folder: Option<&Path>,
+    service: Option<&Service>,
 ) -> Result<Loaded<C>, ConfigError> {
     let mut warnings = Vec::new();
     let overrides = overrides::collect::<C>(&written, vars, &mut warnings).map_err(refuse)?;
@@ -140,9 +181,7 @@ fn from_written<C: Configuration>(
     let root = written.root().map_err(refuse)?;
     let reader = toml::de::Deserializer::from(root);
     let mut config = C::deserialize(reader).map_err(|e| refuse(written.toml_problem(&e)))?;
-    if let Some(folder) = folder {
-        config.files().into_iter().for_each(|file| *file = folder.join(&*file));
-    }
+    place_files(&mut config, folder, service);
     let mut found = Findings::default();
     config.check(&mut found);
     for (key, file) in config.needed() {
@@ -185,6 +224,26 @@ fn from_written<C: Configuration>(
             Ok(Loaded { config, key, warnings })
         }
         _ => Err(ConfigError(said(found.faults))),
+    }
+}
+
+/// Says of each file that is named where it is.
+pub(super) fn place_files<C: Configuration>(
+    config: &mut C,
+    folder: Option<&Path>,
+    service: Option<&Service>,
+) {
+    if let Some(state) = service.and_then(|service| service.state.as_ref()) {
+        config.kept().into_iter().for_each(|file| *file = state.join(&*file));
+    }
+    if let Some(folder) = folder {
+        config.files().into_iter().for_each(|file| *file = folder.join(&*file));
+    }
+    let Some(service) = service else { return };
+    for file in config.files() {
+        if let Some(copy) = service.credential(file) {
+            *file = copy;
+        }
     }
 }
 

@@ -13,6 +13,7 @@ pub mod next;
 mod overrides;
 pub mod rule;
 pub mod server;
+pub mod source;
 
 pub use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub use client::{ClientConfig, FrontConfig, PathConfig, ServerEntry, TunConfig};
@@ -21,6 +22,7 @@ pub use matching::{Choice, Protocol, Resolved, Rules};
 pub use next::NextConfig;
 pub use rule::{Policies, Rule, UdpMode};
 pub use server::{AccessConfig, ClientEntry, ClientLimits, ServerConfig};
+pub use source::{ConfigFile, Service, Source};
 
 #[cfg(test)]
 mod tests;

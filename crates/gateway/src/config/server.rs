@@ -253,6 +253,10 @@ impl Configuration for ServerConfig {
         own.into_iter().chain(next).flatten().collect()
     }
 
+    fn kept(&mut self) -> Vec<&mut PathBuf> {
+        self.next.iter_mut().filter_map(|next| next.state.as_mut()).collect()
+    }
+
     fn needed(&self) -> Vec<(&'static str, &Path)> {
         let files = [
             ("private_key_file", &self.private_key_file),

@@ -19,6 +19,7 @@ pub use server::{ControlError, ControlSocket};
 /// Clients at a time; one more is told so and hung up on.
 pub const CLIENTS_MAX: usize = 16;
 /// Longest question, bytes; what is longer is answered with an error and the end of the client.
-pub const QUESTION_MAX: usize = 16 << 10;
+/// `configure` carries a whole configuration, whose lines JSON makes a little longer.
+pub const QUESTION_MAX: usize = 10 << 20;
 /// Longest answer that a client takes, bytes: 10 000 connections with a few subflows each.
 pub const ANSWER_MAX: usize = 64 << 20;

@@ -39,6 +39,7 @@ pub fn diagnose(status: Option<&Status>, host: &Host) -> Vec<Finding> {
                 });
                 found.extend(quality(name, path, status));
             }
+            found.push(pings(status));
         }
         Some(status) => {
             found.extend(status.paths.iter().flat_map(|path| link(path, status, host)));
@@ -286,6 +287,17 @@ fn summary(status: &Status) -> Option<Finding> {
         1 if all > 1 => Finding::new("agent", "links", Note, text + ": nothing is bundled"),
         _ => Finding::new("agent", "links", Good, text),
     })
+}
+
+/// Whether clients can ping through a server.
+fn pings(status: &Status) -> Finding {
+    let Some(why) = &status.no_pings else {
+        return Finding::new("server", "pings", Good, "clients can ping through this server");
+    };
+    let text = format!("clients cannot ping through this server: {why}");
+    let remedy = "`tabane service install --pings`, or sysctl -w \
+                  net.ipv4.ping_group_range='0 2147483647', and in /etc/sysctl.d";
+    Finding::new("server", "pings", Note, text).remedy(remedy)
 }
 
 fn clock(status: Option<&Status>, host: &Host) -> Vec<Finding> {

@@ -179,3 +179,21 @@ fn clocks_names_and_nothing_at_all() {
     let empty = Status { agent: "client".into(), ..Status::default() };
     assert!(diagnose(Some(&empty), &ground).iter().any(|f| f.check == "links" && f.verdict == Bad));
 }
+
+#[test]
+fn a_server_that_may_not_ping_says_so() {
+    let of = |no_pings: Option<&str>| {
+        let status = Status {
+            agent: "server".into(),
+            no_pings: no_pings.map(Into::into),
+            ..Status::default()
+        };
+        let host = Host { unix_s: 1_790_000_000, ..Host::default() };
+        diagnose(Some(&status), &host).into_iter().find(|f| f.check == "pings").unwrap()
+    };
+    assert_eq!(of(None).verdict, Good);
+    let note = of(Some("group 61000"));
+    assert_eq!(note.verdict, Note);
+    assert!(note.text.contains("group 61000"), "{}", note.text);
+    assert!(note.remedy.unwrap().contains("ping_group_range"));
+}

@@ -134,6 +134,40 @@ pub fn remove_client(text: &str, name: &str) -> Result<String, EditError> {
     Ok(document.to_string())
 }
 
+/// The text with a client refused, or let in again.
+///
+/// # Errors
+/// [`EditError::Client`] if there is none of that name, or if it is so already.
+pub fn switch_client(text: &str, name: &str, on: bool) -> Result<String, EditError> {
+    let mut document = document(text)?;
+    let none = || EditError::Client(format!("there is no client '{name}'"));
+    let entry: &mut dyn toml_edit::TableLike = match document.get_mut("client").ok_or_else(none)? {
+        Item::ArrayOfTables(tables) => {
+            let named = |table: &&mut Table| table.get("name").and_then(Item::as_str) == Some(name);
+            tables.iter_mut().find(named).ok_or_else(none)?
+        }
+        Item::Value(toml_edit::Value::Array(list)) => {
+            let mut tables = list.iter_mut().filter_map(|item| item.as_inline_table_mut());
+            let named = |table: &&mut InlineTable| {
+                table.get("name").and_then(toml_edit::Value::as_str) == Some(name)
+            };
+            tables.find(named).ok_or_else(none)?
+        }
+        _ => return Err(EditError::Shape),
+    };
+    let disabled = entry.get("disabled").and_then(Item::as_bool).unwrap_or(false);
+    if disabled != on {
+        let state = if on { "enabled" } else { "disabled" };
+        return Err(EditError::Client(format!("'{name}' is {state} already")));
+    }
+    if on {
+        entry.remove("disabled");
+    } else {
+        entry.insert("disabled", value(true));
+    }
+    Ok(document.to_string())
+}
+
 fn document(text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| EditError::Client(error.to_string()))
 }

@@ -15,7 +15,7 @@
 mod edit;
 mod wireguard;
 
-pub use edit::{EditError, add_client, change, remove_client};
+pub use edit::{EditError, add_client, change, remove_client, switch_client};
 
 use crate::address::{CLIENTS_MAX, ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, ServerConfig};

@@ -34,7 +34,8 @@ impl Core {
             Request::SetPolicy { policy, spec, connection } => {
                 self.set_policy(now, (&policy, &spec), connection).into()
             }
-            Request::Reload => self.reload(now).into(),
+            Request::Reload => self.reload(now, None).into(),
+            Request::Configure { text } => self.reload(now, Some(&text)).into(),
             Request::Stop => {
                 self.stopped = true;
                 Answer::Done
@@ -107,6 +108,9 @@ impl Core {
             held_bytes: self.memory.held(),
             tally,
             udp_flows: udp_flows as u64,
+            configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
+            configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
+            no_pings: crate::udp::no_pings(),
             counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),
             ..Status::default()
         }

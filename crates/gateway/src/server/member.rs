@@ -72,6 +72,8 @@ pub(super) struct Member {
     /// Since when no path works.
     left: Option<Instant>,
     up: [bool; PATHS_MAX],
+    /// Whether one did when it was last told.
+    pub(super) was_there: bool,
     /// As the engine was told.
     carries: [bool; PATHS_MAX],
     /// The connection that was looked at last.
@@ -177,6 +179,7 @@ impl Member {
             full: false,
             left: None,
             up: [false; PATHS_MAX],
+            was_there: false,
             carries: [false; PATHS_MAX],
             looked_at: ConnId(0),
             announced: [None; PATHS_MAX],

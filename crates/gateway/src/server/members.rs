@@ -3,6 +3,7 @@
 use super::ServerError;
 use super::gates::Gate;
 use super::member::Member;
+use super::notes::Notes;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, Configuration, ServerConfig};
 use crate::keys::{self, Key};
@@ -24,6 +25,8 @@ pub(super) struct Members {
     /// Member and path of each peer.
     owners: BTreeMap<PeerId, (usize, usize)>,
     network: Network,
+    /// What is to be told of them.
+    pub(super) notes: Notes,
 }
 
 /// What a datagram brought.
@@ -45,7 +48,8 @@ impl Members {
     pub(super) fn new(config: &ServerConfig, network: Network) -> Result<Self, ServerError> {
         let peers = Peers::new(config.key()?.to_static(), PeersConfig::default());
         let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut members = Self { all, by_number, peers, owners, network };
+        let notes = Notes::default();
+        let mut members = Self { all, by_number, peers, owners, network, notes };
         for client in config.client.iter().filter(|client| !client.disabled) {
             members.add(config, client)?;
         }
@@ -120,7 +124,13 @@ impl Members {
         datagram: &[u8],
         out: &mut [u8],
     ) -> Came {
+        let strangers = self.peers.counters().unknown_key;
         let received = self.peers.open(from, datagram, out);
+        if let Opened::Bad(_) = received.opened {
+            let owner = received.peer.and_then(|peer| Some(self.owners.get(&peer)?.0));
+            let stranger = self.peers.counters().unknown_key > strangers;
+            self.notes.opened((from.remote, owner), datagram, received.opened, stranger);
+        }
         if let Opened::Reply(len) = received.opened {
             queue(port, from, &out[..len]);
         }
@@ -150,6 +160,7 @@ impl Members {
     pub(super) fn events(&mut self, now: Instant, at: usize, path: usize) {
         let Some(Some(member)) = self.all.get_mut(at) else { return };
         while let Some(event) = member.responders[path].poll_event() {
+            self.notes.path(at, path, &event);
             match event {
                 PathEvent::Up => member.set_up(now, path, true),
                 PathEvent::Down(_) => member.set_up(now, path, false),

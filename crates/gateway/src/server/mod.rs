@@ -13,6 +13,7 @@ mod inward;
 mod member;
 mod members;
 mod memory;
+mod notes;
 mod onward;
 mod outward;
 mod reload;
@@ -24,7 +25,7 @@ use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
-use crate::happenings::Happenings;
+use crate::happenings::{Happenings, LogSink};
 use crate::keys::KeyError;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::reactor::{Kind, Reactor, Ready, token};
@@ -91,7 +92,7 @@ struct Core {
 }
 
 /// Reads the configuration again; an error is for people.
-pub type Source = Box<dyn Fn() -> Result<ServerConfig, String> + Send>;
+pub type Source = crate::config::Source<ServerConfig>;
 
 /// Why a server cannot start, or cannot go on.
 #[derive(Error, Debug)]
@@ -191,9 +192,14 @@ impl Server {
         self.core.ports.iter().map(UdpPort::local).collect()
     }
 
+    /// Where events go as they happen.
+    pub fn set_log(&mut self, sink: LogSink) {
+        self.core.happenings.set_log(sink);
+    }
+
     /// Where the configuration is read when it is to be read again.
-    pub fn set_source(&mut self, source: Source) {
-        self.core.source = Some(source);
+    pub fn set_source(&mut self, source: impl Into<Source>) {
+        self.core.source = Some(source.into());
     }
 
     /// Runs until it is asked to stop.
@@ -240,6 +246,7 @@ impl Core {
         // What strangers send, too: after everything else.
         self.take_handshakes(now)?;
         self.flush();
+        self.tell_notes(now);
         let unread = unread || !self.unread.is_empty();
         Ok(unread || forwards || !self.dirty.is_empty() || self.connections.has_again())
     }

@@ -1,35 +1,123 @@
-//! Reading the configuration again: what can change while the server runs does, and nobody's
-//! connections end but those of clients that are gone.
+//! Another configuration for a server that runs: what can change does, and nobody's connections
+//! end but those of clients that are gone.
+//!
+//! What takes access away comes first and depends on nothing that may go wrong after it: a file
+//! that also has a change which needs a restart, or a client that cannot be added, revokes all the
+//! same.
 
 use super::Core;
 use crate::access::{Access, own_addresses};
 use crate::address::ClientNumber;
-use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart, reloaded};
-use tabane_engine::Instant;
+use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart};
+use tabane_engine::{ConnId, Instant};
 
 impl Core {
-    pub(super) fn reload(&mut self, now: Instant) -> Result<(), String> {
-        let source = self.source.as_ref().ok_or("this agent was not started from a file")?;
-        let new = source()?;
+    /// Reads the configuration again; `text` stands for the file.
+    pub(super) fn reload(&mut self, now: Instant, text: Option<&str>) -> Result<(), String> {
+        let new = match &self.source {
+            Some(source) => source.read(text),
+            None => Err("this agent was not started from a file".into()),
+        };
+        let done = new.and_then(|new| self.adopt(now, new));
+        self.happenings.reloaded(now, &done);
+        done.map(drop)
+    }
+
+    /// Takes another configuration; what has changed, and what a restart would change.
+    fn adopt(&mut self, now: Instant, mut new: ServerConfig) -> Result<String, String> {
         let parts = self.config.changes(&new);
-        let text = reloaded(&parts, ServerPart::is_live, ServerPart::name)?;
-        let access = Access::new(&new.access, &self.network, own_addresses());
-        self.connections.reconfigure(access.map_err(|e| e.to_string())?, new.down.clone());
+        let changes = self.config.client_changes(&new);
+        let mut failed = Vec::new();
+        for (number, change) in &changes {
+            if matches!(change, ClientChange::Removed | ClientChange::Rekeyed) {
+                self.dismiss(now, &new, ClientNumber(*number), *change);
+            }
+        }
+        match Access::new(&new.access, &self.network, own_addresses()) {
+            Ok(access) => self.connections.reconfigure(access, new.down.clone()),
+            Err(error) => failed.push(error.to_string()),
+        }
+        for (number, change) in changes {
+            if let Err(error) = self.change_client(now, &new, ClientNumber(number), change) {
+                // It is tried again by the next reload.
+                new.client.retain(|client| client.number != number);
+                failed.push(error);
+            }
+        }
+        let mut later: Vec<&str> = Vec::new();
         if parts.contains(&ServerPart::Next) {
             match (&mut self.next, &new.next) {
-                (Some(next), Some(config)) => next.carrier().adopt(now, config.client())?,
+                (Some(next), Some(config)) => {
+                    if let Err(error) = next.carrier().adopt(now, config.client()) {
+                        failed.push(format!("[next]: {error}"));
+                        new.next.clone_from(&self.config.next);
+                    }
+                }
                 _ => {
-                    let text = "whether there is a next server cannot change without a restart";
-                    return Err(text.into());
+                    later.push("whether there is a next server");
+                    new.next.clone_from(&self.config.next);
                 }
             }
         }
-        for (number, change) in self.config.client_changes(&new) {
-            self.change_client(now, &new, ClientNumber(number), change)?;
+        let fixed = parts.iter().filter(|part| !part.is_live());
+        later.extend(fixed.map(|part| part.name()));
+        new.keep_fixed(&self.config);
+        let taken = self.config.changes(&new).into_iter().map(ServerPart::name);
+        let mut text = taken.collect::<Vec<_>>().join(", ");
+        if text.is_empty() {
+            text.push_str("nothing has changed");
         }
         self.config = new;
-        self.happenings.add(now, "reload", (None, None), text);
-        Ok(())
+        if !later.is_empty() {
+            text += &format!("; cannot change without a restart: {}", later.join(", "));
+        }
+        match failed.is_empty() {
+            true => Ok(text),
+            false => Err(format!("{}; the rest is in force: {text}", failed.join("; "))),
+        }
+    }
+
+    /// Ends all that a client has; it hears so as far as it can be told.
+    fn dismiss(
+        &mut self,
+        now: Instant,
+        new: &ServerConfig,
+        number: ClientNumber,
+        change: ClientChange,
+    ) {
+        let Some(at) = self.members.find(number) else { return };
+        let Some(member) = self.members.get(at) else { return };
+        let (name, conns): (_, Vec<ConnId>) =
+            (member.name.clone(), member.conns.keys().copied().collect());
+        for id in &conns {
+            if let Some(conn) = member.bundle.endpoint.connection(*id) {
+                conn.abort(now);
+            }
+        }
+        // One batch a connection says it all; a path that takes nothing must not hold us.
+        for _ in 0..=conns.len() {
+            if !self.members.transmit(now, at, &mut self.ports, &mut self.scratch) {
+                break;
+            }
+        }
+        self.flush();
+        self.end_forwarded(now, at);
+        self.flows.forget(number);
+        if let Some(mut member) = self.members.remove(at) {
+            self.connections.remove_all(&mut member);
+        }
+        let listed = new.client.iter().any(|client| client.number == number.0);
+        let (kind, what) = match (change, listed) {
+            (ClientChange::Rekeyed, _) => ("client-rekeyed", "has other keys"),
+            (_, true) => ("client-disabled", "is disabled"),
+            (_, false) => ("client-removed", "is removed"),
+        };
+        let conns = match conns.len() {
+            1 => "1 connection".to_owned(),
+            count => format!("{count} connections"),
+        };
+        let text = format!("{name} {what}: sessions and {conns} ended");
+        self.happenings.add(now, kind, (Some(&name), None), text);
     }
 
     fn change_client(
@@ -41,17 +129,13 @@ impl Core {
     ) -> Result<(), String> {
         let entry = new.client.iter().find(|client| client.number == number.0);
         let at = self.members.find(number);
-        if matches!(change, ClientChange::Removed | ClientChange::Rekeyed)
-            && let Some(at) = at
-        {
-            self.end_forwarded(now, at);
-            if let Some(mut member) = self.members.remove(at) {
-                self.connections.remove_all(&mut member);
-            }
-        }
         match (change, entry, at.and_then(|at| self.members.get(at))) {
             (ClientChange::Added | ClientChange::Rekeyed, Some(entry), _) => {
                 self.members.add(new, entry).map_err(|error| error.to_string())?;
+                if change == ClientChange::Added {
+                    let text = format!("{} may connect", entry.name);
+                    self.happenings.add(now, "client-added", (Some(&entry.name), None), text);
+                }
             }
             (ClientChange::Adjusted, Some(ClientEntry { name, limits, .. }), Some(member)) => {
                 member.name.clone_from(name);

@@ -124,6 +124,19 @@ const PEERS_MAX: usize = 1024;
 const TURN: usize = 32;
 pub(super) const NAMES_PORT: u16 = 53;
 
+/// Why this process cannot send pings for others; `None` if it can.
+#[must_use]
+pub fn no_pings() -> Option<String> {
+    match socket::open(true, true) {
+        Ok(_) => None,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let group = rustix::process::getgid().as_raw();
+            Some(format!("net.ipv4.ping_group_range does not have the agent's group, {group}"))
+        }
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 impl Flows {
     /// At most `max` sockets.
     #[must_use]

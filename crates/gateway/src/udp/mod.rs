@@ -26,7 +26,7 @@ mod spread;
 mod tag;
 
 pub use filter::{Counters as FilterCounters, Filter, HOLD, Verdict};
-pub use flows::{Flows, Outside, Refused};
+pub use flows::{Flows, Outside, Refused, no_pings};
 pub use nat::{Nat, Sides};
 pub use sender::{Choice, Sender};
 pub use spread::{PREFERRED, Spread, Way, role};

@@ -101,6 +101,16 @@ impl Agent {
         Self { mailbox, at, thread }
     }
 
+    /// A server that reads its configuration there again when it is to.
+    pub(crate) fn server_of(file: &Arc<Mutex<ServerConfig>>) -> Self {
+        let mut server = Server::new(file.lock().unwrap().clone()).unwrap();
+        let file = file.clone();
+        server.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
+        let (mailbox, at) = (server.mailbox(), server.local()[0]);
+        let thread = Some(thread::spawn(move || server.run().unwrap()));
+        Self { mailbox, at, thread }
+    }
+
     /// A client that reads its configuration there again when it is to.
     pub(crate) fn client_of(file: &Arc<Mutex<ClientConfig>>) -> Self {
         let mut client = Client::new(file.lock().unwrap().clone()).unwrap();

@@ -27,9 +27,10 @@ impl fmt::Display for Problem {
         write!(f, ": {}", self.message)?;
         match (&self.excerpt, self.position) {
             (Some(text), Some((line, column))) => {
-                write!(f, "\n{line:5} | {text}\n      | {:>column$}", "^")?;
+                let (shown, mark) = around(text, column);
+                write!(f, "\n{line:5} | {shown}\n      | {}^", " ".repeat(mark))?;
             }
-            (Some(text), None) => write!(f, "\n      | {text}")?,
+            (Some(text), None) => write!(f, "\n      | {}", around(text, 1).0)?,
             (None, _) => {}
         }
         if let Some(help) = &self.help {
@@ -40,6 +41,25 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+/// Characters of a line that are shown.
+const SHOWN: usize = 160;
+
+/// The part of a line around a column (from 1), and how many characters are before that column in
+/// it. A line of a file may be of any length: what is printed of it is not, and neither is a width
+/// given to `format!`, which panics beyond 65 535.
+fn around(line: &str, column: usize) -> (String, usize) {
+    let at = column.saturating_sub(1);
+    let length = line.chars().count();
+    if length <= SHOWN {
+        return (line.to_owned(), at.min(length));
+    }
+    let from = at.saturating_sub(SHOWN / 2).min(length - SHOWN);
+    let shown: String = line.chars().skip(from).take(SHOWN).collect();
+    let (before, after) = (if from > 0 { "..." } else { "" }, length > from + SHOWN);
+    let mark = before.len() + (at - from).min(SHOWN);
+    (format!("{before}{shown}{}", if after { "..." } else { "" }), mark)
+}
 
 /// A fault found after reading: the key it is about, and what is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,4 +132,36 @@ pub fn rephrase(message: &str) -> (String, Option<String>) {
     let list = message.starts_with("invalid type: map") && message.ends_with("a sequence");
     let help = list.then(|| "this is a list of tables: write [[name]]".to_owned());
     (message.replace('`', "'"), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_far_out_in_a_line_is_shown_with_what_is_around_it() {
+        for column in [1, 79, 400, 65_535, 65_536, 65_537, 300_000] {
+            let problem = Problem {
+                file: "f.toml".into(),
+                position: Some((1, column)),
+                excerpt: Some(format!("{}!", " ".repeat(column - 1))),
+                message: "odd".into(),
+                help: None,
+            };
+            let problem = problem.to_string();
+            let lines: Vec<&str> = problem.lines().collect();
+            assert_eq!(lines[0], format!("f.toml:1:{column}: odd"));
+            let at = lines[2].find('^').expect("a mark");
+            assert_eq!(&lines[1][at..=at], "!", "{problem}");
+            assert!(problem.len() < 800, "{} bytes", problem.len());
+        }
+        let wide = Problem {
+            file: "f".into(),
+            position: Some((1, usize::MAX)),
+            excerpt: Some("\u{e4}".repeat(500)),
+            message: "m".into(),
+            help: None,
+        };
+        assert!(wide.to_string().ends_with('^'));
+    }
 }

@@ -1,0 +1,151 @@
+//! What a server tells of its clients: they come and go, their paths do, and handshakes are
+//! refused. What strangers cause is counted and told once in [`REFUSED_EVERY`], however much it is.
+
+use super::Core;
+use crate::path::PathEvent;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use tabane_engine::{Duration, Instant};
+use tabane_net::wireguard::{Bad, Opened};
+
+/// What has happened to clients since it was last told.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// Member, path and event. Told after every round, in which few things happen; what is beyond
+    /// [`PATHS_NOTED`] is not told.
+    paths: Vec<(usize, usize, PathNote)>,
+    refused: BTreeMap<(Why, Option<usize>), (u64, SocketAddr)>,
+    next_refused: Instant,
+}
+
+/// A path of a client begins or ceases to work.
+pub(super) enum PathNote {
+    Up,
+    Down(String),
+}
+
+/// Why a handshake came to nothing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Why {
+    /// Nobody's key.
+    Unknown,
+    /// Not made for our key, or damaged.
+    NotForUs,
+    /// Replayed, or by a clock that was set back.
+    Old,
+    /// Too many.
+    Load,
+    /// No handshake at all.
+    Malformed,
+}
+
+const PATHS_NOTED: usize = 1024;
+/// Between two events about the same.
+const REFUSED_EVERY: Duration = Duration::from_secs(10);
+/// Kinds of refusals, by client, that are counted at a time; more are not told.
+const REFUSED_MAX: usize = 64;
+/// The first byte of the first message of a handshake.
+const INITIATION: u8 = 1;
+
+impl Notes {
+    /// Something happened to a path of a member.
+    pub(super) fn path(&mut self, at: usize, path: usize, event: &PathEvent) {
+        let note = match event {
+            PathEvent::Up => PathNote::Up,
+            PathEvent::Down(reason) => PathNote::Down(reason.clone()),
+            PathEvent::Mtu(_) | PathEvent::Announced(_) => return,
+        };
+        if self.paths.len() < PATHS_NOTED {
+            self.paths.push((at, path, note));
+        }
+    }
+
+    /// A datagram came to nothing, of a member if one is known by it.
+    pub(super) fn opened(
+        &mut self,
+        (from, member): (SocketAddr, Option<usize>),
+        datagram: &[u8],
+        opened: Opened,
+        stranger: bool,
+    ) {
+        let Opened::Bad(bad) = opened else { return };
+        let handshake = datagram.first() == Some(&INITIATION);
+        let why = match bad {
+            Bad::Timestamp => Why::Old,
+            Bad::UnderLoad => Why::Load,
+            Bad::Unauthentic if handshake && stranger => Why::Unknown,
+            Bad::Unauthentic if handshake => Why::NotForUs,
+            Bad::Malformed => Why::Malformed,
+            _ => return,
+        };
+        let room = self.refused.len() < REFUSED_MAX;
+        match self.refused.get_mut(&(why, member)) {
+            Some(known) => *known = (known.0 + 1, from),
+            None if room => {
+                self.refused.insert((why, member), (1, from));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Core {
+    /// Tells what has happened to clients.
+    pub(super) fn tell_notes(&mut self, now: Instant) {
+        for (at, path, note) in std::mem::take(&mut self.members.notes.paths) {
+            let way = self.members.way(at, path).map(|way| way.remote);
+            let Some(member) = self.members.get(at) else { continue };
+            let (client, name) = (member.name.clone(), format!("{}/{path}", member.name));
+            let of = (Some(client.as_str()), Some(name.as_str()));
+            let (there, was) = (member.is_there(), std::mem::take(&mut member.was_there));
+            member.was_there = there;
+            match note {
+                PathNote::Up => {
+                    if there && !was {
+                        let text = format!("{client} is connected");
+                        self.happenings.add(now, "client-connected", (of.0, None), text);
+                    }
+                    let from = way.map(|from| format!(" from {from}")).unwrap_or_default();
+                    self.happenings.add(now, "path-up", of, format!("{name} works{from}"));
+                }
+                PathNote::Down(reason) => {
+                    self.happenings.add(now, "path-down", of, format!("{name}: {reason}"));
+                    if was && !there {
+                        let text = format!("{client} is gone: none of its paths works");
+                        self.happenings.add(now, "client-gone", (of.0, None), text);
+                    }
+                }
+            }
+        }
+        let notes = &mut self.members.notes;
+        if notes.refused.is_empty() || now < notes.next_refused {
+            return;
+        }
+        notes.next_refused = now + REFUSED_EVERY;
+        for ((why, at), (count, from)) in std::mem::take(&mut notes.refused) {
+            let client = at.and_then(|at| Some(self.members.get(at)?.name.clone()));
+            let of = client.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
+            // Whoever scans ports is no client that fails.
+            let (kind, what) = match why {
+                Why::Malformed => ("datagram-dropped", "datagrams dropped"),
+                _ => ("handshake-refused", "handshakes refused"),
+            };
+            let text = format!("{count} {what}{of}: {}; last from {from}", why.text());
+            self.happenings.add(now, kind, (client.as_deref(), None), text);
+        }
+    }
+}
+
+impl Why {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Unknown => {
+                "no client has such a key (it was removed, is disabled, or means another server)"
+            }
+            Self::NotForUs => "not made for this server's key, or damaged on the way",
+            Self::Old => "older than the last one: replayed, or the client's clock was set back",
+            Self::Load => "too many at once",
+            Self::Malformed => "no WireGuard messages",
+        }
+    }
+}
