@@ -16,7 +16,7 @@ pub enum Role {
     Primary,
     /// When the primary paths do not suffice.
     Secondary,
-    /// When no other path works.
+    /// When no primary or secondary works.
     Backup,
     /// Not at all.
     Never,

@@ -295,6 +295,13 @@ impl Tunnels {
                 _ => debug_assert!(false, "no such change: {change:?} of path {path}"),
             }
         }
+        // What was set while it ran ends with this, also where the file has not changed.
+        for (lane, config) in self.lanes.iter_mut().zip(&new.path) {
+            if lane.retires.is_none() && lane.config != *config {
+                lane.config = config.clone();
+                lane.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
+            }
+        }
         Ok(())
     }
 
