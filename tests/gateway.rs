@@ -16,6 +16,8 @@ mod gateway {
     mod world;
 
     mod fronts;
+    mod kill_switch;
+    mod leaks;
     mod stock;
     mod tun;
 }

@@ -1,12 +1,13 @@
 //! What surrounds an agent while it runs: signals, the service manager, and the control socket.
 //!
-//! TERM and INT end it in order, HUP makes it read its configuration again. The service manager
+//! TERM and INT end it in order, USR2 ends it for another that takes over at once, HUP makes it
+//! read its configuration again. The service manager
 //! hears that it is ready, that it lives (as long as its thread answers), and that it stops
 //! (sd_notify(3)); without one nothing is said.
 
 use crate::mailbox::{Answer, Mailbox, Request};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub fn surround(
     mailbox: &Mailbox,
     tell: impl Fn(&str) + Send + 'static,
 ) -> io::Result<Surroundings> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR2])?;
     let ended = Arc::new(AtomicBool::new(false));
     let surroundings = Surroundings { signals: signals.handle(), ended: ended.clone() };
     let agent = mailbox.clone();
@@ -40,8 +41,9 @@ pub fn surround(
         for signal in &mut signals {
             if signal != SIGHUP {
                 notify(&[sd_notify::NotifyState::Stopping]);
+                let restarts = signal == SIGUSR2;
                 // It has ended already, or ends now.
-                let _ = agent.ask(Request::Stop);
+                let _ = agent.ask(if restarts { Request::StopForRestart } else { Request::Stop });
                 continue;
             }
             notify(&[sd_notify::NotifyState::Reloading]);

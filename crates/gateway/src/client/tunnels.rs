@@ -24,17 +24,17 @@ use tabane_net::wireguard::{Batch, Bind, Opened, PortConfig, Sealed, Session, Ud
 
 /// See the module.
 pub(super) struct Tunnels {
-    lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane>,
     maker: Maker,
-    /// Where the server in use is.
-    address: Option<SocketAddr>,
+    /// Where the server in use is, by preference.
+    pub(super) addresses: Vec<SocketAddr>,
     batch: Batch,
     /// Where datagrams are opened.
     opened: Vec<u8>,
     events: VecDeque<(usize, PathEvent)>,
-    registry: Registry,
+    pub(super) registry: Registry,
     /// The host's interfaces, if they can be followed.
-    links: Option<Links>,
+    pub(super) links: Option<Links>,
 }
 
 /// What all paths are made with.
@@ -52,12 +52,13 @@ pub(super) struct Lane {
     pub(super) config: PathConfig,
     pub(super) monitor: Monitor,
     pub(super) session: Session,
-    /// Where the server is.
+    /// Where the server is, and since when it is looked for there or has not been reached.
     pub(super) remote: Option<SocketAddr>,
+    pub(super) since: Instant,
     pub(super) port: Option<UdpPort>,
     /// Of what its port sends.
     mark: Option<u32>,
-    next_open: Instant,
+    pub(super) next_open: Instant,
     /// What it is used for.
     pub(super) decision: Decision,
     /// What waits for its turn because of the cap.
@@ -102,7 +103,7 @@ impl Tunnels {
         Ok(Self {
             lanes: lanes.collect::<Result<_, _>>()?,
             maker,
-            address: None,
+            addresses: Vec::new(),
             batch: Batch::new(),
             opened: vec![0; 65_536],
             events: VecDeque::new(),
@@ -179,8 +180,11 @@ impl Tunnels {
     /// Takes in what has changed below the paths: those whose interface or address has gone are
     /// closed, those that have another one are opened anew.
     pub(super) fn follow(&mut self, now: Instant) {
+        if let Some(links) = &mut self.links {
+            links.poll();
+        }
+        self.choose_addresses(now);
         let Some(links) = &mut self.links else { return };
-        links.poll();
         for (path, lane) in self.lanes.iter_mut().enumerate() {
             let Some(remote) = lane.remote else { continue };
             let found = links.find(&lane.binding(remote));
@@ -199,19 +203,6 @@ impl Tunnels {
         }
         for path in 0..self.lanes.len() {
             self.collect(path);
-        }
-    }
-
-    /// Sets where the server is; for paths that have an address of their own for it, that.
-    pub(super) fn set_remote(&mut self, address: SocketAddr) {
-        self.address = Some(address);
-        for lane in &mut self.lanes {
-            let new = lane.config.remote.unwrap_or(address);
-            if lane.remote.is_some_and(|old| old.is_ipv6() != new.is_ipv6()) {
-                // Its socket is of the other family.
-                lane.close(&self.registry);
-            }
-            lane.remote = Some(new);
         }
     }
 
@@ -247,9 +238,10 @@ impl Tunnels {
         }
     }
 
-    /// Where paths find the server.
+    /// Where paths find the server, or may.
     pub(super) fn remotes(&self) -> impl Iterator<Item = SocketAddr> {
-        self.lanes.iter().filter_map(|lane| lane.remote)
+        let own = self.lanes.iter().filter_map(|lane| lane.remote);
+        own.chain(self.addresses.iter().copied())
     }
 
     /// Where the server in use is.
@@ -277,7 +269,7 @@ impl Tunnels {
                 (PathChange::Added, None, Some(config)) => {
                     let secret = new.key()?;
                     let mut lane = self.maker.lane(now, config, (&secret, server), path)?;
-                    lane.remote = config.remote.or(self.address);
+                    lane.remote = config.remote.or(self.addresses.first().copied());
                     self.lanes.push(lane);
                 }
                 (_, Some(lane), Some(config)) => {
@@ -288,7 +280,7 @@ impl Tunnels {
                     if change != PathChange::Adjusted {
                         lane.lose(now, &self.registry, "it is being moved".into());
                         (lane.next_open, lane.found) = (now, None);
-                        lane.remote = config.remote.or(self.address);
+                        lane.remote = config.remote.or(self.addresses.first().copied());
                     }
                 }
                 // Paths are told apart by their place: what is added follows what there is.
@@ -462,6 +454,7 @@ impl Maker {
             monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
             session: setup::session(&secret.of_path(index), server, index)?,
             remote: None,
+            since: now,
             port: None,
             mark: *mark,
             next_open: now,
@@ -485,7 +478,7 @@ impl Lane {
     }
 
     /// What it is bound to.
-    fn binding(&self, remote: SocketAddr) -> Binding<'_> {
+    pub(super) fn binding(&self, remote: SocketAddr) -> Binding<'_> {
         let PathConfig { interface, source, .. } = &self.config;
         Binding { interface: interface.as_deref(), source: *source, ipv6: remote.is_ipv6() }
     }
@@ -556,7 +549,7 @@ impl Lane {
         }
     }
 
-    fn close(&mut self, registry: &Registry) {
+    pub(super) fn close(&mut self, registry: &Registry) {
         if let Some(port) = self.port.take() {
             // Closing takes it out of the poll too.
             let _ = registry.deregister(&mut SourceFd(&port.as_raw_fd()));

@@ -35,7 +35,7 @@ impl Core {
                 self.set_policy(now, (&policy, &spec), connection).into()
             }
             Request::Reload => self.reload(now).into(),
-            Request::Stop => {
+            Request::Stop | Request::StopForRestart => {
                 self.stopped = true;
                 Answer::Done
             }
