@@ -25,6 +25,8 @@ mod gateway {
 
     mod both;
     mod fronts;
+    mod kill_switch;
+    mod leaks;
     mod stock;
     mod tun;
 }

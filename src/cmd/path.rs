@@ -41,7 +41,7 @@ struct List {
 #[command(
     group(clap::ArgGroup::new("what").required(true).multiple(true)),
     after_help = "Examples:
-  tabane path set lte --role backup        only when no other path works
+  tabane path set lte --role backup        only when no primary or secondary works
   tabane path set lte --cap 5Mbps
   tabane path set lte --cap none --role primary"
 )]

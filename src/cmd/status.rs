@@ -49,6 +49,10 @@ fn head(status: &Status) -> String {
         None if status.agent == "server" => {}
         None => lines.push("no server answers".into()),
     }
+    if let Some(tun) = &status.tun {
+        let switch = if tun.kill_switch { ", kill switch on" } else { "" };
+        lines.push(format!("TUN device {} {}: {}{switch}", tun.device, tun.state, tun.reason));
+    }
     if status.agent == "server" {
         lines.push(format!("clients {}", status.clients));
     }

@@ -3,7 +3,9 @@
 use super::data::ready;
 use super::namespace::Namespace;
 use super::world::{SIZE, User, World};
-use std::time::Duration;
+use std::io::{ErrorKind, Read};
+use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_download_through_the_tun_device_outlives_a_link() {
@@ -36,6 +38,91 @@ fn a_download_through_the_tun_device_outlives_a_link() {
     assert!(more[0] > carried[0] + SIZE as u64 / 10, "not used again: {carried:?} {more:?}");
     client.stop();
     assert_eq!(picture(&world.c), before, "routes and rules are not as before");
+    server.stop();
+}
+
+/// An orderly end tells the programs: none hangs with a connection that nobody has any more.
+#[test]
+fn programs_hear_at_once_that_the_client_stops() {
+    if !ready() {
+        return;
+    }
+    let world = World::new(User::Root);
+    let server = world.server();
+    let tun = "[tun]\nroutes = ['192.0.2.0/24', '198.51.100.0/24']\n[front]\nsocks5 = []";
+    for signal in [libc::SIGTERM, libc::SIGUSR2] {
+        let client = world.client(tun);
+        let (mut idle, waiting, udp) = world.c.inside(|| {
+            let idle = TcpStream::connect("192.0.2.1:8000").expect("the HTTP server is there");
+            let udp = UdpSocket::bind("0.0.0.0:0").expect("any port can be had");
+            udp.connect("192.0.2.1:9").expect("it is routed");
+            udp.send(b"anything").expect("it is routed");
+            // Nobody is there, so the SYN is not answered.
+            let waiting = std::thread::spawn(|| TcpStream::connect("198.51.100.77:80"));
+            (idle, waiting, udp)
+        });
+        idle.set_read_timeout(Some(Duration::from_secs(10))).expect("it can be set");
+        udp.set_read_timeout(Some(Duration::from_secs(3))).expect("it can be set");
+        std::thread::sleep(Duration::from_millis(200));
+        let start = Instant::now();
+        client.signal(signal);
+        client.ended();
+        let read = idle.read(&mut [0; 10]).expect_err("it was idle");
+        assert_eq!(read.kind(), ErrorKind::ConnectionReset);
+        let refused = waiting.join().expect("it does not panic").expect_err("nobody is there");
+        println!("waiting for an answer: {refused}");
+        // One before it may be of the server's end: nobody listens there.
+        let told = (0..3).any(|_| {
+            let error = udp.recv(&mut [0; 10]).expect_err("nobody answers");
+            error.kind() == ErrorKind::HostUnreachable
+        });
+        assert!(told, "a socket with one far end is not told");
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(4), "after {took:?}");
+    }
+    server.stop();
+}
+
+/// The family that a link has, with a server that has both.
+#[test]
+fn a_link_with_ipv6_alone_works_beside_one_with_ipv4_alone() {
+    if !ready() {
+        return;
+    }
+    let world = World::new(User::Root);
+    world.c.ip("addr flush dev c2");
+    world.c.ip("addr add fd09:2::1/64 dev c2 nodad");
+    world.s.ip("addr add fd09:2::2/64 dev s2 nodad");
+    let server = world.server_at("[::]:51820");
+    let both = "'10.9.1.2:51820', '[fd09:2::2]:51820'";
+    let client = world.client_of(both, &["c1", "c2"], "");
+    client.wait_for_paths_up();
+    let status = client.status().expect("it answers");
+    let remote = |path: usize| status["paths"][path]["remote"].to_string();
+    assert!(remote(0).contains("10.9.1.2") && remote(1).contains("fd09:2::2"), "{status:#?}");
+    let (well, said) = world.ask(&["doctor"], &client);
+    assert!(well, "{said}");
+    // It gets the other family, and loses the one it had.
+    world.c.ip("addr add 10.9.2.1/24 dev c2");
+    world.c.ip("addr del fd09:2::1/64 dev c2");
+    world.s.ip("route add 10.9.2.0/24 dev s2 metric 7");
+    client.wait_for("the other family", Duration::from_secs(5), |status| {
+        status["paths"][1]["remote"].to_string().contains("10.9.1.2")
+    });
+    client.stop();
+    // A server without the family that the link has: no other link's address helps.
+    world.c.ip("addr flush dev c2");
+    world.c.ip("addr add fd09:2::1/64 dev c2 nodad");
+    let client = world.client_of("'10.9.1.2:51820'", &["c1", "c2"], "");
+    client.wait_for("its state", Duration::from_secs(5), |status| {
+        let reason = status["paths"][1]["reason"].to_string();
+        status["paths"][0]["state"] == "up" && reason.contains("no IPv4 address")
+    });
+    let (well, said) = world.ask(&["doctor"], &client);
+    let of_it: Vec<&str> = said.lines().filter(|line| line.contains(" c2 ")).collect();
+    assert!(!well && said.contains("c2 has no IPv4 address"), "{said}");
+    assert!(of_it.iter().all(|line| !line.starts_with("ok")), "{of_it:#?}");
+    client.stop();
     server.stop();
 }
 

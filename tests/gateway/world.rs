@@ -12,10 +12,11 @@ use crate::binary;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tabane_gateway::control::Client as Control;
 use tabane_gateway::keys::{self, Key};
 
 /// What is downloaded, and its size.
@@ -96,9 +97,14 @@ impl World {
 
     /// `tabane server` at S, which answers by now.
     pub(crate) fn server(&self) -> Agent {
+        self.server_at("0.0.0.0:51820")
+    }
+
+    /// As `server`, listening there.
+    pub(crate) fn server_at(&self, listen: &str) -> Agent {
         let keys = [0, 1].map(|path| keys::encode(&self.path_key(path).public()));
         let config = format!(
-            "listen = ['0.0.0.0:51820']\nprivate_key = '{}'\n[access]\nallow = ['192.0.2.1', '2001:db8::1']\n\
+            "listen = ['{listen}']\nprivate_key = '{}'\n[access]\nallow = ['192.0.2.1', '2001:db8::1']\n\
              [[client]]\nname = 'test'\nnumber = 1\nkeys = {keys:?}\n",
             self.key,
         );
@@ -112,6 +118,34 @@ impl World {
         let agent = self.agent(&self.c, "client", &self.client_config("primary", extra));
         agent.wait_for_paths_up();
         agent
+    }
+
+    /// As `client`, just started.
+    pub(crate) fn start_client(&self, extra: &str) -> Agent {
+        self.agent(&self.c, "client", &self.client_config("primary", extra))
+    }
+
+    /// `tabane client` at C, just started, with the server at these addresses (`'HOST:PORT', ...`)
+    /// and these paths by their interfaces; its `/etc` is `folder/etc` if that is there.
+    pub(crate) fn client_of(&self, addresses: &str, paths: &[&str], extra: &str) -> Agent {
+        let paths: String =
+            paths.iter().map(|path| format!("[[path]]\ninterface = '{path}'\n")).collect();
+        let config = format!(
+            "name = 'test'\nnumber = 1\nsecret = '{}'\n[[server]]\naddresses = [{addresses}]\n\
+             public_key = '{}'\n{paths}{extra}\n",
+            self.secret,
+            keys::encode(&self.key.public()),
+        );
+        self.agent(&self.c, "client", &config)
+    }
+
+    /// `tabane ARGS` at C about an agent, to its end: whether it succeeded, and what it said.
+    pub(crate) fn ask(&self, args: &[&str], agent: &Agent) -> (bool, String) {
+        let mut command = binary::by(|tabane| self.c.command(tabane));
+        let output = command.args(args).arg("--socket").arg(&agent.socket).output();
+        let output = output.expect("the binary can be run");
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), said(&output.stdout) + &said(&output.stderr))
     }
 
     /// Its configuration, with a role for the second path.
@@ -130,7 +164,15 @@ impl World {
         // A folder of its own, since an agent makes its socket there.
         let home = self.folder.file(verb);
         fs::create_dir_all(&home).expect("the temporary folder can be written");
+        let etc = self.folder.file("etc");
         let mut command = binary::by(|tabane| match &self.public {
+            None if verb == "client" && etc.exists() => {
+                // `ip netns exec` has made a mount namespace of its own already.
+                let mount = format!("mount --bind {} /etc", etc.display());
+                let mut command = host.command("sh");
+                command.args(["-c", &format!("{mount} && exec \"$0\" \"$@\"")]).arg(tabane);
+                command
+            }
             None => host.command(tabane),
             Some(tabane) => {
                 let id = NOBODY.to_string();
@@ -235,6 +277,30 @@ impl Agent {
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: i32) {
         self.process.as_ref().expect("invariant: it was started").signal(signal);
+    }
+
+    /// Its end, which is waited for.
+    pub(crate) fn finish(&mut self) -> ExitStatus {
+        let process = self.process.as_mut().expect("invariant: it was started");
+        process.finish(Duration::from_secs(10))
+    }
+
+    /// It ends by itself, and reports success.
+    pub(crate) fn ended(mut self) {
+        assert!(self.finish().success(), "it did not end well");
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn kill(mut self) {
+        self.signal(libc::SIGKILL);
+        self.finish();
+    }
+
+    /// What has happened to it, as `tabane monitor` tells it.
+    pub(crate) fn happened(&self) -> String {
+        let mut client = Control::connect(&self.socket).expect("the agent answers");
+        let all = client.happenings(0).expect("the agent answers");
+        all.iter().map(|one| format!("{} {}\n", one.kind, one.text)).collect()
     }
 
     /// Asks it to end, as an init does; it must do so and report success.

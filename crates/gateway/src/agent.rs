@@ -1,14 +1,15 @@
 //! What surrounds an agent while it runs: signals, the service manager, and the control socket.
 //!
-//! TERM and INT end it in order, HUP makes it read its configuration again, unless it comes because
-//! the terminal was closed in which the agent runs: that ends it, too. The service manager
+//! TERM and INT end it in order, USR2 ends it for another that takes over at once, HUP makes it
+//! read its configuration again, unless it comes because the terminal was closed in which the agent
+//! runs: that ends it, too. The service manager
 //! hears that it is ready, that it lives (as long as its thread answers), and that it stops
 //! (sd_notify(3)); without one nothing is said.
 
 use crate::mailbox::{Mailbox, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,7 +36,7 @@ pub fn surround(
     mailbox: &Mailbox,
     tell: impl Fn(&str) + Send + 'static,
 ) -> io::Result<Surroundings> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR2])?;
     let ended = Arc::new(AtomicBool::new(false));
     let surroundings = Surroundings { signals: signals.handle(), ended: ended.clone() };
     let agent = mailbox.clone();
@@ -44,8 +45,9 @@ pub fn surround(
         for signal in &mut signals {
             if signal != SIGHUP || terminals.iter().any(has_hung_up) {
                 notify(&[sd_notify::NotifyState::Stopping]);
+                let restarts = signal == SIGUSR2;
                 // It has ended already, or ends now.
-                let _ = agent.ask(Request::Stop);
+                let _ = agent.ask(if restarts { Request::StopForRestart } else { Request::Stop });
                 continue;
             }
             notify(&[sd_notify::NotifyState::Reloading]);

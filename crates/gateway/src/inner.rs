@@ -70,6 +70,17 @@ pub fn unreachable(
     Some(packet)
 }
 
+/// That datagrams from `from` to `to` cannot go on: an ICMP packet as [`unreachable`] makes it,
+/// which quotes the headers of one. `None` if it cannot be written.
+#[must_use]
+pub fn quoting_unreachable(from: SocketAddr, to: SocketAddr, why: Unreachable) -> Option<Vec<u8>> {
+    let quote = crate::udp_packet(from, to, Bytes::new());
+    let mut packet = vec![0; 48 + quote.len()];
+    let len = emit_unreachable(&mut packet, to.ip(), why, &quote).ok()?;
+    packet.truncate(len);
+    Some(packet)
+}
+
 /// The reverse: which TCP connection attempt (from, to) a packet says cannot succeed.
 #[must_use]
 pub fn parse_unreachable(packet: &[u8]) -> Option<(SocketAddr, SocketAddr, Unreachable)> {

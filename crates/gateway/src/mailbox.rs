@@ -57,6 +57,9 @@ pub enum Request {
     },
     /// End the agent.
     Stop,
+    /// End the agent for another that takes over at once: with the kill switch a client leaves the
+    /// host as it is.
+    StopForRestart,
 }
 
 /// The answer to a [`Request`].

@@ -17,7 +17,7 @@ pub enum Role {
     Primary,
     /// When the primary paths do not suffice.
     Secondary,
-    /// When no other path works.
+    /// When no primary or secondary works.
     Backup,
     /// Not at all.
     Never,
@@ -128,6 +128,9 @@ pub struct Status {
     pub udp_flows: u64,
     /// How far the far end's clock is ahead of ours, if it told.
     pub clock_ahead_ms: Option<f64>,
+    /// The host's side of a client in TUN mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tun: Option<TunStatus>,
     /// What records say, where they are kept.
     pub tally: Option<Tallied>,
     /// Clients with at least one working path; at a server only.
@@ -143,6 +146,28 @@ pub struct Status {
     pub no_pings: Option<String>,
     /// Counters with a name of their own: duplicates removed, drops by reason and the like.
     pub counters: Vec<(String, u64)>,
+}
+
+/// What a client in TUN mode has made of its host.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct TunStatus {
+    /// The device's name.
+    pub device: String,
+    /// `waiting` (for the server's address), `up`, `lost` (the device is gone and is made again),
+    /// `faulty` (what is wanted of the host cannot be had).
+    pub state: String,
+    /// Why, for people.
+    pub reason: String,
+    /// Nothing of `routes` leaves beside the tunnel.
+    pub kill_switch: bool,
+    /// Prefixes that lead to the device.
+    pub routes: Vec<String>,
+    /// With the kill switch: networks that the host is in stay beside the tunnel if they are in one
+    /// of these.
+    pub local_networks: Vec<String>,
+    /// Its routing table.
+    pub table: u32,
 }
 
 /// What the engine's records say of a path, where they are kept (`crate::tally`).

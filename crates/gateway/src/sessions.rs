@@ -233,6 +233,23 @@ impl<I: Copy + Ord> Sessions<I> {
         }
     }
 
+    /// The agent ends: every program is told at once, whatever stage its connection is in.
+    pub fn end_all<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N) {
+        self.by_conn.clear();
+        for (id, session) in std::mem::take(&mut self.all) {
+            match session.stage {
+                Stage::Waiting | Stage::Opening(..) => {
+                    near.refuse(now, id, Denial::from(Refusal::NoPath));
+                }
+                Stage::Relaying(..) | Stage::Leaving(_) => {
+                    if let Some(mut program) = near.program(now, id) {
+                        program.reset();
+                    }
+                }
+            }
+        }
+    }
+
     /// Steps those that had more to do, each once.
     pub fn step_again<N: Near<Id = I>>(&mut self, now: Instant, (near, bundle): Ends<'_, N>) {
         for _ in 0..self.again.len() {

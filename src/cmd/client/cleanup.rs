@@ -11,7 +11,8 @@ use tabane_gateway::tun::host::{Host, HostError, state_folder};
 
 /// Undo what a crashed client in TUN mode left: routes, rules, the list of resolvers.
 ///
-/// The next start does the same. Clients that run are left alone.
+/// With the kill switch this opens the host: the next start would take over what is there. Clients
+/// that run are left alone.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {}
 

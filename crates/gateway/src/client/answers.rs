@@ -42,6 +42,10 @@ impl Core {
                 self.stopped = true;
                 Answer::Done
             }
+            Request::StopForRestart => {
+                (self.stopped, self.restarts) = (true, true);
+                Answer::Done
+            }
         }
     }
 
@@ -74,6 +78,7 @@ impl Core {
             refused_total: self.programs.refused + host.1,
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(now),
+            tun: self.host.as_ref().map(HostSide::status),
             tally: self.bundle.tally.as_ref().map(|tally| {
                 let mut all = Tallied::default();
                 tally.add_to(&mut all);

@@ -3,28 +3,43 @@
 
 use super::{ClientError, Core};
 use crate::config::TunConfig;
+use crate::inner::quoting_unreachable;
+use crate::model::TunStatus;
 use crate::reactor::{Kind, token};
 use crate::sessions::{Picture, Sessions, Wish};
 use crate::tun::{
-    Device, DeviceConfig, Frame, Host, HostConfig, HostError, Inbound, LocalConfig, LocalStack,
-    Outgoing, Packets, PacketsConfig, ProgramId, host,
+    Device, DeviceConfig, Frame, Host, HostConfig, Inbound, LocalConfig, LocalStack, Outgoing,
+    Packets, PacketsConfig, ProgramId, Reconciled, host,
 };
 use crate::udp_packet;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
-use tabane_engine::{ConnId, Event, Instant};
+use tabane_engine::{ConnId, Duration, Event, Instant};
+use tabane_wire::Unreachable;
 
 /// The host's side of a client in TUN mode.
 pub(super) struct HostSide {
     config: TunConfig,
-    device: Device,
+    wanted: DeviceConfig,
+    /// `None` while it is lost.
+    device: Option<Device>,
+    /// Why it is lost, or why the host is not as it should be; for people.
+    trouble: Option<String>,
     packets: Packets,
     pub(super) stack: LocalStack,
     pub(super) sessions: Sessions<ProgramId>,
-    /// What was changed of the host; made when the server's addresses are known.
-    changes: Option<Host>,
+    /// What is changed of the host.
+    changes: Host,
+    /// What was wanted last, once it was made: when the server's addresses were known.
+    made: Option<HostConfig>,
+    /// When the host is looked at again.
+    next_look: Instant,
+    /// Programs' datagrams of late: source and destination, and when the last one was.
+    flows: BTreeMap<(SocketAddr, SocketAddr), Instant>,
+    registry: Registry,
     /// The device may have more to read.
     unread: bool,
 }
@@ -33,31 +48,138 @@ pub(super) struct HostSide {
 const DEVICE_MTU: u16 = 1500;
 /// Packets of the host before others have their turn.
 const BATCH: usize = 128;
+/// Between looks at the host: what somebody took away of the rules is missing for no longer, and a
+/// device that is lost is made again as often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Flows of datagrams remembered; at the end their programs are told.
+const FLOWS_MAX: usize = 512;
+/// And for how long.
+const FLOW_AGE: Duration = Duration::from_secs(60);
 
 impl HostSide {
-    /// Opens the device; nothing of the host is changed yet but that it is there.
+    /// Takes over what an earlier client has left of the host, and opens the device. Nothing else
+    /// is changed yet.
     ///
     /// # Errors
-    /// No permission, and the like.
+    /// No permission, another client, and the like; what stood of the host stands.
     pub(super) fn open(
-        config: &TunConfig,
+        (config, client): (&TunConfig, &str),
         own: [IpAddr; 2],
         registry: &Registry,
     ) -> Result<Self, ClientError> {
+        let failed = |error: host::HostError| ClientError::Host(error.to_string());
+        let changes = Host::open(&host::state_file(client)).map_err(failed)?;
         let name = config.name.clone().unwrap_or_else(|| HostConfig::default().device);
-        let device = DeviceConfig { name, addresses: own.to_vec(), mtu: DEVICE_MTU };
-        let device = Device::open(&device)?;
-        let fd = device.as_fd().as_raw_fd();
-        registry.register(&mut SourceFd(&fd), token(Kind::Tun, 0), Interest::READABLE)?;
-        Ok(Self {
+        let wanted = DeviceConfig { name, addresses: own.to_vec(), mtu: DEVICE_MTU };
+        let mut side = Self {
             config: config.clone(),
-            device,
+            wanted,
+            device: None,
+            trouble: None,
             packets: Packets::new(PacketsConfig { dns: Vec::new(), mtu: DEVICE_MTU }),
             stack: LocalStack::new(LocalConfig::default(), crate::seed()?)?,
             sessions: Sessions::default(),
-            changes: None,
+            changes,
+            made: None,
+            next_look: Instant::ZERO,
+            flows: BTreeMap::new(),
+            registry: registry.try_clone()?,
             unread: true,
-        })
+        };
+        side.open_device()?;
+        Ok(side)
+    }
+
+    fn open_device(&mut self) -> Result<(), ClientError> {
+        let device = Device::open(&self.wanted)?;
+        let fd = device.as_fd().as_raw_fd();
+        let token = token(Kind::Tun, 0);
+        self.registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+        (self.device, self.unread) = (Some(device), true);
+        Ok(())
+    }
+
+    /// What is to be shown of it.
+    pub(super) fn status(&self) -> TunStatus {
+        let made = self.made.as_ref();
+        let text = |prefixes: &[crate::access::Prefix]| {
+            prefixes.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let state = match (&self.device, &self.trouble, made) {
+            (None, ..) => "lost",
+            (Some(_), Some(_), _) => "faulty",
+            (Some(_), None, None) => "waiting",
+            (Some(_), None, Some(_)) => "up",
+        };
+        let waits = "nothing is routed before the server's address is known";
+        TunStatus {
+            device: self.wanted.name.clone(),
+            state: state.into(),
+            reason: match &self.trouble {
+                Some(why) => why.clone(),
+                None if made.is_none() => waits.into(),
+                None => "routed".into(),
+            },
+            kill_switch: self.config.kill_switch,
+            routes: made.map(|made| text(&made.routes)).unwrap_or_default(),
+            local_networks: made
+                .filter(|made| made.kill_switch)
+                .map(|made| text(&made.local))
+                .unwrap_or_default(),
+            table: self.config.table.unwrap_or(host::TABLE_AND_MARK),
+        }
+    }
+
+    /// Where a server's name led when it was last asked for.
+    pub(super) fn remembered(&self, name: &str) -> Vec<SocketAddr> {
+        self.changes.remembered(name).to_vec()
+    }
+
+    /// Notes where a server's name leads; why it could not be.
+    pub(super) fn remember(&mut self, name: &str, found: &[SocketAddr]) -> Result<(), String> {
+        self.changes.remember(name, found).map_err(|error| error.to_string())
+    }
+
+    /// The resolvers that the host has of its own.
+    pub(super) fn resolvers(&self) -> Vec<IpAddr> {
+        self.changes.resolvers_before(&HostConfig::default().resolv_conf)
+    }
+
+    /// Programs with connections learn that they have ended.
+    pub(super) fn end_connections(&mut self, now: Instant) {
+        self.sessions.end_all(now, &mut self.stack);
+        self.flush(now);
+    }
+
+    /// So do those that have sent datagrams of late, by ICMP: sockets with one far end report it.
+    fn end_flows(&mut self, now: Instant) {
+        for ((from, to), last) in std::mem::take(&mut self.flows) {
+            if now.saturating_since(last) <= FLOW_AGE
+                && let Some(packet) = quoting_unreachable(from, to, Unreachable::Prohibited)
+            {
+                self.give(&packet);
+            }
+        }
+    }
+
+    fn note_flow(&mut self, now: Instant, flow: (SocketAddr, SocketAddr)) {
+        if self.flows.len() >= FLOWS_MAX && !self.flows.contains_key(&flow) {
+            self.flows.retain(|_, last| now.saturating_since(*last) <= FLOW_AGE);
+            if self.flows.len() >= FLOWS_MAX {
+                self.flows.pop_first();
+            }
+        }
+        self.flows.insert(flow, now);
+    }
+
+    /// The device is there no longer, or not usable: what leads to it leads nowhere from now on,
+    /// with the kill switch.
+    fn lose_device(&mut self, now: Instant) {
+        if let Some(device) = self.device.take() {
+            // Closing takes it out of the poll too.
+            let _ = self.registry.deregister(&mut SourceFd(&device.as_fd().as_raw_fd()));
+        }
+        self.next_look = now;
     }
 
     /// Mark of what leaves beside the tunnel.
@@ -78,7 +200,7 @@ impl HostSide {
     /// Gives the host a whole packet.
     pub(super) fn give(&mut self, packet: &[u8]) {
         // A device that is gone is noticed when it is read.
-        let _ = self.device.send_packet(packet);
+        let _ = self.device.as_mut().map(|device| device.send_packet(packet));
     }
 
     /// Programs with a connection.
@@ -87,14 +209,15 @@ impl HostSide {
     }
 
     fn flush(&mut self, now: Instant) {
+        // What is made while there is no device is lost, and sent again later.
         while let Some(outgoing) = self.stack.poll_packet(now) {
-            let _ = self.device.send(outgoing);
+            let _ = self.device.as_mut().map(|device| device.send(outgoing));
         }
-        let _ = self.device.flush();
+        let _ = self.device.as_mut().map(Device::flush);
     }
 
     fn answer(&mut self, packet: bytes::Bytes) {
-        let _ = self.device.send(Outgoing::Packet(packet));
+        let _ = self.device.as_mut().map(|device| device.send(Outgoing::Packet(packet)));
     }
 }
 
@@ -106,14 +229,11 @@ impl Core {
         }
         for _ in 0..BATCH {
             let Some(host) = self.host.as_mut().filter(|host| host.unread) else { break };
-            match host.device.recv() {
+            let Some(device) = &mut host.device else { break };
+            match device.recv() {
                 Ok(Some(frame)) => self.take_frame(now, frame),
                 Ok(None) => host.unread = false,
-                Err(error) => {
-                    let text = format!("the TUN device is gone: {error}");
-                    self.happenings.add(now, "tun-gone", (None, None), text);
-                    self.host = None;
-                }
+                Err(error) => self.device_lost(now, &error.to_string()),
             }
         }
         let Some(host) = &mut self.host else { return };
@@ -156,6 +276,9 @@ impl Core {
             Inbound::Tcp(segment) => host.stack.handle_segment(now, segment),
             Inbound::Udp(datagrams) | Inbound::Dns(datagrams) => {
                 for datagram in datagrams {
+                    if let Some(host) = &mut self.host {
+                        host.note_flow(now, (datagram.src, datagram.dst));
+                    }
                     let mut packet = udp_packet(datagram.src, datagram.dst, datagram.payload);
                     self.send_datagram(now, datagram.dst, &mut packet);
                 }
@@ -178,40 +301,141 @@ impl Core {
         host.sessions.on_event(now, ends, conn, event)
     }
 
-    /// Leads the host's traffic to the device, once it is known what must not be led there.
-    pub(super) fn change_host(&mut self, now: Instant) {
+    /// What is wanted of the host by now; `None` before the server's addresses are known.
+    fn wanted_host(&self) -> Option<Result<HostConfig, String>> {
+        let host = self.host.as_ref()?;
         let servers: Vec<IpAddr> = self.tunnels.remotes().map(|remote| remote.ip()).collect();
-        let Some(host) = self.host.as_mut().filter(|host| host.changes.is_none()) else { return };
         if servers.is_empty() {
-            return;
+            return None;
         }
         let resolvers = self.network.service();
         let wanted = HostConfig::new(&host.config, &self.config.name, &resolvers, &servers);
-        let applied = wanted.map_err(|error| error.to_string()).and_then(|mut wanted| {
+        Some(wanted.map_err(|error| error.to_string()).map(|mut wanted| {
             if host.config.dns {
                 wanted.routes.extend(resolvers.map(crate::access::Prefix::host));
             }
-            Host::apply(&wanted).map_err(|error: HostError| error.to_string())
+            wanted
+        }))
+    }
+
+    /// Leads the host's traffic to the device, once it is known what must not be led there; makes
+    /// the device again if it is lost, and puts back what somebody has taken away.
+    pub(super) fn look_at_host(&mut self, now: Instant) {
+        let Some(host) = self.host.as_mut().filter(|host| now >= host.next_look) else { return };
+        host.next_look = now + LOOK_AGAIN;
+        if host.device.as_ref().is_some_and(|device| !device.is_up()) {
+            return self.device_lost(now, "it is switched off");
+        }
+        if host.device.is_none()
+            && let Err(error) = host.open_device()
+        {
+            let text = format!("{} cannot be made again: {error}", host.wanted.name);
+            return self.host_trouble(now, "tun-gone", text);
+        }
+        let Some(wanted) = self.wanted_host() else { return };
+        let Some(host) = &mut self.host else { return };
+        let fresh = host.made.is_none();
+        let done = wanted.and_then(|wanted| {
+            let done = host.changes.reconcile(&wanted).map_err(|error| error.to_string());
+            done.map(|done| (done, wanted))
         });
-        match applied {
-            Ok(changes) => host.changes = Some(changes),
-            Err(error) => {
+        match done {
+            Ok((done, wanted)) => self.host_made(now, done, wanted),
+            Err(error) if fresh => {
                 let text = format!("the host's routes are not changed: {error}");
                 self.happenings.add(now, "tun-failed", (None, None), text);
                 self.failed = Some(error);
                 self.stopped = true;
             }
+            Err(error) => {
+                let text = format!("the host's routes are not as they should be: {error}");
+                self.host_trouble(now, "tun-failed", text);
+            }
         }
     }
 
-    /// The server in use is another one: what leads to it must not be led into the device.
-    pub(super) fn rechange_host(&mut self, now: Instant) {
-        if let Some(changes) = self.host.as_mut().and_then(|host| host.changes.take())
-            && let Err(error) = changes.restore()
-        {
-            let text = format!("the host's routes could not be restored: {error}");
-            self.happenings.add(now, "tun-failed", (None, None), text);
+    fn host_made(&mut self, now: Instant, done: Reconciled, wanted: HostConfig) {
+        let Some(host) = &mut self.host else { return };
+        let first = host.made.replace(wanted).is_none();
+        let better = host.trouble.take().is_some();
+        let name = host.wanted.name.clone();
+        if first || better {
+            let text = format!("{name} is there, and the configured routes lead to it");
+            self.happenings.add(now, "tun-up", (None, None), text);
+        } else if done.mended > 0 {
+            let text = format!(
+                "{} of the client's rules and routes had been taken away by another program: put \
+                 back",
+                done.mended
+            );
+            self.happenings.add(now, "tun-mended", (None, None), text);
         }
-        self.change_host(now);
+        for note in done.notes {
+            self.happenings.add(now, "tun-note", (None, None), note);
+        }
+    }
+
+    /// The host is looked at with the next round.
+    pub(super) fn look_at_host_soon(&mut self) {
+        if let Some(host) = &mut self.host {
+            host.next_look = Instant::ZERO;
+        }
+    }
+
+    fn device_lost(&mut self, now: Instant, why: &str) {
+        let Some(host) = &mut self.host else { return };
+        let name = &host.wanted.name;
+        let text = if host.config.kill_switch {
+            format!("{name} is gone ({why}): nothing leaves until it is made again")
+        } else {
+            format!(
+                "{name} is gone ({why}): programs use the host's own links until it is made \
+                     again"
+            )
+        };
+        host.lose_device(now);
+        self.host_trouble(now, "tun-gone", text);
+    }
+
+    /// Something is wrong with the host; said once.
+    fn host_trouble(&mut self, now: Instant, kind: &str, text: String) {
+        let Some(host) = &mut self.host else { return };
+        if host.trouble.as_ref() != Some(&text) {
+            host.trouble = Some(text.clone());
+            self.happenings.add(now, kind, (None, None), text);
+        }
+    }
+
+    /// The agent ends. In order (not because it failed, nor for another that takes over) the host
+    /// is as before afterwards.
+    pub(super) fn leave_host(&mut self, now: Instant) {
+        let Some(mut host) = self.host.take() else { return };
+        host.end_connections(now);
+        let held = self.failed.is_some() || (self.restarts && host.config.kill_switch);
+        host.end_flows(now);
+        if held {
+            return;
+        }
+        let HostSide { changes, mut device, mut packets, mut stack, mut sessions, .. } = host;
+        if let Err(error) = changes.restore() {
+            let text = format!("the host's routes could not be restored: {error}");
+            self.happenings.add(now, "tun-failed", (None, None), text.clone());
+            self.failed = Some(text);
+        }
+        // Programs that have tried again meanwhile: without an answer they would go on trying from
+        // an address that is about to go.
+        while let Some(Ok(Some(frame))) = device.as_mut().map(Device::recv) {
+            if let Inbound::Tcp(segment) = packets.classify(frame) {
+                stack.handle_segment(now, segment);
+            }
+        }
+        while let Some((id, event)) = stack.poll_event() {
+            sessions.on_program(now, (&mut stack, &mut self.bundle.endpoint), id, event);
+        }
+        sessions.end_all(now, &mut stack);
+        while let Some(outgoing) = stack.poll_packet(now) {
+            let _ = device.as_mut().map(|device| device.send(outgoing));
+        }
+        let _ = device.as_mut().map(Device::flush);
     }
 }

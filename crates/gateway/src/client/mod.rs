@@ -9,11 +9,13 @@ mod connect;
 mod datagrams;
 mod host;
 mod idle;
+mod lookup;
 mod names;
 mod policies;
 mod program;
 mod programs;
 mod quotas;
+mod reach;
 mod servers;
 mod setup;
 mod spread;
@@ -118,6 +120,8 @@ struct Core {
     side: Vec<(usize, Vec<u8>)>,
     next_tick: Instant,
     stopped: bool,
+    /// It stops for another that takes over at once.
+    restarts: bool,
 }
 
 /// Reads the configuration again; an error is for people.
@@ -176,7 +180,7 @@ impl Client {
         }
         let own = core.network.own(core.number);
         if let Some(tun) = &core.config.tun {
-            core.host = Some(HostSide::open(tun, own, reactor.registry())?);
+            core.host = Some(HostSide::open((tun, &core.config.name), own, reactor.registry())?);
         }
         Ok(Self { reactor, core, mailbox, socks })
     }
@@ -287,6 +291,7 @@ impl Core {
             side: Vec::new(),
             next_tick: Instant::ZERO,
             stopped: false,
+            restarts: false,
         })
     }
 
@@ -358,6 +363,8 @@ impl Core {
                 self.requests(now);
                 self.servers(now);
                 self.tunnels.follow(now);
+                // The networks that the host is in may have changed.
+                self.look_at_host_soon();
             }
             Kind::Port if !self.unread_paths.contains(&ready.index) => {
                 self.unread_paths.push(ready.index);
@@ -498,7 +505,7 @@ impl Core {
     fn tick(&mut self, now: Instant) {
         self.servers(now);
         self.tell_wishes(now);
-        self.change_host(now);
+        self.look_at_host(now);
         if let Some(host) = &mut self.host {
             host.sessions.tick(now, &mut host.stack);
         }
@@ -544,7 +551,9 @@ impl Core {
     fn bye(&mut self) {
         let now = self.clock.now();
         let open = self.open_connections().into_iter().chain(self.programs.answered());
-        for id in open.collect::<Vec<_>>() {
+        let open: Vec<_> = open.collect();
+        self.leave_host(now);
+        for id in open {
             if let Some(conn) = self.bundle.endpoint.connection(id) {
                 conn.abort(now);
             }

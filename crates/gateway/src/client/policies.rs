@@ -177,13 +177,11 @@ impl Core {
     pub(super) fn adopt(&mut self, now: Instant, new: ClientConfig) -> Result<String, String> {
         let parts = self.config.changes(&new);
         let text = reloaded(&parts, ClientPart::is_live, ClientPart::name)?;
-        if parts.contains(&ClientPart::Paths) {
-            let changes = self.config.path_changes(&new);
-            let server = self.config.server.get(self.servers.current());
-            if let Some(server) = server {
-                let reloaded = self.tunnels.reload(now, (&new, server), &changes);
-                reloaded.map_err(|error| error.to_string())?;
-            }
+        // Also when the file's paths are the same: what was set meanwhile does not outlive this.
+        let changes = self.config.path_changes(&new);
+        if let Some(server) = self.config.server.get(self.servers.current()) {
+            let reloaded = self.tunnels.reload(now, (&new, server), &changes);
+            reloaded.map_err(|error| error.to_string())?;
         }
         self.quotas.reload(&new).map_err(|error| error.to_string())?;
         self.set_policies(new)?;

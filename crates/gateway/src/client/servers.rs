@@ -1,13 +1,16 @@
 //! Which server is used, and where it is. Servers are tried in the order of the configuration: one
-//! that no path reaches for [`PATIENCE`] is left for the next, in a circle. What is connected
-//! through a server ends with it: servers know nothing of each other, nor of what they were before
-//! they were started again, which shows in what they answer to probes.
+//! that no path reaches for [`PATIENCE`] at each of its addresses is left for the next, in a
+//! circle. What is connected through a server ends with it: servers know nothing of each other, nor
+//! of what they were before they were started again, which shows in what they answer to probes.
 
+use super::HostSide;
+use super::lookup::{self, Beside};
 use super::policies::Telling;
+use super::reach::PATIENCE;
 use super::{Core, Told};
 use crate::config::Configuration;
 use crate::path::Lives;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -15,14 +18,13 @@ use tabane_engine::{Duration, Instant};
 
 /// The servers of a client.
 pub(super) struct Servers {
-    /// The one in use, and which of its addresses.
+    /// The one in use.
     current: usize,
-    address: usize,
     /// Since when it is tried, or has not been reached.
     since: Instant,
     /// Names being asked for outside the tunnel: of which server, and what was found.
-    found: Receiver<(usize, Vec<SocketAddr>)>,
-    teller: Sender<(usize, Vec<SocketAddr>)>,
+    found: Receiver<(usize, lookup::Answers)>,
+    teller: Sender<(usize, lookup::Answers)>,
     asking: bool,
     next_question: Instant,
     known: Vec<SocketAddr>,
@@ -30,18 +32,16 @@ pub(super) struct Servers {
     lives: Lives,
 }
 
-/// How long a server may be out of reach of every path before the next is tried. Longer than a
-/// server needs to restart.
-const PATIENCE: Duration = Duration::from_secs(6);
 /// Between questions for an address that is not found.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// Addresses of a server; further ones are not tried.
+const ADDRESSES_MAX: usize = 16;
 
 impl Servers {
     pub(super) fn new(now: Instant, waker: Arc<mio::Waker>) -> Self {
         let (teller, found) = channel();
         Self {
             current: 0,
-            address: 0,
             since: now,
             found,
             teller,
@@ -65,19 +65,42 @@ impl Core {
     /// Finds out where the server is, and leaves it if it cannot be reached.
     pub(super) fn servers(&mut self, now: Instant) {
         self.ask_address(now);
-        if let Ok((server, addresses)) = self.servers.found.try_recv() {
+        if let Ok((server, answers)) = self.servers.found.try_recv() {
             self.servers.asking = false;
-            if server == self.servers.current && !addresses.is_empty() {
-                self.servers.known = addresses;
-                self.servers.address = 0;
-                self.servers.since = now;
-                self.use_address();
+            if server == self.servers.current {
+                self.take_answers(now, answers);
             }
         }
+        let servers = &mut self.servers;
+        // Each of its addresses gets its turn.
+        let patience = PATIENCE * servers.known.len().clamp(1, ADDRESSES_MAX) as u64;
         if self.tunnels.any_up() {
-            self.servers.since = now;
-        } else if now.saturating_since(self.servers.since) > PATIENCE {
+            servers.since = now;
+        } else if now.saturating_since(servers.since) > patience {
             self.next_server(now);
+        }
+    }
+
+    /// The system, or whoever was asked, has said where the server's names lead. What it says is
+    /// remembered; where it says nothing, what it said last is used.
+    fn take_answers(&mut self, now: Instant, answers: lookup::Answers) {
+        let mut addresses = Vec::new();
+        for (name, found) in answers {
+            let known = self.host.as_ref().filter(|_| found.is_empty());
+            let remembered = known.map(|host| host.remembered(&name)).unwrap_or_default();
+            if let Some(host) = self.host.as_mut().filter(|_| !found.is_empty())
+                && let Err(error) = host.remember(&name, &found)
+            {
+                self.happenings.add(now, "tun-note", (None, None), error);
+            }
+            addresses.extend(found);
+            addresses.extend(remembered);
+        }
+        addresses.truncate(ADDRESSES_MAX);
+        if !addresses.is_empty() {
+            self.servers.known = addresses;
+            self.servers.since = now;
+            self.use_addresses(now);
         }
     }
 
@@ -94,35 +117,36 @@ impl Core {
         if let Ok(addresses) = parsed {
             servers.known = addresses;
             servers.since = now;
-            return self.use_address();
+            return self.use_addresses(now);
         }
         let (names, teller) = (entry.addresses.clone(), servers.teller.clone());
         let (waker, current) = (servers.waker.clone(), servers.current);
+        let beside = self.config.tun.as_ref().map(|tun| Beside {
+            mark: HostSide::mark(tun),
+            resolvers: self.host.as_ref().map(HostSide::resolvers).unwrap_or_default(),
+            system: !tun.dns,
+        });
         let ask = move || {
-            let found = names.iter().flat_map(|name| name.to_socket_addrs().into_iter().flatten());
+            let found = lookup::addresses(&names, beside.as_ref());
             // The agent may have ended in the meantime.
-            let _ = teller.send((current, found.collect()));
+            let _ = teller.send((current, found));
             let _ = waker.wake();
         };
         servers.asking = thread::Builder::new().name("names".into()).spawn(ask).is_ok();
     }
 
-    fn use_address(&mut self) {
-        if let Some(address) = self.servers.known.get(self.servers.address) {
-            self.tunnels.set_remote(*address);
-            self.rechange_host(self.clock.now());
-        }
+    fn use_addresses(&mut self, now: Instant) {
+        self.tunnels.set_addresses(now, &self.servers.known);
+        // What leads to the server must not be led into the device.
+        self.look_at_host_soon();
+        self.look_at_host(now);
     }
 
     fn next_server(&mut self, now: Instant) {
         let servers = &mut self.servers;
         servers.since = now;
-        if servers.address + 1 < servers.known.len() {
-            servers.address += 1;
-            return self.use_address();
-        }
         let count = self.config.server.len();
-        (servers.address, servers.known) = (0, Vec::new());
+        servers.known = Vec::new();
         servers.next_question = now;
         if count > 1 {
             servers.current = (servers.current + 1) % count;

@@ -23,17 +23,17 @@ use tabane_net::wireguard::{Batch, Opened, Session, UdpPort, Way};
 
 /// See the module.
 pub(super) struct Tunnels {
-    lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane>,
     maker: Maker,
-    /// Where the server in use is.
-    address: Option<SocketAddr>,
+    /// Where the server in use is, by preference.
+    pub(super) addresses: Vec<SocketAddr>,
     batch: Batch,
     /// Where datagrams are opened.
     opened: Vec<u8>,
     events: VecDeque<(usize, PathEvent)>,
-    registry: Registry,
+    pub(super) registry: Registry,
     /// The host's interfaces, if they can be followed.
-    links: Option<Links>,
+    pub(super) links: Option<Links>,
 }
 
 /// What all paths are made with.
@@ -51,12 +51,13 @@ pub(super) struct Lane {
     pub(super) config: PathConfig,
     pub(super) monitor: Monitor,
     pub(super) session: Session,
-    /// Where the server is.
+    /// Where the server is, and since when it is looked for there or has not been reached.
     pub(super) remote: Option<SocketAddr>,
+    pub(super) since: Instant,
     pub(super) port: Option<UdpPort>,
     /// Of what its port sends.
     mark: Option<u32>,
-    next_open: Instant,
+    pub(super) next_open: Instant,
     /// What it is used for.
     pub(super) decision: Decision,
     /// What waits for its turn because of the cap.
@@ -101,7 +102,7 @@ impl Tunnels {
         Ok(Self {
             lanes: lanes.collect::<Result<_, _>>()?,
             maker,
-            address: None,
+            addresses: Vec::new(),
             batch: Batch::new(),
             opened: vec![0; 65_536],
             events: VecDeque::new(),
@@ -183,8 +184,11 @@ impl Tunnels {
     /// Takes in what has changed below the paths: those whose interface or address has gone are
     /// closed, those that have another one are opened anew.
     pub(super) fn follow(&mut self, now: Instant) {
+        if let Some(links) = &mut self.links {
+            links.poll();
+        }
+        self.choose_addresses(now);
         let Some(links) = &mut self.links else { return };
-        links.poll();
         for (path, lane) in self.lanes.iter_mut().enumerate() {
             let Some(remote) = lane.remote else { continue };
             let found = links.find(&lane.binding(remote));
@@ -203,19 +207,6 @@ impl Tunnels {
         }
         for path in 0..self.lanes.len() {
             self.collect(path);
-        }
-    }
-
-    /// Sets where the server is; for paths that have an address of their own for it, that.
-    pub(super) fn set_remote(&mut self, address: SocketAddr) {
-        self.address = Some(address);
-        for lane in &mut self.lanes {
-            let new = lane.config.remote.unwrap_or(address);
-            if lane.remote.is_some_and(|old| old.is_ipv6() != new.is_ipv6()) {
-                // Its socket is of the other family.
-                lane.close(&self.registry);
-            }
-            lane.remote = Some(new);
         }
     }
 
@@ -260,9 +251,10 @@ impl Tunnels {
         true
     }
 
-    /// Where paths find the server.
+    /// Where paths find the server, or may.
     pub(super) fn remotes(&self) -> impl Iterator<Item = SocketAddr> {
-        self.lanes.iter().filter_map(|lane| lane.remote)
+        let own = self.lanes.iter().filter_map(|lane| lane.remote);
+        own.chain(self.addresses.iter().copied())
     }
 
     /// Where the server in use is.
@@ -290,7 +282,7 @@ impl Tunnels {
                 (PathChange::Added, None, Some(config)) => {
                     let secret = new.key()?;
                     let mut lane = self.maker.lane(now, config, (&secret, server), path)?;
-                    lane.remote = config.remote.or(self.address);
+                    lane.remote = config.remote.or(self.addresses.first().copied());
                     self.lanes.push(lane);
                 }
                 (_, Some(lane), Some(config)) => {
@@ -301,11 +293,18 @@ impl Tunnels {
                     if change != PathChange::Adjusted {
                         lane.lose(now, &self.registry, "it is being moved".into());
                         (lane.next_open, lane.found) = (now, None);
-                        lane.remote = config.remote.or(self.address);
+                        lane.remote = config.remote.or(self.addresses.first().copied());
                     }
                 }
                 // Paths are told apart by their place: what is added follows what there is.
                 _ => debug_assert!(false, "no such change: {change:?} of path {path}"),
+            }
+        }
+        // What was set while it ran ends with this, also where the file has not changed.
+        for (lane, config) in self.lanes.iter_mut().zip(&new.path) {
+            if lane.retires.is_none() && lane.config != *config {
+                lane.config = config.clone();
+                lane.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
             }
         }
         Ok(())
@@ -482,6 +481,7 @@ impl Maker {
             monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
             session: setup::session(&secret.of_path(index), server)?,
             remote: None,
+            since: now,
             port: None,
             mark: *mark,
             next_open: now,

@@ -125,8 +125,11 @@ pub struct TunConfig {
     /// Prefixes that are routed into it; `0.0.0.0/0` and `::/0` for the whole host. Nothing else
     /// of the host is touched.
     pub routes: Vec<String>,
-    /// Drop what would leave beside the tunnel while the client runs.
+    /// Drop what would leave beside the tunnel, from the start of the client to its orderly end.
     pub kill_switch: bool,
+    /// With the kill switch: networks that the host is in go beside the tunnel if they are in one
+    /// of these prefixes (absent: the private ones, `tun::host::LOCAL_NETWORKS`).
+    pub local_networks: Option<Vec<String>>,
     /// Answer names through the tunnel at this address, and make it the host's resolver.
     pub dns: bool,
     /// Routing table and mark (defaults in `docs/configuring.md`).
@@ -273,6 +276,7 @@ impl Configuration for ClientConfig {
         "front.http",
         "server.*.addresses",
         "tun.routes",
+        "tun.local_networks",
         "rule.*.destinations",
         "rule.*.names",
         "rule.*.ports",
@@ -380,6 +384,14 @@ impl TunConfig {
             found.interface(&[&"tun", &"name"], name);
         }
         found.each::<Prefix>(&[&"tun", &"routes"], &self.routes);
+        if let Some(local) = &self.local_networks {
+            found.each::<Prefix>(&[&"tun", &"local_networks"], local);
+            if !self.kill_switch {
+                let message = "'local_networks' has an effect with the kill switch only";
+                let fault = Fault::new(&[&"tun", &"local_networks"], message);
+                found.warn(fault.help("add kill_switch = true, or leave it out"));
+            }
+        }
         let mut seen = Vec::new();
         for (n, route) in self.routes.iter().enumerate() {
             let Ok(prefix) = route.parse::<Prefix>() else { continue };

@@ -289,6 +289,7 @@ fn every_list_of_text_is_known_as_one() {
         };
         let fields = source.lines().filter_map(|line| {
             let (name, kind) = line.trim().strip_prefix("pub ")?.split_once(": ")?;
+            let kind = kind.trim_start_matches("Option<");
             let list = kind.starts_with("Vec<String>") || kind.starts_with("Vec<SocketAddr>");
             list.then_some(name)
         });

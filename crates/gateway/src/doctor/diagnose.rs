@@ -1,11 +1,11 @@
 //! From facts to findings.
 
 use super::Verdict::{Bad, Good, Note, Unknown};
-use super::host::{Host, LinkFacts};
-use super::{Finding, Verdict};
+use super::host::{Host, Interface, LinkFacts};
+use super::{Finding, Verdict, tun};
 use crate::model::{PathState, PathStatus, Role, Status};
 use crate::path::inner_limit;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// IPv6 needs packets of this size.
 const IPV6_MTU: u16 = 1280;
@@ -43,6 +43,7 @@ pub fn diagnose(status: Option<&Status>, host: &Host) -> Vec<Finding> {
         }
         Some(status) => {
             found.extend(status.paths.iter().flat_map(|path| link(path, status, host)));
+            found.extend(tun::findings(status, host));
             found.extend(summary(status));
         }
         None => {
@@ -112,7 +113,7 @@ fn ground(name: &str, facts: &LinkFacts, host: &Host, works: bool) -> Vec<Findin
             let remedy = "its router or modem gives none: check DHCP there, or set one".to_owned();
             Some(("address", format!("interface {i} has no address"), remedy))
         } else {
-            None
+            other_family(interface, facts.want.remote)
         };
         if let Some((check, text, remedy)) = wrong {
             return vec![finding(check, Bad, text).remedy(remedy)];
@@ -138,6 +139,19 @@ fn ground(name: &str, facts: &LinkFacts, host: &Host, works: bool) -> Vec<Findin
         }
         _ => Vec::new(),
     }
+}
+
+/// An interface that has addresses, but none of the family by which the server is reached.
+fn other_family(
+    interface: &Interface,
+    server: Option<SocketAddr>,
+) -> Option<(&'static str, String, String)> {
+    let server = server.filter(|server| !interface.has_family(server.is_ipv6()))?;
+    let [none, other] = if server.is_ipv6() { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] };
+    let i = &interface.name;
+    let text = format!("interface {i} has no {none} address, and the server is at {server}");
+    let remedy = format!("add an {other} address of the server to `addresses` under [[server]]");
+    Some(("address", text, remedy))
 }
 
 /// Whether the server answers.

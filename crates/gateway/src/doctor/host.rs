@@ -1,5 +1,7 @@
-//! What this machine says of the links: interfaces, addresses, and the way to the server.
+//! What this machine says of the links: interfaces, addresses, the way to the server, and routes
+//! that may lead past a TUN device.
 
+use super::routes::{self, MainRoute};
 use crate::config::{ClientConfig, PathConfig};
 use crate::model::Status;
 use socket2::{Domain, Socket, Type};
@@ -19,6 +21,8 @@ pub struct Host {
     pub unix_s: u64,
     /// Why the server's name has no address.
     pub no_server: Option<String>,
+    /// Routes of the main table, but default ones.
+    pub routes: Vec<MainRoute>,
 }
 
 /// A link as it should be.
@@ -34,6 +38,8 @@ pub struct Want {
     pub mtu: Option<u16>,
     /// Where the server is.
     pub remote: Option<SocketAddr>,
+    /// Where it may be looked for instead, by preference.
+    pub others: Vec<SocketAddr>,
 }
 
 /// A link as it is.
@@ -74,11 +80,19 @@ impl Want {
     /// without it.
     #[must_use]
     pub fn of_config(config: &ClientConfig) -> (Vec<Self>, Option<String>) {
-        let name = config.server.iter().flat_map(|server| &server.addresses).next();
-        let (server, error) = match name.map(|name| (name, name.to_socket_addrs())) {
-            None => (None, Some("no [[server]] with an address is configured".to_owned())),
-            Some((_, Ok(mut all))) => (all.next(), None),
-            Some((name, Err(error))) => (None, Some(format!("{name}: {error}"))),
+        let names = config.server.first().map_or(&[][..], |server| &server.addresses);
+        let (mut servers, mut error) = (Vec::new(), None);
+        for name in names {
+            match name.to_socket_addrs() {
+                Ok(all) => servers.extend(all),
+                Err(why) => error = Some(format!("{name}: {why}")),
+            }
+        }
+        // One name that leads somewhere is enough.
+        let error = match (names, &servers[..]) {
+            ([], _) => Some("no [[server]] with an address is configured".to_owned()),
+            (_, []) => error,
+            _ => None,
         };
         let want = |(i, path): (usize, &PathConfig)| Self {
             name: path
@@ -89,7 +103,8 @@ impl Want {
             interface: path.interface.clone(),
             source: path.source,
             mtu: path.mtu,
-            remote: path.remote.or(server),
+            remote: path.remote.or(servers.first().copied()),
+            others: if path.remote.is_some() { Vec::new() } else { servers.clone() },
         };
         (config.path.iter().enumerate().map(want).collect(), error)
     }
@@ -126,15 +141,33 @@ impl Host {
             interfaces: names.into_iter().collect(),
             unix_s: now.map_or(0, |since| since.as_secs()),
             no_server,
+            routes: routes::main_table(),
         }
     }
 }
 
-fn link(want: Want, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> LinkFacts {
+fn link(mut want: Want, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> LinkFacts {
     let interface = want.interface.as_ref().map(|name| interface(name, names, all));
     let source_there = want.source.map(|source| all.iter().any(|one| one.1 == source));
-    let route = want.remote.map(|server| route(&want, server));
+    // As the agent does it: the first address of a family that the link has.
+    let usable = |remote: &&SocketAddr| match (&want.source, &interface) {
+        (Some(source), _) => source.is_ipv6() == remote.is_ipv6(),
+        (None, Some(interface)) => interface.has_family(remote.is_ipv6()),
+        (None, None) => true,
+    };
+    if let Some(first) = want.others.iter().find(usable).copied() {
+        want.remote = Some(first);
+    }
+    let route = want.remote.map(|server| route(&want, server, interface.as_ref()));
     LinkFacts { want, interface, source_there, route }
+}
+
+impl Interface {
+    /// Whether it has an address of that family, IPv6 if true.
+    #[must_use]
+    pub fn has_family(&self, ipv6: bool) -> bool {
+        self.addresses.iter().any(|address| address.is_ipv6() == ipv6)
+    }
 }
 
 fn interface(name: &str, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> Interface {
@@ -158,7 +191,7 @@ fn interface(name: &str, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> 
 }
 
 /// Where a packet to the server would leave, found by connecting a UDP socket; nothing is sent.
-fn route(want: &Want, server: SocketAddr) -> Result<IpAddr, String> {
+fn route(want: &Want, server: SocketAddr, interface: Option<&Interface>) -> Result<IpAddr, String> {
     let connect = || {
         let socket = Socket::new(Domain::for_address(server), Type::DGRAM, None)?;
         if let Some(interface) = &want.interface {
@@ -171,5 +204,12 @@ fn route(want: &Want, server: SocketAddr) -> Result<IpAddr, String> {
         let local = socket.local_addr()?.as_socket();
         local.map(|local| local.ip()).ok_or_else(|| std::io::Error::other("no address"))
     };
-    connect().map_err(|error: std::io::Error| error.to_string())
+    let from = connect().map_err(|error: std::io::Error| error.to_string())?;
+    match interface {
+        // The kernel takes another link's address if this one has none.
+        Some(own) if want.source.is_none() && !own.addresses.contains(&from) => {
+            Err(format!("packets would leave with {from}, which is not an address of {}", own.name))
+        }
+        _ => Ok(from),
+    }
 }

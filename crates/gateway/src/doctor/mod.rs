@@ -7,10 +7,13 @@
 
 mod diagnose;
 mod host;
+mod routes;
 mod trial;
+mod tun;
 
 pub use diagnose::diagnose;
 pub use host::{Host, Interface, LinkFacts, Want};
+pub use routes::MainRoute;
 pub use trial::{TrialError, trial};
 
 use serde::Serialize;
@@ -18,7 +21,7 @@ use serde::Serialize;
 /// The result of one check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Finding {
-    /// A path's name, or `agent`, `server`, `clock`.
+    /// A path's name, or `agent`, `server`, `clock`, `tun`.
     pub about: String,
     /// `interface`, `address`, `route`, `tunnel`, `mtu`, `nat`, `loss`, `rtt`, `role`, `quota` ...
     pub check: &'static str,

@@ -1,7 +1,8 @@
 //! Drawn facts, and what is said of them.
 
 use super::*;
-use crate::doctor::{Interface, Want};
+use crate::doctor::{Interface, MainRoute, Want};
+use crate::model::TunStatus;
 
 const SERVER: &str = "203.0.113.5:51820";
 
@@ -53,6 +54,7 @@ fn found(change: impl Fn(&mut PathStatus, &mut LinkFacts)) -> Vec<Finding> {
         links: vec![facts1, facts2],
         unix_s: 1_790_000_000,
         no_server: None,
+        routes: Vec::new(),
     };
     diagnose(Some(&status), &host)
 }
@@ -116,6 +118,14 @@ fn every_fault_of_the_ground_has_its_words() {
     only(
         |p, f| {
             absent(p);
+            f.interface.as_mut().unwrap().addresses = vec!["2001:db8::7".parse().unwrap()];
+        },
+        Bad,
+        ["address", "wan2 has no IPv4 address, and the server is at 203.0.113.5", "IPv6"],
+    );
+    only(
+        |p, f| {
+            absent(p);
             f.route = Some(Err("Network is unreachable".into()));
         },
         Bad,
@@ -153,6 +163,56 @@ fn every_fault_of_a_tunnel_has_its_words() {
     only(|p, _| p.seen_as = None, Unknown, ["nat", "private", ""]);
     only(|p, _| p.quota_left = Some(0), Bad, ["quota", "used up", "quota"]);
     only(|p, _| p.role = Role::Never, Note, ["role", "not used", "tabane path set wan2"]);
+}
+
+/// What is found of a host in TUN mode with these routes of its own.
+fn of_tun(kill_switch: bool, state: &str, routes: &[(&str, bool)]) -> Vec<Finding> {
+    let tun = TunStatus {
+        device: "tabane0".into(),
+        state: state.into(),
+        reason: "because".into(),
+        kill_switch,
+        routes: vec!["0.0.0.0/0".into()],
+        local_networks: vec!["10.0.0.0/8".into()],
+        ..TunStatus::default()
+    };
+    let (path, facts) = good("wan1");
+    let status = Status {
+        agent: "client".into(),
+        clock_ahead_ms: Some(1.0),
+        paths: vec![path],
+        tun: Some(tun),
+        ..Status::default()
+    };
+    let route = |(to, routed): &(&str, bool)| MainRoute {
+        to: to.parse().unwrap(),
+        via: routed.then(|| "10.7.0.1".parse().unwrap()),
+        device: "wan1".into(),
+    };
+    let routes = routes.iter().map(route).collect();
+    let host = Host { unix_s: 1_790_000_000, links: vec![facts], routes, ..Host::default() };
+    let all = diagnose(Some(&status), &host);
+    all.into_iter().filter(|finding| finding.about == "tun" && finding.verdict != Good).collect()
+}
+
+#[test]
+fn foreign_routes_are_named() {
+    let halves = [("0.0.0.0/1", true), ("128.0.0.0/1", true)];
+    let [open] = &of_tun(false, "up", &halves)[..] else { panic!("one thing is wrong") };
+    assert_eq!((open.check, open.verdict), ("routes", Bad));
+    assert!(open.text.contains("0.0.0.0/1 via 10.7.0.1 dev wan1"), "{}", open.text);
+    let [held] = &of_tun(true, "up", &halves)[..] else { panic!("one thing is to be said") };
+    assert_eq!((held.check, held.verdict), ("routes", Note));
+    assert!(held.text.contains("128.0.0.0/1 via"), "{}", held.text);
+    // The host's own networks, and the way to the server.
+    let own = [("10.7.0.0/24", false), ("203.0.113.5/32", true)];
+    assert_eq!(of_tun(true, "up", &own), []);
+    assert_eq!(of_tun(false, "up", &own), []);
+    // By a router, a private network too may be somebody's trick.
+    assert_eq!(of_tun(true, "up", &[("10.9.0.0/16", true)]).len(), 1);
+    assert_eq!(of_tun(true, "up", &[("198.51.100.0/24", false)]).len(), 1, "on the link, public");
+    let [lost] = &of_tun(true, "lost", &[])[..] else { panic!("the device is lost") };
+    assert_eq!((lost.check, lost.verdict), ("device", Bad));
 }
 
 #[test]

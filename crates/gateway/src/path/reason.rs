@@ -26,6 +26,8 @@ pub enum Absence {
     NoCarrier(String),
     /// It has no address that the server can be reached from.
     NoAddress(String),
+    /// It has none of the family that the server is reached by, IPv6 if true, but of the other.
+    NoFamily(String, bool),
     /// The source address that the path is bound to is not there.
     NoSource(std::net::IpAddr),
     /// No way to the server, or its name is not known yet.
@@ -72,6 +74,10 @@ impl fmt::Display for Absence {
             Self::Disabled(name) => write!(f, "interface {name} is switched off"),
             Self::NoCarrier(name) => write!(f, "interface {name} has no connection"),
             Self::NoAddress(name) => write!(f, "interface {name} has no address"),
+            Self::NoFamily(name, ipv6) => {
+                let (none, other) = if *ipv6 { ("IPv6", "IPv4") } else { ("IPv4", "IPv6") };
+                write!(f, "interface {name} has no {none} address, and the server no {other} one")
+            }
             Self::NoSource(address) => write!(f, "no interface has the address {address}"),
             Self::NoRoute(why) => write!(f, "no way to the server: {why}"),
             Self::Other(why) => f.write_str(why),

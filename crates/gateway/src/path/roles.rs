@@ -3,7 +3,8 @@
 //! * `primary`: always.
 //! * `secondary`: its subflows have low priority until the primaries have been full for
 //!   [`FULL_FOR`]; it is released when they would have sufficed for [`CALM_FOR`].
-//! * `backup`: low priority while any primary or secondary works.
+//! * `backup`: low priority while any primary or secondary works; when none does, all backups are
+//!   used.
 //! * `never`, or a quota that is used up: no subflows.
 //! * A path that harms (many losses, or some and a round trip far above the others') is demoted to
 //!   low priority while another one works, watched, and taken back when it has been well for its
@@ -182,7 +183,7 @@ impl Roles {
             (Role::Secondary, [Some(primary), _]) => {
                 (Use::Low, format!("secondary: {} suffices", facts[primary].name))
             }
-            (_, [None, None]) => (Use::Active, "in use: no other path works".into()),
+            (_, [None, None]) => (Use::Active, "in use: no path but backups works".into()),
             _ => (Use::Low, format!("backup: {} works", facts[carrier].name)),
         }
     }

@@ -36,7 +36,7 @@ impl Core {
             }
             Request::Reload => self.reload(now, None).into(),
             Request::Configure { text } => self.reload(now, Some(&text)).into(),
-            Request::Stop => {
+            Request::Stop | Request::StopForRestart => {
                 self.stopped = true;
                 Answer::Done
             }

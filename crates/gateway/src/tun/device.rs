@@ -179,6 +179,12 @@ impl Device {
         done
     }
 
+    /// Whether it is there and switched on.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.device.is_running().unwrap_or(false)
+    }
+
     /// What has crossed it.
     #[must_use]
     pub fn counters(&self) -> &DeviceCounters {

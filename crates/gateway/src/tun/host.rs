@@ -2,31 +2,38 @@
 //! rules that lead there, and, if asked for, the list of resolvers.
 //!
 //! Nothing is changed that is not configured. What will be changed is written to a state file
-//! first, and undone from it: at the end, at the next start after a crash, or by
-//! [`Host::cleanup`]. The main table is never touched: with the rules gone, everything is as
-//! before. What leaves beside the tunnel all the same is listed in `docs/tun.md`.
+//! first, and undone from it by an orderly stop ([`Host::restore`]) or by [`Host::cleanup`], and by
+//! nothing else. Between the two the host is brought from what stands to what is wanted
+//! ([`Host::reconcile`]): all is checked first, then what is missing is added, then what is no
+//! longer wanted is taken away. So a client that starts after a crash takes over what that one
+//! left, and at no time is there less than the one or the other. The main table is never touched:
+//! with the rules gone, everything is as before. What leaves beside the tunnel all the same is
+//! listed in `docs/tun.md`.
 //!
 //! Not here: nft or iptables (no dependency on either), systemd-resolved (it has its own idea of
 //! resolvers; refused with a remedy), NetworkManager.
 
 mod netlink;
 mod plan;
+mod reconcile;
 mod resolver;
 mod state;
 
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
-use netlink::Netlink;
 use plan::Change;
 use state::State;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Changes in force; undone when dropped, better by [`Host::restore`], which tells of trouble.
+/// Changes of the host, and the right to make them. Dropped, they stay: only [`Host::restore`] and
+/// [`Host::cleanup`] take them back.
 pub struct Host {
-    state: Option<State>,
+    state: State,
+    /// What was wanted last, once it has been made.
+    made: Option<HostConfig>,
 }
 
 /// What to change.
@@ -39,6 +46,9 @@ pub struct HostConfig {
     /// Nothing of those prefixes leaves beside the tunnel, even when the client has crashed; and
     /// if one family is routed whole, nothing of the other leaves either.
     pub kill_switch: bool,
+    /// With the kill switch: networks that the host is in go beside the tunnel if they are in one
+    /// of these.
+    pub local: Vec<Prefix>,
     /// Resolvers behind the tunnel, to be the host's; empty: names are left alone.
     pub resolvers: Vec<IpAddr>,
     /// Where the host has its list of resolvers.
@@ -56,12 +66,18 @@ pub struct HostConfig {
 /// Routing table and mark unless configured: `tb` in ASCII, 29794.
 pub const TABLE_AND_MARK: u32 = 0x7462;
 
+/// Networks that are somebody's own (RFC 1918, RFC 3927, RFC 4193, RFC 4291 section 2.5.6): a host
+/// that is in one of them reaches it beside the tunnel, unless configured otherwise.
+pub const LOCAL_NETWORKS: [&str; 6] =
+    ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"];
+
 impl Default for HostConfig {
     fn default() -> Self {
         Self {
             device: "tabane0".into(),
             routes: Vec::new(),
             kill_switch: false,
+            local: LOCAL_NETWORKS.iter().filter_map(|text| text.parse().ok()).collect(),
             resolvers: Vec::new(),
             resolv_conf: "/etc/resolv.conf".into(),
             servers: Vec::new(),
@@ -170,12 +186,16 @@ impl HostConfig {
         resolvers: &[IpAddr],
         servers: &[IpAddr],
     ) -> Result<Self, PrefixError> {
-        let routes: Result<_, _> = tun.routes.iter().map(|text| text.parse()).collect();
+        let parse = |list: &[String]| list.iter().map(|text| text.parse()).collect();
+        let routes: Result<Vec<Prefix>, PrefixError> = parse(&tun.routes);
+        let local: Option<Result<Vec<Prefix>, PrefixError>> =
+            tun.local_networks.as_deref().map(parse);
         let default = Self::default();
         Ok(Self {
             device: tun.name.clone().unwrap_or(default.device),
             routes: routes?,
             kill_switch: tun.kill_switch,
+            local: local.transpose()?.unwrap_or_else(|| default.local.clone()),
             resolvers: if tun.dns { resolvers.to_vec() } else { Vec::new() },
             servers: servers.to_vec(),
             table: tun.table.unwrap_or(default.table),
@@ -211,45 +231,67 @@ pub struct Undone {
     pub notes: Vec<String>,
 }
 
+/// What was done to bring the host to what is wanted.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Reconciled {
+    /// Rules and routes that were in force and had been taken away by somebody; there again.
+    pub mended: usize,
+    /// What is no longer wanted and could not be taken away; for people.
+    pub notes: Vec<String>,
+}
+
 impl Host {
-    /// Undoes what a crashed client left, then changes the host. If a change fails, those before
-    /// it are undone.
+    /// Takes over what a client that did not end in order has left, if it left anything, and
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// [`HostError`]; [`HostError::Running`] if it has not ended.
+    pub fn open(state: &Path) -> Result<Self, HostError> {
+        Ok(Self { state: State::open(state)?, made: None })
+    }
+
+    /// [`Host::open`], then [`Host::reconcile`].
     ///
     /// # Errors
     /// [`HostError`].
     pub fn apply(config: &HostConfig) -> Result<Self, HostError> {
-        let mut state = State::open(&config.state)?;
-        undo(&mut state)?;
-        let mut changes = plan::routing(config);
-        if let Some(change) = resolver::plan(config)? {
-            changes.push(change);
-        }
-        let mut netlink = open_netlink()?;
-        for v6 in [false, true] {
-            let what = || format!("list the routes of table {}", config.table);
-            let routes = netlink.routes_in(config.table, v6);
-            if routes.map_err(|source| HostError::Netlink { what: what(), source })? > 0 {
-                return Err(HostError::TableInUse { table: config.table });
-            }
-        }
-        state.write(changes.clone())?;
-        let mut host = Self { state: Some(state) };
-        for change in &changes {
-            if let Err(error) = make(&mut netlink, change) {
-                // The first failure is what matters to whoever reads it.
-                let _ = host.undo();
-                return Err(error);
-            }
-        }
+        let mut host = Self::open(&config.state)?;
+        host.reconcile(config)?;
         Ok(host)
     }
 
-    /// Undoes everything.
+    /// The resolvers that the host had before this or an earlier client put its own in their
+    /// place; those in `list` if none has.
+    #[must_use]
+    pub fn resolvers_before(&self, list: &Path) -> Vec<IpAddr> {
+        let before = self.state.changes().iter().find_map(|change| match change {
+            Change::Resolvers(change) => Some(change.before.clone().unwrap_or_default()),
+            _ => None,
+        });
+        let text = before.or_else(|| std::fs::read_to_string(list).ok());
+        resolver::listed(&text.unwrap_or_default())
+    }
+
+    /// Where a server's name led when it was last asked for; empty if that is not known.
+    #[must_use]
+    pub fn remembered(&self, name: &str) -> &[SocketAddr] {
+        self.state.addresses(name)
+    }
+
+    /// Notes where a server's name leads, for a start at which nobody can be asked.
+    ///
+    /// # Errors
+    /// [`HostError::State`].
+    pub fn remember(&mut self, name: &str, addresses: &[SocketAddr]) -> Result<(), HostError> {
+        self.state.remember(name, addresses)
+    }
+
+    /// Undoes everything: an orderly end.
     ///
     /// # Errors
     /// [`HostError`]; the state file then still says what is left.
     pub fn restore(mut self) -> Result<Undone, HostError> {
-        self.undo()
+        reconcile::undo(&mut self.state)
     }
 
     /// Undoes what a crashed client left, if it left anything.
@@ -260,66 +302,6 @@ impl Host {
         if !state.exists() {
             return Ok(Undone::default());
         }
-        undo(&mut State::open(state)?)
-    }
-
-    fn undo(&mut self) -> Result<Undone, HostError> {
-        let Some(state) = &mut self.state else { return Ok(Undone::default()) };
-        let undone = undo(state)?;
-        self.state = None;
-        Ok(undone)
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        // The state file says what is left; the next start tries again.
-        let _ = self.undo();
-    }
-}
-
-fn open_netlink() -> Result<Netlink, HostError> {
-    let what = || "ask the kernel about routes".to_owned();
-    Netlink::open().map_err(|source| HostError::Netlink { what: what(), source })
-}
-
-fn make(netlink: &mut Netlink, change: &Change) -> Result<(), HostError> {
-    let failed = |source| HostError::Netlink { what: format!("add {change}"), source };
-    match change {
-        Change::Rule(rule) => netlink.add_rule(rule).map_err(failed),
-        Change::Route(route) => netlink.add_route(route).map_err(failed),
-        Change::Resolvers(change) => resolver::make(change),
-    }
-}
-
-/// Undoes all that the state file lists, the last first. What fails remains listed.
-fn undo(state: &mut State) -> Result<Undone, HostError> {
-    let mut undone = Undone::default();
-    if state.changes().is_empty() {
-        state.remove();
-        return Ok(undone);
-    }
-    let mut netlink = open_netlink()?;
-    let mut failure = None;
-    for change in state.changes().iter().rev() {
-        let failed = |source| HostError::Netlink { what: format!("remove {change}"), source };
-        let done = match change {
-            Change::Rule(rule) => netlink.remove_rule(rule).map_err(failed),
-            Change::Route(route) => netlink.remove_route(route).map_err(failed),
-            Change::Resolvers(change) => resolver::undo(change).map(|note| {
-                undone.notes.extend(note);
-            }),
-        };
-        match done {
-            Ok(()) => undone.changes += 1,
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    match failure {
-        Some(error) => Err(error),
-        None => {
-            state.remove();
-            Ok(undone)
-        }
+        reconcile::undo(&mut State::open(state)?)
     }
 }

@@ -19,6 +19,6 @@ pub mod packets;
 
 pub use device::{Device, DeviceConfig, DeviceCounters};
 pub use frame::{Checksumming, Frame, Segmentation};
-pub use host::{Host, HostConfig, HostError, Undone};
+pub use host::{Host, HostConfig, HostError, Reconciled, Undone};
 pub use local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 pub use packets::{Counts, Datagrams, Inbound, Packets, PacketsConfig};

@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 use tabane_gateway::config::{Policies, Rule};
 use tabane_gateway::mailbox::{Answer, Request};
-use tabane_gateway::model::{PathStatus, Status};
+use tabane_gateway::model::{PathState, PathStatus, Role, Status};
 
 fn count(status: &Status, name: &str) -> u64 {
     status.counters.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count)
@@ -152,4 +152,22 @@ fn paths_come_and_go_with_the_file_under_a_connection() {
         client.until("no subflow on it", |_| subflows(&client) == ["one"]);
         exchange(seed + 10);
     }
+}
+
+/// `docs/watching.md`: until the agent restarts or reads its configuration again.
+#[test]
+fn what_was_set_ends_with_a_reload_also_of_the_same_file() {
+    let keys = Keys::new();
+    let server = Agent::server(keys.server_config("127.0.0.1:0".parse().unwrap()));
+    let file = Arc::new(Mutex::new(keys.client_config(&[server.at])));
+    let client = Agent::client_of(&file);
+    client.until_paths_work();
+    let set =
+        Request::SetPath { path: "two".into(), role: Some(Role::Never), cap_bps: Some(1_000_000) };
+    assert_eq!(client.mailbox.ask(set).unwrap(), Answer::Done);
+    let path = |status: &Status| (status.paths[1].role, status.paths[1].cap_bps);
+    assert_eq!(path(&client.status()), (Role::Never, Some(1_000_000)));
+    assert_eq!(client.mailbox.ask(Request::Reload).unwrap(), Answer::Done);
+    assert_eq!(path(&client.status()), (Role::Primary, None));
+    client.until("used again", |status| status.paths[1].state == PathState::Up);
 }

@@ -138,12 +138,23 @@ fn a_backup_carries_nothing_until_the_primary_is_dead() {
     bed.wires[0].cut(true);
     let took = bed.client.until("taken over", |s| s.paths[1].rx_bytes > 500_000);
     assert!(took < Duration::from_secs(4), "{took:?}");
-    bed.client.until("said", |s| s.paths[1].reason == "in use: no other path works");
+    bed.client.until("said", |s| s.paths[1].reason == "in use: no path but backups works");
     bed.wires[0].cut(false);
     bed.client.until("given back", |s| s.paths[1].reason == "backup: one works");
     // The server's retransmission timer on the primary has backed off meanwhile.
     let quiet = |_| bed.rates(1, Duration::from_secs(1))[1] < 0.1 * MBPS as f64;
     assert!((0..8).any(quiet), "the backup still carries data: {:#?}", bed.connections());
+}
+
+#[test]
+fn backups_are_used_together_and_say_so() {
+    let bed = Bed::new(None, |config| {
+        config.path.iter_mut().for_each(|path| path.role = Role::Backup);
+    });
+    let _load = Load::download(bed.client.at, 20_000, PACE);
+    bed.client.until("both said", |status| {
+        status.paths.iter().all(|path| path.reason == "in use: no path but backups works")
+    });
 }
 
 #[test]

@@ -4,10 +4,16 @@
 use crate::namespace::{Namespace, ready};
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 use tabane_gateway::access::Prefix;
-use tabane_gateway::tun::{Device, DeviceConfig, Host, HostConfig, HostError};
+use tabane_gateway::tun::{Device, DeviceConfig, Host, HostConfig, HostError, Reconciled};
+use tabane_net::device::TunError;
+
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A host with a link to somewhere and a default route.
 fn host() -> Namespace {
@@ -40,7 +46,14 @@ fn config(folder: &Path) -> HostConfig {
 fn device() -> Device {
     let addresses = vec!["10.81.0.31".parse().unwrap()];
     let config = DeviceConfig { name: "tabane0".into(), addresses, mtu: 1400 };
-    Device::open(&config).unwrap_or_else(|e| panic!("{e}"))
+    let end = Instant::now() + Duration::from_secs(5);
+    loop {
+        match Device::open(&config) {
+            // Other tests start programs: until those have begun they hold what this process had.
+            Err(TunError::Busy(_)) if Instant::now() < end => thread::sleep(PAUSE),
+            opened => return opened.unwrap_or_else(|e| panic!("{e}")),
+        }
+    }
 }
 
 /// A device, and the host changed for it.
@@ -53,8 +66,8 @@ fn route_in(namespace: &Namespace) -> impl Fn(&str) -> String + '_ {
     move |to| namespace.ip(&format!("route get {to}"))
 }
 
-/// As many as `config` makes: five routes, eleven rules, the resolvers.
-const CHANGES: usize = 17;
+/// As many as `config` makes: six routes, nine rules, the resolvers.
+const CHANGES: usize = 16;
 
 const RESOLVERS: &str = "search example.org\nnameserver 10.7.0.1\noptions edns0\n";
 
@@ -96,10 +109,16 @@ fn the_host_is_afterwards_as_before() {
         assert!(!config.state.exists());
         drop(device);
         assert_eq!(namespace.picture(), before);
-        // And when it is merely dropped.
+        // Merely dropped it stays, and whoever comes next takes it over.
         let _device = self::device();
         drop(Host::apply(&config).unwrap());
+        is_changed(&namespace);
+        let changed = namespace.picture();
+        let host = Host::apply(&config).unwrap();
+        assert_eq!(namespace.picture(), changed);
+        host.restore().unwrap();
         assert_eq!(namespace.picture(), with_device);
+        assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
     });
 }
 
@@ -161,8 +180,14 @@ fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
     assert!(!config.state.exists());
     // Nothing is left to clean up.
     assert_eq!(namespace.inside(|| Host::cleanup(&config.state)).unwrap().changes, 0);
-    // The next start cleans up by itself.
+    // The next start takes it over, and its end is an end.
     kill();
+    let noted = Host::open(&config.state).unwrap();
+    assert_eq!(
+        noted.resolvers_before(&config.resolv_conf),
+        ["10.7.0.1".parse::<IpAddr>().unwrap()]
+    );
+    drop(noted);
     namespace.inside(|| {
         let (device, host) = applied(&config);
         is_changed(&namespace);
@@ -171,6 +196,89 @@ fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
     });
     assert_eq!(namespace.picture(), before);
     assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
+}
+
+/// Rules in order, as text.
+fn rules(namespace: &Namespace) -> Vec<String> {
+    namespace.ip("rule").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn only_what_differs_is_changed_and_what_was_taken_away_is_put_back() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    let folder = tempfile::tempdir().unwrap();
+    let config = HostConfig { resolvers: Vec::new(), ..config(folder.path()) };
+    namespace.inside(|| {
+        let (device, mut host) = applied(&config);
+        let before = rules(&namespace);
+        assert_eq!(host.reconcile(&config).unwrap(), Reconciled::default());
+        assert_eq!(rules(&namespace), before);
+        // Another server: its rule, and no other.
+        let mut moved = config.clone();
+        moved.servers = vec!["198.51.100.8".parse().unwrap()];
+        host.reconcile(&moved).unwrap();
+        let after = rules(&namespace);
+        let mut differing = after.iter().filter(|rule| !before.contains(rule));
+        assert_eq!(differing.clone().count(), 1, "{after:#?}");
+        assert!(differing.next_back().unwrap().contains("198.51.100.8"), "{after:#?}");
+        assert_eq!(after.len(), before.len(), "{after:#?}");
+        // Somebody takes away rules and routes, as systemd-networkd does with those of others.
+        namespace.ip("rule flush");
+        namespace.ip("rule add priority 32766 lookup main");
+        namespace.ip("rule add priority 32767 lookup default");
+        namespace.ip("route flush table 29794");
+        let done = host.reconcile(&moved).unwrap();
+        assert!(done.mended >= 5, "{done:?}");
+        assert_eq!(rules(&namespace), after);
+        // Another network: it is beside the tunnel from then on, and no longer than it is there.
+        let route = route_in(&namespace);
+        namespace.ip("address add 192.168.9.2/24 dev up0");
+        host.reconcile(&moved).unwrap();
+        assert!(route("192.168.9.77").contains("dev up0"));
+        namespace.ip("address del 192.168.9.2/24 dev up0");
+        host.reconcile(&moved).unwrap();
+        assert!(route("192.168.9.77").contains("dev tabane0"));
+        // A device that was made anew.
+        drop(device);
+        let _device = self::device();
+        host.reconcile(&moved).unwrap();
+        assert!(route("192.0.2.80").contains("dev tabane0"));
+        host.restore().unwrap();
+    });
+}
+
+#[test]
+fn routes_of_an_access_point_do_not_win() {
+    if !ready(&[]) {
+        return;
+    }
+    let namespace = host();
+    namespace.ip("address add 203.0.113.7/24 dev up0");
+    let folder = tempfile::tempdir().unwrap();
+    let config = HostConfig { resolvers: Vec::new(), ..config(folder.path()) };
+    namespace.inside(|| {
+        let (_device, host) = applied(&config);
+        // As DHCP option 121 brings them.
+        for to in ["0.0.0.0/1", "128.0.0.0/1", "192.0.2.80/32", "10.66.0.0/16"] {
+            namespace.ip(&format!("route add {to} via 10.7.0.1"));
+        }
+        let route = route_in(&namespace);
+        for to in ["192.0.2.80", "192.0.2.81", "10.66.0.1", "203.0.113.9", "8.8.8.8"] {
+            let said = route(to);
+            assert!(said.contains("dev tabane0"), "{to}: {said}");
+        }
+        assert!(route("10.7.0.99").contains("dev up0"), "the host's own network");
+        assert!(route("10.7.0.1").contains("dev up0"), "its router");
+        host.restore().unwrap();
+        // The owner wants everything in the tunnel.
+        let strict = HostConfig { local: Vec::new(), ..config.clone() };
+        let host = Host::apply(&strict).unwrap();
+        assert!(route("10.7.0.99").contains("dev tabane0"));
+        host.restore().unwrap();
+    });
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Lane {
     }
 
     /// What it is bound to.
-    pub(super) fn binding(&self, remote: SocketAddr) -> Binding<'_> {
+    pub(in crate::client) fn binding(&self, remote: SocketAddr) -> Binding<'_> {
         let PathConfig { interface, source, .. } = &self.config;
         Binding { interface: interface.as_deref(), source: *source, ipv6: remote.is_ipv6() }
     }
@@ -113,7 +113,7 @@ impl Lane {
         }
     }
 
-    pub(super) fn close(&mut self, registry: &Registry) {
+    pub(in crate::client) fn close(&mut self, registry: &Registry) {
         if let Some(port) = self.port.take() {
             // Closing takes it out of the poll too.
             let _ = registry.deregister(&mut SourceFd(&port.as_raw_fd()));

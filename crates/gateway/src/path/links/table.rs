@@ -108,7 +108,15 @@ impl Table {
             None => interface.addresses.iter().copied().filter(usable).collect(),
         };
         if addresses.is_empty() {
-            return Err(Absence::NoAddress(name()));
+            let other = |address: &IpAddr| match address {
+                IpAddr::V4(_) => binding.ipv6,
+                IpAddr::V6(v6) => !binding.ipv6 && !v6.is_unicast_link_local(),
+            };
+            return Err(if interface.addresses.iter().any(other) {
+                Absence::NoFamily(name(), binding.ipv6)
+            } else {
+                Absence::NoAddress(name())
+            });
         }
         Ok(Some(Found { interface: name(), mtu: interface.mtu, addresses }))
     }
@@ -214,7 +222,7 @@ mod tests {
         assert_eq!(table.find(&WLAN), Err(Absence::NoAddress("wlan0".into())));
         new_address(&mut table, 3, "fe80::1");
         new_address(&mut table, 3, "2001:db8::1");
-        assert_eq!(table.find(&WLAN), Err(Absence::NoAddress("wlan0".into())), "of its family");
+        assert_eq!(table.find(&WLAN), Err(Absence::NoFamily("wlan0".into(), false)));
         new_address(&mut table, 3, "192.0.2.7");
         let found = table.find(&WLAN).unwrap().unwrap();
         assert_eq!((found.mtu, found.addresses), (1500, vec!["192.0.2.7".parse().unwrap()]));

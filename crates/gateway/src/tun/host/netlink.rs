@@ -1,15 +1,14 @@
-//! Rules and routes over netlink (`rtnetlink(7)`), one request at a time: this runs at the start
-//! and at the end, when there is nothing else to do.
+//! Rules and routes over netlink (`rtnetlink(7)`), one request at a time, each answered at once.
 
 use super::plan::{Action, MAIN, PRIORITY_LAST, Route, Rule};
-use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
+use rtnetlink::packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE};
 use rtnetlink::packet_route::route::{
     RouteAddress, RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tabane_net::netlink;
 
 /// A connection to the kernel of the network namespace that it was opened in.
@@ -24,10 +23,10 @@ impl Netlink {
         netlink::Netlink::open().map(Self)
     }
 
-    /// Adds a rule; one that is there already will do.
-    pub(super) fn add_rule(&mut self, rule: &Rule) -> io::Result<()> {
+    /// Adds a rule, unless it is there already: then false.
+    pub(super) fn add_rule(&mut self, rule: &Rule) -> io::Result<bool> {
         let message = RouteNetlinkMessage::NewRule(rule_message(rule));
-        ignore(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL), &[libc::EEXIST])
+        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL))
     }
 
     /// Removes a rule; if it is not there, all the better.
@@ -36,10 +35,16 @@ impl Netlink {
         ignore(self.0.change(message, 0), GONE)
     }
 
-    /// Adds a route.
-    pub(super) fn add_route(&mut self, route: &Route) -> io::Result<()> {
+    /// Adds a route, unless there is one in its place: then false.
+    pub(super) fn add_route(&mut self, route: &Route) -> io::Result<bool> {
         let message = RouteNetlinkMessage::NewRoute(route_message(route)?);
-        ignore(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL), &[libc::EEXIST])
+        is_new(self.0.change(message, NLM_F_CREATE | NLM_F_EXCL))
+    }
+
+    /// Puts a route in its place, whatever is there; at no time is there none.
+    pub(super) fn replace_route(&mut self, route: &Route) -> io::Result<()> {
+        let message = RouteNetlinkMessage::NewRoute(route_message(route)?);
+        self.0.change(message, NLM_F_CREATE | NLM_F_REPLACE)
     }
 
     /// Removes a route; with its device it has gone by itself.
@@ -50,28 +55,51 @@ impl Netlink {
         }
     }
 
-    /// How many routes a table has.
-    pub(super) fn routes_in(&mut self, table: u32, v6: bool) -> io::Result<usize> {
+    /// The places of a table's routes: destination and metric.
+    pub(super) fn places(&mut self, table: u32, v6: bool) -> io::Result<Vec<Place>> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(v6);
         let answers = self.0.request(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
-        let is_ours = |answer: &RouteNetlinkMessage| match answer {
-            RouteNetlinkMessage::NewRoute(route) => {
-                let said = route.attributes.iter().find_map(|attribute| match attribute {
-                    RouteAttribute::Table(table) => Some(*table),
-                    _ => None,
-                });
-                said.unwrap_or(route.header.table.into()) == table
-            }
-            _ => false,
+        let place = |answer: &RouteNetlinkMessage| match answer {
+            RouteNetlinkMessage::NewRoute(route) => place_in(route, table, v6),
+            _ => None,
         };
-        Ok(answers.iter().filter(|answer| is_ours(answer)).count())
+        Ok(answers.iter().filter_map(place).collect())
     }
+}
+
+/// Where a route is in its table: destination, and metric.
+pub(super) type Place = ((IpAddr, u8), u32);
+
+/// Of a route, if it is in `table`.
+fn place_in(route: &RouteMessage, table: u32, v6: bool) -> Option<Place> {
+    let all = if v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { Ipv4Addr::UNSPECIFIED.into() };
+    let (mut to, mut metric, mut of) = (all, 0, u32::from(route.header.table));
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Table(table) => of = *table,
+            RouteAttribute::Priority(priority) => metric = *priority,
+            RouteAttribute::Destination(RouteAddress::Inet(v4)) => to = (*v4).into(),
+            RouteAttribute::Destination(RouteAddress::Inet6(v6)) => to = (*v6).into(),
+            _ => {}
+        }
+    }
+    (of == table).then_some(((to, route.header.destination_prefix_length), metric))
 }
 
 /// What the kernel says of something that is not there, or of a family that it lacks.
 const GONE: &[i32] =
     &[libc::ENOENT, libc::ESRCH, libc::ENODEV, libc::ENXIO, libc::EAFNOSUPPORT, libc::EOPNOTSUPP];
+
+/// False if what was to be added is there already, or is of a family that the kernel lacks.
+fn is_new(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
 
 fn ignore(result: io::Result<()>, errors: &[i32]) -> io::Result<()> {
     match result {
@@ -137,7 +165,12 @@ fn route_message(route: &Route) -> io::Result<RouteMessage> {
     attributes.push(RouteAttribute::Priority(route.metric));
     if let Some(device) = &route.device {
         attributes.push(RouteAttribute::Oif(getifaddrs::if_nametoindex(device)?));
-        attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Advmss(ADVERTISED_MSS)]));
+        match route.source {
+            Some(source) => attributes.push(RouteAttribute::PrefSource(destination(source))),
+            None => {
+                attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Advmss(ADVERTISED_MSS)]));
+            }
+        }
     }
     Ok(message)
 }

@@ -1,11 +1,16 @@
 //! From the configuration to a list of changes; changes nothing.
 //!
 //! What carries the mark, or goes to a server, jumps over our rules and finds its way as if they
-//! were not there (hosts with several links have rules of their own). For each configured prefix
-//! there are two: first the main table, but only its routes that are more specific than the
-//! prefix (so the local network, and whatever else the host has routes to, stays where it is);
-//! then our table. There the prefix leads into the device and, with the kill switch, behind that
-//! to nowhere: a route that remains when the device is gone.
+//! were not there (hosts with several links have rules of their own). Each configured prefix has a
+//! rule that leads to our table, where it leads into the device.
+//!
+//! Without the kill switch there is a rule before that: to the main table, but only to its routes
+//! that are more specific than the prefix (so the local network, and whatever else the host has
+//! routes to, stays where it is). With it there is none, because anybody in charge of a network can
+//! put such routes there (DHCP option 121, router advertisements). What may go beside the device
+//! is then in our own table: the networks that the host has an address in, if they are in a prefix
+//! that the owner lists. And behind the device is a route to nowhere, which remains when the
+//! device is gone.
 
 use super::HostConfig;
 use crate::access::Prefix;
@@ -55,6 +60,36 @@ pub(super) struct Route {
     /// `None`: unreachable.
     pub(super) device: Option<String>,
     pub(super) metric: u32,
+    /// Beside the tunnel, from this address: a network that the host is in.
+    #[serde(default)]
+    pub(super) source: Option<IpAddr>,
+}
+
+/// A network that the host has an address in.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct OnLink {
+    pub(super) prefix: Prefix,
+    pub(super) device: String,
+    /// The host's address.
+    pub(super) source: IpAddr,
+}
+
+impl Change {
+    /// Whether making this one makes the other vain to undo: they are in the same place.
+    pub(super) fn replaces(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Route(new), Self::Route(old)) => new.place() == old.place(),
+            (Self::Resolvers(new), Self::Resolvers(old)) => new.path == old.path,
+            _ => self == other,
+        }
+    }
+}
+
+impl Route {
+    /// What two routes cannot share.
+    pub(super) fn place(&self) -> ((IpAddr, u8), u32, u32) {
+        (self.to, self.table, self.metric)
+    }
 }
 
 /// The list of resolvers.
@@ -70,21 +105,31 @@ pub(super) struct Resolvers {
 pub(super) const PRIORITY_FIRST: u32 = 29_700;
 /// To here.
 pub(super) const PRIORITY_LAST: u32 = 29_999;
-/// Those of marks and servers come first, those of prefixes from here.
+/// Those of marks and servers come first, then that of link-local addresses, and those of prefixes
+/// from the second of these.
+const PRIORITY_LINK_LOCAL: u32 = 29_790;
 const PRIORITY_PREFIXES: u32 = 29_800;
 /// `RT_TABLE_MAIN`
 pub(super) const MAIN: u32 = 254;
 /// Metric of a route into the device, and of the one behind it.
 const METRIC: u32 = 10;
 const METRIC_UNREACHABLE: u32 = 20_000;
+/// The networks that the host is in, from here: several links may be in the same one.
+const METRIC_ON_LINK: u32 = 100;
+/// Networks beside the tunnel; more are not looked at.
+const ON_LINK_MAX: usize = 256;
+/// fe80::/10: never further than the link, which every packet to it names.
+const LINK_LOCAL: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
 
-/// All changes of routes and rules, in the order in which to make them.
-pub(super) fn routing(config: &HostConfig) -> Vec<Change> {
+/// All changes of routes and rules, in the order in which to make them; `on_link` are the networks
+/// that the host is in.
+pub(super) fn routing(config: &HostConfig, on_link: &[OnLink]) -> Vec<Change> {
     let prefixes = prefixes(config);
     let mut changes = Vec::new();
     for (prefix, blocked) in &prefixes {
         let to = (prefix.address(), prefix.len());
-        let route = |device, metric| Route { to, table: config.table, device, metric };
+        let route =
+            |device, metric| Route { to, table: config.table, device, metric, source: None };
         if !blocked {
             changes.push(Change::Route(route(Some(config.device.clone()), METRIC)));
         }
@@ -92,17 +137,54 @@ pub(super) fn routing(config: &HostConfig) -> Vec<Change> {
             changes.push(Change::Route(route(None, METRIC_UNREACHABLE)));
         }
     }
+    changes.extend(beside_routes(config, on_link, &prefixes).into_iter().map(Change::Route));
     let mut rules = beside(config, &prefixes);
     // Few enough: a configuration has not a hundred prefixes, and more than that share the last.
     for (at, (prefix, _)) in prefixes.iter().enumerate() {
         let priority = (PRIORITY_PREFIXES + 2 * at as u32).min(PRIORITY_LAST - 2);
         let to = (prefix.address(), prefix.len());
-        rules.push(Rule { priority, to, mark: None, action: Action::Longer(prefix.len()) });
+        if !config.kill_switch {
+            let action = Action::Longer(prefix.len());
+            rules.push(Rule { priority, to, mark: None, action });
+        }
         let (priority, action) = (priority + 1, Action::Table(config.table));
         rules.push(Rule { priority, to, mark: None, action });
     }
     changes.extend(rules.into_iter().map(Change::Rule));
     changes
+}
+
+/// With the kill switch: routes to the networks that the host is in, where the owner lists them.
+fn beside_routes(
+    config: &HostConfig,
+    on_link: &[OnLink],
+    prefixes: &[(Prefix, bool)],
+) -> Vec<Route> {
+    if !config.kill_switch {
+        return Vec::new();
+    }
+    let within = |all: &[Prefix], inner: &Prefix| {
+        all.iter().any(|outer| outer.len() <= inner.len() && outer.holds(inner.address()))
+    };
+    let routed: Vec<Prefix> = prefixes.iter().map(|(prefix, _)| *prefix).collect();
+    let mut wanted: Vec<&OnLink> = on_link
+        .iter()
+        .filter(|link| link.device != config.device && !link.prefix.is_host())
+        .filter(|link| within(&config.local, &link.prefix))
+        .filter(|link| within(&routed, &link.prefix))
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup_by(|a, b| (a.prefix, &a.device) == (b.prefix, &b.device));
+    wanted.truncate(ON_LINK_MAX);
+    let mut routes: Vec<Route> = Vec::new();
+    for link in wanted {
+        let to = (link.prefix.address(), link.prefix.len());
+        let before = routes.iter().filter(|route| route.to == to).count();
+        let metric = METRIC_ON_LINK + before as u32;
+        let (device, source) = (Some(link.device.clone()), Some(link.source));
+        routes.push(Route { to, table: config.table, device, metric, source });
+    }
+    routes
 }
 
 /// Rules for what leaves beside the tunnel: marked packets, and those to servers. The latter are
@@ -117,6 +199,12 @@ fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
             rules.push(end);
             rules.push(Rule { priority: PRIORITY_FIRST, to, mark, action: Action::Skip });
         }
+    }
+    let (link_local, len) = LINK_LOCAL;
+    let routed = prefixes.iter().any(|(prefix, _)| prefix.holds(link_local.into()));
+    if config.kill_switch && routed && config.local.iter().any(|p| p.holds(link_local.into())) {
+        let (to, action) = ((link_local.into(), len), Action::Longer(len - 1));
+        rules.push(Rule { priority: PRIORITY_LINK_LOCAL, to, mark: None, action });
     }
     let mut servers = config.servers.clone();
     servers.sort();
@@ -197,7 +285,21 @@ mod tests {
     fn plan(change: impl FnOnce(&mut HostConfig)) -> Vec<String> {
         let mut config = HostConfig::default();
         change(&mut config);
-        routing(&config).iter().map(ToString::to_string).collect()
+        let on_link: Vec<OnLink> = [
+            ("10.7.0.0/24", "up0", "10.7.0.2"),
+            ("10.7.0.0/24", "wlan0", "10.7.0.3"),
+            ("203.0.113.0/24", "up0", "203.0.113.7"),
+            ("10.81.0.31/32", "tabane0", "10.81.0.31"),
+            ("10.99.0.1/32", "ppp0", "10.99.0.1"),
+        ]
+        .iter()
+        .map(|(to, device, source)| OnLink {
+            prefix: prefix(to),
+            device: (*device).to_owned(),
+            source: source.parse().unwrap(),
+        })
+        .collect();
+        routing(&config, &on_link).iter().map(ToString::to_string).collect()
     }
 
     fn prefix(text: &str) -> Prefix {
@@ -226,6 +328,24 @@ mod tests {
     }
 
     #[test]
+    fn only_networks_that_the_owner_lists_are_beside_the_kill_switch() {
+        let beside = |local: &[&str], routes: &[&str]| {
+            let all = plan(|c| {
+                c.routes = routes.iter().map(|text| prefix(text)).collect();
+                c.local = local.iter().map(|text| prefix(text)).collect();
+                c.kill_switch = true;
+            });
+            all.iter().filter(|one| one.contains("metric 10") && !one.contains("tabane0")).count()
+        };
+        assert_eq!(beside(&["10.0.0.0/8"], &["0.0.0.0/0"]), 2);
+        assert_eq!(beside(&["10.7.0.0/25"], &["0.0.0.0/0"]), 0, "more than is listed");
+        assert_eq!(beside(&[], &["0.0.0.0/0"]), 0);
+        assert_eq!(beside(&["203.0.113.0/24"], &["0.0.0.0/0"]), 1);
+        assert_eq!(beside(&["10.0.0.0/8"], &["192.0.2.0/24"]), 0, "it is not routed anyway");
+        assert_eq!(beside(&["0.0.0.0/0"], &["0.0.0.0/0"]), 3, "but never a single address");
+    }
+
+    #[test]
     fn the_whole_host_with_everything() {
         let changes = plan(|c| {
             c.routes = vec![prefix("0.0.0.0/0")];
@@ -242,17 +362,17 @@ mod tests {
                 "the route 0.0.0.0/0 dev tabane0 table 29794 metric 10",
                 "the route unreachable 0.0.0.0/0 table 29794 metric 20000",
                 "the route unreachable ::/0 table 29794 metric 20000",
+                "the route 10.7.0.0/24 dev up0 table 29794 metric 100",
+                "the route 10.7.0.0/24 dev wlan0 table 29794 metric 101",
                 "the rule 29999: to 0.0.0.0/0 nop",
                 "the rule 29700: to 0.0.0.0/0 fwmark 0x7462 goto 29999",
                 "the rule 29999: to ::/0 nop",
                 "the rule 29700: to ::/0 fwmark 0x7462 goto 29999",
+                "the rule 29790: to fe80::/10 lookup main suppress_prefixlength 9",
                 "the rule 29701: to 192.0.2.1/32 goto 29999",
                 "the rule 29701: to 2001:db8::1/128 goto 29999",
-                "the rule 29800: to 10.81.0.1/32 lookup main suppress_prefixlength 32",
                 "the rule 29801: to 10.81.0.1/32 lookup 29794",
-                "the rule 29802: to 0.0.0.0/0 lookup main suppress_prefixlength 0",
                 "the rule 29803: to 0.0.0.0/0 lookup 29794",
-                "the rule 29804: to ::/0 lookup main suppress_prefixlength 0",
                 "the rule 29805: to ::/0 lookup 29794",
             ]
         );

@@ -6,13 +6,17 @@ use super::{HostConfig, HostError};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::path::Path;
 
-/// What to change, if anything.
+/// What to change, if anything; `standing` is what was noted before.
 ///
 /// # Errors
 /// The list belongs to another program.
-pub(super) fn plan(config: &HostConfig) -> Result<Option<Change>, HostError> {
+pub(super) fn plan(
+    config: &HostConfig,
+    standing: Option<&Resolvers>,
+) -> Result<Option<Change>, HostError> {
     let Some(&resolver) = config.resolvers.first() else { return Ok(None) };
     let path = config.resolv_conf.clone();
     if let Ok(target) = fs::read_link(&path) {
@@ -24,10 +28,17 @@ pub(super) fn plan(config: &HostConfig) -> Result<Option<Change>, HostError> {
             HostError::ManagedResolvers { path, target, resolver }
         });
     }
-    let before = match fs::read_to_string(&path) {
+    let found = match fs::read_to_string(&path) {
         Ok(text) => Some(text),
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(source) => return Err(HostError::Resolvers { path, source }),
+    };
+    let before = match standing {
+        // What is there was written by a client that did not end in order.
+        Some(ours) if ours.path == path && found.as_ref() == Some(&ours.after) => {
+            ours.before.clone()
+        }
+        _ => found,
     };
     let mut after = String::from("# Written by tabane while it runs; restored when it stops.\n");
     for resolver in &config.resolvers {
@@ -41,6 +52,17 @@ pub(super) fn plan(config: &HostConfig) -> Result<Option<Change>, HostError> {
         }
     }
     Ok(Some(Change::Resolvers(Resolvers { path, before, after })))
+}
+
+/// The resolvers that a list names (`nameserver`), at most three as the C library takes them.
+pub(super) fn listed(text: &str) -> Vec<IpAddr> {
+    let address = |line: &str| {
+        let mut words = line.split_whitespace();
+        let first = words.next().filter(|word| *word == "nameserver");
+        // A link-local address names its link behind a percent sign; it is not asked.
+        first.and_then(|_| words.next()?.parse().ok())
+    };
+    text.lines().filter_map(address).take(3).collect()
 }
 
 pub(super) fn make(change: &Resolvers) -> Result<(), HostError> {

@@ -1,29 +1,37 @@
-//! The state file: what has been changed, or was about to be. Written as a whole before the first
-//! change; locked for as long as its client lives.
+//! The state file: what has been changed, or was about to be, and where the servers' names led when
+//! they were last asked for. Written as a whole before the first change; locked for as long as its
+//! client lives.
 
 use super::HostError;
 use super::plan::Change;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// An open state file.
 pub(super) struct State {
     path: PathBuf,
-    changes: Vec<Change>,
+    content: Content,
     /// Beside the file, which is replaced when written. Unlocked by the end of the process.
     _lock: File,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
     version: u32,
     changes: Vec<Change>,
+    /// Where names led; not in files of version 1.
+    #[serde(default)]
+    addresses: BTreeMap<String, Vec<SocketAddr>>,
 }
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Names whose addresses are kept; those of a client's servers are few.
+const NAMES_MAX: usize = 64;
 
 impl State {
     /// Locks and reads it; a missing file says that nothing has been changed.
@@ -41,45 +49,67 @@ impl State {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        let changes = match fs::read_to_string(path) {
+        let content = match fs::read_to_string(path) {
             Ok(text) => {
                 parse(&text).map_err(|why| HostError::Damaged { path: path.to_owned(), why })?
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(e) if e.kind() == ErrorKind::NotFound => Content::default(),
             Err(source) => return Err(failed(source)),
         };
-        Ok(Self { path: path.to_owned(), changes, _lock: lock })
+        Ok(Self { path: path.to_owned(), content, _lock: lock })
     }
 
     pub(super) fn changes(&self) -> &[Change] {
-        &self.changes
+        &self.content.changes
+    }
+
+    /// Where a name led when it was last asked for.
+    pub(super) fn addresses(&self, name: &str) -> &[SocketAddr] {
+        self.content.addresses.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Notes what is about to be changed; on disk when this returns.
     pub(super) fn write(&mut self, changes: Vec<Change>) -> Result<(), HostError> {
-        let content = Content { version: VERSION, changes };
+        self.replace(Content { changes, ..self.content.clone() })
+    }
+
+    /// Notes where a name leads.
+    pub(super) fn remember(&mut self, name: &str, found: &[SocketAddr]) -> Result<(), HostError> {
+        let mut content = self.content.clone();
+        if content.addresses.len() >= NAMES_MAX {
+            content.addresses.clear();
+        }
+        content.addresses.insert(name.to_owned(), found.to_vec());
+        self.replace(content)
+    }
+
+    fn replace(&mut self, mut content: Content) -> Result<(), HostError> {
+        if content == self.content {
+            return Ok(());
+        }
+        content.version = VERSION;
         let text = serde_json::to_string_pretty(&content).map_err(io::Error::other);
         let written = text.and_then(|text| replace(&self.path, &text));
         written.map_err(|source| HostError::State { path: self.path.clone(), source })?;
-        self.changes = content.changes;
+        self.content = content;
         Ok(())
     }
 
     /// Nothing is changed any more.
     pub(super) fn remove(&mut self) {
-        self.changes.clear();
+        self.content = Content::default();
         // A file that stays lists changes that are gone, which does no harm. The lock's stays: who
         // removed it could leave two with a lock each.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-fn parse(text: &str) -> Result<Vec<Change>, String> {
+fn parse(text: &str) -> Result<Content, String> {
     let content: Content = serde_json::from_str(text).map_err(|e| e.to_string())?;
-    if content.version != VERSION {
+    if !(1..=VERSION).contains(&content.version) {
         return Err(format!("version {}, known is {VERSION}", content.version));
     }
-    Ok(content.changes)
+    Ok(content)
 }
 
 fn beside(path: &Path, end: &str) -> PathBuf {

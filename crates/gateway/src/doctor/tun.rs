@@ -1,0 +1,88 @@
+//! What is wrong with the host of a client in TUN mode.
+
+use super::Finding;
+use super::Verdict::{Bad, Good, Note};
+use super::host::Host;
+use super::routes::MainRoute;
+use crate::access::Prefix;
+use crate::model::{Status, TunStatus};
+use std::net::IpAddr;
+
+/// Routes that are named; of more only the number is told.
+const NAMED: usize = 6;
+
+/// The device, and routes of the host that lead past it, or would.
+pub(super) fn findings(status: &Status, host: &Host) -> Vec<Finding> {
+    let Some(tun) = &status.tun else { return Vec::new() };
+    let mut found = vec![device(tun)];
+    let routed = prefixes(&tun.routes);
+    let local = prefixes(&tun.local_networks);
+    let servers: Vec<IpAddr> =
+        status.paths.iter().filter_map(|path| path.remote).map(|remote| remote.ip()).collect();
+    let past = |route: &&MainRoute| {
+        let inside = routed.iter().any(|p| p.len() < route.to.len() && p.holds(route.to.address()));
+        let to_server = route.to.is_host() && servers.contains(&route.to.address());
+        let link_local = matches!(route.to.address(), IpAddr::V6(v6) if v6.is_unicast_link_local());
+        inside && route.device != tun.device && !to_server && !link_local
+    };
+    let past: Vec<&MainRoute> = host.routes.iter().filter(past).collect();
+    if tun.kill_switch {
+        let held = |route: &&&MainRoute| {
+            let listed = |p: &Prefix| p.len() <= route.to.len() && p.holds(route.to.address());
+            route.via.is_some() || !local.iter().any(listed)
+        };
+        let held: Vec<&MainRoute> = past.iter().filter(held).copied().collect();
+        if !held.is_empty() {
+            let text = format!(
+                "routes of the host that would lead past the tunnel, without effect because of \
+                 the kill switch: {}",
+                list(&held)
+            );
+            found.push(Finding::new("tun", "routes", Note, text).remedy(
+                "if you did not set them, a network that this host is in did (DHCP option 121, \
+                 router advertisements): do not trust it",
+            ));
+        }
+        return found;
+    }
+    let public: Vec<&MainRoute> =
+        past.into_iter().filter(|route| !is_private(route.to.address())).collect();
+    if !public.is_empty() {
+        let text = format!("routes of the host lead past the tunnel: {}", list(&public));
+        found.push(Finding::new("tun", "routes", Bad, text).remedy(
+            "kill_switch = true under [tun] overrules them; if you did not set them, a network \
+             that this host is in did (DHCP option 121, router advertisements)",
+        ));
+    }
+    found
+}
+
+fn device(tun: &TunStatus) -> Finding {
+    let text = format!("{}: {}", tun.device, tun.reason);
+    match tun.state.as_str() {
+        "up" => Finding::new("tun", "device", Good, text),
+        "waiting" => Finding::new("tun", "device", Note, text),
+        _ => Finding::new("tun", "device", Bad, text).remedy(
+            "it is tried again every second; something on this host takes it away, or has taken \
+             the client's permission (CAP_NET_ADMIN)",
+        ),
+    }
+}
+
+fn prefixes(all: &[String]) -> Vec<Prefix> {
+    all.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+fn list(routes: &[&MainRoute]) -> String {
+    let mut text: Vec<String> = routes.iter().take(NAMED).map(ToString::to_string).collect();
+    if routes.len() > NAMED {
+        text.push(format!("and {} more", routes.len() - NAMED));
+    }
+    text.join(", ")
+}
+
+/// Whether a network there is somebody's own.
+fn is_private(address: IpAddr) -> bool {
+    let all = crate::tun::host::LOCAL_NETWORKS.iter();
+    all.filter_map(|text| text.parse::<Prefix>().ok()).any(|prefix| prefix.holds(address))
+}

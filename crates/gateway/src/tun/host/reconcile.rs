@@ -1,0 +1,190 @@
+//! From what stands to what is wanted, and at the end to nothing.
+//!
+//! Make before break: at each moment there is at least what stood before or what is wanted. The
+//! state file names both from before the first change until after the last.
+
+use super::netlink::Netlink;
+use super::plan::{self, Change, OnLink, Resolvers, Route};
+use super::state::State;
+use super::{Host, HostConfig, HostError, Reconciled, Undone, resolver};
+use crate::access::Prefix;
+use getifaddrs::InterfaceFlags;
+use std::net::IpAddr;
+
+impl Host {
+    /// Brings the host to what is wanted: checks first, then adds what is missing, then takes away
+    /// what is no longer wanted. To be called again when the device has been made anew, when the
+    /// host's addresses may have changed, and now and then: what somebody has taken away is put
+    /// back. If it fails, what stood before stands.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub fn reconcile(&mut self, config: &HostConfig) -> Result<Reconciled, HostError> {
+        let first = self.made.is_none();
+        let standing = self.state.changes().to_vec();
+        let mut wanted = plan::routing(config, &on_link());
+        wanted.extend(self.resolvers(config)?.map(Change::Resolvers));
+        let mut netlink = open_netlink()?;
+        if first {
+            check_table(&mut netlink, config.table, &[&standing, &wanted])?;
+        }
+        let both = standing.iter().chain(wanted.iter().filter(|new| !standing.contains(new)));
+        self.state.write(both.cloned().collect())?;
+        let mut done = Reconciled::default();
+        let mut added: Vec<&Change> = Vec::new();
+        for change in &wanted {
+            let known = standing.contains(change);
+            match make(&mut netlink, change, first || !known) {
+                Ok(new) if known => done.mended += usize::from(new && !first && !may_go(change)),
+                Ok(true) => added.push(change),
+                Ok(false) => {}
+                // A link that is just going or coming; its network is looked at again soon.
+                Err(_) if may_go(change) => {}
+                Err(error) => {
+                    // The first failure is what matters to whoever reads it.
+                    for change in added.into_iter().rev() {
+                        let _ = take_away(&mut netlink, change);
+                    }
+                    let _ = self.state.write(standing);
+                    return Err(error);
+                }
+            }
+        }
+        let obsolete = standing.iter().filter(|old| !wanted.iter().any(|new| new.replaces(old)));
+        let mut left = Vec::new();
+        for change in obsolete.rev() {
+            match take_away(&mut netlink, change) {
+                Ok(note) => done.notes.extend(note),
+                Err(error) => {
+                    done.notes.push(error.to_string());
+                    left.push(change.clone());
+                }
+            }
+        }
+        left.extend(wanted);
+        self.state.write(left)?;
+        self.made = Some(config.clone());
+        Ok(done)
+    }
+
+    /// The list of resolvers is written once: if somebody else writes it later, it is his.
+    fn resolvers(&self, config: &HostConfig) -> Result<Option<Resolvers>, HostError> {
+        let standing = self.state.changes().iter().find_map(|change| match change {
+            Change::Resolvers(change) => Some(change),
+            _ => None,
+        });
+        let same = |made: &HostConfig| made.resolvers == config.resolvers;
+        if self.made.as_ref().is_some_and(same) {
+            return Ok(standing.cloned());
+        }
+        Ok(match resolver::plan(config, standing)? {
+            Some(Change::Resolvers(change)) => Some(change),
+            _ => None,
+        })
+    }
+}
+
+/// Undoes all that the state file lists, the last first. What fails remains listed.
+pub(super) fn undo(state: &mut State) -> Result<Undone, HostError> {
+    let mut undone = Undone::default();
+    if state.changes().is_empty() {
+        state.remove();
+        return Ok(undone);
+    }
+    let mut netlink = open_netlink()?;
+    let mut failure = None;
+    for change in state.changes().iter().rev() {
+        match take_away(&mut netlink, change) {
+            Ok(note) => {
+                undone.changes += 1;
+                undone.notes.extend(note);
+            }
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => {
+            state.remove();
+            Ok(undone)
+        }
+    }
+}
+
+fn open_netlink() -> Result<Netlink, HostError> {
+    let what = || "ask the kernel about routes".to_owned();
+    Netlink::open().map_err(|source| HostError::Netlink { what: what(), source })
+}
+
+/// That nobody else has routes in the table.
+fn check_table(netlink: &mut Netlink, table: u32, ours: &[&Vec<Change>]) -> Result<(), HostError> {
+    let is_ours = |place: &((IpAddr, u8), u32)| {
+        ours.iter().copied().flatten().any(|change| match change {
+            Change::Route(route) => route.place() == (place.0, table, place.1),
+            _ => false,
+        })
+    };
+    for v6 in [false, true] {
+        let what = || format!("list the routes of table {table}");
+        let places = netlink.places(table, v6);
+        let places = places.map_err(|source| HostError::Netlink { what: what(), source })?;
+        if !places.iter().all(is_ours) {
+            return Err(HostError::TableInUse { table });
+        }
+    }
+    Ok(())
+}
+
+/// Makes a change; whether it was not in force before. One that is not `fresh` has been made by
+/// this client already.
+fn make(netlink: &mut Netlink, change: &Change, fresh: bool) -> Result<bool, HostError> {
+    let failed = |source| HostError::Netlink { what: format!("add {change}"), source };
+    match change {
+        Change::Rule(rule) => netlink.add_rule(rule).map_err(failed),
+        // One that stands may lead into another device.
+        Change::Route(route @ Route { device: Some(_), .. }) if fresh => {
+            netlink.replace_route(route).map_err(failed).map(|()| true)
+        }
+        Change::Route(route) => netlink.add_route(route).map_err(failed),
+        Change::Resolvers(change) if fresh => resolver::make(change).map(|()| true),
+        Change::Resolvers(_) => Ok(false),
+    }
+}
+
+/// Takes a change back; what was left as it is, for people.
+fn take_away(netlink: &mut Netlink, change: &Change) -> Result<Option<String>, HostError> {
+    let failed = |source| HostError::Netlink { what: format!("remove {change}"), source };
+    match change {
+        Change::Rule(rule) => netlink.remove_rule(rule).map_err(failed).map(|()| None),
+        Change::Route(route) => netlink.remove_route(route).map_err(failed).map(|()| None),
+        Change::Resolvers(change) => resolver::undo(change),
+    }
+}
+
+/// Whether it goes and comes with an address of the host, which is nobody's fault.
+fn may_go(change: &Change) -> bool {
+    matches!(change, Change::Route(Route { source: Some(_), .. }))
+}
+
+/// The networks that the host has an address in, of links that are switched on.
+fn on_link() -> Vec<OnLink> {
+    let all = getifaddrs::getifaddrs().into_iter().flatten();
+    all.filter_map(|one| {
+        let on = one.flags.contains(InterfaceFlags::UP);
+        let (source, mask) = (one.address.ip_addr()?, one.address.netmask()?);
+        let (first, len) = match (source, mask) {
+            (IpAddr::V4(own), IpAddr::V4(mask)) => {
+                ((own & mask).into(), mask.to_bits().count_ones())
+            }
+            (IpAddr::V6(own), IpAddr::V6(mask)) => {
+                ((own & mask).into(), mask.to_bits().count_ones())
+            }
+            _ => return None,
+        };
+        let usable = on && !one.flags.contains(InterfaceFlags::LOOPBACK);
+        let linked = matches!(source, IpAddr::V6(own) if own.is_unicast_link_local());
+        let prefix = Prefix::new(first, len as u8).ok()?;
+        (usable && !linked).then(|| OnLink { prefix, device: one.name.clone(), source })
+    })
+    .collect()
+}
