@@ -22,6 +22,8 @@ mkdir "$root/dev/pts" "$root/dev/shm" "$root/dev/net"
 mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
 mknod "$root/dev/net/tun" c 10 200
+# As udev has it: who may use it is the capability's matter.
+chmod 666 "$root/dev/net/tun"
 touch "$root/usr/bin/tabane"
 mount --bind "$2" "$root/usr/bin/tabane"
 units=$root/etc/systemd/system
@@ -34,7 +36,8 @@ mkdir -p "$units" "$root/etc/tabane"
 rm -f "$root/etc/resolv.conf"
 echo 'nameserver 192.0.2.53' >"$root/etc/resolv.conf"
 printf '%s\n' '[Unit]' 'Description=test' 'DefaultDependencies=no' \
-    'Requires=systemd-journald.service' 'After=systemd-journald.service' >"$units/tabane-test.target"
+    'Requires=systemd-journald.service' 'After=systemd-journald.service' \
+    >"$units/tabane-test.target"
 ip link set lo up
 # Copies of files (LoadCredential=) reach a service by a mount that travels.
 mount --make-rshared "$root"

@@ -128,12 +128,10 @@ fn services_have_what_they_need_and_no_more() {
     assert_eq!(machine.ok("cat /etc/resolv.conf"), "nameserver 192.0.2.53");
     assert_eq!(machine.ok("stat -c %U:%a /etc/resolv.conf"), "root:644");
 
-    // Systemd itself finds nothing wrong with the units, and little exposed.
-    let said = machine.run(&format!("systemd-analyze verify --man=no {server} {client}"));
-    let ours: Vec<&str> = said.err.lines().filter(|line| line.contains("tabane")).collect();
-    assert_eq!(ours, [""; 0]);
+    // By systemd's own measure, of 100. What it finds wrong with units is tested beside the verb.
     for (unit, most) in [(server, 20), (client, 30)] {
-        let line = machine.run(&format!("systemd-analyze security --threshold={most} {unit}"));
+        let line = format!("systemd-analyze security --no-pager --threshold={most} {unit}.service");
+        let line = machine.run(&line);
         assert_eq!(line.code, Some(0), "exposed by more than {most}/100: {}", line.out);
     }
 }
