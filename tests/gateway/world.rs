@@ -104,7 +104,8 @@ impl World {
     pub(crate) fn server_at(&self, listen: &str) -> Agent {
         let keys = [0, 1].map(|path| keys::encode(&self.path_key(path).public()));
         let config = format!(
-            "listen = ['{listen}']\nprivate_key = '{}'\n[access]\nallow = ['192.0.2.1', '2001:db8::1']\n\
+            "listen = ['{listen}']\nprivate_key = '{}'\n\
+             [access]\nallow = ['192.0.2.1', '2001:db8::1']\n\
              [[client]]\nname = 'test'\nnumber = 1\nkeys = {keys:?}\n",
             self.key,
         );

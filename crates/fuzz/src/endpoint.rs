@@ -122,8 +122,8 @@ pub(crate) fn endpoint(data: &[u8]) {
     finish(&mut pair);
 }
 
-/// Both ends have much to send, and a packet is lost every few milliseconds: acknowledgements ride on
-/// data, whose segments the paths carry exactly.
+/// Both ends have much to send, and a packet is lost every few milliseconds: acknowledgements ride
+/// on data, whose segments the paths carry exactly.
 fn both_ways(pair: &mut Pair) {
     for end in &mut pair.ends {
         end.to_write += 60_000;

@@ -1,5 +1,6 @@
 //! Segment arrival in the order of RFC 9293 section 3.10.7, state by state, and what RFC 5961,
-//! 2883, 7323, 8985 and 9937 say of it: where two ends of ours would never send what is asked about.
+//! 2883, 7323, 8985 and 9937 say of it: where two ends of ours would never send what is asked
+//! about.
 
 use super::*;
 use tabane_engine::seq::Ssn;

@@ -5,9 +5,9 @@
 //!
 //! Resolving blocks, so it happens on threads, of which every client has a share (`pool`); answers
 //! come back through a channel, and `wake` tells the loop. Whoever asked waits for [`PATIENCE`] at
-//! most, and what failed is not asked again for [`FAILED`]. What a client was told is remembered for
-//! that client alone: neither the time that is left of an answer nor how soon it comes tells what
-//! others have asked. Addresses that the server has no route to are left out of answers: a
+//! most, and what failed is not asked again for [`FAILED`]. What a client was told is remembered
+//! for that client alone: neither the time that is left of an answer nor how soon it comes tells
+//! what others have asked. Addresses that the server has no route to are left out of answers: a
 //! server without IPv6 gives none. Answers are at most 512 bytes over UDP; there is no TCP.
 
 mod pool;

@@ -72,8 +72,6 @@ impl Core {
                 }
             }
         }
-        let strangers = *self.members.strangers();
-        let unknown = strangers.unknown_key + strangers.unknown_index;
         let (mut connections, mut udp_flows) = (self.connections.len(), self.flows.len());
         if let Some(next) = &mut self.next {
             let (sessions, sources) = next.counts();
@@ -87,13 +85,9 @@ impl Core {
             ("datagrams_missed", datagrams[2]),
             ("malformed", malformed),
             ("spoofed", spoofed),
-            ("strangers_malformed", strangers.malformed),
-            ("strangers_unauthentic", strangers.unauthentic),
-            ("strangers_unknown", unknown),
-            ("handshakes_refused", strangers.refused),
-            ("cookies", strangers.cookies),
             ("connections_shed", self.memory.shed),
         ];
+        let counters = counters.into_iter().chain(self.stranger_counters());
         Status {
             agent: "server".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -111,9 +105,21 @@ impl Core {
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
             no_pings: crate::udp::no_pings(),
-            counters: counters.map(|(name, count)| (name.to_owned(), count)).to_vec(),
+            counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
             ..Status::default()
         }
+    }
+
+    /// What came of datagrams of those who are no clients, or not yet.
+    fn stranger_counters(&self) -> [(&'static str, u64); 5] {
+        let strangers = self.members.strangers();
+        [
+            ("strangers_malformed", strangers.malformed),
+            ("strangers_unauthentic", strangers.unauthentic),
+            ("strangers_unknown", strangers.unknown_key + strangers.unknown_index),
+            ("handshakes_refused", strangers.refused),
+            ("cookies", strangers.cookies),
+        ]
     }
 
     fn pictures(&mut self, now: Instant) -> Vec<ConnStatus> {

@@ -1,13 +1,13 @@
 //! What the connections of clients hold at the server, and what is done when it is too much.
 //!
 //! Everything counts: the engine's buffers, what a relay has read and not passed on, the kernel's
-//! queues of the socket to the outside, and a flat [`EACH`] for a connection itself, also while only
-//! its end is still to be delivered. Counted four times a second, and while there is something to do
-//! up to a hundred times; what is admitted in between counts [`FRESH`] each. Above half of a limit, buffers become small ("tight"), so that what was quick
-//! stays quick and what nobody reads grows no more. Above a limit no connection is admitted; those
-//! that hold most are ended until an eighth is free again, of the client whose limit it is, or, if it
-//! is the server's (`[limits] total`), of the clients that hold most. Memory that has become free
-//! goes back to the system.
+//! queues of the socket to the outside, and a flat [`EACH`] for a connection itself, also while
+//! only its end is still to be delivered. Counted four times a second, and while there is something
+//! to do up to a hundred times; what is admitted in between counts [`FRESH`] each. Above half of a
+//! limit, buffers become small ("tight"), so that what was quick stays quick and what nobody reads
+//! grows no more. Above a limit no connection is admitted; those that hold most are ended until an
+//! eighth is free again, of the client whose limit it is, or, if it is the server's (`[limits]
+//! total`), of the clients that hold most. Memory that has become free goes back to the system.
 
 use super::Core;
 use super::connections::Connections;

@@ -328,6 +328,8 @@ mod tests {
                     "CONN" | "last" => "last",
                     "LOCAL" | "[REMOTE]" | "IP[:PORT]" => "10.0.0.1",
                     "SUBFLOW" | "ID" | "BYTES" | "PATH" => "1",
+                    "SPEC" if line.contains("scheduler") => "minrtt",
+                    "SPEC" if line.contains("egress") => "own",
                     "SPEC" => "cubic",
                     "on|off" => "on",
                     word => word,

@@ -5,9 +5,9 @@
 //! Diffie-Hellman of the handshake itself (0.1 ms). While there are few messages, all go through.
 //! Above [`PeersConfig::handshakes`] a second the costly two are bounded, by token buckets for all
 //! together and by counters for each source. Which sources are one: an address of IPv4, a /64 of
-//! IPv6, of which a single host has all addresses. Cookies and handshakes are counted apart: whoever
-//! forges somebody's address can use up the cookies sent there, but not the handshakes of who has
-//! a cookie (section 5.3 of the WireGuard paper).
+//! IPv6, of which a single host has all addresses. Cookies and handshakes are counted apart:
+//! whoever forges somebody's address can use up the cookies sent there, but not the handshakes of
+//! who has a cookie (section 5.3 of the WireGuard paper).
 
 use super::peers::PeersConfig;
 use super::{Bad, Opened, PublicKey, RateLimiter, StaticSecret};

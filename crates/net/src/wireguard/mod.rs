@@ -2,11 +2,11 @@
 //!
 //! [`Session`] is one peer's Noise state, [`Peers`] a server's table of them, [`UdpPort`] the
 //! socket below. The cryptography is crate boringtun's and the wire format WireGuard's, unchanged,
-//! so that a stock peer can be the far end (<https://www.wireguard.com/papers/wireguard.pdf>).
-//! A listening port may have a companion for whatever is no data ([`UdpPort::open_handshakes`]): the
-//! kernel then keeps two queues, and a flood of handshakes cannot push data out of its own.
-//! Nothing here knows what the packets inside mean, keeps routes, or decides which source
-//! addresses a peer may use: [`Opened::Packet`] tells the source, the caller checks it.
+//! so that a stock peer can be the far end (<https://www.wireguard.com/papers/wireguard.pdf>). A
+//! listening port may have a companion for whatever is no data ([`UdpPort::open_handshakes`]): the
+//! kernel then keeps two queues, and a flood of handshakes cannot push data out of its own. Nothing
+//! here knows what the packets inside mean, keeps routes, or decides which source addresses a peer
+//! may use: [`Opened::Packet`] tells the source, the caller checks it.
 
 mod batch;
 mod guard;
