@@ -65,7 +65,7 @@ impl World {
     pub(crate) fn with_links(user: User, links: Links) -> Self {
         let folder = Folder::new();
         let (c, s) = (Namespace::new('c'), Namespace::new('s'));
-        for n in if links == Links::Plain { 1..=2 } else { 1..=0 } {
+        for n in (1..=2).filter(|_| links == Links::Plain) {
             c.ip(&format!("link add c{n} type veth peer name s{n} netns {}", s.name()));
             address(&c, &s, n);
             let rate = format!("qdisc add dev s{n} root tbf rate 100mbit burst 64kb latency 50ms");

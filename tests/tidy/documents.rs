@@ -57,7 +57,7 @@ fn is_test(file: &str) -> bool {
     part("tests/") || file.ends_with("tests.rs")
 }
 
-fn folder_of<'p>(root: &'p Path, file: &str) -> std::path::PathBuf {
+fn folder_of(root: &Path, file: &str) -> std::path::PathBuf {
     let file = root.join(file);
     file.parent().map(Path::to_owned).unwrap_or_default()
 }

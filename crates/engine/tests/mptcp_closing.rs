@@ -437,10 +437,10 @@ impl Churn {
         let plain = |host| {
             let mut config = config(host, 1);
             (config.mptcp.enabled, config.records) = (false, false);
-            Endpoint::new(config, [host; 32]).unwrap()
+            Endpoint::new(config, [host; 32]).expect("a good configuration")
         };
         let mut churn = Self { now: Instant::ZERO, client: plain(1), server: plain(2) };
-        churn.server.listen(churn.target()).unwrap();
+        churn.server.listen(churn.target()).expect("nobody listens yet");
         churn
     }
 
@@ -452,7 +452,7 @@ impl Churn {
     fn open_and_close(&mut self) -> Result<(), ConnectError> {
         let id = self.client.connect(self.now, (addr(1, 0), 0).into(), self.target())?;
         self.settle();
-        self.client.connection(id).unwrap().close(self.now);
+        self.client.connection(id).expect("it is open").close(self.now);
         self.settle();
         assert!(self.client.connection(id).is_none(), "it is over");
         Ok(())

@@ -271,7 +271,7 @@ fn rfc8684_the_answer_to_a_fast_close_says_why() {
         let why = MptcpOption::TcpRst(MpTcpRst { transient: false, reason: 0 });
         for answer in &said {
             assert!(answer.flags.contains(Flags::RST));
-            assert_eq!(answer.options, [why.clone()]);
+            assert_eq!(answer.options, std::slice::from_ref(&why));
         }
         assert!(s.has(&Event::Closed(CloseReason::FastClose)));
     }

@@ -23,8 +23,11 @@ pub struct Intervals {
     pub names: Vec<String>,
     /// Legend entry; mean and half width at each name, where there is one. At most
     /// [`Intervals::LINES`].
-    pub lines: Vec<(String, Vec<Option<(f64, f64)>>)>,
+    pub lines: Vec<(String, Estimates)>,
 }
+
+/// Mean and half width of the interval at each name, where there is one.
+pub type Estimates = Vec<Option<(f64, f64)>>;
 
 impl Intervals {
     /// Names drawn; further ones would run into each other.
