@@ -21,7 +21,7 @@ pub struct RunResult {
     pub links: Vec<LinkResult>,
     /// Packets that a node's engine made longer than their path carries, by node: there are none
     /// but by a fault of the engine.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub too_long: Vec<(String, u64)>,
     /// Connections that were still there at the end, by node, if the scenario is `closing`;
     /// of nodes that are awake.

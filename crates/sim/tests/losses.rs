@@ -67,7 +67,7 @@ fn losses_at_random_on_a_link_that_is_late_now_and_then_do_not_count() {
 
 /// A burst that is lost now and then, as by a host that was late, while the receiver's window keeps
 /// the link from having a queue: the window is reduced, and returns in some round trips. (By the
-/// curve of CUBIC alone 0.81 are left; 0.89 with the segment at the entry of a recovery that RFC 9937
+/// curve of CUBIC alone 0.81 are left; 0.89 with the segment at the entry of recovery that RFC 9937
 /// does not allow.)
 #[test]
 fn a_window_that_no_queue_reduced_returns() {
