@@ -70,7 +70,7 @@ pub fn unreachable(
     Some(packet)
 }
 
-/// That datagrams from `from` to `to` cannot go on: an ICMP packet as [`unreachable`] makes it,
+/// That datagrams from `from` to `to` cannot go on: an ICMP packet as [`unreachable()`] makes it,
 /// which quotes the headers of one. `None` if it cannot be written.
 #[must_use]
 pub fn quoting_unreachable(from: SocketAddr, to: SocketAddr, why: Unreachable) -> Option<Vec<u8>> {

@@ -21,7 +21,7 @@ pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Reads all of a text of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`bytes`], and [`ErrorKind::InvalidData`] if it is not UTF-8.
+/// As [`bytes()`], and [`ErrorKind::InvalidData`] if it is not UTF-8.
 pub fn text(path: &Path, limit: u64) -> io::Result<String> {
     utf8(bytes(path, limit)?)
 }
