@@ -4,7 +4,9 @@ use crate::cmd::agents::{Windows, again, open};
 use crate::cmd::config::load;
 use crate::exit::Failure;
 use crate::say;
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use tabane_gateway::config::ServerConfig;
 use tabane_gateway::server::Server;
 
@@ -15,6 +17,17 @@ pub(crate) struct Args {
     /// Its configuration.
     #[arg(short, long, value_name = "FILE", default_value = "/etc/tabane/server.toml")]
     config: PathBuf,
+}
+
+/// The folder of the system is made by systemd, or by who runs the agent by hand. That it cannot be
+/// made is said when a client joins.
+fn make_folder(state: &Path, config: &ServerConfig) {
+    if let (None, Some(folder)) = (&config.state, state.parent())
+        && folder.starts_with("/var/lib")
+        && !folder.exists()
+    {
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    }
 }
 
 /// Runs until it is stopped.
@@ -31,7 +44,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         web_token_file: config.web_token_file.clone(),
     };
     let clients = config.client.len();
-    let mut server = Server::new(config).map_err(anyhow::Error::new)?;
+    let state = super::usual_state(&args.config);
+    make_folder(&state, &config);
+    let mut server = Server::with_state(config, Some(&state)).map_err(anyhow::Error::new)?;
     let file = args.config.clone();
     server.set_source(Box::new(move || again(&file)));
     for at in server.local() {

@@ -324,7 +324,7 @@ impl Tunnels {
         server: &ServerEntry,
     ) -> Result<(), KeyError> {
         for (i, lane) in self.lanes.iter_mut().enumerate() {
-            lane.session = setup::session(&secret.of_path(i), server, i)?;
+            lane.session = setup::session(secret, server, i)?;
             lane.monitor.handle_session(now, false);
         }
         Ok(())
@@ -453,7 +453,7 @@ impl Maker {
             name: path.label().to_owned(),
             config: path.clone(),
             monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
-            session: setup::session(&secret.of_path(index), server, index)?,
+            session: setup::session(secret, server, index)?,
             remote: None,
             port: None,
             mark: *mark,

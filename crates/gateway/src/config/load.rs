@@ -69,7 +69,7 @@ pub struct Findings {
 }
 
 /// Keys whose values nobody else may know.
-const SECRET: [&str; 4] = ["secret", "private_key", "preshared_key", "login"];
+const SECRET: [&str; 5] = ["secret", "private_key", "preshared_key", "enrolment", "login"];
 
 /// Reads a file; `vars` are the variables of the environment that begin with `TABANE_`
 /// ([`environment`]).

@@ -20,7 +20,7 @@ pub use load::{ConfigError, Configuration, Loaded, environment, parse, read};
 pub use matching::{Choice, Protocol, Resolved, Rules};
 pub use next::NextConfig;
 pub use rule::{Policies, Rule, UdpMode};
-pub use server::{AccessConfig, ClientEntry, ClientLimits, ServerConfig};
+pub use server::{AccessConfig, ClientEntry, ClientLimits, InvitationEntry, ServerConfig};
 
 #[cfg(test)]
 mod tests;

@@ -32,12 +32,13 @@ impl Core {
             }
             for (way, datagram) in batch.datagrams() {
                 let Some(port) = self.ports.get_mut(index) else { break };
-                match self.members.open(port, way, datagram, &mut scratch) {
+                match self.members.open(now, port, way, datagram, &mut scratch) {
                     Came::Packet(at, path, len) => {
                         self.members.heard(now, at, path);
                         self.take(now, (at, path), &scratch[..len]);
                         self.touch(at);
                     }
+                    Came::Asked(peer, len) => self.take_asker(now, peer, &scratch[..len]),
                     Came::Sign(at, path) => {
                         self.members.heard(now, at, path);
                         self.touch(at);

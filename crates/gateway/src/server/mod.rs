@@ -7,6 +7,7 @@
 mod answers;
 mod asked;
 mod connections;
+mod enrolment;
 mod gates;
 mod inward;
 mod member;
@@ -22,6 +23,7 @@ use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
+use crate::enrol::store::{Store, StoreError};
 use crate::happenings::Happenings;
 use crate::keys::KeyError;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
@@ -38,6 +40,7 @@ use onward::Next;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
@@ -59,6 +62,8 @@ struct Core {
     clock: Clock,
     ports: Vec<UdpPort>,
     members: Members,
+    /// The clients that have joined.
+    store: Store,
     connections: Connections,
     /// The next server.
     next: Option<Next>,
@@ -92,6 +97,9 @@ pub enum ServerError {
     /// A key in the configuration.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The clients that have joined.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Something else in the configuration.
     #[error("{0}")]
     Config(String),
@@ -109,6 +117,17 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn new(config: ServerConfig) -> Result<Self, ServerError> {
+        Self::with_state(config, None)
+    }
+
+    /// As [`Server::new`]; clients that join are remembered in the file `state`, if the
+    /// configuration names no other.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn with_state(mut config: ServerConfig, state: Option<&Path>) -> Result<Self, ServerError> {
+        let store = Store::open(config.state.as_deref().or(state))?;
+        store.fill(&mut config);
         let reactor = Reactor::new()?;
         let clock = Clock::start();
         let network = config.inner();
@@ -139,6 +158,7 @@ impl Server {
             clock,
             ports,
             members,
+            store,
             connections,
             next,
             names: dns::Service::start(Arc::new(move || {
@@ -156,7 +176,9 @@ impl Server {
             next_tick: Instant::ZERO,
             stopped: false,
         };
-        Ok(Self { reactor, core, mailbox })
+        let mut server = Self { reactor, core, mailbox };
+        server.core.start_enrolment();
+        Ok(server)
     }
 
     /// To ask it something from another thread.
@@ -356,6 +378,7 @@ impl Core {
     fn tick(&mut self, now: Instant) {
         self.members.tick(now, &mut self.ports, &mut self.scratch);
         self.tick_forwarded(now);
+        self.tick_enrolment(now);
         self.flush();
     }
 }

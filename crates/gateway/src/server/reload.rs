@@ -10,7 +10,8 @@ use tabane_engine::Instant;
 impl Core {
     pub(super) fn reload(&mut self, now: Instant) -> Result<(), String> {
         let source = self.source.as_ref().ok_or("this agent was not started from a file")?;
-        let new = source()?;
+        let mut new = source()?;
+        self.store.fill(&mut new);
         let parts = self.config.changes(&new);
         let text = reloaded(&parts, ServerPart::is_live, ServerPart::name)?;
         let access = Access::new(&new.access, &self.network, own_addresses());
@@ -24,11 +25,22 @@ impl Core {
                 }
             }
         }
+        self.adopt_clients(now, new)?;
+        self.forget_gone(now);
+        self.happenings.add(now, "reload", (None, None), text);
+        Ok(())
+    }
+
+    /// Takes the clients of another configuration, and that configuration.
+    ///
+    /// # Errors
+    /// Keys and policies that are none; for people.
+    pub(super) fn adopt_clients(&mut self, now: Instant, new: ServerConfig) -> Result<(), String> {
         for (number, change) in self.config.client_changes(&new) {
             self.change_client(now, &new, ClientNumber(number), change)?;
         }
         self.config = new;
-        self.happenings.add(now, "reload", (None, None), text);
+        self.set_generations();
         Ok(())
     }
 

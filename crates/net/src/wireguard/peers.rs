@@ -184,6 +184,14 @@ impl Peers {
         true
     }
 
+    /// Forgets a peer's session, and with it the time of its last handshake: its next one is
+    /// accepted whatever time it carries.
+    pub fn forget_session(&mut self, id: PeerId) {
+        if let Some(Some(peer)) = self.slots.get_mut(id.0 as usize) {
+            (peer.session, peer.newest) = (None, Newest::none());
+        }
+    }
+
     /// The peer with a public key.
     #[must_use]
     pub fn find(&self, key: &PublicKey) -> Option<PeerId> {
