@@ -43,6 +43,13 @@ pub(crate) fn note(text: &str) {
     }
 }
 
+/// A question to whoever sits before a terminal; the answer follows on the same line.
+pub(crate) fn prompt(text: &str) {
+    let mut err = std::io::stderr().lock();
+    // Nothing sensible can be done if standard error is closed.
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
 /// What only `--verbose` shows.
 pub(crate) fn detail(text: &str) {
     if LEVEL.load(Ordering::Relaxed) >= 2 {

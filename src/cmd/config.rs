@@ -118,7 +118,7 @@ fn done<C: Configuration>(
 
 /// A line of a dump without the key in it.
 fn hidden(line: &str) -> String {
-    let secret = ["secret = ", "private_key = ", "preshared_key = ", "login = "];
+    let secret = ["secret = ", "private_key = ", "preshared_key = ", "enrolment = ", "login = "];
     match secret.iter().find(|key| line.starts_with(**key)) {
         Some(key) => format!("# {key}..."),
         None => line.to_owned(),

@@ -16,6 +16,7 @@ mod get;
 mod kernel;
 mod keys;
 mod lab;
+mod lifetime;
 mod list;
 mod monitor;
 mod paper;

@@ -4,6 +4,10 @@ use crate::program::{Place, has, tabane};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
+/// An invitation of version 1, as they were made before there was a version 2.
+const OLD: &str = "tabane:AQAAAQABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4fNYBy1jZYgNGu6jK\
+    a35EhODhR7SGijjt16WXQ0s0WYlQEaG9tZQEVdnBuLmV4YW1wbGUub3JnOjUxODIwPd-Rtw";
+
 /// A server in `s.toml` with a client `home`, and its line.
 fn invited(place: &Place, more: &[&str]) -> String {
     place.ok(&["server", "init", "-c", "s.toml", "--public", "vpn.example.org:51820"]);
@@ -18,7 +22,7 @@ fn mode(place: &Place, name: &str) -> u32 {
 #[test]
 fn an_invitation_becomes_a_configuration_that_the_server_knows() {
     let place = Place::new();
-    let line = invited(&place, &["--psk"]);
+    let line = invited(&place, &[]);
     assert!(line.starts_with("tabane:") && line.trim().lines().count() == 1, "{line}");
     assert_eq!(mode(&place, "s.toml"), 0o600);
     let server = place.read("s.toml");
@@ -26,7 +30,9 @@ fn an_invitation_becomes_a_configuration_that_the_server_knows() {
     assert!(place.ok(&["config", "check", "s.toml"]).contains("a server (1 client)"));
 
     let join =
-        ["client", "join", line.trim(), "--out", "c.toml", "--path", "eth0", "--path", "lte"];
+        ["client", "join", "--file", "line", "--out", "c.toml", "--path", "eth0", "--path", "lte"];
+    let join = [&join[..], &["--later"]].concat();
+    place.write("line", &line);
     place.ok(&join);
     assert_eq!(mode(&place, "c.toml"), 0o600);
     let checked = place.tabane(&["config", "check", "c.toml"]);
@@ -38,15 +44,72 @@ fn an_invitation_becomes_a_configuration_that_the_server_knows() {
         let line = text.lines().find(|line| line.starts_with(&format!("{key} = "))).unwrap();
         line.split('"').nth(1).unwrap().to_owned()
     };
-    assert_eq!(value(&client, "preshared_key"), value(&server, "preshared_key"));
+    let (secret, own) = (value(&client, "secret"), value(&client, "preshared_key"));
+    assert!(!server.contains(&secret) && !server.contains(&own), "the client makes its own keys");
+    assert!(server.contains("invitation = { key = ") && !server.contains("\nkeys = "), "{server}");
     assert!(client.contains("number = 1") && client.contains("vpn.example.org:51820"), "{client}");
 
     let again = place.tabane(&join);
     assert_eq!(again.code, Some(1));
     assert!(again.err.contains("--force"), "{}", again.err);
     place.ok(&[&join[..], &["--force"]].concat());
-    let guessed = place.ok(&["client", "join", line.trim(), "--out", "-"]);
+    assert_ne!(value(&place.read("c.toml"), "secret"), secret);
+    let guessed = place.ok(&["client", "join", "--file", "line", "--out", "-"]);
     assert!(guessed.contains("[[path]]"), "{guessed}");
+}
+
+/// Lines of before version 2 still make clients, and what is wrong with them is said.
+#[test]
+fn an_old_invitation_still_works_and_says_what_to_do() {
+    let place = Place::new();
+    let said = place.tabane(&["client", "join", OLD, "--out", "c.toml", "--path", "eth0"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("invite NAME --replace"), "{}", said.err);
+    let client = place.read("c.toml");
+    assert!(!client.contains("key_version") && client.contains("secret = "), "{client}");
+    place.ok(&["config", "check", "c.toml"]);
+    let rotate = place.tabane(&["client", "rotate", "-c", "c.toml"]);
+    assert_eq!(rotate.code, Some(2));
+    assert!(rotate.err.contains("--replace"), "{}", rotate.err);
+}
+
+/// As an argument the line stays in many places.
+#[test]
+fn a_line_that_is_an_argument_is_warned_about() {
+    let place = Place::new();
+    let line = invited(&place, &[]);
+    let out = ["--out", "c.toml", "--path", "eth0", "--later"];
+    let said = place.tabane(&[&["client", "join", line.trim()][..], &out[..]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("history") && said.err.contains("one use only"), "{}", said.err);
+}
+
+#[test]
+fn clients_are_renamed_and_invited_anew() {
+    let place = Place::new();
+    invited(&place, &["--expires", "30min"]);
+    place.ok(&["server", "rename", "home", "boat", "-c", "s.toml"]);
+    let before = place.json(&["server", "list", "-c", "s.toml", "--json"]);
+    assert_eq!(before[0]["name"], "boat");
+    assert_eq!(before[0]["keys"], "invited");
+    for (args, word) in [
+        (&["rename", "home", "van"][..], "no client 'home'"),
+        (&["invite", "home", "--replace"][..], "no client 'home'"),
+        (&["invite", "x", "--expires", "31d"][..], "30 days"),
+    ] {
+        let said = place.tabane(&[&["server"][..], args, &["-c", "s.toml"][..]].concat());
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains(word), "{}", said.err);
+    }
+    place.ok(&["server", "invite", "van", "-c", "s.toml"]);
+    let taken = place.tabane(&["server", "rename", "van", "boat", "-c", "s.toml"]);
+    assert_eq!(taken.code, Some(2), "{}", taken.err);
+    place.ok(&["server", "invite", "boat", "--replace", "-c", "s.toml"]);
+    let after = place.json(&["server", "list", "-c", "s.toml", "--json"]);
+    assert_eq!(after[0]["number"], before[0]["number"]);
+    assert!(after[0]["expires"].as_u64() > before[0]["expires"].as_u64());
+    let text = place.read("s.toml");
+    assert_eq!(text.matches("invitation = ").count(), 2, "{text}");
 }
 
 #[test]
@@ -56,10 +119,12 @@ fn the_line_can_come_from_a_pipe() {
     place.write("line", &line);
     let file = std::fs::File::open(place.path("line")).unwrap();
     let mut command = tabane();
-    command.args(["client", "join", "-", "--out", "c.toml"]).current_dir(place.path("."));
+    command
+        .args(["client", "join", "-", "--out", "c.toml", "--later"])
+        .current_dir(place.path("."));
     assert!(command.stdin(file).stderr(Stdio::null()).status().unwrap().success());
     place.ok(&["config", "check", "c.toml"]);
-    let damaged = line.trim().replace("tabane:AQ", "tabane:AR");
+    let damaged = line.trim().replace("tabane:Ag", "tabane:Ah");
     for (line, word) in [("hello", "tabane:"), (damaged.as_str(), "damaged")] {
         let said = place.tabane(&["client", "join", line, "--out", "d.toml"]);
         assert_eq!(said.code, Some(2), "{}", said.err);
@@ -113,7 +178,8 @@ fn two_invitations_at_once_are_both_kept() {
 fn the_picture_is_a_qr_code() {
     let place = Place::new();
     let out = invited(&place, &["--qr"]);
-    let lines: Vec<&str> = out.lines().skip(1).collect();
+    assert!(out.starts_with("[Interface]") && !out.contains("PostUp"), "the app takes it: {out}");
+    let lines: Vec<&str> = out.lines().skip_while(|line| !line.starts_with('█')).collect();
     let dark: Vec<Vec<bool>> = lines
         .iter()
         .flat_map(|line| {

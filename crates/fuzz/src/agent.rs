@@ -72,11 +72,12 @@ pub(crate) fn invitation(data: &[u8]) {
     match line.parse::<Invitation>() {
         Ok(invitation) => {
             assert_eq!(invitation.to_string().parse(), Ok(invitation.clone()));
+            let own = invitation.own().unwrap_or_else(|e| panic!("invariant: random bytes: {e}"));
             for interfaces in [vec![], vec!["eth0".to_owned()]] {
-                let file = invitation.client_file(&interfaces);
+                let file = invitation.client_file(&own, &interfaces, interfaces.is_empty());
                 let read = parse::<ClientConfig>("fuzz.toml", &file, &[]);
                 let read = read.unwrap_or_else(|e| panic!("its file is refused: {e}\n{file}"));
-                assert_eq!(read.key, invitation.secret);
+                assert_eq!(read.key, own.secret);
             }
             let _ = invitation.wireguard(3);
         }
@@ -92,10 +93,11 @@ pub(crate) fn invitations() -> Vec<Vec<u8>> {
         let text = format!("private_key = \"{KEY}\"\n{public}{more}");
         let loaded = parse::<ServerConfig>("server.toml", &text, &[]);
         let loaded = loaded.unwrap_or_else(|e| panic!("invariant: a good file: {e}"));
-        let made = Invitation::new(&loaded.config, &loaded.key, ("home", 7), !more.is_empty());
-        if let Ok((invitation, _)) = made {
-            lines.push(invitation.to_string().into_bytes());
-        }
+        let client = ("home", 7);
+        let old = Invitation::with_keys(&loaded.config, &loaded.key, client, !more.is_empty());
+        let new = Invitation::new(&loaded.config, &loaded.key, client, 1_796_083_199);
+        let made = old.into_iter().chain(new);
+        lines.extend(made.map(|(invitation, _)| invitation.to_string().into_bytes()));
     }
     lines
 }

@@ -2,10 +2,24 @@
 //! a client's paths, all derived from one secret.
 //!
 //! # Keys of paths
-//! Path `i` (from 0) has the private key
-//! `clamp(HMAC-SHA-256(secret, "tabane path key v1" || 0x00 || i))`, `i` as one byte and `clamp` as
-//! in RFC 7748 section 5. So an invitation carries 32 bytes whatever the number of paths, and the
-//! server, that made them, keeps public keys alone.
+//! With `H(secret, text) = HMAC-SHA-256(secret, text)`, `i` the path from 0 as one byte, `server`
+//! the 32 bytes of the server's public key, and `clamp` as in RFC 7748 section 5:
+//!
+//! | key | version 1 | version 2 |
+//! |---|---|---|
+//! | path `i` | `"tabane path key v1" 0 i` | `"tabane path key v2" 0 server i` |
+//! | control | none | `"tabane control key v2" 0 server` |
+//!
+//! each as `clamp(H(secret, ...))`. Of version 1 the server makes the secret and the invitation
+//! carries it. Of version 2 the client makes it (`docs/adr/0012-keys-version-2.md`): no server ever
+//! has it, and two servers that compare their lists cannot tell that a client of both is one. The
+//! control key is for what a client has to say to a server beside its paths ([`crate::enrol`]).
+//!
+//! An invitation of version 2 carries a secret that is good for one use: the private key of that
+//! session is `clamp(H(secret, "tabane enrolment key v2" 0 server))`, its preshared key
+//! `H(secret, "tabane enrolment preshared key v2" 0 server)`.
+//!
+//! Keys are overwritten in memory when they are dropped.
 //!
 //! What a session does with keys is `tabane_net::wireguard`'s business.
 
@@ -22,10 +36,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tabane_trace::bounded;
 use thiserror::Error;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// 32 bytes that nobody else may know: a private key, a preshared key, or a client's secret.
 /// Printed as base64; `Debug` shows nothing of it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct Key([u8; 32]);
 
 /// Why there is no key.
@@ -60,6 +75,11 @@ pub enum KeyError {
 
 /// What tells keys of paths from all else that may ever derive from a secret.
 const PATH_LABEL: &[u8] = b"tabane path key v1\0";
+/// The same, of version 2; the server's public key follows each.
+const PATH_LABEL_2: &[u8] = b"tabane path key v2\0";
+const CONTROL_LABEL: &[u8] = b"tabane control key v2\0";
+const ENROLMENT_LABEL: &[u8] = b"tabane enrolment key v2\0";
+const ENROLMENT_PSK_LABEL: &[u8] = b"tabane enrolment preshared key v2\0";
 /// A file with a key has one short line.
 const FILE_MAX: u64 = 4096;
 
@@ -94,15 +114,40 @@ impl Key {
         &self.0
     }
 
-    /// The private key of a path, if this is a client's secret.
+    /// The private key of a path of version 1, if this is a client's secret.
     #[must_use]
     pub fn of_path(&self, path: usize) -> Self {
-        let index = u8::try_from(path).expect("invariant: paths are few");
+        self.derive(PATH_LABEL, &[index(path)]).clamped()
+    }
+
+    /// The private key of a path to one server, of version 2, if this is a client's secret.
+    #[must_use]
+    pub fn of_path_to(&self, server: &PublicKey, path: usize) -> Self {
+        let context = [server.as_bytes().as_slice(), &[index(path)]].concat();
+        self.derive(PATH_LABEL_2, &context).clamped()
+    }
+
+    /// The private key by which a client says to a server what concerns no path, if this is its
+    /// secret.
+    #[must_use]
+    pub fn control(&self, server: &PublicKey) -> Self {
+        self.derive(CONTROL_LABEL, server.as_bytes()).clamped()
+    }
+
+    /// The private key and the preshared key of the one session that an invitation is good for, if
+    /// this is its secret.
+    #[must_use]
+    pub fn enrolment(&self, server: &PublicKey) -> (Self, Self) {
+        let key = self.derive(ENROLMENT_LABEL, server.as_bytes()).clamped();
+        (key, self.derive(ENROLMENT_PSK_LABEL, server.as_bytes()))
+    }
+
+    fn derive(&self, label: &[u8], context: &[u8]) -> Self {
         let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0)
             .expect("invariant: HMAC takes keys of any length");
-        mac.update(PATH_LABEL);
-        mac.update(&[index]);
-        Self(mac.finalize().into_bytes().into()).clamped()
+        mac.update(label);
+        mac.update(context);
+        Self(mac.finalize().into_bytes().into())
     }
 
     /// As a session takes it, if this is a private key.
@@ -123,7 +168,8 @@ impl Key {
     /// [`KeyError::File`], [`KeyError::Syntax`].
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let fail = |error| KeyError::File(path.to_owned(), error);
-        bounded::text(path, FILE_MAX).map_err(fail)?.trim().parse()
+        let text = Zeroizing::new(bounded::text(path, FILE_MAX).map_err(fail)?);
+        text.trim().parse()
     }
 
     fn clamped(mut self) -> Self {
@@ -151,6 +197,10 @@ impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
+}
+
+fn index(path: usize) -> u8 {
+    u8::try_from(path).expect("invariant: paths are few")
 }
 
 /// Reads a public key.
@@ -209,7 +259,8 @@ pub fn is_exposed(path: &Path) -> bool {
 
 fn decode(text: &str) -> Result<[u8; 32], KeyError> {
     let bytes = STANDARD.decode(text).map_err(|_| KeyError::Syntax("this is no base64"))?;
-    bytes.try_into().map_err(|_| KeyError::Syntax("its length is another"))
+    let bytes = Zeroizing::new(bytes);
+    bytes.as_slice().try_into().map_err(|_| KeyError::Syntax("its length is another"))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub mod deadlines;
 pub mod dns;
 pub mod doctor;
 pub mod engine_config;
+pub mod enrol;
 pub mod front;
 pub mod happenings;
 pub mod inner;

@@ -8,6 +8,7 @@ mod agents {
     mod chain;
     mod changes;
     mod datagrams;
+    mod enrolment;
     mod faults;
     mod floods;
     mod http;

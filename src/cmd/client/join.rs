@@ -1,25 +1,40 @@
-//! `tabane client join LINE`: an invitation becomes a configuration.
+//! `tabane client join`: an invitation becomes a configuration, and its client known to the server.
 
-use super::links;
+use super::{links, secrets};
 use crate::exit::Failure;
 use crate::say;
-use anyhow::Context;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use tabane_engine::Duration;
 use tabane_gateway::address::PATHS_MAX;
 use tabane_gateway::config::{ClientConfig, default_file, parse};
-use tabane_gateway::invite::Invitation;
-use tabane_gateway::keys::write_private;
+use tabane_gateway::enrol::exchange::{self, ExchangeError, Link};
+use tabane_gateway::enrol::{Ask, Credentials};
+use tabane_gateway::invite::{Grant, Invitation, Own};
+use tabane_gateway::keys::{Key, write_private};
 
 /// Make a configuration from the line that `tabane server invite` prints.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:
-  tabane client join tabane:AQAAB... --out client.toml --path eth0 --path wlan0
-  tabane client join - --out - < line")]
+#[command(
+    after_help = "The line is read from standard input: paste it when asked, or pipe it. As \
+an argument it would stay in the shell's history, in the process list and in sudo's log.
+
+The client makes its own keys, and tells them to the server with the line, which is worth \
+nothing after that. If the server cannot be reached now, the client does so when it starts.
+
+Examples:
+  sudo tabane client join --path eth0 --path wlan0       asks for the line
+  ssh server sudo tabane server invite home | sudo tabane client join -
+  tabane client join --file line --out client.toml"
+)]
 pub(crate) struct Args {
-    /// The line, `tabane:...`; `-` reads it from standard input, so that no shell remembers it.
-    line: String,
-    /// Where the configuration goes; `-` is standard output.
+    /// `-`, or nothing: from standard input. The line itself is taken, too, with a warning.
+    line: Option<String>,
+    /// A file with the line.
+    #[arg(long, value_name = "FILE", conflicts_with = "line")]
+    file: Option<PathBuf>,
+    /// Where the configuration goes; `-` is standard output, and the server is not told now.
     #[arg(long, value_name = "FILE", default_value_os_t = default_file("client"))]
     out: PathBuf,
     /// An interface to use, once for each; by default all that have a default route.
@@ -28,43 +43,126 @@ pub(crate) struct Args {
     /// Replace a file that is there.
     #[arg(long)]
     force: bool,
+    /// Do not ask the server now: the client makes itself known when it starts.
+    #[arg(long)]
+    later: bool,
 }
 
-/// Writes the configuration.
+/// For an answer, at each address of the server.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Writes the configuration, and tells the server.
 ///
 /// # Errors
-/// When the line is no invitation, or the file cannot be written.
+/// When the line is no invitation, the file cannot be written, or the server refuses.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let mut line = args.line.clone();
-    if line == "-" {
-        line.clear();
-        std::io::stdin().take(65_536).read_to_string(&mut line).context("standard input")?;
-    }
+    let line = secrets::line(args.line.as_deref(), args.file.as_deref())?;
     let invitation: Invitation = line.parse().map_err(|e| Failure::usage(format!("{e}")))?;
+    if args.line.as_deref().is_some_and(|line| line != "-") {
+        warn_of_argument(&invitation);
+    }
     let mut interfaces = args.paths.clone();
     if interfaces.is_empty() {
         interfaces = links::with_default_route();
         interfaces.truncate(PATHS_MAX);
     }
-    let text = invitation.client_file(&interfaces);
+    let own = invitation.own().map_err(anyhow::Error::new)?;
     let name = args.out.display().to_string();
-    parse::<ClientConfig>(&name, &text, &[]).map_err(super::super::config::refused)?;
+    let file = |pending| invitation.client_file(&own, &interfaces, pending);
+    parse::<ClientConfig>(&name, &file(true), &[]).map_err(super::super::config::refused)?;
     if args.out.as_os_str() == "-" {
-        return say::print(text.trim_end());
+        return say::print(file(true).trim_end());
     }
-    if let Err(error) = write_private(&args.out, &text, args.force) {
-        let remedy = match error.kind() {
-            ErrorKind::AlreadyExists => "; --force replaces it, --out FILE takes another",
-            ErrorKind::NotFound => "; its folder is not there",
-            ErrorKind::PermissionDenied => "; --out FILE takes another",
-            _ => "",
-        };
-        return Err(anyhow::anyhow!("{name} cannot be written: {error}{remedy}").into());
+    let before = secrets::read_if_there(&args.out, args.force)?;
+    // The keys are on disk before the server knows them.
+    write(args, &file(true))?;
+    let joined = match &invitation.grant {
+        Grant::Enrolment { secret, .. } if !args.later => tell(&invitation, secret, &own),
+        _ => Ok(false),
+    };
+    let joined = match joined {
+        Ok(joined) => joined,
+        Err(error) => {
+            // As if nothing had been tried.
+            match before {
+                Some(text) => write_private(&args.out, &text, true)?,
+                None => std::fs::remove_file(&args.out)?,
+            }
+            return Err(error);
+        }
+    };
+    if joined {
+        write_private(&args.out, &file(false), true)?;
     }
     let paths = match interfaces.as_slice() {
         [] => "no interface has a default route: one path, by the host's routes".to_owned(),
         some => format!("paths: {}", some.join(", ")),
     };
-    say::note(&format!("{name} is written ({paths})\nnext: tabane client -c {name}"));
+    say::note(&format!("{name} is written ({paths})"));
+    if let (Grant::Enrolment { .. }, false) = (&invitation.grant, joined) {
+        say::note(
+            "the server does not know this client yet: it is told when the client first starts, \
+             which must be before the invitation expires",
+        );
+    }
+    say::note(&format!("next: tabane client -c {name}"));
     Ok(())
+}
+
+/// The line was an argument.
+fn warn_of_argument(invitation: &Invitation) {
+    say::note(match &invitation.grant {
+        Grant::Enrolment { .. } => {
+            "warning: the line is in the shell's history now, and with sudo in its log; it is good \
+             for one use only, which this is. Next time: `tabane client join`, and paste it"
+        }
+        Grant::Keys(_) => {
+            "warning: this line holds the client's keys, for good, and is in the shell's history \
+             now, and with sudo in its log: remove it there. Better: `tabane server invite NAME \
+             --replace` with a new tabane at the server, and `tabane client join` with that line"
+        }
+    });
+}
+
+/// Tells the server the client's keys; `false` if it does not answer.
+fn tell(invitation: &Invitation, secret: &Key, own: &Own) -> Result<bool, Failure> {
+    let addresses = invitation.addresses.iter();
+    let addresses: Vec<SocketAddr> =
+        addresses.flat_map(|name| name.to_socket_addrs().into_iter().flatten()).collect();
+    let server = exchange::Server {
+        addresses,
+        public_key: invitation.public_key,
+        network: invitation.network,
+        number: invitation.number,
+    };
+    let Some(preshared) = &own.preshared_key else { return Ok(false) };
+    let (key, once) = secret.enrolment(&server.public_key);
+    let ask = Ask::Join(Credentials::of(&own.secret, &server.public_key, preshared));
+    say::detail("telling the server this client's keys");
+    match exchange::ask(&server, (&key, &once), &ask, &[Link::default()], PATIENCE) {
+        Ok(_) => {
+            say::note("the server knows this client now; the invitation is worth nothing any more");
+            Ok(true)
+        }
+        Err(error @ ExchangeError::Refused(_)) => Err(anyhow::Error::new(error).into()),
+        Err(error @ ExchangeError::Silent(_)) => {
+            say::note(&format!(
+                "{error}: is it running, has it read its file since the invitation (`tabane \
+                 reload` there), and is its UDP port open?"
+            ));
+            Ok(false)
+        }
+    }
+}
+
+fn write(args: &Args, text: &str) -> Result<(), Failure> {
+    let Err(error) = write_private(&args.out, text, args.force) else { return Ok(()) };
+    let remedy = match error.kind() {
+        ErrorKind::AlreadyExists => "; --force replaces it, --out FILE takes another",
+        ErrorKind::NotFound => "; its folder is not there",
+        ErrorKind::PermissionDenied => "; --out FILE takes another",
+        _ => "",
+    };
+    let name = args.out.display();
+    Err(anyhow::anyhow!("{name} cannot be written: {error}{remedy}").into())
 }

@@ -3,7 +3,9 @@
 mod cleanup;
 mod join;
 mod links;
+mod rotate;
 mod run;
+mod secrets;
 
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -23,6 +25,8 @@ pub(crate) struct Args {
 enum Action {
     /// Make a configuration from the line that `tabane server invite` prints.
     Join(join::Args),
+    /// Make other keys, and tell them to the server; those before stay valid for a time.
+    Rotate(rotate::Args),
     Cleanup(cleanup::Args),
 }
 
@@ -33,6 +37,7 @@ enum Action {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.action {
         Some(Action::Join(args)) => join::run(args),
+        Some(Action::Rotate(args)) => rotate::run(args),
         Some(Action::Cleanup(args)) => cleanup::run(args),
         None => run::run(&args.run),
     }

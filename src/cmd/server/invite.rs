@@ -1,5 +1,6 @@
 //! `tabane server invite NAME`: one more client, and the line that makes one.
 
+use crate::cmd::lifetime;
 use crate::cmd::running::tell_server;
 use crate::exit::Failure;
 use crate::say;
@@ -7,16 +8,21 @@ use qrcode::render::unicode::Dense1x2;
 use qrcode::{EcLevel, QrCode};
 use tabane_gateway::address::{CLIENTS_MAX, PATHS_MAX};
 use tabane_gateway::config::{Loaded, ServerConfig};
-use tabane_gateway::invite::{EditError, Invitation, add_client, change};
+use tabane_gateway::invite::{EditError, Invitation, add_client, change, replace_keys};
 
 /// Add a client; prints the line that `tabane client join` takes.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "The line holds the client's keys: who has it is the client.
+#[command(after_help = "The line is good for one use until it expires: whoever uses it first is \
+the client. What the client is then known by it makes itself, and no line holds it. `--wireguard` \
+and `--qr` print keys instead, made here and valid until the client is removed: who has those is \
+the client.
 
 Examples:
   tabane server invite home | ssh me@home 'sudo tabane client join -'
-  tabane server invite phone --qr
-  tabane server invite router --wireguard        for a stock Linux, without tabane")]
+  tabane server invite van --expires 7d
+  tabane server invite home --replace            other keys, the same number and limits
+  tabane server invite phone --qr                for the WireGuard app of a phone
+  tabane server invite router --wireguard=2      for a stock Linux, without tabane")]
 pub(crate) struct Args {
     /// A name for the client.
     name: String,
@@ -26,17 +32,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     public: Vec<String>,
     /// Its number; by default the first that is free.
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(CLIENTS_MAX)))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(CLIENTS_MAX)),
+          conflicts_with = "replace")]
     number: Option<u16>,
-    /// Give it a preshared key, too.
+    /// How long the line can be used, by the server's clock: 30min, 24h, 7d; at most 30 days.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::seconds)]
+    expires: u64,
+    /// Invite a client that is there already: its keys, or its invitation, are worth nothing any
+    /// more; number and limits stay.
     #[arg(long)]
+    replace: bool,
+    /// Nothing any more: there always is a preshared key.
+    #[arg(long, hide = true)]
     psk: bool,
-    /// Show the line as a QR code.
+    /// Show a configuration of one path as a QR code, which the WireGuard app of a phone takes. No
+    /// app reads the line of an invitation.
     #[arg(long)]
     qr: bool,
     /// Print configurations of stock WireGuard interfaces instead, for that many paths.
     #[arg(long, value_name = "PATHS", num_args = 0..=1, require_equals = true,
-          default_missing_value = "2", conflicts_with = "qr",
+          default_missing_value = "2",
           value_parser = clap::value_parser!(u8).range(1..=PATHS_MAX as i64))]
     wireguard: Option<u8>,
 }
@@ -46,28 +61,11 @@ pub(crate) struct Args {
 /// # Errors
 /// When the file is wrong, or there is a client of that name.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let edit = |text: &str, loaded: &Loaded<ServerConfig>| {
-        let mut config = loaded.config.clone();
-        if !args.public.is_empty() {
-            config.public.clone_from(&args.public);
-        }
-        if config.public.is_empty() {
-            let message = "where is the server? add public = [\"host:port\"], or say --public";
-            return Err(EditError::Client(message.into()));
-        }
-        if config.client.iter().any(|client| client.name == args.name) {
-            let message = format!("there is a client '{}' already", args.name);
-            return Err(EditError::Client(message));
-        }
-        let number = match args.number {
-            Some(number) => number,
-            None => free(&config).ok_or_else(|| EditError::Client("no number is free".into()))?,
-        };
-        let of = (args.name.as_str(), number);
-        let (invitation, entry) = Invitation::new(&config, &loaded.key, of, args.psk)
-            .map_err(|error| EditError::Other(error.to_string()))?;
-        Ok((add_client(text, &entry)?, invitation))
-    };
+    if args.qr && args.wireguard.is_some_and(|paths| paths > 1) {
+        let text = "an app takes one path: leave out the number after --wireguard";
+        return Err(Failure::usage(text));
+    }
+    let edit = |text: &str, loaded: &Loaded<ServerConfig>| edit(args, text, loaded);
     let invitation = change(&args.file.config, edit).map_err(super::failure)?;
     show(args, &invitation)?;
     let (name, number) = (&invitation.name, invitation.number.0);
@@ -77,15 +75,63 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Prints what makes the client: whatever comes of the rest, it must not be lost.
 fn show(args: &Args, invitation: &Invitation) -> Result<(), Failure> {
-    if let Some(paths) = args.wireguard {
-        return say::print(invitation.wireguard(usize::from(paths)).trim_end());
-    }
-    let line = invitation.to_string();
-    say::print(&line)?;
     if args.qr {
-        return say::print(&picture(&line)?);
+        let app = invitation.wireguard_app().unwrap_or_default();
+        say::note(
+            "for the WireGuard app: one path, without what tabane does; it holds the client's keys",
+        );
+        say::print(app.trim_end())?;
+        return say::print(&picture(app.trim_end())?);
     }
-    Ok(())
+    if let Some(paths) = args.wireguard {
+        let text = invitation.wireguard(usize::from(paths)).unwrap_or_default();
+        return say::print(text.trim_end());
+    }
+    let time = lifetime::text(args.expires);
+    say::note(&format!("the line is good for one client and for {time}, by this machine's clock"));
+    say::print(&invitation.to_string())
+}
+
+/// The file with the client, and its invitation.
+fn edit(
+    args: &Args,
+    text: &str,
+    loaded: &Loaded<ServerConfig>,
+) -> Result<(String, Invitation), EditError> {
+    let mut config = loaded.config.clone();
+    if !args.public.is_empty() {
+        config.public.clone_from(&args.public);
+    }
+    if config.public.is_empty() {
+        let message = "where is the server? add public = [\"host:port\"], or say --public";
+        return Err(EditError::Client(message.into()));
+    }
+    let there = config.client.iter().find(|client| client.name == args.name);
+    let number = match (there, args.replace, args.number) {
+        (Some(_), false, _) => {
+            let name = &args.name;
+            let message =
+                format!("there is a client '{name}' already; --replace gives it new keys");
+            return Err(EditError::Client(message));
+        }
+        (None, true, _) => {
+            return Err(EditError::Client(format!("there is no client '{}'", args.name)));
+        }
+        (Some(client), true, _) => client.number,
+        (None, false, Some(number)) => number,
+        (None, false, None) => {
+            free(&config).ok_or_else(|| EditError::Client("no number is free".into()))?
+        }
+    };
+    let of = (args.name.as_str(), number);
+    let made = if args.wireguard.is_some() || args.qr {
+        Invitation::with_keys(&config, &loaded.key, of, true)
+    } else {
+        Invitation::new(&config, &loaded.key, of, super::unix_s() + args.expires)
+    };
+    let (invitation, entry) = made.map_err(|error| EditError::Other(error.to_string()))?;
+    let new = if args.replace { replace_keys(text, &entry)? } else { add_client(text, &entry)? };
+    Ok((new, invitation))
 }
 
 /// The first number that no client has.
@@ -94,8 +140,8 @@ fn free(config: &ServerConfig) -> Option<u16> {
 }
 
 /// A QR code in half blocks, dark on light whatever the terminal's colours are.
-fn picture(line: &str) -> Result<String, Failure> {
-    let code = QrCode::with_error_correction_level(line, EcLevel::L);
+fn picture(text: &str) -> Result<String, Failure> {
+    let code = QrCode::with_error_correction_level(text, EcLevel::L);
     let code = code.map_err(|error| anyhow::anyhow!("no QR code can be made of it: {error}"))?;
     let mut render = code.render::<Dense1x2>();
     // Terminals are mostly dark: what is drawn are the light parts.

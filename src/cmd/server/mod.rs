@@ -35,6 +35,8 @@ enum Action {
     Disable(clients::SwitchArgs),
     /// Let a client in again.
     Enable(clients::SwitchArgs),
+    /// Give a client another name; its keys and its number stay.
+    Rename(clients::RenameArgs),
 }
 
 /// Which file.
@@ -57,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(Action::Remove(args)) => clients::remove(args),
         Some(Action::Disable(args)) => clients::switch(args, false),
         Some(Action::Enable(args)) => clients::switch(args, true),
+        Some(Action::Rename(args)) => clients::rename(args),
         None => run::run(&args.run),
     }
 }
@@ -71,4 +74,17 @@ fn failure(error: tabane_gateway::invite::EditError) -> Failure {
         }
         other => Failure::usage(other.to_string()),
     }
+}
+
+/// Where the server of a configuration remembers who has joined, if the file does not say.
+fn usual_state(config: &std::path::Path) -> PathBuf {
+    let folder = std::env::var_os("STATE_DIRECTORY");
+    tabane_gateway::enrol::store::usual_file(config, folder.as_deref())
+}
+
+/// Now, seconds since 1970.
+#[allow(clippy::disallowed_methods)] // Invitations end at a time of day.
+fn unix_s() -> u64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -3,7 +3,9 @@
 use crate::cmd::agents::{Windows, load, open};
 use crate::exit::Failure;
 use crate::say;
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use tabane_gateway::config::{ConfigFile, ServerConfig, Source, default_file};
 use tabane_gateway::server::Server;
 use tabane_trace::plural::count;
@@ -21,6 +23,17 @@ pub(crate) struct Args {
     copy_of: Option<PathBuf>,
 }
 
+/// The folder of the system is made by systemd, or by who runs the agent by hand. That it cannot be
+/// made is said when a client joins.
+fn make_folder(state: &Path, config: &ServerConfig) {
+    if let (None, Some(folder)) = (&config.state, state.parent())
+        && folder.starts_with("/var/lib")
+        && !folder.exists()
+    {
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    }
+}
+
 /// Runs until it is stopped.
 ///
 /// # Errors
@@ -36,7 +49,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         web_token_file: config.web_token_file.clone(),
     };
     let clients = config.client.len();
-    let mut server = Server::new(config).map_err(anyhow::Error::new)?;
+    let state = super::usual_state(args.copy_of.as_deref().unwrap_or(&args.config));
+    make_folder(&state, &config);
+    let mut server = Server::with_state(config, Some(&state)).map_err(anyhow::Error::new)?;
     server.set_source(Source::new(file));
     server.set_log(Box::new(say::event));
     for at in server.local() {

@@ -7,6 +7,7 @@ mod answers;
 mod carrier;
 mod connect;
 mod datagrams;
+mod enrolment;
 mod host;
 mod idle;
 mod lookup;
@@ -42,6 +43,7 @@ use crate::{PACKET_MAX, ROUNDS, TICK};
 use carrier::Carried;
 pub(crate) use carrier::{Carrier, Told};
 use datagrams::Datagrams;
+use enrolment::Enrolling;
 use host::HostSide;
 use names::Names;
 use policies::Telling;
@@ -112,6 +114,7 @@ struct Core {
     /// Associations with more to read at once.
     unread: Vec<usize>,
     servers: Servers,
+    enrolling: Enrolling,
     happenings: Happenings,
     inbox: Inbox,
     /// Where packets are made.
@@ -285,6 +288,7 @@ impl Core {
             unread_paths: Vec::new(),
             unread: Vec::new(),
             servers: Servers::new(clock.now(), reactor.waker()),
+            enrolling: Enrolling::new(clock.now(), reactor.waker()),
             happenings: Happenings::new(clock),
             inbox,
             scratch: vec![0; PACKET_MAX],
@@ -504,6 +508,7 @@ impl Core {
 
     fn tick(&mut self, now: Instant) {
         self.servers(now);
+        self.enrol(now);
         self.tell_wishes(now);
         self.look_at_host(now);
         if let Some(host) = &mut self.host {

@@ -4,8 +4,13 @@ use crate::config::ServerEntry;
 use crate::keys::{self, Key, KeyError};
 use tabane_net::wireguard::{Session, random_index};
 
-/// The tunnel of a path to a server.
-pub(super) fn session(own: &Key, server: &ServerEntry) -> Result<Session, KeyError> {
+/// The tunnel of a path to a server, of a client with that secret.
+pub(super) fn session(
+    secret: &Key,
+    server: &ServerEntry,
+    index: usize,
+) -> Result<Session, KeyError> {
+    let own = server.key_of_path(secret, index)?;
     let public = keys::public(&server.public_key)?;
     let preshared = server.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
     let preshared = preshared.map(|key| *key.bytes());

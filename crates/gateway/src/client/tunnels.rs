@@ -341,7 +341,7 @@ impl Tunnels {
         server: &ServerEntry,
     ) -> Result<(), KeyError> {
         for (i, lane) in self.lanes.iter_mut().enumerate() {
-            lane.session = setup::session(&secret.of_path(i), server)?;
+            lane.session = setup::session(secret, server, i)?;
             lane.monitor.handle_session(now, false);
         }
         Ok(())
@@ -479,7 +479,7 @@ impl Maker {
             name: path.label().to_owned(),
             config: path.clone(),
             monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
-            session: setup::session(&secret.of_path(index), server)?,
+            session: setup::session(secret, server, index)?,
             remote: None,
             since: now,
             port: None,

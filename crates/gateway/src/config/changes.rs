@@ -67,6 +67,8 @@ pub enum ClientChange {
     Removed,
     /// Its keys are others: its sessions begin anew.
     Rekeyed,
+    /// It has changed its keys itself: those before end when their time is over.
+    Rotated,
     /// Its name or its limits.
     Adjusted,
 }
@@ -130,7 +132,7 @@ impl ServerPart {
             Self::Policies => "policies",
             Self::Next => "the next server",
             Self::Public => "public addresses",
-            Self::Sockets => "control socket, metrics or web page",
+            Self::Sockets => "control socket, metrics, web page or state",
         }
     }
 }
@@ -179,7 +181,10 @@ impl ServerConfig {
     #[must_use]
     pub fn changes(&self, new: &Self) -> Vec<ServerPart> {
         let identity = |c: &Self| (c.private_key.clone(), c.private_key_file.clone(), c.inner());
-        let sockets = |c: &Self| (c.control.clone(), c.metrics, c.web, c.web_token_file.clone());
+        let sockets = |c: &Self| {
+            let files = [&c.control, &c.web_token_file, &c.state].map(Option::clone);
+            (files, c.metrics, c.web)
+        };
         let parts = [
             (ServerPart::Identity, identity(self) != identity(new)),
             (ServerPart::Listen, self.listen != new.listen),
@@ -200,6 +205,7 @@ impl ServerConfig {
         self.private_key_file.clone_from(&old.private_key_file);
         (self.network, self.network6) = (old.network, old.network6);
         self.listen.clone_from(&old.listen);
+        self.state.clone_from(&old.state);
         self.control.clone_from(&old.control);
         (self.metrics, self.web) = (old.metrics, old.web);
         self.web_token_file.clone_from(&old.web_token_file);
@@ -210,7 +216,8 @@ impl ServerConfig {
     pub fn client_changes(&self, new: &Self) -> Vec<(u16, ClientChange)> {
         let enabled = |config: &'_ Self| -> std::collections::BTreeMap<u16, usize> {
             let clients = config.client.iter().enumerate();
-            clients.filter(|(_, c)| !c.disabled).map(|(n, c)| (c.number, n)).collect()
+            let there = |c: &super::ClientEntry| !c.disabled && !c.keys.is_empty();
+            clients.filter(|(_, c)| there(c)).map(|(n, c)| (c.number, n)).collect()
         };
         let (before, after) = (enabled(self), enabled(new));
         let numbers: std::collections::BTreeSet<u16> =
@@ -221,7 +228,10 @@ impl ServerConfig {
             (Some(a), Some(b)) => {
                 let (a, b) = (&self.client[*a], &new.client[*b]);
                 let keys = a.keys == b.keys && a.preshared_key == b.preshared_key;
+                let same = a.invitation == b.invitation && a.invitation.is_some();
+                let rotated = same && a.enrolled != b.enrolled;
                 match (keys, a == b) {
+                    _ if rotated => Some(ClientChange::Rotated),
                     (false, _) => Some(ClientChange::Rekeyed),
                     (true, false) => Some(ClientChange::Adjusted),
                     (true, true) => None,

@@ -6,7 +6,7 @@ use super::matching::{RuleError, Rules};
 use super::rule::{Policies, Rule};
 use crate::access::Prefix;
 use crate::address::{CLIENTS_MAX, Network, PATHS_MAX};
-use crate::keys;
+use crate::keys::{self, Key, KeyError};
 use crate::model::Role;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -68,6 +68,11 @@ pub struct ServerEntry {
     pub public_key: String,
     /// A preshared key, base64.
     pub preshared_key: Option<String>,
+    /// How the keys of paths derive from the secret: 1 (if absent) or 2 ([`crate::keys`]).
+    pub key_version: Option<u8>,
+    /// The secret of an invitation that was not used yet, base64: the agent joins with it when no
+    /// path works.
+    pub enrolment: Option<String>,
     /// First address of the /16 inside its tunnels, as the server has it (default 10.81.0.0).
     pub network: Option<Ipv4Addr>,
     /// First address of the /64 inside its tunnels (default fd74:6162:616e:6500::).
@@ -236,6 +241,7 @@ impl ClientConfig {
             let preshared = server.preshared_key.as_deref();
             found.preshared(&[&"server", &n, &"preshared_key"], preshared);
             found.network(&[&"server", &n], server.network, server.network6);
+            server.check_keys(&[&"server", &n], found);
         }
     }
 
@@ -311,7 +317,8 @@ impl Configuration for ClientConfig {
     }
 
     fn holds_keys(&self) -> bool {
-        let shared = self.server.iter().any(|server| server.preshared_key.is_some());
+        let shared = |s: &ServerEntry| s.preshared_key.is_some() || s.enrolment.is_some();
+        let shared = self.server.iter().any(shared);
         self.secret.is_some() || shared || self.front.login.is_some()
     }
 }
@@ -321,6 +328,28 @@ impl ServerEntry {
     #[must_use]
     pub fn inner(&self) -> Network {
         Network::new(self.network, self.network6)
+    }
+
+    /// The private key of a path to it, of a client with that secret.
+    ///
+    /// # Errors
+    /// Its public key is none.
+    pub fn key_of_path(&self, secret: &Key, path: usize) -> Result<Key, KeyError> {
+        match self.key_version {
+            Some(2) => Ok(secret.of_path_to(&keys::public(&self.public_key)?, path)),
+            _ => Ok(secret.of_path(path)),
+        }
+    }
+
+    fn check_keys(&self, at: At<'_>, found: &mut Findings) {
+        found.range(&[at, &[&"key_version"]].concat(), self.key_version.unwrap_or(1), 1, 2);
+        found.preshared(&[at, &[&"enrolment"]].concat(), self.enrolment.as_deref());
+        let own = self.key_version == Some(2) && self.preshared_key.is_some();
+        if self.enrolment.is_some() && !own {
+            let message = "'enrolment' without 'key_version = 2' and 'preshared_key'";
+            let fault = Fault::new(&[at, &[&"enrolment"]].concat(), message);
+            found.fault(fault.help("`tabane client join` writes all three"));
+        }
     }
 }
 

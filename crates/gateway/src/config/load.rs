@@ -77,7 +77,7 @@ pub struct Findings {
 const SHOWN: usize = 20;
 
 /// Keys whose values nobody else may know.
-const SECRET: [&str; 4] = ["secret", "private_key", "preshared_key", "login"];
+const SECRET: [&str; 5] = ["secret", "private_key", "preshared_key", "enrolment", "login"];
 
 /// Reads a file; `vars` are the variables of the environment that begin with `TABANE_`
 /// ([`environment`]).

@@ -21,7 +21,7 @@ pub use load::{ConfigError, Configuration, Loaded, default_file, environment, pa
 pub use matching::{Choice, Protocol, Resolved, Rules};
 pub use next::NextConfig;
 pub use rule::{Policies, Rule, UdpMode};
-pub use server::{AccessConfig, ClientEntry, ClientLimits, ServerConfig};
+pub use server::{AccessConfig, ClientEntry, ClientLimits, InvitationEntry, ServerConfig};
 pub use source::{ConfigFile, Service, Source};
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::next::NextConfig;
 use super::rule::Policies;
 use crate::access::{PortRange, Prefix};
 use crate::address::{CLIENTS_MAX, Network, PATHS_MAX};
+use crate::enrol::store::Record;
 use crate::keys;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub struct ServerConfig {
     pub down: Policies,
     /// The next server, which everything is forwarded to; this one then connects to nobody else.
     pub next: Option<NextConfig>,
+    /// Where clients that have joined are remembered.
+    pub state: Option<PathBuf>,
     /// Control socket.
     pub control: Option<PathBuf>,
     /// Where Prometheus finds metrics; off unless given.
@@ -65,10 +68,27 @@ pub struct ClientEntry {
     pub keys: Vec<String>,
     /// A preshared key, base64.
     pub preshared_key: Option<String>,
+    /// How it makes itself known, if it makes its own keys; then it has no `keys` here.
+    pub invitation: Option<InvitationEntry>,
+    /// The keys by which it has joined, as the server remembers them ([`crate::enrol::store`]).
+    #[serde(skip)]
+    pub enrolled: Option<Record>,
     /// Its limits; absent: the server's.
     pub limits: Option<ClientLimits>,
     /// Refused while set.
     pub disabled: bool,
+}
+
+/// An invitation that was given out.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct InvitationEntry {
+    /// Its one-time public key, base64.
+    pub key: String,
+    /// The preshared key of its session, base64.
+    pub preshared_key: String,
+    /// Until when it can be used, seconds since 1970.
+    pub expires: u64,
 }
 
 /// What a client may use.
@@ -127,6 +147,7 @@ impl Default for ServerConfig {
             access: AccessConfig::default(),
             down: Policies::default(),
             next: None,
+            state: None,
             control: None,
             metrics: None,
             web: None,
@@ -169,6 +190,28 @@ impl ServerConfig {
                 let fault = Fault::new(&[at, &[&"number"]].concat(), message);
                 found.fault(fault.help("a number fixes inner addresses: each has its own"));
             }
+            if let Some(limits) = &client.limits {
+                limits.check(&[at, &[&"limits"]].concat(), found);
+                if limits.total.is_some() {
+                    let message = "'total' is for all clients together";
+                    let fault = Fault::new(&[at, &[&"limits", &"total"]].concat(), message);
+                    found.fault(fault.help("total = ... under [limits] of the server"));
+                }
+            }
+            if let Some(invitation) = &client.invitation {
+                invitation.check(&[at, &[&"invitation"]].concat(), found);
+                if let Some(first) = owners.insert(&invitation.key, n) {
+                    let of = &self.client[first].name;
+                    let fault = Fault::new(&[at, &[&"invitation"]].concat(), "it is not its own");
+                    found.fault(fault.help(format!("'{of}' has this key too: invite one anew")));
+                }
+                if !client.keys.is_empty() || client.preshared_key.is_some() {
+                    let message = "both 'invitation' and 'keys' or 'preshared_key'";
+                    let help = "whoever is invited brings its own keys: leave those out here";
+                    found.fault(Fault::new(at, message).help(help));
+                }
+                continue;
+            }
             if client.keys.is_empty() || client.keys.len() > PATHS_MAX {
                 let (name, count) = (&client.name, client.keys.len());
                 let message = format!("'{name}' has {count} keys, allowed are 1 to {PATHS_MAX}");
@@ -183,14 +226,6 @@ impl ServerConfig {
                 }
                 if own.as_ref() == Some(key) {
                     found.fault(Fault::new(&at, "this is the server's own key"));
-                }
-            }
-            if let Some(limits) = &client.limits {
-                limits.check(&[at, &[&"limits"]].concat(), found);
-                if limits.total.is_some() {
-                    let message = "'total' is for all clients together";
-                    let fault = Fault::new(&[at, &[&"limits", &"total"]].concat(), message);
-                    found.fault(fault.help("total = ... under [limits] of the server"));
                 }
             }
         }
@@ -247,14 +282,15 @@ impl Configuration for ServerConfig {
     }
 
     fn files(&mut self) -> Vec<&mut PathBuf> {
-        let Self { private_key_file, next, control, web_token_file, .. } = self;
-        let own = [private_key_file, control, web_token_file];
+        let Self { private_key_file, next, state, control, web_token_file, .. } = self;
+        let own = [private_key_file, state, control, web_token_file];
         let next = next.iter_mut().flat_map(|next| [&mut next.secret_file, &mut next.state]);
         own.into_iter().chain(next).flatten().collect()
     }
 
     fn kept(&mut self) -> Vec<&mut PathBuf> {
-        self.next.iter_mut().filter_map(|next| next.state.as_mut()).collect()
+        let next = self.next.iter_mut().filter_map(|next| next.state.as_mut());
+        self.state.iter_mut().chain(next).collect()
     }
 
     fn needed(&self) -> Vec<(&'static str, &Path)> {
@@ -272,10 +308,19 @@ impl Configuration for ServerConfig {
     }
 
     fn holds_keys(&self) -> bool {
-        let shared = self.client.iter().any(|client| client.preshared_key.is_some());
+        let shared =
+            |client: &ClientEntry| client.preshared_key.is_some() || client.invitation.is_some();
+        let shared = self.client.iter().any(shared);
         self.private_key.is_some()
             || shared
             || self.next.as_ref().is_some_and(|next| next.client().holds_keys())
+    }
+}
+
+impl InvitationEntry {
+    fn check(&self, at: At<'_>, found: &mut Findings) {
+        found.says(&[at, &[&"key"]].concat(), keys::public(&self.key).map(drop));
+        found.preshared(&[at, &[&"preshared_key"]].concat(), Some(&self.preshared_key));
     }
 }
 

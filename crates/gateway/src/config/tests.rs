@@ -494,7 +494,7 @@ mod page {
         include_str!("rule.rs"),
     ];
     /// A struct, and the heading that its table stands below.
-    const TABLES: [(&str, &str); 13] = [
+    const TABLES: [(&str, &str); 14] = [
         ("ClientConfig", "## Client"),
         ("ServerEntry", "### `[[server]]`"),
         ("PathConfig", "### `[[path]]`"),
@@ -505,6 +505,7 @@ mod page {
         ("ServerConfig", "## Server"),
         ("NextConfig", "### `[next]`"),
         ("ClientEntry", "### `[[client]]`"),
+        ("InvitationEntry", "### `invitation` of a client"),
         ("ClientLimits", "### `[limits]`"),
         ("AccessConfig", "### `[access]`"),
         ("UdpMode", ""),
@@ -515,7 +516,10 @@ mod page {
         let body = SOURCES.iter().find_map(|source| source.split_once(&head)).unwrap().1;
         let body = body.split_once("\n}").unwrap().0;
         let field = |line: &'static str| line.trim().strip_prefix("pub ")?.split_once(": ");
-        body.lines().filter_map(|line| Some(field(line)?.0)).collect()
+        let lines: Vec<_> = body.lines().collect();
+        let pairs = [""].iter().chain(&lines).zip(&lines);
+        let written = pairs.filter(|(before, _)| before.trim() != "#[serde(skip)]");
+        written.filter_map(|(_, line)| Some(field(line)?.0)).collect()
     }
 
     fn rows(heading: &str) -> Vec<&'static str> {

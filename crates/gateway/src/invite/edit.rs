@@ -1,14 +1,14 @@
 //! Changes to a server's file that leave its comments and its order alone.
 
-use crate::config::{ClientEntry, ConfigError, Loaded, ServerConfig, parse};
-use crate::keys::write_private;
+use crate::config::{ClientEntry, ConfigError, InvitationEntry, Loaded, ServerConfig, parse};
+use crate::keys::{Key, write_private};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tabane_trace::bounded;
 use thiserror::Error;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, value};
 
 /// Why a file is not changed.
 #[derive(Error, Debug)]
@@ -87,7 +87,11 @@ pub fn add_client(text: &str, entry: &ClientEntry) -> Result<String, EditError> 
             let mut table = Table::new();
             table.insert("name", value(&entry.name));
             table.insert("number", value(i64::from(entry.number)));
-            table.insert("keys", value(keys));
+            if let Some(invitation) = invited(entry) {
+                table.insert("invitation", value(invitation));
+            } else {
+                table.insert("keys", value(keys));
+            }
             if let Some(key) = &entry.preshared_key {
                 table.insert("preshared_key", value(key));
             }
@@ -98,11 +102,112 @@ pub fn add_client(text: &str, entry: &ClientEntry) -> Result<String, EditError> 
             let mut table = InlineTable::new();
             table.insert("name", (&entry.name).into());
             table.insert("number", i64::from(entry.number).into());
-            table.insert("keys", entry.keys.iter().collect::<Array>().into());
+            if let Some(invitation) = invited(entry) {
+                table.insert("invitation", invitation.into());
+            } else {
+                table.insert("keys", entry.keys.iter().collect::<Array>().into());
+            }
             if let Some(key) = &entry.preshared_key {
                 table.insert("preshared_key", key.into());
             }
             list.push(table);
+        }
+        _ => return Err(EditError::Shape),
+    }
+    Ok(document.to_string())
+}
+
+/// The invitation of a client, as it is written.
+fn invited(entry: &ClientEntry) -> Option<InlineTable> {
+    let InvitationEntry { key, preshared_key, expires } = entry.invitation.as_ref()?;
+    let mut table = InlineTable::new();
+    table.insert("key", key.into());
+    table.insert("preshared_key", preshared_key.into());
+    table.insert("expires", i64::try_from(*expires).unwrap_or(i64::MAX).into());
+    Some(table)
+}
+
+/// The text with a client that has another name.
+///
+/// # Errors
+/// [`EditError::Client`] if there is none of that name, or one of the new name.
+pub fn rename_client(text: &str, name: &str, new: &str) -> Result<String, EditError> {
+    with_client(text, name, |client| {
+        client.insert("name", value(new));
+    })
+}
+
+/// The text with a client whose keys or invitation are those of `entry`; its name, number, limits
+/// and whatever else it has stay.
+///
+/// # Errors
+/// [`EditError::Client`] if there is none of that name.
+pub fn replace_keys(text: &str, entry: &ClientEntry) -> Result<String, EditError> {
+    with_client(text, &entry.name, |client| {
+        for key in ["keys", "preshared_key", "invitation"] {
+            client.remove(key);
+        }
+        if let Some(invitation) = invited(entry) {
+            client.insert("invitation", value(invitation));
+        } else {
+            client.insert("keys", value(entry.keys.iter().collect::<Array>()));
+        }
+        if let Some(key) = &entry.preshared_key {
+            client.insert("preshared_key", value(key));
+        }
+    })
+}
+
+/// The text of a client's file with another secret, and other preshared keys of its servers, in
+/// their order.
+///
+/// # Errors
+/// [`EditError::Other`] if it is not TOML, or its servers are not a list.
+pub fn replace_client_keys(
+    text: &str,
+    secret: &Key,
+    preshared: &[Key],
+) -> Result<String, EditError> {
+    let mut document = document(text)?;
+    document.insert("secret", value(secret.to_string()));
+    let shape = || EditError::Other("'server' is not a list: write [[server]]".into());
+    let servers: Vec<&mut dyn TableLike> = match document.get_mut("server") {
+        Some(Item::ArrayOfTables(tables)) => {
+            tables.iter_mut().map(|table| table as &mut dyn TableLike).collect()
+        }
+        Some(Item::Value(toml_edit::Value::Array(list))) => {
+            let tables = list.iter_mut().filter_map(toml_edit::Value::as_inline_table_mut);
+            tables.map(|table| table as &mut dyn TableLike).collect()
+        }
+        _ => return Err(shape()),
+    };
+    if servers.len() != preshared.len() {
+        return Err(shape());
+    }
+    for (server, key) in servers.into_iter().zip(preshared) {
+        server.insert("preshared_key", value(key.to_string()));
+    }
+    Ok(document.to_string())
+}
+
+/// The text with one client changed.
+fn with_client(
+    text: &str,
+    name: &str,
+    change: impl FnOnce(&mut dyn TableLike),
+) -> Result<String, EditError> {
+    let mut document = document(text)?;
+    let none = || EditError::Client(format!("there is no client '{name}'"));
+    let is = |client: &dyn TableLike| client.get("name").and_then(Item::as_str) == Some(name);
+    match document.get_mut("client").ok_or_else(none)? {
+        Item::ArrayOfTables(tables) => {
+            let client = tables.iter_mut().find(|table| is(*table));
+            change(client.ok_or_else(none)?);
+        }
+        Item::Value(toml_edit::Value::Array(list)) => {
+            let clients = list.iter_mut().filter_map(toml_edit::Value::as_inline_table_mut);
+            let client = clients.into_iter().find(|table| is(*table));
+            change(client.ok_or_else(none)?);
         }
         _ => return Err(EditError::Shape),
     }

@@ -4,21 +4,30 @@
 //!
 //! ```text
 //! version (1)  flags  number (2)  secret (32)  server's public key (32)
-//! [preshared key (32)]  [network: first two octets of IPv4, first eight of IPv6 (10)]
+//! [preshared key (32)]  [expires (8)]
+//! [network: first two octets of IPv4, first eight of IPv6 (10)]
 //! name (length, text)  count of addresses, each (length, text)
 //! first four bytes of SHA-256 of all that
 //! ```
 //! numbers most significant byte first. Flag 1: a preshared key follows; flag 2: a network, where
-//! it is not the default one. The checksum is for slips of hand, not for enemies: the line holds
-//! the client's keys, and is as secret as they are.
+//! it is not the default one. The checksum is for slips of hand, not for enemies.
+//!
+//! Of version 2 the secret is good for one use until the time `expires` (seconds since 1970): with
+//! it the client tells the server the keys that it has made itself ([`crate::enrol`]), and the
+//! preshared key of that derives from it, so that flag 1 does not occur. Of version 1, which only
+//! stock WireGuard is still given (as a configuration), the secret is the client's own: the line
+//! holds its keys, for good.
 
 mod edit;
 mod wireguard;
 
-pub use edit::{EditError, add_client, change, remove_client, switch_client};
+pub use edit::{
+    EditError, add_client, change, remove_client, rename_client, replace_client_keys, replace_keys,
+    switch_client,
+};
 
 use crate::address::{CLIENTS_MAX, ClientNumber, Network, PATHS_MAX};
-use crate::config::{ClientEntry, ServerConfig};
+use crate::config::{ClientEntry, InvitationEntry, ServerConfig};
 use crate::keys::{self, Key};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -36,16 +45,37 @@ pub struct Invitation {
     pub name: String,
     /// Its number there.
     pub number: ClientNumber,
-    /// The secret that the keys of its paths derive from.
-    pub secret: Key,
+    /// What it may do with it.
+    pub grant: Grant,
     /// Where the server is: `host:port`.
     pub addresses: Vec<String>,
     /// The server's key.
     pub public_key: PublicKey,
-    /// A key that both know beside.
-    pub preshared_key: Option<Key>,
     /// The addresses inside the tunnels.
     pub network: Network,
+}
+
+/// What an invitation is good for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Grant {
+    /// Version 1: these are the client's keys.
+    Keys(Own),
+    /// Version 2: to make itself known, once.
+    Enrolment {
+        /// What the one-time keys derive from ([`Key::enrolment`]).
+        secret: Key,
+        /// Until when, seconds since 1970.
+        expires: u64,
+    },
+}
+
+/// What a client has for itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Own {
+    /// The secret that the keys of its paths derive from.
+    pub secret: Key,
+    /// A key that both know beside.
+    pub preshared_key: Option<Key>,
 }
 
 /// Why a line is no invitation.
@@ -58,12 +88,13 @@ pub enum InviteError {
     #[error("the invitation is damaged: copy the whole line again")]
     Damaged,
     /// From a later version.
-    #[error("the invitation is of version {0}, known is 1: this program is too old for it")]
+    #[error("the invitation is of version {0}, known are 1 and 2: this program is too old for it")]
     Version(u8),
 }
 
 const PREFIX: &str = "tabane:";
-const VERSION: u8 = 1;
+const VERSION_KEYS: u8 = 1;
+const VERSION_ENROLMENT: u8 = 2;
 const PRESHARED: u8 = 1;
 const NETWORK: u8 = 2;
 const CHECKSUM: usize = 4;
@@ -71,11 +102,39 @@ const CHECKSUM: usize = 4;
 const LINE_MAX: usize = 4000;
 
 impl Invitation {
-    /// A new client of a server: what it is told, and what the server keeps.
+    /// A new client of a server that makes its own keys, until `expires`: what it is told, and what
+    /// the server keeps.
     ///
     /// # Errors
     /// [`keys::KeyError`] if the system has no random bytes.
     pub fn new(
+        config: &ServerConfig,
+        server: &Key,
+        (name, number): (&str, u16),
+        expires: u64,
+    ) -> Result<(Self, ClientEntry), keys::KeyError> {
+        let secret = Key::random()?;
+        let (key, preshared) = secret.enrolment(&server.public());
+        let invitation = InvitationEntry {
+            key: keys::encode(&key.public()),
+            preshared_key: preshared.to_string(),
+            expires,
+        };
+        let entry = ClientEntry {
+            name: name.to_owned(),
+            number,
+            invitation: Some(invitation),
+            ..ClientEntry::default()
+        };
+        let grant = Grant::Enrolment { secret, expires };
+        Ok((Self::of(config, server, (name, number), grant), entry))
+    }
+
+    /// A new client whose keys are made here, since it cannot make itself known: stock WireGuard.
+    ///
+    /// # Errors
+    /// [`keys::KeyError`] if the system has no random bytes.
+    pub fn with_keys(
         config: &ServerConfig,
         server: &Key,
         (name, number): (&str, u16),
@@ -90,37 +149,62 @@ impl Invitation {
             preshared_key: preshared_key.as_ref().map(Key::to_string),
             ..ClientEntry::default()
         };
-        let invitation = Self {
-            name: name.to_owned(),
-            number: ClientNumber(number),
-            secret,
-            addresses: config.public.clone(),
-            public_key: server.public(),
-            preshared_key,
-            network: config.inner(),
-        };
-        Ok((invitation, entry))
+        let grant = Grant::Keys(Own { secret, preshared_key });
+        Ok((Self::of(config, server, (name, number), grant), entry))
     }
 
-    /// A working configuration of the client, with comments; `interfaces` are its paths' (none:
-    /// one path that leaves it to the host's routes).
+    fn of(config: &ServerConfig, server: &Key, (name, number): (&str, u16), grant: Grant) -> Self {
+        Self {
+            name: name.to_owned(),
+            number: ClientNumber(number),
+            grant,
+            addresses: config.public.clone(),
+            public_key: server.public(),
+            network: config.inner(),
+        }
+    }
+
+    /// What the client has for itself: made now, or of an old invitation, what is in it.
+    ///
+    /// # Errors
+    /// [`keys::KeyError`] if the system has no random bytes.
+    pub fn own(&self) -> Result<Own, keys::KeyError> {
+        match &self.grant {
+            Grant::Keys(own) => Ok(own.clone()),
+            Grant::Enrolment { .. } => {
+                Ok(Own { secret: Key::random()?, preshared_key: Some(Key::random()?) })
+            }
+        }
+    }
+
+    /// A configuration of a client that has these keys, with comments; `interfaces` are its paths'
+    /// (none: one path that leaves it to the host's routes). As long as the server does not know
+    /// the keys, `pending`, the one-time secret is in it, and the client makes itself known when
+    /// it starts.
     #[must_use]
-    pub fn client_file(&self, interfaces: &[String]) -> String {
+    pub fn client_file(&self, own: &Own, interfaces: &[String], pending: bool) -> String {
         let text = |text: &str| toml::Value::from(text).to_string();
         let list = toml::Value::from(self.addresses.clone());
         let mut file = format!(
             "# A client of tabane; `tabane config check FILE` after every change.\n\
              name = {}\nnumber = {}\n\
-             # Who has this is this client.\nsecret = {}\n\n\
+             # Who has this is this client.\nsecret = \"{}\"\n\n\
              [[server]]\naddresses = {list}\npublic_key = {}\n",
             text(&self.name),
             self.number.0,
-            text(&self.secret.to_string()),
+            own.secret,
             text(&keys::encode(&self.public_key)),
         );
         let mut line = |line: String| writeln!(file, "{line}").expect("invariant: a String grows");
-        if let Some(key) = &self.preshared_key {
-            line(format!("preshared_key = {}", text(&key.to_string())));
+        if let Some(key) = &own.preshared_key {
+            line(format!("preshared_key = \"{key}\""));
+        }
+        if let Grant::Enrolment { secret, .. } = &self.grant {
+            line("key_version = 2".into());
+            if pending {
+                line("# The invitation: used at the first start, worth nothing after that.".into());
+                line(format!("enrolment = \"{secret}\""));
+            }
         }
         if self.network != Network::default() {
             line(format!("network = \"{}\"\nnetwork6 = \"{}\"", self.network.v4, self.network.v6));
@@ -137,22 +221,38 @@ impl Invitation {
     }
 
     /// Configurations of stock WireGuard interfaces for the first `paths` paths, and the commands
-    /// that give them to the kernel's MPTCP.
+    /// that give them to the kernel's MPTCP. `None` without keys, which only
+    /// [`Invitation::with_keys`] makes.
     #[must_use]
-    pub fn wireguard(&self, paths: usize) -> String {
-        wireguard::text(self, paths)
+    pub fn wireguard(&self, paths: usize) -> Option<String> {
+        let Grant::Keys(own) = &self.grant else { return None };
+        Some(wireguard::text(self, own, paths))
+    }
+
+    /// The configuration of one path as every WireGuard app takes it; `None` as of
+    /// [`Invitation::wireguard`].
+    #[must_use]
+    pub fn wireguard_app(&self) -> Option<String> {
+        let Grant::Keys(own) = &self.grant else { return None };
+        Some(wireguard::app(self, own))
     }
 
     fn bytes(&self) -> Vec<u8> {
         let network = self.network != Network::default();
-        let preshared = self.preshared_key.as_ref();
+        let (version, secret, preshared, expires) = match &self.grant {
+            Grant::Keys(own) => (VERSION_KEYS, &own.secret, own.preshared_key.as_ref(), None),
+            Grant::Enrolment { secret, expires } => {
+                (VERSION_ENROLMENT, secret, None, Some(expires))
+            }
+        };
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(preshared.is_some(), PRESHARED) | flag(network, NETWORK);
-        let mut bytes = vec![VERSION, flags];
+        let mut bytes = vec![version, flags];
         bytes.extend(self.number.0.to_be_bytes());
-        bytes.extend(self.secret.bytes());
+        bytes.extend(secret.bytes());
         bytes.extend(self.public_key.as_bytes());
         bytes.extend(preshared.into_iter().flat_map(Key::bytes));
+        bytes.extend(expires.into_iter().flat_map(|expires| expires.to_be_bytes()));
         if network {
             bytes.extend(&self.network.v4.octets()[..2]);
             bytes.extend(&self.network.v6.octets()[..8]);
@@ -195,7 +295,9 @@ impl FromStr for Invitation {
             return Err(InviteError::Damaged);
         }
         match bytes.first() {
-            Some(&VERSION) => parse(&bytes[1..]).ok_or(InviteError::Damaged),
+            Some(&version @ (VERSION_KEYS | VERSION_ENROLMENT)) => {
+                parse(version, &bytes[1..]).ok_or(InviteError::Damaged)
+            }
             Some(&version) => Err(InviteError::Version(version)),
             None => Err(InviteError::Damaged),
         }
@@ -203,7 +305,7 @@ impl FromStr for Invitation {
 }
 
 /// What follows the version; `None` if it ends early, late, or says what cannot be.
-fn parse(mut rest: &[u8]) -> Option<Invitation> {
+fn parse(version: u8, mut rest: &[u8]) -> Option<Invitation> {
     let rest = &mut rest;
     let flags = take::<1>(rest)?[0];
     let number = u16::from_be_bytes(*take(rest)?);
@@ -212,6 +314,13 @@ fn parse(mut rest: &[u8]) -> Option<Invitation> {
     let preshared_key = match flags & PRESHARED {
         0 => None,
         _ => Some(Key::new(*take(rest)?)),
+    };
+    let grant = match (version, &preshared_key) {
+        (VERSION_ENROLMENT, None) => {
+            Grant::Enrolment { secret, expires: u64::from_be_bytes(*take(rest)?) }
+        }
+        (VERSION_KEYS, _) => Grant::Keys(Own { secret, preshared_key }),
+        _ => return None,
     };
     let mut network = Network::default();
     if flags & NETWORK != 0 {
@@ -227,7 +336,7 @@ fn parse(mut rest: &[u8]) -> Option<Invitation> {
         return None;
     }
     let number = ClientNumber(number);
-    Some(Invitation { name, number, secret, addresses, public_key, preshared_key, network })
+    Some(Invitation { name, number, grant, addresses, public_key, network })
 }
 
 fn take<'b, const N: usize>(rest: &mut &'b [u8]) -> Option<&'b [u8; N]> {

@@ -10,7 +10,47 @@ fn server(more: &str) -> String {
 
 fn invitation(more: &str, preshared: bool) -> (Invitation, ClientEntry) {
     let loaded = parse::<ServerConfig>("s.toml", &server(more), &[]).unwrap();
-    Invitation::new(&loaded.config, &loaded.key, ("home", 7), preshared).unwrap()
+    Invitation::with_keys(&loaded.config, &loaded.key, ("home", 7), preshared).unwrap()
+}
+
+fn own(invitation: &Invitation) -> Own {
+    match &invitation.grant {
+        Grant::Keys(own) => own.clone(),
+        Grant::Enrolment { .. } => panic!("it has no keys"),
+    }
+}
+
+/// An invitation holds nothing that its client will be known by, and is the same when read back.
+#[test]
+fn a_client_that_is_invited_makes_its_own_keys() {
+    for more in ["", "network = \"10.9.0.0\"\nnetwork6 = \"fd00:1:2:3::\"\n"] {
+        let loaded = parse::<ServerConfig>("s.toml", &server(more), &[]).unwrap();
+        let made = Invitation::new(&loaded.config, &loaded.key, ("home", 7), 1_796_083_199);
+        let (invitation, entry) = made.unwrap();
+        let line = invitation.to_string();
+        assert!(line.starts_with("tabane:Ag"), "{line}");
+        assert_eq!(line.parse(), Ok(invitation.clone()));
+        let text = add_client(&server(more), &entry).unwrap();
+        let read = parse::<ServerConfig>("s.toml", &text, &[]).unwrap();
+        assert_eq!(read.config.client, std::slice::from_ref(&entry), "{text}");
+        let inline = add_client(&format!("client = []\n{}", server(more)), &entry).unwrap();
+        assert_eq!(parse::<ServerConfig>("s", &inline, &[]).unwrap().config.client, [entry]);
+
+        let (own, other) = (invitation.own().unwrap(), invitation.own().unwrap());
+        assert!(own.secret != other.secret && own.preshared_key != other.preshared_key);
+        let Grant::Enrolment { secret, .. } = &invitation.grant else { panic!("no enrolment") };
+        for pending in [true, false] {
+            let file = invitation.client_file(&own, &["eth0".into()], pending);
+            let client = parse::<ClientConfig>("c.toml", &file, &[]).unwrap();
+            assert!(client.warnings.is_empty(), "{:?}", client.warnings);
+            assert_eq!(client.key, own.secret);
+            let entry = &client.config.server[0];
+            assert_eq!(entry.key_version, Some(2));
+            assert_eq!(entry.enrolment, pending.then(|| secret.to_string()));
+            assert!(!text.contains(&own.secret.to_string()));
+        }
+        assert_eq!((invitation.wireguard(1), invitation.wireguard_app()), (None, None));
+    }
 }
 
 #[test]
@@ -22,16 +62,16 @@ fn a_line_says_all_and_reads_back() {
         assert!(!line.contains(char::is_whitespace));
         assert_eq!(line.parse(), Ok(invitation.clone()));
         assert_eq!(format!(" {line}\n").parse(), Ok(invitation.clone()));
-        let own: Vec<_> =
-            (0..8).map(|i| keys::encode(&invitation.secret.of_path(i).public())).collect();
+        let mine = own(&invitation);
+        let own: Vec<_> = (0..8).map(|i| keys::encode(&mine.secret.of_path(i).public())).collect();
         assert_eq!(entry.keys, own);
-        let file = invitation.client_file(&["eth0".into(), "wwan0".into()]);
+        let file = invitation.client_file(&mine, &["eth0".into(), "wwan0".into()], false);
         let client = parse::<ClientConfig>("c.toml", &file, &[]).unwrap();
         assert!(client.warnings.is_empty(), "{:?}", client.warnings);
-        assert_eq!(client.key, invitation.secret);
+        assert_eq!(client.key, mine.secret);
         assert_eq!(client.config.server[0].inner(), invitation.network);
         assert_eq!(client.config.path.len(), 2);
-        let file = invitation.client_file(&[]);
+        let file = invitation.client_file(&mine, &[], false);
         assert_eq!(parse::<ClientConfig>("c.toml", &file, &[]).unwrap().config.path.len(), 1);
     }
 }
@@ -49,11 +89,11 @@ fn whatever_is_damaged_is_refused() {
     assert_eq!("http://x".parse::<Invitation>(), Err(InviteError::Prefix));
     let mut later = invitation("", false).0.bytes();
     later.truncate(later.len() - CHECKSUM);
-    later[0] = 2;
+    later[0] = 3;
     let sum = Sha256::digest(&later);
     later.extend(&sum[..CHECKSUM]);
     let line = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(later));
-    assert_eq!(line.parse::<Invitation>(), Err(InviteError::Version(2)));
+    assert_eq!(line.parse::<Invitation>(), Err(InviteError::Version(3)));
 }
 
 #[test]
@@ -97,7 +137,7 @@ fn a_change_is_written_only_if_it_is_sound() {
 #[test]
 fn stock_wireguard_has_the_same_keys_and_addresses() {
     let (invitation, entry) = invitation("", true);
-    let text = invitation.wireguard(2);
+    let text = invitation.wireguard(2).unwrap();
     let values = |key: &str| -> Vec<&str> {
         text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = ")).collect()
     };
@@ -110,4 +150,19 @@ fn stock_wireguard_has_the_same_keys_and_addresses() {
     assert_eq!(values("Endpoint"), ["vpn.example.org:51820"; 2]);
     assert_eq!(values("PresharedKey").len(), 2);
     assert!(text.contains("ip mptcp endpoint add 10.81.0.112 dev %i subflow"), "{text}");
+}
+
+/// The WireGuard app refuses keys that it does not know.
+#[test]
+fn what_a_phone_is_given_has_nothing_of_linux() {
+    let (invitation, entry) = invitation("", true);
+    let text = invitation.wireguard_app().unwrap();
+    let known = ["PrivateKey", "Address", "DNS", "MTU", "PublicKey", "PresharedKey", "Endpoint"];
+    let known = known.into_iter().chain(["AllowedIPs", "PersistentKeepalive"]);
+    let known: Vec<&str> = known.collect();
+    let keys = text.lines().filter_map(|line| line.split_once(" = "));
+    assert!(keys.clone().all(|(key, _)| known.contains(&key)), "{text}");
+    assert_eq!(keys.clone().count(), known.len(), "{text}");
+    let key = keys.clone().find(|(key, _)| *key == "PrivateKey").unwrap().1;
+    assert_eq!(keys::encode(&key.parse::<Key>().unwrap().public()), entry.keys[0]);
 }

@@ -1,6 +1,6 @@
 //! A client without tabane: stock WireGuard interfaces and the kernel's MPTCP.
 
-use super::Invitation;
+use super::{Invitation, Own};
 use crate::keys;
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use std::fmt::Write;
 const TABLE: usize = 8100;
 
 /// One configuration of `wg-quick` a path, and the commands that bind them together.
-pub(super) fn text(of: &Invitation, paths: usize) -> String {
+pub(super) fn text(of: &Invitation, own: &Own, paths: usize) -> String {
     let mut text = format!(
         "# {} of {}, with stock WireGuard and the kernel's MPTCP.\n\
          # Save each part under the name above it, below /etc/wireguard, mode 0600.\n",
@@ -16,15 +16,27 @@ pub(super) fn text(of: &Invitation, paths: usize) -> String {
         of.addresses.first().map_or("a server", String::as_str)
     );
     for path in 0..paths {
-        section(&mut text, of, path).expect("invariant: a String grows");
+        section(&mut text, (of, own), path).expect("invariant: a String grows");
     }
     text + &commands(of, paths)
 }
 
-fn section(out: &mut String, of: &Invitation, path: usize) -> std::fmt::Result {
+/// The first path alone, without anything that belongs to a Linux: what the apps of phones take.
+pub(super) fn app(of: &Invitation, own: &Own) -> String {
+    let [v4, v6] = of.network.path(of.number, 0);
+    let dns = of.network.service()[0];
+    let key = own.secret.of_path(0);
+    let mut text = format!(
+        "[Interface]\nPrivateKey = {key}\nAddress = {v4}/32, {v6}/128\nDNS = {dns}\nMTU = 1420\n\n"
+    );
+    peer(&mut text, of, own).expect("invariant: a String grows");
+    text
+}
+
+fn section(out: &mut String, (of, own): (&Invitation, &Own), path: usize) -> std::fmt::Result {
     let [v4, v6] = of.network.path(of.number, path);
     let (device, table) = (device(path), TABLE + path);
-    let key = of.secret.of_path(path);
+    let key = own.secret.of_path(path);
     writeln!(out, "\n# ---- {device}.conf ----\n[Interface]\nPrivateKey = {key}")?;
     writeln!(out, "Address = {v4}/32, {v6}/128\nMTU = 1420")?;
     writeln!(out, "# Its own routes; the mark tells which link its outer packets take.")?;
@@ -34,8 +46,13 @@ fn section(out: &mut String, of: &Invitation, path: usize) -> std::fmt::Result {
         writeln!(out, "PreDown = ip {family} rule del from {address} lookup {table}")?;
         writeln!(out, "PostUp = ip mptcp endpoint add {address} dev %i subflow")?;
     }
-    writeln!(out, "\n[Peer]\nPublicKey = {}", keys::encode(&of.public_key))?;
-    if let Some(key) = &of.preshared_key {
+    writeln!(out)?;
+    peer(out, of, own)
+}
+
+fn peer(out: &mut String, of: &Invitation, own: &Own) -> std::fmt::Result {
+    writeln!(out, "[Peer]\nPublicKey = {}", keys::encode(&of.public_key))?;
+    if let Some(key) = &own.preshared_key {
         writeln!(out, "PresharedKey = {key}")?;
     }
     if let Some(address) = of.addresses.first() {

@@ -32,6 +32,51 @@ fn keys_of_paths_are_those_of_an_independent_implementation() {
     }
 }
 
+/// Of the secret 00 01 .. 1f and the server whose private key is clamp(20 21 .. 3f); each private
+/// and public.
+const SERVER: &str = "NYBy1jZYgNGu6jKa35EhODhR7SGijjt16WXQ0s0WYlQ=";
+const PATHS_2: [(usize, &str, &str); 2] = [
+    (
+        0,
+        "wIVvLRTlWvR2qppKPCKfoQNBeVSeL61tPBIrktqY+FI=",
+        "Bbm3DTwFU14PRCxry0yGkRzWbksam+04V+MbazfOqlc=",
+    ),
+    (
+        7,
+        "SG0j9//6UwFO9ikONYQkrlQP5EbTcLSK7gOpyLdN2E0=",
+        "BPef3Num1XfU5cEtAi83YOs2O34z/Kci4+KDUUYgSWE=",
+    ),
+];
+
+#[test]
+fn keys_of_version_2_are_those_of_an_independent_implementation() {
+    let secret: Key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".parse().unwrap();
+    let server = public(SERVER).unwrap();
+    for (path, private, shared) in PATHS_2 {
+        let key = secret.of_path_to(&server, path);
+        assert_eq!((key.to_string().as_str(), encode(&key.public()).as_str()), (private, shared));
+    }
+    let control = secret.control(&server);
+    assert_eq!(control.to_string(), "MMJ4S+QTBMrIvhrK6hJB3F8PVABhKJyAzhL/6QKj3Ws=");
+    let (key, preshared) = secret.enrolment(&server);
+    assert_eq!(key.to_string(), "eLyeU5jrAarilxjCFd+VlT0x4wUnhHvw5PV5ikvNBH4=");
+    assert_eq!(preshared.to_string(), "zXM7BvTeXUzfL7cEQMHKxUDGOByALlmj6n4GWGX6aQU=");
+}
+
+/// What two servers know of a client with one secret has nothing in common.
+#[test]
+fn two_servers_have_no_key_of_a_client_in_common() {
+    let secret = Key::random().unwrap();
+    let servers = [0; 2].map(|_| Key::random_private().unwrap().public());
+    let known = servers.map(|server| {
+        let paths = (0..8).map(|path| secret.of_path_to(&server, path));
+        let keys = paths.chain([secret.control(&server)]);
+        keys.map(|key| encode(&key.public())).collect::<std::collections::BTreeSet<_>>()
+    });
+    assert_eq!((known[0].len(), known[1].len()), (9, 9));
+    assert!(known[0].is_disjoint(&known[1]));
+}
+
 #[test]
 fn private_keys_are_clamped_as_wg_does() {
     for _ in 0..50 {

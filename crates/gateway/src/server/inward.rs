@@ -57,12 +57,13 @@ impl Core {
     pub(super) fn open(&mut self, now: Instant, index: usize, way: &Way, datagram: &[u8]) {
         let Some(port) = self.ports.get_mut(index) else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
-        match self.members.open(port, way, datagram, &mut scratch) {
+        match self.members.open(now, port, way, datagram, &mut scratch) {
             Came::Packet(at, path, len) => {
                 self.members.heard(now, at, path);
                 self.take(now, (at, path), &scratch[..len]);
                 self.touch(at);
             }
+            Came::Asked(peer, len) => self.take_asker(now, peer, &scratch[..len]),
             Came::Sign(at, path) => {
                 self.members.heard(now, at, path);
                 self.touch(at);

@@ -328,6 +328,11 @@ impl Member {
         true
     }
 
+    /// Whether a path works.
+    pub(super) fn works(&self, path: usize) -> bool {
+        self.up[path]
+    }
+
     /// Whether one of its paths works.
     pub(super) fn is_there(&self) -> bool {
         self.up.contains(&true)

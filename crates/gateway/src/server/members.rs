@@ -1,6 +1,7 @@
 //! The clients of the server and their tunnels.
 
 use super::ServerError;
+use super::enrolment::Askers;
 use super::gates::Gate;
 use super::member::Member;
 use super::notes::Notes;
@@ -19,11 +20,13 @@ use tabane_net::wireguard::{
 /// See the module.
 pub(super) struct Members {
     /// In their places, which they keep; `None` where one has gone.
-    all: Vec<Option<Member>>,
+    pub(super) all: Vec<Option<Member>>,
     by_number: BTreeMap<ClientNumber, usize>,
-    peers: Peers,
+    pub(super) peers: Peers,
+    /// Who asks for something, and is no path.
+    pub(super) askers: Askers,
     /// Member and path of each peer.
-    owners: BTreeMap<PeerId, (usize, usize)>,
+    pub(super) owners: BTreeMap<PeerId, (usize, usize)>,
     network: Network,
     /// What is to be told of them.
     pub(super) notes: Notes,
@@ -34,6 +37,8 @@ pub(super) struct Members {
 pub(super) enum Came {
     /// An inner packet by a member's path, of that length.
     Packet(usize, usize, usize),
+    /// A packet of who is no path, of that length.
+    Asked(PeerId, usize),
     /// A sign of life by a member's path.
     Sign(usize, usize),
     /// Nothing that counts.
@@ -48,9 +53,10 @@ impl Members {
     pub(super) fn new(config: &ServerConfig, network: Network) -> Result<Self, ServerError> {
         let peers = Peers::new(config.key()?.to_static(), PeersConfig::default());
         let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let notes = Notes::default();
-        let mut members = Self { all, by_number, peers, owners, network, notes };
-        for client in config.client.iter().filter(|client| !client.disabled) {
+        let (askers, notes) = (Askers::default(), Notes::default());
+        let mut members = Self { all, by_number, peers, askers, owners, network, notes };
+        let there = |client: &&ClientEntry| !client.disabled && !client.keys.is_empty();
+        for client in config.client.iter().filter(there) {
             members.add(config, client)?;
         }
         Ok(members)
@@ -89,9 +95,10 @@ impl Members {
     pub(super) fn remove(&mut self, at: usize) -> Option<Member> {
         let member = self.all.get_mut(at)?.take()?;
         self.by_number.remove(&member.number);
-        for peer in member.peers.iter().flatten() {
-            self.owners.remove(peer);
-            self.peers.remove(*peer);
+        let own = self.owners.iter().filter(|(_, owner)| owner.0 == at);
+        for peer in own.map(|(peer, _)| *peer).collect::<Vec<_>>() {
+            self.owners.remove(&peer);
+            self.peers.remove(peer);
         }
         Some(member)
     }
@@ -119,6 +126,7 @@ impl Members {
     /// Takes a datagram; what is inside goes to `out`.
     pub(super) fn open(
         &mut self,
+        now: Instant,
         port: &mut UdpPort,
         from: &Way,
         datagram: &[u8],
@@ -135,7 +143,16 @@ impl Members {
             queue(port, from, &out[..len]);
         }
         let Some(peer) = received.peer else { return Came::Nothing };
+        if self.askers.get(peer).is_some() {
+            return self.open_asker(now, (peer, received.opened), (port, from), out);
+        }
         let Some(&(at, path)) = self.owners.get(&peer) else { return Came::Nothing };
+        if let Opened::Packet { .. } | Opened::Keepalive = received.opened
+            && let Some(Some(member)) = self.all.get_mut(at)
+        {
+            // Of two generations of keys that which was heard of last is answered by.
+            member.peers[path] = Some(peer);
+        }
         match received.opened {
             Opened::Packet { len, .. } => Came::Packet(at, path, len),
             // The first packet with new keys, mostly an empty one, is what lets a server use them.
@@ -147,6 +164,40 @@ impl Members {
             }
             Opened::Cookie | Opened::Bad(_) => Came::Nothing,
         }
+    }
+
+    /// The same of who is no path.
+    fn open_asker(
+        &mut self,
+        now: Instant,
+        (peer, opened): (PeerId, Opened),
+        (port, from): (&mut UdpPort, &Way),
+        out: &mut [u8],
+    ) -> Came {
+        match opened {
+            Opened::Packet { len, .. } => {
+                self.askers.heard(now, peer);
+                Came::Asked(peer, len)
+            }
+            Opened::Reply(_) | Opened::Keepalive => {
+                self.askers.heard(now, peer);
+                while let Some(len) = self.peers.pending(peer, out) {
+                    queue(port, from, &out[..len]);
+                }
+                Came::Nothing
+            }
+            Opened::Cookie | Opened::Bad(_) => Came::Nothing,
+        }
+    }
+
+    /// Where a peer is.
+    pub(super) fn way_of(&self, peer: PeerId) -> Option<&Way> {
+        self.peers.way(peer)
+    }
+
+    /// Forgets a peer's session.
+    pub(super) fn forget_session(&mut self, peer: PeerId) {
+        self.peers.forget_session(peer);
     }
 
     /// Something authentic came by a path.
@@ -359,7 +410,7 @@ impl Members {
 }
 
 /// Seals a packet into a port's queue; whether it is on its way.
-fn seal(peers: &mut Peers, peer: PeerId, packet: &[u8], ports: &mut [UdpPort]) -> bool {
+pub(super) fn seal(peers: &mut Peers, peer: PeerId, packet: &[u8], ports: &mut [UdpPort]) -> bool {
     let Some(way) = peers.way(peer).copied() else { return false };
     let Some(port) = ports.get_mut(usize::from(way.port)) else { return false };
     let mut sealed = false;

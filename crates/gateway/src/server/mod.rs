@@ -7,6 +7,7 @@
 mod answers;
 mod asked;
 mod connections;
+mod enrolment;
 mod gates;
 mod handshakes;
 mod inward;
@@ -25,6 +26,7 @@ use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
+use crate::enrol::store::{Store, StoreError};
 use crate::happenings::{Happenings, LogSink};
 use crate::keys::KeyError;
 use crate::mailbox::{Inbox, Mailbox, mailbox};
@@ -44,6 +46,7 @@ use onward::Next;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
@@ -70,6 +73,8 @@ struct Core {
     unread: Vec<usize>,
     handshakes: Handshakes,
     members: Members,
+    /// The clients that have joined.
+    store: Store,
     connections: Connections,
     memory: Memory,
     /// The next server.
@@ -106,6 +111,9 @@ pub enum ServerError {
     /// A key in the configuration.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The clients that have joined.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Something else in the configuration.
     #[error("{0}")]
     Config(String),
@@ -123,6 +131,17 @@ impl Server {
     /// # Errors
     /// [`ServerError`].
     pub fn new(config: ServerConfig) -> Result<Self, ServerError> {
+        Self::with_state(config, None)
+    }
+
+    /// As [`Server::new`]; clients that join are remembered in the file `state`, if the
+    /// configuration names no other.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn with_state(mut config: ServerConfig, state: Option<&Path>) -> Result<Self, ServerError> {
+        let store = Store::open(config.state.as_deref().or(state))?;
+        store.fill(&mut config);
         let reactor = Reactor::new()?;
         let clock = Clock::start();
         let network = config.inner();
@@ -158,6 +177,7 @@ impl Server {
             unread: Vec::new(),
             handshakes,
             members,
+            store,
             connections,
             memory: Memory::default(),
             next,
@@ -177,7 +197,9 @@ impl Server {
             stopped: false,
             said_no_port: None,
         };
-        Ok(Self { reactor, core, mailbox })
+        let mut server = Self { reactor, core, mailbox };
+        server.core.start_enrolment();
+        Ok(server)
     }
 
     /// To ask it something from another thread.
@@ -428,6 +450,7 @@ impl Core {
         self.note_ports(now);
         self.names.expire(now);
         self.answer_names(now);
+        self.tick_enrolment(now);
         self.flush();
     }
 }

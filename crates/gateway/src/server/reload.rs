@@ -25,24 +25,12 @@ impl Core {
 
     /// Takes another configuration; what has changed, and what a restart would change.
     fn adopt(&mut self, now: Instant, mut new: ServerConfig) -> Result<String, String> {
+        self.store.fill(&mut new);
         let parts = self.config.changes(&new);
-        let changes = self.config.client_changes(&new);
-        let mut failed = Vec::new();
-        for (number, change) in &changes {
-            if matches!(change, ClientChange::Removed | ClientChange::Rekeyed) {
-                self.dismiss(now, &new, ClientNumber(*number), *change);
-            }
-        }
+        let mut failed = self.change_clients(now, &mut new);
         match Access::new(&new.access, &self.network, own_addresses()) {
             Ok(access) => self.connections.reconfigure(access, new.down.clone()),
             Err(error) => failed.push(error.to_string()),
-        }
-        for (number, change) in changes {
-            if let Err(error) = self.change_client(now, &new, ClientNumber(number), change) {
-                // It is tried again by the next reload.
-                new.client.retain(|client| client.number != number);
-                failed.push(error);
-            }
         }
         let mut later: Vec<&str> = Vec::new();
         if parts.contains(&ServerPart::Next) {
@@ -68,6 +56,8 @@ impl Core {
             text.push_str("nothing has changed");
         }
         self.config = new;
+        self.set_generations();
+        self.forget_gone(now);
         if !later.is_empty() {
             text += &format!("; cannot change without a restart: {}", later.join(", "));
         }
@@ -75,6 +65,39 @@ impl Core {
             true => Ok(text),
             false => Err(format!("{}; the rest is in force: {text}", failed.join("; "))),
         }
+    }
+
+    /// Takes what clients have joined, or have changed their keys, since the configuration was read.
+    ///
+    /// # Errors
+    /// Clients that cannot be added, for people.
+    pub(super) fn adopt_records(&mut self, now: Instant) -> Result<(), String> {
+        let mut new = self.config.clone();
+        self.store.fill(&mut new);
+        let failed = self.change_clients(now, &mut new);
+        self.config = new;
+        self.set_generations();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
+    }
+
+    /// Does to clients what another configuration says; why some could not be added. Those have no
+    /// keys in `new` after it, so that the next reload tries them again.
+    fn change_clients(&mut self, now: Instant, new: &mut ServerConfig) -> Vec<String> {
+        let changes = self.config.client_changes(new);
+        for (number, change) in &changes {
+            if matches!(change, ClientChange::Removed | ClientChange::Rekeyed) {
+                self.dismiss(now, new, ClientNumber(*number), *change);
+            }
+        }
+        let mut failed = Vec::new();
+        for (number, change) in changes {
+            if let Err(error) = self.change_client(now, new, ClientNumber(number), change) {
+                let of = new.client.iter_mut().filter(|client| client.number == number);
+                of.for_each(|client| client.keys.clear());
+                failed.push(error);
+            }
+        }
+        failed
     }
 
     /// Ends all that a client has; it hears so as far as it can be told.
@@ -106,11 +129,12 @@ impl Core {
         if let Some(mut member) = self.members.remove(at) {
             self.connections.remove_all(&mut member);
         }
-        let listed = new.client.iter().any(|client| client.number == number.0);
-        let (kind, what) = match (change, listed) {
+        let entry = new.client.iter().find(|client| client.number == number.0);
+        let (kind, what) = match (change, entry.map(|client| client.disabled)) {
             (ClientChange::Rekeyed, _) => ("client-rekeyed", "has other keys"),
-            (_, true) => ("client-disabled", "is disabled"),
-            (_, false) => ("client-removed", "is removed"),
+            (_, Some(false)) => ("client-rekeyed", "has a new invitation"),
+            (_, Some(true)) => ("client-disabled", "is disabled"),
+            (_, None) => ("client-removed", "is removed"),
         };
         let conns = match conns.len() {
             1 => "1 connection".to_owned(),
@@ -137,7 +161,11 @@ impl Core {
                     self.happenings.add(now, "client-added", (Some(&entry.name), None), text);
                 }
             }
-            (ClientChange::Adjusted, Some(ClientEntry { name, limits, .. }), Some(member)) => {
+            (
+                ClientChange::Adjusted | ClientChange::Rotated,
+                Some(ClientEntry { name, limits, .. }),
+                Some(member),
+            ) => {
                 member.name.clone_from(name);
                 member.limits = limits.clone().unwrap_or_else(|| new.limits.clone());
                 member.gates.set_rate(now, member.limits.rate);

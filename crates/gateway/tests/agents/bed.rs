@@ -88,7 +88,10 @@ impl Keys {
 
 impl Agent {
     pub(crate) fn server(config: ServerConfig) -> Self {
-        let server = Server::new(config).unwrap();
+        Self::of_server(Server::new(config).unwrap())
+    }
+
+    pub(crate) fn of_server(server: Server) -> Self {
         let (mailbox, at) = (server.mailbox(), server.local()[0]);
         let thread = Some(thread::spawn(move || server.run().unwrap()));
         Self { mailbox, at, thread }

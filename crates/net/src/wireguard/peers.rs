@@ -95,7 +95,7 @@ pub struct PeersCounters {
 }
 
 /// Peers of a table.
-pub const PEERS_MAX: usize = 1 << 16;
+pub const PEERS_MAX: usize = 1 << 17;
 /// Memory of a session without packets that wait, bytes.
 pub const SESSION_BYTES: usize = size_of::<Session>();
 
@@ -185,6 +185,14 @@ impl Peers {
         }
         self.free.push(id.0);
         true
+    }
+
+    /// Forgets a peer's session, and with it the time of its last handshake: its next one is
+    /// accepted whatever time it carries.
+    pub fn forget_session(&mut self, id: PeerId) {
+        if let Some(Some(peer)) = self.slots.get_mut(id.0 as usize) {
+            (peer.session, peer.newest) = (None, Newest::none());
+        }
     }
 
     /// The peer with a public key.

@@ -173,6 +173,23 @@ fn claiming_a_peers_key_is_not_enough() {
     assert_eq!(receive(&mut peers, way(66), &captured).0.opened, Opened::Bad(Bad::Timestamp));
 }
 
+/// A client whose clock is behind: its time is before that of its last handshake.
+#[test]
+fn a_session_that_is_forgotten_takes_any_time() {
+    let mut peers = server(1, 1000);
+    let mut behind = client(1);
+    let early = initiation(&mut behind);
+    let id = join(&mut peers, &mut client(1), way(1));
+    assert_eq!(receive(&mut peers, way(1), &early).0.opened, Opened::Bad(Bad::Timestamp));
+    peers.forget_session(id);
+    assert!(peers.session(id).is_none());
+    let (received, response) = receive(&mut peers, way(1), &early);
+    assert_eq!((received.peer, received.opened), (Some(id), Opened::Reply(92)));
+    assert!(matches!(answer(&mut behind, &response).0, Opened::Reply(_)));
+    // Nobody is another peer for it.
+    assert_eq!(peers.find(&public(1)), Some(id));
+}
+
 #[test]
 fn under_load_a_cookie_is_asked_for() {
     let mut peers = server(3, 2);

@@ -1,0 +1,163 @@
+//! `tabane client rotate`: other keys for a client that has joined.
+
+use crate::cmd::{config, lifetime};
+use crate::exit::Failure;
+use crate::say;
+use anyhow::{Context, anyhow};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use tabane_engine::Duration;
+use tabane_gateway::address::ClientNumber;
+use tabane_gateway::config::{ClientConfig, Loaded, ServerEntry};
+use tabane_gateway::enrol::exchange::{self, ExchangeError, Link};
+use tabane_gateway::enrol::{Ask, Credentials};
+use tabane_gateway::invite::replace_client_keys;
+use tabane_gateway::keys::{self, Key, write_private};
+
+/// Make other keys, and tell them to the server; those before stay valid for a time.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "A client that runs goes on with the keys before until it is started again, \
+for as long as --keep says; then these are worth nothing. If somebody else may have them, say \
+--keep 0s and start the client again at once.
+
+If a server does not answer, nothing changes here; the same command goes on from there (the new \
+keys wait in FILE.next)."
+)]
+pub(crate) struct Args {
+    /// Its configuration.
+    #[arg(short, long, value_name = "FILE", default_value = "/etc/tabane/client.toml")]
+    config: PathBuf,
+    /// How long the keys before stay valid beside the new ones.
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::seconds)]
+    keep: u64,
+}
+
+/// For an answer, at each address of a server.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Changes the keys.
+///
+/// # Errors
+/// When the client has not joined with keys of its own, or a server does not answer.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let name = args.config.display();
+    let now = config::load::<ClientConfig>(&args.config)?;
+    check(&now.config)?;
+    let text = std::fs::read_to_string(&args.config).with_context(|| name.to_string())?;
+    let next = next_file(&args.config);
+    let new = match next.try_exists() {
+        Ok(true) => {
+            say::note(&format!("going on with the keys in {}", next.display()));
+            config::load::<ClientConfig>(&next)?
+        }
+        _ => {
+            write_private(&next, &renewed(&text, &now)?, false)
+                .with_context(|| format!("{} cannot be written", next.display()))?;
+            config::load::<ClientConfig>(&next)?
+        }
+    };
+    let mut silent = Vec::new();
+    for server in &now.config.server {
+        match tell(&now, &new, server, args.keep)? {
+            Ok(()) => {}
+            Err(ExchangeError::Refused(why)) => {
+                let text = format!("{}: the server refuses: {why}", server.addresses[0]);
+                return Err(anyhow!("{text}; remove {} to begin anew", next.display()).into());
+            }
+            Err(error) => silent.push(error.to_string()),
+        }
+    }
+    if !silent.is_empty() {
+        let text = silent.join("; ");
+        return Err(anyhow!("{text}; {name} stays as it is, try again").into());
+    }
+    let preshared = preshared(&now.config, &new.config)?;
+    let text = replace_client_keys(&text, &new.key, &preshared).map_err(anyhow::Error::new)?;
+    write_private(&args.config, &text, true).with_context(|| name.to_string())?;
+    std::fs::remove_file(&next).with_context(|| next.display().to_string())?;
+    let keep = lifetime::text(args.keep);
+    say::note(&format!(
+        "{name} has the new keys; those before are valid for {keep} more.\n\
+         next: start the client again, if it runs (systemctl restart tabane-client@NAME)"
+    ));
+    Ok(())
+}
+
+/// Whether the client can change its keys itself.
+fn check(config: &ClientConfig) -> Result<(), Failure> {
+    if config.secret.is_none() {
+        let text = "the secret is in a file of its own ('secret_file'): put it into the \
+                    configuration as 'secret', where it can be replaced together with the rest";
+        return Err(Failure::usage(text));
+    }
+    for server in &config.server {
+        let name = server.addresses.first().map_or("a server", String::as_str);
+        if server.key_version != Some(2) || server.preshared_key.is_none() {
+            return Err(Failure::usage(format!(
+                "{name} has made this client's keys itself (an old invitation): ask there for \
+                 `tabane server invite NAME --replace`, then `tabane client join --force`"
+            )));
+        }
+        if server.enrolment.is_some() {
+            return Err(Failure::usage(format!(
+                "{name} may not know this client yet: start it once, then remove 'enrolment'"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The configuration with other keys.
+fn renewed(text: &str, now: &Loaded<ClientConfig>) -> Result<String, Failure> {
+    let random = || Key::random().map_err(anyhow::Error::new);
+    let secret = random()?;
+    let preshared: Result<Vec<Key>, _> = now.config.server.iter().map(|_| random()).collect();
+    Ok(replace_client_keys(text, &secret, &preshared?).map_err(anyhow::Error::new)?)
+}
+
+/// The new preshared keys, in the order of the servers in the file now.
+fn preshared(now: &ClientConfig, new: &ClientConfig) -> Result<Vec<Key>, Failure> {
+    now.server.iter().map(|server| preshared_of(new, server)).collect()
+}
+
+fn preshared_of(config: &ClientConfig, server: &ServerEntry) -> Result<Key, Failure> {
+    let same = |other: &&ServerEntry| other.public_key == server.public_key;
+    let key = config.server.iter().find(same).and_then(|other| other.preshared_key.as_deref());
+    let text = "the servers have changed since: remove FILE.next, and say it again";
+    let key = key.ok_or_else(|| Failure::usage(text))?;
+    Ok(key.parse().map_err(anyhow::Error::new)?)
+}
+
+/// Tells one server, by the keys before, or if they are gone already, by the new ones.
+fn tell(
+    now: &Loaded<ClientConfig>,
+    new: &Loaded<ClientConfig>,
+    entry: &ServerEntry,
+    keep_s: u64,
+) -> Result<Result<(), ExchangeError>, Failure> {
+    let public_key = keys::public(&entry.public_key).map_err(anyhow::Error::new)?;
+    let addresses = entry.addresses.iter();
+    let addresses: Vec<SocketAddr> =
+        addresses.flat_map(|name| name.to_socket_addrs().into_iter().flatten()).collect();
+    let number = ClientNumber(now.config.number);
+    let server = exchange::Server { addresses, public_key, network: entry.inner(), number };
+    let after = preshared_of(&new.config, entry)?;
+    let credentials = Credentials::of(&new.key, &public_key, &after);
+    let ask = Ask::Rotate { new: credentials, keep_s };
+    let before = preshared_of(&now.config, entry)?;
+    for (secret, preshared) in [(&now.key, &before), (&new.key, &after)] {
+        let key = (&secret.control(&public_key), preshared);
+        match exchange::ask(&server, key, &ask, &[Link::default()], PATIENCE) {
+            Err(ExchangeError::Silent(_)) => {}
+            done => return Ok(done.map(drop)),
+        }
+    }
+    Ok(Err(ExchangeError::Silent(entry.addresses.join(", "))))
+}
+
+fn next_file(config: &Path) -> PathBuf {
+    let mut name = config.as_os_str().to_owned();
+    name.push(".next");
+    name.into()
+}
