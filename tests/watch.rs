@@ -9,6 +9,8 @@ mod binary;
 mod ends;
 #[path = "../crates/gateway/tests/fake/mod.rs"]
 mod fake;
+#[path = "watch/joined.rs"]
+mod joined;
 #[path = "watch/real.rs"]
 mod real;
 

@@ -138,7 +138,7 @@ fn server_config(plan: &Plan, key: &Key, secret: &Key) -> ServerConfig {
     let public = |i| keys::encode(&secret.of_path(i).public());
     ServerConfig {
         listen: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-        private_key: Some(key.to_string()),
+        private_key: Some(key.to_string().into()),
         client: vec![ClientEntry {
             name: "bed".into(),
             number: 1,
@@ -167,7 +167,7 @@ fn client_config(
     ClientConfig {
         name: "bed".into(),
         number: 1,
-        secret: Some(secret.to_string()),
+        secret: Some(secret.to_string().into()),
         server: vec![ServerEntry {
             addresses: vec![far.to_string()],
             public_key: keys::encode(&server.public()),

@@ -38,9 +38,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let running = running(&args.agent)?;
     let default = config::default_file("client");
+    let mut findings = Vec::new();
     let config = match (&args.config, &running) {
-        (Some(path), _) => Some(read(path)?),
-        (None, None) if default.exists() => Some(read(&default)?),
+        (Some(path), _) => Some(read(path, &mut findings)?),
+        (None, None) if default.exists() => Some(read(&default, &mut findings)?),
         (None, None) => {
             let text = "no agent is running; name a configuration to try: tabane doctor -c FILE";
             return Err(Failure::usage(text));
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         (None, None) => None,
     };
-    let findings = diagnose(status.as_ref(), &Host::look(wants, no_server));
+    findings.extend(diagnose(status.as_ref(), &Host::look(wants, no_server)));
     report(args, &about, &findings)
 }
 
@@ -86,11 +87,12 @@ fn running(agent: &Agent) -> Result<Option<Status>, Failure> {
     client.status().map_err(agent::failed).map(Some)
 }
 
-fn read(path: &Path) -> Result<ClientConfig, Failure> {
-    match config::read::<ClientConfig>(path, &config::environment()) {
-        Ok(loaded) => Ok(loaded.config),
-        Err(error) => Err(anyhow!("{error}").into()),
-    }
+/// A configuration; what is doubtful about it is found, too.
+fn read(path: &Path, findings: &mut Vec<Finding>) -> Result<ClientConfig, Failure> {
+    let loaded = config::read::<ClientConfig>(path, &config::environment());
+    let loaded = loaded.map_err(|error| anyhow!("{error}"))?;
+    findings.extend(loaded.warnings.into_iter().map(Finding::of_warning));
+    Ok(loaded.config)
 }
 
 fn report(args: &Args, about: &[String], findings: &[Finding]) -> Result<(), Failure> {

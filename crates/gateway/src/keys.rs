@@ -231,8 +231,12 @@ pub fn write_private(path: &Path, text: &str, replace: bool) -> io::Result<()> {
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
         if let (true, Ok(old)) = (replace, fs::metadata(path)) {
-            // Who could read it still can: a service may run as a user of its own.
-            std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            // Who could read it still can: a service may run as a user of its own. Such a service
+            // writes its own files, and may not even ask for another owner (SystemCallFilter=).
+            let own = file.metadata()?;
+            if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
+                std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
             file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o660))?;
         }
         file.write_all(text.as_bytes())?;

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use tabane_engine::Duration;
 use tabane_gateway::address::ClientNumber;
-use tabane_gateway::config::{ClientConfig, Loaded, ServerEntry};
+use tabane_gateway::config::{ClientConfig, Loaded, ServerEntry, default_file};
 use tabane_gateway::enrol::exchange::{self, ExchangeError, Link};
 use tabane_gateway::enrol::{Ask, Credentials};
 use tabane_gateway::invite::replace_client_keys;
@@ -26,7 +26,7 @@ keys wait in FILE.next)."
 )]
 pub(crate) struct Args {
     /// Its configuration.
-    #[arg(short, long, value_name = "FILE", default_value = "/etc/tabane/client.toml")]
+    #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("client"))]
     config: PathBuf,
     /// How long the keys before stay valid beside the new ones.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::seconds)]
@@ -99,11 +99,6 @@ fn check(config: &ClientConfig) -> Result<(), Failure> {
                  `tabane server invite NAME --replace`, then `tabane client join --force`"
             )));
         }
-        if server.enrolment.is_some() {
-            return Err(Failure::usage(format!(
-                "{name} may not know this client yet: start it once, then remove 'enrolment'"
-            )));
-        }
     }
     Ok(())
 }
@@ -146,6 +141,17 @@ fn tell(
     let credentials = Credentials::of(&new.key, &public_key, &after);
     let ask = Ask::Rotate { new: credentials, keep_s };
     let before = preshared_of(&now.config, entry)?;
+    if let Some(invitation) = &entry.enrolment {
+        // Whether it has been used by us we need not know: the server takes the same keys again.
+        let invitation: Key = invitation.parse().map_err(anyhow::Error::new)?;
+        let (key, once) = invitation.enrolment(&public_key);
+        let join = Ask::Join(Credentials::of(&now.key, &public_key, &before));
+        match exchange::ask(&server, (&key, &once), &join, &[Link::default()], PATIENCE) {
+            // The server has forgotten the invitation, or does not answer; the next question tells.
+            Ok(_) | Err(ExchangeError::Silent(_)) => {}
+            refused => return Ok(refused.map(drop)),
+        }
+    }
     for (secret, preshared) in [(&now.key, &before), (&new.key, &after)] {
         let key = (&secret.control(&public_key), preshared);
         match exchange::ask(&server, key, &ask, &[Link::default()], PATIENCE) {

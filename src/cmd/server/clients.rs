@@ -1,5 +1,5 @@
-//! `tabane server list`, and `remove NAME`, `rename OLD NEW`, `disable NAME`, `enable NAME`: at once at
-//! a server that runs from the file.
+//! `tabane server list`, and `remove NAME`, `rename OLD NEW`, `disable NAME`, `enable NAME`: at
+//! once at a server that runs from the file.
 
 use crate::cmd::running::tell_server;
 use crate::exit::Failure;

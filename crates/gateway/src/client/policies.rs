@@ -2,7 +2,7 @@
 
 use super::{Core, tunnels};
 use crate::bundle::paths;
-use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, reloaded};
+use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, Source, reloaded};
 use crate::engine_config::engine_config;
 use crate::front::Target;
 use crate::path::Use;
@@ -164,11 +164,8 @@ impl Core {
     /// Reads the configuration again: what can change while the agent runs does.
     /// `text` stands for the file.
     pub(super) fn reload(&mut self, now: Instant, text: Option<&str>) -> Result<(), String> {
-        let new = match &self.source {
-            Some(source) => source.read(text),
-            None => Err("this agent was not started from a file".into()),
-        };
-        let done = new.and_then(|new| self.adopt(now, new));
+        let done = Source::read_again(self.source.as_ref(), text);
+        let done = done.and_then(|new| self.adopt(now, new));
         self.happenings.reloaded(now, &done);
         done.map(drop)
     }

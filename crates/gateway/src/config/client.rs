@@ -4,6 +4,7 @@ use super::check::At;
 use super::load::{Configuration, Findings};
 use super::matching::{RuleError, Rules};
 use super::rule::{Policies, Rule};
+use super::secret::Secret;
 use crate::access::Prefix;
 use crate::address::{CLIENTS_MAX, Network, PATHS_MAX};
 use crate::keys::{self, Key, KeyError};
@@ -29,7 +30,7 @@ pub struct ClientConfig {
     /// Its number at the server (`address::ClientNumber`).
     pub number: u16,
     /// Base64 of the 32 bytes that the private keys of its paths derive from (`keys`).
-    pub secret: Option<String>,
+    pub secret: Option<Secret>,
     /// A file with the same, instead.
     pub secret_file: Option<PathBuf>,
     /// Servers, tried in this order.
@@ -67,12 +68,12 @@ pub struct ServerEntry {
     /// Its public key, base64.
     pub public_key: String,
     /// A preshared key, base64.
-    pub preshared_key: Option<String>,
+    pub preshared_key: Option<Secret>,
     /// How the keys of paths derive from the secret: 1 (if absent) or 2 ([`crate::keys`]).
     pub key_version: Option<u8>,
     /// The secret of an invitation that was not used yet, base64: the agent joins with it when no
     /// path works.
-    pub enrolment: Option<String>,
+    pub enrolment: Option<Secret>,
     /// First address of the /16 inside its tunnels, as the server has it (default 10.81.0.0).
     pub network: Option<Ipv4Addr>,
     /// First address of the /64 inside its tunnels (default fd74:6162:616e:6500::).
@@ -118,7 +119,7 @@ pub struct FrontConfig {
     /// HTTP CONNECT listens here.
     pub http: Vec<SocketAddr>,
     /// `user:password` that both ask for.
-    pub login: Option<String>,
+    pub login: Option<Secret>,
 }
 
 /// TUN mode: the host's packets, or those to some prefixes.
@@ -344,6 +345,13 @@ impl ServerEntry {
     fn check_keys(&self, at: At<'_>, found: &mut Findings) {
         found.range(&[at, &[&"key_version"]].concat(), self.key_version.unwrap_or(1), 1, 2);
         found.preshared(&[at, &[&"enrolment"]].concat(), self.enrolment.as_deref());
+        if self.key_version.is_none() {
+            let message = "this server has made the client's keys, and the line that brought them \
+                           holds them for good";
+            let help = "`tabane server invite NAME --replace` there, then `tabane client join \
+                        --force` here; key_version = 1 if it is to stay";
+            found.warn(Fault::new(&[at, &[&"public_key"]].concat(), message).help(help));
+        }
         let own = self.key_version == Some(2) && self.preshared_key.is_some();
         if self.enrolment.is_some() && !own {
             let message = "'enrolment' without 'key_version = 2' and 'preshared_key'";

@@ -12,6 +12,7 @@ pub mod matching;
 pub mod next;
 mod overrides;
 pub mod rule;
+pub mod secret;
 pub mod server;
 pub mod source;
 
@@ -21,6 +22,7 @@ pub use load::{ConfigError, Configuration, Loaded, default_file, environment, pa
 pub use matching::{Choice, Protocol, Resolved, Rules};
 pub use next::NextConfig;
 pub use rule::{Policies, Rule, UdpMode};
+pub use secret::Secret;
 pub use server::{AccessConfig, ClientEntry, ClientLimits, InvitationEntry, ServerConfig};
 pub use source::{ConfigFile, Service, Source};
 

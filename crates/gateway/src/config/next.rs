@@ -3,6 +3,7 @@
 use super::client::{ClientConfig, FrontConfig, PathConfig, ServerEntry};
 use super::load::{Configuration, Findings};
 use super::rule::{Policies, Rule};
+use super::secret::Secret;
 use crate::keys::KeyError;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ pub struct NextConfig {
     /// Our number there.
     pub number: u16,
     /// What the private keys of the paths derive from, base64.
-    pub secret: Option<String>,
+    pub secret: Option<Secret>,
     /// A file with the same, instead.
     pub secret_file: Option<PathBuf>,
     /// Servers, tried in this order.

@@ -4,6 +4,7 @@ use super::check::At;
 use super::load::{Configuration, Findings};
 use super::next::NextConfig;
 use super::rule::Policies;
+use super::secret::Secret;
 use crate::access::{PortRange, Prefix};
 use crate::address::{CLIENTS_MAX, Network, PATHS_MAX};
 use crate::enrol::store::Record;
@@ -27,7 +28,7 @@ pub struct ServerConfig {
     /// `host:port` as clients reach it; for invitations.
     pub public: Vec<String>,
     /// Its private key, base64.
-    pub private_key: Option<String>,
+    pub private_key: Option<Secret>,
     /// A file with the same, instead.
     pub private_key_file: Option<PathBuf>,
     /// First address of the /16 inside the tunnels (default 10.81.0.0).
@@ -67,7 +68,7 @@ pub struct ClientEntry {
     /// Public keys of its paths, base64, in order.
     pub keys: Vec<String>,
     /// A preshared key, base64.
-    pub preshared_key: Option<String>,
+    pub preshared_key: Option<Secret>,
     /// How it makes itself known, if it makes its own keys; then it has no `keys` here.
     pub invitation: Option<InvitationEntry>,
     /// The keys by which it has joined, as the server remembers them ([`crate::enrol::store`]).
@@ -86,7 +87,7 @@ pub struct InvitationEntry {
     /// Its one-time public key, base64.
     pub key: String,
     /// The preshared key of its session, base64.
-    pub preshared_key: String,
+    pub preshared_key: Secret,
     /// Until when it can be used, seconds since 1970.
     pub expires: u64,
 }

@@ -136,6 +136,15 @@ impl<C: Configuration> Source<C> {
         self.copied
     }
 
+    /// As [`Self::read`], of an agent that may have been started without a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn read_again(source: Option<&Self>, text: Option<&str>) -> Result<C, String> {
+        let source = source.ok_or("this agent was not started from a file")?;
+        source.read(text)
+    }
+
     /// Reads it again, or takes `text` in its place. Whatever goes wrong in reading is an error:
     /// nothing that stands in a file may end an agent that runs.
     ///

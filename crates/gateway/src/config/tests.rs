@@ -18,7 +18,7 @@ secret = "{KEY}"
 [[server]]
 addresses = ["vpn.example.org:51820"]
 public_key = "{OTHER}"
-
+key_version = 1
 [[path]]
 interface = "eth0"
 
@@ -370,6 +370,30 @@ fn open_proxies_and_unreachable_rules_are_warned_about() {
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].contains("login"), "{said:?}");
     assert!(said[1].contains("rule 1 takes everything"), "{said:?}");
+}
+
+/// Files from before version 2 of keys go on, and are told what would be better; whoever has said
+/// that it is to be so is left alone.
+#[test]
+fn keys_that_a_server_has_made_are_warned_about() {
+    let text = client().replace("key_version = 1\n", "");
+    let loaded = parse::<ClientConfig>("c.toml", &text, &[]).unwrap();
+    let [warning] = loaded.warnings.as_slice() else { panic!("{:?}", loaded.warnings) };
+    assert!(warning.to_string().contains("--replace"), "{warning}");
+    assert!(parse::<ClientConfig>("c.toml", &client(), &[]).unwrap().warnings.is_empty());
+}
+
+/// What is printed of a configuration while a fault is looked for has no keys in it.
+#[test]
+fn debug_shows_no_keys() {
+    let text = client() + "[front]\nlogin = \"me:hidden\"\n";
+    let text = text.replace("key_version", &format!("preshared_key = \"{THIRD}\"\nkey_version"));
+    let client = format!("{:?}", parse::<ClientConfig>("c.toml", &text, &[]).unwrap().config);
+    let server = format!("{:?}", parse::<ServerConfig>("s.toml", &server(), &[]).unwrap().config);
+    for hidden in [KEY, "hidden"] {
+        assert!(!client.contains(hidden) && !server.contains(hidden), "{client} {server}");
+    }
+    assert!(!client.contains(THIRD), "{client}");
 }
 
 mod rules {

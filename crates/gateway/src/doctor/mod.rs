@@ -17,13 +17,15 @@ pub use routes::MainRoute;
 pub use trial::{TrialError, trial};
 
 use serde::Serialize;
+use tabane_trace::written::Problem;
 
 /// The result of one check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Finding {
     /// A path's name, or `agent`, `server`, `clock`, `tun`.
     pub about: String,
-    /// `interface`, `address`, `route`, `tunnel`, `mtu`, `nat`, `loss`, `rtt`, `role`, `quota` ...
+    /// `interface`, `address`, `route`, `tunnel`, `mtu`, `nat`, `loss`, `rtt`, `role`, `quota`,
+    /// `file` ...
     pub check: &'static str,
     /// How it went.
     pub verdict: Verdict,
@@ -48,6 +50,15 @@ pub enum Verdict {
 }
 
 impl Finding {
+    /// Of a file that can be used, but is doubtful.
+    #[must_use]
+    pub fn of_warning(problem: Problem) -> Self {
+        let Problem { file, position, message, help, .. } = problem;
+        let line = position.map(|(line, _)| format!(":{line}")).unwrap_or_default();
+        let text = format!("{file}{line}: {message}");
+        Self { remedy: help, ..Self::new("agent", "file", Verdict::Note, text) }
+    }
+
     fn new(about: &str, check: &'static str, verdict: Verdict, text: impl Into<String>) -> Self {
         Self { about: about.into(), check, verdict, text: text.into(), remedy: None }
     }

@@ -98,7 +98,8 @@ fn attempt(
     let (from, to) = (SocketAddr::new(own, PORT), SocketAddr::new(service, PORT));
     let packet = udp_packet(from, to, Bytes::copy_from_slice(question));
     let preshared = Some(*preshared.bytes());
-    let mut session = Session::new(&key.to_static(), server.public_key, preshared, random_index(), None);
+    let mut session =
+        Session::new(&key.to_static(), server.public_key, preshared, random_index(), None);
     let (mut out, mut datagram) = (vec![0; ROOM], vec![0; ROOM]);
     let clock = Clock::start();
     let mut next = Instant::ZERO;

@@ -17,12 +17,11 @@ pub mod exchange;
 pub mod store;
 
 use crate::address::PATHS_MAX;
+use crate::config::Secret;
 use crate::keys::{self, Key};
 use boringtun::x25519::PublicKey;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
-use zeroize::Zeroize;
 
 /// Where a server takes questions, at its service address.
 pub const PORT: u16 = 2;
@@ -63,7 +62,7 @@ pub enum Reply {
 }
 
 /// What a server knows a client by: public keys, and the key that both know.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Credentials {
     /// Public keys of its paths, base64, all [`PATHS_MAX`].
@@ -71,7 +70,7 @@ pub struct Credentials {
     /// Its public control key.
     pub control: String,
     /// The preshared key of all its sessions, base64.
-    pub preshared_key: String,
+    pub preshared_key: Secret,
 }
 
 impl Credentials {
@@ -82,7 +81,7 @@ impl Credentials {
         Self {
             keys: (0..PATHS_MAX).map(public).collect(),
             control: keys::encode(&secret.control(server).public()),
-            preshared_key: preshared_key.to_string(),
+            preshared_key: preshared_key.to_string().into(),
         }
     }
 
@@ -112,20 +111,6 @@ impl Credentials {
         }
         let preshared = self.preshared_key.parse::<Key>();
         preshared.map(drop).map_err(|error| error.to_string())
-    }
-}
-
-impl Drop for Credentials {
-    fn drop(&mut self) {
-        self.preshared_key.zeroize();
-    }
-}
-
-/// The preshared key is not shown.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("Credentials");
-        debug.field("keys", &self.keys).field("control", &self.control).finish_non_exhaustive()
     }
 }
 

@@ -52,7 +52,7 @@ fn keys_that_are_none_or_of_others_are_refused() {
 #[test]
 fn the_preshared_key_is_not_shown() {
     let new = credentials(&Key::random_private().unwrap());
-    assert!(!format!("{:?}", Ask::Join(new.clone())).contains(&new.preshared_key));
+    assert!(!format!("{:?}", Ask::Join(new.clone())).contains(&*new.preshared_key));
 }
 
 #[test]

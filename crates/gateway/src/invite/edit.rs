@@ -93,7 +93,7 @@ pub fn add_client(text: &str, entry: &ClientEntry) -> Result<String, EditError> 
                 table.insert("keys", value(keys));
             }
             if let Some(key) = &entry.preshared_key {
-                table.insert("preshared_key", value(key));
+                table.insert("preshared_key", value(&**key));
             }
             table.decor_mut().set_prefix(if text.is_empty() { "" } else { "\n" });
             tables.push(table);
@@ -108,7 +108,7 @@ pub fn add_client(text: &str, entry: &ClientEntry) -> Result<String, EditError> 
                 table.insert("keys", entry.keys.iter().collect::<Array>().into());
             }
             if let Some(key) = &entry.preshared_key {
-                table.insert("preshared_key", key.into());
+                table.insert("preshared_key", (&**key).into());
             }
             list.push(table);
         }
@@ -122,7 +122,7 @@ fn invited(entry: &ClientEntry) -> Option<InlineTable> {
     let InvitationEntry { key, preshared_key, expires } = entry.invitation.as_ref()?;
     let mut table = InlineTable::new();
     table.insert("key", key.into());
-    table.insert("preshared_key", preshared_key.into());
+    table.insert("preshared_key", (&**preshared_key).into());
     table.insert("expires", i64::try_from(*expires).unwrap_or(i64::MAX).into());
     Some(table)
 }
@@ -134,6 +134,7 @@ fn invited(entry: &ClientEntry) -> Option<InlineTable> {
 pub fn rename_client(text: &str, name: &str, new: &str) -> Result<String, EditError> {
     with_client(text, name, |client| {
         client.insert("name", value(new));
+        Ok(())
     })
 }
 
@@ -153,13 +154,14 @@ pub fn replace_keys(text: &str, entry: &ClientEntry) -> Result<String, EditError
             client.insert("keys", value(entry.keys.iter().collect::<Array>()));
         }
         if let Some(key) = &entry.preshared_key {
-            client.insert("preshared_key", value(key));
+            client.insert("preshared_key", value(&**key));
         }
+        Ok(())
     })
 }
 
 /// The text of a client's file with another secret, and other preshared keys of its servers, in
-/// their order.
+/// their order; invitations, which have been used then, go.
 ///
 /// # Errors
 /// [`EditError::Other`] if it is not TOML, or its servers are not a list.
@@ -186,6 +188,7 @@ pub fn replace_client_keys(
     }
     for (server, key) in servers.into_iter().zip(preshared) {
         server.insert("preshared_key", value(key.to_string()));
+        server.remove("enrolment");
     }
     Ok(document.to_string())
 }
@@ -194,7 +197,7 @@ pub fn replace_client_keys(
 fn with_client(
     text: &str,
     name: &str,
-    change: impl FnOnce(&mut dyn TableLike),
+    change: impl FnOnce(&mut dyn TableLike) -> Result<(), EditError>,
 ) -> Result<String, EditError> {
     let mut document = document(text)?;
     let none = || EditError::Client(format!("there is no client '{name}'"));
@@ -202,12 +205,12 @@ fn with_client(
     match document.get_mut("client").ok_or_else(none)? {
         Item::ArrayOfTables(tables) => {
             let client = tables.iter_mut().find(|table| is(*table));
-            change(client.ok_or_else(none)?);
+            change(client.ok_or_else(none)?)?;
         }
         Item::Value(toml_edit::Value::Array(list)) => {
             let clients = list.iter_mut().filter_map(toml_edit::Value::as_inline_table_mut);
             let client = clients.into_iter().find(|table| is(*table));
-            change(client.ok_or_else(none)?);
+            change(client.ok_or_else(none)?)?;
         }
         _ => return Err(EditError::Shape),
     }
@@ -244,33 +247,19 @@ pub fn remove_client(text: &str, name: &str) -> Result<String, EditError> {
 /// # Errors
 /// [`EditError::Client`] if there is none of that name, or if it is so already.
 pub fn switch_client(text: &str, name: &str, on: bool) -> Result<String, EditError> {
-    let mut document = document(text)?;
-    let none = || EditError::Client(format!("there is no client '{name}'"));
-    let entry: &mut dyn toml_edit::TableLike = match document.get_mut("client").ok_or_else(none)? {
-        Item::ArrayOfTables(tables) => {
-            let named = |table: &&mut Table| table.get("name").and_then(Item::as_str) == Some(name);
-            tables.iter_mut().find(named).ok_or_else(none)?
+    with_client(text, name, |client| {
+        let disabled = client.get("disabled").and_then(Item::as_bool).unwrap_or(false);
+        if disabled != on {
+            let state = if on { "enabled" } else { "disabled" };
+            return Err(EditError::Client(format!("'{name}' is {state} already")));
         }
-        Item::Value(toml_edit::Value::Array(list)) => {
-            let mut tables = list.iter_mut().filter_map(|item| item.as_inline_table_mut());
-            let named = |table: &&mut InlineTable| {
-                table.get("name").and_then(toml_edit::Value::as_str) == Some(name)
-            };
-            tables.find(named).ok_or_else(none)?
+        if on {
+            client.remove("disabled");
+        } else {
+            client.insert("disabled", value(true));
         }
-        _ => return Err(EditError::Shape),
-    };
-    let disabled = entry.get("disabled").and_then(Item::as_bool).unwrap_or(false);
-    if disabled != on {
-        let state = if on { "enabled" } else { "disabled" };
-        return Err(EditError::Client(format!("'{name}' is {state} already")));
-    }
-    if on {
-        entry.remove("disabled");
-    } else {
-        entry.insert("disabled", value(true));
-    }
-    Ok(document.to_string())
+        Ok(())
+    })
 }
 
 fn document(text: &str) -> Result<DocumentMut, EditError> {

@@ -117,7 +117,7 @@ impl Invitation {
         let (key, preshared) = secret.enrolment(&server.public());
         let invitation = InvitationEntry {
             key: keys::encode(&key.public()),
-            preshared_key: preshared.to_string(),
+            preshared_key: preshared.to_string().into(),
             expires,
         };
         let entry = ClientEntry {
@@ -146,7 +146,7 @@ impl Invitation {
             name: name.to_owned(),
             number,
             keys: (0..PATHS_MAX).map(|i| keys::encode(&secret.of_path(i).public())).collect(),
-            preshared_key: preshared_key.as_ref().map(Key::to_string),
+            preshared_key: preshared_key.as_ref().map(|key| key.to_string().into()),
             ..ClientEntry::default()
         };
         let grant = Grant::Keys(Own { secret, preshared_key });

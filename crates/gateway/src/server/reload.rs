@@ -8,17 +8,14 @@
 use super::Core;
 use crate::access::{Access, own_addresses};
 use crate::address::ClientNumber;
-use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart};
+use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart, Source};
 use tabane_engine::{ConnId, Instant};
 
 impl Core {
     /// Reads the configuration again; `text` stands for the file.
     pub(super) fn reload(&mut self, now: Instant, text: Option<&str>) -> Result<(), String> {
-        let new = match &self.source {
-            Some(source) => source.read(text),
-            None => Err("this agent was not started from a file".into()),
-        };
-        let done = new.and_then(|new| self.adopt(now, new));
+        let done = Source::read_again(self.source.as_ref(), text);
+        let done = done.and_then(|new| self.adopt(now, new));
         self.happenings.reloaded(now, &done);
         done.map(drop)
     }
@@ -67,7 +64,8 @@ impl Core {
         }
     }
 
-    /// Takes what clients have joined, or have changed their keys, since the configuration was read.
+    /// Takes what has become of clients since the configuration was read: who has joined, whose
+    /// keys are others.
     ///
     /// # Errors
     /// Clients that cannot be added, for people.

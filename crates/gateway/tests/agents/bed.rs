@@ -40,7 +40,7 @@ impl Keys {
         let public = |i| keys::encode(&self.secret.of_path(i).public());
         ServerConfig {
             listen: vec![listen],
-            private_key: Some(self.server.to_string()),
+            private_key: Some(self.server.to_string().into()),
             client: vec![ClientEntry {
                 name: "test".into(),
                 number: 1,
@@ -66,7 +66,7 @@ impl Keys {
         ClientConfig {
             name: "test".into(),
             number: 1,
-            secret: Some(self.secret.to_string()),
+            secret: Some(self.secret.to_string().into()),
             server: servers.iter().map(server).collect(),
             path: vec![path("one"), path("two")],
             front: FrontConfig {

@@ -47,7 +47,7 @@ impl Place {
         let key = Key::random_private().unwrap();
         let config = ServerConfig {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
-            private_key: Some(key.to_string()),
+            private_key: Some(key.to_string().into()),
             state: Some(folder.path().join("clients.json")),
             access: AccessConfig { allow: vec!["127.0.0.1".into()], ..AccessConfig::default() },
             ..ServerConfig::default()
@@ -221,7 +221,7 @@ fn without_the_preshared_key_nobody_answers() {
     place.join(&own, ANSWER).unwrap();
     let client = Agent::client({
         let mut config = place.client(&own, false);
-        config.server[0].preshared_key = Some(wrong.to_string());
+        config.server[0].preshared_key = Some(wrong.to_string().into());
         config
     });
     thread::sleep(Duration::from_secs(2));

@@ -92,7 +92,7 @@ fn config(at: SocketAddr, key: &Key, secrets: &[Key]) -> ServerConfig {
     };
     ServerConfig {
         listen: vec![at],
-        private_key: Some(key.to_string()),
+        private_key: Some(key.to_string().into()),
         client: secrets.iter().enumerate().map(client).collect(),
         access: AccessConfig { allow: vec!["127.0.0.1".into()], ..AccessConfig::default() },
         ..ServerConfig::default()

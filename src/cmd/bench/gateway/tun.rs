@@ -140,7 +140,7 @@ impl World {
 fn server_config(key: &Key, secret: &Key) -> ServerConfig {
     ServerConfig {
         listen: vec![(Ipv4Addr::UNSPECIFIED, PORT).into()],
-        private_key: Some(key.to_string()),
+        private_key: Some(key.to_string().into()),
         client: vec![ClientEntry {
             name: "bench".into(),
             number: 1,
@@ -162,7 +162,7 @@ fn client_config(key: &Key, secret: &Key) -> ClientConfig {
     ClientConfig {
         name: "bench".into(),
         number: 1,
-        secret: Some(secret.to_string()),
+        secret: Some(secret.to_string().into()),
         server: vec![ServerEntry {
             addresses: vec![far(1).to_string()],
             public_key: keys::encode(&key.public()),
