@@ -1,11 +1,12 @@
 //! `tabane compare`: a scenario on the simulator, on our stack and on the kernel's, side by side;
 //! and a whole folder of them as a page of documentation.
 
-use super::lab::{failure, interruption};
+use super::lab::failure;
 use super::sets::Sets;
 use super::sim;
 use crate::exit::Failure;
 use crate::say;
+use crate::terminal::interruption;
 use anyhow::{Context, anyhow};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};

@@ -46,9 +46,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Verb::Set(args) = &args.verb;
     let (policy, spec, connection) = (args.policy.clone(), args.spec.clone(), args.conn);
     let request = Request::SetPolicy { policy, spec, connection };
-    args.agent.connect()?.order(request).map_err(agent::failed)?;
+    let mut client = args.agent.connect()?;
+    client.order(request).map_err(agent::failed)?;
     let whom = match args.conn {
         Some(id) => format!("connection {id}"),
+        // For those to come, clients say what a server is to do.
+        None if client.status().map_err(agent::failed)?.agent == "server" => {
+            "all connections that are open".into()
+        }
         None => "all connections and those to come".into(),
     };
     say::note(&format!("{} {}: {whom}", args.policy, args.spec));

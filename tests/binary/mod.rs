@@ -45,6 +45,13 @@ pub(crate) fn close(command: &mut Command) {
     command.env("STATE_DIRECTORY", nowhere.join("state"));
 }
 
+/// Whether a program is on the machine.
+pub(crate) fn is_installed(program: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join(program).exists())
+    })
+}
+
 /// A folder that is not there, of this process.
 fn nowhere() -> PathBuf {
     std::env::temp_dir().join(format!("tabane-test-{}", std::process::id()))

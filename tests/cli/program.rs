@@ -1,7 +1,7 @@
 //! Runs the binary; scenarios that are quick.
 
 use crate::binary;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// A folder of its own for a test, removed afterwards.
@@ -86,9 +86,7 @@ fn said(output: &Output) -> Said {
 
 /// Whether a tool is there; if not, says so, and fails where nothing may be skipped.
 pub(crate) fn has(tool: &str) -> bool {
-    let found = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|p| Path::new(&p).join(tool).exists())
-    });
+    let found = binary::is_installed(tool);
     if !found {
         assert!(std::env::var_os("CI").is_none(), "{tool} is not installed");
         println!("SKIPPED: {tool} is not installed");

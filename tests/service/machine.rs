@@ -43,7 +43,7 @@ impl Machine {
             "not root"
         } else if !Path::new(SYSTEMD).exists() {
             "systemd is not installed"
-        } else if !has("unshare") || !has("nsenter") {
+        } else if !binary::is_installed("unshare") || !binary::is_installed("nsenter") {
             "unshare or nsenter is not installed"
         } else {
             return Some(Self::start());
@@ -183,9 +183,4 @@ impl Cgroup {
              sleep 0.1; done; true",
         );
     }
-}
-
-fn has(tool: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(tool).exists()))
 }

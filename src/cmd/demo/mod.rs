@@ -11,6 +11,7 @@ use crate::bed::emulator::Lateness;
 use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use crate::say;
+use crate::terminal::interruption;
 use anyhow::{Context, anyhow};
 use comfy_table::{CellAlignment, Table, presets};
 use links::{Changes, DemoLink, LinkSpec};
@@ -188,10 +189,7 @@ fn links(args: &Args) -> Result<Vec<DemoLink>, Failure> {
 
 impl Guard {
     fn new(limit: u64) -> Result<Self, Failure> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let flag = interrupted.clone();
-        ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed))
-            .context("cannot take signals")?;
+        let interrupted = interruption()?;
         let terminal = io::stderr().is_terminal();
         Ok(Self { clock: Clock::start(), limit, interrupted, terminal })
     }

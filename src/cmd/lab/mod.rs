@@ -7,10 +7,8 @@ mod run;
 mod up;
 
 use crate::exit::Failure;
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Subcommand;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tabane_lab::LabError;
 use tabane_sim::scenario::Document;
 
@@ -55,13 +53,4 @@ pub(in crate::cmd) fn failure(document: &Document, error: LabError) -> Failure {
         LabError::Refused(fault) => Failure::usage(document.error(fault).to_string()),
         error => anyhow!(error).into(),
     }
-}
-
-/// A flag that Ctrl-C and SIGTERM set, so that the lab can clean up.
-pub(in crate::cmd) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let set = flag.clone();
-    ctrlc::set_handler(move || set.store(true, Ordering::Relaxed))
-        .context("cannot take signals")?;
-    Ok(flag)
 }

@@ -1,6 +1,6 @@
 //! `tabane lab run`: a scenario's flows on this machine.
 
-use super::{failure, interruption};
+use super::failure;
 use crate::cmd::sets::Sets;
 use crate::cmd::sim::measure::{info, measured};
 use crate::cmd::sim::watch::{Outputs, Watchers};
@@ -8,6 +8,7 @@ use crate::cmd::sim::{self, files::Folder, point, table};
 use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::say;
+use crate::terminal::interruption;
 use anyhow::anyhow;
 use serde::Serialize;
 use std::collections::BTreeMap;

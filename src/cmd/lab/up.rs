@@ -1,10 +1,11 @@
 //! `tabane lab up`: a scenario's network without its flows, for programs of one's own.
 
-use super::{failure, interruption};
+use super::failure;
 use crate::cmd::sets::Sets;
 use crate::cmd::sim;
 use crate::exit::Failure;
 use crate::say;
+use crate::terminal::interruption;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use tabane_engine::Instant;

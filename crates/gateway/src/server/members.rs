@@ -11,6 +11,7 @@ use crate::keys::{self, Key};
 use crate::path::PathEvent;
 use crate::udp::fragment;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
 use tabane_net::wireguard::{
@@ -319,21 +320,21 @@ impl Members {
 
     /// What the host's own links have refused to carry: whose paths they were hears of it.
     fn hear_too_big(&mut self, now: Instant, ports: &mut [UdpPort]) {
-        let refused = ports.iter_mut().flat_map(|port| std::iter::from_fn(|| port.poll_too_big()));
-        let mut any = false;
-        for (remote, len) in refused {
-            any = true;
+        let polled = ports.iter_mut().flat_map(|port| std::iter::from_fn(|| port.poll_too_big()));
+        // The least of each is all that counts; so one walk over all clients does.
+        let mut refused: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+        for (remote, len) in polled {
+            refused.entry(remote).and_modify(|least| *least = len.min(*least)).or_insert(len);
+        }
+        for at in 0..if refused.is_empty() { 0 } else { self.all.len() } {
             let Self { all, peers, .. } = self;
-            for member in all.iter_mut().flatten() {
-                for (peer, responder) in member.peers.iter().zip(&mut member.responders) {
-                    let way = peer.and_then(|peer| peers.way(peer));
-                    if way.is_some_and(|way| way.remote == remote) {
-                        responder.handle_too_big(now, len.saturating_sub(OVERHEAD), true);
-                    }
+            let Some(member) = &mut all[at] else { continue };
+            for (peer, responder) in member.peers.iter().zip(&mut member.responders) {
+                let way = peer.and_then(|peer| peers.way(peer));
+                if let Some(len) = way.and_then(|way| refused.get(&way.remote)) {
+                    responder.handle_too_big(now, len.saturating_sub(OVERHEAD), true);
                 }
             }
-        }
-        for at in 0..if any { self.all.len() } else { 0 } {
             (0..PATHS_MAX).for_each(|path| self.events(now, at, path));
         }
     }

@@ -22,6 +22,7 @@ mod state;
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
 use plan::Change;
+pub(crate) use resolver::read as read_resolvers;
 use state::State;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -268,7 +269,7 @@ impl Host {
             Change::Resolvers(change) => Some(change.before.clone().unwrap_or_default()),
             _ => None,
         });
-        let text = before.or_else(|| std::fs::read_to_string(list).ok());
+        let text = before.or_else(|| resolver::read(list).ok());
         resolver::listed(&text.unwrap_or_default())
     }
 

@@ -31,6 +31,7 @@ struct Shared<J, R> {
 /// What is done with a job.
 pub(super) type Work<J, R> = Arc<dyn Fn(&J) -> R + Send + Sync>;
 
+/// What the pool's threads and its owner share.
 struct State<J> {
     /// Jobs that wait; the clients in the order of their turns.
     queues: BTreeMap<ClientNumber, VecDeque<J>>,
@@ -41,6 +42,13 @@ struct State<J> {
     started: usize,
     idle: usize,
     closed: bool,
+}
+
+impl<J> Default for State<J> {
+    fn default() -> Self {
+        let (queues, turns, running) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
+        Self { queues, turns, running, started: 0, idle: 0, closed: false }
+    }
 }
 
 /// Enough for the system's resolver, whose modules are modest.
@@ -55,15 +63,7 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
         done: Sender<(ClientNumber, J, R)>,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
-        let state = State {
-            queues: BTreeMap::new(),
-            turns: VecDeque::new(),
-            running: BTreeMap::new(),
-            started: 0,
-            idle: 0,
-            closed: false,
-        };
-        let (state, changed) = (Mutex::new(state), Condvar::new());
+        let (state, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { state, changed, work, done, wake });
         Self { shared, name, threads, each }
     }
@@ -170,14 +170,7 @@ mod tests {
     use super::*;
 
     fn state(jobs: &[(u16, usize)]) -> State<usize> {
-        let mut state = State {
-            queues: BTreeMap::new(),
-            turns: VecDeque::new(),
-            running: BTreeMap::new(),
-            started: 0,
-            idle: 0,
-            closed: false,
-        };
+        let mut state = State::default();
         for &(client, jobs) in jobs {
             state.queues.insert(ClientNumber(client), (0..jobs).collect());
             state.turns.push_back(ClientNumber(client));

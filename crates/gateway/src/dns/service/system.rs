@@ -3,8 +3,9 @@
 
 use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::Path;
 use std::time::Duration;
-use std::{fs, mem, ptr};
+use std::{mem, ptr};
 use thiserror::Error;
 
 /// Why a name has no answer.
@@ -101,7 +102,7 @@ fn has_route(address: IpAddr) -> bool {
 
 /// The first name server of the system.
 pub(super) fn name_server() -> Option<SocketAddr> {
-    first_server(&fs::read_to_string("/etc/resolv.conf").ok()?)
+    first_server(&crate::tun::host::read_resolvers(Path::new("/etc/resolv.conf")).ok()?)
 }
 
 fn first_server(config: &str) -> Option<SocketAddr> {

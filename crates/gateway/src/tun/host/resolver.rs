@@ -8,6 +8,18 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::path::Path;
+use tabane_trace::bounded;
+
+/// Longest list of resolvers, bytes; the system's resolver uses three lines of it.
+const LIST_MAX: u64 = 1 << 20;
+
+/// What stands in a list.
+///
+/// # Errors
+/// It cannot be read, or is no such list by its length.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    bounded::text(path, LIST_MAX)
+}
 
 /// What to change, if anything; `standing` is what was noted before.
 ///
@@ -28,7 +40,7 @@ pub(super) fn plan(
             HostError::ManagedResolvers { path, target, resolver }
         });
     }
-    let found = match fs::read_to_string(&path) {
+    let found = match read(&path) {
         Ok(text) => Some(text),
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(source) => return Err(HostError::Resolvers { path, source }),
@@ -72,7 +84,7 @@ pub(super) fn make(change: &Resolvers) -> Result<(), HostError> {
 /// Puts back what was there, unless somebody has written the list since; then says so.
 pub(super) fn undo(change: &Resolvers) -> Result<Option<String>, HostError> {
     let path = &change.path;
-    match fs::read_to_string(path) {
+    match read(path) {
         Ok(text) if text == change.after => {}
         // The change was noted, but never made.
         Ok(text) if Some(&text) == change.before.as_ref() => return Ok(None),

@@ -10,6 +10,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use tabane_trace::bounded;
 
 /// An open state file.
 pub(super) struct State {
@@ -30,6 +31,8 @@ struct Content {
 }
 
 const VERSION: u32 = 2;
+/// Longest state file, bytes: all changes of a host, and names, with room.
+const STATE_MAX: u64 = 1 << 20;
 /// Names whose addresses are kept; those of a client's servers are few.
 const NAMES_MAX: usize = 64;
 
@@ -49,7 +52,7 @@ impl State {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        let content = match fs::read_to_string(path) {
+        let content = match bounded::text(path, STATE_MAX) {
             Ok(text) => {
                 parse(&text).map_err(|why| HostError::Damaged { path: path.to_owned(), why })?
             }
