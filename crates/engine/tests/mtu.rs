@@ -199,6 +199,17 @@ fn the_first_data_is_cut_again_too() {
     }
 }
 
+// RFC 8985 section 7.3 repeats the last segment: what is left of it behind the first part may still
+// be too long where the MTU has shrunk to less than half.
+#[test]
+fn rfc8985_a_loss_probe_is_cut_as_often_as_it_takes() {
+    let changes = vec![(0, 70, 500), (1, 70, 500)];
+    let world = World { changes, loss: 3, bytes: 20_000, ..World::plain() };
+    for seed in 1..40 {
+        World { seed, ..world.clone() }.run();
+    }
+}
+
 // A copy by another path is one that this path carries.
 #[test]
 fn copies_go_only_by_paths_that_carry_them() {

@@ -112,10 +112,16 @@ impl Tcb {
     }
 
     fn take_last(&mut self, now: Instant) -> Option<Piece> {
-        let ssn = self.tx.last_sent()?.ssn;
-        self.tx.split(ssn, self.longest(ssn));
-        let ssn = self.tx.last_sent()?.ssn;
-        self.resend(now, ssn, true)
+        loop {
+            let last = self.tx.last_sent()?;
+            let (ssn, len) = (last.ssn, last.chunk.data.len());
+            if len <= self.longest(ssn) {
+                return self.resend(now, ssn, true);
+            }
+            // The MTU has shrunk since it was sent: what is left behind the first part may still
+            // be longer than a segment.
+            self.tx.split(ssn, self.longest(ssn));
+        }
     }
 
     fn resend(&mut self, now: Instant, ssn: u64, probe: bool) -> Option<Piece> {
