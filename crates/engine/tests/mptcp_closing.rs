@@ -149,6 +149,24 @@ fn attempts_without_an_answer_do_not_outlive_the_stream() {
     assert!(net.run(secs(1), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
 }
 
+// RFC 9293 section 3.10.5: ABORT discards what was received and not delivered. Over already, and
+// waiting for a reader that does not come, a connection would else stay for ever.
+#[test]
+fn rfc9293_abort_ends_what_is_over_and_was_not_read() {
+    for mut net in kinds() {
+        net.server.answer = (data(3_000), true);
+        let id = net.connect(data(10), true);
+        net.client.app().paused = true;
+        net.sleep(secs(150));
+        assert!(!net.client.has(|e| matches!(e, Event::Closed(_))), "it has not been read");
+        let now = net.now;
+        net.client.conn(id).abort(now);
+        let over = net.run(secs(1), |n| n.client.has(|e| matches!(e, Event::Closed(_))));
+        assert!(over, "{:?}", net.client.events);
+        assert!(net.client.endpoint.connection(id).is_none(), "it is forgotten");
+    }
+}
+
 #[test]
 fn abort_resets_the_peer() {
     for (i, mut net) in kinds().into_iter().enumerate() {

@@ -189,10 +189,13 @@ impl Connection {
         self.send.short_write = false;
     }
 
-    /// Ends the connection at once: MP_FASTCLOSE or RST.
+    /// Ends the connection at once: MP_FASTCLOSE or RST. What has arrived and was not read is
+    /// discarded (RFC 9293 section 3.10.5), also where the connection is over and its end waits to
+    /// be reported until somebody has read everything.
     pub fn abort(&mut self, now: Instant) {
         self.now = now;
         self.abort_all(CloseReason::Aborted);
+        while self.read(usize::MAX).is_some() {}
     }
 
     /// Opens a subflow (MP_JOIN) from `local` (port 0: ephemeral) to `remote`. It is gone again,
