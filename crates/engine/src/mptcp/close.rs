@@ -238,8 +238,15 @@ impl Connection {
     }
 
     fn wait_for_subflows(&mut self) {
+        let (una, nxt) = (self.send.buffer.una(), self.send.nxt);
         if let Some(session) = &mut self.session {
             session.timers.stop(Timer::Data);
+            session.data_recovery = None;
+            // Nothing is under way any more: whatever has no DATA_ACK goes by the next subflow,
+            // also what the last ones had acknowledged themselves.
+            if una < nxt {
+                session.reinjections.add(una, nxt - una, ReinjectReason::SubflowClosed);
+            }
         }
         self.limit_attempts();
         self.plan_mesh();

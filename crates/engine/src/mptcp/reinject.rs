@@ -111,6 +111,18 @@ impl Session {
         self.data_recovery = Some((start + len, end));
     }
 
+    /// Makes two of the range that `dsn` lies in, unless it begins there.
+    fn split_sent(&mut self, dsn: Dsn) {
+        let after = self.sent.partition_point(|s| s.dsn < dsn);
+        let Some(head) = after.checked_sub(1).map(|at| &mut self.sent[at]) else { return };
+        let end = head.dsn + u64::from(head.len);
+        if dsn < end {
+            let tail = Sent { dsn, len: (end - dsn) as u32, carried: head.carried };
+            head.len = (dsn - head.dsn) as u32;
+            self.sent.insert(after, tail);
+        }
+    }
+
     /// A slot's subflow is gone: what it carried counts no more for the next one there.
     pub(super) fn forget_carrier(&mut self, id: SubflowId) {
         self.sent.iter_mut().for_each(|s| s.carried.remove(id));
@@ -127,6 +139,10 @@ impl Connection {
             return;
         }
         let end = dsn + len;
+        // Subflows differ in segment size: what was carried in part is two ranges from now on.
+        // Else a range whose neighbours went by a subflow would count as carried by it.
+        session.split_sent(dsn);
+        session.split_sent(end);
         let at = session.sent.partition_point(|s| s.dsn + u64::from(s.len) <= dsn);
         for sent in session.sent.range_mut(at..) {
             if sent.dsn >= end {
