@@ -5,6 +5,7 @@ mod mptcp_net;
 
 use mptcp_net::*;
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use tabane_engine::Instant;
 use tabane_engine::policy::Spec;
@@ -87,4 +88,45 @@ fn what_a_silent_subflow_has_goes_by_one_that_is_heard() {
     assert!(!again(&off.client, ReinjectReason::Timeout).is_empty());
     let none = one_goes_silent(true, None, true);
     assert_eq!(again(&none.client, ReinjectReason::Silence), [], "nobody is heard");
+}
+
+// RFC 8684 section 3.3.1: the sender keeps data until its DATA_ACK, and a subflow's own
+// acknowledgment does not stand for it. So what has none when the last subflow goes is sent again by
+// the next one, even if that subflow had acknowledged all of it.
+#[test]
+fn what_has_no_data_ack_when_the_last_subflow_goes_is_sent_by_the_next_one() {
+    for paths in [1, 2] {
+        let mut net = Net::pair(paths);
+        net.connect(data(1_000), false);
+        net.sleep(secs(1));
+        let mute = Rc::new(Cell::new(true));
+        let switch = mute.clone();
+        net.filter = Box::new(move |c| {
+            if let Some(dss) = c.segment.options.dss.as_mut().filter(|_| !c.up && switch.get()) {
+                dss.data_ack = None;
+            }
+            true
+        });
+        let id = net.client.only();
+        net.client.app().to_send = data(30_000);
+        net.sleep(ms(120));
+        let info = net.client_info();
+        assert!(info.written - info.acked == 30_000, "{info:?}");
+        assert!(info.subflows.iter().all(|s| s.view.in_flight == 0), "{info:?}");
+        for subflow in info.subflows {
+            let at = net.now;
+            assert_eq!(net.client.conn(id).reset_subflow(at, subflow.view.id), Ok(()));
+        }
+        net.sleep(secs(1));
+        let (local, remote) = (SocketAddr::new(addr(1, 0), 0), SocketAddr::new(addr(2, 0), 80));
+        let at = net.now;
+        net.client.conn(id).add_subflow(at, local, remote, false).unwrap();
+        net.sleep(secs(1));
+        let closed = again(&net.client, ReinjectReason::SubflowClosed);
+        let sent: u32 = closed.iter().map(|(_, _, len)| *len).sum();
+        assert_eq!(sent, 30_000, "{paths} {closed:?}");
+        mute.set(false);
+        net.sleep(secs(5));
+        assert_eq!(net.client_info().acked, 31_000, "{paths} {:?}", net.client_info());
+    }
 }

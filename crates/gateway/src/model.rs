@@ -135,7 +135,8 @@ pub struct Status {
     pub tally: Option<Tallied>,
     /// Clients with at least one working path; at a server only.
     pub clients: u64,
-    /// Bytes that the connections of a server's clients hold, in the kernel too.
+    /// Bytes that connections hold: at a server those of its clients, in the kernel too; at a client
+    /// those of programs, in the agent.
     pub held_bytes: u64,
     /// The file that its configuration comes from, if it comes from one.
     pub configuration: Option<PathBuf>,

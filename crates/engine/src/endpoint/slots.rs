@@ -1,7 +1,15 @@
 //! The connections, by keys that are used again, the one given back last first.
 
-use super::Slot;
+use super::{ConnId, Endpoint, Slot};
 use crate::cache::fetch;
+
+impl Endpoint {
+    /// The connections there are, in whatever state.
+    pub fn connection_ids(&self) -> impl Iterator<Item = ConnId> {
+        let slots = self.connections.keys().filter_map(|key| self.connections.get(key));
+        slots.map(|slot| slot.connection.id())
+    }
+}
 
 /// Connections by key.
 #[derive(Default)]

@@ -84,6 +84,7 @@ impl Core {
                 tally.add_to(&mut all);
                 all
             }),
+            held_bytes: self.memory.held,
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
             counters: vec![

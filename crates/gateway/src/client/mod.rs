@@ -11,6 +11,7 @@ mod enrolment;
 mod host;
 mod idle;
 mod lookup;
+mod memory;
 mod names;
 mod policies;
 mod program;
@@ -45,6 +46,8 @@ pub(crate) use carrier::{Carrier, Told};
 use datagrams::Datagrams;
 use enrolment::Enrolling;
 use host::HostSide;
+use memory::Memory;
+pub(crate) use memory::buffered;
 use names::Names;
 use policies::Telling;
 use program::Wish;
@@ -115,6 +118,7 @@ struct Core {
     unread: Vec<usize>,
     servers: Servers,
     enrolling: Enrolling,
+    memory: Memory,
     happenings: Happenings,
     inbox: Inbox,
     /// Where packets are made.
@@ -288,6 +292,7 @@ impl Core {
             unread_paths: Vec::new(),
             unread: Vec::new(),
             servers: Servers::new(clock.now(), reactor.waker()),
+            memory: Memory::default(),
             enrolling: Enrolling::new(clock.now(), reactor.waker()),
             happenings: Happenings::new(clock),
             inbox,
@@ -509,6 +514,7 @@ impl Core {
     fn tick(&mut self, now: Instant) {
         self.servers(now);
         self.enrol(now);
+        self.mind_memory(now);
         self.tell_wishes(now);
         self.look_at_host(now);
         if let Some(host) = &mut self.host {

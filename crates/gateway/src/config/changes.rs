@@ -13,6 +13,8 @@ pub enum ClientPart {
     Paths,
     /// Policies and rules.
     Policies,
+    /// What connections may hold.
+    Buffer,
     /// Where programs connect to, and their login.
     Fronts,
     /// TUN mode.
@@ -106,6 +108,7 @@ impl ClientPart {
             Self::Servers => "servers",
             Self::Paths => "paths",
             Self::Policies => "policies",
+            Self::Buffer => "buffer",
             Self::Fronts => "front ends",
             Self::Tun => "TUN mode",
             Self::Sockets => "control socket, metrics, web page or state",
@@ -153,6 +156,7 @@ impl ClientConfig {
             (ClientPart::Servers, self.server != new.server),
             (ClientPart::Paths, self.path != new.path),
             (ClientPart::Policies, policies(self) != policies(new)),
+            (ClientPart::Buffer, self.buffer != new.buffer),
             (ClientPart::Fronts, self.front != new.front),
             (ClientPart::Tun, self.tun != new.tun),
             (ClientPart::Sockets, sockets(self) != sockets(new)),

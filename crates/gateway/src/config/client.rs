@@ -47,6 +47,9 @@ pub struct ClientConfig {
     pub down: Policies,
     /// Traffic with policies of its own.
     pub rule: Vec<Rule>,
+    /// Bytes that connections of programs may hold in the agent, all together (default 256 MiB).
+    /// Above half of it they share what is left; no connection ends for it.
+    pub buffer: Option<Size>,
     /// Control socket.
     pub control: Option<PathBuf>,
     /// Where Prometheus finds metrics; off unless given.
@@ -158,6 +161,7 @@ impl Default for ClientConfig {
             up: Policies::default(),
             down: Policies::default(),
             rule: Vec::new(),
+            buffer: None,
             control: None,
             metrics: None,
             web: None,
@@ -293,6 +297,9 @@ impl Configuration for ClientConfig {
     fn check(&self, found: &mut Findings) {
         self.check_listeners(found);
         found.page(self.web, self.web_token_file.is_some());
+        if let Some(buffer) = self.buffer {
+            found.range(&[&"buffer"], buffer, Size(1 << 20), Size(64 << 30));
+        }
         self.check_bundle(found);
         if let Some(tun) = &self.tun {
             tun.check(found);

@@ -13,9 +13,9 @@ use super::Core;
 use super::connections::Connections;
 use super::member::{Leads, Member};
 use super::members::Members;
+use crate::client::buffered;
 use crate::kernel_memory;
 use std::collections::BTreeMap;
-use tabane_engine::mptcp::Connection;
 use tabane_engine::{ConnId, Duration, Instant};
 
 /// What is held, as of the last look.
@@ -68,12 +68,6 @@ impl Memory {
     pub(super) fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
-}
-
-/// Bytes in the engine's buffers of a connection.
-pub(super) fn buffered(now: Instant, conn: &Connection) -> u64 {
-    let info = conn.info(now);
-    (info.written - info.acked) + (info.received - info.read) + info.out_of_order
 }
 
 impl Core {

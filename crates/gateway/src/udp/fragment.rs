@@ -160,6 +160,11 @@ impl Reassembler {
             partial.header = piece.header.to_vec();
         }
         partial.pieces.insert(piece.offset, piece.data.to_vec());
+        // The first fragment's header may be longer than that of the others.
+        if partial.total.unwrap_or(0).max(end) + partial.header.len() > PACKET_MAX {
+            self.drop_packet(piece.key);
+            return None;
+        }
         if partial.total == Some(partial.bytes) {
             let partial = self.packets.remove(&piece.key)?;
             self.held -= partial.bytes;
@@ -231,6 +236,10 @@ fn parse(packet: &[u8]) -> Option<Piece<'_>> {
         }
         _ => {
             let len = 40 + usize::from(u16_at(packet.get(..48)?, 4));
+            // No host cuts a fragment again, and what looks at headers expects a whole packet.
+            if packet[40] == FRAGMENT_HEADER {
+                return None;
+            }
             let address = |at: usize| -> Option<IpAddr> {
                 let octets: [u8; 16] = packet[at..].first_chunk().copied()?;
                 Some(Ipv6Addr::from(octets).into())
@@ -381,6 +390,45 @@ mod tests {
         reassembler.add(later, &parts[0]);
         assert_eq!(reassembler.packets.len(), 1, "the old ones are gone");
         assert_eq!(reassembler.add(later + PATIENCE, &parts[1]), None, "too late");
+    }
+
+    #[test]
+    fn a_fragment_of_a_fragment_makes_nothing() {
+        let mut nested = pieces(&packet(false, 3000), 1400, 5);
+        for piece in &mut nested {
+            piece[40] = FRAGMENT_HEADER;
+        }
+        let mut reassembler = Reassembler::default();
+        for piece in &nested {
+            assert_eq!(reassembler.add(Instant::ZERO, piece), None);
+        }
+        assert_eq!((reassembler.held, reassembler.dropped()), (0, nested.len() as u64));
+    }
+
+    #[test]
+    fn no_packet_is_longer_than_its_length_can_say() {
+        // 65 535 bytes with a header of 20, four more with the first fragment's option.
+        let parts = pieces(&packet(true, PACKET_MAX - 28), 1400, 5);
+        let mut first = parts[0].clone();
+        first.splice(20..20, [1, 1, 1, 0]);
+        first[0] = 0x46;
+        let len = first.len() as u16;
+        first[2..4].copy_from_slice(&len.to_be_bytes());
+        sum_header(&mut first);
+        for last_first in [false, true] {
+            let mut order: Vec<_> = parts[1..].iter().chain([&first]).collect();
+            if last_first {
+                order.rotate_right(1);
+            }
+            let mut reassembler = Reassembler::default();
+            for piece in order {
+                assert_eq!(reassembler.add(Instant::ZERO, piece), None);
+            }
+            assert!(reassembler.dropped() > 0);
+        }
+        let mut reassembler = Reassembler::default();
+        let made = parts.iter().find_map(|piece| reassembler.add(Instant::ZERO, piece));
+        assert_eq!(made.expect("the same without the option").len(), PACKET_MAX);
     }
 
     #[test]

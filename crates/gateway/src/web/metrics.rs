@@ -149,10 +149,8 @@ pub const METRICS: &[Metric] = &[
             out.add(&[], s.clients as f64);
         }
     }),
-    gauge("tabane_held_bytes", "Memory that the connections of clients hold.", |s, out| {
-        if s.agent == "server" {
-            out.add(&[], s.held_bytes as f64);
-        }
+    gauge("tabane_held_bytes", "Memory that connections hold.", |s, out| {
+        out.add(&[], s.held_bytes as f64);
     }),
     gauge("tabane_clock_ahead_seconds", "The far end's clock beyond ours.", |s, out| {
         if let Some(ms) = s.clock_ahead_ms {

@@ -112,6 +112,49 @@ fn at_600_000_replayed_handshakes_a_second_half_of_a_download_is_left() {
     assert!(outcome.slowest <= Duration::from_millis(100), "{outcome:?}");
 }
 
+/// Programs write more and more to destinations that do not read.
+#[test]
+fn uploads_that_go_nowhere_hold_no_more_than_the_limit_in_the_client() {
+    const LIMIT: u64 = 16 << 20;
+    /// What a program writes in a quarter of a second may come on top.
+    const ON_TOP: u64 = 64 << 20;
+    let keys = Keys::new();
+    let server = Agent::server(keys.server_config("127.0.0.1:0".parse().unwrap()));
+    let mut config = keys.client_config(&[server.at]);
+    config.buffer = Some(Size(LIMIT));
+    let client = Agent::client(config);
+    client.until_paths_work();
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let deaf = serve(|stream| {
+        while !OVER.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        drop(stream);
+    });
+    let (mut open, mut most, mut written) = (Vec::new(), 0, 0);
+    for _ in 0..150 {
+        let stream = connect(client.at, deaf).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        open.push(stream);
+    }
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(4) {
+        for stream in &mut open {
+            written += stream.write(&[1; 65_536]).unwrap_or(0);
+        }
+        most = most.max(client.status().held_bytes);
+        thread::sleep(Duration::from_millis(2));
+    }
+    let last = client.status().held_bytes;
+    println!("{written} bytes written, at most {most} held, {last} in the end");
+    assert!(most > LIMIT / 4, "nothing was filled");
+    assert!(most <= LIMIT + ON_TOP, "{most}");
+    exchange(client.at, echo(), 100_000, 3);
+    OVER.store(true, Ordering::Relaxed);
+    client.until("free", |status| status.held_bytes < 1 << 20);
+    exchange(client.at, echo(), 1_000_000, 3);
+}
+
 /// A client opens more and more downloads and reads none.
 #[test]
 fn connections_that_nobody_reads_hold_no_more_than_the_limit() {
