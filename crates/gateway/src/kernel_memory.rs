@@ -42,8 +42,26 @@ pub fn limit(socket: &impl AsFd, bytes: Option<usize>) {
     };
 }
 
+/// Freed bytes that are worth giving back.
+const WORTH: u64 = 16 << 20;
+
+/// The most that was held since memory was last given back to the system, bytes.
+#[derive(Default)]
+pub(crate) struct Peak(u64);
+
+impl Peak {
+    /// So much is held now: what has become free since the peak goes back, if it is worth it.
+    pub(crate) fn note(&mut self, held: u64) {
+        self.0 = self.0.max(held);
+        if self.0 - held >= WORTH {
+            self.0 = held;
+            give_back();
+        }
+    }
+}
+
 /// Gives memory back to the system that the allocator keeps for later.
-pub fn give_back() {
+fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: glibc's own locks make it safe at any time.
     unsafe {

@@ -3,10 +3,11 @@
 //! A program's upload waits in the send buffer of its connection, up to 8 MiB of each: hundreds of
 //! uploads that go on slowly, or not at all, are gigabytes. So all of them together have a limit.
 //! Above half of it every connection gets a share of the other half, until no more than a quarter is
-//! held. A full buffer stops its program from writing (TCP's own back-pressure); nothing is lost,
-//! and no connection ends.
+//! held. A full buffer stops its program from writing (TCP's own back-pressure): nothing is lost,
+//! and no connection ends. Freed memory goes back to the system.
 
 use super::Core;
+use crate::kernel_memory::Peak;
 use tabane_engine::mptcp::Connection;
 use tabane_engine::{ConnId, Instant};
 
@@ -28,6 +29,7 @@ pub(super) struct Memory {
     pub(super) held: u64,
     /// Connections have a share each.
     tight: bool,
+    peak: Peak,
 }
 
 impl Core {
@@ -42,7 +44,8 @@ impl Core {
         let total = self.config.buffer.map_or(TOTAL, |size| size.0);
         let was_tight = self.memory.tight;
         let tight = held > total / 2 || was_tight && held > total / 4;
-        self.memory = Memory { held, tight };
+        (self.memory.held, self.memory.tight) = (held, tight);
+        self.memory.peak.note(held);
         if !tight && !was_tight {
             return;
         }

@@ -14,7 +14,7 @@ use super::connections::Connections;
 use super::member::{Leads, Member};
 use super::members::Members;
 use crate::client::buffered;
-use crate::kernel_memory;
+use crate::kernel_memory::{self, Peak};
 use std::collections::BTreeMap;
 use tabane_engine::{ConnId, Duration, Instant};
 
@@ -23,8 +23,7 @@ use tabane_engine::{ConnId, Duration, Instant};
 pub(super) struct Memory {
     /// All together, bytes.
     held: u64,
-    /// The most since memory was last given back.
-    peak: u64,
+    peak: Peak,
     /// Connections that were ended.
     pub(super) shed: u64,
     /// When to look again, if the agent is awake.
@@ -55,8 +54,6 @@ const LAST_WORDS: Duration = Duration::from_secs(60);
 /// Time between two looks, in units of what a look takes, and at least.
 const REST: u64 = 20;
 const LOOK_LEAST: Duration = Duration::from_millis(10);
-/// Freed bytes that are worth giving back.
-const WORTH: u64 = 16 << 20;
 
 impl Memory {
     /// All together, bytes.
@@ -96,11 +93,7 @@ impl Core {
             self.shed(now, at, mine, excess);
         }
         self.memory.held = held;
-        self.memory.peak = self.memory.peak.max(held);
-        if self.memory.peak - held >= WORTH {
-            self.memory.peak = held;
-            kernel_memory::give_back();
-        }
+        self.memory.peak.note(held);
         let took = self.clock.now().saturating_since(began);
         let rest = Duration(took.0.saturating_mul(REST)).max(LOOK_LEAST);
         self.memory.next = now + rest;
