@@ -54,7 +54,7 @@ mod tests {
 
     const N: usize = 400_000;
 
-    fn draw(spec: &str) -> Vec<bool> {
+    fn sample(spec: &str) -> Vec<bool> {
         let mut model = build(&spec.parse().unwrap()).unwrap().unwrap();
         let mut rng = Seed(11).stream(spec);
         (0..N).map(|_| model.lost(&mut rng)).collect()
@@ -72,19 +72,19 @@ mod tests {
 
     #[test]
     fn bernoulli_loses_its_share_in_no_bursts() {
-        let lost = draw("bernoulli:p=0.02");
+        let lost = sample("bernoulli:p=0.02");
         assert!((share(&lost) - 0.02).abs() < 0.001, "{}", share(&lost));
         assert!((burst(&lost) - 1.0 / 0.98).abs() < 0.02, "{}", burst(&lost));
-        assert_eq!(share(&draw("bernoulli:p=0")), 0.0);
-        assert_eq!(share(&draw("bernoulli:p=1")), 1.0);
+        assert_eq!(share(&sample("bernoulli:p=0")), 0.0);
+        assert_eq!(share(&sample("bernoulli:p=1")), 1.0);
     }
 
     #[test]
     fn gilbert_has_the_mean_and_the_bursts_of_its_chain() {
-        let lost = draw("gilbert:p=0.01,r=0.25");
+        let lost = sample("gilbert:p=0.01,r=0.25");
         assert!((share(&lost) - 0.01 / 0.26).abs() < 0.002, "{}", share(&lost));
         assert!((burst(&lost) - 4.0).abs() < 0.15, "{}", burst(&lost));
-        let lost = draw("gilbert:p=0.05,r=0.2,good=0.01,bad=0.5");
+        let lost = sample("gilbert:p=0.05,r=0.2,good=0.01,bad=0.5");
         let mean = (0.05 * 0.5 + 0.2 * 0.01) / 0.25;
         assert!((share(&lost) - mean).abs() < 0.004, "{} {mean}", share(&lost));
     }
