@@ -157,7 +157,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     let congestion = args.congestion.as_deref().map(str::parse::<Spec>).transpose();
     let congestion = congestion.map_err(usage)?;
     if let Some(spec) = &congestion {
-        spec.find("congestion control", congestion::ALL).map_err(usage)?;
+        congestion::REGISTRY.find(spec).map_err(usage)?;
     }
     let alone_mptcp = args.alone == Alone::Mptcp;
     Ok(Settings { schedulers, congestion, alone_mptcp })

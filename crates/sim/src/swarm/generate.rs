@@ -97,7 +97,7 @@ impl Generator {
         Ratio(self.rng.between(1, most) as f64 / 1e3)
     }
 
-    fn policy<F>(&mut self, table: &[Entry<F>]) -> Option<Choice> {
+    fn policy<F: ?Sized>(&mut self, table: &[Entry<F>]) -> Option<Choice> {
         let row = &table[self.index(table.len())];
         Some(Choice(Spec::named(row.name)))
     }

@@ -4,7 +4,7 @@ mod bernoulli;
 mod gilbert;
 
 use crate::seed::Rng;
-use tabane_engine::policy::{Entry, Params, PolicyError, Spec};
+use tabane_engine::policy::{Entry, Param, PolicyError, Registry, Spec, Values};
 
 /// Decides packet by packet, in order.
 pub trait Loss: Send {
@@ -13,38 +13,42 @@ pub trait Loss: Send {
 }
 
 /// Signature of a row's constructor. `None` loses nothing and costs nothing.
-pub type Build = fn(&Params) -> Result<Option<Box<dyn Loss>>, PolicyError>;
+pub type Build = dyn Fn(&Values<'_>) -> Result<Option<Box<dyn Loss>>, PolicyError> + Send + Sync;
 
 /// Every loss model.
 pub const ALL: &[Entry<Build>] = &[
-    Entry { name: "none", aliases: &[], summary: "no loss", params: &[], build: |_| Ok(None) },
+    Entry { name: "none", aliases: &[], summary: "no loss", params: &[], build: &|_| Ok(None) },
     Entry {
         name: "bernoulli",
         aliases: &["random"],
         summary: "each packet by itself, with the same probability",
-        params: &[("p", 0.01, "probability, 0 to 1")],
-        build: bernoulli::Bernoulli::build,
+        params: &[Param::new("p", 0.01, 0.0..=1.0, "probability")],
+        build: &bernoulli::Bernoulli::build,
     },
     Entry {
         name: "gilbert",
         aliases: &["gilbert-elliott"],
         summary: "bursts: a good and a bad state, each with its own loss",
         params: &[
-            ("p", 0.01, "probability per packet to go from good to bad"),
-            ("r", 0.25, "probability per packet to go from bad to good"),
-            ("good", 0.0, "loss in the good state"),
-            ("bad", 1.0, "loss in the bad state"),
+            Param::new("p", 0.01, 0.0..=1.0, "probability per packet to go from good to bad"),
+            Param::new("r", 0.25, 0.0..=1.0, "probability per packet to go from bad to good"),
+            Param::new("good", 0.0, 0.0..=1.0, "loss in the good state"),
+            Param::new("bad", 1.0, 0.0..=1.0, "loss in the bad state"),
         ],
-        build: gilbert::Gilbert::build,
+        build: &gilbert::Gilbert::build,
     },
 ];
+
+/// What can be named: [`ALL`], and what a program registers.
+pub static REGISTRY: Registry<Build> = Registry::new("loss model", ALL);
 
 /// Makes the model that `spec` names.
 ///
 /// # Errors
 /// [`PolicyError`] for unknown names and parameters, and values out of range.
 pub fn build(spec: &Spec) -> Result<Option<Box<dyn Loss>>, PolicyError> {
-    (spec.find("loss model", ALL)?.build)(&spec.params)
+    let (entry, values) = REGISTRY.find(spec)?;
+    (entry.build)(&values)
 }
 
 #[cfg(test)]
