@@ -227,8 +227,8 @@ fn extra<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Op
     if !file.exists() {
         return Ok(None);
     }
-    let text =
-        bounded::text(&file, bounded::WRITTEN).with_context(|| file.display().to_string())?;
+    let text = bounded::text(&file, bounded::SOURCE_DOCUMENT)
+        .with_context(|| file.display().to_string())?;
     Ok(Some(toml::from_str(&text).with_context(|| file.display().to_string())?))
 }
 

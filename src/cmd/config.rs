@@ -127,7 +127,7 @@ fn hidden(line: &str) -> String {
 
 /// Whose keys a file has more of; a client's if it says nothing.
 fn guess(path: &Path) -> Role {
-    let text = bounded::text(path, bounded::WRITTEN).unwrap_or_default();
+    let text = bounded::text(path, bounded::SOURCE_DOCUMENT).unwrap_or_default();
     let has = |keys: &[&str]| {
         let starts = |line: &str| {
             let line = line.trim_start().trim_start_matches('[');

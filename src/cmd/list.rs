@@ -3,7 +3,7 @@
 use crate::exit::Failure;
 use crate::say;
 use serde::Serialize;
-use tabane_engine::policy::Entry;
+use tabane_engine::policy::{Entry, Registry};
 use tabane_engine::{congestion, egress, scheduler};
 use tabane_sim::app;
 use tabane_sim::link::{loss, queue};
@@ -32,6 +32,8 @@ struct Row {
 struct Param {
     name: &'static str,
     default: f64,
+    least: f64,
+    most: f64,
     meaning: &'static str,
 }
 
@@ -53,12 +55,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
 fn tables() -> Vec<(&'static str, Vec<Row>)> {
     vec![
-        ("scheduler", rows(scheduler::ALL)),
-        ("congestion", rows(congestion::ALL)),
-        ("egress", rows(egress::ALL)),
-        ("queue", rows(queue::ALL)),
+        ("scheduler", rows(&scheduler::REGISTRY)),
+        ("congestion", rows(&congestion::REGISTRY)),
+        ("egress", rows(&egress::REGISTRY)),
+        ("queue", rows(&queue::REGISTRY)),
         ("rate", plain(RATES)),
-        ("loss", rows(loss::ALL)),
+        ("loss", rows(&loss::REGISTRY)),
         ("delay", plain(DELAYS)),
         ("app", plain(app::ALL)),
     ]
@@ -87,15 +89,17 @@ fn plain(table: &[(&'static str, &'static str)]) -> Vec<Row> {
     table.iter().map(row).collect()
 }
 
-fn rows<F>(table: &[Entry<F>]) -> Vec<Row> {
-    table.iter().map(row).collect()
+fn rows<F: ?Sized>(registry: &Registry<F>) -> Vec<Row> {
+    registry.entries().into_iter().map(row).collect()
 }
 
-fn row<F>(entry: &Entry<F>) -> Row {
-    let param = |&(name, default, meaning): &(&'static str, f64, &'static str)| Param {
-        name,
-        default,
-        meaning,
+fn row<F: ?Sized>(entry: &Entry<F>) -> Row {
+    let param = |param: &tabane_engine::policy::Param| Param {
+        name: param.name,
+        default: param.default,
+        least: *param.range.start(),
+        most: *param.range.end(),
+        meaning: param.meaning,
     };
     Row {
         name: entry.name,
@@ -116,8 +120,9 @@ fn text(tables: &[(&'static str, Vec<Row>)]) -> String {
             };
             lines.push(format!("  {:<14}{}{aliases}", row.name, row.summary));
             for p in &row.params {
-                let (name, meaning, default) = (p.name, p.meaning, p.default);
-                lines.push(format!("  {:<14}  {name}: {meaning} (default {default})", ""));
+                let Param { name, default, least, most, meaning } = p;
+                let range = format!("{least} to {most}, default {default}");
+                lines.push(format!("  {:<14}  {name}: {meaning} ({range})", ""));
             }
         }
     }

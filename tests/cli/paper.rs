@@ -7,11 +7,11 @@ fn papers_are_listed_and_unknown_ones_refused() {
     let place = Place::new();
     let list = place.json(&["paper", "list", "--json"]);
     let names: Vec<_> = list.as_array().unwrap().iter().map(|row| row["name"].clone()).collect();
-    assert!(names.contains(&"s3".into()) && names.contains(&"s4".into()), "{names:?}");
+    assert!(names.contains(&"ecf3".into()) && names.contains(&"two_wans".into()), "{names:?}");
     for (args, words) in [
-        (vec!["paper", "run", "s33"], "did you mean 's3'"),
+        (vec!["paper", "run", "ecf33"], "did you mean 'ecf3'"),
         (vec!["paper", "run"], "<NAME>"),
-        (vec!["paper", "run", "s3", "--place"], "--place belongs to s5"),
+        (vec!["paper", "run", "s3", "--place"], "--place belongs to proxies"),
         (vec!["paper", "run", "s3", "--jobs", "0"], "--jobs"),
     ] {
         let said = place.tabane(&args);
@@ -27,8 +27,9 @@ fn a_quick_run_leaves_a_page_that_needs_no_network_and_a_report_for_scripts() {
     let table = place.ok(&["paper", "run", "s3", "--quick", "--out", "out"]);
     assert!(table.contains("reproduced"), "{table}");
     let report: serde_json::Value =
-        serde_json::from_str(&place.read("out/s3/report.json")).unwrap();
-    assert_eq!(report["paper"], "s3");
+        serde_json::from_str(&place.read("out/ecf3/report.json")).unwrap();
+    assert_eq!(report["paper"], "ecf3");
+    assert_eq!(report["alias"], "s3");
     for (list, fields) in [
         ("claims", &["id", "text", "paper", "ours", "unit", "verdict"][..]),
         ("cells", &["table", "row", "column", "paper", "ours"]),
@@ -42,12 +43,12 @@ fn a_quick_run_leaves_a_page_that_needs_no_network_and_a_report_for_scripts() {
     }
     let calibrated = report["assumptions"].as_array().unwrap().iter();
     assert!(calibrated.filter(|a| a["calibrated"] == true).count() <= 1, "one at most");
-    for page in ["out/index.html", "out/s3/report.html"] {
+    for page in ["out/index.html", "out/ecf3/report.html"] {
         let text = place.read(page);
         for word in ["http", "src=", "<script", "@import", "url("] {
             assert!(!text.contains(word), "{word} in {page}");
         }
     }
-    assert!(place.read("out/s3/times.svg").starts_with("<svg"));
-    assert!(place.read("out/s3/cells.csv").starts_with("paper,table,row,column,published,ours"));
+    assert!(place.read("out/ecf3/times.svg").starts_with("<svg"));
+    assert!(place.read("out/ecf3/cells.csv").starts_with("paper,table,row,column,published,ours"));
 }

@@ -16,11 +16,11 @@ use tabane_engine::view::{
 };
 
 /// Every row with its defaults, given and not given, and `more`.
-fn specs<F>(table: &[Entry<F>], more: &[&str]) -> Vec<Spec> {
+fn specs<F: ?Sized>(table: &[Entry<F>], more: &[&str]) -> Vec<Spec> {
     let mut specs: Vec<Spec> = more.iter().map(|s| s.parse().expect("a spec")).collect();
     for row in table {
         specs.push(Spec::named(row.name));
-        let given = row.params.iter().map(|p| (p.0.to_owned(), p.1)).collect();
+        let given = row.params.iter().map(|p| (p.name.to_owned(), p.default)).collect();
         specs.push(Spec { name: row.name.to_owned(), params: Params(given) });
         specs.extend(row.aliases.iter().map(|alias| Spec::named(alias)));
     }
@@ -35,18 +35,14 @@ fn scheduler_specs() -> Vec<Spec> {
 
 /// Of the engine's table, or of the document that says how to add to it.
 fn build_scheduler(spec: &Spec) -> Box<dyn Scheduler> {
-    match adding::scheduler::ROWS.iter().find(|row| row.name == spec.name) {
-        Some(row) => (row.build)(&spec.params).expect("a row"),
-        None => scheduler::build(spec).expect("a row"),
-    }
+    adding::register();
+    scheduler::build(spec).expect("a row")
 }
 
 /// As [`build_scheduler`].
 fn build_controller(spec: &Spec, start: Start) -> Box<dyn CongestionController> {
-    match adding::congestion::ROWS.iter().find(|row| row.name == spec.name) {
-        Some(row) => (row.build)(&spec.params, start).expect("a row"),
-        None => congestion::build(spec, start).expect("a row"),
-    }
+    adding::register();
+    congestion::build(spec, start).expect("a row")
 }
 
 fn congestion_specs() -> Vec<Spec> {
@@ -386,7 +382,7 @@ proptest! {
 
 #[test]
 fn tables_have_no_name_twice() {
-    fn names<F>(table: &[Entry<F>]) -> Vec<&'static str> {
+    fn names<F: ?Sized>(table: &[Entry<F>]) -> Vec<&'static str> {
         table
             .iter()
             .flat_map(|row| std::iter::once(&row.name).chain(row.aliases))

@@ -136,7 +136,7 @@ fn both_ways(pair: &mut Pair) {
     }
 }
 
-fn row<F>(table: &[Entry<F>], row: u8) -> Spec {
+fn row<F: ?Sized>(table: &[Entry<F>], row: u8) -> Spec {
     Spec::named(table[usize::from(row) % table.len()].name)
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn scenarios() -> Vec<Vec<u8>> {
         include_str!("../../../scenarios/voice.toml"),
         include_str!("../../../scenarios/wifi-lte.toml"),
     ];
-    let drawn = (0..6).map(|seed| swarm::draw(seed).to_toml().into_bytes());
+    let drawn = (0..6).map(|seed| swarm::generate(seed).to_toml().into_bytes());
     examples.into_iter().map(|text| text.as_bytes().to_vec()).chain(drawn).collect()
 }
 

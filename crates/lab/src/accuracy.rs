@@ -25,8 +25,8 @@ pub struct Accuracy {
     /// where the kernel's stack runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp_memory: Option<String>,
-    /// What observers were not told because they could not keep up.
-    pub untold: u64,
+    /// Notifications to observers that were dropped because these could not keep up.
+    pub dropped_notifications: u64,
     /// Link directions, in file order.
     pub links: Vec<LinkAccuracy>,
     /// Why this run should not be believed; `None` if nothing speaks against it.
@@ -216,7 +216,7 @@ mod tests {
             realtime: true,
             dropped_by_devices: 2,
             tcp_memory: None,
-            untold: 0,
+            dropped_notifications: 0,
             links: vec![link.clone()],
             poor: None,
         };

@@ -7,10 +7,10 @@
 
 use crate::Stack;
 use crate::accuracy::{Achieved, Lateness};
+use crate::notification::{Notification, Notifier};
 use crate::packet::Packet;
 use crate::priority;
 use crate::switch::Switch;
-use crate::told::{Teller, Told};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::link::{Link, LinkChange, LinkStats};
 use tabane_sim::models;
-use tabane_sim::scenario::{Change, Direction, Scenario, Way};
+use tabane_sim::scenario::{Change, Direction, LinkDirection, Scenario};
 use tabane_sim::seed::Seed;
 use tabane_sim::topology::{DEFAULT_MTU, Hop, NO_ROUTE, Topology};
 use tabane_trace::observe::{CapturePoint, HostIdx, LinkIdx, LinkSample, Wants};
@@ -41,7 +41,7 @@ pub(crate) struct Emulator {
     agenda: BTreeMap<(Instant, usize), Change>,
     next_sample: Option<Instant>,
     wants: Wants,
-    teller: Teller,
+    notifier: Notifier,
     stop: OwnedFd,
     /// Buffers that no packet is in.
     pool: Vec<Vec<u8>>,
@@ -101,7 +101,7 @@ impl Emulator {
         (topology, stack): (&Topology, Stack),
         ports: Vec<Port>,
         clock: Clock,
-        (teller, wants): (Teller, Wants),
+        (notifier, wants): (Notifier, Wants),
         stop: OwnedFd,
     ) -> Result<Self, String> {
         let mut links = Vec::new();
@@ -138,7 +138,7 @@ impl Emulator {
             agenda,
             next_sample: wants.sample.map(|_| Instant::ZERO),
             wants,
-            teller,
+            notifier,
             stop,
             pool: Vec::new(),
             longest: topology
@@ -164,7 +164,8 @@ impl Emulator {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(error) => {
-                    self.teller.tell(Told::Broken(format!("the emulator cannot wait: {error}")));
+                    self.notifier
+                        .send(Notification::Broken(format!("the emulator cannot wait: {error}")));
                     break;
                 }
             }
@@ -230,7 +231,7 @@ impl Emulator {
     fn send(&mut self, now: Instant, (host, path, to): (usize, PathId, IpAddr), packet: Packet) {
         if self.wants.packets {
             let point = CapturePoint::Sent(HostIdx(host as u32), path);
-            self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
+            self.notifier.try_send(Notification::Packet(point, now, packet.bytes.clone()));
         }
         let cursor = self.topology.route(host, usize::from(path.0), to);
         self.enter(now, Packet { cursor, ..packet });
@@ -242,7 +243,7 @@ impl Emulator {
             Hop::Link(link) => {
                 if self.wants.packets {
                     let point = CapturePoint::Link(LinkIdx(link));
-                    self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
+                    self.notifier.try_send(Notification::Packet(point, now, packet.bytes.clone()));
                 }
                 let wire = &mut self.links[link as usize];
                 if packet.bytes.len() > wire.mtu {
@@ -259,7 +260,7 @@ impl Emulator {
     fn arrive(&mut self, now: Instant, host: u32, path: u8, packet: Packet) {
         if self.wants.packets {
             let point = CapturePoint::Received(HostIdx(host), PathId(path));
-            self.teller.show(Told::Packet(point, now, packet.bytes.clone()));
+            self.notifier.try_send(Notification::Packet(point, now, packet.bytes.clone()));
         }
         if let Some(switch) = &mut self.switches[host as usize] {
             switch.arrives(now, usize::from(path), &packet.bytes);
@@ -275,7 +276,7 @@ impl Emulator {
     fn lost(&mut self, link: u32) {
         while let Some(lost) = self.links[link as usize].link.poll_loss() {
             let (at, cause) = (lost.at, lost.cause.as_str());
-            self.teller.show(Told::Lost(LinkIdx(link), at, cause, lost.packet.bytes));
+            self.notifier.try_send(Notification::Lost(LinkIdx(link), at, cause, lost.packet.bytes));
         }
     }
 
@@ -314,7 +315,9 @@ impl Emulator {
             }
             let name = change.down.as_ref().or(change.up.as_ref()).or(change.link.as_ref());
             let Some(link) = name.and_then(|name| scenario.link.position(name)) else { continue };
-            for (direction, way) in [(2 * link, Way::Up), (2 * link + 1, Way::Down)] {
+            for (direction, way) in
+                [(2 * link, LinkDirection::Up), (2 * link + 1, LinkDirection::Down)]
+            {
                 if change.direction.is_none_or(|only| only == way) {
                     self.change(now, direction, &change);
                 }
@@ -322,7 +325,7 @@ impl Emulator {
             if self.carrier && !change.silent && change.link.is_none() {
                 self.set_carrier(link as u32, change.up.is_some());
             }
-            self.teller.show(Told::Changed(now, change.words()));
+            self.notifier.try_send(Notification::Changed(now, change.words()));
         }
         if self.next_sample.is_some_and(|at| at <= now) {
             self.sample(now);
@@ -350,7 +353,7 @@ impl Emulator {
                 let done = unsafe { libc::ioctl(port.device.as_raw_fd(), TUNSETCARRIER, &on) };
                 if done != 0 {
                     let why = format!("a carrier cannot be set: {}", io::Error::last_os_error());
-                    self.teller.tell(Told::Broken(why));
+                    self.notifier.send(Notification::Broken(why));
                 }
             }
         }
@@ -367,7 +370,7 @@ impl Emulator {
                 delivered_bytes: stats.delivered.bytes,
                 lost: lost(&stats, wire.too_long),
             };
-            self.teller.show(Told::Link(now, LinkIdx(n as u32), sample));
+            self.notifier.try_send(Notification::Link(now, LinkIdx(n as u32), sample));
         }
     }
 

@@ -2,7 +2,7 @@
 //! flows that begin or end here.
 
 use crate::flows::{Action, Agenda, Flow, attached};
-use crate::told::{Teller, Told};
+use crate::notification::{Notification, Notifier};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct EngineHost {
     flows: Arc<Vec<Flow>>,
     agenda: Agenda,
     conns: BTreeMap<ConnId, usize>,
-    teller: Teller,
+    notifier: Notifier,
     wants: Wants,
 }
 
@@ -33,11 +33,11 @@ impl EngineHost {
         host: usize,
         (scenario, topology): (Arc<Scenario>, Arc<Topology>),
         flows: Arc<Vec<Flow>>,
-        (teller, wants): (Teller, Wants),
+        (notifier, wants): (Notifier, Wants),
     ) -> Self {
         let agenda = Agenda::new(&scenario, &topology, host, &flows, wants.sample);
         let conns = BTreeMap::new();
-        Self { host, scenario, topology, flows, agenda, conns, teller, wants }
+        Self { host, scenario, topology, flows, agenda, conns, notifier, wants }
     }
 
     /// Makes an endpoint accept what flows bring it.
@@ -55,7 +55,7 @@ impl EngineHost {
     fn opened(&mut self, now: Instant, conn: ConnId, n: usize) {
         self.conns.insert(conn, n);
         let (flow, host) = (self.flows[n].idx, HostIdx(self.host as u32));
-        self.teller.tell(Told::Opened(now, flow, host, conn));
+        self.notifier.send(Notification::Opened(now, flow, host, conn));
     }
 
     fn start(&mut self, endpoint: &mut Endpoint, now: Instant, n: usize) {
@@ -65,7 +65,7 @@ impl EngineHost {
         let remote = SocketAddr::new(self.topology.shared_address(flow.server), flow.port);
         match endpoint.connect(now, local, remote) {
             Ok(conn) => self.opened(now, conn, n),
-            Err(error) => flow.fail(&self.teller, error.to_string()),
+            Err(error) => flow.fail(&self.notifier, error.to_string()),
         }
     }
 
@@ -85,7 +85,7 @@ impl EngineHost {
         };
         let again = app.tick(now, flow.role(self.host), connection);
         self.agenda.plan(again, Action::Tick(n));
-        flow.notice(&self.teller, &app, || connection.info(now));
+        flow.notify_if_complete(&self.notifier, &app, || connection.info(now));
     }
 
     fn change(&mut self, endpoint: &mut Endpoint, now: Instant, n: usize) {
@@ -112,22 +112,27 @@ impl EngineHost {
                 break;
             }
         }
-        self.teller.show(Told::Changed(now, words));
+        self.notifier.try_send(Notification::Changed(now, words));
     }
 
     fn sample(&self, endpoint: &mut Endpoint, now: Instant, last: bool) {
         for (conn, n) in &self.conns {
             if let Some(connection) = endpoint.connection(*conn) {
                 let (host, info) = (HostIdx(self.host as u32), Box::new(connection.info(now)));
-                let told = Told::Sample(now, self.flows[*n].idx, host, info);
-                if last { self.teller.tell(told) } else { self.teller.show(told) }
+                let notification = Notification::Sample(now, self.flows[*n].idx, host, info);
+                if last {
+                    self.notifier.send(notification)
+                } else {
+                    self.notifier.try_send(notification)
+                }
             }
         }
     }
 
     fn records(&self, endpoint: &mut Endpoint) {
         while let Some(record) = endpoint.poll_record() {
-            self.teller.show(Told::Record(HostIdx(self.host as u32), Box::new(record)));
+            self.notifier
+                .try_send(Notification::Record(HostIdx(self.host as u32), Box::new(record)));
         }
     }
 
@@ -135,7 +140,7 @@ impl EngineHost {
         let Some(n) = self.conns.remove(&conn) else { return };
         let (flow, role) = (&self.flows[n], self.flows[n].role(self.host));
         if reason != CloseReason::Finished || role == Role::Sink {
-            flow.fail(&self.teller, format!("{reason:?} at the {role:?}").to_lowercase());
+            flow.fail(&self.notifier, format!("{reason:?} at the {role:?}").to_lowercase());
         }
     }
 }
@@ -158,7 +163,7 @@ impl App for EngineHost {
         let mut app = flow.app();
         let again = app.on_event(now, flow.role(self.host), &event, connection);
         self.agenda.plan(again, Action::Tick(n));
-        flow.notice(&self.teller, &app, || connection.info(now));
+        flow.notify_if_complete(&self.notifier, &app, || connection.info(now));
     }
 
     fn on_wakeup(&mut self, endpoint: &mut Endpoint, now: Instant) {

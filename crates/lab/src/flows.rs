@@ -1,7 +1,7 @@
 //! Flows as the threads of a lab share them: the application of each, and what a host has to do
 //! for it at which time.
 
-use crate::told::{Teller, Told};
+use crate::notification::{Notification, Notifier};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -80,19 +80,24 @@ impl Flow {
         self.app.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Tells, once, that everything was delivered, if it was.
-    pub(crate) fn notice(&self, teller: &Teller, app: &App, info: impl FnOnce() -> Info) {
+    /// Sends, once, that everything was delivered, if it was.
+    pub(crate) fn notify_if_complete(
+        &self,
+        notifier: &Notifier,
+        app: &App,
+        info: impl FnOnce() -> Info,
+    ) {
         if let Some(at) = app.completed()
             && !self.over.swap(true, Ordering::Relaxed)
         {
-            teller.tell(Told::Completed(at, self.idx, Box::new(info())));
+            notifier.send(Notification::Completed(at, self.idx, Box::new(info())));
         }
     }
 
-    /// Tells, once, that it can go no further.
-    pub(crate) fn fail(&self, teller: &Teller, why: String) {
+    /// Sends, once, that it failed.
+    pub(crate) fn fail(&self, notifier: &Notifier, why: String) {
         if !self.over.swap(true, Ordering::Relaxed) {
-            teller.tell(Told::Failed(self.idx, why));
+            notifier.send(Notification::Failed(self.idx, why));
         }
     }
 }

@@ -16,12 +16,12 @@ mod kernel;
 mod memory;
 mod namespace;
 mod network;
+mod notification;
 mod packet;
 mod plan;
 mod priority;
 mod run;
 mod switch;
-mod told;
 mod translate;
 
 pub use accuracy::{Accuracy, LinkAccuracy};

@@ -3,8 +3,8 @@
 
 use crate::emulator::{Emulator, Port, Report};
 use crate::namespace::{Namespace, remove_leftovers};
+use crate::notification::{LIMIT, Notification, Notifier};
 use crate::plan::{HostPlan, Plan};
-use crate::told::{LIMIT, Teller, Told};
 use crate::{LabError, Stack, refuse};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fs;
@@ -85,13 +85,13 @@ impl Network {
         &mut self,
         scenario: &Arc<Scenario>,
         clock: Clock,
-        told: (Teller, Wants),
+        notifier: (Notifier, Wants),
     ) -> Result<Running, LabError> {
         let ports = std::mem::take(&mut self.ports);
         let (stop, theirs) = stop_pair()?;
         let place = (&*self.topology, self.stack);
-        let emulator =
-            Emulator::new(scenario, place, ports, clock, told, theirs).map_err(LabError::Broken)?;
+        let emulator = Emulator::new(scenario, place, ports, clock, notifier, theirs)
+            .map_err(LabError::Broken)?;
         let scenario = scenario.clone();
         let thread = spawn("emulator", move || emulator.run(&scenario))?;
         Ok(Running { stop, thread: Some(thread) })
@@ -195,7 +195,7 @@ fn device_drops(text: &str) -> u64 {
 pub struct Up {
     network: Network,
     running: Option<Running>,
-    heard: Receiver<Told>,
+    heard: Receiver<Notification>,
     clock: Clock,
 }
 
@@ -208,7 +208,7 @@ pub fn up(scenario: &Scenario) -> Result<Up, LabError> {
     let (out, heard) = sync_channel(LIMIT);
     let clock = Clock::start();
     let scenario = Arc::new(scenario.clone());
-    let running = network.start(&scenario, clock, (Teller::new(out), Wants::default()))?;
+    let running = network.start(&scenario, clock, (Notifier::new(out), Wants::default()))?;
     Ok(Up { network, running: Some(running), heard, clock })
 }
 
@@ -229,8 +229,8 @@ impl Up {
     ) -> Result<(), LabError> {
         while !interrupted.load(Ordering::Relaxed) {
             match self.heard.recv_timeout(Duration::from_millis(50)) {
-                Ok(Told::Changed(at, words)) => observer.changed(at, &words),
-                Ok(Told::Broken(why)) => return Err(LabError::Broken(why)),
+                Ok(Notification::Changed(at, words)) => observer.changed(at, &words),
+                Ok(Notification::Broken(why)) => return Err(LabError::Broken(why)),
                 _ => {}
             }
         }

@@ -133,11 +133,11 @@ impl HostPlan {
     fn forward(&mut self) {
         for (n, device) in self.devices.iter().enumerate() {
             let Some(engine) = &device.engine else { continue };
-            let (link, out, inward) = (&device.link, LINK_TABLE + n, ENGINE_TABLE + n);
+            let (link, out, inbound) = (&device.link, LINK_TABLE + n, ENGINE_TABLE + n);
             self.commands.push(format!("route add default dev {link} table {out}"));
-            self.commands.push(format!("route add default dev {engine} table {inward}"));
+            self.commands.push(format!("route add default dev {engine} table {inbound}"));
             self.commands.push(format!("rule add priority 1000 iif {engine} lookup {out}"));
-            self.commands.push(format!("rule add priority 1000 iif {link} lookup {inward}"));
+            self.commands.push(format!("rule add priority 1000 iif {link} lookup {inbound}"));
         }
         let set = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         self.sysctls.push(set("net/ipv4/ip_forward", "1"));
@@ -160,7 +160,7 @@ impl HostPlan {
             self.commands.push(format!("route add default dev {link} table {table}{route}"));
             self.commands.push(format!("rule add priority 1000 from {own} lookup {table}"));
         }
-        for (to, path) in ways(topology, host) {
+        for (to, path) in path_by_destination(topology, host) {
             let table = LINK_TABLE + path;
             self.commands.push(format!("rule add priority 2000 to {to} lookup {table}"));
         }
@@ -182,23 +182,23 @@ impl HostPlan {
 
 /// For every address of other hosts, the path of `host` that leads there: for a path's address the
 /// one by which its packets come here, for a shared address the first.
-fn ways(topology: &Topology, host: usize) -> BTreeMap<IpAddr, usize> {
-    let mut ways = BTreeMap::new();
+fn path_by_destination(topology: &Topology, host: usize) -> BTreeMap<IpAddr, usize> {
+    let mut paths = BTreeMap::new();
     let shared = topology.shared_address(host);
     for other in (0..topology.hosts.len()).filter(|other| *other != host) {
         if let Some(first) = topology.first_path(host, other) {
-            ways.insert(topology.shared_address(other), first);
+            paths.insert(topology.shared_address(other), first);
         }
         for path in 0..topology.hosts[other].paths.len() {
             let to = topology.address(other, path);
             if let Some((_, arrival)) = far_end(topology, (other, path), shared)
                 && topology.route(host, arrival, to) != NO_ROUTE
             {
-                ways.insert(to, arrival);
+                paths.insert(to, arrival);
             }
         }
     }
-    ways
+    paths
 }
 
 /// Where what leaves `from` (a host and a path of it) for `to` arrives: the host, and by which

@@ -1,5 +1,5 @@
 //! One run: the network is built, hosts and emulator run in threads of their own, and the thread
-//! that called passes what they tell to the observer and makes the result.
+//! that called passes their notifications to the observer and makes the result.
 
 use crate::accuracy::{Accuracy, LinkAccuracy};
 use crate::emulator::{self, Report};
@@ -8,8 +8,8 @@ use crate::flows::{Agenda, Flow};
 use crate::kernel::KernelHost;
 use crate::memory::Watcher;
 use crate::network::{Network, set, spawn, stop_pair};
+use crate::notification::{LIMIT, Notification, Notifier};
 use crate::priority;
-use crate::told::{LIMIT, Teller, Told};
 use crate::{LabError, Stack};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -56,37 +56,37 @@ pub fn run(
     let mut network = Network::build(scenario, stack)?;
     let scenario = Arc::new(scenario.clone());
     let flows = Flow::all(&scenario, &network.topology).map_err(LabError::Broken)?;
-    let (out, heard) = sync_channel(LIMIT);
-    let teller = Teller::new(out);
+    let (out, notifications) = sync_channel(LIMIT);
+    let notifier = Notifier::new(out);
     let wants = observer.wants();
     observer.begin(&layout);
 
     let flows = Arc::new(flows);
     let memory = (stack == Stack::Kernel).then(Watcher::start);
-    let mut hosts = Hosts::prepare(&network, &scenario, &flows, &teller, wants)?;
+    let mut hosts = Hosts::prepare(&network, &scenario, &flows, &notifier, wants)?;
     let clock = Clock::start();
-    let emulator = network.start(&scenario, clock, (teller.clone(), wants))?;
-    hosts.start(&mut network, clock, (&teller, wants))?;
+    let emulator = network.start(&scenario, clock, (notifier.clone(), wants))?;
+    hosts.start(&mut network, clock, (&notifier, wants))?;
     let mut watch = Watch::new(&layout, &flows, observer);
-    let ended = watch.until_over(&heard, clock, scenario.duration.0, interrupted);
+    let ended = watch.until_over(&notifications, clock, scenario.duration.0, interrupted);
     let now = clock.now();
     let delivered: Vec<u64> = flows.iter().map(|flow| flow.app().delivered()).collect();
     hosts.order_stop()?;
     while !hosts.are_over() {
-        watch.drain(&heard);
+        watch.drain(&notifications);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let stopped = hosts.join();
-    watch.drain(&heard);
+    watch.drain(&notifications);
     let dropped = network.dropped();
     let report = emulator.stop()?;
-    let untold = teller.untold();
-    drop(teller);
-    watch.drain(&heard);
+    let dropped_notifications = notifier.dropped();
+    drop(notifier);
+    watch.drain(&notifications);
     watch.observer.end(now);
     ended.and(stopped)?;
     let results = (0..flows.len()).map(|n| watch.flow_result(n, delivered[n], now)).collect();
-    let mut accuracy = accuracy(&layout, &report, untold);
+    let mut accuracy = accuracy(&layout, &report, dropped_notifications);
     accuracy.dropped_by_devices =
         report.refused + if cuts_carrier(&scenario) { 0 } else { dropped };
     accuracy.tcp_memory = memory.and_then(Watcher::finish);
@@ -110,11 +110,14 @@ fn cuts_carrier(scenario: &Scenario) -> bool {
     scenario.at.iter().any(|change| change.down.is_some() && !change.silent)
 }
 
-/// The shortest delay of a link, one way.
+/// The shortest one-way delay of a link.
 fn shortest_delay(scenario: &Scenario) -> Duration {
-    let ways =
+    let directions =
         scenario.link.iter().flat_map(|(_, link)| [true, false].map(|up| link.direction(up)));
-    ways.map(|way| way.delay.map_or(Duration::ZERO, |d| d.0)).min().unwrap_or(Duration::ZERO)
+    directions
+        .map(|direction| direction.delay.map_or(Duration::ZERO, |d| d.0))
+        .min()
+        .unwrap_or(Duration::ZERO)
 }
 
 /// Threads of hosts.
@@ -135,7 +138,7 @@ impl Hosts {
         network: &Network,
         scenario: &Arc<Scenario>,
         flows: &Arc<Vec<Flow>>,
-        teller: &Teller,
+        notifier: &Notifier,
         wants: Wants,
     ) -> Result<Self, LabError> {
         let mut hosts = Self::default();
@@ -149,7 +152,7 @@ impl Hosts {
             let stop = theirs
                 .try_clone()
                 .map_err(|source| LabError::System { what: "copy a descriptor".into(), source })?;
-            hosts.prepare_one(network, host, (teller, wants), stop)?;
+            hosts.prepare_one(network, host, (notifier, wants), stop)?;
         }
         Ok(hosts)
     }
@@ -158,14 +161,14 @@ impl Hosts {
         &mut self,
         network: &Network,
         host: usize,
-        (teller, wants): (&Teller, Wants),
+        (notifier, wants): (&Notifier, Wants),
         stop: OwnedFd,
     ) -> Result<(), LabError> {
         let namespace = network.namespaces[host].clone();
         let (go, clock) = sync_channel(1);
         let (ready, is_ready) = mpsc::channel();
         let place = (self.scenario.clone(), network.topology.clone());
-        let (flows, teller) = (self.flows.clone(), teller.clone());
+        let (flows, notifier) = (self.flows.clone(), notifier.clone());
         let agenda = Agenda::new(&place.0, &place.1, host, &flows, wants.sample);
         let version = self.scenario.ip;
         let name = network.plan.hosts[host].name.clone();
@@ -177,7 +180,7 @@ impl Hosts {
                     what: format!("make the sockets of {name}"),
                     source,
                 };
-                KernelHost::new(host, place, flows, agenda, teller, Box::new(command))
+                KernelHost::new(host, place, flows, agenda, notifier, Box::new(command))
                     .map_err(system)
             });
             let host = match made {
@@ -205,7 +208,7 @@ impl Hosts {
         &mut self,
         network: &mut Network,
         clock: Clock,
-        told: (&Teller, Wants),
+        notifier: (&Notifier, Wants),
     ) -> Result<(), LabError> {
         for go in self.waiting.drain(..).rev() {
             // A thread that is gone has said why.
@@ -213,7 +216,7 @@ impl Hosts {
         }
         if network.stack == Stack::Tabane {
             for host in (0..network.engines.len()).rev() {
-                self.start_engine(network, host, clock, told)?;
+                self.start_engine(network, host, clock, notifier)?;
             }
         }
         Ok(())
@@ -224,7 +227,7 @@ impl Hosts {
         network: &mut Network,
         host: usize,
         clock: Clock,
-        (teller, wants): (&Teller, Wants),
+        (notifier, wants): (&Notifier, Wants),
     ) -> Result<(), LabError> {
         let broken = |error: &dyn std::fmt::Display| LabError::Broken(error.to_string());
         let topology = network.topology.clone();
@@ -238,7 +241,7 @@ impl Hosts {
         let key = Seed(self.scenario.seed).key(&format!("host/{name}"));
         let mut endpoint = Endpoint::new(config, key).map_err(|e| broken(&e))?;
         let place = (self.scenario.clone(), topology.clone());
-        let mut app = EngineHost::new(host, place, self.flows.clone(), (teller.clone(), wants));
+        let mut app = EngineHost::new(host, place, self.flows.clone(), (notifier.clone(), wants));
         app.listen(&mut endpoint).map_err(LabError::Broken)?;
         let mut driver = Driver::new(endpoint, clock, paths).map_err(|e| broken(&e))?;
         self.wakers.push(driver.waker());
@@ -250,18 +253,18 @@ impl Hosts {
         Ok(())
     }
 
-    /// Tells them to end.
+    /// Asks all hosts to stop.
     fn order_stop(&self) -> Result<(), LabError> {
         self.wakers.iter().for_each(Waker::stop);
         self.stop.as_ref().map_or(Ok(()), set)
     }
 
-    /// Whether they have: until then they may have something to tell.
+    /// Whether all hosts have stopped; until then they may send notifications.
     fn are_over(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Whether they ended well.
+    /// Waits for their threads; the first error of them.
     fn join(&mut self) -> Result<(), LabError> {
         let mut done = Ok(());
         for thread in self.threads.drain(..) {
@@ -282,7 +285,7 @@ impl Drop for Hosts {
     }
 }
 
-/// Passes on what is told, and keeps what the result needs.
+/// Passes notifications to the observer, and keeps what the result needs.
 struct Watch<'a> {
     layout: &'a Layout,
     flows: &'a [Flow],
@@ -290,7 +293,7 @@ struct Watch<'a> {
     opened: BTreeMap<FlowIdx, Instant>,
     completed: BTreeMap<FlowIdx, (Instant, Info)>,
     failed: BTreeMap<FlowIdx, String>,
-    /// The last picture of each flow's connection at its receiving end.
+    /// The last snapshot of each flow's connection at its receiving end.
     last: BTreeMap<FlowIdx, Info>,
     broken: Option<String>,
 }
@@ -315,7 +318,7 @@ impl<'a> Watch<'a> {
     /// Until every flow is over, the time is up, or somebody ends it.
     fn until_over(
         &mut self,
-        heard: &Receiver<Told>,
+        notifications: &Receiver<Notification>,
         clock: Clock,
         duration: Duration,
         interrupted: &AtomicBool,
@@ -339,8 +342,8 @@ impl<'a> Watch<'a> {
                 return Ok(());
             }
             let patience = LOOK.min(std::time::Duration::from_nanos((end - now).0));
-            match heard.recv_timeout(patience) {
-                Ok(told) => self.hear(told),
+            match notifications.recv_timeout(patience) {
+                Ok(notification) => self.handle(notification),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(LabError::Broken("the lab's threads are gone".into()));
@@ -349,47 +352,47 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn drain(&mut self, heard: &Receiver<Told>) {
-        while let Ok(told) = heard.try_recv() {
-            self.hear(told);
+    fn drain(&mut self, notifications: &Receiver<Notification>) {
+        while let Ok(notification) = notifications.try_recv() {
+            self.handle(notification);
         }
     }
 
-    fn hear(&mut self, told: Told) {
-        match told {
-            Told::Opened(at, flow, host, conn) => {
+    fn handle(&mut self, notification: Notification) {
+        match notification {
+            Notification::Opened(at, flow, host, conn) => {
                 self.opened.entry(flow).or_insert(at);
                 self.observer.opened(at, flow, host, conn);
             }
-            Told::Record(host, record) => self.observer.record(host, &record),
-            Told::Sample(at, flow, host, info) => {
+            Notification::Record(host, record) => self.observer.record(host, &record),
+            Notification::Sample(at, flow, host, info) => {
                 self.observer.sample(at, flow, host, &info);
                 if self.is_sink(flow, host) {
                     self.last.insert(flow, *info);
                 }
             }
-            Told::Link(at, link, sample) => self.observer.link_sample(at, link, &sample),
-            Told::Packet(point, at, bytes) => {
+            Notification::Link(at, link, sample) => self.observer.link_sample(at, link, &sample),
+            Notification::Packet(point, at, bytes) => {
                 if let Ok(segment) = Segment::parse(&bytes.into()) {
                     self.observer.packet(point, at, &segment);
                 }
             }
-            Told::Lost(link, at, cause, bytes) => {
+            Notification::Lost(link, at, cause, bytes) => {
                 if let Ok(segment) = Segment::parse(&bytes.into()) {
                     self.observer.lost(link, at, cause, &segment);
                 }
             }
-            Told::Changed(at, words) => self.observer.changed(at, &words),
-            Told::Completed(at, flow, info) => {
+            Notification::Changed(at, words) => self.observer.changed(at, &words),
+            Notification::Completed(at, flow, info) => {
                 let sink = HostIdx(self.flows[flow.0 as usize].sink() as u32);
                 self.observer.sample(at, flow, sink, &info);
                 self.observer.completed(at, flow);
                 self.completed.insert(flow, (at, *info));
             }
-            Told::Failed(flow, why) => {
+            Notification::Failed(flow, why) => {
                 self.failed.insert(flow, why);
             }
-            Told::Broken(why) => self.broken = Some(why),
+            Notification::Broken(why) => self.broken = Some(why),
         }
     }
 
@@ -441,7 +444,7 @@ fn link_results(layout: &Layout, report: &Report) -> Vec<LinkResult> {
     links.collect()
 }
 
-fn accuracy(layout: &Layout, report: &Report, untold: u64) -> Accuracy {
+fn accuracy(layout: &Layout, report: &Report, dropped_notifications: u64) -> Accuracy {
     let links = layout.links.iter().zip(&report.links);
     let links = links.map(|(link, (stats, _, rate_bps, achieved_bps))| LinkAccuracy {
         link: link.name.clone(),
@@ -462,7 +465,7 @@ fn accuracy(layout: &Layout, report: &Report, untold: u64) -> Accuracy {
         realtime: report.realtime,
         dropped_by_devices: 0,
         tcp_memory: None,
-        untold,
+        dropped_notifications,
         links: links.collect(),
         poor: None,
     }

@@ -180,7 +180,7 @@ impl Switch {
         asked
     }
 
-    /// Pictures of the paths that lead to `to`, a host with the number `far`.
+    /// Snapshots of the paths that lead to `to`, a host with the number `far`.
     fn look(&mut self, topology: &Topology, to: IpAddr, far: Option<usize>) {
         self.views.clear();
         for path in 0..self.up.len() {

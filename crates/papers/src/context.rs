@@ -24,7 +24,7 @@ pub struct Context<'a> {
 /// What changes the experiment; by default it is the published one.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Options {
-    /// S5: find the best place for a proxy.
+    /// `proxies` only: find the best place for a proxy.
     pub place: bool,
     /// Laid over the scenario of every run, each `key.path=value`, as `tabane sim run` takes them.
     pub sets: Vec<String>,

@@ -56,8 +56,9 @@ pub(crate) fn caption(report: &Report) -> String {
     let length = if report.quick { "quick" } else { "full" };
     let took = report.run_s.map_or_else(String::new, |s| format!(" · {s:.1} s"));
     format!(
-        "paper {} · tabane {} · {length} · seed {}{took}",
+        "paper {} ({}) · tabane {} · {length} · seed {}{took}",
         report.paper,
+        report.alias.to_uppercase(),
         report.version,
         seeds.join(", ")
     )

@@ -18,11 +18,11 @@ pub mod report;
 pub mod stats;
 mod svg;
 
-mod s1;
-mod s2;
-mod s3;
-mod s4;
-mod s5;
+mod bicast;
+mod ecf3;
+mod hayack;
+mod proxies;
+mod two_wans;
 
 pub use context::{Context, Job, Options, Progress};
 pub use html::head;
@@ -36,14 +36,18 @@ use tabane_sim::scenario::ScenarioError;
 use thiserror::Error;
 
 /// Every paper, in the order in which `all` runs them.
-pub const ALL: &[&Paper] = &[&s1::PAPER, &s2::PAPER, &s3::PAPER, &s4::PAPER, &s5::PAPER];
+pub const ALL: &[&Paper] =
+    &[&bicast::PAPER, &hayack::PAPER, &ecf3::PAPER, &two_wans::PAPER, &proxies::PAPER];
 
-/// A paper.
+/// A published experiment that this program repeats, and the function that repeats it.
+///
+/// `name` is the word users type, and the name of the paper's folder and module. `run` must be
+/// deterministic: the same [`Context`] gives the same [`Report`].
 #[derive(Debug)]
 pub struct Paper {
-    /// The name users type.
     pub name: &'static str,
-    /// What it is about.
+    /// The paper's number in `docs/papers.md` (`s1`), accepted wherever the name is.
+    pub alias: &'static str,
     pub title: &'static str,
     /// Where it was published; `None` where that is not known for certain.
     pub source: Option<Source>,
@@ -78,18 +82,19 @@ impl Source {
     }
 }
 
-/// The paper of this name.
+/// The paper of this name or alias.
 ///
 /// # Errors
 /// [`PaperError::Unknown`], with the nearest name.
 pub fn find(name: &str) -> Result<&'static Paper, PaperError> {
-    if let Some(paper) = ALL.iter().find(|paper| paper.name == name) {
+    if let Some(paper) = ALL.iter().find(|paper| [paper.name, paper.alias].contains(&name)) {
         return Ok(paper);
     }
-    let known: Vec<&str> = ALL.iter().map(|paper| paper.name).collect();
+    let known: Vec<String> =
+        ALL.iter().map(|paper| format!("{} ({})", paper.name, paper.alias)).collect();
     Err(PaperError::Unknown {
         name: name.to_owned(),
-        nearest: nearest(name, ALL.iter().map(|paper| paper.name)),
+        nearest: nearest(name, ALL.iter().flat_map(|paper| [paper.name, paper.alias])),
         known: known.join(", "),
     })
 }

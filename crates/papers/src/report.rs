@@ -12,6 +12,8 @@ use serde::Serialize;
 pub struct Report {
     /// Name of the paper.
     pub paper: &'static str,
+    /// Its number in `docs/papers.md`, such as `s1`.
+    pub alias: &'static str,
     /// Its title.
     pub title: &'static str,
     /// Where it was published; `null` where that is not known for certain.
@@ -175,6 +177,7 @@ impl Report {
     pub fn new(paper: &'static Paper, context: &Context<'_>) -> Self {
         Self {
             paper: paper.name,
+            alias: paper.alias,
             title: paper.title,
             source: paper.source,
             version: env!("CARGO_PKG_VERSION"),

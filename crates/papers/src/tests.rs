@@ -3,10 +3,12 @@
 use super::*;
 
 #[test]
-fn unknown_names_suggest_the_nearest() {
-    assert_eq!(find("s3").unwrap().name, "s3");
-    let error = find("s33").unwrap_err().to_string();
-    assert!(error.contains("did you mean 's3'"), "{error}");
+fn aliases_are_found_and_unknown_names_suggest_the_nearest() {
+    assert_eq!(find("ecf3").unwrap().name, "ecf3");
+    assert_eq!(find("s3").unwrap().name, "ecf3");
+    let error = find("ecf33").unwrap_err().to_string();
+    assert!(error.contains("did you mean 'ecf3'"), "{error}");
+    assert!(error.contains("bicast (s1), hayack (s2)"), "{error}");
 }
 
 #[test]
@@ -37,7 +39,7 @@ use crate::report::{Report, Table, Value, Verdict, compact};
 /// A report with one of everything.
 fn sample() -> Report {
     let quiet = |_: Progress<'_>| ();
-    let mut report = Report::new(&s3::PAPER, &Context::new(&quiet));
+    let mut report = Report::new(&ecf3::PAPER, &Context::new(&quiet));
     report.claim(
         "gain",
         "A < B & \"C\"",
@@ -99,7 +101,7 @@ fn pages_are_well_formed_and_need_no_network() {
     let files = output::files(&sample());
     let page = file(&files, "report.html");
     let quiet = |_: Progress<'_>| ();
-    let cited = output::files(&Report::new(&s5::PAPER, &Context::new(&quiet)));
+    let cited = output::files(&Report::new(&proxies::PAPER, &Context::new(&quiet)));
     for name in ["report.html", "report.json"] {
         let text = file(&cited, name);
         for words in ["Kana Yamanegi", "2005", "10.1109/APSITT.2005.203624"] {
@@ -125,7 +127,8 @@ fn pages_are_well_formed_and_need_no_network() {
 fn report_json_has_the_shape_that_scripts_rely_on() {
     let files = output::files(&sample());
     let json: serde_json::Value = serde_json::from_str(&file(&files, "report.json")).unwrap();
-    assert_eq!(json["paper"], "s3");
+    assert_eq!(json["paper"], "ecf3");
+    assert_eq!(json["alias"], "s3");
     for (list, fields) in [
         ("claims", &["id", "text", "paper", "ours", "unit", "verdict"][..]),
         ("cells", &["table", "row", "column", "paper", "ours"]),
@@ -147,10 +150,10 @@ fn report_json_has_the_shape_that_scripts_rely_on() {
 fn tables_are_tidy() {
     let files = output::files(&sample());
     let cells = file(&files, "cells.csv");
-    assert!(cells.ends_with("s3,times,20 MB,\"ours, alone\",,19,s\n"), "{cells}");
+    assert!(cells.ends_with("ecf3,times,20 MB,\"ours, alone\",,19,s\n"), "{cells}");
     let series = file(&files, "series.csv");
-    assert!(series.contains("s3,all,<p>,paper & co,paper,a,1\n"), "{series}");
-    assert!(series.contains("s3,all,h,0 %,,0 %,54.7\n"), "{series}");
+    assert!(series.contains("ecf3,all,<p>,paper & co,paper,a,1\n"), "{series}");
+    assert!(series.contains("ecf3,all,h,0 %,,0 %,54.7\n"), "{series}");
 }
 
 #[test]

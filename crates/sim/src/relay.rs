@@ -18,7 +18,7 @@ pub struct Relay {
     /// Near and far; `None` once gone.
     conns: [Option<ConnId>; 2],
     /// What came from near, and what came from far.
-    ways: [Way; 2],
+    directions: [Direction; 2],
 }
 
 /// Which of a relay's connections.
@@ -32,7 +32,7 @@ pub enum Side {
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Way {
+struct Direction {
     /// Read and not taken by the other's send buffer.
     waiting: Bytes,
     /// The end of the stream has come.
@@ -55,7 +55,10 @@ impl Side {
 impl Relay {
     /// Joins a connection that waits for an answer (`Event::Incoming`) to one just opened.
     pub fn new(near: ConnId, far: ConnId) -> Self {
-        Self { conns: [Some(near), Some(far)], ways: [Way::default(), Way::default()] }
+        Self {
+            conns: [Some(near), Some(far)],
+            directions: [Direction::default(), Direction::default()],
+        }
     }
 
     /// One of its connections, unless it is gone.
@@ -65,7 +68,7 @@ impl Relay {
 
     /// Bytes that came from `side` and went out on the other.
     pub fn passed(&self, side: Side) -> u64 {
-        self.ways[side as usize].passed
+        self.directions[side as usize].passed
     }
 
     /// Whether both connections are gone.
@@ -84,14 +87,14 @@ impl Relay {
             Event::Readable => self.pass(now, endpoint, side),
             Event::Writable => self.pass(now, endpoint, side.other()),
             Event::PeerFinished => {
-                self.ways[side as usize].finished = true;
+                self.directions[side as usize].finished = true;
                 self.pass(now, endpoint, side);
             }
             Event::Closed(reason) => {
                 self.conns[side as usize] = None;
                 // Regular is an end that has been passed on to it. If somebody has closed its
                 // subflows instead, what the other still brings has nowhere to go.
-                let ended = self.ways[side.other() as usize].closed;
+                let ended = self.directions[side.other() as usize].closed;
                 let regular = *reason == CloseReason::Finished && ended;
                 let other = self.conn(side.other()).filter(|_| !regular);
                 if let Some(other) = other.and_then(|id| endpoint.connection(id)) {
@@ -106,7 +109,7 @@ impl Relay {
     fn pass(&mut self, now: Instant, endpoint: &mut Endpoint, side: Side) {
         let (from, to) = (self.conn(side), self.conn(side.other()));
         let Some(to) = to else { return };
-        let way = &mut self.ways[side as usize];
+        let way = &mut self.directions[side as usize];
         loop {
             if way.waiting.is_empty() {
                 let source = from.and_then(|id| endpoint.connection(id));

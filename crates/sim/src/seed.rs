@@ -1,4 +1,4 @@
-//! Randomness: one seed, and named streams drawn from it.
+//! Randomness: one seed, and named streams derived from it.
 //!
 //! A stream depends on the seed and its own name only, so that adding a link never changes what
 //! another one draws. Streams are ChaCha8, which is the same on every platform; distributions use

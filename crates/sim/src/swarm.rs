@@ -1,11 +1,11 @@
-//! Swarm testing: a seed draws the whole world, faults included; safety is checked while they
+//! Swarm testing: the whole world, faults included, is generated from a seed; safety is checked while they
 //! last; then the faults stop, and every flow must finish.
 //!
-//! What is drawn is an ordinary scenario, so that a seed that fails can be printed, edited and
+//! It is an ordinary scenario, so that a seed that fails can be printed, edited and
 //! run by itself. Policies come from the engine's tables: a new one is in the swarm at once.
 
 mod coverage;
-mod draw;
+mod generate;
 
 use crate::check::Check;
 use crate::observe::{Observer, Observers, Silent};
@@ -17,7 +17,7 @@ use tabane_engine::config::TcpConfig;
 use tabane_engine::record::CloseReason;
 
 pub use coverage::Coverage;
-pub use draw::draw;
+pub use generate::generate;
 
 /// A node that sleeps longer is gone: no peer waits for it.
 pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(120);
@@ -25,7 +25,7 @@ pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(120);
 /// What became of a world.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The seed that drew it.
+    /// The seed that it was generated from.
     pub seed: u64,
     /// The world.
     pub scenario: Scenario,
@@ -45,9 +45,9 @@ impl Outcome {
     }
 }
 
-/// Draws the world of `seed`, runs it and checks it.
+/// Generates the world of `seed`, runs it and checks it.
 pub fn replay(seed: u64, observer: &mut dyn Observer) -> Outcome {
-    let scenario = draw(seed);
+    let scenario = generate(seed);
     let mut check = Check::new(&scenario);
     let result = world::run(&scenario, &mut Observers(vec![&mut check, observer]));
     let (mut violations, mut endings) = (Vec::new(), Vec::new());
@@ -73,11 +73,11 @@ fn unfinished(scenario: &Scenario, result: &RunResult) -> Vec<String> {
     let excused = scenario.at.iter().any(harmed);
     // A host that died with an attempt that had reached nobody, or before it knew that it was
     // accepted: its peer has no connection (any more) that could fail, and it says nothing itself.
-    let untold = scenario.at.iter().any(dies) && result.open.is_empty();
+    let never_established = scenario.at.iter().any(dies) && result.open.is_empty();
     let mut violations = Vec::new();
     for (n, flow) in result.flows.iter().enumerate() {
         let over = flow.completed_s.is_some() || (excused && flow.failed.is_some());
-        if over || untold || unanswered(scenario, n, flow) {
+        if over || never_established || unanswered(scenario, n, flow) {
             continue;
         }
         let why = flow.failed.as_deref().unwrap_or("still running");
@@ -109,7 +109,7 @@ fn unanswered(scenario: &Scenario, n: usize, flow: &FlowResult) -> bool {
 /// in Linux, unless it has keepalive (section 3.8.4). That nothing else keeps it is seen in the
 /// same world with keepalive, where nothing may stay.
 fn staying(scenario: &Scenario, result: &RunResult) -> Vec<String> {
-    let told = |result: &RunResult| -> Vec<String> {
+    let endings = |result: &RunResult| -> Vec<String> {
         let end = result.ended_s;
         let open = result.open.iter();
         open.map(|(node, count)| format!("{count} connections left at {node} after {end} s"))
@@ -119,11 +119,11 @@ fn staying(scenario: &Scenario, result: &RunResult) -> Vec<String> {
     let failed = result.flows.iter().any(|flow| flow.failed.is_some());
     let excused = reset && failed && scenario.defaults.tcp.keepalive.is_none();
     if result.open.is_empty() || !excused {
-        return told(result);
+        return endings(result);
     }
     let mut scenario = scenario.clone();
-    draw::find_out(&mut scenario);
-    world::run(&scenario, &mut Silent).map_or_else(|e| vec![e.to_string()], |again| told(&again))
+    generate::find_out(&mut scenario);
+    world::run(&scenario, &mut Silent).map_or_else(|e| vec![e.to_string()], |again| endings(&again))
 }
 
 /// Ends that do not agree on how their connection closed.

@@ -1,7 +1,7 @@
 //! From names to numbers: hosts, link directions, addresses, and every route resolved to a list
 //! of link directions before the first packet moves.
 //!
-//! Two ways to draw: links in a row under `[path]` (no nodes are named, hosts inject into the
+//! Two notations: links in a row under `[path]` (no nodes are named, hosts inject into the
 //! first link), or links `between` nodes with shortest routes. A host has one address a path and
 //! one that all its paths share, where it listens; the host and path of an address are its
 //! digits, so that looking up a route is arithmetic.
@@ -101,9 +101,9 @@ impl Topology {
         for (name, link) in scenario.link.iter() {
             check_link(name, link)?;
         }
-        let drawn = scenario.link.iter().filter(|(_, link)| link.between.is_some()).count();
+        let joined = scenario.link.iter().filter(|(_, link)| link.between.is_some()).count();
         let mut topology = Self { ip: scenario.ip, ..Self::default() };
-        let plan = if drawn == 0 {
+        let plan = if joined == 0 {
             chain::plan(scenario, &mut topology)?
         } else if let Some((name, _)) = scenario.link.iter().find(|(_, l)| l.between.is_none()) {
             let message = format!("link '{name}' does not say what it is between, others do");

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use tabane_engine::Duration;
 use tabane_engine::record::{Record, What};
-use tabane_sim::grid::{self, Carrier, Point, Settings};
+use tabane_sim::grid::{self, Contender, Point, Settings};
 use tabane_sim::observe::{HostIdx, Observer, Wants};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 use tabane_trace::quantity::Time;
@@ -16,7 +16,7 @@ fn settings(alone_mptcp: bool) -> Settings {
 
 #[test]
 fn a_point_gives_the_same_figures_again() {
-    let point = Point::draw(1, 62);
+    let point = Point::generate(1, 62);
     let first = grid::measure(&point, &settings(false)).unwrap();
     assert_eq!(first, grid::measure(&point, &settings(false)).unwrap());
     assert!(first.alone.iter().all(|t| t.bulk_bps <= first.bound_bps * 1.02), "{first:?}");
@@ -29,7 +29,7 @@ fn a_point_gives_the_same_figures_again() {
 /// Linux did as long as recoveries were undone for what the one before had sent again.)
 #[test]
 fn a_bundle_is_not_slower_than_the_best_of_its_paths() {
-    let points = [34, 48, 49].map(|n| Point::draw(1, n));
+    let points = [34, 48, 49].map(|n| Point::generate(1, n));
     let measured = points.map(|p| grid::measure(&p, &settings(true)).unwrap());
     let summaries = grid::summarise(&measured);
     let necf = &summaries[1];
@@ -40,11 +40,11 @@ fn a_bundle_is_not_slower_than_the_best_of_its_paths() {
 #[test]
 fn points_are_scenarios_that_can_be_run_from_a_file() {
     for number in 0..50 {
-        let point = Point::draw(5, number);
+        let point = Point::generate(5, number);
         let scheduler = "necf".parse().unwrap();
         let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
         let duration = tabane_engine::Duration::from_secs(1);
-        let scenario = point.scenario(Carrier::Bundle(&scheduler), None, flow, duration);
+        let scenario = point.scenario(Contender::AllPaths(&scheduler), None, flow, duration);
         let read = Scenario::parse("point.toml", &scenario.to_toml()).unwrap();
         assert_eq!(read.link, scenario.link);
         assert_eq!(read.path, scenario.path);
@@ -86,8 +86,8 @@ fn what_is_raced_goes_by_a_subflow_that_has_not_carried_it() {
         Request { think: Time(Duration::from_millis(100)), count: Some(20), ..Request::default() };
     let flow = Flow { request: Some(request), ..Flow::default() };
     let scheduler = "necf".parse().unwrap();
-    let carrier = Carrier::Bundle(&scheduler);
-    let scenario = Point::draw(5, 4).scenario(carrier, None, flow, Duration::from_secs(20));
+    let contender = Contender::AllPaths(&scheduler);
+    let scenario = Point::generate(5, 4).scenario(contender, None, flow, Duration::from_secs(20));
     let mut carried = Carried::default();
     tabane_sim::run(&scenario, &mut carried).unwrap();
     assert!(carried.raced > 0);

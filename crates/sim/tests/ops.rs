@@ -149,12 +149,12 @@ impl Pair {
         let remote = SocketAddr::new(address(true, 0), 80);
         let conn = pair.ends[0].endpoint.connect(pair.now, local, remote);
         pair.ends[0].conn = Some(conn.expect("a connection"));
-        pair.settle();
+        pair.flush();
         pair
     }
 
     /// Lets both ends do all they can do now.
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         for (n, end) in self.ends.iter_mut().enumerate() {
             loop {
                 end.work();
@@ -195,7 +195,7 @@ impl Pair {
                     end.endpoint.handle_timeout(self.now);
                 }
             }
-            self.settle();
+            self.flush();
         }
         self.now = end;
     }
@@ -236,7 +236,7 @@ impl Pair {
             Op::Advance { ms } => self.advance(Duration::from_millis(ms.into())),
             Op::Add { .. } | Op::Remove | Op::Backup { .. } => self.steer(op),
         }
-        self.settle();
+        self.flush();
     }
 
     /// Operations on the client's subflows; those that are refused change nothing.
@@ -279,7 +279,7 @@ impl Pair {
                 end.endpoint.set_path_up(self.now, PathId(path), true);
             }
         }
-        self.settle();
+        self.flush();
         for _ in 0..400 {
             self.advance(Duration::from_secs(1));
             if self.ends[0].read == self.ends[1].to_write

@@ -35,10 +35,10 @@ fn the_same_seed_gives_the_same_records() {
 fn bytes_give_the_same_records_as_values() {
     assert_eq!(hash(&lossy(5, false)), hash(&lossy(5, true)));
     for seed in 0..10 {
-        let mut drawn = swarm::draw(seed);
-        drawn.wire = false;
-        let values = hash(&drawn);
-        drawn.wire = true;
-        assert_eq!(values, hash(&drawn), "seed {seed}");
+        let mut generated = swarm::generate(seed);
+        generated.wire = false;
+        let values = hash(&generated);
+        generated.wire = true;
+        assert_eq!(values, hash(&generated), "seed {seed}");
     }
 }

@@ -5,7 +5,7 @@
 use std::hash::{BuildHasher, Hasher};
 use tabane_sim::observe::Silent;
 use tabane_sim::scenario::Scenario;
-use tabane_sim::swarm::{Outcome, draw, replay};
+use tabane_sim::swarm::{Outcome, generate, replay};
 use tabane_sim::sweep;
 
 fn check(outcomes: &[Outcome], passed: impl Fn(&Outcome) -> bool) {
@@ -56,11 +56,11 @@ fn seeds_that_failed_once_pass() {
 }
 
 #[test]
-fn what_is_drawn_is_a_scenario_that_can_be_printed_and_read() {
+fn what_is_generated_is_a_scenario_that_can_be_printed_and_read() {
     for seed in 0..200 {
-        let drawn = draw(seed);
-        let text = drawn.to_toml();
+        let generated = generate(seed);
+        let text = generated.to_toml();
         let read = Scenario::parse("swarm.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        assert!(read == drawn, "another scenario than was drawn:\n{text}");
+        assert!(read == generated, "another scenario than was generated:\n{text}");
     }
 }

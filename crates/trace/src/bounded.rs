@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// Most that is read of a file that people write: a scenario, a configuration.
-pub const WRITTEN: u64 = 4 << 20;
+/// Most bytes read of a source document: a scenario, a configuration.
+pub const SOURCE_DOCUMENT: u64 = 4 << 20;
 /// Most that is read of a file that a program writes: measured rates, results that are kept.
 pub const DATA: u64 = 256 << 20;
 
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_not_read_to_it() {
-        let error = text(Path::new("/dev/zero"), WRITTEN).unwrap_err();
+        let error = text(Path::new("/dev/zero"), SOURCE_DOCUMENT).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
         assert!(error.to_string().contains("4 MiB"), "{error}");
         assert_eq!(text_of(&b"abc"[..], 3).unwrap(), "abc");

@@ -28,8 +28,8 @@ pub mod plural;
 pub mod quantity;
 pub mod report;
 pub mod run;
+pub mod source_document;
 pub mod track;
-pub mod written;
 
 pub use capture::{Capture, CaptureError};
 pub use collect::{Collector, Settings};

@@ -6,11 +6,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod tshark {
-    pub(crate) mod draw;
+    pub(crate) mod generate;
     pub(crate) mod run;
 }
 
-use tshark::draw::{Kind, draw};
+use tshark::generate::{Kind, generate};
 use tshark::run::{compare, has_tshark};
 
 /// A failing seed is all that is needed to see it again: `TABANE_TSHARK_SEED=n`.
@@ -26,7 +26,7 @@ fn agree(kind: Kind, standard: std::ops::Range<u64>) {
         return;
     }
     for seed in seeds(standard) {
-        let packets = draw(kind, seed, 400);
+        let packets = generate(kind, seed, 400);
         compare(&format!("{kind:?}, seed {seed}"), &packets);
     }
 }

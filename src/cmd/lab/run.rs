@@ -193,8 +193,11 @@ fn warn(result: &LabResult) {
     if !accuracy.realtime {
         say::note("no real-time priority: see `tabane lab doctor`");
     }
-    if accuracy.untold > 0 {
-        say::note(&format!("{} observations were dropped: too many at once", accuracy.untold));
+    if accuracy.dropped_notifications > 0 {
+        say::note(&format!(
+            "{} observations were dropped: too many at once",
+            accuracy.dropped_notifications
+        ));
     }
 }
 

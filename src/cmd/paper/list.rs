@@ -3,7 +3,7 @@
 use crate::exit::Failure;
 use crate::say;
 use serde::Serialize;
-use tabane_papers::Source;
+use tabane_papers::{Paper, Source};
 
 /// Names the papers.
 #[derive(clap::Args, Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Row {
     name: &'static str,
+    alias: &'static str,
     title: &'static str,
     source: Option<Source>,
     summary: &'static str,
@@ -26,8 +27,8 @@ struct Row {
 /// Prints it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let rows = tabane_papers::ALL.iter().map(|paper| {
-        let (name, title, summary) = (paper.name, paper.title, paper.summary);
-        Row { name, title, source: paper.source, summary }
+        let Paper { name, alias, title, source, summary, .. } = **paper;
+        Row { name, alias, title, source, summary }
     });
     let rows: Vec<Row> = rows.collect();
     if args.json {
@@ -35,7 +36,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     let lines = rows.iter().map(|r| {
         let source = r.source.map_or_else(String::new, |s| format!("\n    {}", s.citation()));
-        format!("{}  {}\n    {}{source}", r.name, r.title, r.summary)
+        format!("{} ({})  {}\n    {}{source}", r.name, r.alias, r.title, r.summary)
     });
     say::print(&lines.collect::<Vec<_>>().join("\n"))
 }

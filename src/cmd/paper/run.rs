@@ -18,7 +18,8 @@ use tabane_papers::{ALL, Context, Options, Paper, output};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Which, by name (`tabane paper list`), or `all`.
+    /// Papers by name or number: bicast (s1), hayack (s2), ecf3 (s3), two_wans (s4), proxies (s5);
+    /// or `all`.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Fewer points and repetitions: a minute for all instead of ten.
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     seed: u64,
     #[command(flatten)]
     sets: Sets,
-    /// With s5: find the best place for a proxy.
+    /// With proxies: find the best place for a proxy.
     #[arg(long)]
     place: bool,
     /// Standard output is one JSON document.
@@ -45,10 +46,10 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  tabane paper run s3                        the paper's tables beside ours, in paper-reports/s3/
+  tabane paper run ecf3                      the paper's tables beside ours, in paper-reports/ecf3/
   tabane paper run all --quick --out DIR     every paper, in about a minute
-  tabane paper run s3 --set defaults.congestion=cubic    not as published, and the report says so
-  tabane paper run s3 --json | jq '.papers[0].claims'
+  tabane paper run ecf3 --set defaults.congestion=cubic   not as published: the report says so
+  tabane paper run ecf3 --json | jq '.papers[0].claims'
 
 Each paper gets report.html (one page that needs no network), report.json, cells.csv, series.csv
 and its figures as SVG. A claim that is not reproduced is a result, not a failure.";
@@ -63,8 +64,8 @@ struct Printed<'a> {
 /// Repeats them.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let papers = choose(&args.names)?;
-    if args.place && !papers.iter().any(|paper| paper.name == "s5") {
-        return Err(Failure::usage("--place belongs to s5: tabane paper run s5 --place"));
+    if args.place && !papers.iter().any(|paper| paper.name == "proxies") {
+        return Err(Failure::usage("--place belongs to proxies: tabane paper run proxies --place"));
     }
     let (mut reports, mut failed) = (Vec::new(), Vec::new());
     for paper in papers {

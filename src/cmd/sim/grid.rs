@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
 use tabane_engine::{congestion, scheduler};
-use tabane_sim::grid::{self, Carrier, Measured, Point, PointResult, Ratios, Settings, Summary};
+use tabane_sim::grid::{self, Contender, Measured, Point, PointResult, Ratios, Settings, Summary};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 use tabane_sim::sweep;
 use tabane_trace::plural::count;
@@ -157,7 +157,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     let congestion = args.congestion.as_deref().map(str::parse::<Spec>).transpose();
     let congestion = congestion.map_err(usage)?;
     if let Some(spec) = &congestion {
-        spec.find("congestion control", congestion::ALL).map_err(usage)?;
+        congestion::REGISTRY.find(spec).map_err(usage)?;
     }
     let alone_mptcp = args.alone == Alone::Mptcp;
     Ok(Settings { schedulers, congestion, alone_mptcp })
@@ -165,7 +165,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
 
 fn measure_all(args: &Args, settings: &Settings) -> Result<Vec<PointResult>, Failure> {
     let numbers = args.point.map_or(0..args.points, |n| n..n.saturating_add(1));
-    let points: Vec<Point> = numbers.map(|n| Point::draw(args.seed, n)).collect();
+    let points: Vec<Point> = numbers.map(|n| Point::generate(args.seed, n)).collect();
     let progress = Progress::new(&count(points.len(), "point"), points.len() as u64);
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = args.jobs.map_or_else(cores, NonZero::get);
@@ -228,10 +228,10 @@ fn one(result: &PointResult) -> Table {
         let cells = cells.map(|text| Cell::new(text).set_alignment(CellAlignment::Right));
         table.add_row(std::iter::once(Cell::new(&trial.name)).chain(cells));
     };
-    for (trial, way) in result.alone.iter().zip(&result.point.ways) {
-        let (ms, loss) = (way.delay.as_secs_f64() * 2e3, way.loss * 100.0);
-        let kb = way.queue_bytes / 1000;
-        let bps = rate(way.rate_bps as f64);
+    for (trial, path) in result.alone.iter().zip(&result.point.paths) {
+        let (ms, loss) = (path.delay.as_secs_f64() * 2e3, path.loss * 100.0);
+        let kb = path.queue_bytes / 1000;
+        let bps = rate(path.rate_bps as f64);
         row(trial, format!("{bps}, {ms:.1} ms, {loss:.2} %, queue {kb} kB"));
     }
     for trial in &result.bundles {
@@ -243,7 +243,7 @@ fn one(result: &PointResult) -> Table {
     table
 }
 
-/// One row a point and carrier.
+/// One row a point and contender.
 fn csv(results: &[PointResult]) -> String {
     let mut text = String::from(
         "point,paths,shared,bound_bps,alone_bps,carrier,bulk_bps,request_p50_s,request_p95_s,\
@@ -255,7 +255,7 @@ fn csv(results: &[PointResult]) -> String {
                 trial.request.as_ref().map_or(String::new(), |l| f(l).to_string())
             };
             let stream = trial.stream.as_ref().map_or(String::new(), |l| l.p95_s.to_string());
-            let (number, paths) = (r.point.number, r.point.ways.len());
+            let (number, paths) = (r.point.number, r.point.paths.len());
             let (bound, alone) = (r.bound_bps, r.alone_bps);
             let (p50, p95) = (request(|l| l.p50_s), request(|l| l.p95_s));
             let (name, bulk) = (trial.name.replace(',', ";"), trial.bulk_bps);
@@ -281,7 +281,7 @@ fn write_failures(
         let Some(summary) = grid::summarise(&[own]).pop() else { continue };
         let scenario = |flow: Flow, time: Duration| -> Scenario {
             let congestion = settings.congestion.as_ref();
-            result.point.scenario(Carrier::Bundle(scheduler), congestion, flow, time)
+            result.point.scenario(Contender::AllPaths(scheduler), congestion, flow, time)
         };
         let name = scheduler.to_string().replace([':', ',', '='], "-");
         let name = format!("point{}-{name}", result.point.number);

@@ -69,7 +69,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 pub(in crate::cmd) fn read(file: &Path, sets: &[String]) -> Result<Document, Failure> {
     let wrong = |error: ScenarioError| Failure::usage(error.to_string());
     if file == Path::new("-") {
-        let text = bounded::text_of(std::io::stdin(), bounded::WRITTEN);
+        let text = bounded::text_of(std::io::stdin(), bounded::SOURCE_DOCUMENT);
         let text = text.context("standard input")?;
         return Document::parse("stdin", &text, sets).map_err(wrong);
     }

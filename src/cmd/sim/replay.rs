@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let scenario = swarm::draw(args.seed);
+    let scenario = swarm::generate(args.seed);
     if args.print {
         return say::print(scenario.to_toml().trim_end());
     }

@@ -11,7 +11,7 @@ use super::classic::{Classic, Rule};
 use super::coupled::{self, Flow};
 use super::window::Window;
 use super::{Ack, Congestion, CongestionController, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::view::SubflowView;
 
 /// The rule of `balia`.
@@ -24,7 +24,7 @@ pub(super) struct Balia {
 
 impl Balia {
     pub(super) fn build(
-        _: &Params,
+        _: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
         Ok(Box::new(Classic::new(start, Self { credit: 0.0, alpha: 1.0 })))

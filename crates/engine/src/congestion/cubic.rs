@@ -16,15 +16,15 @@ use super::queueing::Queueing;
 use super::window::Window;
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
 use super::{Return, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("beta", 0.7, "window after a loss, of that before; 0.1 to 0.95"),
-    ("c", 0.4, "aggressiveness, segments/s^3; 0.001 to 100"),
-    ("hystart", 1.0, "1: HyStart++ in the first slow start; 0: off"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("beta", 0.7, 0.1..=0.95, "window after a loss, of that before"),
+    Param::new("c", 0.4, 0.001..=100.0, "aggressiveness, segments/s^3"),
+    Param::switch("hystart", true, "1: HyStart++ in the first slow start; 0: off"),
 ];
 
 /// The controller `cubic`. In the order of how often fields are needed: see `cache.rs`.
@@ -86,25 +86,25 @@ struct Epoch {
 
 impl Cubic {
     pub(super) fn build(
-        params: &Params,
+        values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
-        Ok(Box::new(Self::new(params, start, None)?))
+        Ok(Box::new(Self::new(values, start, None)))
     }
 
     /// `cubicq`.
     pub(super) fn build_told(
-        params: &Params,
+        values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
-        Ok(Box::new(Self::new(params, start, Some(Queueing::new()))?))
+        Ok(Box::new(Self::new(values, start, Some(Queueing::new()))))
     }
 
-    fn new(params: &Params, start: Start, queueing: Option<Queueing>) -> Result<Self, PolicyError> {
-        let beta = params.in_range("beta", 0.7, 0.1..=0.95)?;
-        let c = params.in_range("c", 0.4, 0.001..=100.0)?;
-        let hystart = params.in_range("hystart", 1.0, 0.0..=1.0)? >= 0.5;
-        Ok(Self {
+    fn new(values: &Values<'_>, start: Start, queueing: Option<Queueing>) -> Self {
+        let beta = values.get("beta");
+        let c = values.get("c");
+        let hystart = values.is_on("hystart");
+        Self {
             window: Window::new(start),
             beta,
             c,
@@ -121,7 +121,7 @@ impl Cubic {
             busy_since: Instant::ZERO,
             reduced_at: Instant::ZERO,
             returns: false,
-        })
+        }
     }
 
     /// HyStart++ runs until ssthresh is first set.
@@ -395,7 +395,7 @@ mod tests {
     fn made(told: bool) -> Box<dyn CongestionController> {
         let start = Start { mss: MSS, cwnd: 100 * MSS, ssthresh: 50 * MSS };
         let build = if told { Cubic::build_told } else { Cubic::build };
-        build(&Params::default(), start).unwrap()
+        build(&Values::defaults(PARAMS), start).unwrap()
     }
 
     fn loss(in_flight: u64) -> Congestion {

@@ -16,26 +16,43 @@
 //! `theta_lo`, between them as before.
 
 use super::classic::{Classic, Rule};
-use super::highspeed::{Growth, RENO, Response, Step};
+use super::highspeed::{Growth, PER_ACK, RENO, Response, Step, TABLE};
 use super::window::Window;
 use super::{Ack, Congestion, CongestionController, CongestionKind, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
+use std::ops::RangeInclusive;
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("variant", 0.0, "0: trend of RTTs (the original); 1: two thresholds (the refined version)"),
-    ("dec", 1.0, "decrease in Reno mode; 0: b(w), 1: half"),
-    ("r_hi", 0.5, "trend: correlation of RTT and time from which growth is Reno's (ours)"),
-    ("r_lo", 0.2, "trend: correlation below which growth is HighSpeed's (ours)"),
-    ("rise_ms", 0.1, "trend: least rise over the two windows, ms (ours)"),
-    ("theta_hi", 0.5, "thresholds: share of the RTT range above which growth is Reno's (ours)"),
-    ("theta_lo", 0.25, "thresholds: share below which growth is HighSpeed's (ours)"),
-    ("range_ms", 2.0, "thresholds: least RTT range that means anything, ms (ours)"),
-    ("table", 0.0, "as highspeed"),
-    ("per_ack", 0.0, "as highspeed"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::switch(
+        "variant",
+        false,
+        "0: trend of RTTs (the original); 1: two thresholds (the refined version)",
+    ),
+    Param::switch("dec", true, "decrease in Reno mode; 0: b(w), 1: half"),
+    Param::new("r_hi", 0.5, SHARE, "trend: correlation from which growth is Reno's (ours)"),
+    Param::new("r_lo", 0.2, SHARE, "trend: correlation below which growth is HighSpeed's (ours)"),
+    Param::new("rise_ms", 0.1, MS, "trend: least rise over the two windows, ms (ours)"),
+    Param::new(
+        "theta_hi",
+        0.5,
+        SHARE,
+        "thresholds: share of the RTT range above which growth is Reno's (ours)",
+    ),
+    Param::new(
+        "theta_lo",
+        0.25,
+        SHARE,
+        "thresholds: share below which growth is HighSpeed's (ours)",
+    ),
+    Param::new("range_ms", 2.0, MS, "thresholds: least RTT range that means anything, ms (ours)"),
+    TABLE,
+    PER_ACK,
 ];
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+const MS: RangeInclusive<f64> = 0.0..=1000.0;
 
 /// The rule of `ghstcp`.
 pub(super) struct Gentle {
@@ -50,12 +67,12 @@ pub(super) struct Gentle {
 
 impl Gentle {
     pub(super) fn build(
-        params: &Params,
+        values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
-        let halves = params.in_range("dec", 1.0, 0.0..=1.0)? >= 0.5;
-        let (response, growth) = (Response::new(params)?, Growth::new(params)?);
-        let detector = Detector::new(params)?;
+        let halves = values.is_on("dec");
+        let (response, growth) = (Response::new(values), Growth::new(values));
+        let detector = Detector::new(values);
         let rule = Self { response, growth, detector, halves, congested: false, mark: 0 };
         Ok(Box::new(Classic::new(start, rule)))
     }
@@ -104,29 +121,26 @@ enum Detector {
 }
 
 impl Detector {
-    fn new(params: &Params) -> Result<Self, PolicyError> {
-        let share = |name, default| params.in_range(name, default, 0.0..=1.0);
-        let ms = |name, default| {
-            Ok(Duration::from_secs_f64(params.in_range(name, default, 0.0..=1000.0)? / 1e3))
-        };
+    fn new(values: &Values<'_>) -> Self {
+        let ms = |name| Duration::from_secs_f64(values.get(name) / 1e3);
         let trend = Trend {
-            high: share("r_hi", 0.5)?,
-            low: share("r_lo", 0.2)?,
-            rise: ms("rise_ms", 0.1)?,
+            high: values.get("r_hi"),
+            low: values.get("r_lo"),
+            rise: ms("rise_ms"),
             this: Points::default(),
             last: Points::default(),
         };
         let thresholds = Thresholds {
-            high: share("theta_hi", 0.5)?,
-            low: share("theta_lo", 0.25)?,
-            range: ms("range_ms", 2.0)?,
+            high: values.get("theta_hi"),
+            low: values.get("theta_lo"),
+            range: ms("range_ms"),
             min: Duration::MAX,
             max: Duration::ZERO,
             sum: 0,
             count: 0,
         };
-        let second = share("variant", 0.0)? >= 0.5;
-        Ok(if second { Self::Thresholds(thresholds) } else { Self::Trend(Box::new(trend)) })
+        let second = values.is_on("variant");
+        if second { Self::Thresholds(thresholds) } else { Self::Trend(Box::new(trend)) }
     }
 
     fn add(&mut self, now: Instant, rtt: Duration) {

@@ -14,16 +14,25 @@
 use super::classic::{Classic, Rule};
 use super::window::Window;
 use super::{Ack, Congestion, CongestionController, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::view::SubflowView;
 
 mod table;
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("table", 0.0, "0: formulas of RFC 3649 section 5; 1: Linux's table, which rounds a(w) up"),
-    ("per_ack", 0.0, "1: grow by ACKs, as Linux; 0: by acknowledged segments, as the RFC"),
-];
+pub(super) const PARAMS: &[Param] = &[TABLE, PER_ACK];
+/// Where a and b come from; `ghstcp` has it, too.
+pub(super) const TABLE: Param = Param::switch(
+    "table",
+    false,
+    "0: formulas of RFC 3649 section 5; 1: Linux's table, which rounds a(w) up",
+);
+/// What growth counts; `ghstcp` has it, too.
+pub(super) const PER_ACK: Param = Param::switch(
+    "per_ack",
+    false,
+    "1: grow by ACKs, as Linux; 0: by acknowledged segments, as the RFC",
+);
 
 /// The rule of `highspeed`.
 pub(super) struct HighSpeed {
@@ -33,10 +42,10 @@ pub(super) struct HighSpeed {
 
 impl HighSpeed {
     pub(super) fn build(
-        params: &Params,
+        values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
-        let rule = Self { response: Response::new(params)?, growth: Growth::new(params)? };
+        let rule = Self { response: Response::new(values), growth: Growth::new(values) };
         Ok(Box::new(Classic::new(start, rule)))
     }
 }
@@ -76,9 +85,9 @@ pub(super) struct Response {
 }
 
 impl Response {
-    pub(super) fn new(params: &Params) -> Result<Self, PolicyError> {
-        let linux = params.in_range("table", 0.0, 0.0..=1.0)? >= 0.5;
-        Ok(Self { linux, last: None })
+    pub(super) fn new(values: &Values<'_>) -> Self {
+        let linux = values.is_on("table");
+        Self { linux, last: None }
     }
 
     /// For a window of `w` segments.
@@ -101,9 +110,9 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    pub(super) fn new(params: &Params) -> Result<Self, PolicyError> {
-        let per_ack = params.in_range("per_ack", 0.0, 0.0..=1.0)? >= 0.5;
-        Ok(Self { per_ack, counted: 0.0 })
+    pub(super) fn new(values: &Values<'_>) -> Self {
+        let per_ack = values.is_on("per_ack");
+        Self { per_ack, counted: 0.0 }
     }
 
     /// An ACK for `bytes`, at `a` segments a round.

@@ -9,7 +9,7 @@ use super::classic::{Classic, Rule};
 use super::coupled::{self, Flow};
 use super::window::Window;
 use super::{Ack, Congestion, CongestionController, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::view::SubflowView;
 
 /// The rule of `lia`.
@@ -20,7 +20,7 @@ pub(super) struct Lia {
 
 impl Lia {
     pub(super) fn build(
-        _: &Params,
+        _: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
         Ok(Box::new(Classic::new(start, Self { credit: 0.0 })))

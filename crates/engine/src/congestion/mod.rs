@@ -5,7 +5,7 @@
 //! compares [`CongestionController::state`] before and after. To add one: its file, and its row
 //! in [`ALL`].
 
-use crate::policy::{Entry, Params, PolicyError, Spec};
+use crate::policy::{Entry, PolicyError, Registry, Spec, Values};
 use crate::time::{Duration, Instant};
 use crate::view::{SubflowId, SubflowView};
 
@@ -195,7 +195,8 @@ pub struct Start {
 }
 
 /// Signature of a row's constructor.
-pub type Build = fn(&Params, Start) -> Result<Box<dyn CongestionController>, PolicyError>;
+pub type Build =
+    dyn Fn(&Values<'_>, Start) -> Result<Box<dyn CongestionController>, PolicyError> + Send + Sync;
 
 /// Every controller.
 pub const ALL: &[Entry<Build>] = &[
@@ -204,77 +205,81 @@ pub const ALL: &[Entry<Build>] = &[
         aliases: &["newreno"],
         summary: "one segment more a round, half at a loss (RFC 5681, 6582)",
         params: &[],
-        build: reno::Reno::build,
+        build: &reno::Reno::build,
     },
     Entry {
         name: "cubic",
         aliases: &[],
         summary: "cubic growth around the last maximum (RFC 9438), HyStart++ (RFC 9406)",
         params: cubic::PARAMS,
-        build: cubic::Cubic::build,
+        build: &cubic::Cubic::build,
     },
     Entry {
         name: "cubicq",
         aliases: &[],
         summary: "as cubic, but a loss without a queue does not cost the window (ours)",
         params: cubic::PARAMS,
-        build: cubic::Cubic::build_told,
+        build: &cubic::Cubic::build_told,
     },
     Entry {
         name: "highspeed",
         aliases: &["hstcp"],
         summary: "Reno up to 38 segments, faster above (RFC 3649)",
         params: highspeed::PARAMS,
-        build: highspeed::HighSpeed::build,
+        build: &highspeed::HighSpeed::build,
     },
     Entry {
         name: "ghstcp",
         aliases: &[],
         summary: "HighSpeed growth unless RTTs rise, then Reno's (Zhang, Hasegawa, Murata)",
         params: ghstcp::PARAMS,
-        build: ghstcp::Gentle::build,
+        build: &ghstcp::Gentle::build,
     },
     Entry {
         name: "lia",
         aliases: &[],
         summary: "coupled: together as one TCP on the best path (RFC 6356)",
         params: &[],
-        build: lia::Lia::build,
+        build: &lia::Lia::build,
     },
     Entry {
         name: "olia",
         aliases: &[],
         summary: "coupled: as lia, moving window to the best paths (Khalili et al.)",
         params: &[],
-        build: olia::Olia::build,
+        build: &olia::Olia::build,
     },
     Entry {
         name: "balia",
         aliases: &[],
         summary: "coupled: between lia and olia (Walid et al.)",
         params: &[],
-        build: balia::Balia::build,
+        build: &balia::Balia::build,
     },
     Entry {
         name: "wvegas",
         aliases: &[],
         summary: "coupled by delay: a share of ten segments in the queues (Cao et al.)",
         params: wvegas::PARAMS,
-        build: wvegas::WVegas::build,
+        build: &wvegas::WVegas::build,
     },
     Entry {
         name: "bbr",
         aliases: &["bbr3"],
         summary: "paced by a model of bandwidth and RTT (BBRv3, draft-ietf-ccwg-bbr)",
         params: bbr::PARAMS,
-        build: bbr::Bbr::build,
+        build: &bbr::Bbr::build,
     },
 ];
+
+/// What can be named: [`ALL`], and what a program registers.
+pub static REGISTRY: Registry<Build> = Registry::new("congestion control", ALL);
 
 /// Makes the controller that `spec` names.
 ///
 /// # Errors
 /// [`PolicyError`] for unknown names and parameters, and values out of range.
 pub fn build(spec: &Spec, start: Start) -> Result<Box<dyn CongestionController>, PolicyError> {
-    (spec.find("congestion control", ALL)?.build)(&spec.params, start)
+    let (entry, values) = REGISTRY.find(spec)?;
+    (entry.build)(&values, start)
 }

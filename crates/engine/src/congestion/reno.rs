@@ -12,7 +12,7 @@
 
 use super::window::Window;
 use super::{Ack, CcState, Congestion, CongestionController, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::time::Instant;
 use crate::view::SubflowView;
 
@@ -25,7 +25,7 @@ pub(super) struct Reno {
 
 impl Reno {
     pub(super) fn build(
-        _: &Params,
+        _: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
         Ok(Box::new(Self { window: Window::new(start), before: None }))

@@ -15,14 +15,14 @@ use super::classic::{Classic, Rule};
 use super::coupled;
 use super::window::Window;
 use super::{Ack, Congestion, CongestionController, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::view::{RecoveryPhase, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("total", 10.0, "backlog of all subflows together, segments; 2 to 1000"),
-    ("gamma", 1.0, "backlog that ends slow start, segments; 0.1 to 100"),
-    ("drain", 1.0, "1: drain the queue when its delay has doubled; 0: never"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("total", 10.0, 2.0..=1000.0, "backlog of all subflows together, segments"),
+    Param::new("gamma", 1.0, 0.1..=100.0, "backlog that ends slow start, segments"),
+    Param::switch("drain", true, "1: drain the queue when its delay has doubled; 0: never"),
 ];
 
 /// The rule of `wvegas`.
@@ -52,13 +52,13 @@ impl WVegas {
     const SAMPLES: u64 = 3;
 
     pub(super) fn build(
-        params: &Params,
+        values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
         let rule = Self {
-            total: params.in_range("total", 10.0, 2.0..=1000.0)?,
-            gamma: params.in_range("gamma", 1.0, 0.1..=100.0)?,
-            drains: params.in_range("drain", 1.0, 0.0..=1.0)? >= 0.5,
+            total: values.get("total"),
+            gamma: values.get("gamma"),
+            drains: values.is_on("drain"),
             alpha: 2.0,
             base: u64::MAX,
             sum: 0,

@@ -7,12 +7,15 @@
 //! several paths and one address takes the path by which a SYN comes for the subflow's own.
 
 use super::{Egress, Outgoing};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::view::{PathSet, PathView};
 
 /// Parameters of `bicast`.
-pub(super) const PARAMS: &[(&str, f64, &str)] =
-    &[("syn", 0.0, "1: SYNs too, for servers with one path; 0: by their own path alone")];
+pub(super) const PARAMS: &[Param] = &[Param::switch(
+    "syn",
+    false,
+    "1: SYNs too, for servers with one path; 0: by their own path alone",
+)];
 
 /// The egress policies `bicast` and `bicast-ack`.
 pub(super) struct Bicast {
@@ -21,12 +24,12 @@ pub(super) struct Bicast {
 }
 
 impl Bicast {
-    pub(super) fn all(params: &Params) -> Result<Box<dyn Egress>, PolicyError> {
-        let syn = params.in_range("syn", 0.0, 0.0..=1.0)? >= 0.5;
+    pub(super) fn all(values: &Values<'_>) -> Result<Box<dyn Egress>, PolicyError> {
+        let syn = values.is_on("syn");
         Ok(Box::new(Self { acks_only: false, syn }))
     }
 
-    pub(super) fn acks(_: &Params) -> Result<Box<dyn Egress>, PolicyError> {
+    pub(super) fn acks(_: &Values<'_>) -> Result<Box<dyn Egress>, PolicyError> {
         Ok(Box::new(Self { acks_only: true, syn: false }))
     }
 }

@@ -11,14 +11,19 @@
 //! they had come by the subflow's own path ([`Egress::compensates`]).
 
 use super::{Egress, Outgoing};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant};
 use crate::view::{PathId, PathSet, PathView};
 
 /// Parameters of both.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("every", 8.0, "one ACK of so many goes by its own path too; 1 to 1000"),
-    ("path", -1.0, "the path that ACKs take, by its number from 0; -1: the fastest"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("every", 8.0, 1.0..=1000.0, "one ACK of so many goes by its own path too"),
+    Param::new(
+        "path",
+        -1.0,
+        -1.0..=63.0,
+        "the path that ACKs take, by its number from 0; -1: the fastest",
+    ),
 ];
 
 /// The egress policies `hayack` and `hayack-fair`.
@@ -50,19 +55,19 @@ const OWN_INTERVAL: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(1);
 
 impl HayAck {
-    pub(super) fn raw(params: &Params) -> Result<Box<dyn Egress>, PolicyError> {
-        Ok(Box::new(Self::new(params, false)?))
+    pub(super) fn raw(values: &Values<'_>) -> Result<Box<dyn Egress>, PolicyError> {
+        Ok(Box::new(Self::new(values, false)))
     }
 
-    pub(super) fn fair(params: &Params) -> Result<Box<dyn Egress>, PolicyError> {
-        Ok(Box::new(Self::new(params, true)?))
+    pub(super) fn fair(values: &Values<'_>) -> Result<Box<dyn Egress>, PolicyError> {
+        Ok(Box::new(Self::new(values, true)))
     }
 
-    fn new(params: &Params, fair: bool) -> Result<Self, PolicyError> {
-        let every = params.in_range("every", 8.0, 1.0..=1000.0)? as u32;
-        let path = params.in_range("path", -1.0, -1.0..=63.0)?;
+    fn new(values: &Values<'_>, fair: bool) -> Self {
+        let every = values.get("every") as u32;
+        let path = values.get("path");
         let path = (path >= 0.0).then_some(PathId(path as u8));
-        Ok(Self { every, path, fair, ways: Vec::new() })
+        Self { every, path, fair, ways: Vec::new() }
     }
 
     /// The way for the next ACK, by hysteresis.
@@ -163,7 +168,7 @@ mod tests {
     }
 
     fn policy() -> HayAck {
-        HayAck::new(&Params::default(), false).unwrap()
+        HayAck::new(&Values::defaults(PARAMS), false)
     }
 
     fn ids(set: PathSet) -> Vec<u8> {

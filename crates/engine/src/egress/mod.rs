@@ -3,7 +3,7 @@
 //! Normally a segment leaves by its subflow's own path. To add a policy: its file, and its row in
 //! [`ALL`].
 
-use crate::policy::{Entry, Params, PolicyError, Spec};
+use crate::policy::{Entry, PolicyError, Registry, Spec, Values};
 use crate::time::Instant;
 use crate::view::{PathId, PathSet, PathView, SubflowId};
 
@@ -48,7 +48,7 @@ pub struct Outgoing {
 }
 
 /// Signature of a row's constructor.
-pub type Build = fn(&Params) -> Result<Box<dyn Egress>, PolicyError>;
+pub type Build = dyn Fn(&Values<'_>) -> Result<Box<dyn Egress>, PolicyError> + Send + Sync;
 
 /// Every egress policy.
 pub const ALL: &[Entry<Build>] = &[
@@ -57,42 +57,46 @@ pub const ALL: &[Entry<Build>] = &[
         aliases: &[],
         summary: "every segment by its subflow's own path",
         params: &[],
-        build: own::Own::build,
+        build: &own::Own::build,
     },
     Entry {
         name: "bicast",
         aliases: &[],
         summary: "every segment by every path that is up",
         params: bicast::PARAMS,
-        build: bicast::Bicast::all,
+        build: &bicast::Bicast::all,
     },
     Entry {
         name: "bicast-ack",
         aliases: &[],
         summary: "pure ACKs by every path that is up, all else by its own",
         params: &[],
-        build: bicast::Bicast::acks,
+        build: &bicast::Bicast::acks,
     },
     Entry {
         name: "hayack",
         aliases: &[],
         summary: "pure ACKs by the path with the smallest RTT",
         params: hayack::PARAMS,
-        build: hayack::HayAck::raw,
+        build: &hayack::HayAck::raw,
     },
     Entry {
         name: "hayack-fair",
         aliases: &[],
         summary: "as hayack; windows grow as if ACKs came by their own paths",
         params: hayack::PARAMS,
-        build: hayack::HayAck::fair,
+        build: &hayack::HayAck::fair,
     },
 ];
+
+/// What can be named: [`ALL`], and what a program registers.
+pub static REGISTRY: Registry<Build> = Registry::new("egress", ALL);
 
 /// Makes the egress policy that `spec` names.
 ///
 /// # Errors
 /// [`PolicyError`] for unknown names and parameters, and values out of range.
 pub fn build(spec: &Spec) -> Result<Box<dyn Egress>, PolicyError> {
-    (spec.find("egress", ALL)?.build)(&spec.params)
+    let (entry, values) = REGISTRY.find(spec)?;
+    (entry.build)(&values)
 }

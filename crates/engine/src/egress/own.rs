@@ -2,14 +2,14 @@
 //! assumes and what every other stack does.
 
 use super::{Egress, Outgoing};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::view::{PathSet, PathView};
 
 /// The egress policy `own`.
 pub(super) struct Own;
 
 impl Own {
-    pub(super) fn build(_: &Params) -> Result<Box<dyn Egress>, PolicyError> {
+    pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Egress>, PolicyError> {
         Ok(Box::new(Self))
     }
 }

@@ -8,15 +8,25 @@
 
 use super::common::{Choice, Rescuer};
 use super::{Blocked, Reason, Rescue, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::Instant;
 use crate::view::{SubflowSet, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("lambda", 1.2, "weight of what the fastest may send meanwhile, at the start, 1 to 1.3"),
-    ("up", 0.04, "added to lambda after a round in which the window was blocked, 0 to 0.3"),
-    ("down", 0.01, "taken off it after a round in which it was not, 0 to 0.3"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new(
+        "lambda",
+        1.2,
+        1.0..=1.3,
+        "weight of what the fastest may send meanwhile, at the start",
+    ),
+    Param::new(
+        "up",
+        0.04,
+        0.0..=0.3,
+        "added to lambda after a round in which the window was blocked",
+    ),
+    Param::new("down", 0.01, 0.0..=0.3, "taken off it after a round in which it was not"),
 ];
 
 /// The scheduler `blest`.
@@ -33,20 +43,20 @@ pub(super) struct Blest {
 }
 
 impl Blest {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
-        Ok(Box::new(Self::new(params)?))
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
+        Ok(Box::new(Self::new(values)))
     }
 
-    fn new(params: &Params) -> Result<Self, PolicyError> {
-        Ok(Self {
-            lambda: (params.in_range("lambda", 1.2, 1.0..=1.3)? * 1000.0 + 0.5) as u64,
-            up: (params.in_range("up", 0.04, 0.0..=0.3)? * 1000.0 + 0.5) as u64,
-            down: (params.in_range("down", 0.01, 0.0..=0.3)? * 1000.0 + 0.5) as u64,
+    fn new(values: &Values<'_>) -> Self {
+        Self {
+            lambda: (values.get("lambda") * 1000.0 + 0.5) as u64,
+            up: (values.get("up") * 1000.0 + 0.5) as u64,
+            down: (values.get("down") * 1000.0 + 0.5) as u64,
             blocked: false,
             judged: Instant::ZERO,
             reason: Reason::default(),
             rescuer: Rescuer::default(),
-        })
+        }
     }
 
     /// Once in a round trip of the slower one.
@@ -149,7 +159,7 @@ mod tests {
         assert_eq!(meanwhile(&f, &s, 1200), 100_800);
         let slow_start = SubflowView { ssthresh: u64::MAX, ..f };
         assert_eq!(meanwhile(&slow_start, &s, 1200), 520_800);
-        let mut blest = Blest::new(&Params::default()).unwrap();
+        let mut blest = Blest::new(&Values::defaults(PARAMS));
         let mut select = |window| {
             // The same instant each time, in which lambda does not move.
             let work = crate::scheduler::Work { len: 1400, window, ..work() };
@@ -163,7 +173,7 @@ mod tests {
 
     #[test]
     fn lambda_moves_once_a_round_within_its_range() {
-        let mut blest = Blest::new(&Params::default()).unwrap();
+        let mut blest = Blest::new(&Values::defaults(PARAMS));
         let [f, s] = vector();
         let at = |ms: u64| crate::scheduler::Work { now: Instant(ms * 1_000_000), ..work() };
         blest.select(&at(90), &[f, s]);

@@ -10,13 +10,13 @@
 
 use super::common::{Choice, is_awaitable};
 use super::{Reason, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] =
-    &[("burst", 65_428.0, "bytes in a row on one subflow, 1 to 1e6")];
+pub(super) const PARAMS: &[Param] =
+    &[Param::new("burst", 65_428.0, 1.0..=1e6, "bytes in a row on one subflow")];
 
 /// The scheduler `burst`.
 pub(super) struct Burst {
@@ -29,13 +29,13 @@ pub(super) struct Burst {
 }
 
 impl Burst {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
-        Ok(Box::new(Self::new(params)?))
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
+        Ok(Box::new(Self::new(values)))
     }
 
-    fn new(params: &Params) -> Result<Self, PolicyError> {
-        let burst = params.in_range("burst", 65_428.0, 1.0..=1e6)? as u64;
-        Ok(Self { burst, current: None, rates: Vec::new(), reason: Reason::default() })
+    fn new(values: &Values<'_>) -> Self {
+        let burst = values.get("burst") as u64;
+        Self { burst, current: None, rates: Vec::new(), reason: Reason::default() }
     }
 
     fn rate(&self, view: &SubflowView) -> u64 {
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_queue_that_drains_first_gets_a_burst() {
-        let mut s = Burst::new(&Params::default()).unwrap();
+        let mut s = Burst::new(&Values::defaults(PARAMS));
         // 20 segments at 100 a second against 2 at 20: 0.1 and 0.05 s at the pacing rate.
         let busy = SubflowView { unacked: 20 * 1448, cwnd: 20 * 1448, ..view(0, 200) };
         let idle = SubflowView { unacked: 2 * 1448, cwnd: 2 * 1448, ..view(1, 100) };
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn waits_for_a_full_one_that_drains_first() {
-        let mut s = Burst::new(&Params::default()).unwrap();
+        let mut s = Burst::new(&Values::defaults(PARAMS));
         let fast = SubflowView { room: 0, unacked: 14_480, ..view(0, 10) };
         let slow = SubflowView { unacked: 14_480, ..view(1, 100) };
         assert_eq!(s.select(&work(), &[fast, slow]), ids(&[]));

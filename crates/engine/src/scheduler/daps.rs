@@ -10,12 +10,12 @@
 
 use super::common::{Choice, Rescuer, is_awaitable};
 use super::{Blocked, Reason, Rescue, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] =
-    &[("smooth", 0.0, "1: windows smoothed with weight 1/8; 0: as they are")];
+pub(super) const PARAMS: &[Param] =
+    &[Param::switch("smooth", false, "1: windows smoothed with weight 1/8; 0: as they are")];
 
 /// The scheduler `daps`.
 pub(super) struct Daps {
@@ -39,8 +39,8 @@ struct Planned {
 }
 
 impl Daps {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
-        let smooth = params.in_range("smooth", 0.0, 0.0..=1.0)? >= 0.5;
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
+        let smooth = values.is_on("smooth");
         let (reason, rescuer) = (Reason::default(), Rescuer::default());
         let plan = Vec::new();
         Ok(Box::new(Self { smooth, plan, clock: 0, turn: None, reason, rescuer }))
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn windows_in_order_of_time() {
-        let mut daps = Daps::build(&Params::default()).unwrap();
+        let mut daps = Daps::build(&Values::defaults(PARAMS)).unwrap();
         // D of 10 and 30 ms, windows of two and three segments: at 10, 20, 30 and again.
         let views = [
             SubflowView { cwnd: 2 * 1448, ..view(0, 20) },
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn strict_but_not_for_what_nothing_frees() {
-        let mut daps = Daps::build(&Params::default()).unwrap();
+        let mut daps = Daps::build(&Values::defaults(PARAMS)).unwrap();
         let views = [view(0, 20), view(1, 25)];
         assert_eq!(turns(&mut *daps, &views, 1), [0]);
         let full = SubflowView { room: 0, ..views[0] };

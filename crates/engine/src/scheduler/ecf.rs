@@ -8,13 +8,17 @@
 
 use super::common::{Choice, Rescuer};
 use super::{Blocked, Reason, Rescue, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] =
-    &[("beta", 0.25, "how much longer waiting goes on than it would begin, share of RTT, 0 to 1")];
+pub(super) const PARAMS: &[Param] = &[Param::new(
+    "beta",
+    0.25,
+    0.0..=1.0,
+    "how much longer waiting goes on than it would begin, share of RTT",
+)];
 
 /// The scheduler `ecf`.
 pub(super) struct Ecf {
@@ -27,14 +31,14 @@ pub(super) struct Ecf {
 }
 
 impl Ecf {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
-        Ok(Box::new(Self::new(params)?))
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
+        Ok(Box::new(Self::new(values)))
     }
 
-    fn new(params: &Params) -> Result<Self, PolicyError> {
-        let beta = (params.in_range("beta", 0.25, 0.0..=1.0)? * 256.0) as u64;
+    fn new(values: &Values<'_>) -> Self {
+        let beta = (values.get("beta") * 256.0) as u64;
         let (reason, rescuer) = (Reason::default(), Rescuer::default());
-        Ok(Self { beta, waiting: false, reason, rescuer })
+        Self { beta, waiting: false, reason, rescuer }
     }
 
     /// Whether to wait for `fast` with a backlog of `k` bytes; by how much that is sooner.
@@ -107,7 +111,7 @@ mod tests {
         ];
         for (input, expected) in table {
             let (k, cwnd_f, rtt_f, cwnd_s, rtt_s, delta, w) = input;
-            let mut ecf = Ecf::new(&Params::default()).unwrap();
+            let mut ecf = Ecf::new(&Values::defaults(PARAMS));
             ecf.waiting = w;
             let (f, s) = (path(0, cwnd_f, rtt_f, delta), path(1, cwnd_s, rtt_s, delta));
             let waits = ecf.waits(k * 1448, &f, &s).is_some();
@@ -117,7 +121,7 @@ mod tests {
 
     #[test]
     fn waits_for_the_fastest_and_says_so() {
-        let mut ecf = Ecf::new(&Params::default()).unwrap();
+        let mut ecf = Ecf::new(&Values::defaults(PARAMS));
         let f = SubflowView { room: 0, ..path(0, 10, 20, 0) };
         let s = path(1, 10, 60, 0);
         let work = Work { unsent: 1448, ..work() };
@@ -134,7 +138,7 @@ mod tests {
 
     #[test]
     fn products_do_not_overflow() {
-        let mut ecf = Ecf::new(&Params::default()).unwrap();
+        let mut ecf = Ecf::new(&Values::defaults(PARAMS));
         let f = SubflowView { cwnd: 1 << 39, ..path(0, 1, 10_000, 0) };
         let s = SubflowView { cwnd: 1 << 39, ..path(1, 1, 60_000, 0) };
         assert!(ecf.waits(1 << 40, &f, &s).is_some());

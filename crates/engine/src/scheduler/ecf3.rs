@@ -7,7 +7,7 @@
 
 use super::common::{Choice, Rescuer, drain_time, is_awaitable};
 use super::{Blocked, Reason, Rescue, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
@@ -19,7 +19,7 @@ pub(super) struct Ecf3 {
 }
 
 impl Ecf3 {
-    pub(super) fn build(_: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
+    pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         Ok(Box::<Self>::default())
     }
 

@@ -5,7 +5,7 @@
 
 use super::common::{Choice, Rescuer};
 use super::{Blocked, Reason, Rescue, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::view::{SubflowSet, SubflowView};
 
 /// The scheduler `minrtt`.
@@ -16,7 +16,7 @@ pub(super) struct MinRtt {
 }
 
 impl MinRtt {
-    pub(super) fn build(_: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
+    pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         Ok(Box::<Self>::default())
     }
 }

@@ -4,7 +4,7 @@
 //! pick without room is refused and recorded), does it and records it. To add one: write its
 //! file, add its row to [`ALL`].
 
-use crate::policy::{Entry, Params, PolicyError, Spec};
+use crate::policy::{Entry, PolicyError, Registry, Spec, Values};
 use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
 use crate::view::{SubflowSet, SubflowView};
@@ -136,7 +136,7 @@ pub enum Reason {
 }
 
 /// Signature of a row's constructor.
-pub type Build = fn(&Params) -> Result<Box<dyn Scheduler>, PolicyError>;
+pub type Build = dyn Fn(&Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> + Send + Sync;
 
 /// Every scheduler.
 pub const ALL: &[Entry<Build>] = &[
@@ -145,84 +145,88 @@ pub const ALL: &[Entry<Build>] = &[
         aliases: &[],
         summary: "smallest smoothed RTT with room; backups only when no active subflow is left",
         params: &[],
-        build: min_rtt::MinRtt::build,
+        build: &min_rtt::MinRtt::build,
     },
     Entry {
         name: "roundrobin",
         aliases: &["rr"],
         summary: "subflows in turn",
         params: round_robin::PARAMS,
-        build: round_robin::RoundRobin::build,
+        build: &round_robin::RoundRobin::build,
     },
     Entry {
         name: "redundant",
         aliases: &[],
         summary: "every byte on every active subflow, each at its own pace",
         params: &[],
-        build: redundant::Redundant::build,
+        build: &redundant::Redundant::build,
     },
     Entry {
         name: "blest",
         aliases: &[],
         summary: "as minrtt, unless a slower subflow would block the peer's window",
         params: blest::PARAMS,
-        build: blest::Blest::build,
+        build: &blest::Blest::build,
     },
     Entry {
         name: "ecf",
         aliases: &[],
         summary: "as minrtt, unless waiting for the fastest completes the backlog sooner (Linux)",
         params: ecf::PARAMS,
-        build: ecf::Ecf::build,
+        build: &ecf::Ecf::build,
     },
     Entry {
         name: "ecf3",
         aliases: &[],
         summary: "ECF for three subflows, the published rule",
         params: &[],
-        build: ecf3::Ecf3::build,
+        build: &ecf3::Ecf3::build,
     },
     Entry {
         name: "necf",
         aliases: &["default"],
         summary: "soonest acknowledged; waits if all faster ones together are sooner",
         params: necf::PARAMS,
-        build: necf::NEcf::build,
+        build: &necf::NEcf::build,
     },
     Entry {
         name: "sttf",
         aliases: &[],
         summary: "soonest arrival, windows' growth foreseen",
         params: &[],
-        build: sttf::Sttf::build,
+        build: &sttf::Sttf::build,
     },
     Entry {
         name: "otias",
         aliases: &[],
         summary: "soonest arrival, windows as they are",
         params: &[],
-        build: otias::build,
+        build: &otias::build,
     },
     Entry {
         name: "daps",
         aliases: &[],
         summary: "windows in order of the times at which they would leave",
         params: daps::PARAMS,
-        build: daps::Daps::build,
+        build: &daps::Daps::build,
     },
     Entry {
         name: "burst",
         aliases: &[],
         summary: "64 KiB in a row to the queue that drains first (upstream Linux)",
         params: burst::PARAMS,
-        build: burst::Burst::build,
+        build: &burst::Burst::build,
     },
 ];
+
+/// What can be named: [`ALL`], and what a program registers.
+pub static REGISTRY: Registry<Build> = Registry::new("scheduler", ALL);
 
 /// Makes the scheduler that `spec` names.
 ///
 /// # Errors
 /// [`PolicyError`] for unknown names and parameters, and values out of range.
 pub fn build(spec: &Spec) -> Result<Box<dyn Scheduler>, PolicyError> {
-    (spec.find("scheduler", ALL)?.build)(&spec.params)
+    let (entry, values) = REGISTRY.find(spec)?;
+    (entry.build)(&values)
 }

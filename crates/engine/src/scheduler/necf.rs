@@ -13,13 +13,17 @@
 use super::common::{Choice, is_awaitable};
 use super::forecast::{finish, round_trip};
 use super::{Reason, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] =
-    &[("beta", 0.25, "how much longer waiting goes on than it would begin, share of RTT, 0 to 1")];
+pub(super) const PARAMS: &[Param] = &[Param::new(
+    "beta",
+    0.25,
+    0.0..=1.0,
+    "how much longer waiting goes on than it would begin, share of RTT",
+)];
 
 /// The scheduler `necf`.
 pub(super) struct NEcf {
@@ -30,8 +34,8 @@ pub(super) struct NEcf {
 }
 
 impl NEcf {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
-        let beta = params.in_range("beta", 0.25, 0.0..=1.0)?;
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
+        let beta = values.get("beta");
         Ok(Box::new(Self { beta, refused: SubflowSet::NONE, reason: Reason::default() }))
     }
 
@@ -119,7 +123,7 @@ mod tests {
     }
 
     fn necf() -> Box<dyn Scheduler> {
-        NEcf::build(&Params::default()).unwrap()
+        NEcf::build(&Values::defaults(PARAMS)).unwrap()
     }
 
     fn select(k: u64, views: &[SubflowView]) -> SubflowSet {

@@ -7,9 +7,9 @@
 
 use super::Scheduler;
 use super::sttf::{Growth, Sttf};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 
 /// Makes the scheduler `otias`.
-pub(super) fn build(_: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
+pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
     Ok(Box::new(Sttf::new(Growth::None)))
 }

@@ -8,7 +8,7 @@
 use super::common::{any_sound, available};
 use super::min_rtt::MinRtt;
 use super::{Reason, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::view::{SubflowSet, SubflowView};
 
 /// The scheduler `redundant`.
@@ -20,7 +20,7 @@ pub(super) struct Redundant {
 }
 
 impl Redundant {
-    pub(super) fn build(_: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
+    pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         Ok(Box::<Self>::default())
     }
 }

@@ -9,13 +9,17 @@
 
 use super::common::{any_sound, available, why_held};
 use super::{Reason, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("num_segments", 1.0, "segments in a row on one subflow, 1 to 255"),
-    ("cwnd_limited", 1.0, "1: pass over subflows without room; 0: strict order, wait for them"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("num_segments", 1.0, 1.0..=255.0, "segments in a row on one subflow"),
+    Param::switch(
+        "cwnd_limited",
+        true,
+        "1: pass over subflows without room; 0: strict order, wait for them",
+    ),
 ];
 
 /// The scheduler `roundrobin`.
@@ -28,9 +32,9 @@ pub(super) struct RoundRobin {
 }
 
 impl RoundRobin {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
-        let num_segments = params.in_range("num_segments", 1.0, 1.0..=255.0)? as u8;
-        let strict = params.in_range("cwnd_limited", 1.0, 0.0..=1.0)? < 0.5;
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
+        let num_segments = values.get("num_segments") as u8;
+        let strict = !values.is_on("cwnd_limited");
         let (quota, reason) = ([0; 64], Reason::default());
         Ok(Box::new(Self { num_segments, strict, quota, reason }))
     }

@@ -8,7 +8,7 @@
 
 use super::common::{Choice, Rescuer, is_awaitable};
 use super::{Blocked, Reason, Rescue, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
 
@@ -29,7 +29,7 @@ pub(super) struct Sttf {
 }
 
 impl Sttf {
-    pub(super) fn build(_: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
+    pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         Ok(Box::new(Self::new(Growth::Foreseen)))
     }
 

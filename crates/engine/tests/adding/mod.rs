@@ -2,6 +2,8 @@
 //! with their rows as the document has them. The test at the end compares them with the document,
 //! so that what is read there is what has been compiled and put through the conformance tests.
 
+use tabane_engine::policy::Entry;
+
 /// What `crate::scheduler` has for its policies.
 pub(crate) mod scheduler {
     mod fewest_bytes;
@@ -14,7 +16,7 @@ pub(crate) mod scheduler {
         aliases: &[],
         summary: "least in flight among those with room",
         params: &[],
-        build: fewest_bytes::FewestBytes::build,
+        build: &fewest_bytes::FewestBytes::build,
     }];
 }
 
@@ -35,8 +37,23 @@ pub(crate) mod congestion {
         aliases: &[],
         summary: "reno that keeps a share of its window at a loss",
         params: gentle::PARAMS,
-        build: gentle::Gentle::build,
+        build: &gentle::Gentle::build,
     }];
+}
+
+/// Makes them known by name, as a program does that embeds the engine.
+pub(crate) fn register() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for row in scheduler::ROWS {
+            let row = Entry { ..*row };
+            tabane_engine::scheduler::REGISTRY.register(row).expect("a new name");
+        }
+        for row in congestion::ROWS {
+            let row = Entry { ..*row };
+            tabane_engine::congestion::REGISTRY.register(row).expect("a new name");
+        }
+    });
 }
 
 /// Blocks of a language, without the indentation of the list that they stand in.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use tabane_trace::written::{Fault, Problem, Written};
+use tabane_trace::source_document::{Fault, Problem, SourceDocument};
 
 /// The configuration of an agent.
 pub trait Configuration: Serialize + DeserializeOwned {
@@ -88,7 +88,7 @@ pub fn read<C: Configuration>(
     path: &Path,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
-    let written = Written::new(&path.display().to_string(), &text(path)?);
+    let written = SourceDocument::new(&path.display().to_string(), &text(path)?);
     let mut loaded = from_written::<C>(written.clone(), vars, path.parent(), None)?;
     if loaded.config.holds_keys() && is_exposed(path) {
         let fault = Fault::new(&[], "everybody on this machine can read the keys in it");
@@ -107,7 +107,7 @@ pub fn parse<C: Configuration>(
     text: &str,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
-    from_written(Written::new(name, text), vars, None, None)
+    from_written(SourceDocument::new(name, text), vars, None, None)
 }
 
 /// As [`read`], from the text of a file that the agent itself perhaps cannot read. Of the files
@@ -122,7 +122,7 @@ pub fn parse_copy<C: Configuration>(
     vars: &[(String, String)],
     service: &Service,
 ) -> Result<Loaded<C>, ConfigError> {
-    let written = Written::new(&of.display().to_string(), text);
+    let written = SourceDocument::new(&of.display().to_string(), text);
     from_written(written, vars, of.parent(), Some(service))
 }
 
@@ -170,7 +170,7 @@ pub fn default_file(role: &str) -> PathBuf {
 }
 
 fn from_written<C: Configuration>(
-    written: Written,
+    written: SourceDocument,
     vars: &[(String, String)],
     folder: Option<&Path>,
     service: Option<&Service>,

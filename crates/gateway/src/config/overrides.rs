@@ -7,7 +7,7 @@
 
 use super::load::Configuration;
 use tabane_engine::policy::nearest;
-use tabane_trace::written::{Override, Problem, Written};
+use tabane_trace::source_document::{Override, Problem, SourceDocument};
 use toml::de::{DeArray, DeTable, DeValue};
 
 /// Variables that say where things are, and are no overrides.
@@ -18,7 +18,7 @@ const PLACES: [&str; 3] = ["TABANE_CONTROL", "TABANE_RUNTIME_DIR", "TABANE_CONFI
 /// # Errors
 /// [`Problem`] for a name that is close to an override's and none, or for a file that is not TOML.
 pub(super) fn collect<C: Configuration>(
-    written: &Written,
+    written: &SourceDocument,
     vars: &[(String, String)],
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Override>, Problem> {

@@ -17,7 +17,7 @@ pub use routes::MainRoute;
 pub use trial::{TrialError, trial};
 
 use serde::Serialize;
-use tabane_trace::written::Problem;
+use tabane_trace::source_document::Problem;
 
 /// The result of one check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]

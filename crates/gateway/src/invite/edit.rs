@@ -47,7 +47,7 @@ pub fn change<T>(
     crate::config::read::<ServerConfig>(path, &[])?;
     let _lock = lock(path).map_err(fail)?;
     let loaded = crate::config::read::<ServerConfig>(path, &[])?;
-    let text = bounded::text(path, bounded::WRITTEN).map_err(fail)?;
+    let text = bounded::text(path, bounded::SOURCE_DOCUMENT).map_err(fail)?;
     let (new, result) = edit(&text, &loaded)?;
     let name = path.display().to_string();
     // Files beside it have been looked at already.

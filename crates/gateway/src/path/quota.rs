@@ -200,7 +200,7 @@ impl QuotaFile {
     /// # Errors
     /// [`QuotaError::Read`] and [`QuotaError::Content`].
     pub fn open(path: &Path) -> Result<Self, QuotaError> {
-        let paths: BTreeMap<String, Used> = match bounded::bytes(path, bounded::WRITTEN) {
+        let paths: BTreeMap<String, Used> = match bounded::bytes(path, bounded::SOURCE_DOCUMENT) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|source| QuotaError::Content { path: path.into(), source })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),

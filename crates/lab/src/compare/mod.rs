@@ -2,7 +2,7 @@
 //! and how far the stacks are from each other.
 //!
 //! Everything compared is measured in the same way on every stack: bytes by the application,
-//! smoothed round trips and repeats from pictures taken at a steady interval.
+//! smoothed round trips and repeats from snapshots taken at a steady interval.
 
 mod figures;
 mod page;

@@ -1,11 +1,11 @@
 //! The programs of a host whose stack is the kernel: one thread that waits for its sockets, and
 //! the applications of the flows that begin or end here.
 
-use super::info::Pictures;
+use super::info::Snapshots;
 use super::socket::{KernelSocket, listen};
 use crate::LabError;
 use crate::flows::{Action, Agenda, Flow};
-use crate::told::{Teller, Told};
+use crate::notification::{Notification, Notifier};
 use crate::translate::KernelSettings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
@@ -19,7 +19,7 @@ use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Event};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
-use tabane_sim::app::{Carrier, Role};
+use tabane_sim::app::{Role, Transport};
 use tabane_sim::scenario::{Change, Scenario};
 use tabane_sim::topology::Topology;
 use tabane_trace::observe::HostIdx;
@@ -34,7 +34,7 @@ pub(crate) struct KernelHost {
     agenda: Agenda,
     listeners: Vec<(usize, Socket)>,
     ends: BTreeMap<usize, End>,
-    teller: Teller,
+    notifier: Notifier,
     /// Changes that are for `ip` to make; run by who may wait for it.
     command: Command,
 }
@@ -46,8 +46,8 @@ pub(crate) type Command = Box<dyn Fn(&str) -> Result<(), LabError> + Send>;
 struct End {
     socket: KernelSocket,
     connecting: bool,
-    told_finished: bool,
-    pictures: Pictures,
+    reported_finished: bool,
+    snapshots: Snapshots,
 }
 
 /// What is waited for.
@@ -67,7 +67,7 @@ impl KernelHost {
         (scenario, topology): (Arc<Scenario>, Arc<Topology>),
         flows: Arc<Vec<Flow>>,
         agenda: Agenda,
-        teller: Teller,
+        notifier: Notifier,
         command: Command,
     ) -> io::Result<Self> {
         let settings = KernelSettings::of(&scenario, &topology, host);
@@ -86,7 +86,7 @@ impl KernelHost {
             agenda,
             listeners,
             ends,
-            teller,
+            notifier,
             command,
         })
     }
@@ -170,15 +170,15 @@ impl KernelHost {
         let now = clock.now();
         match KernelSocket::connect(&self.settings, local, remote) {
             Ok(socket) => self.open(now, n, socket, true),
-            Err(error) => flow.fail(&self.teller, format!("cannot connect: {error}")),
+            Err(error) => flow.fail(&self.notifier, format!("cannot connect: {error}")),
         }
     }
 
     fn open(&mut self, now: tabane_engine::Instant, n: usize, socket: KernelSocket, begun: bool) {
         let (flow, host) = (self.flows[n].idx, HostIdx(self.host as u32));
-        self.teller.tell(Told::Opened(now, flow, host, ConnId(n as u64)));
-        let pictures = Pictures::default();
-        let end = End { socket, connecting: begun, told_finished: false, pictures };
+        self.notifier.send(Notification::Opened(now, flow, host, ConnId(n as u64)));
+        let snapshots = Snapshots::default();
+        let end = End { socket, connecting: begun, reported_finished: false, snapshots };
         self.ends.insert(n, end);
     }
 
@@ -200,7 +200,7 @@ impl KernelHost {
             // A second connection of a flow: nobody of ours made it.
             Ok(_) => {}
             Err(error) => {
-                self.flows[n].fail(&self.teller, format!("cannot be accepted: {error}"));
+                self.flows[n].fail(&self.notifier, format!("cannot be accepted: {error}"));
             }
         }
     }
@@ -223,7 +223,7 @@ impl KernelHost {
             self.happens(clock, n, &Event::Readable);
         }
         let Some(end) = self.ends.get_mut(&n) else { return };
-        if end.socket.is_finished() && !std::mem::replace(&mut end.told_finished, true) {
+        if end.socket.is_finished() && !std::mem::replace(&mut end.reported_finished, true) {
             self.happens(clock, n, &Event::PeerFinished);
         }
     }
@@ -257,9 +257,11 @@ impl KernelHost {
         let mut app = flow.app();
         let again = work(&mut app, flow.role(self.host), &mut end.socket);
         self.agenda.plan(again, Action::Tick(n));
-        let End { socket, pictures, .. } = end;
+        let End { socket, snapshots, .. } = end;
         let topology = &self.topology;
-        flow.notice(&self.teller, &app, || picture(pictures, socket, topology, self.host));
+        flow.notify_if_complete(&self.notifier, &app, || {
+            snapshot(snapshots, socket, topology, self.host)
+        });
         drop(app);
         if let Some(error) = end.socket.error() {
             self.fail(n, &error);
@@ -269,7 +271,7 @@ impl KernelHost {
     fn fail(&mut self, n: usize, error: &io::Error) {
         let role = self.flows[n].role(self.host);
         let why = format!("{error} at the {role:?}").to_lowercase();
-        self.flows[n].fail(&self.teller, why);
+        self.flows[n].fail(&self.notifier, why);
         self.ends.remove(&n);
     }
 
@@ -283,7 +285,7 @@ impl KernelHost {
         if let Err(refused) = self.change_host(&change) {
             words = format!("{words} (refused: {refused})");
         }
-        self.teller.show(Told::Changed(clock.now(), words));
+        self.notifier.try_send(Notification::Changed(clock.now(), words));
     }
 
     fn change_host(&mut self, change: &Change) -> Result<(), String> {
@@ -315,22 +317,26 @@ impl KernelHost {
     fn sample(&mut self, clock: Clock, last: bool) {
         let (host, topology) = (self.host, &self.topology);
         for (n, end) in self.ends.iter_mut().filter(|(_, end)| !end.connecting) {
-            let info = Box::new(picture(&mut end.pictures, &end.socket, topology, host));
+            let info = Box::new(snapshot(&mut end.snapshots, &end.socket, topology, host));
             let flow = self.flows[*n].idx;
-            let told = Told::Sample(clock.now(), flow, HostIdx(host as u32), info);
-            if last { self.teller.tell(told) } else { self.teller.show(told) }
+            let notification = Notification::Sample(clock.now(), flow, HostIdx(host as u32), info);
+            if last {
+                self.notifier.send(notification)
+            } else {
+                self.notifier.try_send(notification)
+            }
         }
     }
 }
 
 /// How a connection is, with the names of this host's paths.
-fn picture(
-    pictures: &mut Pictures,
+fn snapshot(
+    snapshots: &mut Snapshots,
     socket: &KernelSocket,
     topology: &Topology,
     host: usize,
 ) -> Info {
-    pictures.take(socket, |ends: [IpAddr; 2]| {
+    snapshots.take(socket, |ends: [IpAddr; 2]| {
         let paths = 0..topology.hosts[host].paths.len();
         let own = paths.into_iter().find(|p| ends.contains(&topology.address(host, *p)));
         PathId(own.unwrap_or(0) as u8)

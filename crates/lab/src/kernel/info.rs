@@ -3,7 +3,7 @@
 //!
 //! Fields are read by their place, since which of them there are depends on the kernel; what it
 //! does not have is zero. Bytes of a subflow that has been closed are gone from the kernel: the
-//! last picture of it is kept.
+//! last snapshot of it is kept.
 #![allow(unsafe_code)] // getsockopt into buffers whose length the kernel tells.
 
 use super::socket::KernelSocket;
@@ -14,9 +14,9 @@ use tabane_engine::tcp::{State, Stats};
 use tabane_engine::view::{PathId, RecoveryPhase, SubflowId, SubflowView};
 use tabane_engine::{Duration, Instant};
 
-/// Pictures of one connection, the last one of each subflow kept.
+/// Snapshots of one connection, the last one of each subflow kept.
 #[derive(Default, Debug)]
-pub(super) struct Pictures {
+pub(super) struct Snapshots {
     subflows: Vec<SubflowInfo>,
 }
 
@@ -31,7 +31,7 @@ const ADDRESSES: usize = 256;
 const TCP_INFO_ROOM: usize = 512;
 const SUBFLOWS: usize = 16;
 
-impl Pictures {
+impl Snapshots {
     /// How the connection is now. `path_of` tells a path by a subflow's two addresses.
     pub(super) fn take(
         &mut self,
@@ -52,10 +52,10 @@ impl Pictures {
             let known = self.subflows.iter().position(|s| (s.local, s.remote) == (local, remote));
             let number = known.unwrap_or(self.subflows.len());
             let path = path_of([local.ip(), remote.ip()]);
-            let picture = subflow(&Fields(&info), number, path, (local, remote));
+            let snapshot = subflow(&Fields(&info), number, path, (local, remote));
             match known {
-                Some(at) => self.subflows[at] = picture,
-                None => self.subflows.push(picture),
+                Some(at) => self.subflows[at] = snapshot,
+                None => self.subflows.push(snapshot),
             }
         }
         let mptcp = option(socket, SOL_MPTCP, MPTCP_INFO, vec![0; TCP_INFO_ROOM]);
@@ -94,7 +94,7 @@ fn subflows(socket: &KernelSocket) -> Vec<(Vec<u8>, SocketAddr, SocketAddr)> {
         return Vec::new();
     };
     let count = |buffer: &[u8]| Fields(buffer).u32(4) as usize;
-    // Between the two questions a subflow may have come or gone: then there is no picture now.
+    // Between the two questions a subflow may have come or gone: then there is no snapshot now.
     if count(&infos) != count(&addresses) {
         return Vec::new();
     }
@@ -248,12 +248,12 @@ mod tests {
         put(208, 2896);
         let ends: (SocketAddr, SocketAddr) =
             ("10.0.0.1:1".parse().unwrap(), "10.0.1.250:5001".parse().unwrap());
-        let picture = subflow(&Fields(&bytes), 1, PathId(1), ends);
-        assert_eq!(picture.view.in_flight, 27 * 1448);
-        assert_eq!((picture.view.cwnd, picture.view.ssthresh), (40 * 1448, u64::MAX));
-        assert_eq!(picture.view.srtt, Duration::from_micros(20_500));
+        let snapshot = subflow(&Fields(&bytes), 1, PathId(1), ends);
+        assert_eq!(snapshot.view.in_flight, 27 * 1448);
+        assert_eq!((snapshot.view.cwnd, snapshot.view.ssthresh), (40 * 1448, u64::MAX));
+        assert_eq!(snapshot.view.srtt, Duration::from_micros(20_500));
         assert_eq!(
-            (picture.stats.bytes_sent, picture.stats.bytes_retransmitted),
+            (snapshot.stats.bytes_sent, snapshot.stats.bytes_retransmitted),
             (1_000_000, 2896)
         );
         // An older kernel tells less.

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use tabane_engine::Instant;
-use tabane_sim::app::Carrier;
+use tabane_sim::app::Transport;
 
 /// Does not block.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl KernelSocket {
     }
 }
 
-impl Carrier for KernelSocket {
+impl Transport for KernelSocket {
     fn write(&mut self, data: &mut Bytes) -> usize {
         if self.closed || self.error.is_some() {
             return 0;

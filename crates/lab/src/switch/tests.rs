@@ -84,10 +84,13 @@ impl Bed {
     fn established(mut self) -> Self {
         for (path, rtt) in RTTS.into_iter().enumerate() {
             let syn = Segment { flags: Flags::SYN, ..self.segment(path, 0) };
-            assert_eq!(self.send(0, path, &syn), [path as u8], "SYNs have one way");
+            assert_eq!(self.send(0, path, &syn), [path as u8], "SYNs leave by one path");
             self.come(rtt, path, 0, 0);
             self.come(rtt, path, 0, 1000);
-            assert!(self.ack(rtt, path).contains(&(path as u8)), "the first has its own way");
+            assert!(
+                self.ack(rtt, path).contains(&(path as u8)),
+                "the first leaves by its own path"
+            );
         }
         self
     }
@@ -125,10 +128,10 @@ fn bicast_copies_whatever_is_no_handshake() {
 fn hayack_learns_round_trips_and_takes_the_faster_way_back() {
     let mut bed = Bed::new("hayack").established();
     assert_eq!(bed.rtts(), [100, 10]);
-    let ways: Vec<Vec<u8>> = (200..220).map(|ms| bed.ack(ms, 0)).collect();
-    assert!(ways[3..].iter().all(|way| way.contains(&1)), "{ways:?}");
-    let own = ways[3..].iter().filter(|way| way.contains(&0)).count();
-    assert!((1..=3).contains(&own), "one of eight has its own way as well: {ways:?}");
+    let paths: Vec<Vec<u8>> = (200..220).map(|ms| bed.ack(ms, 0)).collect();
+    assert!(paths[3..].iter().all(|paths| paths.contains(&1)), "{paths:?}");
+    let own = paths[3..].iter().filter(|paths| paths.contains(&0)).count();
+    assert!((1..=3).contains(&own), "one of eight leaves by its own path as well: {paths:?}");
     // Those of the faster path stay there.
     assert_eq!(bed.ack(220, 1), [1]);
     let data = Segment { payload: vec![1; 500].into(), ..bed.segment(0, 1) };

@@ -3,7 +3,7 @@
 //! One value holds both ends of a flow. The *source* sends the data that counts, the *sink* reads
 //! it; which of them connected is the scenario's `direction`. Applications see a connection and
 //! the time, and answer with the time at which they want to be called again. What they run on is a
-//! [`Carrier`], so that the same application drives the engine and the kernel's sockets.
+//! [`Transport`], so that the same application drives the engine and the kernel's sockets.
 
 mod bulk;
 mod onoff;
@@ -27,7 +27,7 @@ pub const ALL: &[(&str, &str)] = &[
 ];
 
 /// What carries an application's bytes: a connection of the engine, or a socket of the kernel.
-pub trait Carrier {
+pub trait Transport {
     /// Takes from the front of `data` what it has room for now; how many bytes that was.
     fn write(&mut self, data: &mut Bytes) -> usize;
     /// Bytes that it would take now.
@@ -40,7 +40,7 @@ pub trait Carrier {
     fn close(&mut self, now: Instant);
 }
 
-impl Carrier for Connection {
+impl Transport for Connection {
     fn write(&mut self, data: &mut Bytes) -> usize {
         Self::write(self, data)
     }
@@ -164,7 +164,7 @@ impl App {
         now: Instant,
         role: Role,
         event: &Event,
-        conn: &mut impl Carrier,
+        conn: &mut impl Transport,
     ) -> Option<Instant> {
         match event {
             Event::Connected | Event::Accepted { .. } | Event::Writable => {
@@ -187,7 +187,7 @@ impl App {
     }
 
     /// A time asked for has come.
-    pub fn tick(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) -> Option<Instant> {
+    pub fn tick(&mut self, now: Instant, role: Role, conn: &mut impl Transport) -> Option<Instant> {
         match &mut self.kind {
             Kind::Request(request) => request.wake(),
             Kind::OnOff(onoff) => onoff.wake(),
@@ -240,7 +240,7 @@ impl App {
         }
     }
 
-    fn advance(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) -> Option<Instant> {
+    fn advance(&mut self, now: Instant, role: Role, conn: &mut impl Transport) -> Option<Instant> {
         match role {
             Role::Source => self.supply(now, conn),
             Role::Sink => self.consume(now, conn),
@@ -248,7 +248,7 @@ impl App {
     }
 
     /// The sink of a flow both ways sends as much as it gets.
-    fn send_back(&mut self, now: Instant, bulk: u64, conn: &mut impl Carrier) {
+    fn send_back(&mut self, now: Instant, bulk: u64, conn: &mut impl Transport) {
         if self.sink_closed {
             return;
         }
@@ -266,7 +266,7 @@ impl App {
     }
 
     /// The source writes what it may.
-    fn supply(&mut self, now: Instant, conn: &mut impl Carrier) -> Option<Instant> {
+    fn supply(&mut self, now: Instant, conn: &mut impl Transport) -> Option<Instant> {
         if self.source_closed {
             return None;
         }
@@ -290,7 +290,7 @@ impl App {
     }
 
     /// The sink looks at what it has, and asks for more if it is the asking kind.
-    fn consume(&mut self, now: Instant, conn: &mut impl Carrier) -> Option<Instant> {
+    fn consume(&mut self, now: Instant, conn: &mut impl Transport) -> Option<Instant> {
         let read = self.data.read;
         let mut again = None;
         let done = match &mut self.kind {
@@ -325,7 +325,7 @@ impl App {
         again
     }
 
-    fn read(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) {
+    fn read(&mut self, now: Instant, role: Role, conn: &mut impl Transport) {
         let stream = match role {
             Role::Source => &mut self.ask,
             Role::Sink => &mut self.data,
@@ -345,7 +345,7 @@ impl App {
         }
     }
 
-    fn close(&mut self, now: Instant, role: Role, conn: &mut impl Carrier) {
+    fn close(&mut self, now: Instant, role: Role, conn: &mut impl Transport) {
         let closed = match role {
             Role::Source => &mut self.source_closed,
             Role::Sink => &mut self.sink_closed,
@@ -358,7 +358,7 @@ impl App {
 
 impl Stream {
     /// Writes until `goal` bytes have been written in all, or the send buffer is full.
-    fn write_up_to(&mut self, goal: u64, conn: &mut impl Carrier) {
+    fn write_up_to(&mut self, goal: u64, conn: &mut impl Transport) {
         while self.written < goal {
             let mut bytes = self.pattern.from(self.written, goal - self.written);
             let taken = conn.write(&mut bytes);

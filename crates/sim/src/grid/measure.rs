@@ -1,7 +1,7 @@
 //! Measuring a point: each path alone first, which says how much there is to do, then every
 //! scheduler over all of them.
 
-use super::{Carrier, Point};
+use super::{Contender, Point};
 use crate::observe::Silent;
 use crate::result::{FlowResult, LatencyResult};
 use crate::scenario::{Amount, Flow, Paced, Request, Scenario};
@@ -23,12 +23,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn alone(&self, n: usize) -> Carrier<'_> {
-        if self.alone_mptcp { Carrier::Single(n) } else { Carrier::Alone(n) }
+    fn alone(&self, n: usize) -> Contender<'_> {
+        if self.alone_mptcp { Contender::SinglePath(n) } else { Contender::PlainTcp(n) }
     }
 }
 
-/// What one carrier reached.
+/// What one contender reached.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Trial {
     /// A path's name or a scheduler.
@@ -95,10 +95,10 @@ const STREAM_END: Duration = Duration::from_secs(45);
 /// [`RunError`], of a policy that does not exist or of a world without progress.
 pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunError> {
     let mut lab = Lab { point, settings, cost: Measured::default() };
-    let longest = point.ways.iter().map(|w| w.delay * 2).max().unwrap_or(Duration::ZERO);
+    let longest = point.paths.iter().map(|w| w.delay * 2).max().unwrap_or(Duration::ZERO);
     let time = BULK + longest * BULK_ROUNDS;
     let mut bulks = Vec::new();
-    for n in 0..point.ways.len() {
+    for n in 0..point.paths.len() {
         let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
         bulks.push(lab.run(settings.alone(n), flow, time)?);
     }
@@ -108,16 +108,16 @@ pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunErr
     let stream_bps = (best * STREAM_SHARE).clamp(STREAM_LEAST, STREAM_MOST) as u64;
     let mut alone = Vec::new();
     for (n, bulk) in bulks.iter().enumerate() {
-        let (carrier, name) = (settings.alone(n), super::way_name(n));
-        alone.push(lab.trial(carrier, name, bulk.goodput_bps, stream_bps)?);
+        let (contender, name) = (settings.alone(n), super::path_name(n));
+        alone.push(lab.trial(contender, name, bulk.goodput_bps, stream_bps)?);
     }
     let bulk_bytes = (alone_bps / 8.0 * time.as_secs_f64()) as u64;
     let mut bundles = Vec::new();
     for scheduler in &settings.schedulers {
-        let carrier = Carrier::Bundle(scheduler);
+        let contender = Contender::AllPaths(scheduler);
         let bulk = Some(Amount::Bytes(Size(bulk_bytes.max(1))));
-        let bulk = lab.run(carrier, Flow { bulk, ..Flow::default() }, time * PATIENCE)?;
-        let trial = lab.trial(carrier, scheduler.to_string(), bulk.goodput_bps, stream_bps)?;
+        let bulk = lab.run(contender, Flow { bulk, ..Flow::default() }, time * PATIENCE)?;
+        let trial = lab.trial(contender, scheduler.to_string(), bulk.goodput_bps, stream_bps)?;
         bundles.push(trial);
     }
     Ok(PointResult {
@@ -141,12 +141,12 @@ struct Lab<'a> {
 impl Lab<'_> {
     fn run(
         &mut self,
-        carrier: Carrier<'_>,
+        contender: Contender<'_>,
         flow: Flow,
         duration: Duration,
     ) -> Result<FlowResult, RunError> {
         let congestion = self.settings.congestion.as_ref();
-        let scenario: Scenario = self.point.scenario(carrier, congestion, flow, duration);
+        let scenario: Scenario = self.point.scenario(contender, congestion, flow, duration);
         let mut result = world::run(&scenario, &mut Silent)?;
         self.cost.runs += 1;
         self.cost.packet_hops += result.cost.packet_hops;
@@ -157,17 +157,17 @@ impl Lab<'_> {
 
     fn trial(
         &mut self,
-        carrier: Carrier<'_>,
+        contender: Contender<'_>,
         name: String,
         bulk_bps: f64,
         stream_bps: u64,
     ) -> Result<Trial, RunError> {
         let request = Request { think: Time(THINK), count: Some(REQUESTS), ..Request::default() };
         let flow = Flow { request: Some(request), ..Flow::default() };
-        let request = self.run(carrier, flow, REQUESTS_END)?.latency;
+        let request = self.run(contender, flow, REQUESTS_END)?.latency;
         let paced = Paced { rate: Rate(stream_bps), message: Size(1_200) };
         let flow = Flow { paced: Some(paced), stop: Some(Time(STREAM_TIME)), ..Flow::default() };
-        let stream = self.run(carrier, flow, STREAM_END)?.latency;
+        let stream = self.run(contender, flow, STREAM_END)?.latency;
         Ok(Trial { name, bulk_bps, request, stream })
     }
 }

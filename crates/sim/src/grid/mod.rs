@@ -1,17 +1,17 @@
-//! "Never slower than the best link": pairs and triples of paths drawn by seed, each with a bulk
+//! "Never slower than the best link": pairs and triples of paths generated from a seed, each with a bulk
 //! download, a series of requests and a paced stream, by every scheduler over all paths together
 //! and by plain TCP over each path alone.
 //!
-//! A path alone is plain TCP (what somebody without a bundle has), with the same controller and the
-//! same application; random losses are drawn from the same streams, so that the n-th packet of a
+//! A path alone is plain TCP (what somebody without MPTCP has), with the same controller and the
+//! same application; random losses come from the same streams, so that the n-th packet of a
 //! link meets the same fate in every run of a point.
 
-mod draw;
 mod measure;
+mod point;
 mod summary;
 
-pub use draw::{Core, Point, Way};
 pub use measure::{Measured, PointResult, Settings, Trial, measure};
+pub use point::{AccessPath, Core, Point};
 pub use summary::{Ratios, Summary, summarise};
 
 use crate::scenario::{Choice, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
@@ -22,29 +22,29 @@ use tabane_trace::quantity::{Rate, Ratio, Time};
 /// Payload of a full segment over a 1500-byte packet: IP, TCP with timestamps, and DSS.
 pub const PAYLOAD_SHARE: f64 = 1428.0 / 1500.0;
 
-/// Who carries the data of a run.
+/// What is compared at a point: one path alone, or all paths under a scheduler.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Carrier<'s> {
+pub enum Contender<'s> {
     /// Plain TCP over this path.
-    Alone(usize),
-    /// MPTCP over this path.
-    Single(usize),
+    PlainTcp(usize),
+    /// MPTCP over this path alone.
+    SinglePath(usize),
     /// All paths, with this scheduler.
-    Bundle(&'s Spec),
+    AllPaths(&'s Spec),
 }
 
 impl Point {
     /// The most that all paths together can carry, payload bits per second: the sum over distinct
     /// bottlenecks of rate x (1 - loss) x [`PAYLOAD_SHARE`].
     pub fn bound_bps(&self) -> f64 {
-        let access: f64 = self.ways.iter().map(Way::bound_bps).sum();
+        let access: f64 = self.paths.iter().map(AccessPath::bound_bps).sum();
         self.core.as_ref().map_or(access, |core| access.min(core.bound_bps()))
     }
 
     /// A run as a scenario: what `tabane sim run` takes.
     pub fn scenario(
         &self,
-        carrier: Carrier<'_>,
+        contender: Contender<'_>,
         congestion: Option<&Spec>,
         flow: Flow,
         duration: Duration,
@@ -57,14 +57,14 @@ impl Point {
             flow: vec![flow],
             ..Scenario::default()
         };
-        for (n, way) in self.ways.iter().enumerate() {
-            let name = way_name(n);
+        for (n, path) in self.paths.iter().enumerate() {
+            let name = path_name(n);
             let core = self.core.as_ref().map(|_| "core".to_owned());
             let links = std::iter::once(name.clone()).chain(core).collect();
-            let link = link(way.rate_bps, way.delay, way.queue_bytes, way.loss);
-            let only = match carrier {
-                Carrier::Alone(n) | Carrier::Single(n) => Some(n),
-                Carrier::Bundle(_) => None,
+            let link = link(path.rate_bps, path.delay, path.queue_bytes, path.loss);
+            let only = match contender {
+                Contender::PlainTcp(n) | Contender::SinglePath(n) => Some(n),
+                Contender::AllPaths(_) => None,
             };
             if only.is_none_or(|only| only == n) {
                 let path = Path(PathSettings { links, ..PathSettings::default() });
@@ -80,10 +80,10 @@ impl Point {
         // wait for a delayed ACK, or not, by whether its segments are odd in number.
         scenario.defaults.tcp.nagle = Some(false);
         scenario.defaults.congestion = congestion.cloned().map(Choice);
-        match carrier {
-            Carrier::Alone(_) => scenario.defaults.mptcp = Some(Mptcp::Switch(false)),
-            Carrier::Single(_) => {}
-            Carrier::Bundle(scheduler) => {
+        match contender {
+            Contender::PlainTcp(_) => scenario.defaults.mptcp = Some(Mptcp::Switch(false)),
+            Contender::SinglePath(_) => {}
+            Contender::AllPaths(scheduler) => {
                 scenario.defaults.scheduler = Some(Choice(scheduler.clone()));
             }
         }
@@ -92,7 +92,7 @@ impl Point {
 }
 
 /// `a`, `b`, `c`.
-pub fn way_name(n: usize) -> String {
+pub fn path_name(n: usize) -> String {
     char::from(b'a' + n as u8).to_string()
 }
 

@@ -4,15 +4,15 @@ use super::config::DelayConfig;
 use crate::seed::Rng;
 use tabane_engine::Duration;
 
-/// Draws delays packet by packet, in order.
+/// A model of propagation delay, sampled once a packet, in the order in which packets leave.
 pub trait Delay: Send {
-    /// Of the next packet.
-    fn draw(&mut self, rng: &mut Rng) -> Duration;
+    /// One-way delay of the next packet. Randomness comes from `rng` alone.
+    fn sample(&mut self, rng: &mut Rng) -> Duration;
 }
 
 impl Delay for DelayConfig {
     #[inline]
-    fn draw(&mut self, rng: &mut Rng) -> Duration {
+    fn sample(&mut self, rng: &mut Rng) -> Duration {
         match *self {
             Self::Constant(delay) => delay,
             Self::Normal { mean, deviation, .. } => {
@@ -29,22 +29,22 @@ mod tests {
     use super::*;
     use crate::seed::Seed;
 
-    fn draws(mut delay: DelayConfig) -> Vec<f64> {
+    fn samples(mut delay: DelayConfig) -> Vec<f64> {
         let mut rng = Seed(5).stream("delay");
-        (0..100_000).map(|_| delay.draw(&mut rng).as_secs_f64() * 1e3).collect()
+        (0..100_000).map(|_| delay.sample(&mut rng).as_secs_f64() * 1e3).collect()
     }
 
     #[test]
     fn delays_have_their_mean_and_spread() {
         let (mean, deviation) = (Duration::from_millis(45), Duration::from_millis(5));
-        let normal = draws(DelayConfig::Normal { mean, deviation, reorder: false });
+        let normal = samples(DelayConfig::Normal { mean, deviation, reorder: false });
         let average = normal.iter().sum::<f64>() / normal.len() as f64;
         let within = normal.iter().filter(|d| (40.0..50.0).contains(*d)).count();
         assert!((average - 45.0).abs() < 0.1, "{average}");
         assert!((66_000..70_600).contains(&within), "one deviation holds 68.3 %: {within}");
 
         let (low, high) = (Duration::from_millis(10), Duration::from_millis(30));
-        let uniform = draws(DelayConfig::Uniform { low, high, reorder: false });
+        let uniform = samples(DelayConfig::Uniform { low, high, reorder: false });
         let average = uniform.iter().sum::<f64>() / uniform.len() as f64;
         assert!((average - 20.0).abs() < 0.1, "{average}");
         assert!(uniform.iter().all(|d| (10.0..=30.0).contains(d)));
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn a_normal_delay_is_never_negative() {
         let (mean, deviation) = (Duration::from_millis(1), Duration::from_millis(5));
-        let normal = draws(DelayConfig::Normal { mean, deviation, reorder: false });
+        let normal = samples(DelayConfig::Normal { mean, deviation, reorder: false });
         assert!(normal.iter().all(|d| (0.0..50.0).contains(d)));
         assert!(normal.iter().filter(|d| **d == 0.0).count() > 30_000);
     }

@@ -109,7 +109,7 @@ impl<P: Packet> Link<P> {
             Verdict::Pass => {}
         }
         self.numbered += 1;
-        let fate = self.draw();
+        let fate = self.sample_fate();
         let work = Work::bytes(len);
         let departure = self.rate.sent(now, work);
         let arrival = self.arrival(departure, &fate);
@@ -126,9 +126,9 @@ impl<P: Packet> Link<P> {
     /// What becomes of the packet with number `numbered` once it has been sent. Inlined, so that
     /// the fate stays in registers: what has just been written bit by bit is slow to be copied.
     #[inline(always)]
-    fn draw(&mut self) -> Fate {
+    fn sample_fate(&mut self) -> Fate {
         let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.loss_rng));
-        let delay = self.delay.draw(&mut self.delay_rng);
+        let delay = self.delay.sample(&mut self.delay_rng);
         let mut fate = Fate { lost, delay, ..Fate::default() };
         if self.faulty {
             let Faults { duplicate, corrupt, reorder, reorder_by, drop } = &self.faults;
@@ -152,9 +152,9 @@ impl<P: Packet> Link<P> {
     }
 
     /// Models after the rate have changed: the packet being sent meets the new ones.
-    pub(super) fn redraw(&mut self) {
+    pub(super) fn resample_fate(&mut self) {
         let Some(mut service) = self.service.take() else { return };
-        service.fate = self.draw();
+        service.fate = self.sample_fate();
         service.arrival = self.arrival(service.departure, &service.fate);
         self.service = Some(service);
     }

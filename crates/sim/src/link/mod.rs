@@ -319,7 +319,7 @@ impl<P: Packet> Link<P> {
         let faults = change.faults.clone().unwrap_or_else(|| std::mem::take(&mut self.faults));
         self.set_faults(faults);
         if change.loss.is_some() || change.delay.is_some() || change.faults.is_some() {
-            self.redraw();
+            self.resample_fate();
         }
         if let Some(up) = change.up {
             self.set_up(now, up);

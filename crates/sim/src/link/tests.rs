@@ -287,7 +287,7 @@ fn bytes_are_damaged_in_one_bit() {
 }
 
 #[test]
-fn another_link_does_not_change_what_this_one_draws() {
+fn another_link_does_not_change_what_this_one_samples() {
     let config = LinkConfig { loss: "bernoulli:p=0.3".parse().unwrap(), ..LinkConfig::default() };
     let run = |name: &str| {
         let mut link = Link::new(&config, Seed(9), name).unwrap();

@@ -76,7 +76,7 @@ impl Row {
             flying: VecDeque::new(),
             most: 0,
         };
-        row.settle();
+        row.flush();
         row
     }
 
@@ -85,7 +85,7 @@ impl Row {
         usize::from(ip.octets()[2])
     }
 
-    fn settle(&mut self) {
+    fn flush(&mut self) {
         for n in [CLIENT, RELAY, SERVER] {
             loop {
                 while let Some((conn, event)) = self.ends[n].poll_event() {
@@ -136,7 +136,7 @@ impl Row {
                     end.handle_timeout(self.now);
                 }
             }
-            self.settle();
+            self.flush();
             self.most = self.most.max(self.held());
         }
     }
@@ -144,7 +144,7 @@ impl Row {
     /// What the relay holds on its way from client to server.
     fn held(&mut self) -> u64 {
         let Some(relay) = &self.relay else { return 0 };
-        let piece = relay.ways[Side::Near as usize].waiting.len() as u64;
+        let piece = relay.directions[Side::Near as usize].waiting.len() as u64;
         let end = &mut self.ends[RELAY];
         let near = relay.conn(Side::Near).and_then(|id| end.connection(id)).map(|c| c.readable());
         let far = relay.conn(Side::Far).and_then(|id| end.connection(id));
@@ -156,7 +156,7 @@ impl Row {
         let conn = self.conns[n].expect("connected");
         let mut data = Bytes::from_static(data);
         let written = self.ends[n].connection(conn).unwrap().write(&mut data);
-        self.settle();
+        self.flush();
         written
     }
 
@@ -168,20 +168,20 @@ impl Row {
                 data.extend_from_slice(&piece);
             }
         }
-        self.settle();
+        self.flush();
         data
     }
 
     fn close(&mut self, n: usize) {
         let conn = self.conns[n].expect("connected");
         self.ends[n].connection(conn).unwrap().close(self.now);
-        self.settle();
+        self.flush();
     }
 
     fn abort(&mut self, n: usize) {
         let conn = self.conns[n].expect("connected");
         self.ends[n].connection(conn).unwrap().abort(self.now);
-        self.settle();
+        self.flush();
     }
 
     fn has(&self, n: usize, event: Event) -> bool {
@@ -266,7 +266,7 @@ fn a_client_that_goes_before_it_is_answered_leaves_nothing() {
     // A SYN-SENT connection goes silently: a reset as a client that knows no more would send.
     let near = row.relay.as_ref().unwrap().conn(Side::Near).unwrap();
     row.ends[RELAY].connection(near).unwrap().abort(row.now);
-    row.settle();
+    row.flush();
     row.run(1_000);
     assert_eq!(row.ends[RELAY].connections(), 0);
     assert!(row.relay.as_ref().unwrap().is_over());

@@ -31,7 +31,7 @@ pub struct Change {
     pub link: Option<String>,
     /// Only this direction of it; both if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub direction: Option<Way>,
+    pub direction: Option<LinkDirection>,
     /// Its rate from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
@@ -160,7 +160,7 @@ impl Change {
 /// A direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum LinkDirection {
     /// Towards the server (or from the first of `between` to the second).
     Up,
     /// The other way.

@@ -1,19 +1,20 @@
-//! A scenario file as written: where everything stands in it, what `--set` changes, and which
-//! lists are sweep axes.
+//! A scenario file as a source document: where each value stands in it, what `--set` overrides,
+//! and which lists are sweep axes.
 
 use super::{Fault, Scenario, ScenarioError, validate};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use tabane_trace::written::{Objection, Override, Written, lookup_mut, suggest};
+use tabane_trace::source_document::{Objection, Override, SourceDocument, lookup_mut, suggest};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-/// A file with its overrides applied, not yet checked.
+/// A scenario file with its overrides applied, not yet checked: it may hold several scenarios (a
+/// sweep). [`Document::variants`] gives each of them, checked; errors name file, line and column.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// With the `--set` arguments laid over it.
-    written: Written,
+    /// With the `--set` arguments as overrides.
+    source: SourceDocument,
     stem: String,
     folder: PathBuf,
 }
@@ -23,7 +24,7 @@ pub struct Document {
 pub struct Axis {
     /// Its dotted path, as `--set` takes it.
     pub key: String,
-    /// The values, as written.
+    /// The values, as the file has them.
     pub values: Vec<String>,
     at: Vec<String>,
 }
@@ -41,12 +42,12 @@ impl Document {
     /// Axes are few, but their product is what runs: at most this many.
     pub const MAX_VARIANTS: usize = 1_000_000;
 
-    /// Reads a file and lays `sets` (each `key.path=value`) over it.
+    /// Reads a file and applies `sets` (each `key.path=value`) to it.
     ///
     /// # Errors
     /// [`ScenarioError`] if it cannot be read, is not TOML, or a `--set` has no such form.
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, ScenarioError> {
-        let mut document = Self::over(Written::read(path)?, sets)?;
+        let mut document = Self::with_sets(SourceDocument::read(path)?, sets)?;
         document.folder = path.parent().map(Path::to_owned).unwrap_or_default();
         Ok(document)
     }
@@ -56,21 +57,21 @@ impl Document {
     /// # Errors
     /// [`ScenarioError`].
     pub fn parse(name: &str, text: &str, sets: &[String]) -> Result<Self, ScenarioError> {
-        Self::over(Written::new(name, text), sets)
+        Self::with_sets(SourceDocument::new(name, text), sets)
     }
 
-    fn over(written: Written, sets: &[String]) -> Result<Self, ScenarioError> {
-        let file = written.file().to_owned();
+    fn with_sets(source: SourceDocument, sets: &[String]) -> Result<Self, ScenarioError> {
+        let file = source.file().to_owned();
         let stem = Path::new(&file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let sets = sets.iter().map(|set| parse_set(&file, set)).collect::<Result<_, _>>()?;
-        let document = Self { written: written.with(sets), stem, folder: PathBuf::new() };
+        let document = Self { source: source.with(sets), stem, folder: PathBuf::new() };
         document.root()?;
         Ok(document)
     }
 
     /// The tree of the file with its overrides; it borrows the text.
     fn root(&self) -> Result<Spanned<DeTable<'_>>, ScenarioError> {
-        self.written.root_if(known_link)
+        self.source.root_if(known_link)
     }
 
     /// Keys with lists of values, in file order.
@@ -122,7 +123,7 @@ impl Document {
         }
         let reader = toml::de::Deserializer::from(root);
         let mut scenario = Scenario::deserialize(reader)
-            .map_err(|e| self.misplaced(self.written.toml_problem(&e)))?;
+            .map_err(|e| self.misplaced(self.source.toml_problem(&e)))?;
         if scenario.name.is_empty() {
             scenario.name = self.stem.clone();
         }
@@ -149,8 +150,9 @@ impl Document {
     /// Files named in a scenario are relative to it.
     fn resolve_files(&self, scenario: &mut Scenario) {
         for (_, link) in &mut scenario.link.0 {
-            let ways = [link.up.as_mut(), link.down.as_mut()];
-            let own = ways.into_iter().flatten().filter_map(|way| way.trace.as_mut());
+            let directions = [link.up.as_mut(), link.down.as_mut()];
+            let own =
+                directions.into_iter().flatten().filter_map(|direction| direction.trace.as_mut());
             for trace in own.chain(link.trace.as_mut()) {
                 *trace = self.folder.join(&*trace).to_string_lossy().into_owned();
             }
@@ -165,7 +167,7 @@ impl Document {
 
     /// Says where in the file `fault` is.
     pub fn error(&self, fault: Fault) -> ScenarioError {
-        self.written.problem(fault)
+        self.source.problem(fault)
     }
 }
 
@@ -247,7 +249,7 @@ fn find_axes(table: &DeTable<'_>, at: &mut Vec<String>, axes: &mut Vec<Axis>) {
     }
 }
 
-/// A value as people would write it in a table cell.
+/// A value as it is shown in a table cell.
 fn print(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.to_string(),

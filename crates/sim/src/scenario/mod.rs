@@ -15,7 +15,7 @@ mod path;
 mod proxy;
 mod validate;
 
-pub use change::{Change, ProxySide, SubflowChange, Way};
+pub use change::{Change, LinkDirection, ProxySide, SubflowChange};
 pub use document::{Axis, Document, Variant};
 pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
 pub use host::{Host, Mptcp, MptcpSettings, Tcp};
@@ -26,8 +26,8 @@ pub use named::{Choice, Named};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
 
-pub use tabane_trace::written::Fault;
-pub use tabane_trace::written::Problem as ScenarioError;
+pub use tabane_trace::source_document::Fault;
+pub use tabane_trace::source_document::Problem as ScenarioError;
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};

@@ -110,7 +110,7 @@ impl Coverage {
     }
 }
 
-fn rows<F>(kind: &'static str, table: &'static [Entry<F>]) -> impl Iterator<Item = String> {
+fn rows<F: ?Sized>(kind: &'static str, table: &'static [Entry<F>]) -> impl Iterator<Item = String> {
     table.iter().map(move |row| format!("{kind} {}", row.name))
 }
 

@@ -1,4 +1,4 @@
-//! Topologies drawn as paths: each a row of links from host to host.
+//! Topologies written as paths: each a row of links from host to host.
 
 use super::{Host, HostPath, LinkEnd, Route, Topology};
 use crate::scenario::{Fault, Path, PathSettings, Scenario};

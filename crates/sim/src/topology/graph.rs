@@ -1,4 +1,4 @@
-//! Topologies drawn as nodes and links between them: shortest routes (fewest links, then first
+//! Topologies written as nodes and links between them: shortest routes (fewest links, then first
 //! in the file), or those that `[path]` says. Hosts do not forward.
 
 use super::{Host, HostPath, LinkEnd, Route, Topology};

@@ -4,7 +4,7 @@ use super::{Action, World};
 use crate::link::LinkChange;
 use crate::models;
 use crate::relay::Side;
-use crate::scenario::{Change, ProxySide, SubflowChange, Way};
+use crate::scenario::{Change, LinkDirection, ProxySide, SubflowChange};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use tabane_engine::mptcp::Policy;
@@ -57,14 +57,15 @@ impl World<'_> {
                 }
             }
             if told {
-                self.settle(host);
+                self.flush(host);
             }
         }
     }
 
     fn change_link(&mut self, name: &str, change: &Change) {
         let Some(link) = self.link_index(name) else { return };
-        for (direction, way) in [(2 * link, Way::Up), (2 * link + 1, Way::Down)] {
+        for (direction, way) in [(2 * link, LinkDirection::Up), (2 * link + 1, LinkDirection::Down)]
+        {
             if change.direction.is_none_or(|only| only == way) {
                 self.change_direction(direction, change);
             }
@@ -96,7 +97,7 @@ impl World<'_> {
                     state.endpoint.set_path_mtu(self.now, PathId(path as u8), mtu);
                 }
             }
-            self.settle(host);
+            self.flush(host);
         }
     }
 
@@ -131,7 +132,7 @@ impl World<'_> {
                 refused = refused.or(done.err());
             }
         }
-        self.settle(host);
+        self.flush(host);
         refused
     }
 }

@@ -168,7 +168,7 @@ impl World<'_> {
             self.hosts[host].endpoint.handle_segment(self.now, path, packet.segment());
         }
         self.pool.recycle(packet.into_segment());
-        self.settle(host);
+        self.flush(host);
     }
 
     /// As it would come from a wire, with the damage done to it there.
@@ -184,7 +184,7 @@ impl World<'_> {
     /// Lets a host do everything it can do now: events to applications, segments to links,
     /// records to observers, its next timer to the schedule.
     #[inline]
-    pub(super) fn settle(&mut self, host: usize) {
+    pub(super) fn flush(&mut self, host: usize) {
         let source = 1 + self.links.len() + host;
         if self.now < self.asleep[host] {
             self.schedule.set(source, self.asleep[host]);
@@ -301,7 +301,7 @@ impl World<'_> {
                 self.hosts[client].conns.insert(conn, n, Owner::App(role));
                 let (flow, host) = (FlowIdx(n as u32), HostIdx(client as u32));
                 self.observer.opened(self.now, flow, host, conn);
-                self.settle(client);
+                self.flush(client);
             }
             Err(error) => self.fail(n, error.to_string()),
         }
@@ -400,7 +400,7 @@ impl World<'_> {
         if completed {
             self.complete(n);
         }
-        self.settle(host);
+        self.flush(host);
     }
 
     /// A flow has delivered everything.

@@ -195,7 +195,7 @@ impl<'o> World<'o> {
         let layout = self.layout();
         self.observer.begin(&layout);
         for host in 0..self.hosts.len() {
-            self.settle(host);
+            self.flush(host);
         }
         while self.remaining > 0 || (self.scenario.closing && self.is_open()) {
             let (time, source) = self.schedule.first();
@@ -242,7 +242,7 @@ impl<'o> World<'o> {
         } else {
             let host = source - 1 - self.links.len();
             self.hosts[host].endpoint.handle_timeout(self.now);
-            self.settle(host);
+            self.flush(host);
         }
         Ok(())
     }

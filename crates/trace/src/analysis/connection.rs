@@ -2,7 +2,7 @@
 
 use super::classify::Side;
 use super::data::{Data, Maps};
-use super::flow::Piece;
+use super::flow::PayloadRange;
 use super::groups::{Group, Host};
 use crate::track::{Clock, Track};
 use serde::Serialize;
@@ -146,7 +146,7 @@ impl Connection {
         group: &Group,
         maps: &mut Maps,
         headers: &Headers,
-        piece: &Piece,
+        range: &PayloadRange,
     ) {
         let data = &mut self.data[place.host];
         if data.idsn.is_none() {
@@ -158,21 +158,27 @@ impl Connection {
             }
             let data = &mut self.data[place.host];
             let before = maps.infinite;
-            maps.dss(data, dss, piece, place.syn);
+            maps.dss(data, dss, range, place.syn);
             if maps.infinite && !before {
                 self.event(place, What::InfiniteMapping);
             }
         }
         for option in headers.options.mptcp() {
-            self.option(place, maps, option, piece);
+            self.option(place, maps, option, range);
         }
     }
 
-    fn option(&mut self, place: Place, maps: &mut Maps, option: &MptcpOption, piece: &Piece) {
+    fn option(
+        &mut self,
+        place: Place,
+        maps: &mut Maps,
+        option: &MptcpOption,
+        range: &PayloadRange,
+    ) {
         let what = match option {
             MptcpOption::Capable(capable) => {
                 if let Some((length, _)) = capable.data {
-                    maps.first(&self.data[place.host], length, place.syn, piece);
+                    maps.first(&self.data[place.host], length, place.syn, range);
                 }
                 return;
             }

@@ -5,7 +5,7 @@
 //! it, else *reinjected* (or sent by several subflows on purpose). What was lost before the
 //! capture counts as never sent.
 
-use super::flow::Piece;
+use super::flow::PayloadRange;
 use super::ranges::Ranges;
 use crate::histogram::Histogram;
 use std::collections::VecDeque;
@@ -74,7 +74,13 @@ const MAPS: usize = 256;
 impl Maps {
     /// Takes in the mapping on a segment; `syn` is the position of the flow's SYN, if seen.
     #[inline]
-    pub(super) fn dss(&mut self, data: &mut Data, dss: &Dss, piece: &Piece, syn: Option<u64>) {
+    pub(super) fn dss(
+        &mut self,
+        data: &mut Data,
+        dss: &Dss,
+        range: &PayloadRange,
+        syn: Option<u64>,
+    ) {
         data.data_fin |= dss.data_fin;
         let Some(mapping) = &dss.mapping else { return };
         if mapping.length == 0 {
@@ -88,23 +94,29 @@ impl Maps {
         if self.zero.is_none() {
             self.zero = syn;
         }
-        let starts_here = length == piece.len || self.last_ssn.is_some_and(|s| s != mapping.ssn);
-        if self.zero.is_none() && starts_here && piece.len > 0 {
-            self.zero = Some(piece.start.wrapping_sub(u64::from(mapping.ssn)));
+        let starts_here = length == range.len || self.last_ssn.is_some_and(|s| s != mapping.ssn);
+        if self.zero.is_none() && starts_here && range.len > 0 {
+            self.zero = Some(range.start.wrapping_sub(u64::from(mapping.ssn)));
         }
         self.last_ssn = Some(mapping.ssn);
         let Some(zero) = self.zero else { return };
         // SSNs have 32 bits: the one nearest to this segment is meant.
-        let behind = (piece.start.wrapping_sub(zero) as u32).wrapping_sub(mapping.ssn) as i32;
-        let start = piece.start.wrapping_add_signed(-i64::from(behind));
+        let behind = (range.start.wrapping_sub(zero) as u32).wrapping_sub(mapping.ssn) as i32;
+        let start = range.start.wrapping_add_signed(-i64::from(behind));
         let dsn = data.complete(mapping.dsn);
         self.add(Map { start, end: start + length, dsn });
     }
 
     /// The mapping that MP_CAPABLE makes of the first data (section 3.1).
-    pub(super) fn first(&mut self, data: &Data, length: u16, syn: Option<u64>, piece: &Piece) {
+    pub(super) fn first(
+        &mut self,
+        data: &Data,
+        length: u16,
+        syn: Option<u64>,
+        range: &PayloadRange,
+    ) {
         let Some(idsn) = data.idsn else { return };
-        let start = syn.map_or(piece.start, |syn| syn + 1);
+        let start = syn.map_or(range.start, |syn| syn + 1);
         self.zero = Some(start - 1);
         let dsn = idsn.wrapping_add(1);
         self.add(Map { start, end: start + u64::from(length), dsn });
@@ -123,27 +135,27 @@ impl Maps {
 
     /// Payload of the subflow, its mapping taken in already; how much of it is new at data level.
     #[inline]
-    pub(super) fn payload(&self, data: &mut Data, piece: &Piece, now: u64) -> u64 {
-        let end = piece.start + piece.len;
+    pub(super) fn payload(&self, data: &mut Data, range: &PayloadRange, now: u64) -> u64 {
+        let end = range.start + range.len;
         let (mut mapped, mut new) = (0, 0);
         // The newest first: it nearly always is the one.
         for map in self.recent.iter().rev() {
-            let (from, to) = (map.start.max(piece.start), map.end.min(end));
+            let (from, to) = (map.start.max(range.start), map.end.min(end));
             if from < to {
                 let dsn = map.dsn.wrapping_add(from - map.start);
                 let (until, before) = (dsn.saturating_add(to - from), new);
                 new += data.seen.insert(dsn, until);
                 data.acked.sent(dsn, until, new - before < to - from, now);
                 mapped += to - from;
-                if mapped >= piece.len {
+                if mapped >= range.len {
                     break;
                 }
             }
         }
-        let unmapped = piece.len.saturating_sub(mapped).min(piece.new);
+        let unmapped = range.len.saturating_sub(mapped).min(range.new);
         data.unmapped += unmapped;
         data.new_bytes += new + unmapped;
-        data.reinjected += piece.new.saturating_sub(new + unmapped);
+        data.reinjected += range.new.saturating_sub(new + unmapped);
         new + unmapped
     }
 }
@@ -213,22 +225,28 @@ mod tests {
         Dss { data_ack: None, mapping, data_fin: false }
     }
 
-    fn carry(maps: &mut Maps, data: &mut Data, dss: Option<Dss>, piece: Piece, syn: Option<u64>) {
+    fn carry(
+        maps: &mut Maps,
+        data: &mut Data,
+        dss: Option<Dss>,
+        range: PayloadRange,
+        syn: Option<u64>,
+    ) {
         if let Some(dss) = dss {
-            maps.dss(data, &dss, &piece, syn);
+            maps.dss(data, &dss, &range, syn);
         }
-        maps.payload(data, &piece, 0);
+        maps.payload(data, &range, 0);
     }
 
     #[test]
     fn data_acks_are_timed_and_counted() {
         let (mut maps, mut data) = (Maps::default(), Data::default());
-        let piece = |start| Piece { start, len: 100, new: 100 };
+        let range = |start| PayloadRange { start, len: 100, new: 100 };
         let mut send = |data: &mut Data, n: u32, now: u64| {
             let dss = dss(DataNumber::Short(1_000 + n * 100), 1 + n * 100, 100);
-            let piece = piece(1 + u64::from(n) * 100);
-            maps.dss(data, &dss, &piece, Some(0));
-            maps.payload(data, &piece, now);
+            let range = range(1 + u64::from(n) * 100);
+            maps.dss(data, &dss, &range, Some(0));
+            maps.payload(data, &range, now);
         };
         (0..3).for_each(|n| send(&mut data, n, 10 * u64::from(n)));
         data.acknowledged(DataNumber::Short(1_200), 50);
@@ -249,20 +267,20 @@ mod tests {
     fn the_second_subflow_reinjects() {
         let (mut one, mut two, mut data) = (Maps::default(), Maps::default(), Data::default());
         let zero = 1 << 32;
-        let piece = |start, len, new| Piece { start: zero + start, len, new };
+        let range = |start, len, new| PayloadRange { start: zero + start, len, new };
         // One mapping over two segments, the second of which carries none.
         let long = DataNumber::Long(u64::MAX - 2_000);
-        carry(&mut one, &mut data, Some(dss(long, 1, 200)), piece(1, 100, 100), Some(zero));
-        carry(&mut one, &mut data, None, piece(101, 100, 100), Some(zero));
+        carry(&mut one, &mut data, Some(dss(long, 1, 200)), range(1, 100, 100), Some(zero));
+        carry(&mut one, &mut data, None, range(101, 100, 100), Some(zero));
         assert_eq!((data.new_bytes, data.reinjected), (200, 0));
         // Repeated by the same subflow: neither.
-        carry(&mut one, &mut data, None, piece(101, 100, 0), Some(zero));
+        carry(&mut one, &mut data, None, range(101, 100, 0), Some(zero));
         assert_eq!((data.new_bytes, data.reinjected), (200, 0));
         // By another one, whose SYN was not seen, with a short number; then new data.
         let short = DataNumber::Short((u64::MAX - 2_000) as u32 + 150);
-        carry(&mut two, &mut data, Some(dss(short, 7_001, 100)), piece(9, 100, 100), None);
+        carry(&mut two, &mut data, Some(dss(short, 7_001, 100)), range(9, 100, 100), None);
         assert_eq!((data.new_bytes, data.reinjected, data.unmapped), (250, 50, 0));
-        carry(&mut two, &mut data, None, piece(109, 10, 10), None);
+        carry(&mut two, &mut data, None, range(109, 10, 10), None);
         assert_eq!((data.new_bytes, data.unmapped), (260, 10));
     }
 }

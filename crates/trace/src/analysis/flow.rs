@@ -53,7 +53,7 @@ pub(super) const ERRORS: usize = 5;
 
 /// Where a segment's payload lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Piece {
+pub(super) struct PayloadRange {
     pub(super) start: u64,
     pub(super) len: u64,
     /// Bytes of it that this flow had not carried before.
@@ -69,7 +69,7 @@ impl Flow {
         headers: &Headers,
         verdict: &Verdict,
         shift: u8,
-    ) -> Piece {
+    ) -> PayloadRange {
         self.packets += 1;
         self.flags = self.flags | headers.flags;
         self.counts.add(verdict.labels);
@@ -99,7 +99,7 @@ impl Flow {
         if let Some(timestamps) = headers.options.timestamps {
             self.rtt.tick(now, timestamps.value);
         }
-        Piece { start, len, new }
+        PayloadRange { start, len, new }
     }
 
     #[inline]

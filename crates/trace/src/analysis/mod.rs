@@ -50,7 +50,7 @@ pub use watch::Watch;
 
 use crate::track::{Clock, Track};
 use connection::{Connection, Place};
-use flow::Piece;
+use flow::PayloadRange;
 use groups::Groups;
 use tabane_engine::{Duration, Instant};
 use tabane_wire::Headers;
@@ -160,14 +160,14 @@ impl Analyzer {
         let operations = self.groups.operations(stream.member);
         let verdict = stream.classifier.packet(side, time, headers, operations);
         let shift = stream.classifier.shift(side);
-        let piece = stream.flows[side].sent(now, headers, &verdict, shift);
+        let range = stream.flows[side].sent(now, headers, &verdict, shift);
         stream.flows[side ^ 1].received(now, headers);
         if stream.opening.is_open(headers.flags) {
             let (groups, member) = (&self.groups, stream.member);
             stream.opening.packet(side, headers, |side| groups.key(member, side));
         }
         if headers.options.has_mptcp() || stream.member.is_some() {
-            self.mptcp(id, side, headers, &piece);
+            self.mptcp(id, side, headers, &range);
         }
         Some(Outcome { stream: id, side, verdict })
     }
@@ -254,7 +254,7 @@ impl Analyzer {
 
     /// A packet of an MPTCP connection.
     #[inline]
-    fn mptcp(&mut self, id: u32, side: Side, headers: &Headers, piece: &Piece) {
+    fn mptcp(&mut self, id: u32, side: Side, headers: &Headers, range: &PayloadRange) {
         let stream = &mut self.streams[id as usize];
         if headers.options.has_mptcp() {
             let before = stream.member;
@@ -279,10 +279,10 @@ impl Analyzer {
                 syn: stream.flows[side].syn,
             };
             let group = self.groups.get(member.group);
-            connection.options(place, group, maps, headers, piece);
+            connection.options(place, group, maps, headers, range);
         }
-        if piece.len > 0 {
-            maps.payload(&mut connection.data[host], piece, self.now);
+        if range.len > 0 {
+            maps.payload(&mut connection.data[host], range, self.now);
         }
     }
 

@@ -11,7 +11,7 @@ use tabane_wire::{Flags, Headers};
 pub(super) struct Opening {
     /// Who sent the SYN.
     pub(super) client: Option<Side>,
-    asked: Asked,
+    requested: Request,
     stage: Stage,
     /// SYNs, repeats included.
     pub(super) syns: u32,
@@ -26,9 +26,9 @@ pub(super) struct Opening {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-enum Asked {
+enum Request {
     #[default]
-    Nothing,
+    Plain,
     Capable,
     Join,
 }
@@ -38,7 +38,7 @@ enum Stage {
     /// No SYN yet.
     #[default]
     Unseen,
-    Asked,
+    Requested,
     Answered,
     /// The ACK that ends it was seen, but no data yet.
     Ended,
@@ -117,7 +117,7 @@ impl Opening {
         let flags = headers.flags;
         let (syn, ack) = (flags.contains(Flags::SYN), flags.contains(Flags::ACK));
         if flags.contains(Flags::RST) {
-            self.reset |= matches!(self.stage, Stage::Asked | Stage::Answered | Stage::Ended);
+            self.reset |= matches!(self.stage, Stage::Requested | Stage::Answered | Stage::Ended);
             self.stage = Stage::Past;
         } else if syn && !ack {
             self.syn(side, headers);
@@ -144,16 +144,16 @@ impl Opening {
 
     fn syn(&mut self, side: Side, headers: &Headers) {
         self.syns += 1;
-        if self.stage != Stage::Unseen && self.stage != Stage::Asked {
+        if self.stage != Stage::Unseen && self.stage != Stage::Requested {
             return;
         }
         self.client = Some(side);
-        self.stage = Stage::Asked;
+        self.stage = Stage::Requested;
         for option in headers.options.mptcp() {
             match option {
-                MptcpOption::Capable(_) => self.asked = Asked::Capable,
+                MptcpOption::Capable(_) => self.requested = Request::Capable,
                 MptcpOption::Join(MpJoin::Syn { nonce, backup, .. }) => {
-                    self.asked = Asked::Join;
+                    self.requested = Request::Join;
                     self.nonces[side] = Some(*nonce);
                     self.backup[side] = *backup;
                 }
@@ -165,16 +165,16 @@ impl Opening {
     fn syn_ack(&mut self, side: Side, headers: &Headers, key: impl Fn(Side) -> Option<Key>) {
         if self.stage == Stage::Unseen {
             self.client = Some(side ^ 1);
-            self.asked = asked_by(headers);
+            self.requested = requested_by(headers);
         }
-        if !matches!(self.stage, Stage::Unseen | Stage::Asked) {
+        if !matches!(self.stage, Stage::Unseen | Stage::Requested) {
             return;
         }
         self.stage = Stage::Answered;
         for option in headers.options.mptcp() {
-            match (option, self.asked) {
-                (MptcpOption::Capable(_), Asked::Capable) => self.answered = true,
-                (MptcpOption::Join(MpJoin::SynAck { hmac, nonce, backup, .. }), Asked::Join) => {
+            match (option, self.requested) {
+                (MptcpOption::Capable(_), Request::Capable) => self.answered = true,
+                (MptcpOption::Join(MpJoin::SynAck { hmac, nonce, backup, .. }), Request::Join) => {
                     self.answered = true;
                     self.nonces[side] = Some(*nonce);
                     self.backup[side] = *backup;
@@ -205,30 +205,30 @@ impl Opening {
     /// How it ended.
     pub(super) fn opened(&self) -> Opened {
         let (seen, answered) = (self.client.is_some(), self.answered);
-        match (self.asked, self.stage) {
+        match (self.requested, self.stage) {
             _ if !seen => Opened::NotCaptured,
-            (Asked::Join, _) if self.bad_hmac => Opened::JoinBadHmac,
+            (Request::Join, _) if self.bad_hmac => Opened::JoinBadHmac,
             _ if self.reset => Opened::Reset,
-            (_, Stage::Asked) => Opened::NoAnswer,
-            (Asked::Nothing, _) => Opened::Plain,
-            (Asked::Capable, _) if !answered => Opened::Fallback,
-            (Asked::Capable, Stage::Answered) => Opened::Mptcp,
-            (Asked::Capable, _) if !self.confirmed => Opened::FallbackUnconfirmed,
-            (Asked::Capable, _) => Opened::Mptcp,
-            (Asked::Join, _) if !answered => Opened::JoinOptionMissing,
-            (Asked::Join, _) if !self.confirmed => Opened::JoinUnconfirmed,
-            (Asked::Join, _) => Opened::Joined,
+            (_, Stage::Requested) => Opened::NoAnswer,
+            (Request::Plain, _) => Opened::Plain,
+            (Request::Capable, _) if !answered => Opened::Fallback,
+            (Request::Capable, Stage::Answered) => Opened::Mptcp,
+            (Request::Capable, _) if !self.confirmed => Opened::FallbackUnconfirmed,
+            (Request::Capable, _) => Opened::Mptcp,
+            (Request::Join, _) if !answered => Opened::JoinOptionMissing,
+            (Request::Join, _) if !self.confirmed => Opened::JoinUnconfirmed,
+            (Request::Join, _) => Opened::Joined,
         }
     }
 }
 
 /// What a SYN+ACK answers, where the SYN was not captured.
-fn asked_by(headers: &Headers) -> Asked {
+fn requested_by(headers: &Headers) -> Request {
     let first = headers.options.mptcp().first();
     match first {
-        Some(MptcpOption::Capable(_)) => Asked::Capable,
-        Some(MptcpOption::Join(_)) => Asked::Join,
-        _ => Asked::Nothing,
+        Some(MptcpOption::Capable(_)) => Request::Capable,
+        Some(MptcpOption::Join(_)) => Request::Join,
+        _ => Request::Plain,
     }
 }
 

@@ -55,9 +55,9 @@ pub struct Connection {
     /// Last packet.
     pub end_s: f64,
     /// From client to server.
-    pub forward: Way,
+    pub forward: DataDirection,
     /// From server to client.
-    pub backward: Way,
+    pub backward: DataDirection,
     /// What the hosts signalled, in order.
     pub events: Vec<Event>,
     /// Further signals, not kept.
@@ -68,7 +68,7 @@ pub struct Connection {
 
 /// One direction of a connection, at data level.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
-pub struct Way {
+pub struct DataDirection {
     /// Payload, repeats included.
     pub bytes: u64,
     /// New payload.
@@ -163,7 +163,7 @@ pub struct Rtt {
 
 impl Connection {
     /// The direction with more new payload, `true` for that to the server.
-    pub fn main(&self) -> (&Way, bool) {
+    pub fn main(&self) -> (&DataDirection, bool) {
         let forward = self.forward.new_bytes >= self.backward.new_bytes;
         (if forward { &self.forward } else { &self.backward }, forward)
     }
@@ -238,8 +238,8 @@ fn connection(analyzer: &Analyzer, ids: &[u32], first: usize) -> Connection {
         tokens: [None; 2],
         start_s: seconds(members().map(|s| s.first).min().unwrap_or(0)),
         end_s: seconds(members().map(|s| s.last).max().unwrap_or(0)),
-        forward: Way::default(),
-        backward: Way::default(),
+        forward: DataDirection::default(),
+        backward: DataDirection::default(),
         events: Vec::new(),
         more_events: 0,
         subflows: ids.iter().map(|id| subflow(analyzer, *id as usize)).collect(),
@@ -250,21 +250,21 @@ fn connection(analyzer: &Analyzer, ids: &[u32], first: usize) -> Connection {
         out.tokens = [client, client ^ 1].map(|side| group.hosts[member.host(side)].token);
         (out.events, out.more_events) = (state.events.clone(), state.more_events);
     }
-    out.forward = way(analyzer, ids, first, client);
-    out.backward = way(analyzer, ids, first, client ^ 1);
+    out.forward = data_direction(analyzer, ids, first, client);
+    out.backward = data_direction(analyzer, ids, first, client ^ 1);
     out
 }
 
 /// What is sent by the host that is `side` of the first stream.
-fn way(analyzer: &Analyzer, ids: &[u32], first: usize, side: Side) -> Way {
+fn data_direction(analyzer: &Analyzer, ids: &[u32], first: usize, side: Side) -> DataDirection {
     let flows = || ids.iter().filter_map(|id| flow_from(analyzer, *id as usize, first, side));
     let (bytes, on_subflows): (u64, u64) =
         flows().map(|f| (f.bytes, f.new_bytes)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-    let mut out = Way {
+    let mut out = DataDirection {
         bytes,
         new_bytes: on_subflows,
         retransmitted_bytes: bytes - on_subflows,
-        ..Way::default()
+        ..DataDirection::default()
     };
     if let Some(member) = analyzer.streams[first].member {
         let data = &analyzer.connections[member.group as usize].data[member.host(side)];
@@ -343,8 +343,8 @@ fn rtt(samples: &Histogram) -> Option<Rtt> {
 
 /// What a connection carries in its main direction, by bins; `None` if it is not to be compared.
 fn supply(a: &Analyzer, number: usize, first: usize, connection: &Connection) -> Option<Supply> {
-    let (way, forward) = connection.main();
-    if way.new_bytes < COMPARED {
+    let (main, forward) = connection.main();
+    if main.new_bytes < COMPARED {
         return None;
     }
     let stream = &a.streams[first];

@@ -53,7 +53,7 @@ pub fn render(plot: &Plot) -> Result<String, DrawError> {
     Ok(with_description(&text, &plot.title, &plot.caption))
 }
 
-pub(super) type Drawn = Result<(), String>;
+pub(super) type DrawResult = Result<(), String>;
 
 fn draw(
     plot: &Plot,
@@ -62,7 +62,7 @@ fn draw(
     marks: &[Placed<'_>],
     head: u32,
     panel: u32,
-) -> Drawn {
+) -> DrawResult {
     root.fill(&WHITE).map_err(|e| e.to_string())?;
     let title = lettering(("sans-serif", 24, FontStyle::Bold), INK);
     let caption = lettering(("sans-serif", 16), MUTED);
@@ -84,7 +84,7 @@ pub(super) fn said<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 
-fn draw_panel(plot: &Plot, panel: &Panel, area: &Area<'_>, last: bool) -> Drawn {
+fn draw_panel(plot: &Plot, panel: &Panel, area: &Area<'_>, last: bool) -> DrawResult {
     let values = panel.lines.iter().flat_map(|l| &l.points).map(|p| p.1);
     let highest = panel.top.unwrap_or_else(|| values.fold(0.0, f64::max));
     let (divisor, unit) = panel.unit.scale(highest);
@@ -130,7 +130,7 @@ fn draw_panel(plot: &Plot, panel: &Panel, area: &Area<'_>, last: bool) -> Drawn 
 pub(super) type Chart<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
-fn draw_line(chart: &mut Chart<'_, '_>, line: &Line, divisor: f64) -> Drawn {
+fn draw_line(chart: &mut Chart<'_, '_>, line: &Line, divisor: f64) -> DrawResult {
     let points = line.points.iter().map(|&(t, v)| (t, v / divisor));
     let colour = rgb(line.colour);
     match line.stroke {
@@ -181,7 +181,7 @@ fn legend(plot: &Plot) -> Vec<Entry> {
     entries
 }
 
-fn draw_legend(root: &Area<'_>, legend: &[Entry]) -> Drawn {
+fn draw_legend(root: &Area<'_>, legend: &[Entry]) -> DrawResult {
     let font = lettering(("sans-serif", 16), INK);
     let font = font.pos(Pos::new(HPos::Left, VPos::Center));
     for entry in legend {
@@ -232,7 +232,13 @@ fn place_marks(plot: &Plot) -> Vec<Placed<'_>> {
     placed
 }
 
-fn draw_marks(plot: &Plot, root: &Area<'_>, marks: &[Placed<'_>], head: u32, height: u32) -> Drawn {
+fn draw_marks(
+    plot: &Plot,
+    root: &Area<'_>,
+    marks: &[Placed<'_>],
+    head: u32,
+    height: u32,
+) -> DrawResult {
     if plot.panels.is_empty() {
         return Ok(());
     }

@@ -64,7 +64,7 @@ pub fn render(plot: &Intervals) -> Result<String, DrawError> {
 
 type Line = (String, Vec<Option<(f64, f64)>>);
 
-fn draw(plot: &Intervals, lines: &[Line], head: u32, root: &draw::Area<'_>) -> draw::Drawn {
+fn draw(plot: &Intervals, lines: &[Line], head: u32, root: &draw::Area<'_>) -> draw::DrawResult {
     root.fill(&WHITE).map_err(said)?;
     let title = lettering(("sans-serif", 24, FontStyle::Bold), INK);
     root.draw(&Text::new(plot.title.clone(), (LEFT, 12), title)).map_err(said)?;
@@ -125,7 +125,11 @@ fn draw(plot: &Intervals, lines: &[Line], head: u32, root: &draw::Area<'_>) -> d
 }
 
 /// A line with its points: place, mean, half width.
-fn series(chart: &mut draw::Chart<'_, '_>, i: usize, known: &[(f64, f64, f64)]) -> draw::Drawn {
+fn series(
+    chart: &mut draw::Chart<'_, '_>,
+    i: usize,
+    known: &[(f64, f64, f64)],
+) -> draw::DrawResult {
     let style = rgb(colour(i)).stroke_width(2);
     let line = LineSeries::new(known.iter().map(|(x, m, _)| (*x, *m)), style);
     chart.draw_series(line).map_err(said)?;
@@ -142,7 +146,7 @@ fn series(chart: &mut draw::Chart<'_, '_>, i: usize, known: &[(f64, f64, f64)]) 
 }
 
 /// Two entries a row.
-fn legend(lines: &[Line], root: &draw::Area<'_>) -> draw::Drawn {
+fn legend(lines: &[Line], root: &draw::Area<'_>) -> draw::DrawResult {
     let font = lettering(("sans-serif", 15), INK).pos(Pos::new(HPos::Left, VPos::Center));
     let half = (WIDTH as i32 - LEFT) / 2;
     for (i, (label, _)) in lines.iter().enumerate() {

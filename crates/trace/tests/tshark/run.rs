@@ -31,13 +31,13 @@ pub(crate) fn has_tshark() -> bool {
 }
 
 /// Writes the packets to a file and compares; headers only, tshark shall not guess at payloads.
-#[allow(dead_code)] // Not every test draws its packets.
+#[allow(dead_code)] // Not every test generates its packets.
 pub(crate) fn compare(what: &str, packets: &[(u64, Segment)]) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("drawn.pcapng");
+    let path = folder.path().join("generated.pcapng");
     let file = BufWriter::new(File::create(&path).unwrap());
     let mut writer = PcapngWriter::new(file, "tabane").unwrap();
-    let interface = writer.interface("drawn", 120).unwrap();
+    let interface = writer.interface("generated", 120).unwrap();
     let mut buffer = vec![0; 65_536];
     for (time, segment) in packets {
         let len = segment.emit(&mut buffer).unwrap();

@@ -16,7 +16,7 @@
 //! The subflow leaves recovery to it: who paces is bound by cwnd then, not by PRR.
 
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 use model::{Model, beta, volume};
@@ -25,8 +25,8 @@ mod cycle;
 mod model;
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] =
-    &[("probe_rtt", 5.0, "seconds without a smaller RTT until ProbeRTT; 1 to 1000")];
+pub(super) const PARAMS: &[Param] =
+    &[Param::new("probe_rtt", 5.0, 1.0..=1000.0, "seconds without a smaller RTT until ProbeRTT")];
 
 /// Pacing gains in hundredths: Startup, Drain, ProbeBW_DOWN, ProbeBW_UP.
 const STARTUP_GAIN: u64 = 277;
@@ -114,10 +114,10 @@ struct Undo {
 
 impl Bbr {
     pub(super) fn build(
-        params: &Params,
+        values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
-        let interval = params.in_range("probe_rtt", 5.0, 1.0..=1000.0)?;
+        let interval = values.get("probe_rtt");
         let mss = start.mss.max(1);
         let cwnd = start.cwnd.max(mss);
         Ok(Box::new(Self {

@@ -3,11 +3,12 @@
 use super::*;
 
 fn trend() -> Detector {
-    Detector::new(&Params::default()).unwrap()
+    Detector::new(&Values::defaults(PARAMS))
 }
 
 fn thresholds() -> Detector {
-    Detector::new(&"x:variant=1".parse::<crate::policy::Spec>().unwrap().params).unwrap()
+    let spec: crate::policy::Spec = "ghstcp:variant=1".parse().unwrap();
+    Detector::new(&crate::congestion::REGISTRY.find(&spec).unwrap().1)
 }
 
 /// Windows of `n` samples in 40 ms each; RTTs in us by sample number. The verdicts.

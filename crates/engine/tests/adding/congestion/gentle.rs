@@ -2,12 +2,12 @@
 
 use super::window::Window;
 use super::{Ack, CcState, Congestion, CongestionController, Start};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::Instant;
 use crate::view::SubflowView;
 
 /// Parameters: name, default, meaning.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[("keep", 0.5, "share kept at a loss")];
+pub(super) const PARAMS: &[Param] = &[Param::new("keep", 0.5, 0.1..=0.9, "share kept at a loss")];
 
 /// The controller `gentle`.
 pub(super) struct Gentle {
@@ -20,10 +20,10 @@ pub(super) struct Gentle {
 
 impl Gentle {
     pub(super) fn build(
-        params: &Params,
+        values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
-        let keep = (params.in_range("keep", 0.5, 0.1..=0.9)? * 1000.0) as u64;
+        let keep = (values.get("keep") * 1000.0) as u64;
         Ok(Box::new(Self { window: Window::new(start), keep, before: None }))
     }
 }

@@ -1,7 +1,7 @@
 //! `fewestbytes`: the subflow with the least in flight. Ours; no paper.
 
 use super::{Reason, Scheduler, Work};
-use crate::policy::{Params, PolicyError};
+use crate::policy::{PolicyError, Values};
 use crate::view::{SubflowSet, SubflowView};
 
 /// The scheduler `fewestbytes`.
@@ -11,7 +11,7 @@ pub(super) struct FewestBytes {
 }
 
 impl FewestBytes {
-    pub(super) fn build(_: &Params) -> Result<Box<dyn Scheduler>, PolicyError> {
+    pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         Ok(Box::new(Self::default()))
     }
 }

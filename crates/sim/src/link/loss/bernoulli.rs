@@ -2,7 +2,7 @@
 
 use super::Loss;
 use crate::seed::Rng;
-use tabane_engine::policy::{Params, PolicyError};
+use tabane_engine::policy::{PolicyError, Values};
 
 /// Independent loss.
 pub(super) struct Bernoulli {
@@ -10,8 +10,8 @@ pub(super) struct Bernoulli {
 }
 
 impl Bernoulli {
-    pub(super) fn build(params: &Params) -> Result<Option<Box<dyn Loss>>, PolicyError> {
-        let p = params.in_range("p", 0.01, 0.0..=1.0)?;
+    pub(super) fn build(values: &Values<'_>) -> Result<Option<Box<dyn Loss>>, PolicyError> {
+        let p = values.get("p");
         Ok(Some(Box::new(Self { p })))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Loss;
 use crate::seed::Rng;
-use tabane_engine::policy::{Params, PolicyError};
+use tabane_engine::policy::{PolicyError, Values};
 
 /// Gilbert (1960) and Elliott (1963): a packet is subject to the loss of the state it finds, then
 /// the state may change. Begins good. Mean loss `(p bad + r good) / (p + r)`, mean length of a bad
@@ -16,11 +16,11 @@ pub(super) struct Gilbert {
 }
 
 impl Gilbert {
-    pub(super) fn build(params: &Params) -> Result<Option<Box<dyn Loss>>, PolicyError> {
-        let p = params.in_range("p", 0.01, 0.0..=1.0)?;
-        let r = params.in_range("r", 0.25, 0.0..=1.0)?;
-        let good = params.in_range("good", 0.0, 0.0..=1.0)?;
-        let bad = params.in_range("bad", 1.0, 0.0..=1.0)?;
+    pub(super) fn build(values: &Values<'_>) -> Result<Option<Box<dyn Loss>>, PolicyError> {
+        let p = values.get("p");
+        let r = values.get("r");
+        let good = values.get("good");
+        let bad = values.get("bad");
         Ok(Some(Box::new(Self { p, r, good, bad, in_bad: false })))
     }
 }

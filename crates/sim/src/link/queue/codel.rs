@@ -6,15 +6,20 @@
 
 use super::{Arrival, Head, Queue, Verdict};
 use crate::seed::Rng;
-use tabane_engine::policy::{Params, PolicyError};
+use tabane_engine::policy::{Param, PolicyError, Values};
 use tabane_engine::{Duration, Instant};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("target_ms", 5.0, "acceptable standing delay, ms"),
-    ("interval_ms", 100.0, "for how long it must be exceeded, ms: about a round trip"),
-    ("packets", 1000.0, "most packets that wait"),
-    ("ecn", 0.0, "1: mark packets that allow it instead of dropping them"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("target_ms", 5.0, 0.001..=1e6, "acceptable standing delay, ms"),
+    Param::new(
+        "interval_ms",
+        100.0,
+        0.001..=1e6,
+        "for how long it must be exceeded, ms: about a round trip",
+    ),
+    Param::new("packets", 1000.0, 1.0..=1e9, "most packets that wait"),
+    Param::switch("ecn", false, "1: mark packets that allow it instead of dropping them"),
 ];
 
 /// The queue `codel`.
@@ -46,16 +51,13 @@ enum After {
 }
 
 impl CoDel {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Queue>, PolicyError> {
-        let ms = |name, default| {
-            let value = params.in_range(name, default, 0.001..=1e6)?;
-            Ok::<_, PolicyError>(Duration::from_secs_f64(value / 1e3))
-        };
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Queue>, PolicyError> {
+        let ms = |name| Duration::from_secs_f64(values.get(name) / 1e3);
         Ok(Box::new(Self {
-            target: ms("target_ms", 5.0)?,
-            interval: ms("interval_ms", 100.0)?,
-            packets: params.in_range("packets", 1000.0, 1.0..=1e9)? as usize,
-            ecn: params.in_range("ecn", 0.0, 0.0..=1.0)? >= 0.5,
+            target: ms("target_ms"),
+            interval: ms("interval_ms"),
+            packets: values.get("packets") as usize,
+            ecn: values.is_on("ecn"),
             maxpacket: 0,
             first_above_time: None,
             dropping: false,

@@ -2,12 +2,17 @@
 
 use super::{Arrival, Queue, Verdict};
 use crate::seed::Rng;
-use tabane_engine::policy::{Params, PolicyError};
+use tabane_engine::policy::{Param, PolicyError, Values};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("packets", 100.0, "most packets that wait; without it but with `bytes`: no limit"),
-    ("bytes", 0.0, "most bytes that wait; 0 or not given: no limit"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new(
+        "packets",
+        100.0,
+        1.0..=u32::MAX as f64,
+        "most packets that wait; without it but with `bytes`: no limit",
+    ),
+    Param::new("bytes", 0.0, 0.0..=1e12, "most bytes that wait; 0 or not given: no limit"),
 ];
 
 /// The queue `droptail`. The packet that is being sent is not in it.
@@ -17,10 +22,12 @@ pub(super) struct DropTail {
 }
 
 impl DropTail {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Queue>, PolicyError> {
-        let bytes = params.in_range("bytes", 0.0, 0.0..=1e12)?;
-        let packets = if bytes > 0.0 { f64::from(u32::MAX) } else { 100.0 };
-        let packets = params.in_range("packets", packets, 1.0..=f64::from(u32::MAX))? as usize;
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Queue>, PolicyError> {
+        let bytes = values.get("bytes");
+        let packets = match values.given("packets") {
+            None if bytes > 0.0 => u32::MAX as usize,
+            _ => values.get("packets") as usize,
+        };
         let bytes = if bytes > 0.0 { bytes as u64 } else { u64::MAX };
         Ok(Box::new(Self { packets, bytes }))
     }

@@ -8,7 +8,7 @@ mod drop_tail;
 mod red;
 
 use crate::seed::Rng;
-use tabane_engine::policy::{Entry, Params, PolicyError, Spec};
+use tabane_engine::policy::{Entry, PolicyError, Registry, Spec, Values};
 use tabane_engine::{Duration, Instant};
 
 /// A queue discipline.
@@ -71,7 +71,7 @@ pub enum Verdict {
 }
 
 /// Signature of a row's constructor.
-pub type Build = fn(&Params) -> Result<Box<dyn Queue>, PolicyError>;
+pub type Build = dyn Fn(&Values<'_>) -> Result<Box<dyn Queue>, PolicyError> + Send + Sync;
 
 /// Every queue model.
 pub const ALL: &[Entry<Build>] = &[
@@ -80,28 +80,32 @@ pub const ALL: &[Entry<Build>] = &[
         aliases: &["fifo"],
         summary: "what does not fit is dropped",
         params: drop_tail::PARAMS,
-        build: drop_tail::DropTail::build,
+        build: &drop_tail::DropTail::build,
     },
     Entry {
         name: "codel",
         aliases: &[],
         summary: "drops at the head when packets wait too long for too long (RFC 8289)",
         params: codel::PARAMS,
-        build: codel::CoDel::build,
+        build: &codel::CoDel::build,
     },
     Entry {
         name: "red",
         aliases: &[],
         summary: "random early detection by average length, gentle (Floyd and Jacobson 1993)",
         params: red::PARAMS,
-        build: red::Red::build,
+        build: &red::Red::build,
     },
 ];
+
+/// What can be named: [`ALL`], and what a program registers.
+pub static REGISTRY: Registry<Build> = Registry::new("queue model", ALL);
 
 /// Makes the model that `spec` names.
 ///
 /// # Errors
 /// [`PolicyError`] for unknown names and parameters, and values out of range.
 pub fn build(spec: &Spec) -> Result<Box<dyn Queue>, PolicyError> {
-    (spec.find("queue model", ALL)?.build)(&spec.params)
+    let (entry, values) = REGISTRY.find(spec)?;
+    (entry.build)(&values)
 }

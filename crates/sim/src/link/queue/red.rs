@@ -7,17 +7,26 @@
 use super::{Arrival, Queue, Verdict};
 use crate::seed::Rng;
 use tabane_engine::Instant;
-use tabane_engine::policy::{Params, PolicyError};
+use tabane_engine::policy::{Param, PolicyError, Values};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[(&str, f64, &str)] = &[
-    ("min", 5.0, "average length, packets, from which it drops at random"),
-    ("max", 15.0, "average length at which the probability is max_p; above `min`"),
-    ("max_p", 0.1, "probability at `max`"),
-    ("weight", 0.002, "weight of the present length in the average"),
-    ("packets", 100.0, "most packets that wait"),
-    ("gentle", 1.0, "1: from `max` to twice `max` the probability grows to 1; 0: it jumps to 1"),
-    ("ecn", 1.0, "1: mark packets that allow it instead of dropping them at random"),
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("min", 5.0, 0.0..=1e6, "average length, packets, from which it drops at random"),
+    Param::new(
+        "max",
+        15.0,
+        1e-6..=1e9,
+        "average length at which the probability is max_p; by default 3 times `min`, at least 15",
+    ),
+    Param::new("max_p", 0.1, 0.0..=1.0, "probability at `max`"),
+    Param::new("weight", 0.002, 1e-6..=1.0, "weight of the present length in the average"),
+    Param::new("packets", 100.0, 1.0..=1e9, "most packets that wait"),
+    Param::switch(
+        "gentle",
+        true,
+        "1: from `max` to twice `max` the probability grows to 1; 0: it jumps to 1",
+    ),
+    Param::switch("ecn", true, "1: mark packets that allow it instead of dropping them at random"),
 ];
 
 /// The queue `red`.
@@ -44,17 +53,20 @@ enum Band {
 }
 
 impl Red {
-    pub(super) fn build(params: &Params) -> Result<Box<dyn Queue>, PolicyError> {
-        let min = params.in_range("min", 5.0, 0.0..=1e6)?;
-        let max = params.in_range("max", (3.0 * min).max(15.0), min + 1e-6..=1e9)?;
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Queue>, PolicyError> {
+        let min = values.get("min");
+        let max = values.given("max").unwrap_or((3.0 * min).max(15.0));
+        if max < min + 1e-6 {
+            return Err(PolicyError::OutOfRange { name: "max", value: max, low: min, high: 1e9 });
+        }
         Ok(Box::new(Self {
             min,
             max,
-            max_p: params.in_range("max_p", 0.1, 0.0..=1.0)?,
-            weight: params.in_range("weight", 0.002, 1e-6..=1.0)?,
-            packets: params.in_range("packets", 100.0, 1.0..=1e9)? as usize,
-            gentle: params.in_range("gentle", 1.0, 0.0..=1.0)? >= 0.5,
-            ecn: params.in_range("ecn", 1.0, 0.0..=1.0)? >= 0.5,
+            max_p: values.get("max_p"),
+            weight: values.get("weight"),
+            packets: values.get("packets") as usize,
+            gentle: values.is_on("gentle"),
+            ecn: values.is_on("ecn"),
             average: 0.0,
             count: None,
             idle_since: Some(Instant::ZERO),

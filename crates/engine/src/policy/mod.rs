@@ -1,0 +1,122 @@
+//! What the plug points share: names with parameters, and the registry that knows them.
+//!
+//! A policy is written as `name` or `name:key=value,key=value`, in scenario files, on the command
+//! line and in configurations alike. Each kind of policy has a [`Registry`]: the policies of this
+//! crate, and those that a program that embeds it has registered.
+
+mod nearest;
+mod registry;
+
+pub use nearest::{edit_distance, meant, nearest};
+pub use registry::{Entry, Param, RegisterError, Registry, Values};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// A policy by name, with parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spec {
+    /// Name or alias.
+    pub name: String,
+    /// Its parameters, as far as they are given.
+    pub params: Params,
+}
+
+/// Parameters as they were given, by name; [`Values`] has the defaults of the others.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Params(pub BTreeMap<String, f64>);
+
+/// Why a policy could not be made.
+#[derive(Error, Clone, PartialEq, Debug)]
+pub enum PolicyError {
+    /// No such name.
+    #[error("unknown {kind} '{name}'{}; known: {known}", meant(*.nearest))]
+    Unknown {
+        /// `scheduler`, `congestion control` or `egress`.
+        kind: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The known name that it is near to, if it is near to one.
+        nearest: Option<&'static str>,
+        /// All names.
+        known: String,
+    },
+    /// A parameter the policy does not have.
+    #[error("'{policy}' has no parameter '{name}'; it has: {known}")]
+    UnknownParam {
+        /// The policy.
+        policy: &'static str,
+        /// What was given.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A value outside its range.
+    #[error("parameter '{name}' is {value}, allowed is {low} to {high}")]
+    OutOfRange {
+        /// The parameter.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+        /// Least.
+        low: f64,
+        /// Most.
+        high: f64,
+    },
+    /// Not of the form `name:key=value,...`.
+    #[error("'{0}' is not of the form name or name:key=value,key=value")]
+    Syntax(String),
+}
+
+impl Spec {
+    /// A policy without parameters.
+    pub fn named(name: &str) -> Self {
+        Self { name: name.to_owned(), params: Params::default() }
+    }
+}
+
+impl FromStr for Spec {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let syntax = || PolicyError::Syntax(text.to_owned());
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        if name.trim().is_empty() {
+            return Err(syntax());
+        }
+        let mut params = BTreeMap::new();
+        for pair in rest.split(',').filter(|p| !p.trim().is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or_else(syntax)?;
+            let value: f64 = value.trim().parse().map_err(|_| syntax())?;
+            params.insert(key.trim().to_owned(), value);
+        }
+        Ok(Self { name: name.trim().to_owned(), params: Params(params) })
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        for (i, (key, value)) in self.params.0.iter().enumerate() {
+            write!(f, "{}{key}={value}", if i == 0 { ':' } else { ',' })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specs_round_trip_and_refuse_nonsense() {
+        let spec: Spec = "ecf:beta=0.3,w=1".parse().unwrap();
+        assert_eq!(spec.params.0["beta"], 0.3);
+        assert_eq!(spec.to_string().parse::<Spec>().unwrap(), spec);
+        assert!("".parse::<Spec>().is_err());
+        assert!("x:beta".parse::<Spec>().is_err());
+        assert!("x:beta=fast".parse::<Spec>().is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! RTT and window of one direct Reno flow against time.
+
+use super::throughput::TEXT;
+use super::{Case, LARGE, OKINAWA, TOKYO, claim};
+use crate::PaperError;
+use crate::context::Context;
+use crate::figure::{Axis, Figure, Kind, Panel, Plot, Series, Source};
+use crate::report::{Report, Verdict};
+use tabane_engine::time::Duration;
+use tabane_trace::collect::Settings;
+use tabane_trace::report::Metric;
+
+/// The traces by RTT.
+pub(super) struct Trace(Vec<(u32, tabane_trace::report::Report)>);
+
+pub(super) fn trace(context: &Context<'_>) -> Result<Trace, PaperError> {
+    let mut jobs = Vec::new();
+    for (delay, _) in [TOKYO, OKINAWA] {
+        let case = Case { buffer: LARGE, delay, between: None, seed: context.seed };
+        jobs.push(case.job("papers/proxies/path.toml", TEXT, context.pick("30s", "60s"))?);
+    }
+    let settings = Settings { interval: Duration::from_millis(100), ..Settings::default() };
+    let runs = context.watch("trace", &jobs, settings)?;
+    let rtts = [TOKYO.1, OKINAWA.1];
+    Ok(Trace(rtts.into_iter().zip(runs.into_iter().map(|run| run.1)).collect()))
+}
+
+impl Trace {
+    fn points(&self, rtt: u32, metric: Metric, scale: f64) -> Vec<(f64, f64)> {
+        let found = self.0.iter().find(|t| t.0 == rtt).and_then(|(_, report)| {
+            report.of(metric, false).find(|series| series.subject.host == "sender")
+        });
+        found.map_or_else(Vec::new, |s| s.points.iter().map(|p| (p.0, p.1 * scale)).collect())
+    }
+
+    pub(super) fn tell(&self, report: &mut Report) {
+        let rtts = self.points(TOKYO.1, Metric::Rtt, 1e3);
+        let settled: Vec<f64> = rtts.iter().filter(|p| p.0 > 5.0).map(|p| p.1).collect();
+        let low = settled.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = settled.iter().copied().fold(0.0, f64::max);
+        let text = "18 ms: RTTs of a Reno flow rise from 18 to about 30 ms (largest seen)";
+        let verdict = Verdict::when((17.5..19.5).contains(&low) && (28.0..31.5).contains(&high), {
+            || format!("they lie between {low:.1} and {high:.1} ms")
+        });
+        claim(report, "queue", text, high, "ms", verdict);
+        let panel = |title: String, label: &str, points: Vec<(f64, f64)>, hue| {
+            let series = vec![Series { label: label.into(), hue, source: Source::Ours, points }];
+            let (x, y) = (Axis::new("time, s"), Axis { low: Some(0.0), ..Axis::new(label) });
+            Panel::Plot(Plot { title, x, y, kind: Kind::Lines, series })
+        };
+        let panels = self.0.iter().flat_map(|(rtt, _)| {
+            let (delays, windows) = (
+                self.points(*rtt, Metric::Rtt, 1e3),
+                self.points(*rtt, Metric::Cwnd, 1.0 / 1024.0),
+            );
+            [
+                panel(format!("{rtt} ms"), "RTT, ms", delays, 0),
+                panel(format!("{rtt} ms"), "cwnd, KiB", windows, 1),
+            ]
+        });
+        report.figures.push(Figure {
+            id: "trace".into(),
+            title: "RTT and window of one direct Reno flow".into(),
+            caption: "Sockets of 512 KiB. The queue fills up to 12 ms; a loss halves the window."
+                .into(),
+            columns: 2,
+            panels: panels.collect(),
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! What is wrong with a source document: where, what, and what to do about it.
+
+use std::fmt;
+use tabane_engine::policy::{PolicyError, nearest};
+
+/// What is wrong with a file. Prints as `file:line:column: what`, the line itself, and a remedy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Path of the file, or the name that the text was given.
+    pub file: String,
+    /// Line and column, from 1; `None` where the fault is in an override or has no one place.
+    pub position: Option<(usize, usize)>,
+    /// The line of the file, or the override.
+    pub excerpt: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some((line, column)) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        match (&self.excerpt, self.position) {
+            (Some(text), Some((line, column))) => {
+                let (shown, mark) = around(text, column);
+                write!(f, "\n{line:5} | {shown}\n      | {}^", " ".repeat(mark))?;
+            }
+            (Some(text), None) => write!(f, "\n      | {}", around(text, 1).0)?,
+            (None, _) => {}
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\n      = {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Characters of a line that are shown.
+const SHOWN: usize = 160;
+
+/// The part of a line around a column (from 1), and how many characters are before that column in
+/// it. A line of a file may be of any length: what is printed of it is not, and neither is a width
+/// given to `format!`, which panics beyond 65 535.
+fn around(line: &str, column: usize) -> (String, usize) {
+    let at = column.saturating_sub(1);
+    let length = line.chars().count();
+    if length <= SHOWN {
+        return (line.to_owned(), at.min(length));
+    }
+    let from = at.saturating_sub(SHOWN / 2).min(length - SHOWN);
+    let shown: String = line.chars().skip(from).take(SHOWN).collect();
+    let (before, after) = (if from > 0 { "..." } else { "" }, length > from + SHOWN);
+    let mark = before.len() + (at - from).min(SHOWN);
+    (format!("{before}{shown}{}", if after { "..." } else { "" }), mark)
+}
+
+/// A fault found after reading: the key it is about, and what is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// Keys and indices from the root.
+    pub at: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Fault {
+    /// A fault of the value at `at`.
+    pub fn new(at: &[&dyn fmt::Display], message: impl Into<String>) -> Self {
+        let at = at.iter().map(ToString::to_string).collect();
+        Self { at, message: message.into(), help: None }
+    }
+
+    /// The same, with a remedy.
+    #[must_use]
+    pub fn help(self, help: impl Into<String>) -> Self {
+        Self { help: Some(help.into()), ..self }
+    }
+
+    /// `what` called `name` does not exist; names the nearest of `known`.
+    pub fn unknown<'a>(
+        at: &[&dyn fmt::Display],
+        what: &str,
+        name: &str,
+        known: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let fault = Self::new(at, format!("there is no {what} '{name}'"));
+        let known: Vec<_> = known.collect();
+        fault.help(suggest(name, &known))
+    }
+
+    /// A policy that cannot be made: the engine's own words, the remedy on its own line.
+    pub fn policy(at: &[&dyn fmt::Display], error: &PolicyError) -> Self {
+        match error {
+            PolicyError::Unknown { kind, name, known, nearest: near } => {
+                Self::new(at, format!("unknown {kind} '{name}'")).help(match near {
+                    Some(near) => format!("did you mean '{near}'? All of them: {known}"),
+                    None => format!("All of them: {known}"),
+                })
+            }
+            other => Self::new(at, other.to_string()),
+        }
+    }
+}
+
+/// "did you mean", or the list of what there is.
+pub fn suggest(name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(k) => format!("did you mean '{k}'?"),
+        None if known.is_empty() => "there is none".into(),
+        None => format!("known: {}", known.join(", ")),
+    }
+}
+
+/// Rewrites serde's "unknown field" into our words; passes other messages on.
+pub fn rephrase(message: &str) -> (String, Option<String>) {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    if message.starts_with("unknown field") || message.starts_with("unknown variant") {
+        let what = if message.starts_with("unknown field") { "key" } else { "value" };
+        let name = quoted.next().unwrap_or_default();
+        let known: Vec<_> = quoted.collect();
+        return (format!("unknown {what} '{name}'"), Some(suggest(name, &known)));
+    }
+    let list = message.starts_with("invalid type: map") && message.ends_with("a sequence");
+    let help = list.then(|| "this is a list of tables: write [[name]]".to_owned());
+    (message.replace('`', "'"), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_far_out_in_a_line_is_shown_with_what_is_around_it() {
+        for column in [1, 79, 400, 65_535, 65_536, 65_537, 300_000] {
+            let problem = Problem {
+                file: "f.toml".into(),
+                position: Some((1, column)),
+                excerpt: Some(format!("{}!", " ".repeat(column - 1))),
+                message: "odd".into(),
+                help: None,
+            };
+            let problem = problem.to_string();
+            let lines: Vec<&str> = problem.lines().collect();
+            assert_eq!(lines[0], format!("f.toml:1:{column}: odd"));
+            let at = lines[2].find('^').expect("a mark");
+            assert_eq!(&lines[1][at..=at], "!", "{problem}");
+            assert!(problem.len() < 800, "{} bytes", problem.len());
+        }
+        let wide = Problem {
+            file: "f".into(),
+            position: Some((1, usize::MAX)),
+            excerpt: Some("\u{e4}".repeat(500)),
+            message: "m".into(),
+            help: None,
+        };
+        assert!(wide.to_string().ends_with('^'));
+    }
+}
