@@ -31,12 +31,12 @@ Examples:
   tabane bench --json > bench.json"
 )]
 pub(crate) struct Args {
-    /// Which to run, by name; all by default.
+    /// What to run, by name [default: all].
     names: Vec<String>,
-    /// Runs of each; figures are medians.
+    /// Number of runs of each; figures are medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 /// What is measured in a way of its own.
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Measure the gateway on this machine, beside what it is to reach.
+    /// Measure the gateway on this machine, beside its targets.
     Gateway(gateway::Args),
 }
 

@@ -15,20 +15,20 @@ use tabane_sim::swarm::{self, Coverage, Outcome};
 use tabane_sim::sweep;
 use tabane_trace::plural::count;
 
-/// Runs the worlds that many seeds draw, and checks what must always hold.
+/// Run the worlds generated from a range of seeds, and check their invariants.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The first seed and the one after the last.
+    /// The first seed, and the one after the last.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
-    /// Runs at a time; all cores by default.
+    /// Parallel runs [default: one per core].
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// Write swarm.json and the scenarios of seeds that fail into this folder.
+    /// Write swarm.json and the scenarios of failing seeds into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
