@@ -11,7 +11,7 @@ use tabane_sim::link::{loss, queue};
 /// List every policy, link model and application.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  tabane list                          a table for people
+  tabane list                          a human-readable table
   tabane list --json | jq -r '.scheduler[].name'")]
 pub(crate) struct Args {
     /// Print one JSON document: kind -> rows.

@@ -27,7 +27,7 @@ use tabane_trace::plural::count;
 Examples:
   tabane bench                         all of it but the gateway, medians of 3 runs
   tabane bench reference --runs 9      one of them
-  tabane bench gateway                 the gateway, beside what it is to reach
+  tabane bench gateway                 the gateway, beside its targets
   tabane bench --json > bench.json"
 )]
 pub(crate) struct Args {

@@ -1,4 +1,4 @@
-//! `tabane sim grid`: is the bundle ever slower than the best of its links?
+//! `tabane sim grid`: is the bond ever slower than the best of its links?
 
 use super::files::Folder;
 use super::table::seconds;
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// What a bundle is compared with.
+/// What a bond is compared with.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Debug)]
 enum Alone {
     /// Plain TCP, as without a bond: 1.4 % less overhead.
@@ -74,7 +74,7 @@ Examples:
   tabane sim grid --point 17 --json                one point, every figure
   tabane sim grid --out DIR                        where it fails, as scenarios for `tabane sim run`
 
-A path alone is plain TCP. A bulk download of a bundle is as large as what its paths alone carried
+A path alone is plain TCP. A bulk download over a bond is as large as what its paths alone carried
 in 20 s and ten of the longest round trips. Bound: the sum over distinct bottlenecks of
 rate x (1 - loss) x 1428/1500. Requests: 60 of 100 KB, 100 ms apart. Stream: 1200-byte messages at
 30 % of the best path's goodput, at most 5 Mbit/s.";

@@ -40,9 +40,9 @@ Examples:
   tabane sim replay 5017                           one of them again, with everything about it
 
 Checked in every world: bytes arrive as they were written, acknowledgements never go back, queues
-keep to their limits, ACKs are not answered with ACKs for ever, every flow finishes once the faults
-are over (or fails, if its peer died), both ends agree on how it closed, no connection is left
-(where a reset of subflows by hand may have been lost: with keepalive).
+stay within their limits, ACKs are not answered with ACKs for ever, every flow finishes once the
+faults are over (or fails, if its peer died), both ends agree on how it closed, and no connection is
+left (with keepalive, if the reset of a subflow by hand may have been lost).
 Exit code 1 if a seed fails.";
 
 /// Seeds that are run together: what becomes of them is kept in memory.
