@@ -64,8 +64,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// A file that cannot be read or written failed; a wrong one, or a wrong request, is for the user to
-/// correct.
+/// A file that cannot be read or written failed; a wrong one, or a wrong request, is for the user
+/// to correct.
 fn failure(error: tabane_gateway::invite::EditError) -> Failure {
     use tabane_gateway::invite::EditError;
     match error {
