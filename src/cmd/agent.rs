@@ -12,10 +12,10 @@ use tabane_gateway::model::PathState;
 /// Which agent is asked.
 #[derive(clap::Args, Debug)]
 pub(super) struct Agent {
-    /// The agent of that name [default: the only one that runs].
+    /// The agent with this name [default: the only one that runs].
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The agent with that control socket [default: $TABANE_CONTROL].
+    /// The agent with this control socket [default: $TABANE_CONTROL].
     #[arg(long, value_name = "PATH", conflicts_with = "agent")]
     socket: Option<PathBuf>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct DeviceArgs {
     /// How much may be in flight.
     #[arg(long, default_value_t = TcpConfig::default().congestion, value_name = "SPEC")]
     congestion: Spec,
-    /// Which way out a segment leaves.
+    /// Which paths a segment leaves by.
     #[arg(long, default_value = "own", value_name = "SPEC")]
     egress: Spec,
     /// Plain TCP only.
@@ -42,16 +42,16 @@ pub(crate) struct DeviceArgs {
     /// Announce this address on every connection (ADD_ADDR); `all`: those of the other paths.
     #[arg(long, value_name = "ADDR")]
     announce: Vec<Announce>,
-    /// Subflows on this path ask for low priority.
+    /// Request low priority for subflows on this path.
     #[arg(long, value_name = "PATH")]
     backup: Vec<String>,
-    /// As client, open no subflows by itself.
+    /// As a client, open no additional subflows.
     #[arg(long)]
     no_full_mesh: bool,
     /// Open no subflows to addresses that the peer announces.
     #[arg(long)]
     ignore_announced: bool,
-    /// Write every packet to this file, one interface a path.
+    /// Write every packet to this file, with one interface per path.
     #[arg(long, value_name = "FILE.pcapng")]
     pcap: Option<PathBuf>,
     /// Take commands from this Unix socket, or `-` for standard input, while running: for

@@ -18,35 +18,35 @@ use tabane_lab::{LabError, refuse};
 use tabane_sim::scenario::{Document, Scenario};
 use tabane_trace::{Report, bounded};
 
-/// Runs scenarios on several stacks and says how far they are from each other.
+/// Run scenarios on several stacks and report how far the results differ.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Scenario files (TOML).
     #[arg(required_unless_present = "matrix", conflicts_with = "matrix")]
     files: Vec<PathBuf>,
-    /// Who runs them.
+    /// The stacks that run them.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["sim", "tabane", "kernel"])]
     stacks: Vec<StackArg>,
     #[command(flatten)]
     sets: Sets,
-    /// Runs of each, with one seed after the other.
+    /// Number of runs of each, with consecutive seeds.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// Write tables and plots as one page.
+    /// Write tables and plots to this HTML page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Every scenario of this folder, instead of files.
+    /// Run every scenario of this folder, instead of files.
     #[arg(long, value_name = "DIR")]
     matrix: Option<PathBuf>,
-    /// Keep results here, one file a scenario; those that are there and of the same scenario are
-    /// not run again.
+    /// Keep results here, one file per scenario; a scenario whose result is already there is not
+    /// run again.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Write the matrix as a page of documentation: that of its page.toml, or the validation's.
+    /// Write the matrix as a Markdown page: as its page.toml says, or else the validation page.
     #[arg(long, value_name = "FILE", requires = "matrix")]
     markdown: Option<PathBuf>,
 }

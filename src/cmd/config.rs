@@ -11,7 +11,7 @@ use tabane_gateway::config::{
 use tabane_trace::bounded;
 use tabane_trace::plural::count;
 
-/// Check a configuration, or show what it comes to.
+/// Check a configuration, or show its effective values.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -20,18 +20,18 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Say what is wrong with a file, with line and remedy.
+    /// Report what is wrong with a file, with line and remedy.
     #[command(after_help = "Exit codes: 0 sound, 1 cannot be read, 2 wrong.
 
 Examples:
   tabane config check /etc/tabane/client.toml
   TABANE_CLIENT_UP__SCHEDULER=ecf tabane config check client.toml")]
     Check(File),
-    /// Print the whole configuration, defaults and environment included; keys are left out.
+    /// Print the effective configuration, including defaults and environment, without keys.
     Dump {
         #[command(flatten)]
         file: File,
-        /// Print keys, too.
+        /// Print keys as well.
         #[arg(long)]
         show_keys: bool,
     },
@@ -41,7 +41,7 @@ Examples:
 struct File {
     /// The file.
     file: PathBuf,
-    /// Whose it is; guessed from its keys by default.
+    /// Its role [default: guessed from its keys].
     #[arg(long)]
     role: Option<Role>,
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::{ConnStatus, SubflowStatus};
 
-/// Shows the connections of a running agent, or ends one.
+/// Show the connections of a running agent, or end one.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -17,9 +17,9 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Every open connection with its subflows.
+    /// List every open connection with its subflows.
     List(List),
-    /// End a connection at once; both its ends see a reset.
+    /// End a connection at once; both ends see a reset.
     Close(Close),
 }
 
@@ -30,14 +30,14 @@ enum Verb {
 struct List {
     #[command(flatten)]
     agent: Agent,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(clap::Args, Debug)]
 struct Close {
-    /// The connection, as in `tabane conn list`.
+    /// The connection's id, as `tabane conn list` shows it.
     id: u64,
     #[command(flatten)]
     agent: Agent,

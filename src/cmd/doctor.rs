@@ -11,7 +11,7 @@ use tabane_gateway::control::{Client, Places, Which};
 use tabane_gateway::doctor::{Finding, Host, Verdict, Want, diagnose, trial};
 use tabane_gateway::model::Status;
 
-/// Checks each link and says what is wrong and what to do; exit code 1 if anything is.
+/// Check each link and say what is wrong and what to do; exit code 1 if anything is wrong.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane doctor                         of the agent that runs
@@ -20,13 +20,13 @@ use tabane_gateway::model::Status;
 Do not try a configuration here while an agent with the same keys runs on another machine: the
 server follows the one it heard last.")]
 pub(crate) struct Args {
-    /// The client's configuration [default: that of the running agent's links; without an agent
+    /// The client's configuration [default: the running agent's links; if there is no agent,
     /// /etc/tabane/client.toml].
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
     agent: Agent,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }

@@ -12,18 +12,18 @@ use page::Page;
 use std::path::{Path, PathBuf};
 use tabane_engine::policy::{meant, nearest};
 
-/// Print what makes a shell complete words of tabane.
+/// Print a completion script for a shell.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   source <(tabane completions bash)
   tabane completions zsh > ~/.zfunc/_tabane
   tabane completions fish > ~/.config/fish/completions/tabane.fish")]
 pub(crate) struct CompletionArgs {
-    /// Which shell.
+    /// The shell.
     shell: clap_complete::Shell,
 }
 
-/// Print a manual page: of tabane, of a verb, or of a file that people write.
+/// Print a manual page: of tabane, of a verb, or of a file format.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane man | man -l -
@@ -31,10 +31,10 @@ pub(crate) struct CompletionArgs {
   tabane man tabane.toml | man -l -            configurations; tabane-scenario: scenarios
   tabane man --out /usr/local/share/man/man1   all; those of files into man5 beside it")]
 pub(crate) struct ManArgs {
-    /// Which page.
+    /// The page.
     #[arg(default_value = "tabane", conflicts_with = "out")]
     page: String,
-    /// Write all pages into this folder instead; if it is called man1, those of section 5 into
+    /// Write all pages into this folder instead; if it is called man1, pages of section 5 go into
     /// man5 beside it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,

@@ -31,22 +31,22 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     attach: attach::DeviceArgs,
-    /// Where the body goes; `-` is standard output.
+    /// File for the body; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Go on where FILE ends.
+    /// Resume where FILE ends.
     #[arg(long, requires = "output")]
     resume: bool,
-    /// PUT this file instead.
+    /// Upload this file with PUT instead.
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     upload: Option<PathBuf>,
-    /// Give up when nothing moves for so many seconds.
+    /// Give up after this many seconds without progress.
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     idle: u64,
     /// End with one line of JSON on standard output.
     #[arg(long)]
     json: bool,
-    /// http://HOST[:PORT]/PATH; an IPv6 address in brackets.
+    /// http://HOST[:PORT]/PATH; write an IPv6 address in brackets.
     url: Url,
 }
 

@@ -13,7 +13,7 @@ use tabane_gateway::keys::{self, Key};
   tabane genkey --out key; tabane pubkey < key
   tabane genkey | tee key | tabane pubkey        (after `umask 077`)")]
 pub(crate) struct MakeArgs {
-    /// Write it to a file that only its owner can read, instead; the file must not exist.
+    /// Write it to a new file that only its owner can read, instead of printing it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

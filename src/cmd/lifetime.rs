@@ -5,7 +5,7 @@ use tabane_trace::quantity::Time;
 /// Seconds, up to 30 days.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// A human-readable message when it is no duration in that range.
 pub(super) fn seconds(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let whole = |unit| text.strip_suffix(unit).and_then(|number| number.trim().parse().ok());
@@ -22,7 +22,7 @@ pub(super) fn seconds(text: &str) -> Result<u64, String> {
 
 const MAX_S: u64 = 30 * 86_400;
 
-/// For people.
+/// Human-readable.
 pub(super) fn text(seconds: u64) -> String {
     match seconds {
         0..3600 => format!("{seconds} s"),

@@ -8,13 +8,13 @@ use tabane_engine::{congestion, egress, scheduler};
 use tabane_sim::app;
 use tabane_sim::link::{loss, queue};
 
-/// Names every policy, link model and application.
+/// List every policy, link model and application.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  tabane list                          a table for people
+  tabane list                          a human-readable table
   tabane list --json | jq -r '.scheduler[].name'")]
 pub(crate) struct Args {
-    /// One JSON document: kind -> rows.
+    /// Print one JSON document: kind -> rows.
     #[arg(long)]
     json: bool,
 }

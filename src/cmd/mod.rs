@@ -42,9 +42,9 @@ use clap::Subcommand;
 pub(crate) enum Verb {
     /// Bond this machine's links towards a server.
     Client(client::Args),
-    /// Be the far end of the bundle for clients.
+    /// Run the far end of the bond for clients.
     Server(server::Args),
-    /// Check a configuration, or show what it comes to.
+    /// Check a configuration, or show its effective values.
     Config(config::Args),
     /// Make a private key.
     Genkey(keys::MakeArgs),
@@ -62,37 +62,37 @@ pub(crate) enum Verb {
     Conn(conn::Args),
     /// Change the policies of a running agent.
     Policy(policy::Args),
-    /// Show what happens in a running agent, as it happens.
+    /// Show the events of a running agent as they happen.
     Monitor(monitor::Args),
     /// Check each link and say what is wrong and what to do.
     Doctor(doctor::Args),
-    /// Show a running agent live: links, why one is idle, connections.
+    /// Show a running agent live: links, why a link is idle, connections.
     Top(top::Args),
-    /// Have a running agent read its configuration again.
+    /// Make a running agent read its configuration again.
     Reload(reload::Args),
-    /// Name every policy, link model and application.
+    /// List every policy, link model and application.
     List(list::Args),
-    /// Send a file over an emulated Wi-Fi and an emulated LTE, alone and together; no root needed.
+    /// Send a file over emulated Wi-Fi and LTE links, alone and together; no root needed.
     Demo(demo::Args),
     /// Serve a directory over HTTP, from the engine behind TUN devices.
     Serve(serve::Args),
     /// Download or upload over HTTP, from the engine behind TUN devices.
     Get(get::Args),
-    /// Measure speed and memory of simulator and engine.
+    /// Measure the speed and memory of the simulator and the engine.
     Bench(bench::Args),
     /// Run scenarios in simulated time.
     Sim(sim::Args),
     /// Run scenarios on this machine, over emulated links: the kernel's stack, or ours.
     Lab(lab::Args),
-    /// Run scenarios on simulator, our stack and the kernel's, and compare.
+    /// Run scenarios on the simulator, our stack and the kernel's, and compare the results.
     Compare(compare::Args),
-    /// Repeat published experiments in simulated time, and report ours beside theirs.
+    /// Repeat published experiments in simulated time, and compare the results with the papers'.
     Paper(paper::Args),
     /// Help hosts that stay on the kernel's TCP and MPTCP: bicast, HayACK, congestion controls.
     Kernel(kernel::Args),
     /// Analyse a capture: subflows, connections, error packets, fairness.
     Pcap(pcap::Args),
-    /// Print what makes a shell complete words of tabane.
+    /// Print a completion script for a shell.
     Completions(generate::CompletionArgs),
     /// Print the manual page.
     Man(generate::ManArgs),

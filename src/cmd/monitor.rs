@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::{say, terminal, units};
 use tabane_gateway::model::Happening;
 
-/// Shows what happens in a running agent until it ends or you stop it.
+/// Show the events of a running agent until it ends or you stop this command.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane monitor                            from now on
@@ -16,13 +16,14 @@ Times are UTC.")]
 pub(crate) struct Args {
     #[command(flatten)]
     agent: Agent,
-    /// Begin after this number; 0 for all that is remembered [default: what happens from now on].
+    /// Begin after the event with this number; 0 for all that are remembered [default: only new
+    /// events].
     #[arg(long, value_name = "N")]
     since: Option<u64>,
-    /// End when all that is remembered has been shown.
+    /// End when all remembered events have been shown.
     #[arg(long)]
     end: bool,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }

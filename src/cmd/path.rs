@@ -10,7 +10,7 @@ use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::{PathStatus, Role};
 use tabane_trace::quantity::Rate;
 
-/// Shows the paths of a running agent, or changes one.
+/// Show the paths of a running agent, or change one.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,9 +19,9 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Every path with all that is known of it.
+    /// List every path with all its details.
     List(List),
-    /// Change what a path is used for; until the agent restarts or reads its configuration again.
+    /// Change what a path is used for, until the agent restarts or reads its configuration again.
     Set(Set),
 }
 
@@ -32,7 +32,7 @@ enum Verb {
 struct List {
     #[command(flatten)]
     agent: Agent,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
@@ -50,11 +50,11 @@ struct Set {
     name: String,
     #[command(flatten)]
     agent: Agent,
-    /// primary: always; secondary: when the primary ones do not suffice; backup: when no other
-    /// works; never.
+    /// primary: always; secondary: when the primary paths do not suffice; backup: when no other
+    /// path works; never.
     #[arg(long, group = "what")]
     role: Option<Role>,
-    /// Largest rate, as in 20Mbps, or none.
+    /// Rate cap, as in 20Mbps, or none.
     #[arg(long, value_name = "RATE", group = "what", value_parser = cap)]
     cap: Option<Cap>,
 }

@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::say;
 use tabane_gateway::mailbox::Request;
 
-/// Changes the policies of a running agent.
+/// Change the policies of a running agent.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -14,8 +14,8 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Another scheduler, congestion control or egress: for one connection, or for all and those
-    /// to come.
+    /// Set the scheduler, congestion control or egress of one connection, or of all present and
+    /// future ones.
     Set(Set),
 }
 
@@ -26,12 +26,12 @@ enum Verb {
   tabane policy set egress hayack                    ACKs by the fastest path
 `tabane list` names them all.")]
 struct Set {
-    /// Which one.
+    /// Which policy.
     #[arg(value_parser = ["scheduler", "congestion", "egress"])]
     policy: String,
-    /// A policy, `name` or `name:key=value,...`.
+    /// The new policy, `name` or `name:key=value,...`.
     spec: String,
-    /// This connection only.
+    /// Only for this connection.
     #[arg(long, value_name = "ID")]
     conn: Option<u64>,
     #[command(flatten)]

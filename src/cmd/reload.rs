@@ -7,10 +7,10 @@ use crate::say;
 use anyhow::anyhow;
 use std::path::PathBuf;
 
-/// Has a running agent read its configuration again; connections stay.
+/// Make a running agent read its configuration again; connections stay open.
 ///
-/// An agent that a service manager gave a copy of the file is given the file's text: ask as a user
-/// who can read it (sudo).
+/// An agent that runs as a service has only a copy of the file, so this command sends it the
+/// current text: run it as a user who can read the file (sudo).
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -28,10 +28,10 @@ pub(crate) struct Args {
     /// TCP port.
     #[arg(long, default_value_t = 8080, value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
-    /// Keep uploads in this directory.
+    /// Accept uploads, and store them in this directory.
     #[arg(long, value_name = "DIR")]
     uploads: Option<PathBuf>,
-    /// What to serve.
+    /// Directory to serve.
     dir: PathBuf,
 }
 

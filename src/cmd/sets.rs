@@ -3,8 +3,8 @@
 /// Values laid over a scenario.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(in crate::cmd) struct Sets {
-    /// Change a value of the scenario: a dotted key and a TOML value. A list makes a sweep axis,
-    /// where a sweep can be run.
+    /// Override a value of the scenario: a dotted key and a TOML value. A list makes a sweep axis,
+    /// if the command can run sweeps.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     values: Vec<String>,
 }

@@ -6,7 +6,7 @@ use crate::{say, units};
 use comfy_table::{Cell, Table};
 use tabane_gateway::model::{PathStatus, Status};
 
-/// Shows what a running agent does: its server, its paths, and why a path is idle.
+/// Show what a running agent does: its server, its paths, and why a path is idle.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane status                              the only agent that runs
@@ -14,7 +14,7 @@ use tabane_gateway::model::{PathStatus, Status};
 pub(crate) struct Args {
     #[command(flatten)]
     agent: Agent,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }

@@ -27,16 +27,16 @@ use tabane_trace::plural::count;
 Examples:
   tabane bench                         all of it but the gateway, medians of 3 runs
   tabane bench reference --runs 9      one of them
-  tabane bench gateway                 the gateway, beside what it is to reach
+  tabane bench gateway                 the gateway, beside its targets
   tabane bench --json > bench.json"
 )]
 pub(crate) struct Args {
-    /// Which to run, by name; all by default.
+    /// What to run, by name [default: all].
     names: Vec<String>,
-    /// Runs of each; figures are medians.
+    /// Number of runs of each; figures are medians.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 /// What is measured in a way of its own.
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Measure the gateway on this machine, beside what it is to reach.
+    /// Measure the gateway on this machine, beside its targets.
     Gateway(gateway::Args),
 }
 

@@ -9,10 +9,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tabane_gateway::tun::host::{Host, HostError, state_folder};
 
-/// Undo what a crashed client in TUN mode left: routes, rules, the list of resolvers.
+/// Undo what a crashed client in TUN mode left behind: routes, rules, the list of resolvers.
 ///
-/// With the kill switch this opens the host: the next start would take over what is there. Clients
-/// that run are left alone.
+/// With the kill switch, this opens the host again; the next client would otherwise take over what
+/// is there. Running clients are not affected.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {}
 

@@ -14,14 +14,14 @@ use tabane_gateway::enrol::{Ask, Credentials};
 use tabane_gateway::invite::{Grant, Invitation, Own};
 use tabane_gateway::keys::{Key, write_private};
 
-/// Make a configuration from the line that `tabane server invite` prints.
+/// Create a configuration from the line that `tabane server invite` prints.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The line is read from standard input: paste it when asked, or pipe it. As \
-an argument it would stay in the shell's history, in the process list and in sudo's log.
+an argument, it would stay in the shell's history, in the process list and in sudo's log.
 
-The client makes its own keys, and tells them to the server with the line, which is worth \
-nothing after that. If the server cannot be reached now, the client does so when it starts.
+The client makes its own keys and registers them at the server with the line, which cannot be \
+used again. If the server cannot be reached now, the client registers when it starts.
 
 Examples:
   sudo tabane client join --path eth0 --path wlan0       asks for the line
@@ -29,21 +29,22 @@ Examples:
   tabane client join --file line --out client.toml"
 )]
 pub(crate) struct Args {
-    /// `-`, or nothing: from standard input. The line itself is taken, too, with a warning.
+    /// `-`, or nothing: read it from standard input. The line itself is accepted too, with a
+    /// warning.
     line: Option<String>,
-    /// A file with the line.
+    /// Read the line from this file.
     #[arg(long, value_name = "FILE", conflicts_with = "line")]
     file: Option<PathBuf>,
-    /// Where the configuration goes; `-` is standard output, and the server is not told now.
+    /// File for the configuration; `-` prints it, and the client registers at the server later.
     #[arg(long, value_name = "FILE", default_value_os_t = default_file("client"))]
     out: PathBuf,
-    /// An interface to use, once for each; by default all that have a default route.
+    /// An interface to use; can be repeated [default: all that have a default route].
     #[arg(long = "path", value_name = "IF")]
     paths: Vec<String>,
-    /// Replace a file that is there.
+    /// Replace an existing file.
     #[arg(long)]
     force: bool,
-    /// Do not ask the server now: the client makes itself known when it starts.
+    /// Do not contact the server now: the client registers when it starts.
     #[arg(long)]
     later: bool,
 }
@@ -141,7 +142,7 @@ fn tell(invitation: &Invitation, secret: &Key, own: &Own) -> Result<bool, Failur
     say::detail("telling the server this client's keys");
     match exchange::ask(&server, (&key, &once), &ask, &[Link::default()], PATIENCE) {
         Ok(_) => {
-            say::note("the server knows this client now; the invitation is worth nothing any more");
+            say::note("the server knows this client now; the invitation cannot be used again");
             Ok(true)
         }
         Err(error @ ExchangeError::Refused(_)) => Err(anyhow::Error::new(error).into()),

@@ -23,9 +23,9 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a configuration from the line that `tabane server invite` prints.
+    /// Create a configuration from the line that `tabane server invite` prints.
     Join(join::Args),
-    /// Make other keys, and tell them to the server; those before stay valid for a time.
+    /// Make new keys and register them at the server; the old ones stay valid for a while.
     Rotate(rotate::Args),
     Cleanup(cleanup::Args),
 }

@@ -14,21 +14,21 @@ use tabane_gateway::enrol::{Ask, Credentials};
 use tabane_gateway::invite::replace_client_keys;
 use tabane_gateway::keys::{self, Key, write_private};
 
-/// Make other keys, and tell them to the server; those before stay valid for a time.
+/// Make new keys and register them at the server; the old ones stay valid for a while.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "A client that runs goes on with the keys before until it is started again, \
-for as long as --keep says; then these are worth nothing. If somebody else may have them, say \
---keep 0s and start the client again at once.
+    after_help = "A running client uses the old keys until it is restarted. They stay valid \
+for the time that --keep states; then they are revoked. If somebody else may have them, use \
+--keep 0s and restart the client at once.
 
-If a server does not answer, nothing changes here; the same command goes on from there (the new \
-keys wait in FILE.next)."
+If a server does not answer, nothing changes here; run the same command again to continue (the \
+new keys wait in FILE.next)."
 )]
 pub(crate) struct Args {
     /// Its configuration.
     #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("client"))]
     config: PathBuf,
-    /// How long the keys before stay valid beside the new ones.
+    /// How long the old keys stay valid beside the new ones.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::seconds)]
     keep: u64,
 }

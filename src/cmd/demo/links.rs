@@ -12,7 +12,7 @@ use tabane_trace::quantity::{Rate, Ratio, Time};
 /// A link of the demo.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct DemoLink {
-    /// For people.
+    /// Human-readable.
     pub(crate) title: String,
     /// For scripts.
     pub(crate) name: String,
@@ -25,7 +25,7 @@ pub(crate) struct DemoLink {
 /// A link, the same in both directions.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct LinkSpec {
-    /// For people.
+    /// Human-readable.
     title: &'static str,
     /// For scripts.
     name: &'static str,

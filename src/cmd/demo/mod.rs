@@ -33,8 +33,8 @@ use tabane_sim::seed::Seed;
 use tabane_trace::quantity::Size;
 use transfer::{Outcome, Setup, Transfer};
 
-/// Download a file through the gateway, over an emulated Wi-Fi and an emulated LTE, alone and
-/// together, and while the Wi-Fi dies.
+/// Download a file through the gateway, over emulated Wi-Fi and LTE links, alone and together, and
+/// while the Wi-Fi dies.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Links are changed by key=value: rate (Mbit/s), delay (ms, one way), loss (%), burst (packets lost
@@ -46,10 +46,10 @@ Examples:
   tabane demo --scheduler roundrobin --json | tail -1 | jq .bundle
   tabane demo --scenario scenarios/wifi-lte.toml --html report.html")]
 pub(crate) struct Args {
-    /// Send this file instead of a made one.
+    /// Send this file instead of a generated one.
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     file: Option<PathBuf>,
-    /// Size of the file that is made.
+    /// Size of the generated file.
     #[arg(long, default_value = "30MB", value_name = "BYTES", value_parser = size)]
     size: u64,
     /// Changes to the Wi-Fi link.
@@ -58,31 +58,30 @@ pub(crate) struct Args {
     /// Changes to the LTE link.
     #[arg(long, value_name = "KEY=VALUE,...", default_value = None)]
     lte: Option<Changes>,
-    /// Take the links of a simulator's scenario instead: one for each of its paths.
+    /// Use the links of a scenario instead: one for each of its paths.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["wifi", "lte"])]
     scenario: Option<PathBuf>,
     #[command(flatten)]
     sets: Sets,
-    /// Leave a report there: one page with links, throughput over time and events, which needs
-    /// no network to be looked at.
+    /// Write a report: a self-contained page with links, throughput over time and events.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Which subflow carries the next data (`tabane list`); the gateway's own unless given.
+    /// Which subflow carries the next data (`tabane list`) [default: the gateway's].
     #[arg(long, value_name = "SPEC")]
     scheduler: Option<Spec>,
-    /// How much may be in flight; the gateway's own unless given.
+    /// How much may be in flight [default: the gateway's].
     #[arg(long, value_name = "SPEC")]
     congestion: Option<Spec>,
-    /// Leave out the run in which a link dies.
+    /// Skip the run in which a link dies.
     #[arg(long)]
     no_failure: bool,
-    /// Seed of losses and keys. Times still differ: the clock is real.
+    /// Seed of losses and keys. Timings still vary, since the clock is real.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Give up after so many seconds.
+    /// Give up after this many seconds.
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     duration: u64,
-    /// End with one line of JSON on standard output, instead of the table.
+    /// Print one line of JSON at the end instead of the table.
     #[arg(long)]
     json: bool,
 }

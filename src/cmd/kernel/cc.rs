@@ -11,7 +11,7 @@ use tabane_kernel::cc::{self, Control, Loaded};
 
 #[derive(Subcommand, Debug)]
 pub(super) enum Verb {
-    /// Load one, or several; they are the whole host's, and stay until it restarts.
+    /// Load one or several; they apply to the whole host, and stay until it restarts.
     #[command(after_help = "Examples:
   tabane kernel cc load highspeed
   tabane kernel cc load highspeed --as tabane_hs     where the kernel has one of that name
@@ -23,21 +23,21 @@ Ordinary users may ask for it once it is in net.ipv4.tcp_allowed_congestion_cont
         /// Which: highspeed (RFC 3649), ghstcp (gentle: Reno's growth while round-trip times rise).
         #[arg(required = true, value_name = "NAME", value_parser = control)]
         names: Vec<Control>,
-        /// Under this name, of 15 letters at most.
+        /// Name to load it under, at most 15 letters.
         #[arg(long = "as", value_name = "NAME")]
         alias: Option<String>,
     },
-    /// Take one away again; refused while connections use it.
+    /// Unload one; refused while connections use it.
     Unload {
         /// Its name, or that under which it was loaded.
         name: String,
-        /// Also while connections use it: they keep it until they end.
+        /// Unload it even while connections use it: they keep it until they end.
         #[arg(long)]
         force: bool,
     },
-    /// Show what can be loaded, and what is.
+    /// Show what can be loaded, and what is loaded.
     List {
-        /// One JSON document.
+        /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },

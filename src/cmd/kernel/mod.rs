@@ -36,9 +36,9 @@ enum Verb {
 
 #[derive(Subcommand, Debug)]
 enum Bicast {
-    /// Begin; it goes on when this program has ended.
+    /// Attach; it stays active after this program has ended.
     Attach(steer::BicastArgs),
-    /// End it, and leave nothing behind.
+    /// Detach, and leave nothing behind.
     Detach(steer::DetachArgs),
     /// Show what is attached, and what it has done.
     Status(steer::StatusArgs),
@@ -46,9 +46,9 @@ enum Bicast {
 
 #[derive(Subcommand, Debug)]
 enum Hayack {
-    /// Begin; it goes on, and follows the round-trip times, when this program has ended.
+    /// Attach; it stays active, and follows the round-trip times, after this program has ended.
     Attach(steer::HayackArgs),
-    /// End it, and leave nothing behind.
+    /// Detach, and leave nothing behind.
     Detach(steer::DetachArgs),
     /// Show what is attached, and what it has done.
     Status(steer::StatusArgs),

@@ -46,28 +46,28 @@ pub(super) struct BicastArgs {
 pub(super) struct HayackArgs {
     #[command(flatten)]
     common: Common,
-    /// The interface that ACKs take [default: the one with the smallest round-trip time].
+    /// The interface by which ACKs leave [default: the one with the smallest round-trip time].
     #[arg(long, value_name = "IFACE")]
     target: Option<String>,
-    /// One ACK of so many leaves by its own interface as well.
+    /// One ACK in this many also leaves by its own interface.
     #[arg(long, value_name = "N", default_value_t = 8,
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     every: u32,
-    /// ACKs of plain TCP too.
+    /// Include ACKs of plain TCP.
     #[arg(long)]
     any_tcp: bool,
 }
 
 #[derive(clap::Args, Debug)]
 pub(super) struct DetachArgs {
-    /// From the set with one of these interfaces [default: every set].
+    /// The set that contains one of these interfaces [default: every set].
     #[arg(value_name = "IFACE")]
     interfaces: Vec<String>,
 }
 
 #[derive(clap::Args, Debug)]
 pub(super) struct StatusArgs {
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }

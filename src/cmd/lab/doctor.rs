@@ -8,7 +8,7 @@ use tabane_lab::doctor::{Check, State, examine};
 /// Says what this machine lacks for the lab.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }

@@ -11,7 +11,7 @@ use tabane_lab::{Found, is_alive, list};
 pub(crate) struct ExecArgs {
     /// The host.
     host: String,
-    /// Its process, where several labs run.
+    /// Process id of the lab, if several are running.
     #[arg(long, value_name = "PID")]
     lab: Option<u32>,
     /// The program and its arguments.
@@ -24,7 +24,7 @@ pub(crate) struct ExecArgs {
 pub(crate) struct ShellArgs {
     /// The host.
     host: String,
-    /// Its process, where several labs run.
+    /// Process id of the lab, if several are running.
     #[arg(long, value_name = "PID")]
     lab: Option<u32>,
 }

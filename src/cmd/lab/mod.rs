@@ -23,11 +23,11 @@ pub(crate) struct Args {
 enum What {
     /// Run a scenario's flows over the kernel's stack, or over ours.
     Run(run::Args),
-    /// Build a scenario's network and keep it until Ctrl-C, for programs of your own.
+    /// Build a scenario's network and keep it until Ctrl-C, for your own programs.
     Up(up::Args),
-    /// Run a program at a host of a running lab.
+    /// Run a program on a host of a running lab.
     Exec(enter::ExecArgs),
-    /// Open a shell at a host of a running lab.
+    /// Open a shell on a host of a running lab.
     Shell(enter::ShellArgs),
     /// Say what this machine lacks for the lab.
     Doctor(doctor::Args),

@@ -23,22 +23,22 @@ use tabane_sim::scenario::{Document, Scenario};
 pub(crate) struct Args {
     /// Scenario file (TOML), as for `tabane sim run`.
     pub(super) file: PathBuf,
-    /// What runs the flows.
+    /// The stack that carries the flows.
     #[arg(long, value_enum)]
     stack: StackArg,
     #[command(flatten)]
     sets: Sets,
-    /// The seed that everything random comes from; the scenario's own by default.
+    /// Seed of everything random [default: the scenario's].
     #[arg(long)]
     seed: Option<u64>,
-    /// Run it so often, each time with the next seed.
+    /// Number of runs, with consecutive seeds.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     #[command(flatten)]
     outputs: Outputs,
 }
 
-/// What runs the flows.
+/// The stack that carries the flows.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cmd) enum StackArg {
     /// The Linux kernel's TCP and MPTCP.

@@ -16,7 +16,7 @@ use tabane_sim::observe::Observer;
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Scenario file (TOML); its flows do not run, its timed changes happen.
+    /// Scenario file (TOML); its flows are not run, but its timed changes happen.
     file: PathBuf,
     #[command(flatten)]
     sets: Sets,

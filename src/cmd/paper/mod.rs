@@ -15,9 +15,9 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Name the papers.
+    /// List the papers.
     List(list::Args),
-    /// Repeat papers: a summary on standard output, a page with figures for each.
+    /// Repeat papers; print a summary, and write a page with figures for each.
     Run(run::Args),
 }
 

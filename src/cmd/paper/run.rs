@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use tabane_papers::report::{Report, Verdict, compact};
 use tabane_papers::{ALL, Context, Options, Paper, output};
 
-/// Repeats papers: a summary on standard output, a page with figures for each.
+/// Repeat papers; print a summary, and write a page with figures for each.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -25,13 +25,13 @@ pub(crate) struct Args {
     /// Fewer points and repetitions: a minute for all instead of ten.
     #[arg(long)]
     quick: bool,
-    /// Runs at a time; as many as there are cores by default.
+    /// Parallel runs [default: one per core].
     #[arg(short, long, value_name = "N")]
     jobs: Option<NonZero<usize>>,
-    /// Reports go into this folder, each into one of the paper's name.
+    /// Write reports into this folder, each into a subfolder named after the paper.
     #[arg(long, value_name = "DIR", default_value = "paper-reports")]
     out: PathBuf,
-    /// The seed that everything random comes from.
+    /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// With proxies: find the best place for a proxy.
     #[arg(long)]
     place: bool,
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }

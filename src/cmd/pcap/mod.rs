@@ -15,7 +15,7 @@ use tabane_trace::pcap::{Buffered, End, Segments, Skip, Skips};
 use tabane_trace::quantity::Time;
 use tabane_wire::Headers;
 
-/// Analyses a capture: subflows, connections, error packets, fairness.
+/// Analyse a capture: subflows, connections, error packets, fairness.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane pcap FILE                         a table of connections and subflows
@@ -25,7 +25,7 @@ use tabane_wire::Headers;
 pub(crate) struct Args {
     /// A pcap or pcapng file, or - for standard input.
     file: PathBuf,
-    /// One JSON document instead of tables.
+    /// Print one JSON document instead of tables.
     #[arg(long)]
     json: bool,
     /// Write analysis.json, series.csv and plots into this folder.

@@ -1,4 +1,4 @@
-//! An analysis as text for people.
+//! An analysis as human-readable text.
 
 use super::Document;
 use crate::units::{bytes, rate, time};

@@ -11,17 +11,17 @@ use tabane_gateway::config::ServerConfig;
 use tabane_gateway::enrol::store::Store;
 use tabane_gateway::invite::{change, remove_client, rename_client, switch_client};
 
-/// Name the clients.
+/// List the clients.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
     file: super::File,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// Remove a client: its keys are worth nothing any more.
+/// Remove a client; its keys are revoked.
 #[derive(clap::Args, Debug)]
 pub(crate) struct RemoveArgs {
     /// Its name.
@@ -30,7 +30,7 @@ pub(crate) struct RemoveArgs {
     file: super::File,
 }
 
-/// Refuse a client, or let it in again.
+/// Refuse a client, or admit it again.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SwitchArgs {
     /// Its name.

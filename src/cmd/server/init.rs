@@ -8,7 +8,7 @@ use tabane_gateway::access::{Kind, kind_of};
 use tabane_gateway::config::{ServerConfig, parse};
 use tabane_gateway::keys::{Key, encode, write_private};
 
-/// Make a configuration with a fresh key.
+/// Create a configuration with a new key.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane server init --public vpn.example.org:51820
@@ -16,11 +16,11 @@ use tabane_gateway::keys::{Key, encode, write_private};
 pub(crate) struct Args {
     #[command(flatten)]
     file: super::File,
-    /// How clients reach it, once for each; by default the address of the default route, if it is
-    /// one that the Internet reaches.
+    /// Address at which clients reach it; can be repeated [default: the address of the default
+    /// route, if it is public].
     #[arg(long, value_name = "HOST:PORT")]
     public: Vec<String>,
-    /// UDP address to listen on, once for each.
+    /// UDP address to listen on; can be repeated.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:51820")]
     listen: Vec<SocketAddr>,
 }

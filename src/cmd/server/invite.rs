@@ -10,12 +10,12 @@ use tabane_gateway::address::{CLIENTS_MAX, PATHS_MAX};
 use tabane_gateway::config::{Loaded, ServerConfig};
 use tabane_gateway::invite::{EditError, Invitation, add_client, change, replace_keys};
 
-/// Add a client; prints the line that `tabane client join` takes.
+/// Add a client; print the line that `tabane client join` takes.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "The line is good for one use until it expires: whoever uses it first is \
-the client. What the client is then known by it makes itself, and no line holds it. `--wireguard` \
-and `--qr` print keys instead, made here and valid until the client is removed: who has those is \
-the client.
+#[command(after_help = "The line is good for one use until it expires: whoever uses it first \
+becomes the client. The client makes its own keys; the line does not contain them. `--wireguard` \
+and `--qr` instead print keys that are made here and stay valid until the client is removed: \
+whoever has them is the client.
 
 Examples:
   tabane server invite home | ssh me@home 'sudo tabane client join -'
@@ -28,28 +28,28 @@ pub(crate) struct Args {
     name: String,
     #[command(flatten)]
     file: super::File,
-    /// Where this client finds the server, if not where the file says; once for each.
+    /// Address at which this client reaches the server, instead of the file's; can be repeated.
     #[arg(long, value_name = "HOST:PORT")]
     public: Vec<String>,
-    /// Its number; by default the first that is free.
+    /// Its number [default: the first free one].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(CLIENTS_MAX)),
           conflicts_with = "replace")]
     number: Option<u16>,
-    /// How long the line can be used, by the server's clock: 30min, 24h, 7d; at most 30 days.
+    /// How long the line is valid, by the server's clock: 30min, 24h, 7d; at most 30 days.
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::seconds)]
     expires: u64,
-    /// Invite a client that is there already: its keys, or its invitation, are worth nothing any
-    /// more; number and limits stay.
+    /// Invite an existing client again: its keys, or its previous invitation, are revoked; its
+    /// number and limits stay.
     #[arg(long)]
     replace: bool,
     /// Nothing any more: there always is a preshared key.
     #[arg(long, hide = true)]
     psk: bool,
-    /// Show a configuration of one path as a QR code, which the WireGuard app of a phone takes. No
-    /// app reads the line of an invitation.
+    /// Show a configuration of one path as a QR code for a phone's WireGuard app. No app reads the
+    /// line of an invitation.
     #[arg(long)]
     qr: bool,
-    /// Print configurations of stock WireGuard interfaces instead, for that many paths.
+    /// Print configurations of stock WireGuard interfaces instead, one for each of PATHS paths.
     #[arg(long, value_name = "PATHS", num_args = 0..=1, require_equals = true,
           default_missing_value = "2",
           value_parser = clap::value_parser!(u8).range(1..=PATHS_MAX as i64))]

@@ -10,7 +10,7 @@ use clap::Subcommand;
 use std::path::PathBuf;
 use tabane_gateway::config::default_file;
 
-/// Be the far end of the bundle for clients; needs no privilege.
+/// Run the far end of the bond for clients; needs no privileges.
 #[derive(clap::Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 #[group(skip)]
@@ -23,19 +23,19 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a configuration with a fresh key.
+    /// Create a configuration with a new key.
     Init(init::Args),
-    /// Add a client; prints the line that `tabane client join` takes.
+    /// Add a client; print the line that `tabane client join` takes.
     Invite(invite::Args),
-    /// Name the clients.
+    /// List the clients.
     List(clients::ListArgs),
-    /// Remove a client: its keys are worth nothing any more.
+    /// Remove a client; its keys are revoked.
     Remove(clients::RemoveArgs),
     /// Refuse a client until it is enabled again; its connections end.
     Disable(clients::SwitchArgs),
-    /// Let a client in again.
+    /// Admit a client again.
     Enable(clients::SwitchArgs),
-    /// Give a client another name; its keys and its number stay.
+    /// Rename a client; its keys and number stay.
     Rename(clients::RenameArgs),
 }
 
@@ -64,7 +64,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// A file that cannot be read or written failed; one that is wrong, or a wrong wish, is the user's.
+/// A file that cannot be read or written failed; a wrong one, or a wrong request, is for the user
+/// to correct.
 fn failure(error: tabane_gateway::invite::EditError) -> Failure {
     use tabane_gateway::invite::EditError;
     match error {

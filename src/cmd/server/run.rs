@@ -17,8 +17,8 @@ pub(crate) struct Args {
     /// Its configuration.
     #[arg(short, long, value_name = "FILE", default_value_os_t = default_file("server"))]
     config: PathBuf,
-    /// The file that people change, if FILE is a service's copy of it: `tabane reload` then gives
-    /// the agent what stands there.
+    /// The original, if FILE is a service's copy of it: `tabane reload` then sends the original to
+    /// the agent.
     #[arg(long, value_name = "FILE")]
     copy_of: Option<PathBuf>,
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use units::{Choices, Unit};
 
-/// Run as a service of systemd.
+/// Run as a systemd service.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Put units there: `tabane-server`, and `tabane-client@NAME` for /etc/tabane/NAME.toml.
+    /// Install the units `tabane-server`, and `tabane-client@NAME` for /etc/tabane/NAME.toml.
     #[command(after_help = "Examples:
   sudo tabane service install --start server
   sudo tabane service install --start client@home
@@ -35,16 +35,16 @@ enum Action {
     Install {
         #[command(flatten)]
         choices: ChoiceArgs,
-        /// Below this folder; systemd is not told.
+        /// Use this folder as the root; systemd is not notified.
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
-        /// Enable and start it: `server`, or `client@NAME`; once for each.
+        /// Enable and start a service: `server` or `client@NAME`; can be repeated.
         #[arg(long, value_name = "UNIT", conflicts_with = "root")]
         start: Vec<String>,
     },
-    /// Stop what runs, and take the units away; configurations stay.
+    /// Stop the services and remove the units; configurations stay.
     Uninstall {
-        /// Below this folder; systemd is not told.
+        /// Use this folder as the root; systemd is not notified.
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
@@ -57,18 +57,18 @@ enum Action {
 
 #[derive(clap::Args, Debug)]
 struct ChoiceArgs {
-    /// The program that units start; this one by default.
+    /// The program that the units start [default: this one].
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// Let this client have a TUN device (CAP_NET_ADMIN); once for each.
+    /// Let this client have a TUN device (CAP_NET_ADMIN); can be repeated.
     #[arg(long, value_name = "NAME")]
     tun: Vec<String>,
-    /// Let this client be the host's resolver, too ([tun] dns = true): it may write
-    /// /etc/resolv.conf; once for each. It has a TUN device then.
+    /// Let this client also be the host's resolver ([tun] dns = true), with a TUN device: it may
+    /// write /etc/resolv.conf; can be repeated.
     #[arg(long, value_name = "NAME")]
     dns: Vec<String>,
-    /// Let clients ping through the server: all groups of this host may then send pings, by
-    /// net.ipv4.ping_group_range.
+    /// Let clients ping through the server: sets net.ipv4.ping_group_range so that all groups of
+    /// this host may send pings.
     #[arg(long)]
     pings: bool,
     /// Let the server listen on ports below 1024 (CAP_NET_BIND_SERVICE).

@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::say;
 use std::path::PathBuf;
 
-/// Checks a scenario without running it.
+/// Check a scenario without running it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Scenario files.

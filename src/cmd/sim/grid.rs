@@ -1,4 +1,4 @@
-//! `tabane sim grid`: is the bundle ever slower than the best of its links?
+//! `tabane sim grid`: is the bond ever slower than the best of its links?
 
 use super::files::Folder;
 use super::table::seconds;
@@ -22,32 +22,32 @@ use tabane_sim::sweep;
 use tabane_trace::plural::count;
 use tabane_trace::quantity::Size;
 
-/// Draws pairs and triples of paths; compares schedulers over all of them with every path alone.
+/// Generate pairs and triples of paths; compare schedulers over all of them with every path alone.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The seed that points are drawn from; the n-th point of a seed is always the same.
+    /// The seed that points are generated from; the n-th point of a seed is always the same.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many points.
+    /// Number of points.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     points: u32,
     /// Only this point.
     #[arg(long, conflicts_with = "points")]
     point: Option<u32>,
-    /// Schedulers, by commas; one with parameters by itself (repeat the option).
+    /// Schedulers, separated by commas; repeat the option for one with parameters.
     #[arg(long, value_name = "NAME,...", default_value = DEFAULT)]
     schedulers: Vec<String>,
-    /// Congestion control of every run; the engine's default if not given.
+    /// Congestion control of every run [default: the engine's].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// What a path alone is.
+    /// What runs on a path alone.
     #[arg(long, value_enum, default_value_t = Alone::Tcp)]
     alone: Alone,
-    /// Runs at a time; all cores by default.
+    /// Parallel runs [default: one per core].
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
-    /// Standard output is one JSON document with every point.
+    /// Print one JSON document with every point.
     #[arg(long)]
     json: bool,
     /// Write grid.json, points.csv, and scenarios of points where a scheduler fails, into this
@@ -56,10 +56,10 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// What a bundle is compared with.
+/// What a bond is compared with.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Debug)]
 enum Alone {
-    /// Plain TCP, as somebody without a bundle has: 1.4 % less overhead.
+    /// Plain TCP, as without a bond: 1.4 % less overhead.
     Tcp,
     /// MPTCP over that path only.
     Mptcp,
@@ -74,7 +74,7 @@ Examples:
   tabane sim grid --point 17 --json                one point, every figure
   tabane sim grid --out DIR                        where it fails, as scenarios for `tabane sim run`
 
-A path alone is plain TCP. A bulk download of a bundle is as large as what its paths alone carried
+A path alone is plain TCP. A bulk download over a bond is as large as what its paths alone carried
 in 20 s and ten of the longest round trips. Bound: the sum over distinct bottlenecks of
 rate x (1 - loss) x 1428/1500. Requests: 60 of 100 KB, 100 ms apart. Stream: 1200-byte messages at
 30 % of the best path's goodput, at most 5 Mbit/s.";

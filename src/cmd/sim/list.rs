@@ -7,12 +7,12 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use tabane_sim::scenario::Document;
 
-/// Finds the scenarios below a folder.
+/// List the scenarios below a folder.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Where to look; `scenarios` and `papers` here by default.
+    /// Folder to search [default: `scenarios` and `papers` in the current folder].
     folders: Vec<PathBuf>,
-    /// One JSON document: a list of scenarios.
+    /// Print one JSON document: a list of scenarios.
     #[arg(long)]
     json: bool,
 }

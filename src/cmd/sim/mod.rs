@@ -34,15 +34,15 @@ pub(crate) struct Args {
 enum What {
     /// Run a scenario, or every point of a sweep.
     Run(run::Args),
-    /// Find the scenarios below a folder.
+    /// List the scenarios below a folder.
     List(list::Args),
     /// Check a scenario without running it.
     Check(check::Args),
-    /// Run the world that a seed of the swarm draws, and check what must always hold.
+    /// Run the world that the swarm generates from a seed, and check its invariants.
     Replay(replay::Args),
-    /// Run the worlds that many seeds draw.
+    /// Run the worlds generated from a range of seeds.
     Swarm(swarm::Args),
-    /// Compare schedulers with every path alone, over paths drawn by a seed.
+    /// Compare schedulers with every path alone, over paths generated from a seed.
     Grid(grid::Args),
     /// Print the JSON Schema of scenario files, for editors.
     Schema(schema::Args),

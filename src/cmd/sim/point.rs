@@ -53,7 +53,7 @@ pub(in crate::cmd) fn give_out(
     Ok(())
 }
 
-/// For people: a caption and a table.
+/// Human-readable: a caption and a table.
 fn print(info: &RunInfo, result: &RunResult, report: &Report) -> Result<(), Failure> {
     say::print(&info.caption())?;
     say::print(&table::flows(result, report).to_string())

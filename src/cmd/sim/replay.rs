@@ -10,7 +10,7 @@ use crate::say;
 use anyhow::anyhow;
 use tabane_sim::swarm;
 
-/// Runs the world that a seed of the swarm draws, and checks what must always hold.
+/// Run the world that the swarm generates from a seed, and check its invariants.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

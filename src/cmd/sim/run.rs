@@ -6,7 +6,7 @@ use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use std::path::PathBuf;
 
-/// Runs a scenario, or every point of a sweep.
+/// Run a scenario, or every point of a sweep.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     pub(super) file: PathBuf,
     #[command(flatten)]
     pub(super) sets: Sets,
-    /// The seed that everything random comes from; the scenario's own by default.
+    /// Seed of everything random [default: the scenario's].
     #[arg(long)]
     pub(super) seed: Option<u64>,
     #[command(flatten)]

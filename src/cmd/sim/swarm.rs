@@ -15,20 +15,20 @@ use tabane_sim::swarm::{self, Coverage, Outcome};
 use tabane_sim::sweep;
 use tabane_trace::plural::count;
 
-/// Runs the worlds that many seeds draw, and checks what must always hold.
+/// Run the worlds generated from a range of seeds, and check their invariants.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The first seed and the one after the last.
+    /// The first seed, and the one after the last.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
-    /// Runs at a time; all cores by default.
+    /// Parallel runs [default: one per core].
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// Write swarm.json and the scenarios of seeds that fail into this folder.
+    /// Write swarm.json and the scenarios of failing seeds into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -40,9 +40,9 @@ Examples:
   tabane sim replay 5017                           one of them again, with everything about it
 
 Checked in every world: bytes arrive as they were written, acknowledgements never go back, queues
-keep to their limits, ACKs are not answered with ACKs for ever, every flow finishes once the faults
-are over (or fails, if its peer died), both ends agree on how it closed, no connection is left
-(where a reset of subflows by hand may have been lost: with keepalive).
+stay within their limits, ACKs are not answered with ACKs for ever, every flow finishes once the
+faults are over (or fails, if its peer died), both ends agree on how it closed, and no connection is
+left (with keepalive, if the reset of a subflow by hand may have been lost).
 Exit code 1 if a seed fails.";
 
 /// Seeds that are run together: what becomes of them is kept in memory.

@@ -1,4 +1,4 @@
-//! Results as tables for people.
+//! Results as human-readable tables.
 
 use crate::units::{bytes, rate};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;

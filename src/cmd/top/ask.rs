@@ -13,7 +13,7 @@ pub(super) enum News {
     Look(Box<Look>),
     /// It did not, and why; it is asked again.
     Trouble(String),
-    /// An order was done or refused; for people.
+    /// A human-readable note that an order was done or refused.
     Order(Result<String, String>),
 }
 

@@ -29,7 +29,7 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     agent: Agent,
-    /// One JSON status a line and second instead, until stopped.
+    /// Print one JSON status per second and line instead, until stopped.
     #[arg(long)]
     json: bool,
 }

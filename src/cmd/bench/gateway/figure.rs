@@ -125,7 +125,7 @@ impl Target {
 }
 
 impl Unit {
-    /// A value for people.
+    /// A human-readable value.
     pub(super) fn text(self, value: f64) -> String {
         match self {
             Self::Share => format!("{:.1} %", value * 100.0),

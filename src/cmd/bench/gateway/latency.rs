@@ -192,7 +192,7 @@ fn collect(clock: Clock, socket: &UdpSocket, head: usize) -> anyhow::Result<Time
     Ok(times)
 }
 
-/// Sends until both ends have removed copies: the server has heard the client's wish, and each
+/// Sends until both ends have removed copies: the server has the client's request, and each
 /// knows that the other numbers.
 fn until_doubled(socket: &UdpSocket, head: &[u8], agents: [&Mailbox; 2]) -> anyhow::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(20)))?;

@@ -27,7 +27,7 @@ use link::Links;
 use serde::Serialize;
 use tabane_net::Clock;
 
-/// Measure the gateway on this machine, beside what it is to reach.
+/// Measure the gateway on this machine, beside its targets.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Every figure has a target that must hold and one that is aimed at. Speeds and times are those of a
@@ -40,18 +40,18 @@ Examples:
                                            one pair of links; 50@40 is that link alone
   tabane bench gateway --quick --json      less of everything, as one JSON document")]
 pub(super) struct Args {
-    /// Which rows; all by default.
+    /// Rows to measure [default: all].
     rows: Vec<Row>,
     /// Fewer and shorter measurements.
     #[arg(long)]
     quick: bool,
-    /// Standard output is one JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// Links of the row `bundle`, in Mbit/s and ms, instead of the usual pairs; may be repeated.
+    /// Links for the row `bundle`, in Mbit/s and ms, instead of the usual pairs; can be repeated.
     #[arg(long, value_name = "MBIT@MS[+MBIT@MS]")]
     links: Vec<Links>,
-    /// Loss in percent of the row `bundle`, instead of 0 and 1; may be repeated.
+    /// Loss for the row `bundle`, in percent, instead of 0 and 1; can be repeated.
     #[arg(long, value_name = "PERCENT", value_parser = link::percent)]
     loss: Vec<f64>,
 }
@@ -65,7 +65,7 @@ enum Row {
     Tun,
     /// One flow over two links, beside each of them alone.
     Bundle,
-    /// A link dies under a download, and comes back.
+    /// A link dies during a download, and comes back.
     Failover,
     /// Setting up a connection, beside the path's round trip.
     Setup,
