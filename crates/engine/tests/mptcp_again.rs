@@ -91,8 +91,8 @@ fn what_a_silent_subflow_has_goes_by_one_that_is_heard() {
 }
 
 // RFC 8684 section 3.3.1: the sender keeps data until its DATA_ACK, and a subflow's own
-// acknowledgment does not stand for it. So what has none when the last subflow goes is sent again by
-// the next one, even if that subflow had acknowledged all of it.
+// acknowledgment does not stand for it. So what has none when the last subflow goes is sent again
+// by the next one, even if that subflow had acknowledged all of it.
 #[test]
 fn what_has_no_data_ack_when_the_last_subflow_goes_is_sent_by_the_next_one() {
     for paths in [1, 2] {

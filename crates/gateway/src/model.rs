@@ -135,8 +135,8 @@ pub struct Status {
     pub tally: Option<Tallied>,
     /// Clients with at least one working path; at a server only.
     pub clients: u64,
-    /// Bytes that connections hold: at a server those of its clients, in the kernel too; at a client
-    /// those of programs, in the agent.
+    /// Bytes that connections hold: at a server those of its clients, in the kernel too; at a
+    /// client those of programs, in the agent.
     pub held_bytes: u64,
     /// The file that its configuration comes from, if it comes from one.
     pub configuration: Option<PathBuf>,

@@ -2,9 +2,9 @@
 //!
 //! A program's upload waits in the send buffer of its connection, up to 8 MiB of each: hundreds of
 //! uploads that go on slowly, or not at all, are gigabytes. So all of them together have a limit.
-//! Above half of it every connection gets a share of the other half, until no more than a quarter is
-//! held. A full buffer stops its program from writing (TCP's own back-pressure): nothing is lost,
-//! and no connection ends. Freed memory goes back to the system.
+//! Above half of it every connection gets a share of the other half, until no more than a quarter
+//! is held. A full buffer stops its program from writing (TCP's own back-pressure): nothing is
+//! lost, and no connection ends. Freed memory goes back to the system.
 
 use super::Core;
 use crate::kernel_memory::Peak;
