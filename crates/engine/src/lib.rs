@@ -1,6 +1,7 @@
 //! TCP (RFC 9293) and MPTCP v1 (RFC 8684), both roles, as a state machine: fed with time and
 //! segments, drained of segments, events and records. No I/O, no clock, no threads.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod cache;
 pub mod config;

@@ -27,7 +27,6 @@ pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(120);
 pub struct Outcome {
     /// The seed that it was generated from.
     pub seed: u64,
-    /// The world.
     pub scenario: Scenario,
     /// The run, if it came to an end.
     pub result: Result<RunResult, RunError>,

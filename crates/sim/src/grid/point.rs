@@ -30,7 +30,6 @@ pub struct AccessPath {
     pub delay: Duration,
     /// Share of packets lost at random, in each direction.
     pub loss: f64,
-    /// Queue.
     pub queue_bytes: u64,
 }
 
@@ -39,7 +38,6 @@ pub struct AccessPath {
 pub struct Core {
     /// Bits per second on the wire.
     pub rate_bps: u64,
-    /// Queue.
     pub queue_bytes: u64,
 }
 
