@@ -1,4 +1,5 @@
-//! Swarm testing: the whole world, faults included, is generated from a seed; safety is checked while they
+//! Swarm testing: the whole world, faults included, is generated from a seed; safety is checked
+//! while they
 //! last; then the faults stop, and every flow must finish.
 //!
 //! It is an ordinary scenario, so that a seed that fails can be printed, edited and

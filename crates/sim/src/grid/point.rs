@@ -1,4 +1,5 @@
-//! A point of the grid, generated from its seed and number: rates, round trips, losses, queues, and whether the paths meet.
+//! A point of the grid, generated from its seed and number: rates, round trips, losses, queues,
+//! and whether the paths meet.
 
 use crate::seed::{Rng, Seed};
 use serde::Serialize;
