@@ -1,7 +1,8 @@
 //! The house rules as a test: sizes, heads of files, forbidden words, direction of dependencies.
 //!
 //! All violations are reported at once, each as `file:line: what is wrong; what to do`. The rules
-//! are in `tidy/rules.rs` (one file), `tidy/documents.rs` (paths that are named) and
+//! are in `tidy/rules.rs` (one file), `tidy/vocabulary.rs` (words), `tidy/documents.rs` (paths
+//! that are named) and
 //! `tidy/workspace.rs` (manifests and the tree). It reads text, with a small lexer that knows
 //! comments and strings (`tidy/source.rs`): it does not parse Rust, so a rule that needs types
 //! belongs to clippy.
@@ -12,6 +13,8 @@ mod documents;
 mod rules;
 #[path = "tidy/source.rs"]
 mod source;
+#[path = "tidy/vocabulary.rs"]
+mod vocabulary;
 #[path = "tidy/workspace.rs"]
 mod workspace;
 
@@ -43,6 +46,7 @@ fn the_house_rules_hold() {
         violations.extend(rules::text(path, text));
         if path.ends_with(".rs") {
             violations.extend(rules::source(path, &Source::new(text)));
+            violations.extend(vocabulary::source(path, &Source::new(text)));
         }
         if path.ends_with("Cargo.toml") {
             violations.extend(workspace::manifest(path, text));

@@ -47,8 +47,6 @@ pub(crate) struct Ends {
     /// Dropped, it ends the emulator.
     pub(crate) stop: UnixStream,
 }
-
-/// What came of it.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Report {
     /// How late packets left the links.

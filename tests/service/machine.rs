@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// See the module.
 pub(crate) struct Machine {
     /// `unshare`, which takes everything with it.
     child: Child,

@@ -1,6 +1,6 @@
 //! Cost of a subflow alone: a bulk transfer between two, typed, over a fixed delay. One element
 //! is one data segment with its share of acknowledgements, both ends.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

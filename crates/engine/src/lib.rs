@@ -69,6 +69,7 @@
 //! `examples/` has the same with delays and rates, over UDP sockets, and with a scheduler and a
 //! congestion controller of its own.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod cache;
 pub mod config;

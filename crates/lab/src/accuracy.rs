@@ -33,7 +33,6 @@ pub struct Accuracy {
     pub poor: Option<String>,
 }
 
-/// One link direction.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LinkAccuracy {
     /// Name of the link.

@@ -12,9 +12,7 @@ use std::process::{Command, Stdio};
 /// One thing looked at.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Check {
-    /// What.
     pub what: &'static str,
-    /// How it is.
     pub state: State,
     /// What was found, in words.
     pub found: String,
@@ -23,7 +21,6 @@ pub struct Check {
     pub remedy: Option<&'static str>,
 }
 
-/// How it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {

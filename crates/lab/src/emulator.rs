@@ -59,7 +59,6 @@ pub(crate) struct Port {
     pub(crate) device: SyncDevice,
 }
 
-/// A link direction.
 struct Wire {
     link: Link<Packet>,
     spec: Direction,
@@ -67,8 +66,6 @@ struct Wire {
     too_long: u64,
     achieved: Achieved,
 }
-
-/// What came of it.
 #[derive(Default, Debug)]
 pub(crate) struct Report {
     /// How late packets left links.

@@ -13,7 +13,6 @@ use tabane_sim::seed::Seed;
 use tabane_sim::topology::Topology;
 use tabane_trace::observe::FlowIdx;
 
-/// A flow.
 pub(crate) struct Flow {
     pub(crate) idx: FlowIdx,
     pub(crate) name: String,

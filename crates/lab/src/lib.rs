@@ -47,7 +47,6 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -70,13 +69,7 @@ pub enum LabError {
     Privilege,
     /// The system refused something.
     #[error("cannot {what}: {source}")]
-    System {
-        /// What.
-        what: String,
-        /// The system's word.
-        source: io::Error,
-    },
-    /// A command failed.
+    System { what: String, source: io::Error },
     #[error("{command}: {said}")]
     Command {
         /// It.

@@ -23,11 +23,9 @@ pub(crate) struct Namespace {
 /// A namespace of some lab.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Its name.
     pub namespace: String,
     /// The process that made it.
     pub pid: u32,
-    /// The host.
     pub host: String,
 }
 

@@ -80,7 +80,6 @@ impl Network {
         Ok(())
     }
 
-    /// Starts the emulator.
     pub(crate) fn start(
         &mut self,
         scenario: &Arc<Scenario>,

@@ -28,7 +28,6 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
 }
 
-/// A host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostPlan {
     /// Its name in the scenario.

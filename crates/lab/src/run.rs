@@ -120,7 +120,6 @@ fn shortest_delay(scenario: &Scenario) -> Duration {
         .unwrap_or(Duration::ZERO)
 }
 
-/// Threads of hosts.
 #[derive(Default)]
 struct Hosts {
     scenario: Arc<Scenario>,

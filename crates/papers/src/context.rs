@@ -12,7 +12,6 @@ use tabane_trace::{Collector, Report, Settings};
 pub struct Context<'a> {
     /// A minute for all papers together instead of ten: fewer points and repetitions.
     pub quick: bool,
-    /// Threads.
     pub jobs: usize,
     /// Everything random comes from it.
     pub seed: u64,
@@ -46,7 +45,6 @@ pub struct Progress<'a> {
 pub struct Job {
     /// Its name, for messages.
     pub name: String,
-    /// What is run.
     pub scenario: Scenario,
 }
 

@@ -5,7 +5,6 @@
 pub struct Figure {
     /// Name of its file.
     pub id: String,
-    /// What it shows.
     pub title: String,
     /// What to see in it, where it comes from.
     pub caption: String,
@@ -15,7 +14,6 @@ pub struct Figure {
     pub panels: Vec<Panel>,
 }
 
-/// One panel.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Panel {
     /// Lines or bars.
@@ -29,9 +27,7 @@ pub enum Panel {
 pub struct Plot {
     /// Stands above it.
     pub title: String,
-    /// Horizontal axis.
     pub x: Axis,
-    /// Vertical axis.
     pub y: Axis,
     /// Lines, or bars beside each other.
     pub kind: Kind,
@@ -50,7 +46,6 @@ pub enum Kind {
     Bars,
 }
 
-/// An axis.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Axis {
     /// What it shows, with its unit.
@@ -59,22 +54,18 @@ pub struct Axis {
     pub low: Option<f64>,
     /// Where it ends; by default above the greatest value.
     pub high: Option<f64>,
-    /// Logarithmic.
     pub log: bool,
     /// Names of the values 0, 1, 2, ...; a numeric axis without.
     pub names: Vec<String>,
 }
 
-/// One series.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// Legend entry.
     pub label: String,
     /// Number of its colour.
     pub hue: usize,
     /// Whose it is: this decides how it is drawn.
     pub source: Source,
-    /// Points.
     pub points: Vec<(f64, f64)>,
 }
 

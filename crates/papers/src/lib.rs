@@ -53,7 +53,6 @@ pub struct Paper {
     pub source: Option<Source>,
     /// One line: what is repeated and what is asked beyond it.
     pub summary: &'static str,
-    /// Repeats it.
     pub run: fn(&Context<'_>) -> Result<Report, PaperError>,
 }
 
@@ -109,7 +108,6 @@ pub enum PaperError {
         name: String,
         /// The known name that it is near to, if it is near to one.
         nearest: Option<&'static str>,
-        /// All names.
         known: String,
     },
     /// A scenario, or what was laid over it.
@@ -117,32 +115,12 @@ pub enum PaperError {
     Scenario(#[from] ScenarioError),
     /// A scenario that is several runs where one was meant.
     #[error("{what}: {runs} runs where one was meant; fix these lists: {axes}")]
-    Sweep {
-        /// The scenario.
-        what: String,
-        /// How many.
-        runs: usize,
-        /// Its axes.
-        axes: String,
-    },
-    /// A run.
+    Sweep { what: String, runs: usize, axes: String },
     #[error("{what}: {error}")]
-    Run {
-        /// Which.
-        what: String,
-        /// Why not.
-        error: RunError,
-    },
+    Run { what: String, error: RunError },
     /// A flow that had to finish within its scenario's duration and did not.
     #[error("{what}: flow '{flow}' did not finish: {why}")]
-    Unfinished {
-        /// Which run.
-        what: String,
-        /// Which flow.
-        flow: String,
-        /// Why.
-        why: String,
-    },
+    Unfinished { what: String, flow: String, why: String },
     /// Published figures that cannot be read.
     #[error("{file}:{line}: {message}")]
     Published {

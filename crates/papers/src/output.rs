@@ -15,7 +15,6 @@ use thiserror::Error;
 pub struct WriteError {
     /// What was being written.
     pub path: PathBuf,
-    /// Why not.
     pub error: std::io::Error,
 }
 

@@ -43,7 +43,6 @@ impl Published {
         Ok(published)
     }
 
-    /// Its rows.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().map(|(line, fields)| Row { of: self, line: *line, fields })
     }

@@ -14,7 +14,6 @@ pub struct Report {
     pub paper: &'static str,
     /// Its number in `docs/papers.md`, such as `s1`.
     pub alias: &'static str,
-    /// Its title.
     pub title: &'static str,
     /// Where it was published; `null` where that is not known for certain.
     pub source: Option<Source>,
@@ -40,7 +39,6 @@ pub struct Report {
     pub errors: Vec<TableError>,
     /// How long it took, seconds of real time; for the caller to say.
     pub run_s: Option<f64>,
-    /// Plots.
     #[serde(skip)]
     pub figures: Vec<Figure>,
     /// Other files for the results folder (captures as text, scenarios): name, contents.
@@ -70,9 +68,7 @@ pub struct Claim {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// A number.
     Number(f64),
-    /// Words.
     Text(String),
     /// The paper does not say.
     Unknown,
@@ -94,9 +90,7 @@ pub enum Verdict {
 pub struct Cell {
     /// Which table or figure.
     pub table: String,
-    /// Its row.
     pub row: String,
-    /// Its column.
     pub column: String,
     /// The paper's value; `null` where it gives none.
     pub paper: Option<f64>,
@@ -117,7 +111,6 @@ pub struct Beyond {
     pub bound: f64,
     /// Ours.
     pub ours: f64,
-    /// `ours / bound`.
     pub ratio: f64,
     /// Unit of both.
     pub unit: String,
@@ -133,7 +126,6 @@ pub struct Assumption {
     pub what: String,
     /// What we took.
     pub value: String,
-    /// Why.
     pub why: String,
     /// Fitted to the paper's figures (at most one value a paper); the cells are named in `why`.
     pub calibrated: bool,
@@ -142,7 +134,6 @@ pub struct Assumption {
 /// A table for people.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Table {
-    /// What it shows.
     pub title: String,
     /// Names of the columns.
     pub head: Vec<String>,
@@ -155,7 +146,6 @@ pub struct Table {
 /// How far a table of cells is from the paper's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TableError {
-    /// Which.
     pub table: String,
     /// Cells that the paper has too.
     pub cells: usize,
@@ -196,7 +186,6 @@ impl Report {
         }
     }
 
-    /// Adds a claim.
     pub fn claim(
         &mut self,
         id: &str,
@@ -214,7 +203,6 @@ impl Report {
         });
     }
 
-    /// Adds a cell.
     pub fn cell(
         &mut self,
         table: &str,
@@ -226,7 +214,6 @@ impl Report {
         self.cells.push(Cell { table: table.to_owned(), row, column, paper, ours, unit });
     }
 
-    /// Adds a target.
     pub fn target(
         &mut self,
         id: &str,
@@ -254,7 +241,6 @@ impl Report {
         self.assumptions.push(Assumption { what, value, why, calibrated });
     }
 
-    /// Adds a finding.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }

@@ -214,7 +214,6 @@ impl Observer for Check {
 pub struct RecordHash {
     hasher: SipHasher24,
     text: String,
-    /// Records seen.
     pub count: u64,
 }
 

@@ -31,10 +31,8 @@ pub struct RunResult {
     pub cost: Cost,
 }
 
-/// A flow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// Its name.
     pub name: String,
     /// Payload bytes delivered to the application.
     pub bytes: u64,
@@ -76,7 +74,6 @@ pub struct HopResult {
     pub subflows: Vec<SubflowResult>,
 }
 
-/// A subflow.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SubflowResult {
     /// Name of its path at the host that connected.
@@ -90,9 +87,7 @@ pub struct SubflowResult {
 /// Latencies in seconds: of answers (request to last byte), of messages (due to last byte).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyResult {
-    /// How many.
     pub count: u64,
-    /// Mean.
     pub mean_s: f64,
     /// Half are at most this.
     pub p50_s: f64,
@@ -128,7 +123,6 @@ impl LatencyResult {
     }
 }
 
-/// A link direction.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LinkResult {
     /// Name of the link.

@@ -1,4 +1,5 @@
-//! Swarm testing: the whole world, faults included, is generated from a seed; safety is checked while they
+//! Swarm testing: the whole world, faults included, is generated from a seed; safety is checked
+//! while they
 //! last; then the faults stop, and every flow must finish.
 //!
 //! It is an ordinary scenario, so that a seed that fails can be printed, edited and
@@ -27,7 +28,6 @@ pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(120);
 pub struct Outcome {
     /// The seed that it was generated from.
     pub seed: u64,
-    /// The world.
     pub scenario: Scenario,
     /// The run, if it came to an end.
     pub result: Result<RunResult, RunError>,

@@ -17,7 +17,6 @@ mod graph;
 /// Everything that does not change during a run.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
-    /// Hosts.
     pub hosts: Vec<Host>,
     /// Link directions: `2 n` is the n-th link up, `2 n + 1` down.
     pub links: Vec<LinkEnd>,
@@ -33,10 +32,8 @@ pub struct Topology {
     rows: Vec<u32>,
 }
 
-/// A host.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Its name.
     pub name: String,
     /// Its paths; `PathId` is the index.
     pub paths: Vec<HostPath>,
@@ -45,7 +42,6 @@ pub struct Host {
 /// A path of a host.
 #[derive(Clone, Debug)]
 pub struct HostPath {
-    /// Its name.
     pub name: String,
     /// The first link direction out.
     pub first: u32,
@@ -77,7 +73,6 @@ pub enum Hop {
     Arrive(u32, u8),
 }
 
-/// No route.
 pub const NO_ROUTE: u32 = u32::MAX;
 /// `PathId` has six bits.
 const MAX_PATHS: usize = 64;

@@ -32,7 +32,6 @@ pub struct Capture<W: Write> {
 /// Why a capture is not what it should be.
 #[derive(Error, Debug)]
 pub enum CaptureError {
-    /// Writing failed.
     #[error("the capture of '{0}' cannot be written: {1}")]
     Io(String, #[source] io::Error),
     /// The run has no such host or link.

@@ -1,6 +1,5 @@
 //! Means, medians, and how sure a mean of few repetitions is.
 
-/// Arithmetic mean.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -16,7 +15,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// A mean and half the width of its 95 % confidence interval (Student's t).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// Arithmetic mean.
     pub mean: f64,
     /// Half width of the 95 % interval; zero with a single value.
     pub half_width: f64,

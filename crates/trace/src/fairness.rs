@@ -41,9 +41,7 @@ pub fn jain_over_time(series: &[Vec<f64>], width: usize) -> Vec<(usize, f64)> {
 /// Figures of a run of Jain's index: mean, the value that 5 % lie below, time share below 0.9.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct JainSummary {
-    /// Arithmetic mean.
     pub mean: f64,
-    /// 5th percentile.
     pub p05: f64,
     /// Fraction of windows below 0.9.
     pub unfair: f64,

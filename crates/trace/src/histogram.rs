@@ -17,7 +17,6 @@ pub struct Histogram {
 const KEPT_BITS: u32 = 7;
 
 impl Histogram {
-    /// Adds a sample.
     pub fn add(&mut self, value: u64) {
         *self.buckets.entry(bucket(value)).or_default() += 1;
         self.min = if self.count == 0 { value } else { self.min.min(value) };
@@ -26,7 +25,6 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
-    /// Number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -46,7 +46,6 @@ pub trait Observer {
 /// What an observer wants to be told.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Wants {
-    /// Engine records.
     pub records: bool,
     /// Packets at hosts and links, and losses.
     pub packets: bool,
@@ -104,9 +103,7 @@ pub struct Layout {
     pub end: Instant,
     /// Hosts (and proxies: whatever has an engine).
     pub hosts: Vec<HostLayout>,
-    /// Link directions.
     pub links: Vec<LinkLayout>,
-    /// Flows.
     pub flows: Vec<FlowLayout>,
 }
 
@@ -128,10 +125,8 @@ impl Layout {
     }
 }
 
-/// A host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostLayout {
-    /// Its name.
     pub name: String,
     /// Its paths, ascending by id.
     pub paths: Vec<PathLayout>,
@@ -140,7 +135,6 @@ pub struct HostLayout {
 /// A path of a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathLayout {
-    /// Its id.
     pub id: PathId,
     /// Its name: that of the access link.
     pub name: String,
@@ -159,10 +153,8 @@ pub struct LinkLayout {
     pub to: String,
 }
 
-/// A flow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowLayout {
-    /// Its name.
     pub name: String,
     /// Host that connects.
     pub client: HostIdx,

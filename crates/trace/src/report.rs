@@ -30,7 +30,6 @@ pub struct Report {
 /// What a value belongs to. Empty strings and `None` stand for "all" or "does not apply".
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug, Serialize, Deserialize)]
 pub struct Subject {
-    /// Flow.
     pub flow: String,
     /// Host at which it was seen; for a link direction `from>to`.
     pub host: String,
@@ -45,7 +44,6 @@ pub struct Subject {
 pub struct Series {
     /// Of what.
     pub subject: Subject,
-    /// Which value.
     pub metric: Metric,
     /// Time in seconds and value. A rate is the mean since the point before it.
     pub points: Vec<(f64, f64)>,
@@ -58,7 +56,6 @@ pub struct Figure {
     pub subject: Subject,
     /// Which value; the unit is its last word.
     pub metric: String,
-    /// Value.
     pub value: f64,
 }
 
@@ -69,13 +66,11 @@ pub enum Metric {
     Throughput,
     /// Payload new at data level, seen at the receiver.
     Goodput,
-    /// Congestion window.
     Cwnd,
     /// Slow start threshold; no point while there is none.
     Ssthresh,
     /// Bytes in flight (pipe).
     InFlight,
-    /// Smoothed RTT.
     Srtt,
     /// Latest RTT sample.
     Rtt,
@@ -85,7 +80,6 @@ pub enum Metric {
     Outstanding,
     /// Receive window as advertised.
     ReceiveWindow,
-    /// Receive buffer.
     ReceiveBuffer,
     /// Held out of order by the receiver.
     OutOfOrder,

@@ -79,7 +79,6 @@ impl<const N: usize> Track<N> {
         self.rows.is_empty()
     }
 
-    /// The latest row.
     pub fn last(&self) -> Option<&[f64; N]> {
         self.rows.last()
     }

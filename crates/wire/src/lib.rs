@@ -4,6 +4,7 @@
 //! A [`Segment`] is parsed once into a value and emitted from the value; whatever can be
 //! constructed can be emitted, or is refused with an [`EmitError`] that says why.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod checksum;
 mod error;

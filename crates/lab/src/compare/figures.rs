@@ -14,7 +14,6 @@ use tabane_trace::estimate::estimate;
 pub struct Page {
     /// What comes before the tables, Markdown.
     head: String,
-    /// Tables.
     table: Vec<Table>,
     /// What comes after them.
     #[serde(default)]

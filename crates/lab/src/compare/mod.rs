@@ -27,7 +27,6 @@ use tabane_trace::{Collector, Metric, Report, Series, Settings};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Runner {
-    /// The simulator.
     Sim,
     /// The engine on emulated links.
     Tabane,
@@ -36,7 +35,6 @@ pub enum Runner {
 }
 
 impl Runner {
-    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sim => "sim",
@@ -58,7 +56,6 @@ impl Runner {
 /// What one run came to. Rates are bits a second of payload, times seconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Seed.
     pub seed: u64,
     /// Of all flows together.
     pub goodput_bps: f64,
@@ -101,9 +98,7 @@ pub struct SubflowOutcome {
 /// All runs of one scenario.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Compared {
-    /// Its name.
     pub scenario: String,
-    /// What it shows.
     pub about: String,
     /// The file, as run.
     pub toml: String,

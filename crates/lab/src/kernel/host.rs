@@ -24,7 +24,6 @@ use tabane_sim::scenario::{Change, Scenario};
 use tabane_sim::topology::Topology;
 use tabane_trace::observe::HostIdx;
 
-/// A host.
 pub(crate) struct KernelHost {
     host: usize,
     scenario: Arc<Scenario>,

@@ -35,7 +35,7 @@ help";
 
 /// A command.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // `GRAMMAR` says what each does.
+// `GRAMMAR` says what each does.
 pub enum Command {
     ConnList,
     ConnClosed,
@@ -60,7 +60,6 @@ pub enum Command {
 
 /// Which connection: its number, or `last`, the one opened last of those open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
 pub enum ConnRef {
     Id(u64),
     Last,

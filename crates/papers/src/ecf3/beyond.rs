@@ -11,7 +11,6 @@ use tabane_trace::{Settings, report};
 
 /// Completion times of tabane's best scheduler with its own settings.
 pub(super) struct Ours {
-    /// Its name.
     pub(super) scheduler: &'static str,
     /// By case, in the order of [`CASES`], then by size.
     pub(super) times: Vec<Vec<f64>>,

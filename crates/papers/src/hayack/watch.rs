@@ -18,7 +18,6 @@ pub(super) const SKIP: f64 = 5.0;
 /// ACKs remembered to know their copies by.
 const COPIES: usize = 1024;
 
-/// The observer.
 pub(super) struct Watch {
     errors: bool,
     hosts: [HostIdx; 4],

@@ -44,7 +44,6 @@ pub struct Trial {
 /// A point and what was measured there.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PointResult {
-    /// The point.
     pub point: Point,
     /// Sum over distinct bottlenecks of rate x (1 - loss) x payload share, bits per second.
     pub bound_bps: f64,
@@ -56,14 +55,12 @@ pub struct PointResult {
     pub alone: Vec<Trial>,
     /// Schedulers, in the order of the settings.
     pub bundles: Vec<Trial>,
-    /// What it took.
     pub cost: Measured,
 }
 
 /// What measuring took.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Measured {
-    /// Runs.
     pub runs: u64,
     /// Packets times links crossed.
     pub packet_hops: u64,

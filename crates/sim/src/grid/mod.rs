@@ -1,4 +1,5 @@
-//! "Never slower than the best link": pairs and triples of paths generated from a seed, each with a bulk
+//! "Never slower than the best link": pairs and triples of paths generated from a seed, each
+//! with a bulk
 //! download, a series of requests and a paced stream, by every scheduler over all paths together
 //! and by plain TCP over each path alone.
 //!

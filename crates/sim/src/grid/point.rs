@@ -1,4 +1,5 @@
-//! A point of the grid, generated from its seed and number: rates, round trips, losses, queues, and whether the paths meet.
+//! A point of the grid, generated from its seed and number: rates, round trips, losses, queues,
+//! and whether the paths meet.
 
 use crate::seed::{Rng, Seed};
 use serde::Serialize;
@@ -30,7 +31,6 @@ pub struct AccessPath {
     pub delay: Duration,
     /// Share of packets lost at random, in each direction.
     pub loss: f64,
-    /// Queue.
     pub queue_bytes: u64,
 }
 
@@ -39,7 +39,6 @@ pub struct AccessPath {
 pub struct Core {
     /// Bits per second on the wire.
     pub rate_bps: u64,
-    /// Queue.
     pub queue_bytes: u64,
 }
 

@@ -7,7 +7,6 @@ use serde::Serialize;
 /// A scheduler over all points.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// The scheduler.
     pub scheduler: String,
     /// Bulk goodput against the best path alone; bad below 0.98.
     pub best: Ratios,
@@ -28,13 +27,11 @@ pub struct Summary {
 pub struct Ratios {
     /// Share of points that are bad.
     pub bad: f64,
-    /// The worst ratio.
     pub worst: f64,
     /// Number of the point that has it.
     pub worst_point: u32,
     /// Worse than 95 % of the points.
     pub tail: f64,
-    /// Median.
     pub median: f64,
 }
 

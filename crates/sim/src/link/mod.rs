@@ -5,6 +5,7 @@
 //! Everything is computed lazily: what the link would have done up to `now` is done when somebody
 //! asks, at the times at which it would have happened. So one event per packet and hop is enough
 //! ([`Link::next_event`] is mostly the next arrival), whatever the queue model.
+#![warn(missing_docs)]
 
 pub mod config;
 pub mod delay;

@@ -67,7 +67,6 @@ impl Coverage {
         Self { worlds: 0, counts }
     }
 
-    /// Adds a world.
     pub fn add(&mut self, world: &Scenario) {
         self.worlds += 1;
         let mut had: Vec<String> = Vec::new();

@@ -1,4 +1,5 @@
-//! Generating a world from a seed: topology, parameters, policies, applications, faults and their end.
+//! Generating a world from a seed: topology, parameters, policies, applications, faults and
+//! their end.
 
 use crate::scenario::{
     Amount, Change, Choice, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, Loss, Mptcp,

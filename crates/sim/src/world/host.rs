@@ -17,7 +17,6 @@ use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{ConnId, Endpoint, Event, Profile};
 use tabane_wire::Segment;
 
-/// A host.
 pub(super) struct HostState {
     pub(super) endpoint: Endpoint,
     pub(super) conns: Conns,

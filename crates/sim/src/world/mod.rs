@@ -36,7 +36,6 @@ pub enum RunError {
     /// The scenario is wrong (those from [`crate::scenario::Document`] are checked already).
     #[error("{0}")]
     Scenario(String),
-    /// A policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// Events without end at one moment: a fault of the engine or of a policy.

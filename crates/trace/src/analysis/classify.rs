@@ -71,7 +71,6 @@ impl Rules {
 /// What a packet was labelled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Verdict {
-    /// Its labels.
     pub labels: Labels,
     /// Of a duplicate ACK, its number (`tcp.analysis.duplicate_ack_num`).
     pub duplicate_ack: u32,
@@ -109,7 +108,6 @@ enum Scale {
     /// The handshake was not seen.
     #[default]
     Unknown,
-    /// Not used.
     None,
     /// Left shift.
     By(u8),

@@ -38,32 +38,24 @@ pub struct Event {
     pub side: Side,
     /// Whether that is the side that opened the stream.
     pub by_client: bool,
-    /// What.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What was said.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum What {
-    /// ADD_ADDR.
     AddAddr {
-        /// Address id.
         id: u8,
-        /// Address.
         address: IpAddr,
         /// Port, if it is not the connection's.
         port: Option<u16>,
         /// Whether it is the peer's confirmation.
         echo: bool,
     },
-    /// REMOVE_ADDR.
     RemoveAddr {
-        /// Address ids.
         ids: Vec<u8>,
     },
-    /// MP_PRIO.
     Prio {
         /// Whether the subflow is to be a backup.
         backup: bool,
@@ -73,9 +65,7 @@ pub enum What {
         /// Data sequence number of the mapping.
         dsn: u64,
     },
-    /// MP_FASTCLOSE.
     FastClose,
-    /// MP_TCPRST.
     Reset {
         /// Reason code (RFC 8684 section 3.6).
         reason: u8,

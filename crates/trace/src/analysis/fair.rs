@@ -26,7 +26,6 @@ pub struct Fairness {
     pub to_s: f64,
     /// Mean of Jain's index.
     pub mean: f64,
-    /// 5th percentile.
     pub p05: f64,
     /// Share of time in which it is below 0.9.
     pub below_0_9: f64,

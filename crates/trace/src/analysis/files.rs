@@ -20,7 +20,6 @@ pub struct Series {
     pub subflow: Option<usize>,
     /// Whether it is about data from client to server.
     pub forward: bool,
-    /// Which value.
     pub metric: Metric,
     /// Seconds since the first packet, value. A rate is the mean since the point before it.
     pub points: Vec<(f64, f64)>,

@@ -22,7 +22,6 @@ pub(super) struct Groups {
 /// One of the two hosts of a connection: 0 or 1.
 pub(super) type Host = usize;
 
-/// One connection.
 #[derive(Default, Debug)]
 pub(super) struct Group {
     /// Option subtypes seen on any of its subflows, as bits.

@@ -37,7 +37,6 @@ pub enum Label {
     ZeroWindowProbeAck,
 }
 
-/// Number of labels.
 pub const LABELS: usize = Label::ALL.len();
 
 impl Label {
@@ -99,7 +98,6 @@ impl Label {
 pub struct Labels(u16);
 
 impl Labels {
-    /// None.
     pub const NONE: Self = Self(0);
 
     /// Whether there is none.

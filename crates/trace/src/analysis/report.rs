@@ -16,7 +16,6 @@ use crate::track::Track;
 use serde::Serialize;
 use tabane_engine::Instant;
 
-/// Everything.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Analysis {
     /// TCP packets.
@@ -124,7 +123,6 @@ pub struct Subflow {
 /// What one end of a subflow sent.
 #[derive(Clone, PartialEq, Default, Debug, Serialize)]
 pub struct Direction {
-    /// Packets.
     pub packets: u64,
     /// Payload, repeats included.
     pub bytes: u64,
@@ -147,17 +145,13 @@ pub struct Direction {
 /// RTTs, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Rtt {
-    /// Samples.
     pub samples: u64,
-    /// Smallest.
     pub min_s: f64,
     /// Half of them are not larger.
     pub median_s: f64,
     /// 95 of 100 are not larger.
     pub p95_s: f64,
-    /// Largest.
     pub max_s: f64,
-    /// Arithmetic mean.
     pub mean_s: f64,
 }
 

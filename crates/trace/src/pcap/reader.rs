@@ -39,7 +39,6 @@ pub struct Frame<'a> {
 /// Why a file is not read at all.
 #[derive(Error, Debug)]
 pub enum OpenError {
-    /// Reading failed.
     #[error("reading failed: {0}")]
     Io(#[from] io::Error),
     /// Nothing in it.

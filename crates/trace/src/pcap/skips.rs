@@ -100,20 +100,17 @@ impl From<ParseError> for Skip {
 pub struct Skips(BTreeMap<Skip, u64>);
 
 impl Skips {
-    /// Counts a packet.
     #[cold]
     pub fn add(&mut self, skip: Skip) {
         *self.0.entry(skip).or_default() += 1;
     }
 
-    /// Counts several.
     pub fn add_many(&mut self, skip: Skip, packets: u64) {
         if packets > 0 {
             *self.0.entry(skip).or_default() += packets;
         }
     }
 
-    /// All packets.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }

@@ -45,9 +45,7 @@ pub struct Panel {
 /// One line. Lines of different panels with the same label share a legend entry.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// Legend entry.
     pub label: String,
-    /// Colour.
     pub colour: Colour,
     /// How it is drawn.
     pub stroke: Stroke,

@@ -19,7 +19,6 @@ pub const PALETTE: [Colour; 7] = [
 pub const INK: Colour = Colour(51, 51, 51);
 /// Captions, axes.
 pub const MUTED: Colour = Colour(110, 110, 110);
-/// Grid lines.
 pub const GRID: Colour = Colour(225, 225, 225);
 /// Lines of changes.
 pub const MARK: Colour = Colour(150, 30, 60);
@@ -34,11 +33,8 @@ pub fn colour(n: usize) -> Colour {
 pub enum Unit {
     /// Bits a second.
     BitRate,
-    /// Bytes.
     Bytes,
-    /// Seconds.
     Seconds,
-    /// Packets.
     Packets,
     /// A pure number.
     Index,

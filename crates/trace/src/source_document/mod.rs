@@ -67,7 +67,6 @@ impl SourceDocument {
         Self { overrides, ..self }
     }
 
-    /// The file's name.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.file

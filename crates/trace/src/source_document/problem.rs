@@ -12,7 +12,6 @@ pub struct Problem {
     pub position: Option<(usize, usize)>,
     /// The line of the file, or the override.
     pub excerpt: Option<String>,
-    /// What is wrong.
     pub message: String,
     /// What to do.
     pub help: Option<String>,
@@ -66,7 +65,6 @@ fn around(line: &str, column: usize) -> (String, usize) {
 pub struct Fault {
     /// Keys and indices from the root.
     pub at: Vec<String>,
-    /// What is wrong.
     pub message: String,
     /// What to do.
     pub help: Option<String>,

@@ -8,7 +8,6 @@ use serde::Serialize;
 pub(super) struct Figure {
     /// Name of the row that it belongs to.
     pub(super) row: &'static str,
-    /// What it is.
     pub(super) what: String,
     /// In the base unit; none if it was not measured.
     pub(super) value: Option<f64>,

@@ -24,8 +24,6 @@ use tabane_net::wireguard::{Opened, PublicKey, Sealed, Session, room};
 
 /// Paths of a client.
 pub(super) const PATHS: usize = 2;
-
-/// See the module.
 pub(super) struct Sessions {
     clock: Clock,
     server: SocketAddr,
