@@ -1,5 +1,5 @@
 //! The examples run, and say what they are meant to say. `cargo test` alone only compiles them.
-#![allow(dead_code)] // Each is included for its `main`.
+#![allow(dead_code, clippy::duplicate_mod)] // Each is a program of its own, with its network.
 
 #[path = "../examples/own_policies.rs"]
 mod own_policies;

@@ -46,8 +46,9 @@ async function look() {
     const asked = samples;
     const next = await call(`api/state?samples=${samples}&happening=${happening}`);
     if (samples !== asked) return;
+    // An agent that has never answered has no name, and nothing to show.
     if (next.samples.taken < samples) restart();
-    else take(next);
+    else if (next.status.name || !next.error) take(next);
     trouble(next.error && "The agent does not answer: " + next.error);
   } catch (error) {
     if (error.status === 401) unlock("This page needs the token.");
