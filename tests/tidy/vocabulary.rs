@@ -72,7 +72,7 @@ pub(crate) fn source(path: &str, source: &Source) -> Vec<Violation> {
         let parts = parts(identifier);
         for (word, field, allowed) in RETIRED {
             let stands = |place: &&str| path.starts_with(*place) || *place == identifier;
-            if parts.iter().any(|part| part == word) && !allowed.iter().any(|a| stands(a)) {
+            if parts.iter().any(|part| part == word) && !allowed.iter().any(stands) {
                 say(at, format!("`{identifier}`: '{word}' is retired; the word is {field}"));
             }
         }
