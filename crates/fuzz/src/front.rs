@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tabane_engine::{Duration, Instant};
 use tabane_gateway::address::ClientNumber;
 use tabane_gateway::dns::{self, Asker, LookupFn, Preference};
-use tabane_gateway::front::{Auto, Front, HEAD_MAX, Login, Refusal, Step, Target, udp_header};
+use tabane_gateway::front::{Auto, ConnectError, Front, HEAD_MAX, Login, Step, Target, udp_header};
 use tabane_net::control::Command;
 use tabane_net::http::head::HeadReader;
 
@@ -84,7 +84,7 @@ fn talk(mut front: impl Front, input: &[u8], piece: usize) -> Talk {
         Step::Connect(_) | Step::Associate(_) if input.len().is_multiple_of(2) => {
             said.extend(front.connected(somewhere(1, 1)));
         }
-        Step::Connect(_) | Step::Associate(_) => said.extend(front.failed(Refusal::ALL[0])),
+        Step::Connect(_) | Step::Associate(_) => said.extend(front.failed(ConnectError::ALL[0])),
         _ => {}
     }
     let mut left = buffer.to_vec();

@@ -20,9 +20,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let token = Some(Token::new(TOKEN)?);
     let metrics = Some(SocketAddr::new(address.ip(), address.port() + 1));
     let settings = Settings { page: Some(address), token, metrics };
-    let pages = Pages::start(settings, fake.mailbox.clone())?;
+    let pages = Pages::start(settings, fake.request_channel.clone())?;
     let socket = Places::from_env().socket_for("home")?;
-    let control = ControlSocket::start(&socket, fake.mailbox.clone())?;
+    let control = ControlSocket::start(&socket, fake.request_channel.clone())?;
     println!("page    http://{address}/#token={TOKEN}");
     println!("metrics http://{}/metrics", pages.metrics().unwrap_or(address));
     println!("control {}", control.path().display());

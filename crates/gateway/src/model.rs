@@ -93,7 +93,7 @@ pub struct PathStatus {
     /// Subflows on it.
     pub subflows: u32,
     /// What records say of it, where they are kept.
-    pub tally: Option<PathTally>,
+    pub record_counters: Option<PathRecordTotals>,
     /// Since the last WireGuard handshake.
     pub handshake_age_s: Option<f64>,
     /// Bytes that its quota leaves in this period.
@@ -132,7 +132,7 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tun: Option<TunStatus>,
     /// What records say, where they are kept.
-    pub tally: Option<Tallied>,
+    pub record_counters: Option<RecordTotals>,
     /// Clients with at least one working path; at a server only.
     pub clients: u64,
     /// Bytes that connections hold: at a server those of its clients, in the kernel too; at a
@@ -171,10 +171,10 @@ pub struct TunStatus {
     pub table: u32,
 }
 
-/// What the engine's records say of a path, where they are kept (`crate::tally`).
+/// What the engine's records say of a path, where they are kept (`crate::record_counters`).
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
-pub struct PathTally {
+pub struct PathRecordTotals {
     /// How often the scheduler changed to it, by reason.
     pub decisions: Vec<(String, u64)>,
     /// Payload bytes sent again on it.
@@ -188,7 +188,7 @@ pub struct PathTally {
 /// What they say of all paths together.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
-pub struct Tallied {
+pub struct RecordTotals {
     /// How often the scheduler began to wait, by reason.
     pub held: Vec<(String, u64)>,
     /// Connections that went on without MPTCP, by reason.
@@ -261,7 +261,7 @@ pub struct SubflowStatus {
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Happening {
+pub struct AgentEvent {
     /// Counts up from 1.
     pub seq: u64,
     /// Unix time in milliseconds.

@@ -43,7 +43,7 @@ pub struct Relay {
 
 /// How a relay stands after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum RelayState {
     /// Waits for the socket or the connection.
     Open,
     /// There may be more to do at once: others have their turn first.
@@ -129,15 +129,15 @@ impl Relay {
     }
 
     /// Moves what can be moved.
-    pub fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> Standing {
+    pub fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> RelayState {
         let up = self.upwards(now, conn, pool);
         let down = up.and_then(|more| Ok(more | self.downwards(conn)?));
         match down {
-            Err(_) => Standing::Broken,
-            Ok(true) => Standing::More,
+            Err(_) => RelayState::Broken,
+            Ok(true) => RelayState::More,
             Ok(false) if self.is_answered() => self.part(now, conn),
-            Ok(false) if self.up_closed && self.down_closed => Standing::Finished,
-            Ok(false) => Standing::Open,
+            Ok(false) if self.up_closed && self.down_closed => RelayState::Finished,
+            Ok(false) => RelayState::Open,
         }
     }
 
@@ -146,7 +146,7 @@ impl Relay {
     }
 
     /// The response is over: so is all else.
-    fn part(&mut self, now: Instant, conn: &mut Connection) -> Standing {
+    fn part(&mut self, now: Instant, conn: &mut Connection) -> RelayState {
         if self.exchange.as_ref().is_some_and(|exchange| exchange.has_failed()) {
             conn.abort(now);
         } else {
@@ -154,7 +154,7 @@ impl Relay {
         }
         // As in `downwards`.
         let _ = self.stream.shutdown(Shutdown::Write);
-        Standing::Answered
+        RelayState::Answered
     }
 
     /// From the socket to the connection; whether there may be more.
@@ -272,17 +272,17 @@ impl Relay {
     }
 
     /// The connection is gone, in order: what the socket has not yet taken is still given to it.
-    pub fn drain(&mut self) -> Standing {
+    pub fn drain(&mut self) -> RelayState {
         loop {
             if self.down.is_empty() {
                 let _ = self.stream.shutdown(Shutdown::Write);
-                return Standing::Finished;
+                return RelayState::Finished;
             }
             if !self.writable {
-                return Standing::Open;
+                return RelayState::Open;
             }
             if self.give().is_err() {
-                return Standing::Broken;
+                return RelayState::Broken;
             }
         }
     }

@@ -40,6 +40,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for front in client.fronts() {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
     }
-    let _around = open(windows, &client.mailbox())?;
+    let _around = open(windows, &client.request_channel())?;
     Ok(client.run().map_err(anyhow::Error::new)?)
 }

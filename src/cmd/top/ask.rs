@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use tabane_gateway::control::{Client, ClientError};
-use tabane_gateway::mailbox::Request;
-use tabane_gateway::model::{ConnStatus, Happening, Role, Status};
+use tabane_gateway::request_channel::Request;
+use tabane_gateway::model::{ConnStatus, AgentEvent, Role, Status};
 
 /// What comes from the agent.
 pub(super) enum News {
@@ -23,7 +23,7 @@ pub(super) struct Look {
     pub(super) status: Status,
     pub(super) connections: Vec<ConnStatus>,
     /// New since the last look.
-    pub(super) happenings: Vec<Happening>,
+    pub(super) events: Vec<AgentEvent>,
 }
 
 /// The thread that asks; ends with this.
@@ -115,9 +115,9 @@ fn ask(client: Client, news: &Sender<News>, orders: &Receiver<(String, Role)>) {
 fn look(client: &mut Client, known: &mut u64) -> Result<Look, ClientError> {
     let status = client.status()?;
     let connections = client.connections()?;
-    let happenings = client.happenings(*known)?;
-    *known = happenings.last().map_or(*known, |last| last.seq);
-    Ok(Look { status, connections, happenings })
+    let events = client.events(*known)?;
+    *known = events.last().map_or(*known, |last| last.seq);
+    Ok(Look { status, connections, events })
 }
 
 fn order(client: Option<&mut Client>, path: String, role: Role) -> Result<String, String> {

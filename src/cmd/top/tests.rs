@@ -6,7 +6,7 @@ use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use tabane_gateway::model::{Happening, Role, SubflowStatus};
+use tabane_gateway::model::{AgentEvent, Role, SubflowStatus};
 
 fn view() -> View {
     let path = |name: &str, state, reason: &str, rx_bps: f64| PathStatus {
@@ -41,7 +41,7 @@ fn view() -> View {
         };
         let connections =
             vec![conn(1, "b.example:443", 500, 9.0), conn(2, "a.example:22", 9000, 1.0)];
-        let happenings = vec![Happening {
+        let events = vec![AgentEvent {
             seq: n.into(),
             unix_ms: 1_790_000_000_000,
             kind: "path-up".into(),
@@ -49,7 +49,7 @@ fn view() -> View {
             client: None,
             text: "lte is up".into(),
         }];
-        view.take(News::Look(Box::new(Look { status, connections, happenings })));
+        view.take(News::Look(Box::new(Look { status, connections, events })));
     }
     view
 }

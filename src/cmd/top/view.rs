@@ -4,7 +4,7 @@ use super::ask::News;
 use crate::cmd::status::title;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{BTreeMap, VecDeque};
-use tabane_gateway::model::{ConnStatus, Happening, PathStatus, Role, Status};
+use tabane_gateway::model::{ConnStatus, AgentEvent, PathStatus, Role, Status};
 
 /// The state of the screen.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub(super) struct View {
     /// In the order of the screen.
     pub(super) connections: Vec<ConnStatus>,
     /// The newest last; at [`EVENTS`] the oldest goes.
-    pub(super) events: VecDeque<Happening>,
+    pub(super) events: VecDeque<AgentEvent>,
     /// Why the picture is old.
     pub(super) trouble: Option<String>,
     /// What became of the last order.
@@ -86,7 +86,7 @@ impl View {
                 let paths = &look.status.paths;
                 self.rates.retain(|name, _| paths.iter().any(|path| title(path) == *name));
                 self.chosen = self.chosen.min(paths.len().saturating_sub(1));
-                self.events.extend(look.happenings);
+                self.events.extend(look.events);
                 self.events.drain(..self.events.len().saturating_sub(EVENTS));
                 self.connections = look.connections;
                 self.status = Some(look.status);

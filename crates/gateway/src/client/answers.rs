@@ -1,11 +1,11 @@
 //! What other threads ask of the client.
 
 use super::host::HostSide;
-use super::{Carried, Core, idle};
+use super::{Core, Upstream, idle};
 use crate::engine_config::policy as make_policy;
-use crate::mailbox::{Answer, Request};
-use crate::model::{ConnStatus, PathStatus, Role, Status, Tallied};
-use crate::pictures;
+use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
+use crate::request_channel::{Answer, Request};
+use crate::snapshots;
 use std::time::UNIX_EPOCH;
 use tabane_engine::{ConnId, Instant};
 
@@ -22,11 +22,11 @@ impl Core {
         match request {
             Request::Status => Answer::Status(Box::new(self.status(now))),
             Request::Connections => Answer::Connections(self.connections(now)),
-            Request::Happenings { since } => Answer::Happenings(self.happenings.since(since)),
+            Request::Events { since } => Answer::Events(self.event_log.since(since)),
             Request::SetPath { path, role, cap_bps } => {
                 self.set_path(now, &path, role, cap_bps).into()
             }
-            Request::CloseConnection { id } => match self.bundle.endpoint.connection(ConnId(id)) {
+            Request::CloseConnection { id } => match self.bond.endpoint.connection(ConnId(id)) {
                 Some(conn) => {
                     conn.abort(now);
                     Answer::Done
@@ -51,7 +51,7 @@ impl Core {
 
     pub(super) fn status(&mut self, now: Instant) -> Status {
         let conns = self.open_connections();
-        let loads = pictures::loads(&mut self.bundle, now, conns.iter().copied());
+        let loads = snapshots::loads(&mut self.bond, now, conns.iter().copied());
         let conns = conns.len();
         let host = self.host.as_ref().map_or((0, 0), |host| host.sessions.totals());
         let unix = self.unix(now);
@@ -59,13 +59,13 @@ impl Core {
         let left: Vec<_> = (0..count).map(|path| self.quotas.left(path, unix)).collect();
         let paths = self.tunnels.lanes().iter().enumerate().map(|(i, lane)| {
             let mut status = self.path_status(now, i);
-            pictures::fill(&mut status, &self.bundle, i, &loads[i]);
+            snapshots::fill(&mut status, &self.bond, i, &loads[i]);
             status.cap_bps = lane.config.cap_up.or(lane.config.cap_down).map(|rate| rate.0);
             status.quota_left = left[i];
             status
         });
         let paths: Vec<PathStatus> = paths.collect();
-        let stats = *self.bundle.endpoint.stats();
+        let stats = *self.bond.endpoint.stats();
         let mut status = Status {
             agent: "client".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -79,9 +79,9 @@ impl Core {
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(now),
             tun: self.host.as_ref().map(HostSide::status),
-            tally: self.bundle.tally.as_ref().map(|tally| {
-                let mut all = Tallied::default();
-                tally.add_to(&mut all);
+            record_counters: self.bond.record_counters.as_ref().map(|record_counters| {
+                let mut all = RecordTotals::default();
+                record_counters.add_to(&mut all);
                 all
             }),
             held_bytes: self.memory.held,
@@ -90,9 +90,9 @@ impl Core {
             counters: vec![
                 ("malformed".into(), stats.malformed),
                 ("copies_removed".into(), stats.copies),
-                ("datagram_copies_removed".into(), self.spread.counters().copies),
-                ("datagrams_held".into(), self.spread.counters().held),
-                ("datagrams_missed".into(), self.spread.counters().missed),
+                ("datagram_copies_removed".into(), self.dispatcher.counters().copies),
+                ("datagrams_held".into(), self.dispatcher.counters().held),
+                ("datagrams_missed".into(), self.dispatcher.counters().missed),
             ],
             ..Status::default()
         };
@@ -133,27 +133,27 @@ impl Core {
     }
 
     fn connections(&mut self, now: Instant) -> Vec<ConnStatus> {
-        let Self { programs, bundle, tunnels, .. } = self;
-        let picture = |(id, program): (ConnId, &super::program::Program)| {
-            let info = bundle.endpoint.connection(id)?.info(now);
+        let Self { programs, bond, tunnels, .. } = self;
+        let snapshot = |(id, program): (ConnId, &super::program::Program)| {
+            let info = bond.endpoint.connection(id)?.info(now);
             let target = program.target.as_ref().map(ToString::to_string);
             Some(ConnStatus {
                 source: Some(program.source),
                 target: target.unwrap_or_default(),
                 age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..pictures::connection(id, &info, |path| tunnels.name(path).to_owned())
+                ..snapshots::connection(id, &info, |path| tunnels.name(path).to_owned())
             })
         };
-        let mut all: Vec<ConnStatus> = programs.connected().filter_map(picture).collect();
+        let mut all: Vec<ConnStatus> = programs.connected().filter_map(snapshot).collect();
         for program in self.host.iter().flat_map(HostSide::connected) {
-            let Some(conn) = self.bundle.endpoint.connection(program.conn) else { continue };
+            let Some(conn) = self.bond.endpoint.connection(program.conn) else { continue };
             let info = conn.info(now);
             let name = |path| self.tunnels.name(path).to_owned();
             all.push(ConnStatus {
                 source: Some(program.source),
                 target: program.destination.to_string(),
                 age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..pictures::connection(program.conn, &info, name)
+                ..snapshots::connection(program.conn, &info, name)
             });
         }
         all
@@ -163,7 +163,7 @@ impl Core {
     pub(super) fn open_connections(&self) -> Vec<ConnId> {
         let fronts = self.programs.connected().map(|(id, _)| id);
         let host = self.host.iter().flat_map(HostSide::connected).map(|p| p.conn);
-        fronts.chain(host).chain(self.carried.iter().flat_map(Carried::open)).collect()
+        fronts.chain(host).chain(self.carried.iter().flat_map(Upstream::open)).collect()
     }
 
     pub(super) fn set_path(
@@ -179,7 +179,7 @@ impl Core {
         };
         if let Some(role) = role {
             self.tunnels.set_role(at, role);
-            self.happenings.add(now, "role", (None, Some(path)), format!("{path} is {role} now"));
+            self.event_log.add(now, "role", (None, Some(path)), format!("{path} is {role} now"));
         }
         if let Some(cap) = cap_bps {
             self.tunnels.set_cap(now, at, (cap > 0).then_some(cap));
@@ -201,7 +201,7 @@ impl Core {
             None => self.open_connections(),
         };
         for id in all {
-            let Some(conn) = self.bundle.endpoint.connection(id) else {
+            let Some(conn) = self.bond.endpoint.connection(id) else {
                 return Err(format!("there is no connection {}", id.0));
             };
             conn.set_policy(now, made.clone()).map_err(|error| error.to_string())?;

@@ -121,7 +121,7 @@ impl Core {
                 ("sessions-renewed", text)
             }
         };
-        self.happenings.add(now, kind, (None, None), text);
+        self.event_log.add(now, kind, (None, None), text);
     }
 
     fn ways_out(&self) -> Vec<Link> {

@@ -1,7 +1,7 @@
 //! A program at a front end, from its first byte to its last.
 
-use crate::front::{Front, INPUT_MAX, PATIENCE, Refusal, Step, Target};
-use crate::relay::{Pool, Relay, Standing};
+use crate::front::{ConnectError, Front, INPUT_MAX, PATIENCE, Step, Target};
+use crate::relay::{Pool, Relay, RelayState};
 use bytes::BytesMut;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub(super) enum Stage {
 
 /// What a program wants of the agent.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum ConnectRequest {
     /// Nothing for now.
     Nothing,
     /// A connection.
@@ -94,18 +94,18 @@ impl Program {
     }
 
     /// The poll says that its socket is ready.
-    pub(super) fn ready(&mut self, readable: bool, writable: bool) -> Wish {
+    pub(super) fn ready(&mut self, readable: bool, writable: bool) -> ConnectRequest {
         self.relay.ready(readable, writable);
         match self.stage {
             Stage::Talking if readable => self.talk(),
             // It has nothing to say here: what comes is its end.
             Stage::Associated(_) | Stage::Answered(_) if readable => self.discard(),
             Stage::Leaving => self.leave(),
-            _ => Wish::Nothing,
+            _ => ConnectRequest::Nothing,
         }
     }
 
-    fn talk(&mut self) -> Wish {
+    fn talk(&mut self) -> ConnectRequest {
         loop {
             let mut block = [0; 4096];
             let room = INPUT_MAX.saturating_sub(self.input.len()).min(block.len());
@@ -115,37 +115,39 @@ impl Program {
                     self.input.extend_from_slice(&block[..len]);
                     false
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wish::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return ConnectRequest::Nothing;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return Wish::Gone,
+                Err(_) => return ConnectRequest::Gone,
             };
             match self.negotiate() {
-                Wish::Nothing if ended => return Wish::Gone,
-                Wish::Nothing => {}
-                wish => return wish,
+                ConnectRequest::Nothing if ended => return ConnectRequest::Gone,
+                ConnectRequest::Nothing => {}
+                connect_request => return connect_request,
             }
         }
     }
 
-    fn negotiate(&mut self) -> Wish {
+    fn negotiate(&mut self) -> ConnectRequest {
         loop {
             match self.front.feed(&mut self.input) {
-                Step::More => return Wish::Nothing,
+                Step::More => return ConnectRequest::Nothing,
                 Step::Send(answer) => {
                     if self.say(&answer).is_err() {
-                        return Wish::Gone;
+                        return ConnectRequest::Gone;
                     }
                 }
                 Step::Connect(target) => {
                     self.target = Some(target.clone());
-                    return Wish::Connect(target);
+                    return ConnectRequest::Connect(target);
                 }
                 // Where it means to send from does not matter: its host does.
-                Step::Associate(_) => return Wish::Associate,
+                Step::Associate(_) => return ConnectRequest::Associate,
                 Step::Close(answer) => {
                     // The answer may be lost if the program has gone; nobody misses it then.
                     let _ = self.say(&answer);
-                    return Wish::Gone;
+                    return ConnectRequest::Gone;
                 }
             }
         }
@@ -157,19 +159,21 @@ impl Program {
     }
 
     /// Throws away what it says.
-    pub(super) fn discard(&mut self) -> Wish {
+    pub(super) fn discard(&mut self) -> ConnectRequest {
         let mut block = [0; 4096];
         let mut discarded = 0;
         while discarded < DISCARDED {
             match self.relay.stream().read(&mut block) {
-                Ok(0) => return Wish::Gone,
+                Ok(0) => return ConnectRequest::Gone,
                 Ok(len) => discarded += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wish::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return ConnectRequest::Nothing;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Wish::Gone,
+                Err(_) => return ConnectRequest::Gone,
             }
         }
-        Wish::Again
+        ConnectRequest::Again
     }
 
     /// Its connection stands: it is told, and bytes flow.
@@ -188,7 +192,7 @@ impl Program {
     }
 
     /// It does not get what it wanted, and is told.
-    pub(super) fn failed(&mut self, why: Refusal) {
+    pub(super) fn failed(&mut self, why: ConnectError) {
         let answer = self.front.failed(why);
         // As in `say`.
         let _ = self.relay.stream().write_all(&answer);
@@ -200,14 +204,18 @@ impl Program {
         now: Instant,
         conn: &mut Connection,
         pool: &mut Pool,
-    ) -> Standing {
+    ) -> RelayState {
         self.relay.step(now, conn, pool)
     }
 
     /// Its connection is gone, in order; whether it is over.
-    pub(super) fn leave(&mut self) -> Wish {
+    pub(super) fn leave(&mut self) -> ConnectRequest {
         self.stage = Stage::Leaving;
-        if self.relay.drain() == Standing::Open { Wish::Nothing } else { Wish::Gone }
+        if self.relay.drain() == RelayState::Open {
+            ConnectRequest::Nothing
+        } else {
+            ConnectRequest::Gone
+        }
     }
 
     /// Its connection ended with an error.

@@ -1,10 +1,10 @@
 //! The programs at the front ends, and the connections that they have through the bundle.
 
-use super::program::{Program, Stage, Wish};
-use crate::bundle::Bundle;
-use crate::front::{Front, NEGOTIATING_MAX, Refusal, Target};
+use super::program::{ConnectRequest, Program, Stage};
+use crate::bond::Bond;
+use crate::front::{ConnectError, Front, NEGOTIATING_MAX, Target};
 use crate::reactor::{Kind, token};
-use crate::relay::{Pool, Standing};
+use crate::relay::{Pool, RelayState};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry};
 use slab::Slab;
@@ -179,19 +179,19 @@ impl Programs {
         now: Instant,
         index: usize,
         (readable, writable): (bool, bool),
-        bundle: &mut Bundle,
-    ) -> Wish {
-        let Some(program) = self.all.get_mut(index) else { return Wish::Nothing };
-        let wish = program.ready(readable, writable);
+        bond: &mut Bond,
+    ) -> ConnectRequest {
+        let Some(program) = self.all.get_mut(index) else { return ConnectRequest::Nothing };
+        let connect_request = program.ready(readable, writable);
         if let Stage::Relaying(_) = program.stage {
-            self.step(now, index, bundle);
+            self.step(now, index, bond);
         }
-        match wish {
-            Wish::Gone => self.remove(index),
-            Wish::Again => self.again.push_back(index),
-            wish => return wish,
+        match connect_request {
+            ConnectRequest::Gone => self.remove(index),
+            ConnectRequest::Again => self.again.push_back(index),
+            connect_request => return connect_request,
         }
-        Wish::Nothing
+        ConnectRequest::Nothing
     }
 
     /// A program's connection is being opened.
@@ -232,7 +232,7 @@ impl Programs {
     }
 
     /// It does not get what it wanted.
-    pub(super) fn fail(&mut self, index: usize, why: Refusal) {
+    pub(super) fn fail(&mut self, index: usize, why: ConnectError) {
         let Some(program) = self.all.get_mut(index) else { return };
         program.failed(why);
         self.refused += 1;
@@ -244,7 +244,7 @@ impl Programs {
     pub(super) fn on_event(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
         conn: ConnId,
         event: Event,
     ) -> Option<(usize, VecDeque<SocketAddr>)> {
@@ -252,13 +252,13 @@ impl Programs {
         let program = self.all.get_mut(index)?;
         match event {
             Event::Connected => {
-                let info = bundle.endpoint.connection(conn)?.info(now);
+                let info = bond.endpoint.connection(conn)?.info(now);
                 let bound = info.subflows.first()?.local;
                 program.connected(conn, bound);
-                self.step(now, index, bundle);
+                self.step(now, index, bond);
             }
             Event::Readable | Event::Writable | Event::PeerFinished => {
-                self.step(now, index, bundle);
+                self.step(now, index, bond);
             }
             Event::Closed(reason) => {
                 self.by_conn.remove(&conn);
@@ -280,9 +280,9 @@ impl Programs {
             if !rest.is_empty() {
                 return Some((index, rest));
             }
-            self.fail(index, refusal(reason));
+            self.fail(index, connect_error(reason));
         } else if reason == CloseReason::Finished {
-            if let Wish::Gone = program.leave() {
+            if let ConnectRequest::Gone = program.leave() {
                 self.remove(index);
             }
         } else {
@@ -293,27 +293,27 @@ impl Programs {
     }
 
     /// Moves what can be moved, and ends what is over.
-    pub(super) fn step(&mut self, now: Instant, index: usize, bundle: &mut Bundle) {
+    pub(super) fn step(&mut self, now: Instant, index: usize, bond: &mut Bond) {
         let Some(program) = self.all.get_mut(index) else { return };
         if let Stage::Associated(_) | Stage::Answered(_) = program.stage {
             return self.discard(index);
         }
         let Stage::Relaying(id) = program.stage else { return };
-        let Some(conn) = bundle.endpoint.connection(id) else { return };
+        let Some(conn) = bond.endpoint.connection(id) else { return };
         match program.step(now, conn, &mut self.pool) {
-            Standing::Open => {}
-            Standing::More => self.again.push_back(index),
-            Standing::Finished => {
+            RelayState::Open => {}
+            RelayState::More => self.again.push_back(index),
+            RelayState::Finished => {
                 self.by_conn.remove(&id);
                 self.remove(index);
             }
-            Standing::Answered => {
+            RelayState::Answered => {
                 program.stage = Stage::Answered(id);
                 self.by_conn.remove(&id);
                 self.answered.push_back((now + LINGER, index, id));
                 self.discard(index);
             }
-            Standing::Broken => {
+            RelayState::Broken => {
                 conn.abort(now);
                 self.by_conn.remove(&id);
                 self.remove(index);
@@ -324,16 +324,16 @@ impl Programs {
     /// Throws away what a program says that has nothing to say.
     fn discard(&mut self, index: usize) {
         match self.all.get_mut(index).map(Program::discard) {
-            Some(Wish::Gone) => self.remove(index),
-            Some(Wish::Again) => self.again.push_back(index),
+            Some(ConnectRequest::Gone) => self.remove(index),
+            Some(ConnectRequest::Again) => self.again.push_back(index),
             _ => {}
         }
     }
 
     /// Ends what both ends were told is over, and did not end.
-    fn end_answered(&mut self, now: Instant, bundle: &mut Bundle) {
+    fn end_answered(&mut self, now: Instant, bond: &mut Bond) {
         while let Some((_, index, id)) = self.answered.pop_front_if(|(at, ..)| *at <= now) {
-            if let Some(conn) = bundle.endpoint.connection(id) {
+            if let Some(conn) = bond.endpoint.connection(id) {
                 conn.abort(now);
             }
             // The place may have been given to another one since.
@@ -345,11 +345,11 @@ impl Programs {
     }
 
     /// Steps those that had more to do, each once.
-    pub(super) fn step_again(&mut self, now: Instant, bundle: &mut Bundle) {
+    pub(super) fn step_again(&mut self, now: Instant, bond: &mut Bond) {
         self.accept_left(now, Left::More);
         for _ in 0..self.again.len() {
             if let Some(index) = self.again.pop_front() {
-                self.step(now, index, bundle);
+                self.step(now, index, bond);
             }
         }
     }
@@ -364,7 +364,7 @@ impl Programs {
     pub(super) fn retry(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
         dead: Option<usize>,
     ) -> Vec<(usize, VecDeque<SocketAddr>)> {
         let mut found = Vec::new();
@@ -375,11 +375,11 @@ impl Programs {
                     found.push((index, std::mem::take(addresses)));
                 }
                 Stage::Opening { conn, path, rest } if Some(*path) == dead => {
-                    let Some(target) = remote_of(bundle, now, *conn) else { continue };
+                    let Some(target) = remote_of(bond, now, *conn) else { continue };
                     let mut again = VecDeque::from([target]);
                     again.append(rest);
                     self.by_conn.remove(conn);
-                    if let Some(conn) = bundle.endpoint.connection(*conn) {
+                    if let Some(conn) = bond.endpoint.connection(*conn) {
                         conn.abort(now);
                     }
                     found.push((index, again));
@@ -395,10 +395,10 @@ impl Programs {
     pub(super) fn tick(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
     ) -> Vec<(usize, VecDeque<SocketAddr>)> {
         self.accept_left(now, Left::Later);
-        self.end_answered(now, bundle);
+        self.end_answered(now, bond);
         while let Some(&index) = self.talking.front() {
             match self.all.get(index).and_then(Program::deadline) {
                 Some(at) if at > now => break,
@@ -420,7 +420,7 @@ impl Programs {
                 Stage::Waiting(_) if age > PATIENCE => late.push(index),
                 Stage::Opening { conn, rest, .. } if age > NEXT_ADDRESS && !rest.is_empty() => {
                     self.by_conn.remove(conn);
-                    if let Some(conn) = bundle.endpoint.connection(*conn) {
+                    if let Some(conn) = bond.endpoint.connection(*conn) {
                         conn.abort(now);
                     }
                     program.since = now;
@@ -430,7 +430,7 @@ impl Programs {
             }
         }
         for index in late {
-            self.fail(index, Refusal::NoPath);
+            self.fail(index, ConnectError::NoPath);
         }
         next
     }
@@ -439,16 +439,16 @@ impl Programs {
     pub(super) fn unreachable(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
         way: (SocketAddr, SocketAddr),
-        why: Refusal,
+        why: ConnectError,
     ) -> Option<(usize, VecDeque<SocketAddr>)> {
-        let is_it = |conn: ConnId, bundle: &mut Bundle| {
-            let info = bundle.endpoint.connection(conn)?.info(now);
+        let is_it = |conn: ConnId, bond: &mut Bond| {
+            let info = bond.endpoint.connection(conn)?.info(now);
             info.subflows.first().map(|s| (s.local, s.remote) == way)
         };
         let opening = |index: &&usize| match self.all.get(**index).map(|p| &p.stage) {
-            Some(Stage::Opening { conn, .. }) => is_it(*conn, bundle) == Some(true),
+            Some(Stage::Opening { conn, .. }) => is_it(*conn, bond) == Some(true),
             _ => false,
         };
         let index = *self.pending.iter().find(opening)?;
@@ -456,7 +456,7 @@ impl Programs {
         let Stage::Opening { conn, rest, .. } = &mut program.stage else { return None };
         let rest = std::mem::take(rest);
         self.by_conn.remove(conn);
-        if let Some(conn) = bundle.endpoint.connection(*conn) {
+        if let Some(conn) = bond.endpoint.connection(*conn) {
             conn.abort(now);
         }
         if !rest.is_empty() {
@@ -497,14 +497,14 @@ impl Programs {
     }
 }
 
-fn remote_of(bundle: &mut Bundle, now: Instant, conn: ConnId) -> Option<SocketAddr> {
-    bundle.endpoint.connection(conn)?.info(now).subflows.first().map(|s| s.remote)
+fn remote_of(bond: &mut Bond, now: Instant, conn: ConnId) -> Option<SocketAddr> {
+    bond.endpoint.connection(conn)?.info(now).subflows.first().map(|s| s.remote)
 }
 
-fn refusal(reason: CloseReason) -> Refusal {
+fn connect_error(reason: CloseReason) -> ConnectError {
     match reason {
-        CloseReason::Refused | CloseReason::Reset(_) => Refusal::Refused,
-        CloseReason::TimedOut => Refusal::TimedOut,
-        _ => Refusal::General,
+        CloseReason::Refused | CloseReason::Reset(_) => ConnectError::Refused,
+        CloseReason::TimedOut => ConnectError::TimedOut,
+        _ => ConnectError::General,
     }
 }

@@ -5,7 +5,7 @@
 
 use super::HostSide;
 use super::lookup::{self, Beside};
-use super::policies::Telling;
+use super::policies::PolicySync;
 use super::reach::PATIENCE;
 use super::{Core, Told};
 use crate::config::Configuration;
@@ -91,7 +91,7 @@ impl Core {
             if let Some(host) = self.host.as_mut().filter(|_| !found.is_empty())
                 && let Err(error) = host.remember(&name, &found)
             {
-                self.happenings.add(now, "tun-note", (None, None), error);
+                self.event_log.add(now, "tun-note", (None, None), error);
             }
             addresses.extend(found);
             addresses.extend(remembered);
@@ -157,10 +157,10 @@ impl Core {
                 && self.tunnels.set_server(now, &secret, &entry).is_ok()
             {
                 let text = format!("no path reaches the server: trying {}", entry.addresses[0]);
-                self.happenings.add(now, "server-changed", (None, None), text);
+                self.event_log.add(now, "server-changed", (None, None), text);
                 self.servers.lives.leave();
                 self.abandon(now);
-                self.spread.forget();
+                self.dispatcher.forget();
             }
         }
         self.ask_address(now);
@@ -172,9 +172,9 @@ impl Core {
         let Some(life) = self.tunnels.life(path) else { return };
         if self.servers.lives.meet(life) {
             let text = "the server was started again: connections have ended".to_owned();
-            self.happenings.add(now, "server-restarted", (None, None), text);
+            self.event_log.add(now, "server-restarted", (None, None), text);
             self.abandon(now);
-            self.spread.forget();
+            self.dispatcher.forget();
         }
     }
 
@@ -182,7 +182,7 @@ impl Core {
     fn abandon(&mut self, now: Instant) {
         let open = self.open_connections();
         for id in open {
-            if let Some(conn) = self.bundle.endpoint.connection(id) {
+            if let Some(conn) = self.bond.endpoint.connection(id) {
                 conn.abort(now);
             }
         }
@@ -193,6 +193,6 @@ impl Core {
         if let Some(carried) = &mut self.carried {
             carried.tell(Told::Lost);
         }
-        (self.telling, self.told_before) = (Telling::default(), false);
+        (self.policy_sync, self.told_before) = (PolicySync::default(), false);
     }
 }

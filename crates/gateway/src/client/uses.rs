@@ -4,10 +4,10 @@
 //! Whether a path is full, and whether large packets get lost on it, is seen in the connections;
 //! at most [`LOOKED_AT`] of them at a time, in turn.
 
-use super::{Carried, Core};
+use super::{Core, Upstream};
 use crate::address::PATHS_MAX;
 use crate::path::{Health, PathFacts, Roles, Use};
-use crate::pictures;
+use crate::snapshots;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 use tabane_engine::tcp::State;
@@ -41,7 +41,7 @@ impl Core {
         let spent: Vec<Option<String>> =
             (0..lanes.len()).map(|path| quotas.spent(path, unix)).collect();
         let facts = lanes.iter().enumerate().map(|(i, lane)| {
-            let counters = self.bundle.counters.get(i).copied().unwrap_or_default();
+            let counters = self.bond.counters.get(i).copied().unwrap_or_default();
             PathFacts {
                 name: &lane.name,
                 role: lane.config.role,
@@ -55,7 +55,7 @@ impl Core {
         let facts: Vec<PathFacts<'_>> = facts.collect();
         let decisions = self.uses.roles.decide(now, &facts);
         let host = self.host.as_ref();
-        let carried = self.carried.iter().flat_map(Carried::open).next();
+        let carried = self.carried.iter().flat_map(Upstream::open).next();
         let open = self.programs.open() > 0
             || host.is_some_and(|host| !host.sessions.is_empty())
             || carried.is_some();
@@ -67,7 +67,7 @@ impl Core {
             if lane.monitor.is_up() && !begins {
                 let name = lane.name.clone();
                 let text = format!("{name}: {}", lane.decision.reason);
-                self.happenings.add(now, "path-use", (None, Some(&name)), text);
+                self.event_log.add(now, "path-use", (None, Some(&name)), text);
             }
         }
         if !changed.is_empty() {
@@ -78,7 +78,7 @@ impl Core {
     /// Makes the paths what they are used for, for connections there are and for those to come.
     fn apply_uses(&mut self, now: Instant) {
         for (path, lane) in self.tunnels.lanes().iter().enumerate() {
-            self.bundle.endpoint.set_path_up(now, PathId(path as u8), lane.carries());
+            self.bond.endpoint.set_path_up(now, PathId(path as u8), lane.carries());
         }
         self.profiles.clear();
         let conns = self.open_connections();
@@ -108,9 +108,9 @@ impl Core {
     }
 
     fn look_at(&mut self, now: Instant, id: ConnId) {
-        let Some(conn) = self.bundle.endpoint.connection(id) else { return };
+        let Some(conn) = self.bond.endpoint.connection(id) else { return };
         let info = conn.info(now);
-        pictures::note_full(&info, &mut self.uses.full);
+        snapshots::note_full(&info, &mut self.uses.full);
         let mut changed: Vec<(SubflowId, bool)> = Vec::new();
         for subflow in &info.subflows {
             let path = usize::from(subflow.path.0);

@@ -26,7 +26,7 @@ impl Core {
                 state if health.age >= PATIENCE && *said != Some(state) => {
                     *said = Some(state);
                     let text = format!("{name} does not work yet: {}", health.reason);
-                    self.happenings.add(now, "path-waits", (None, Some(&name)), text);
+                    self.event_log.add(now, "path-waits", (None, Some(&name)), text);
                 }
                 _ => {}
             }

@@ -187,7 +187,7 @@ impl ClientConfig {
     }
 
     /// All but what programs and people connect to.
-    pub(super) fn check_bundle(&self, found: &mut Findings) {
+    pub(super) fn check_bond(&self, found: &mut Findings) {
         if !self.name.is_empty() {
             found.name(&[&"name"], &self.name);
         }
@@ -300,7 +300,7 @@ impl Configuration for ClientConfig {
         if let Some(buffer) = self.buffer {
             found.range(&[&"buffer"], buffer, Size(1 << 20), Size(64 << 30));
         }
-        self.check_bundle(found);
+        self.check_bond(found);
         if let Some(tun) = &self.tun {
             tun.check(found);
         }

@@ -78,7 +78,7 @@ impl NextConfig {
     pub(super) fn check(&self, found: &mut Findings) {
         let client = self.client();
         let mut inner = Findings::default();
-        client.check_bundle(&mut inner);
+        client.check_bond(&mut inner);
         match client.key() {
             // A file that cannot be read is said where files are looked at.
             Ok(_) | Err(KeyError::File(..)) => {}

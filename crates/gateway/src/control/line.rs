@@ -1,6 +1,6 @@
 //! Lines of bounded length, and what a question may be.
 
-use crate::mailbox::Request;
+use crate::request_channel::Request;
 use serde::Deserialize;
 use std::io::{self, BufRead, Read};
 

@@ -5,7 +5,7 @@
 use super::cache::Cache;
 use super::message::{self, Family, Outcome, Reply};
 use super::order::{Preference, interleave};
-use crate::front::Refusal;
+use crate::front::ConnectError;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,7 +28,7 @@ pub struct Client {
     /// Lookups by the time at which something is to be done.
     timers: BTreeSet<(Instant, u64)>,
     queries: VecDeque<(u64, Family)>,
-    results: VecDeque<(LookupId, Result<Vec<IpAddr>, Refusal>)>,
+    results: VecDeque<(LookupId, Result<Vec<IpAddr>, ConnectError>)>,
     next: u64,
 }
 
@@ -95,10 +95,10 @@ impl Client {
     /// comes from [`Client::poll_result`], perhaps at once.
     ///
     /// # Errors
-    /// [`Refusal::Busy`] at the limits (1024 names, 8192 calls).
-    pub fn resolve(&mut self, now: Instant, name: &str) -> Result<LookupId, Refusal> {
+    /// [`ConnectError::Busy`] at the limits (1024 names, 8192 calls).
+    pub fn resolve(&mut self, now: Instant, name: &str) -> Result<LookupId, ConnectError> {
         if self.waiting.len() + self.results.len() >= WAITERS_MAX {
-            return Err(Refusal::Busy);
+            return Err(ConnectError::Busy);
         }
         let id = LookupId(self.next);
         self.next += 1;
@@ -177,13 +177,13 @@ impl Client {
     }
 
     /// The next result: addresses in the order to try, at least one, or why there are none.
-    pub fn poll_result(&mut self) -> Option<(LookupId, Result<Vec<IpAddr>, Refusal>)> {
+    pub fn poll_result(&mut self) -> Option<(LookupId, Result<Vec<IpAddr>, ConnectError>)> {
         self.results.pop_front()
     }
 
-    fn ask(&mut self, now: Instant, name: &str) -> Result<u64, Refusal> {
+    fn ask(&mut self, now: Instant, name: &str) -> Result<u64, ConnectError> {
         if self.lookups.len() >= LOOKUPS_MAX {
-            return Err(Refusal::Busy);
+            return Err(ConnectError::Busy);
         }
         let key = self.next;
         self.next += 1;
@@ -259,7 +259,7 @@ impl Client {
             self.cache.put(now, &lookup.name, &addresses, ttl.unwrap_or(0));
         }
         let result = match addresses.is_empty() && failed {
-            true => Err(Refusal::NameFailed),
+            true => Err(ConnectError::NameFailed),
             false => self.ordered(&addresses),
         };
         for id in lookup.waiters {
@@ -268,9 +268,9 @@ impl Client {
         }
     }
 
-    fn ordered(&self, addresses: &[IpAddr]) -> Result<Vec<IpAddr>, Refusal> {
+    fn ordered(&self, addresses: &[IpAddr]) -> Result<Vec<IpAddr>, ConnectError> {
         match addresses.is_empty() {
-            true => Err(Refusal::NameNotFound),
+            true => Err(ConnectError::NameNotFound),
             false => Ok(interleave(self.preference, addresses)),
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::client::{Client, ClientError};
 use crate::config::{ClientConfig, FrontConfig};
-use crate::mailbox::{Answer, Mailbox, Request};
 use crate::model::{PathState, Role, Status};
+use crate::request_channel::{Answer, Request, RequestSender};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -44,22 +44,22 @@ pub fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
             Err(error) => return drop(sender.send(Err(error))),
         };
         // Whoever waits for this is there: it waits without an end.
-        let _ = sender.send(Ok(client.mailbox()));
+        let _ = sender.send(Ok(client.request_channel()));
         // An early end shows as an unanswered question.
         let _ = client.run();
     });
-    let mailbox = started.recv().map_err(|_| TrialError::Ended)??;
-    let status = watch(&mailbox);
-    let _ = mailbox.ask(Request::Stop);
+    let request_channel = started.recv().map_err(|_| TrialError::Ended)??;
+    let status = watch(&request_channel);
+    let _ = request_channel.ask(Request::Stop);
     let _ = running.join();
     status.ok_or(TrialError::Ended)
 }
 
-fn watch(mailbox: &Mailbox) -> Option<Status> {
+fn watch(request_channel: &RequestSender) -> Option<Status> {
     let (mut looks, mut since_up) = (0, 0);
     loop {
         thread::sleep(STEP);
-        let Ok(Answer::Status(status)) = mailbox.ask(Request::Status) else { return None };
+        let Ok(Answer::Status(status)) = request_channel.ask(Request::Status) else { return None };
         let wanted = |path: &&crate::model::PathStatus| path.role != Role::Never;
         let all_up = status.paths.iter().filter(wanted).all(|path| path.state == PathState::Up);
         looks += 1;

@@ -5,7 +5,7 @@
 
 use super::exchange::{Asked, HeadEnd, forward};
 use super::target::{TargetError, parse_port};
-use super::{Exchange, Front, HEAD_MAX, Login, Refusal, Step, Target};
+use super::{ConnectError, Exchange, Front, HEAD_MAX, Login, Step, Target};
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Buf, Bytes, BytesMut};
@@ -147,7 +147,7 @@ impl Front for HttpConnect {
         self.exchange.take()
     }
 
-    fn failed(&mut self, why: Refusal) -> Bytes {
+    fn failed(&mut self, why: ConnectError) -> Bytes {
         let field = format!("Proxy-Status: tabane; error={}\r\n", why.proxy_status());
         answer(why.http(), &field, &why.to_string())
     }

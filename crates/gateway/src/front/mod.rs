@@ -13,9 +13,9 @@
 //! 4. A program that has not asked for anything [`PATIENCE`] after it was accepted, however
 //!    busily it trickles, is closed; at most [`NEGOTIATING_MAX`] programs negotiate at a time.
 
+mod connect_error;
 mod exchange;
 mod http;
-mod refusal;
 mod socks5;
 mod target;
 pub mod udp_header;
@@ -23,9 +23,9 @@ pub mod udp_header;
 #[cfg(test)]
 mod tests;
 
+pub use connect_error::ConnectError;
 pub use exchange::Exchange;
 pub use http::HttpConnect;
-pub use refusal::Refusal;
 pub use socks5::Socks5;
 pub use target::{Target, TargetError};
 
@@ -51,7 +51,7 @@ pub trait Front: Send {
     }
 
     /// It is not: what to tell the program before closing.
-    fn failed(&mut self, why: Refusal) -> Bytes;
+    fn failed(&mut self, why: ConnectError) -> Bytes;
 }
 
 /// What is to be done next.
@@ -171,7 +171,7 @@ impl Front for Auto {
         }
     }
 
-    fn failed(&mut self, why: Refusal) -> Bytes {
+    fn failed(&mut self, why: ConnectError) -> Bytes {
         match self {
             Self::Socks5(front) => front.failed(why),
             Self::Http(front) => front.failed(why),

@@ -2,7 +2,7 @@
 //! is refused: nothing can be reached behind the server's shared address. No GSSAPI.
 
 use super::target::{v4, v6};
-use super::{Front, Login, Refusal, Step, Target};
+use super::{ConnectError, Front, Login, Step, Target};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -34,7 +34,7 @@ const ASSOCIATE: u8 = 3;
 pub(super) const V4: u8 = 1;
 pub(super) const NAME: u8 = 3;
 pub(super) const V6: u8 = 4;
-/// Replies (section 6) that are no [`Refusal`].
+/// Replies (section 6) that are no [`ConnectError`].
 const SUCCEEDED: u8 = 0;
 const GENERAL_FAILURE: u8 = 1;
 const COMMAND_NOT_SUPPORTED: u8 = 7;
@@ -134,7 +134,7 @@ impl Front for Socks5 {
         reply(SUCCEEDED, bound)
     }
 
-    fn failed(&mut self, why: Refusal) -> Bytes {
+    fn failed(&mut self, why: ConnectError) -> Bytes {
         reply(why.socks5(), NOWHERE)
     }
 }

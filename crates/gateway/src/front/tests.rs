@@ -73,7 +73,7 @@ fn socks5_connects_to_addresses_and_names() {
     assert_eq!(v4[..], [5, 0, 0, 1, 192, 0, 2, 7, 2, 1]);
     let v6 = front.connected("[2001:db8::7]:513".parse().unwrap());
     assert_eq!((v6.len(), &v6[..6], &v6[19..]), (22, &[5, 0, 0, 4, 0x20, 1][..], &[7, 2, 1][..]));
-    for why in Refusal::ALL {
+    for why in ConnectError::ALL {
         assert_eq!(front.failed(why)[..], [5, why.socks5(), 0, 1, 0, 0, 0, 0, 0, 0]);
     }
 }
@@ -151,7 +151,7 @@ fn http_connects_and_keeps_early_data() {
 #[test]
 fn http_failures_say_why() {
     let mut front = HttpConnect::new(None);
-    let refused = front.failed(Refusal::NotAllowed);
+    let refused = front.failed(ConnectError::NotAllowed);
     let expected = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 43\r\n\
                     Connection: close\r\nProxy-Status: tabane; error=destination_ip_prohibited\r\n\
                     \r\nthe server does not allow this destination\n";

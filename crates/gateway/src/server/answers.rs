@@ -1,14 +1,14 @@
 //! What other threads ask of the server.
 
 use super::Core;
-use super::member::{Leads, Member};
-use super::onward::Next;
-use super::outward::Outward;
+use super::member::{Member, RelayTarget};
+use super::outbound::OutboundConnection;
+use super::upstream_hop::Next;
 use crate::address::PATHS_MAX;
 use crate::engine_config::policy as make_policy;
-use crate::mailbox::{Answer, Request};
-use crate::model::{ConnStatus, PathStatus, Role, Status, Tallied};
-use crate::pictures::{self, Load};
+use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
+use crate::request_channel::{Answer, Request};
+use crate::snapshots::{self, Load};
 use std::net::SocketAddr;
 use tabane_engine::{ConnId, Instant};
 use tabane_net::wireguard::UdpPort;
@@ -25,8 +25,8 @@ impl Core {
     fn answer(&mut self, now: Instant, request: Request) -> Answer {
         match request {
             Request::Status => Answer::Status(Box::new(self.status(now))),
-            Request::Connections => Answer::Connections(self.pictures(now)),
-            Request::Happenings { since } => Answer::Happenings(self.happenings.since(since)),
+            Request::Connections => Answer::Connections(self.snapshots(now)),
+            Request::Events { since } => Answer::Events(self.event_log.since(since)),
             Request::SetPath { path, role, cap_bps } => {
                 self.set_path(now, &path, (role, cap_bps)).into()
             }
@@ -47,25 +47,25 @@ impl Core {
         let (mut paths, mut copies, mut malformed, mut spoofed) = (Vec::new(), 0, 0, 0);
         let mut datagrams = [0; 3];
         let (mut clients, mut total, mut refused) = (0, 0, 0);
-        let mut tally = None::<Tallied>;
+        let mut record_counters = None::<RecordTotals>;
         for at in 0..self.members.len() {
             let remotes: Vec<_> =
                 (0..PATHS_MAX).map(|path| self.members.way(at, path).map(|w| w.remote)).collect();
             let Some(member) = self.members.get(at) else { continue };
             clients += u64::from(member.is_there());
-            if let Some(own) = &member.bundle.tally {
-                own.add_to(tally.get_or_insert_default());
+            if let Some(own) = &member.bond.record_counters {
+                own.add_to(record_counters.get_or_insert_default());
             }
             (total, refused) = (total + member.opened, refused + member.refused);
-            copies += member.bundle.endpoint.stats().copies;
-            malformed += member.bundle.endpoint.stats().malformed;
+            copies += member.bond.endpoint.stats().copies;
+            malformed += member.bond.endpoint.stats().malformed;
             spoofed += member.spoofed;
-            let filter = member.spread.counters();
+            let filter = member.dispatcher.counters();
             datagrams[0] += filter.copies;
             datagrams[1] += filter.held;
             datagrams[2] += filter.missed;
             let conns: Vec<ConnId> = member.conns.keys().copied().collect();
-            let loads = pictures::loads(&mut member.bundle, now, conns.into_iter());
+            let loads = snapshots::loads(&mut member.bond, now, conns.into_iter());
             for (path, remote) in remotes.into_iter().enumerate() {
                 if let Some(remote) = remote {
                     paths.push(path_status(now, member, (path, remote), &loads[path]));
@@ -100,7 +100,7 @@ impl Core {
             refused_total: refused,
             clients,
             held_bytes: self.memory.held(),
-            tally,
+            record_counters,
             udp_flows: udp_flows as u64,
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
@@ -122,25 +122,29 @@ impl Core {
         ]
     }
 
-    fn pictures(&mut self, now: Instant) -> Vec<ConnStatus> {
+    fn snapshots(&mut self, now: Instant) -> Vec<ConnStatus> {
         let mut all = Vec::new();
-        let onward = self.next.as_ref().map(Next::pictures).unwrap_or_default();
+        let onward = self.next.as_ref().map(Next::snapshots).unwrap_or_default();
         for at in 0..self.members.len() {
             let Some(member) = self.members.get(at) else { continue };
-            for (&id, &leads) in &member.conns {
-                let Some(conn) = member.bundle.endpoint.connection(id) else { continue };
-                let outward = match leads {
-                    Leads::Out(index) => self.connections.get(index).map(Outward::way),
-                    Leads::On => onward.get(&(at, id)).map(|p| (p.source, p.destination, p.since)),
+            for (&id, &relay_target) in &member.conns {
+                let Some(conn) = member.bond.endpoint.connection(id) else { continue };
+                let outbound = match relay_target {
+                    RelayTarget::Out(index) => {
+                        self.connections.get(index).map(OutboundConnection::way)
+                    }
+                    RelayTarget::On => {
+                        onward.get(&(at, id)).map(|p| (p.source, p.destination, p.since))
+                    }
                 };
-                let Some((source, target, since)) = outward else { continue };
+                let Some((source, target, since)) = outbound else { continue };
                 let info = conn.info(now);
                 all.push(ConnStatus {
                     client: Some(member.name.clone()),
                     source: Some(source),
                     target: target.to_string(),
                     age_s: now.saturating_since(since).as_secs_f64(),
-                    ..pictures::connection(id, &info, |path| format!("{}/{path}", member.name))
+                    ..snapshots::connection(id, &info, |path| format!("{}/{path}", member.name))
                 });
             }
         }
@@ -153,7 +157,7 @@ impl Core {
         for at in 0..self.members.len() {
             let Some(member) = self.members.get(at) else { continue };
             if member.conns.contains_key(&ConnId(id))
-                && let Some(conn) = member.bundle.endpoint.connection(ConnId(id))
+                && let Some(conn) = member.bond.endpoint.connection(ConnId(id))
             {
                 conn.abort(now);
                 self.touch(at);
@@ -191,7 +195,7 @@ impl Core {
             let wanted = |id: &ConnId| connection.is_none_or(|wanted| wanted == id.0);
             let all: Vec<ConnId> = member.conns.keys().copied().filter(wanted).collect();
             for id in all {
-                let Some(conn) = member.bundle.endpoint.connection(id) else { continue };
+                let Some(conn) = member.bond.endpoint.connection(id) else { continue };
                 conn.set_policy(now, policy.clone()).map_err(|error| error.to_string())?;
                 any = true;
             }
@@ -226,6 +230,6 @@ fn path_status(
         cap_bps: member.cap_bps(path),
         ..PathStatus::default()
     };
-    pictures::fill(&mut status, &member.bundle, path, load);
+    snapshots::fill(&mut status, &member.bond, path, load);
     status
 }

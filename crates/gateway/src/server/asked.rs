@@ -1,9 +1,9 @@
 //! What clients ask for single connections, kept until the connection is there.
 
 use super::Core;
-use super::member::{Leads, Member};
+use super::member::{Member, RelayTarget};
 use crate::config::Choice;
-use crate::wishes::{self, Asked};
+use crate::policy_requests::{self, Asked};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use tabane_engine::mptcp::Connection;
@@ -54,9 +54,9 @@ impl Member {
     /// alone, else what the rules say.
     pub(super) fn enforce(&mut self, now: Instant, id: ConnId, way: (SocketAddr, SocketAddr)) {
         let asked = self.asked.take(now, way);
-        let choice = asked.as_ref().unwrap_or_else(|| wishes::choice(&self.rules, way.1));
-        if let Some(conn) = self.bundle.endpoint.connection(id) {
-            wishes::enforce(now, conn, choice);
+        let choice = asked.as_ref().unwrap_or_else(|| policy_requests::choice(&self.rules, way.1));
+        if let Some(conn) = self.bond.endpoint.connection(id) {
+            policy_requests::enforce(now, conn, choice);
         }
     }
 }
@@ -80,12 +80,12 @@ impl Core {
         };
         let Self { connections, members, .. } = self;
         let Some(member) = members.get(at) else { return };
-        let endpoint = &mut member.bundle.endpoint;
-        let found = member.conns.iter().find(|(id, leads)| match leads {
-            Leads::Out(index) => connections
+        let endpoint = &mut member.bond.endpoint;
+        let found = member.conns.iter().find(|(id, relay_target)| match relay_target {
+            RelayTarget::Out(index) => connections
                 .get(*index)
                 .is_some_and(|out| !out.is_connecting() && (out.source, out.target) == way),
-            Leads::On => endpoint.connection(**id).is_some_and(is_it),
+            RelayTarget::On => endpoint.connection(**id).is_some_and(is_it),
         });
         if let Some(id) = found.map(|(id, _)| *id) {
             member.enforce(now, id, way);

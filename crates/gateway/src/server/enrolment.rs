@@ -65,7 +65,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Between two changes of a client's keys: each is a file that is written.
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
 /// Between two times that a client's sessions begin anew at its wish, and between two
-/// happenings about what it was refused.
+/// event_log about what it was refused.
 const RESUME_EVERY: Duration = Duration::from_secs(5);
 
 /// A peer as it should be.
@@ -253,7 +253,7 @@ impl Core {
     /// Clients that are no longer in the configuration are forgotten, once and for all.
     pub(super) fn forget_gone(&mut self, now: Instant) {
         if let Err(error) = self.store.prune(&self.config, self.unix_s()) {
-            self.happenings.add(now, "state-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, "state-not-saved", (None, None), error.to_string());
         }
     }
 
@@ -305,7 +305,7 @@ impl Core {
         {
             let from = from.map_or_else(|| "somebody".into(), |from| from.to_string());
             let text = format!("{}: refused {from}: {why}", entry.name);
-            self.happenings.add(now, "enrolment-refused", (Some(&entry.name), None), text);
+            self.event_log.add(now, "enrolment-refused", (Some(&entry.name), None), text);
         }
         done
     }
@@ -335,7 +335,7 @@ impl Core {
         let record = Record { current: new, since: unix_s, former: None };
         self.remember(now, invitation, record)?;
         let text = format!("{} has joined", entry.name);
-        self.happenings.add(now, "joined", (Some(&entry.name), None), text);
+        self.event_log.add(now, "joined", (Some(&entry.name), None), text);
         Ok(())
     }
 
@@ -369,7 +369,7 @@ impl Core {
         let former = former.filter(|former| former.until > since);
         self.remember(now, invitation, Record { current: new, since, former })?;
         let text = format!("{} has changed its keys", entry.name);
-        self.happenings.add(now, "keys-changed", (Some(&entry.name), None), text);
+        self.event_log.add(now, "keys-changed", (Some(&entry.name), None), text);
         Ok(())
     }
 
@@ -413,7 +413,7 @@ impl Core {
         }
         self.forget_gone(now);
         if let Err(error) = self.adopt_records(now) {
-            self.happenings.add(now, "client-not-added", (None, None), error);
+            self.event_log.add(now, "client-not-added", (None, None), error);
         }
     }
 }

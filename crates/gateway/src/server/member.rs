@@ -1,19 +1,19 @@
 //! A client at the server: its engine, what it has open, and what it may use.
 
 use super::asked::Book;
-use super::gates::Gates;
+use super::limiters::RateLimiters;
 use super::memory::FRESH;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
-use crate::bundle::{Bundle, paths};
+use crate::bond::{Bond, paths};
 use crate::config::matching::RuleError;
 use crate::config::{ClientEntry, ClientLimits, Policies, Rules, ServerConfig};
 use crate::engine_config::{BUFFER_MAX, engine_config};
 use crate::model::Role;
 use crate::path::{Announcement, Lives, Responder, Use};
-use crate::pictures;
-use crate::udp::Spread;
+use crate::policy_requests::{LENGTH_MAX, PolicyRequests};
+use crate::snapshots;
+use crate::udp::Dispatcher;
 use crate::udp::fragment::Reassembler;
-use crate::wishes::{LENGTH_MAX, Wishes};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::io;
@@ -29,21 +29,21 @@ use thiserror::Error;
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) number: ClientNumber,
-    pub(super) bundle: Bundle,
+    pub(super) bond: Bond,
     pub(super) limits: ClientLimits,
     /// The tunnels of its paths.
     pub(super) peers: [Option<PeerId>; PATHS_MAX],
     /// The watch over its paths.
     pub(super) responders: Vec<Responder>,
     /// What its connections lead to.
-    pub(super) conns: BTreeMap<ConnId, Leads>,
+    pub(super) conns: BTreeMap<ConnId, RelayTarget>,
     /// Connections since it is there, and those refused.
     pub(super) opened: u64,
     pub(super) refused: u64,
     /// Packets from addresses that are not its.
     pub(super) spoofed: u64,
     /// Copies and order of its datagrams.
-    pub(super) spread: Spread,
+    pub(super) dispatcher: Dispatcher,
     /// The path by which its last datagram came first.
     pub(super) fastest: Option<usize>,
     /// What it drew whenever it started.
@@ -57,11 +57,11 @@ pub(super) struct Member {
     /// Policies of what it is sent.
     pub(super) rules: Rules,
     /// What it has said so far of its wishes, on which connection.
-    pub(super) wishes: Option<(ConnId, Vec<u8>)>,
+    pub(super) policy_requests: Option<(ConnId, Vec<u8>)>,
     /// What it asks for single connections.
     pub(super) asked: Book,
     /// Its rates.
-    pub(super) gates: Gates,
+    pub(super) limiters: RateLimiters,
     /// Bytes that its connections held at the last look, and those admitted since.
     held: u64,
     fresh: u64,
@@ -84,7 +84,7 @@ pub(super) struct Member {
 
 /// What a connection of a client leads to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Leads {
+pub(super) enum RelayTarget {
     /// To an ordinary socket: index of the outward connection.
     Out(usize),
     /// On to the next server.
@@ -145,18 +145,18 @@ impl Member {
         config.mptcp.full_mesh = false;
         config.mptcp.accept_addresses = false;
         let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
-        let mut bundle = Bundle::new(config, crate::seed()?)?;
+        let mut bond = Bond::new(config, crate::seed()?)?;
         let any: [SocketAddr; 2] = [([0, 0, 0, 0], 0).into(), ([0_u16; 8], 0).into()];
         for address in any {
             // A new endpoint has no other listeners.
-            let _ = bundle.endpoint.listen_held(address);
+            let _ = bond.endpoint.listen_held(address);
         }
         let responder = |_| Responder::new(Instant::ZERO, network.service());
         Ok(Self {
             name: client.name.clone(),
             number: ClientNumber(client.number),
-            bundle,
-            gates: Gates::new(limits.rate),
+            bond,
+            limiters: RateLimiters::new(limits.rate),
             limits,
             peers: [None; PATHS_MAX],
             responders: (0..PATHS_MAX).map(responder).collect(),
@@ -164,14 +164,14 @@ impl Member {
             opened: 0,
             refused: 0,
             spoofed: 0,
-            spread: Spread::new(crate::seed()?),
+            dispatcher: Dispatcher::new(crate::seed()?),
             fastest: None,
             lives: Lives::default(),
             reassembler: Reassembler::default(),
             fragment_id: 0,
             dirty: false,
             rules,
-            wishes: None,
+            policy_requests: None,
             asked: Book::default(),
             held: 0,
             fresh: 0,
@@ -201,7 +201,7 @@ impl Member {
     fn use_path(&mut self, now: Instant, path: usize) {
         let carries = self.up[path] && self.is_used(path);
         if std::mem::replace(&mut self.carries[path], carries) != carries {
-            self.bundle.endpoint.set_path_up(now, PathId(path as u8), carries);
+            self.bond.endpoint.set_path_up(now, PathId(path as u8), carries);
         }
     }
 
@@ -218,14 +218,14 @@ impl Member {
     /// Looks at some of its connections: whether paths are full, and what they hold.
     pub(super) fn look(&mut self, now: Instant) {
         let mut full = [false; PATHS_MAX];
-        if self.bundle.counters.iter().any(|counters| counters.tx_bps >= BUSY_BPS) {
+        if self.bond.counters.iter().any(|counters| counters.tx_bps >= BUSY_BPS) {
             let later = (Bound::Excluded(self.looked_at), Bound::Unbounded);
             let later = self.conns.range(later).chain(self.conns.range(..=self.looked_at));
             let ids: Vec<ConnId> = later.map(|(id, _)| *id).take(LOOKED_AT).collect();
             for id in ids {
                 self.looked_at = id;
-                if let Some(conn) = self.bundle.endpoint.connection(id) {
-                    pictures::note_full(&conn.info(now), &mut full);
+                if let Some(conn) = self.bond.endpoint.connection(id) {
+                    snapshots::note_full(&conn.info(now), &mut full);
                 }
             }
         }
@@ -241,7 +241,7 @@ impl Member {
     fn share_out(&mut self) {
         let share = self.share();
         for id in self.conns.keys() {
-            if let Some(conn) = self.bundle.endpoint.connection(*id) {
+            if let Some(conn) = self.bond.endpoint.connection(*id) {
                 conn.limit_send_buffer(share);
             }
         }
@@ -254,21 +254,21 @@ impl Member {
 
     /// Another connection leads somewhere. Among many it begins with little, until the next
     /// look: so many that come at once and are not read would else have filled everything by then.
-    pub(super) fn add(&mut self, id: ConnId, leads: Leads) {
-        self.conns.insert(id, leads);
+    pub(super) fn add(&mut self, id: ConnId, relay_target: RelayTarget) {
+        self.conns.insert(id, relay_target);
         self.fresh += 1;
         let most = if self.conns.len() > CROWD { BUFFER_FIRST } else { u64::MAX };
         let share = self.share().min(most);
-        if let Some(conn) = self.bundle.endpoint.connection(id) {
+        if let Some(conn) = self.bond.endpoint.connection(id) {
             conn.limit_send_buffer(share);
         }
     }
 
     /// Ends every connection at once: the client hears of it.
     pub(super) fn abort_all(&mut self, now: Instant) {
-        let own = self.wishes.as_ref().map(|(id, _)| *id);
+        let own = self.policy_requests.as_ref().map(|(id, _)| *id);
         for id in self.conns.keys().copied().chain(own) {
-            if let Some(conn) = self.bundle.endpoint.connection(id) {
+            if let Some(conn) = self.bond.endpoint.connection(id) {
                 conn.abort(now);
             }
         }
@@ -293,22 +293,22 @@ impl Member {
     }
 
     /// Whether an event was about its wishes.
-    pub(super) fn take_wishes(
+    pub(super) fn take_policy_requests(
         &mut self,
         now: Instant,
         id: ConnId,
         event: Event,
         own: &Policies,
     ) -> bool {
-        let Some((on, text)) = &mut self.wishes else { return false };
+        let Some((on, text)) = &mut self.policy_requests else { return false };
         if *on != id {
             return false;
         }
         if let Event::Closed(_) = event {
-            self.wishes = None;
+            self.policy_requests = None;
             return true;
         }
-        let Some(conn) = self.bundle.endpoint.connection(id) else { return true };
+        let Some(conn) = self.bond.endpoint.connection(id) else { return true };
         while let Some(piece) = conn.read(LENGTH_MAX) {
             text.extend_from_slice(&piece);
             if text.len() > LENGTH_MAX {
@@ -317,7 +317,7 @@ impl Member {
             }
         }
         if conn.is_finished() {
-            match Wishes::parse(text, own) {
+            match PolicyRequests::parse(text, own) {
                 Ok(rules) => self.rules = rules,
                 Err(why) => {
                     conn.write(&mut Bytes::from(why));
@@ -341,7 +341,7 @@ impl Member {
     /// What the client says of a path.
     pub(super) fn announced(&mut self, now: Instant, path: usize, announcement: Announcement) {
         self.announced[path] = Some(announcement);
-        self.gates.set_cap(now, path, announcement.cap_bps);
+        self.limiters.set_cap(now, path, announcement.cap_bps);
         self.use_path(now, path);
     }
 

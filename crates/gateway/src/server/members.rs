@@ -2,7 +2,7 @@
 
 use super::ServerError;
 use super::enrolment::Askers;
-use super::gates::Gate;
+use super::limiters::RateLimiter;
 use super::member::Member;
 use super::notes::Notes;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
@@ -219,7 +219,7 @@ impl Members {
                 // Of one that was too long too: the engine may have missed the change.
                 PathEvent::Mtu(_) | PathEvent::TooBig(_) => {
                     let mtu = member.responders[path].mtu();
-                    member.bundle.endpoint.set_path_mtu(now, PathId(path as u8), mtu);
+                    member.bond.endpoint.set_path_mtu(now, PathId(path as u8), mtu);
                 }
                 PathEvent::Announced(announcement) => member.announced(now, path, announcement),
             }
@@ -248,7 +248,7 @@ impl Members {
         let Self { all, peers, .. } = self;
         let Some(Some(member)) = all.get_mut(at) else { return };
         let taken = member.peers[path].is_some_and(|peer| seal(peers, peer, packet, ports));
-        member.bundle.counters[path].sent(packet.len(), taken);
+        member.bond.counters[path].sent(packet.len(), taken);
     }
 
     /// Sends a datagram's packet to a member, by the paths that it wants; in fragments if it is too
@@ -263,15 +263,15 @@ impl Members {
         let Self { all, peers, .. } = self;
         let Some(Some(member)) = all.get_mut(at) else { return };
         for id in member.prepare(now, packet).iter() {
-            let (path, mtu) = (usize::from(id.0), usize::from(member.spread.mtu(id)));
+            let (path, mtu) = (usize::from(id.0), usize::from(member.dispatcher.mtu(id)));
             member.fragment_id = member.fragment_id.wrapping_add(1);
-            let Member { bundle, peers: own, fragment_id, gates, .. } = &mut *member;
+            let Member { bond, peers: own, fragment_id, limiters, .. } = &mut *member;
             fragment::cut(packet, mtu, *fragment_id, &mut |piece| {
-                let taken = own[path].is_some_and(|peer| match gates.leave(now, path, piece) {
-                    Gate::Open => seal(peers, peer, piece, ports),
-                    gate => gate == Gate::Waits,
+                let taken = own[path].is_some_and(|peer| match limiters.leave(now, path, piece) {
+                    RateLimiter::Open => seal(peers, peer, piece, ports),
+                    limiter => limiter == RateLimiter::Waits,
                 });
-                bundle.counters[path].sent(piece.len(), taken);
+                bond.counters[path].sent(piece.len(), taken);
             });
         }
     }
@@ -285,10 +285,10 @@ impl Members {
         ports: &mut [UdpPort],
     ) {
         let Some(Some(member)) = self.all.get_mut(at) else { return };
-        match member.gates.leave(now, path, packet) {
-            Gate::Open => self.send((at, path), packet, ports),
-            gate => {
-                member.bundle.counters[path].sent(packet.len(), gate == Gate::Waits);
+        match member.limiters.leave(now, path, packet) {
+            RateLimiter::Open => self.send((at, path), packet, ports),
+            limiter => {
+                member.bond.counters[path].sent(packet.len(), limiter == RateLimiter::Waits);
             }
         }
     }
@@ -303,17 +303,17 @@ impl Members {
     ) -> bool {
         let Self { all, peers, .. } = self;
         let Some(Some(member)) = all.get_mut(at) else { return false };
-        let Member { bundle, peers: own, gates, responders, .. } = member;
-        bundle.transmit(now, scratch, |path, packet| {
+        let Member { bond, peers: own, limiters, responders, .. } = member;
+        bond.transmit(now, scratch, |path, packet| {
             let Some(peer) = own[path] else { return false };
             let responder = &mut responders[path];
             if !responder.is_stock() && packet.len() > usize::from(responder.mtu()) {
                 responder.handle_too_big(now, packet.len(), false);
                 return false;
             }
-            match gates.leave(now, path, packet) {
-                Gate::Open => seal(peers, peer, packet, ports),
-                gate => gate == Gate::Waits,
+            match limiters.leave(now, path, packet) {
+                RateLimiter::Open => seal(peers, peer, packet, ports),
+                limiter => limiter == RateLimiter::Waits,
             }
         })
     }
@@ -349,8 +349,8 @@ impl Members {
     ) -> bool {
         let Self { all, peers, .. } = self;
         let Some(Some(member)) = all.get_mut(at) else { return false };
-        let Member { bundle, peers: own, .. } = member;
-        bundle.transmit(now, scratch, |path, packet| {
+        let Member { bond, peers: own, .. } = member;
+        bond.transmit(now, scratch, |path, packet| {
             own[path].is_some_and(|peer| seal(peers, peer, packet, ports))
         })
     }
@@ -359,7 +359,7 @@ impl Members {
     pub(super) fn release(&mut self, now: Instant, at: usize, ports: &mut [UdpPort]) {
         let Self { all, peers, .. } = self;
         let Some(Some(member)) = all.get_mut(at) else { return };
-        while let Some((path, packet)) = member.gates.pop_leaving(now) {
+        while let Some((path, packet)) = member.limiters.pop_leaving(now) {
             if let Some(peer) = member.peers[path] {
                 seal(peers, peer, &packet, ports);
             }
@@ -371,9 +371,9 @@ impl Members {
         let member = self.all.get(at)?.as_ref()?;
         let paths = member.responders.iter().map(|responder| responder.poll_timeout());
         let due = [
-            member.bundle.endpoint.poll_timeout(),
-            member.gates.next_event(),
-            member.spread.poll_timeout(),
+            member.bond.endpoint.poll_timeout(),
+            member.limiters.next_event(),
+            member.dispatcher.poll_timeout(),
         ];
         due.into_iter().flatten().chain(paths).min()
     }
@@ -381,8 +381,8 @@ impl Members {
     /// Timers of a member's paths and engine.
     pub(super) fn on_timeout(&mut self, now: Instant, at: usize) {
         let Some(Some(member)) = self.all.get_mut(at) else { return };
-        if member.bundle.endpoint.poll_timeout().is_some_and(|due| due <= now) {
-            member.bundle.endpoint.handle_timeout(now);
+        if member.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            member.bond.endpoint.handle_timeout(now);
         }
         for path in 0..PATHS_MAX {
             let Some(Some(member)) = self.all.get_mut(at) else { return };
@@ -402,7 +402,7 @@ impl Members {
             }
         });
         for member in self.all.iter_mut().flatten() {
-            for counters in &mut member.bundle.counters {
+            for counters in &mut member.bond.counters {
                 counters.tick(crate::TICK.as_secs_f64());
             }
             member.look(now);

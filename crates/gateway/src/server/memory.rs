@@ -11,7 +11,7 @@
 
 use super::Core;
 use super::connections::Connections;
-use super::member::{Leads, Member};
+use super::member::{Member, RelayTarget};
 use super::members::Members;
 use crate::client::buffered;
 use crate::kernel_memory::{self, Peak};
@@ -34,7 +34,7 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Holding {
     bytes: u64,
-    what: Leads,
+    what: RelayTarget,
     /// At the client's side.
     conn: ConnId,
 }
@@ -107,8 +107,8 @@ impl Core {
         {
             let Some(member) = self.members.get(at) else { return };
             match what {
-                Leads::Out(index) => self.connections.cut(now, index, member),
-                Leads::On => abort(now, member, conn),
+                RelayTarget::Out(index) => self.connections.cut(now, index, member),
+                RelayTarget::On => abort(now, member, conn),
             }
             self.memory.shed += 1;
             excess = excess.saturating_sub(bytes);
@@ -121,8 +121,8 @@ impl Core {
         let Some(next) = &mut self.next else { return };
         for ((at, conn), beyond) in next.held(now) {
             let Some(member) = self.members.get(at) else { continue };
-            let near = member.bundle.endpoint.connection(conn).map_or(0, |c| buffered(now, c));
-            let holding = Holding { bytes: EACH + near + beyond, what: Leads::On, conn };
+            let near = member.bond.endpoint.connection(conn).map_or(0, |c| buffered(now, c));
+            let holding = Holding { bytes: EACH + near + beyond, what: RelayTarget::On, conn };
             holdings.entry(at).or_default().push(holding);
         }
     }
@@ -147,16 +147,16 @@ impl Connections {
     /// What the connections of each member hold; those whose last words take too long end.
     fn measure(&mut self, now: Instant, members: &mut Members) -> BTreeMap<usize, Vec<Holding>> {
         let (mut holdings, mut late) = (BTreeMap::<usize, Vec<Holding>>::new(), Vec::new());
-        for (index, outward) in self.iter_mut() {
-            let member = members.get(outward.member);
-            let conn = member.and_then(|member| member.bundle.endpoint.connection(outward.conn));
+        for (index, outbound) in self.iter_mut() {
+            let member = members.get(outbound.member);
+            let conn = member.and_then(|member| member.bond.endpoint.connection(outbound.conn));
             let engine = conn.map_or(0, |conn| buffered(now, conn));
-            if outward.orphaned.is_some_and(|since| now.saturating_since(since) >= LAST_WORDS) {
+            if outbound.orphaned.is_some_and(|since| now.saturating_since(since) >= LAST_WORDS) {
                 late.push(index);
             }
-            let bytes = EACH + engine + outward.held();
-            let holding = Holding { bytes, what: Leads::Out(index), conn: outward.conn };
-            holdings.entry(outward.member).or_default().push(holding);
+            let bytes = EACH + engine + outbound.held();
+            let holding = Holding { bytes, what: RelayTarget::Out(index), conn: outbound.conn };
+            holdings.entry(outbound.member).or_default().push(holding);
         }
         for index in late {
             self.end(index);
@@ -167,21 +167,21 @@ impl Connections {
     /// Makes the kernel's buffers small, or lets the kernel choose again.
     fn tighten(&mut self, holdings: &[Holding], tight: bool) {
         for holding in holdings {
-            if let Leads::Out(index) = holding.what
-                && let Some(outward) = self.get_mut(index)
-                && std::mem::replace(&mut outward.tight, tight) != tight
+            if let RelayTarget::Out(index) = holding.what
+                && let Some(outbound) = self.get_mut(index)
+                && std::mem::replace(&mut outbound.tight, tight) != tight
             {
-                kernel_memory::limit(outward.stream(), tight.then_some(TIGHT));
+                kernel_memory::limit(outbound.stream(), tight.then_some(TIGHT));
             }
         }
     }
 
     /// Ends a connection on both sides.
     fn cut(&mut self, now: Instant, index: usize, member: &mut Member) {
-        let Some(outward) = self.get_mut(index) else { return };
-        let id = outward.conn;
+        let Some(outbound) = self.get_mut(index) else { return };
+        let id = outbound.conn;
         abort(now, member, id);
-        if matches!(member.conns.get(&id), Some(Leads::Out(own)) if *own == index) {
+        if matches!(member.conns.get(&id), Some(RelayTarget::Out(own)) if *own == index) {
             member.conns.remove(&id);
         }
         self.end(index);
@@ -190,7 +190,7 @@ impl Connections {
 
 /// Resets a connection of a client; the engine's event does the rest.
 fn abort(now: Instant, member: &mut Member, id: ConnId) {
-    if let Some(conn) = member.bundle.endpoint.connection(id) {
+    if let Some(conn) = member.bond.endpoint.connection(id) {
         conn.abort(now);
     }
 }

@@ -2,23 +2,23 @@
 //!
 //! Needs no privilege. One thread: [`Server::run`] goes round between what is ready, what is due
 //! and what is to be sent. Each client has an engine of its own, so that what one does is nothing
-//! to the others. What other threads want of the agent comes through [`Server::mailbox`].
+//! to the others. What other threads want of the agent comes through [`Server::request_channel`].
 
 mod answers;
 mod asked;
 mod connections;
+mod dispatcher;
 mod enrolment;
-mod gates;
 mod handshakes;
-mod inward;
+mod ingress;
+mod limiters;
 mod member;
 mod members;
 mod memory;
 mod notes;
-mod onward;
-mod outward;
+mod outbound;
 mod reload;
-mod spread;
+mod upstream_hop;
 
 use crate::access::{Access, own_addresses};
 use crate::address::Network;
@@ -27,10 +27,10 @@ use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
 use crate::enrol::store::{Store, StoreError};
-use crate::happenings::{Happenings, LogSink};
+use crate::event_log::{EventLog, LogSink};
 use crate::keys::KeyError;
-use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::reactor::{Kind, Reactor, Ready, token};
+use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
 use crate::{PACKET_MAX, ROUNDS, TICK};
@@ -42,7 +42,6 @@ use memory::Memory;
 pub use memory::TOTAL;
 use mio::Interest;
 use mio::unix::SourceFd;
-use onward::Next;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -53,12 +52,13 @@ use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_net::wireguard::{Batch, Bind, PortConfig, PortError, UdpPort};
 use thiserror::Error;
+use upstream_hop::Next;
 
 /// The server agent.
 pub struct Server {
     reactor: Reactor,
     core: Core,
-    mailbox: Mailbox,
+    request_channel: RequestSender,
 }
 
 /// Everything but what waits.
@@ -81,8 +81,8 @@ struct Core {
     next: Option<Next>,
     names: dns::Service,
     flows: Flows,
-    happenings: Happenings,
-    inbox: Inbox,
+    event_log: EventLog,
+    inbox: RequestReceiver,
     /// Where the configuration is read again.
     source: Option<Source>,
     batch: Batch,
@@ -162,7 +162,7 @@ impl Server {
         let registry = reactor.registry().try_clone()?;
         let connections =
             Connections::new(registry, access, network.service(), config.down.clone());
-        let (mailbox, inbox) = mailbox(reactor.waker());
+        let (request_channel, inbox) = request_channel(reactor.waker());
         let members = Members::new(&config, network)?;
         let service = network.service();
         let next = config.next.as_ref().map(|next| Next::new(next, clock, &reactor, service));
@@ -186,7 +186,7 @@ impl Server {
                 let _ = waker.wake();
             })),
             flows: Flows::new(FLOWS_MAX),
-            happenings: Happenings::new(clock),
+            event_log: EventLog::new(clock),
             inbox,
             source: None,
             batch: Batch::new(),
@@ -197,15 +197,15 @@ impl Server {
             stopped: false,
             said_no_port: None,
         };
-        let mut server = Self { reactor, core, mailbox };
+        let mut server = Self { reactor, core, request_channel };
         server.core.start_enrolment();
         Ok(server)
     }
 
     /// To ask it something from another thread.
     #[must_use]
-    pub fn mailbox(&self) -> Mailbox {
-        self.mailbox.clone()
+    pub fn request_channel(&self) -> RequestSender {
+        self.request_channel.clone()
     }
 
     /// Where it listens (port 0 became a real one).
@@ -216,7 +216,7 @@ impl Server {
 
     /// Where events go as they happen.
     pub fn set_log(&mut self, sink: LogSink) {
-        self.core.happenings.set_log(sink);
+        self.core.event_log.set_log(sink);
     }
 
     /// Where the configuration is read when it is to be read again.
@@ -314,7 +314,7 @@ impl Core {
     fn events(&mut self, now: Instant, at: usize) -> bool {
         let mut any = false;
         while let Some(member) = self.members.get(at)
-            && let Some((conn, event)) = member.bundle.endpoint.poll_event()
+            && let Some((conn, event)) = member.bond.endpoint.poll_event()
         {
             any = true;
             if self.on_forwarded(now, at, conn, event) {
@@ -410,7 +410,7 @@ impl Core {
                 "no local port left towards {target}: clients are told that it is unreachable; \
                  more ports: net.ipv4.ip_local_port_range, sooner again: net.ipv4.tcp_tw_reuse=1"
             );
-            self.happenings.add(now, "no-port", (None, None), text);
+            self.event_log.add(now, "no-port", (None, None), text);
         }
     }
 

@@ -103,16 +103,16 @@ impl Core {
                 PathNote::Up => {
                     if there && !was {
                         let text = format!("{client} is connected");
-                        self.happenings.add(now, "client-connected", (of.0, None), text);
+                        self.event_log.add(now, "client-connected", (of.0, None), text);
                     }
                     let from = way.map(|from| format!(" from {from}")).unwrap_or_default();
-                    self.happenings.add(now, "path-up", of, format!("{name} works{from}"));
+                    self.event_log.add(now, "path-up", of, format!("{name} works{from}"));
                 }
                 PathNote::Down(reason) => {
-                    self.happenings.add(now, "path-down", of, format!("{name}: {reason}"));
+                    self.event_log.add(now, "path-down", of, format!("{name}: {reason}"));
                     if was && !there {
                         let text = format!("{client} is gone: none of its paths works");
-                        self.happenings.add(now, "client-gone", (of.0, None), text);
+                        self.event_log.add(now, "client-gone", (of.0, None), text);
                     }
                 }
             }
@@ -131,7 +131,7 @@ impl Core {
                 _ => ("handshake-refused", "handshakes refused"),
             };
             let text = format!("{count} {what}{of}: {}; last from {from}", why.text());
-            self.happenings.add(now, kind, (client.as_deref(), None), text);
+            self.event_log.add(now, kind, (client.as_deref(), None), text);
         }
     }
 }

@@ -16,7 +16,7 @@ impl Core {
     pub(super) fn reload(&mut self, now: Instant, text: Option<&str>) -> Result<(), String> {
         let done = Source::read_again(self.source.as_ref(), text);
         let done = done.and_then(|new| self.adopt(now, new));
-        self.happenings.reloaded(now, &done);
+        self.event_log.reloaded(now, &done);
         done.map(drop)
     }
 
@@ -111,7 +111,7 @@ impl Core {
         let (name, conns): (_, Vec<ConnId>) =
             (member.name.clone(), member.conns.keys().copied().collect());
         for id in &conns {
-            if let Some(conn) = member.bundle.endpoint.connection(*id) {
+            if let Some(conn) = member.bond.endpoint.connection(*id) {
                 conn.abort(now);
             }
         }
@@ -139,7 +139,7 @@ impl Core {
             count => format!("{count} connections"),
         };
         let text = format!("{name} {what}: sessions and {conns} ended");
-        self.happenings.add(now, kind, (Some(&name), None), text);
+        self.event_log.add(now, kind, (Some(&name), None), text);
     }
 
     fn change_client(
@@ -156,7 +156,7 @@ impl Core {
                 self.members.add(new, entry).map_err(|error| error.to_string())?;
                 if change == ClientChange::Added {
                     let text = format!("{} may connect", entry.name);
-                    self.happenings.add(now, "client-added", (Some(&entry.name), None), text);
+                    self.event_log.add(now, "client-added", (Some(&entry.name), None), text);
                 }
             }
             (
@@ -166,7 +166,7 @@ impl Core {
             ) => {
                 member.name.clone_from(name);
                 member.limits = limits.clone().unwrap_or_else(|| new.limits.clone());
-                member.gates.set_rate(now, member.limits.rate);
+                member.limiters.set_rate(now, member.limits.rate);
             }
             _ => {}
         }

@@ -12,8 +12,8 @@ use tabane_gateway::config::{
     ServerEntry,
 };
 use tabane_gateway::keys::{self, Key};
-use tabane_gateway::mailbox::{Answer, Mailbox, Request};
 use tabane_gateway::model::{ConnStatus, PathState, Status};
+use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_gateway::server::Server;
 
 /// Keys of both sides, so that either can be started again.
@@ -24,7 +24,7 @@ pub(crate) struct Keys {
 
 /// An agent in a thread; stopped when it is dropped.
 pub(crate) struct Agent {
-    pub(crate) mailbox: Mailbox,
+    pub(crate) request_channel: RequestSender,
     pub(crate) at: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
@@ -92,16 +92,16 @@ impl Agent {
     }
 
     pub(crate) fn of_server(server: Server) -> Self {
-        let (mailbox, at) = (server.mailbox(), server.local()[0]);
+        let (request_channel, at) = (server.request_channel(), server.local()[0]);
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     pub(crate) fn client(config: ClientConfig) -> Self {
         let client = Client::new(config).unwrap();
-        let (mailbox, at) = (client.mailbox(), client.fronts()[0]);
+        let (request_channel, at) = (client.request_channel(), client.fronts()[0]);
         let thread = Some(thread::spawn(move || client.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     /// A server that reads its configuration there again when it is to.
@@ -109,9 +109,9 @@ impl Agent {
         let mut server = Server::new(file.lock().unwrap().clone()).unwrap();
         let file = file.clone();
         server.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
-        let (mailbox, at) = (server.mailbox(), server.local()[0]);
+        let (request_channel, at) = (server.request_channel(), server.local()[0]);
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     /// A client that reads its configuration there again when it is to.
@@ -119,20 +119,20 @@ impl Agent {
         let mut client = Client::new(file.lock().unwrap().clone()).unwrap();
         let file = file.clone();
         client.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
-        let (mailbox, at) = (client.mailbox(), client.fronts()[0]);
+        let (request_channel, at) = (client.request_channel(), client.fronts()[0]);
         let thread = Some(thread::spawn(move || client.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     pub(crate) fn connections(&self) -> Vec<ConnStatus> {
-        match self.mailbox.ask(Request::Connections).unwrap() {
+        match self.request_channel.ask(Request::Connections).unwrap() {
             Answer::Connections(all) => all,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn status(&self) -> Status {
-        match self.mailbox.ask(Request::Status).unwrap() {
+        match self.request_channel.ask(Request::Status).unwrap() {
             Answer::Status(status) => *status,
             other => panic!("{other:?}"),
         }
@@ -158,7 +158,7 @@ impl Agent {
     }
 
     pub(crate) fn stop(&mut self) {
-        let _ = self.mailbox.ask(Request::Stop);
+        let _ = self.request_channel.ask(Request::Stop);
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tabane_gateway::config::{ClientConfig, ClientLimits};
-use tabane_gateway::mailbox::{Answer, Request};
 use tabane_gateway::model::{ConnStatus, PathState, PathStatus, Role};
+use tabane_gateway::request_channel::{Answer, Request};
 use tabane_trace::quantity::{Rate, Size};
 
 const MBPS: u64 = 1_000_000;
@@ -48,11 +48,11 @@ impl Bed {
 
     fn set(&self, path: &str, role: Option<Role>, cap_bps: Option<u64>) {
         let request = Request::SetPath { path: path.into(), role, cap_bps };
-        assert!(matches!(self.client.mailbox.ask(request).unwrap(), Answer::Done));
+        assert!(matches!(self.client.request_channel.ask(request).unwrap(), Answer::Done));
     }
 
     fn connections(&self) -> Vec<ConnStatus> {
-        match self.client.mailbox.ask(Request::Connections).unwrap() {
+        match self.client.request_channel.ask(Request::Connections).unwrap() {
             Answer::Connections(all) => all,
             other => panic!("{other:?}"),
         }

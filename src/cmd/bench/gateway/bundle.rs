@@ -1,4 +1,4 @@
-//! Row `bundle`: one download over two links, beside what each of them carries alone through the
+//! Row `bond`: one download over two links, beside what each of them carries alone through the
 //! same gateway, and beside what they are said to carry.
 //!
 //! Goodput is measured from [`WARM`] on, when a download has found its rate. The two links alone
@@ -16,7 +16,7 @@ use anyhow::{anyhow, bail};
 use std::thread;
 use tabane_engine::Duration;
 use tabane_gateway::config::Policies;
-use tabane_gateway::mailbox::{Answer, Request};
+use tabane_gateway::request_channel::{Answer, Request};
 use tabane_gateway::model::{ConnStatus, SubflowStatus};
 use tabane_net::Clock;
 

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_gateway::config::{Policies, UdpMode};
-use tabane_gateway::mailbox::Mailbox;
+use tabane_gateway::request_channel::RequestSender;
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::seed::Seed;
@@ -194,7 +194,7 @@ fn collect(clock: Clock, socket: &UdpSocket, head: usize) -> anyhow::Result<Time
 
 /// Sends until both ends have removed copies: the server has the client's request, and each
 /// knows that the other numbers.
-fn until_doubled(socket: &UdpSocket, head: &[u8], agents: [&Mailbox; 2]) -> anyhow::Result<()> {
+fn until_doubled(socket: &UdpSocket, head: &[u8], agents: [&RequestSender; 2]) -> anyhow::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(20)))?;
     let clock = Clock::start();
     loop {

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Event, Instant};
 use tabane_gateway::address::{ClientNumber, Network};
-use tabane_gateway::bundle::{Bundle, paths};
+use tabane_gateway::bond::{Bond, paths};
 use tabane_gateway::config::Policies;
 use tabane_gateway::engine_config::engine_config;
 use tabane_gateway::keys::Key;
@@ -37,7 +37,7 @@ pub(super) struct Sessions {
 
 struct Client {
     number: ClientNumber,
-    bundle: Bundle,
+    bond: Bond,
     lanes: Vec<Lane>,
     asked: usize,
     connected: usize,
@@ -52,7 +52,7 @@ struct Lane {
 
 /// How far they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Standing {
+pub(super) struct RelayState {
     /// Paths that work.
     pub(super) paths: usize,
     /// Connections that stand.
@@ -111,7 +111,7 @@ impl Sessions {
     ///
     /// # Errors
     /// It cannot wait.
-    pub(super) fn run(&mut self, length: Duration, eager: bool) -> anyhow::Result<Standing> {
+    pub(super) fn run(&mut self, length: Duration, eager: bool) -> anyhow::Result<RelayState> {
         let end = self.clock.now() + length;
         loop {
             for path in 0..PATHS {
@@ -135,8 +135,8 @@ impl Sessions {
         }
     }
 
-    fn standing(&mut self) -> Standing {
-        let mut standing = Standing { paths: 0, connected: 0, lost: 0, subflows: 0 };
+    fn standing(&mut self) -> RelayState {
+        let mut standing = RelayState { paths: 0, connected: 0, lost: 0, subflows: 0 };
         for client in &mut self.clients {
             standing.paths += client.lanes.iter().filter(|lane| lane.monitor.is_up()).count();
             standing.connected += client.connected;
@@ -201,7 +201,7 @@ impl Client {
         };
         Ok(Self {
             number,
-            bundle: Bundle::new(engine_config(ways, &Policies::default())?, seed)?,
+            bond: Bond::new(engine_config(ways, &Policies::default())?, seed)?,
             lanes: (0..PATHS).map(lane).collect(),
             asked: 0,
             connected: 0,
@@ -213,7 +213,7 @@ impl Client {
     fn connect(&mut self, now: Instant, target: SocketAddr) {
         let local: IpAddr = Network::default().path(self.number, 0)[0];
         self.asked += 1;
-        if self.bundle.endpoint.connect(now, (local, 0).into(), target).is_err() {
+        if self.bond.endpoint.connect(now, (local, 0).into(), target).is_err() {
             self.lost += 1;
         }
     }
@@ -232,7 +232,7 @@ impl Client {
             Opened::Packet { len, .. } => {
                 if !monitor.handle_packet(now, &opened[..len]) {
                     let id = PathId(path as u8);
-                    self.bundle.endpoint.handle_packet(now, id, &opened[..len]);
+                    self.bond.endpoint.handle_packet(now, id, &opened[..len]);
                 }
             }
             Opened::Reply(len) => {
@@ -269,7 +269,7 @@ impl Client {
                     send(path, &sealed[..len]);
                 }
             }
-            let (id, endpoint) = (PathId(path as u8), &mut self.bundle.endpoint);
+            let (id, endpoint) = (PathId(path as u8), &mut self.bond.endpoint);
             while let Some(event) = monitor.poll_event() {
                 match event {
                     PathEvent::Up => endpoint.set_path_up(now, id, true),
@@ -279,19 +279,19 @@ impl Client {
                 }
             }
         }
-        let endpoint = &mut self.bundle.endpoint;
+        let endpoint = &mut self.bond.endpoint;
         if endpoint.poll_timeout().is_some_and(|due| due <= now) {
             endpoint.handle_timeout(now);
         }
         let lanes = &mut self.lanes;
-        while self.bundle.transmit(now, scratch, |path, packet| {
+        while self.bond.transmit(now, scratch, |path, packet| {
             seal(&mut lanes[path].session, packet, sealed, |datagram| send(path, datagram))
         }) {}
         self.events();
     }
 
     fn events(&mut self) {
-        while let Some((_, event)) = self.bundle.endpoint.poll_event() {
+        while let Some((_, event)) = self.bond.endpoint.poll_event() {
             match event {
                 Event::Connected => self.connected += 1,
                 Event::SubflowEstablished(_) => self.subflows += 1,

@@ -32,7 +32,7 @@ impl World {
     }
 
     fn results(&mut self) -> Vec<(LookupId, String)> {
-        let show = |result: Result<Vec<IpAddr>, Refusal>| match result {
+        let show = |result: Result<Vec<IpAddr>, ConnectError>| match result {
             Ok(addresses) => {
                 addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
             }
@@ -166,7 +166,7 @@ fn memory_is_bounded() {
     for i in 0..LOOKUPS_MAX {
         world.client.resolve(world.now, &format!("{i}.example")).unwrap();
     }
-    assert_eq!(world.client.resolve(world.now, "one.more"), Err(Refusal::Busy));
+    assert_eq!(world.client.resolve(world.now, "one.more"), Err(ConnectError::Busy));
     let same = |world: &mut World| world.client.resolve(world.now, "1.example");
     let mut accepted = 0;
     while same(&mut world).is_ok() {

@@ -1,12 +1,12 @@
 //! What comes out of the tunnels.
 
-use super::gates::Gate;
+use super::limiters::RateLimiter;
 use super::members::Came;
 use super::{Core, ServerError};
 use crate::inner::peek;
 use crate::path::Told;
 use crate::udp::{Flows, Outside};
-use crate::{RECEIVE_CALLS, dns, udp_packet, wishes};
+use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
 use std::time::UNIX_EPOCH;
 use tabane_engine::Instant;
@@ -77,7 +77,7 @@ impl Core {
     fn take(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
         let network = self.network;
         let Some(member) = self.members.get(at) else { return };
-        member.bundle.counters[path].received(packet.len());
+        member.bond.counters[path].received(packet.len());
         let Some(inner) = peek(packet) else { return };
         if !member.owns(&network, inner.src) {
             member.spoofed += 1;
@@ -103,8 +103,8 @@ impl Core {
                 }
             }
             protocol::TCP | protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
-                let gate = member.gates.enter(now, path, packet);
-                if gate == Gate::Open {
+                let limiter = member.limiters.enter(now, path, packet);
+                if limiter == RateLimiter::Open {
                     self.enter(now, (at, path), packet);
                 }
             }
@@ -123,7 +123,7 @@ impl Core {
     /// Packets of a client that have waited because of its rate.
     pub(super) fn enter_late(&mut self, now: Instant, at: usize) {
         while let Some(member) = self.members.get(at)
-            && let Some((path, packet)) = member.gates.pop_entering(now)
+            && let Some((path, packet)) = member.limiters.pop_entering(now)
         {
             self.enter(now, (at, path), &packet);
         }
@@ -136,7 +136,7 @@ impl Core {
         let Some(inner) = peek(packet) else { return };
         match inner.protocol {
             protocol::TCP => {
-                member.bundle.endpoint.handle_packet(now, PathId(path as u8), packet);
+                member.bond.endpoint.handle_packet(now, PathId(path as u8), packet);
             }
             protocol::UDP if service.contains(&inner.dst) => {
                 self.take_question(now, (at, path), packet);
@@ -152,7 +152,7 @@ impl Core {
     fn take_question(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
         let Ok(datagram) = Datagram::parse_slice(packet, Trust::Verify) else { return };
         let to = datagram.dst;
-        if to.port() == wishes::PORT {
+        if to.port() == policy_requests::PORT {
             return self.take_asked(now, at, &datagram.payload);
         }
         if to.port() == dns::PORT && !self.send_forward(now, (at, path), packet) {

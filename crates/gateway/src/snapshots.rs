@@ -1,7 +1,7 @@
 //! Pictures of connections, and of paths as their connections see them, for both agents.
 
 use crate::address::PATHS_MAX;
-use crate::bundle::Bundle;
+use crate::bond::Bond;
 use crate::model::{ConnStatus, PathStatus, SubflowStatus};
 use tabane_engine::mptcp::Info;
 use tabane_engine::{ConnId, Instant};
@@ -22,13 +22,13 @@ pub struct Load {
 /// By path.
 #[must_use]
 pub fn loads(
-    bundle: &mut Bundle,
+    bond: &mut Bond,
     now: Instant,
     conns: impl Iterator<Item = ConnId>,
 ) -> [Load; PATHS_MAX] {
     let mut loads = [Load::default(); PATHS_MAX];
     for id in conns {
-        let Some(conn) = bundle.endpoint.connection(id) else { continue };
+        let Some(conn) = bond.endpoint.connection(id) else { continue };
         for subflow in conn.info(now).subflows {
             let Some(load) = loads.get_mut(usize::from(subflow.path.0)) else { continue };
             load.subflows += 1;
@@ -54,14 +54,16 @@ pub fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
 }
 
 /// Puts counters and load into a path's picture.
-pub fn fill(status: &mut PathStatus, bundle: &Bundle, path: usize, load: &Load) {
-    let counters = &bundle.counters[path];
+pub fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
+    let counters = &bond.counters[path];
     (status.tx_bps, status.rx_bps) = (counters.tx_bps, counters.rx_bps);
     (status.tx_bytes, status.rx_bytes) = (counters.tx_bytes, counters.rx_bytes);
     (status.tx_packets, status.rx_packets) = (counters.tx_packets, counters.rx_packets);
-    status.tally = bundle.tally.as_ref().and_then(|tally| tally.path(path));
+    status.record_counters =
+        bond.record_counters.as_ref().and_then(|record_counters| record_counters.path(path));
     // Those of open connections alone; records know of all.
-    let all = status.tally.as_ref().map(|tally| tally.retransmitted_bytes);
+    let all =
+        status.record_counters.as_ref().map(|record_counters| record_counters.retransmitted_bytes);
     status.retransmitted_bytes = all.unwrap_or(load.retransmitted);
     (status.cwnd_bytes, status.inflight_bytes) = (load.cwnd, load.in_flight);
     status.subflows = load.subflows;

@@ -4,7 +4,7 @@
 //! Records are kept only where somebody asks for metrics: they cost a little for every segment.
 
 use crate::address::PATHS_MAX;
-use crate::model::{Histogram, PathTally, Tallied};
+use crate::model::{Histogram, PathRecordTotals, RecordTotals};
 use std::collections::BTreeMap;
 use tabane_engine::record::{ConnectionChange, Record, SubflowChange, What};
 use tabane_engine::view::SubflowId;
@@ -13,7 +13,7 @@ use tabane_trace::labels;
 
 /// Of one endpoint.
 #[derive(Default, Debug)]
-pub struct Tally {
+pub struct RecordCounters {
     paths: [Counted; PATHS_MAX],
     /// Decisions to send nothing now, by reason.
     held: BTreeMap<&'static str, u64>,
@@ -35,7 +35,7 @@ struct Counted {
 /// Subflows whose path is known at a time; beyond it what new ones decide is not counted.
 const WAYS_MAX: usize = 1 << 17;
 
-impl Tally {
+impl RecordCounters {
     /// Takes what an endpoint has recorded since the last time.
     pub fn drain(&mut self, endpoint: &mut Endpoint) {
         while let Some(record) = endpoint.poll_record() {
@@ -109,9 +109,9 @@ impl Tally {
 
     /// Of a path.
     #[must_use]
-    pub fn path(&self, path: usize) -> Option<PathTally> {
+    pub fn path(&self, path: usize) -> Option<PathRecordTotals> {
         let counted = self.paths.get(path)?;
-        Some(PathTally {
+        Some(PathRecordTotals {
             decisions: list(&counted.chosen),
             retransmitted_bytes: counted.retransmitted,
             reinjected_bytes: counted.reinjected,
@@ -120,7 +120,7 @@ impl Tally {
     }
 
     /// Adds what belongs to no path to `all`.
-    pub fn add_to(&self, all: &mut Tallied) {
+    pub fn add_to(&self, all: &mut RecordTotals) {
         add(&mut all.held, &self.held);
         add(&mut all.fallbacks, &self.fallbacks);
         all.gaps.merge(&self.gaps);
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn records_are_counted_by_path() {
-        let mut tally = Tally::default();
+        let mut record_counters = RecordCounters::default();
         let first = SubflowSet::only(SubflowId(0));
         for record in [
             record(1, Some(0), sent(2, false)),
@@ -210,15 +210,15 @@ mod tests {
             record(1, None, What::GapFilled { delay: Duration::from_millis(20) }),
             record(1, None, What::Fallback(FallbackReason::Checksum)),
         ] {
-            tally.take(&record);
+            record_counters.take(&record);
         }
-        let path = tally.path(2).unwrap();
+        let path = record_counters.path(2).unwrap();
         assert_eq!(path.decisions, [("lowest_rtt".to_owned(), 2)]);
         assert_eq!((path.retransmitted_bytes, path.reinjected_bytes), (100, 70));
-        assert_eq!(tally.path(1).unwrap().duplicate_bytes, 30);
-        let mut all = Tallied::default();
-        tally.add_to(&mut all);
-        tally.add_to(&mut all);
+        assert_eq!(record_counters.path(1).unwrap().duplicate_bytes, 30);
+        let mut all = RecordTotals::default();
+        record_counters.add_to(&mut all);
+        record_counters.add_to(&mut all);
         assert_eq!(all.held, [("no_room".to_owned(), 2)]);
         assert_eq!(all.fallbacks, [("checksum".to_owned(), 2)]);
         assert_eq!((all.gaps.counts[3], all.gaps.counts.iter().sum::<u64>()), (2, 2));
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn what_is_over_is_forgotten() {
-        let mut tally = Tally::default();
+        let mut record_counters = RecordCounters::default();
         for (conn, subflow) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
-            tally.take(&record(conn, Some(subflow), sent(0, false)));
+            record_counters.take(&record(conn, Some(subflow), sent(0, false)));
         }
         let why = CloseReason::Finished;
-        tally.take(&record(1, None, What::Connection(ConnectionChange::Closed(why))));
-        tally.take(&record(2, Some(1), What::Subflow(SubflowChange::Closed(why))));
-        assert_eq!(tally.ways.keys().collect::<Vec<_>>(), [&(ConnId(2), SubflowId(0))]);
+        record_counters.take(&record(1, None, What::Connection(ConnectionChange::Closed(why))));
+        record_counters.take(&record(2, Some(1), What::Subflow(SubflowChange::Closed(why))));
+        assert_eq!(record_counters.ways.keys().collect::<Vec<_>>(), [&(ConnId(2), SubflowId(0))]);
     }
 }

@@ -22,14 +22,14 @@ pub const LENGTH_MAX: usize = 256 << 10;
 /// [`Asked`].
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Wishes {
+pub struct PolicyRequests {
     /// Of everything.
     pub down: Policies,
     /// Of some.
     pub rule: Vec<Rule>,
 }
 
-impl Wishes {
+impl PolicyRequests {
     /// As it travels.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
@@ -41,10 +41,11 @@ impl Wishes {
     /// # Errors
     /// What is wrong with it, for people.
     pub fn parse(text: &[u8], own: &Policies) -> Result<Rules, String> {
-        let wishes: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        let down = wishes.down.or(own);
+        let policy_requests: Self =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let down = policy_requests.down.or(own);
         let named = |rule: &Rule| rule.names.is_empty();
-        let rules: Vec<Rule> = wishes.rule.into_iter().filter(named).collect();
+        let rules: Vec<Rule> = policy_requests.rule.into_iter().filter(named).collect();
         for policies in rules.iter().map(|rule| &rule.down).chain([&down]) {
             check(policies)?;
         }
@@ -143,9 +144,9 @@ mod tests {
             ..Rule::default()
         };
         let named = Rule { names: vec!["example.org".into()], ..game.clone() };
-        let wishes = Wishes { down, rule: vec![named, game] };
+        let policy_requests = PolicyRequests { down, rule: vec![named, game] };
         let own = Policies { congestion: Some("reno".into()), ..Policies::default() };
-        let rules = Wishes::parse(&wishes.emit(), &own).unwrap();
+        let rules = PolicyRequests::parse(&policy_requests.emit(), &own).unwrap();
         let at = |port| choice(&rules, ([192, 0, 2, 1], port).into());
         let text = |choice: &Choice| {
             [&choice.scheduler, &choice.congestion, &choice.egress].map(ToString::to_string)
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for text in [&b"{"[..], b"{}", br#"{"down":{"scheduler":"no"},"rule":[]}"#] {
-            assert!(Wishes::parse(text, &Policies::default()).is_err());
+            assert!(PolicyRequests::parse(text, &Policies::default()).is_err());
         }
     }
 }

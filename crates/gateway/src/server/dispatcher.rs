@@ -37,7 +37,7 @@ impl Core {
     /// Packets of a client that have waited enough for those before them.
     pub(super) fn release_datagrams(&mut self, now: Instant, at: usize) {
         while let Some(member) = self.members.get(at)
-            && let Some(packet) = member.spread.poll_packet(now)
+            && let Some(packet) = member.dispatcher.poll_packet(now)
         {
             let path = member.best().unwrap_or(0);
             self.send_on(now, (at, path), &packet);
@@ -48,7 +48,7 @@ impl Core {
 impl Member {
     /// Whether a packet from it goes on now.
     fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        let first = self.responders[path].is_stock() || self.spread.takes(now, path, packet);
+        let first = self.responders[path].is_stock() || self.dispatcher.takes(now, path, packet);
         if first {
             self.fastest = Some(path);
         }
@@ -60,22 +60,22 @@ impl Member {
         let Some(run) = self.responders[path].run() else { return false };
         let ended = self.lives.meet(run);
         if ended {
-            self.spread.forget();
+            self.dispatcher.forget();
         }
         ended
     }
 
     /// The paths for a packet from outside to it.
     pub(super) fn prepare(&mut self, now: Instant, packet: &mut [u8]) -> PathSet {
-        if self.spread.is_stale(now) {
+        if self.dispatcher.is_stale(now) {
             let ways: Vec<Way> = (0..PATHS_MAX).map(|path| self.way(path)).collect();
-            self.spread.set_ways(now, ways.into_iter());
+            self.dispatcher.set_ways(now, ways.into_iter());
         }
         let mode = match source(packet) {
             Some(source) => self.rules.find(Protocol::Udp, source, None).down.udp,
             None => UdpMode::Best,
         };
-        let paths = self.spread.prepare(now, mode, packet);
+        let paths = self.dispatcher.prepare(now, mode, packet);
         let id = |path| PathId(path as u8);
         if paths.is_empty() { self.best().map(id).map_or(paths, PathSet::only) } else { paths }
     }

@@ -13,7 +13,7 @@ impl Core {
     /// Sends a datagram's packet by the paths that its destination's rule says; what is too long
     /// for a path, in fragments by the best one.
     pub(super) fn send_datagram(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
-        if self.spread.is_stale(now) {
+        if self.dispatcher.is_stale(now) {
             let lanes = self.tunnels.lanes().iter().enumerate();
             let ways = lanes.map(|(i, lane)| {
                 let choice = Choice {
@@ -25,24 +25,24 @@ impl Core {
                 };
                 Way { choice, mtu: lane.monitor.mtu(), numbers: true }
             });
-            self.spread.set_ways(now, ways);
+            self.dispatcher.set_ways(now, ways);
         }
         let mode = self.rules.find(Protocol::Udp, to, None).up.udp;
-        let paths = self.spread.prepare(now, mode, packet);
+        let paths = self.dispatcher.prepare(now, mode, packet);
         for id in paths.iter() {
-            let (path, mtu) = (usize::from(id.0), usize::from(self.spread.mtu(id)));
+            let (path, mtu) = (usize::from(id.0), usize::from(self.dispatcher.mtu(id)));
             self.fragment_id = self.fragment_id.wrapping_add(1);
-            let Self { tunnels, bundle, .. } = self;
+            let Self { tunnels, bond, .. } = self;
             fragment::cut(packet, mtu, self.fragment_id, &mut |piece| {
                 let taken = tunnels.send(now, path, piece);
-                bundle.counters[path].sent(piece.len(), taken);
+                bond.counters[path].sent(piece.len(), taken);
             });
         }
     }
 
     /// A whole packet that came by a path: for a program, if it is no copy and has its turn.
     pub(super) fn take_datagram(&mut self, now: Instant, path: usize, packet: &[u8]) {
-        if self.spread.takes(now, path, packet) {
+        if self.dispatcher.takes(now, path, packet) {
             self.hand_over(packet);
         }
         self.release_datagrams(now);
@@ -50,7 +50,7 @@ impl Core {
 
     /// Packets that have waited enough for those before them.
     pub(super) fn release_datagrams(&mut self, now: Instant) {
-        while let Some(packet) = self.spread.poll_packet(now) {
+        while let Some(packet) = self.dispatcher.poll_packet(now) {
             self.hand_over(&packet);
         }
     }

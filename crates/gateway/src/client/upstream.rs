@@ -5,10 +5,10 @@
 
 use super::{Client, ClientError, Core};
 use crate::config::ClientConfig;
-use crate::front::Refusal;
-use crate::mailbox::mailbox;
-use crate::model::{Happening, Role, Status};
+use crate::front::ConnectError;
+use crate::model::{AgentEvent, Role, Status};
 use crate::reactor::{EVENTS, Reactor};
+use crate::request_channel::request_channel;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
 use tabane_net::Clock;
 
 /// See the module.
-pub(crate) struct Carrier {
+pub(crate) struct UpstreamClient {
     client: Client,
     /// The last thing that happened which the server has been told.
     happened: u64,
@@ -26,10 +26,10 @@ pub(crate) struct Carrier {
 /// What the server is told.
 #[derive(Debug)]
 pub(crate) enum Told {
-    /// Of a connection that was opened by [`Carrier::open`].
+    /// Of a connection that was opened by [`UpstreamClient::open`].
     Event(ConnId, Event),
     /// The far end says that one, from there to there, cannot be.
-    Unreachable((SocketAddr, SocketAddr), Refusal),
+    Unreachable((SocketAddr, SocketAddr), ConnectError),
     /// Paths have begun to work, or one has died.
     Paths { dead: Option<usize> },
     /// Every connection is lost: the next server is another one.
@@ -40,23 +40,23 @@ pub(crate) enum Told {
 
 /// What the agent keeps of it.
 #[derive(Default)]
-pub(super) struct Carried {
+pub(super) struct Upstream {
     open: BTreeSet<ConnId>,
     /// Taken after every round.
     told: VecDeque<Told>,
 }
 
-impl Carrier {
+impl UpstreamClient {
     /// A client by that configuration, whose front ends are ignored; its times are by `clock`.
     ///
     /// # Errors
     /// [`ClientError`].
     pub(crate) fn new(config: ClientConfig, clock: Clock) -> Result<Self, ClientError> {
         let reactor = Reactor::new()?;
-        let (mailbox, inbox) = mailbox(reactor.waker());
+        let (request_channel, inbox) = request_channel(reactor.waker());
         let mut core = Core::new(config, clock, &reactor, inbox)?;
-        core.carried = Some(Carried::default());
-        let client = Client { reactor, core, mailbox, socks: Vec::new() };
+        core.carried = Some(Upstream::default());
+        let client = Client { reactor, core, request_channel, socks: Vec::new() };
         Ok(Self { client, happened: 0 })
     }
 
@@ -85,7 +85,7 @@ impl Carrier {
 
     /// The engine, whose connections are those that were opened here.
     pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
-        &mut self.client.core.bundle.endpoint
+        &mut self.client.core.bond.endpoint
     }
 
     /// Opens a connection: which it is, and by which path it begins. `None` as long as no path
@@ -97,7 +97,7 @@ impl Carrier {
         &mut self,
         now: Instant,
         target: SocketAddr,
-    ) -> Result<Option<(ConnId, usize)>, Refusal> {
+    ) -> Result<Option<(ConnId, usize)>, ConnectError> {
         let opened = self.client.core.open(now, target, None)?;
         if let (Some((conn, _)), Some(carried)) = (opened, &mut self.client.core.carried) {
             carried.open.insert(conn);
@@ -105,7 +105,7 @@ impl Carrier {
         Ok(opened)
     }
 
-    /// Sends a datagram's packet, from one of [`Carrier::own`].
+    /// Sends a datagram's packet, from one of [`UpstreamClient::own`].
     pub(crate) fn send_datagram(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
         self.client.core.send_datagram(now, to, packet);
     }
@@ -122,18 +122,18 @@ impl Carrier {
     }
 
     /// What the server is to know.
-    pub(crate) fn poll_told(&mut self) -> Option<Told> {
+    pub(crate) fn poll_notification(&mut self) -> Option<Told> {
         self.client.core.carried.as_mut()?.told.pop_front()
     }
 
     /// What has happened since the last call.
-    pub(crate) fn take_happened(&mut self) -> Vec<Happening> {
-        let happenings = &self.client.core.happenings;
-        if self.happened == happenings.last() {
+    pub(crate) fn take_events(&mut self) -> Vec<AgentEvent> {
+        let event_log = &self.client.core.event_log;
+        if self.happened == event_log.last() {
             return Vec::new();
         }
-        let before = std::mem::replace(&mut self.happened, happenings.last());
-        happenings.since(before)
+        let before = std::mem::replace(&mut self.happened, event_log.last());
+        event_log.since(before)
     }
 
     /// Its picture.
@@ -141,7 +141,7 @@ impl Carrier {
         self.client.core.status(now)
     }
 
-    /// Changes a path, as [`crate::mailbox::Request::SetPath`] says.
+    /// Changes a path, as [`crate::request_channel::Request::SetPath`] says.
     ///
     /// # Errors
     /// There is no such path.
@@ -168,7 +168,7 @@ impl Carrier {
     }
 }
 
-impl Carried {
+impl Upstream {
     /// Connections there are.
     pub(super) fn open(&self) -> impl Iterator<Item = ConnId> {
         self.open.iter().copied()
@@ -186,7 +186,7 @@ impl Carried {
 
 impl Core {
     /// Whether an event is of a connection that is carried on.
-    pub(super) fn on_carried(&mut self, conn: ConnId, event: Event) -> bool {
+    pub(super) fn on_upstream(&mut self, conn: ConnId, event: Event) -> bool {
         let Some(carried) = &mut self.carried else { return false };
         if !carried.open.contains(&conn) {
             return false;

@@ -10,7 +10,7 @@ use tabane_engine::Instant;
 use tabane_trace::quantity::Rate;
 
 /// See the module.
-pub(super) struct Gates {
+pub(super) struct RateLimiters {
     /// To the client, all paths together.
     down: Shaper<Waiting>,
     /// To the client, by path.
@@ -24,7 +24,7 @@ type Waiting = (usize, Vec<u8>);
 
 /// Whether a packet may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Gate {
+pub(super) enum RateLimiter {
     /// Now.
     Open,
     /// Later: a copy of it waits.
@@ -33,7 +33,7 @@ pub(super) enum Gate {
     Full,
 }
 
-impl Gates {
+impl RateLimiters {
     /// Those of a client with that limit.
     pub(super) fn new(rate: Option<Rate>) -> Self {
         let rate = rate.map(|rate| rate.0);
@@ -56,14 +56,14 @@ impl Gates {
     }
 
     /// A packet for the client.
-    pub(super) fn leave(&mut self, now: Instant, path: usize, packet: &[u8]) -> Gate {
+    pub(super) fn leave(&mut self, now: Instant, path: usize, packet: &[u8]) -> RateLimiter {
         if !self.down.pass(now, packet.len()) {
             return waits(self.down.push((path, packet.to_vec()), packet.len()));
         }
         if !self.caps[path].pass(now, packet.len()) {
             return waits(self.caps[path].push(packet.to_vec(), packet.len()));
         }
-        Gate::Open
+        RateLimiter::Open
     }
 
     /// A packet for the client that has waited long enough.
@@ -80,9 +80,9 @@ impl Gates {
     }
 
     /// A packet from the client.
-    pub(super) fn enter(&mut self, now: Instant, path: usize, packet: &[u8]) -> Gate {
+    pub(super) fn enter(&mut self, now: Instant, path: usize, packet: &[u8]) -> RateLimiter {
         if self.up.pass(now, packet.len()) {
-            return Gate::Open;
+            return RateLimiter::Open;
         }
         waits(self.up.push((path, packet.to_vec()), packet.len()))
     }
@@ -99,6 +99,6 @@ impl Gates {
     }
 }
 
-fn waits<P>(pushed: Result<(), P>) -> Gate {
-    if pushed.is_ok() { Gate::Waits } else { Gate::Full }
+fn waits<P>(pushed: Result<(), P>) -> RateLimiter {
+    if pushed.is_ok() { RateLimiter::Waits } else { RateLimiter::Full }
 }

@@ -2,7 +2,7 @@
 //!
 //! The agent's thread answers between packets; whoever asks waits at most [`PATIENCE`].
 
-use crate::model::{ConnStatus, Happening, Role, Status};
+use crate::model::{AgentEvent, ConnStatus, Role, Status};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -17,8 +17,9 @@ pub enum Request {
     Status,
     /// [`Answer::Connections`].
     Connections,
-    /// [`Answer::Happenings`] after that number.
-    Happenings {
+    /// [`Answer::Events`] after that number.
+    #[serde(alias = "happenings")]
+    Events {
         /// The last one known; 0 for all that are remembered.
         since: u64,
     },
@@ -70,8 +71,9 @@ pub enum Answer {
     Status(Box<Status>),
     /// Open connections.
     Connections(Vec<ConnStatus>),
-    /// What happened, oldest first.
-    Happenings(Vec<Happening>),
+    /// The event log, oldest first.
+    #[serde(alias = "happenings")]
+    Events(Vec<AgentEvent>),
     /// Done.
     Done,
     /// Not done: the reason, for people.
@@ -86,17 +88,17 @@ impl From<Result<(), String>> for Answer {
 
 /// Where requests are put; cheap to clone.
 #[derive(Clone)]
-pub struct Mailbox {
+pub struct RequestSender {
     requests: Sender<(Request, SyncSender<Answer>)>,
     wake: Arc<mio::Waker>,
 }
 
 /// The agent's end.
-pub struct Inbox(Receiver<(Request, SyncSender<Answer>)>);
+pub struct RequestReceiver(Receiver<(Request, SyncSender<Answer>)>);
 
 /// No answer came.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AskError {
+pub enum RequestError {
     /// It has ended.
     #[error("the agent has ended")]
     Gone,
@@ -105,33 +107,33 @@ pub enum AskError {
     Late,
 }
 
-/// How long [`Mailbox::ask`] waits.
+/// How long [`RequestSender::ask`] waits.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A mailbox whose requests wake the agent's poll by `wake`.
 #[must_use]
-pub fn mailbox(wake: Arc<mio::Waker>) -> (Mailbox, Inbox) {
+pub fn request_channel(wake: Arc<mio::Waker>) -> (RequestSender, RequestReceiver) {
     let (requests, inbox) = channel();
-    (Mailbox { requests, wake }, Inbox(inbox))
+    (RequestSender { requests, wake }, RequestReceiver(inbox))
 }
 
-impl Mailbox {
+impl RequestSender {
     /// Asks and waits for the answer.
     ///
     /// # Errors
-    /// [`AskError`].
-    pub fn ask(&self, request: Request) -> Result<Answer, AskError> {
+    /// [`RequestError`].
+    pub fn ask(&self, request: Request) -> Result<Answer, RequestError> {
         let (reply, answer) = sync_channel(1);
-        self.requests.send((request, reply)).map_err(|_| AskError::Gone)?;
-        self.wake.wake().map_err(|_| AskError::Gone)?;
+        self.requests.send((request, reply)).map_err(|_| RequestError::Gone)?;
+        self.wake.wake().map_err(|_| RequestError::Gone)?;
         answer.recv_timeout(PATIENCE).map_err(|error| match error {
-            std::sync::mpsc::RecvTimeoutError::Timeout => AskError::Late,
-            std::sync::mpsc::RecvTimeoutError::Disconnected => AskError::Gone,
+            std::sync::mpsc::RecvTimeoutError::Timeout => RequestError::Late,
+            std::sync::mpsc::RecvTimeoutError::Disconnected => RequestError::Gone,
         })
     }
 }
 
-impl Inbox {
+impl RequestReceiver {
     /// The next request and where its answer goes; whoever asked may be gone by then.
     #[must_use]
     pub fn take(&self) -> Option<(Request, SyncSender<Answer>)> {

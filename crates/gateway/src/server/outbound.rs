@@ -4,7 +4,7 @@
 //! "unreachable" reach the program. A connection that does not come about within [`PATIENCE`] is
 //! reported as an unreachable host.
 
-use crate::relay::{Pool, Relay, Standing};
+use crate::relay::{Pool, Relay, RelayState};
 use mio::net::TcpStream;
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tabane_engine::{ConnId, Duration, Instant};
 use tabane_wire::Unreachable;
 
 /// A connection of a client and the socket that it leads to.
-pub(super) struct Outward {
+pub(super) struct OutboundConnection {
     /// Whose: index of the member.
     pub(super) member: usize,
     /// The client's connection.
@@ -51,7 +51,7 @@ pub(super) enum Attempt {
 /// How long connecting on may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-impl Outward {
+impl OutboundConnection {
     /// Begins to connect on.
     ///
     /// # Errors
@@ -116,16 +116,16 @@ impl Outward {
         now: Instant,
         conn: &mut Connection,
         pool: &mut Pool,
-    ) -> Standing {
+    ) -> RelayState {
         if self.connecting {
-            return Standing::Open;
+            return RelayState::Open;
         }
         self.relay.step(now, conn, pool)
     }
 
     /// The client's connection is gone, in order: what is still to be given to the far end.
-    pub(super) fn orphan(&mut self) -> Standing {
-        if self.connecting { Standing::Broken } else { self.relay.drain() }
+    pub(super) fn orphan(&mut self) -> RelayState {
+        if self.connecting { RelayState::Broken } else { self.relay.drain() }
     }
 
     /// The client's connection ended with an error: so does the one to the far end.

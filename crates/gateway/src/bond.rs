@@ -5,7 +5,7 @@
 //! and counted, as by a network card.
 
 use crate::address::PATHS_MAX;
-use crate::tally::Tally;
+use crate::record_counters::RecordCounters;
 use std::net::IpAddr;
 use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::policy::PolicyError;
@@ -13,13 +13,13 @@ use tabane_engine::view::PathId;
 use tabane_engine::{Endpoint, Instant};
 
 /// See the module.
-pub struct Bundle {
+pub struct Bond {
     /// The engine.
     pub endpoint: Endpoint,
     /// What went through its paths.
     pub counters: [Counters; PATHS_MAX],
     /// What it records, if it does.
-    pub tally: Option<Box<Tally>>,
+    pub record_counters: Option<Box<RecordCounters>>,
 }
 
 /// Inner packets of a path.
@@ -46,18 +46,18 @@ pub struct Counters {
 /// Packets sent before others have their turn.
 const BATCH: usize = 256;
 
-impl Bundle {
+impl Bond {
     /// An endpoint with `PATHS_MAX` paths, all down.
     ///
     /// # Errors
     /// A policy that does not exist.
     pub fn new(config: Config, seed: [u8; 32]) -> Result<Self, PolicyError> {
-        let tally = config.records.then(Box::default);
+        let record_counters = config.records.then(Box::default);
         let mut endpoint = Endpoint::new(config, seed)?;
         for path in 0..PATHS_MAX {
             endpoint.set_path_up(Instant::ZERO, PathId(path as u8), false);
         }
-        Ok(Self { endpoint, counters: [Counters::default(); PATHS_MAX], tally })
+        Ok(Self { endpoint, counters: [Counters::default(); PATHS_MAX], record_counters })
     }
 
     /// Gives a batch of what the engine has to send to `send`, with the path, which says whether
@@ -68,8 +68,8 @@ impl Bundle {
         buf: &mut [u8],
         mut send: impl FnMut(usize, &[u8]) -> bool,
     ) -> bool {
-        if let Some(tally) = &mut self.tally {
-            tally.drain(&mut self.endpoint);
+        if let Some(record_counters) = &mut self.record_counters {
+            record_counters.drain(&mut self.endpoint);
         }
         for _ in 0..BATCH {
             let Some(transmit) = self.endpoint.poll_transmit(now, buf) else { return false };

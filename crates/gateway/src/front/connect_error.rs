@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Why a request of a program fails.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum ConnectError {
     /// The destination answered with a reset.
     #[error("the destination refused the connection")]
     Refused,
@@ -45,7 +45,7 @@ pub enum Refusal {
     General,
 }
 
-impl Refusal {
+impl ConnectError {
     /// Every one.
     pub const ALL: [Self; 12] = [
         Self::Refused,
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn each_has_its_reply() {
-        let table: Vec<String> = Refusal::ALL
+        let table: Vec<String> = ConnectError::ALL
             .iter()
             .map(|why| format!("{why:?} {} {} {}", why.socks5(), why.http(), why.proxy_status()))
             .collect();
@@ -156,15 +156,15 @@ mod tests {
     #[test]
     fn errors_of_sockets_mean_what_they_say() {
         for (errno, why) in [
-            (libc::ECONNREFUSED, Refusal::Refused),
-            (libc::EHOSTUNREACH, Refusal::HostUnreachable),
-            (libc::ENETUNREACH, Refusal::NetUnreachable),
-            (libc::ETIMEDOUT, Refusal::TimedOut),
-            (libc::EACCES, Refusal::NotAllowed),
-            (libc::EMFILE, Refusal::Busy),
-            (libc::EINVAL, Refusal::General),
+            (libc::ECONNREFUSED, ConnectError::Refused),
+            (libc::EHOSTUNREACH, ConnectError::HostUnreachable),
+            (libc::ENETUNREACH, ConnectError::NetUnreachable),
+            (libc::ETIMEDOUT, ConnectError::TimedOut),
+            (libc::EACCES, ConnectError::NotAllowed),
+            (libc::EMFILE, ConnectError::Busy),
+            (libc::EINVAL, ConnectError::General),
         ] {
-            assert_eq!(Refusal::of(&io::Error::from_raw_os_error(errno)), why);
+            assert_eq!(ConnectError::of(&io::Error::from_raw_os_error(errno)), why);
         }
     }
 }

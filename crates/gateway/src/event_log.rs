@@ -1,7 +1,7 @@
 //! What happens to an agent: the last things are remembered for whoever asks, and each goes to the
 //! log as it happens. `tabane monitor` and the journal have one source, so neither knows less.
 
-use crate::model::Happening;
+use crate::model::AgentEvent;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,15 +9,15 @@ use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 
 /// Remembers the last [`KEPT`].
-pub struct Happenings {
+pub struct EventLog {
     clock: Clock,
-    all: VecDeque<Happening>,
+    all: VecDeque<AgentEvent>,
     last: u64,
     log: Option<Log>,
 }
 
 /// Gets each event as it happens.
-pub type LogSink = Box<dyn Fn(&Happening) + Send>;
+pub type LogSink = Box<dyn Fn(&AgentEvent) + Send>;
 
 /// How much an event matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -50,7 +50,7 @@ const LOG_EVERY: Duration = Duration::from_millis(200);
 /// The oldest goes when there are more.
 pub const KEPT: usize = 4096;
 
-impl Happenings {
+impl EventLog {
     /// None yet; times are by this clock.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
@@ -82,7 +82,7 @@ impl Happenings {
         if self.all.len() == KEPT {
             self.all.pop_front();
         }
-        let happening = Happening {
+        let event = AgentEvent {
             seq: self.last,
             unix_ms: unix_ms(self.clock.wall_origin(), now),
             kind: kind.to_owned(),
@@ -91,9 +91,9 @@ impl Happenings {
             text,
         };
         if let Some(log) = &mut self.log {
-            log.take(now, &happening);
+            log.take(now, &event);
         }
-        self.all.push_back(happening);
+        self.all.push_back(event);
     }
 
     /// The number of the last one; 0 if there was none.
@@ -104,14 +104,14 @@ impl Happenings {
 
     /// Those after that number, oldest first.
     #[must_use]
-    pub fn since(&self, seq: u64) -> Vec<Happening> {
+    pub fn since(&self, seq: u64) -> Vec<AgentEvent> {
         let known = self.all.iter().take_while(|h| h.seq <= seq).count();
         self.all.iter().skip(known).cloned().collect()
     }
 }
 
 impl Level {
-    /// Of a kind of event ([`Happening::kind`]).
+    /// Of a kind of event ([`AgentEvent::kind`]).
     #[must_use]
     pub fn of(kind: &str) -> Self {
         match kind {
@@ -127,7 +127,7 @@ impl Level {
 }
 
 impl Log {
-    fn take(&mut self, now: Instant, happening: &Happening) {
+    fn take(&mut self, now: Instant, event: &AgentEvent) {
         let more = now.saturating_since(self.since).0 / LOG_EVERY.0;
         if more > 0 {
             self.left =
@@ -145,14 +145,14 @@ impl Log {
                 self.skipped
             );
             let kind = "not-logged".to_owned();
-            (self.sink)(&Happening { kind, path: None, client: None, text, ..*happening });
+            (self.sink)(&AgentEvent { kind, path: None, client: None, text, ..*event });
             self.skipped = 0;
         }
-        (self.sink)(happening);
+        (self.sink)(event);
     }
 }
 
-impl fmt::Debug for Happenings {
+impl fmt::Debug for EventLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Happenings").field("last", &self.last).finish_non_exhaustive()
     }
@@ -170,29 +170,29 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_remembered_in_order() {
-        let mut happenings = Happenings::new(Clock::start());
+        let mut event_log = EventLog::new(Clock::start());
         for i in 0..KEPT as u64 + 10 {
-            happenings.add(Instant(i), "path-up", (None, Some("wifi")), format!("{i}"));
+            event_log.add(Instant(i), "path-up", (None, Some("wifi")), format!("{i}"));
         }
-        let all = happenings.since(0);
+        let all = event_log.since(0);
         assert_eq!((all.len(), all[0].seq), (KEPT, 11));
-        let new = happenings.since(KEPT as u64 + 8);
+        let new = event_log.since(KEPT as u64 + 8);
         assert_eq!(new.iter().map(|h| h.seq).collect::<Vec<_>>(), [4105, 4106]);
     }
 
     #[test]
     fn each_goes_to_the_log_and_nobody_can_fill_it() {
         let logged = Arc::new(Mutex::new(Vec::new()));
-        let mut happenings = Happenings::new(Clock::start());
+        let mut event_log = EventLog::new(Clock::start());
         let sink = Arc::clone(&logged);
-        happenings.set_log(Box::new(move |h| sink.lock().unwrap().push(h.clone())));
+        event_log.set_log(Box::new(move |h| sink.lock().unwrap().push(h.clone())));
         for i in 0..1000 {
-            happenings.add(Instant(i), "path-up", (Some("home"), None), format!("{i}"));
+            event_log.add(Instant(i), "path-up", (Some("home"), None), format!("{i}"));
         }
-        assert_eq!(happenings.since(0).len(), 1000, "all are remembered");
+        assert_eq!(event_log.since(0).len(), 1000, "all are remembered");
         assert_eq!(logged.lock().unwrap().len(), LOG_BURST as usize);
         let later = Instant::ZERO + LOG_EVERY * 3;
-        happenings.add(later, "tun-gone", (None, None), "later".into());
+        event_log.add(later, "tun-gone", (None, None), "later".into());
         let logged = logged.lock().unwrap();
         let last: Vec<_> = logged[LOG_BURST as usize..].iter().map(|h| h.kind.as_str()).collect();
         assert_eq!(last, ["not-logged", "tun-gone"]);

@@ -1,20 +1,20 @@
 //! Forwarding: what clients ask for goes on to the next server, by a bundle whose client this
-//! server is ([`Carrier`]). Nothing else is connected to or sent from here.
+//! server is ([`UpstreamClient`]). Nothing else is connected to or sent from here.
 //!
 //! The client's engine and the bundle's are joined without a socket in between
 //! ([`crate::sessions`]): a client's SYN is answered when the next server has answered ours.
 
 use super::Core;
 use super::connections::{Packet, refuse};
-use super::member::Leads;
+use super::member::RelayTarget;
 use super::members::Members;
-use super::outward::Attempt;
-use crate::client::{Carrier, ClientError, Told, buffered};
+use super::outbound::Attempt;
+use crate::client::{ClientError, Told, UpstreamClient, buffered};
 use crate::config::NextConfig;
 use crate::dns;
 use crate::model::Status;
 use crate::reactor::{Kind, Reactor, token};
-use crate::sessions::{Denial, EngineProgram, Near, Picture, Program, ProgramEvent, Sessions};
+use crate::sessions::{Denial, EngineProgram, Near, Program, ProgramEvent, Sessions, Snapshot};
 use crate::udp::flows::FLOWS_MAX;
 use crate::udp::{Flows, Nat, Refused, Sides};
 use mio::Interest;
@@ -28,7 +28,7 @@ use tabane_wire::Unreachable;
 
 /// The next server, and all that goes on to it.
 pub(super) struct Next {
-    carrier: Carrier,
+    carrier: UpstreamClient,
     sessions: Sessions<Id>,
     nat: Nat,
     sides: Sides,
@@ -60,7 +60,7 @@ impl Next {
         reactor: &Reactor,
         service: [IpAddr; 2],
     ) -> Result<Self, ClientError> {
-        let carrier = Carrier::new(config.client(), clock)?;
+        let carrier = UpstreamClient::new(config.client(), clock)?;
         let fd = carrier.inside();
         let interest = Interest::READABLE;
         reactor.registry().register(&mut SourceFd(&fd), token(Kind::Next, 0), interest)?;
@@ -74,13 +74,13 @@ impl Next {
     }
 
     /// What is known of connections that go on.
-    pub(super) fn pictures(&self) -> BTreeMap<Id, Picture<Id>> {
-        self.sessions.connected().map(|picture| (picture.id, picture)).collect()
+    pub(super) fn snapshots(&self) -> BTreeMap<Id, Snapshot<Id>> {
+        self.sessions.connected().map(|snapshot| (snapshot.id, snapshot)).collect()
     }
 
     /// Bytes that wait on the far side of each connection that goes on.
     pub(super) fn held(&mut self, now: Instant) -> Vec<(Id, u64)> {
-        let ids = self.sessions.connected().map(|picture| (picture.id, picture.conn));
+        let ids = self.sessions.connected().map(|snapshot| (snapshot.id, snapshot.conn));
         let ids: Vec<(Id, ConnId)> = ids.collect();
         let endpoint = self.carrier.endpoint();
         let held = |(id, conn)| (id, endpoint.connection(conn).map_or(0, |c| buffered(now, c)));
@@ -107,19 +107,19 @@ impl Next {
     }
 
     /// The bundle.
-    pub(super) fn carrier(&mut self) -> &mut Carrier {
+    pub(super) fn carrier(&mut self) -> &mut UpstreamClient {
         &mut self.carrier
     }
 
     /// Opens connections for those that want them, as far as there are paths; whether any.
     fn grant(&mut self, now: Instant, clients: &mut Clients<'_>) -> bool {
         let mut any = false;
-        while let Some(wish) = self.sessions.poll_wish() {
+        while let Some(connect_request) = self.sessions.poll_connect_request() {
             any = true;
-            match self.carrier.open(now, wish.destination) {
-                Ok(Some((conn, path))) => self.sessions.opening(wish.id, conn, path),
+            match self.carrier.open(now, connect_request.destination) {
+                Ok(Some((conn, path))) => self.sessions.opening(connect_request.id, conn, path),
                 Ok(None) => {}
-                Err(why) => self.sessions.fail(now, clients, wish.id, why),
+                Err(why) => self.sessions.fail(now, clients, connect_request.id, why),
             }
         }
         any
@@ -129,7 +129,7 @@ impl Next {
     fn hear(&mut self, now: Instant, clients: &mut Clients<'_>) -> (bool, Vec<Vec<u8>>) {
         let (mut any, mut packets) = (false, Vec::new());
         let Self { carrier, sessions, .. } = self;
-        while let Some(told) = carrier.poll_told() {
+        while let Some(told) = carrier.poll_notification() {
             any = true;
             match told {
                 Told::Event(conn, event) => {
@@ -162,7 +162,7 @@ impl Core {
             // As a path that cannot be read: tried again with the next thing that happens.
             Err(error) => {
                 let text = format!("the next server's paths cannot be waited for: {error}");
-                self.happenings.add(now, "next-failed", (None, None), text);
+                self.event_log.add(now, "next-failed", (None, None), text);
             }
         }
         let (any, packets) = next.hear(now, &mut clients);
@@ -172,10 +172,10 @@ impl Core {
             self.members.send((at, path), &packet, &mut self.ports);
         }
         touched.into_iter().for_each(|at| self.touch(at));
-        for happening in next.carrier.take_happened() {
-            let path = happening.path.map(|path| format!("{PREFIX}{path}"));
-            let text = format!("next server: {}", happening.text);
-            self.happenings.add(now, &happening.kind, (None, path.as_deref()), text);
+        for event in next.carrier.take_events() {
+            let path = event.path.map(|path| format!("{PREFIX}{path}"));
+            let text = format!("next server: {}", event.text);
+            self.event_log.add(now, &event.kind, (None, path.as_deref()), text);
         }
         for packet in packets {
             self.bring_back(now, &mut next, &packet);
@@ -195,7 +195,9 @@ impl Core {
         let Some(next) = &mut self.next else { return false };
         let Some(member) = self.members.get(at) else { return false };
         match (event, member.conns.get(&conn).copied()) {
-            (Event::Incoming { local, .. }, _) if self.connections.is_wish(local) => return false,
+            (Event::Incoming { local, .. }, _) if self.connections.is_policy_request(local) => {
+                return false;
+            }
             (Event::Incoming { local, remote }, _) => {
                 let why = match self.connections.outside().1.check(local) {
                     Ok(()) if !member.is_crowded() => None,
@@ -208,12 +210,12 @@ impl Core {
                     }
                     return true;
                 }
-                member.add(conn, Leads::On);
+                member.add(conn, RelayTarget::On);
             }
-            (Event::Closed(_), Some(Leads::On)) => {
+            (Event::Closed(_), Some(RelayTarget::On)) => {
                 member.conns.remove(&conn);
             }
-            (_, Some(Leads::On)) => {}
+            (_, Some(RelayTarget::On)) => {}
             _ => return false,
         }
         if let Some(event) = ProgramEvent::of(event) {
@@ -300,19 +302,19 @@ impl Near for Clients<'_> {
     fn admit(&mut self, now: Instant, (at, id): Id) {
         let Some(member) = self.members.get(at) else { return };
         member.opened += 1;
-        let conn = member.bundle.endpoint.connection(id);
+        let conn = member.bond.endpoint.connection(id);
         let first = conn.and_then(|conn| conn.info(now).subflows.into_iter().next());
         if let Some(first) = first {
             member.enforce(now, id, (first.remote, first.local));
         }
-        member.bundle.endpoint.admit(id);
+        member.bond.endpoint.admit(id);
         self.touched.push(at);
     }
 
     fn refuse(&mut self, now: Instant, (at, id): Id, how: Denial) {
         let Some(member) = self.members.get(at) else { return };
         member.conns.remove(&id);
-        let Some(conn) = member.bundle.endpoint.connection(id) else { return };
+        let Some(conn) = member.bond.endpoint.connection(id) else { return };
         let way = conn.info(now).subflows.first().map(|subflow| (subflow.remote, subflow.local));
         let Some(way) = way else { return };
         let why = match how {
@@ -325,7 +327,7 @@ impl Near for Clients<'_> {
 
     fn program(&mut self, now: Instant, (at, id): Id) -> Option<impl Program> {
         self.touched.push(at);
-        let connection = self.members.get(at)?.bundle.endpoint.connection(id)?;
+        let connection = self.members.get(at)?.bond.endpoint.connection(id)?;
         Some(EngineProgram { connection, now })
     }
 }

@@ -9,7 +9,7 @@ use tabane_engine::{Duration, Instant};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Spread {
+pub struct Dispatcher {
     sender: Sender,
     tagger: Tagger,
     filter: Filter,
@@ -33,7 +33,7 @@ pub struct Way {
     pub numbers: bool,
 }
 
-impl Spread {
+impl Dispatcher {
     /// Both directions; `seed` as of [`Tagger::new`].
     #[must_use]
     pub fn new(seed: [u8; 32]) -> Self {
@@ -94,7 +94,7 @@ impl Spread {
     }
 
     /// Whether a packet that came by `path`, from a peer that numbers, goes on now. Then
-    /// [`Spread::poll_packet`].
+    /// [`Dispatcher::poll_packet`].
     pub fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
         self.filter.handle_packet(now, PathId(path as u8), packet) == Verdict::Deliver
     }
@@ -107,7 +107,7 @@ impl Spread {
         self.filter.poll_packet()
     }
 
-    /// When [`Spread::poll_packet`] may have another.
+    /// When [`Dispatcher::poll_packet`] may have another.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.filter.poll_timeout()
@@ -169,31 +169,31 @@ mod tests {
 
     #[test]
     fn copies_go_where_they_fit_and_are_understood() {
-        let mut spread = Spread::new([1; 32]);
+        let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
         let deaf = Way { numbers: false, ..way(2, 1400, 0) };
-        spread.set_ways(now, [way(0, 1400, 0), way(1, 1000, 0), deaf].into_iter());
+        dispatcher.set_ways(now, [way(0, 1400, 0), way(1, 1000, 0), deaf].into_iter());
         for (len, expected) in [(100, vec![0, 1]), (1100, vec![0]), (2000, vec![0])] {
             let mut packet = packet(len);
-            let paths = spread.prepare(now, UdpMode::Duplicate, &mut packet);
+            let paths = dispatcher.prepare(now, UdpMode::Duplicate, &mut packet);
             assert_eq!(ids(paths), expected, "{len}");
             // What is cut has no number.
             assert_eq!(packet[4..6] == [0, 0], len == 2000);
         }
         let mut packet = packet(100);
         packet[4..6].fill(7);
-        assert_eq!(ids(spread.prepare(now, UdpMode::Best, &mut packet)), [0]);
+        assert_eq!(ids(dispatcher.prepare(now, UdpMode::Best, &mut packet)), [0]);
         assert_eq!(packet[4..6], [0, 0]);
     }
 
     #[test]
     fn a_path_without_a_cap_has_its_share() {
-        let mut spread = Spread::new([1; 32]);
+        let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
-        spread.set_ways(now, [way(0, 1400, 50_000_000), way(1, 1400, 0)].into_iter());
+        dispatcher.set_ways(now, [way(0, 1400, 50_000_000), way(1, 1400, 0)].into_iter());
         let mut counts = [0; 2];
         for _ in 0..100 {
-            let paths = spread.prepare(now, UdpMode::Stripe, &mut packet(100));
+            let paths = dispatcher.prepare(now, UdpMode::Stripe, &mut packet(100));
             counts[usize::from(ids(paths)[0])] += 1;
         }
         assert_eq!(counts, [50, 50]);
@@ -201,16 +201,16 @@ mod tests {
 
     #[test]
     fn who_starts_again_is_heard() {
-        let mut spread = Spread::new([1; 32]);
+        let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
-        let mut sender = Spread::new([2; 32]);
+        let mut sender = Dispatcher::new([2; 32]);
         sender.set_ways(now, [way(0, 1400, 0), way(1, 1400, 0)].into_iter());
         let mut packet = packet(100);
         sender.prepare(now, UdpMode::Duplicate, &mut packet);
-        let came = [0, 1].map(|path| spread.takes(now, path, &packet));
-        assert_eq!((came, spread.counters().copies), ([true, false], 1));
-        spread.forget();
-        assert!(spread.takes(now, 0, &packet));
-        assert_eq!(spread.counters().copies, 1);
+        let came = [0, 1].map(|path| dispatcher.takes(now, path, &packet));
+        assert_eq!((came, dispatcher.counters().copies), ([true, false], 1));
+        dispatcher.forget();
+        assert!(dispatcher.takes(now, 0, &packet));
+        assert_eq!(dispatcher.counters().copies, 1);
     }
 }
