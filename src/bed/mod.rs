@@ -21,8 +21,8 @@ use tabane_gateway::config::{
     AccessConfig, ClientConfig, ClientEntry, FrontConfig, PathConfig, ServerConfig, ServerEntry,
 };
 use tabane_gateway::keys::{self, Key};
-use tabane_gateway::request_channel::{Answer, RequestSender, Request};
 use tabane_gateway::model::{PathState, Status};
+use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_gateway::server::Server;
 use tabane_net::Clock;
 use tabane_sim::link::LinkConfig;
@@ -187,7 +187,10 @@ fn client_config(
 ///
 /// # Errors
 /// They do not come up.
-pub(crate) fn wait_for_paths(client: &RequestSender, stop: impl Fn() -> bool) -> anyhow::Result<()> {
+pub(crate) fn wait_for_paths(
+    client: &RequestSender,
+    stop: impl Fn() -> bool,
+) -> anyhow::Result<()> {
     let clock = Clock::start();
     loop {
         let status = status(client)?;

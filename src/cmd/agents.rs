@@ -48,14 +48,16 @@ pub(super) fn open(windows: Windows, request_channel: &RequestSender) -> Result<
         Some(path) => path,
         None => places.socket_for(&windows.name).map_err(anyhow::Error::new)?,
     };
-    let control = ControlSocket::start(&path, request_channel.clone()).map_err(anyhow::Error::new)?;
+    let control =
+        ControlSocket::start(&path, request_channel.clone()).map_err(anyhow::Error::new)?;
     say::detail(&format!("control socket: {}", path.display()));
     let mut pages = None;
     if windows.web.is_some() || windows.metrics.is_some() {
         let token = windows.web_token_file.map(|file| Token::read(&file)).transpose();
         let token = token.map_err(anyhow::Error::new)?;
         let settings = Settings { page: windows.web, metrics: windows.metrics, token };
-        let started = Pages::start(settings, request_channel.clone()).map_err(anyhow::Error::new)?;
+        let started =
+            Pages::start(settings, request_channel.clone()).map_err(anyhow::Error::new)?;
         for (what, at) in [("page: http", started.page()), ("metrics: http", started.metrics())] {
             if let Some(at) = at {
                 say::note(&format!("{what}://{at}/"));

@@ -13,7 +13,7 @@ use tabane_engine::policy::Spec;
 use tabane_engine::view::PathId;
 use tabane_engine::{Config, Endpoint};
 use tabane_net::capture::Capture;
-use tabane_net::control::{ControlSocket, Controlled, RequestReceiver, serve_lines};
+use tabane_net::control::{ControlSocket, Controlled, Inbox, serve_lines};
 use tabane_net::device::{TunConfig, TunDevice};
 use tabane_net::{App, Clock, Driver, Path};
 
@@ -85,7 +85,7 @@ pub(crate) struct Attached {
     /// What was opened.
     pub(crate) config: Config,
     labels: Vec<String>,
-    inbox: RequestReceiver,
+    inbox: Inbox,
     /// Kept open while running.
     control: Option<ControlSocket>,
 }
@@ -166,8 +166,8 @@ impl DeviceArgs {
         config
     }
 
-    fn control(&self, driver: &Driver) -> Result<(RequestReceiver, Option<ControlSocket>), Failure> {
-        let (inbox, outbox) = RequestReceiver::new(driver.waker());
+    fn control(&self, driver: &Driver) -> Result<(Inbox, Option<ControlSocket>), Failure> {
+        let (inbox, outbox) = Inbox::new(driver.waker());
         let Some(path) = &self.control else { return Ok((inbox, None)) };
         if path.as_os_str() == "-" {
             std::thread::spawn(move || {

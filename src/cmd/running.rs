@@ -9,8 +9,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tabane_gateway::config::source::TEXT_MAX;
 use tabane_gateway::control::{Client, Places};
-use tabane_gateway::request_channel::Request;
 use tabane_gateway::model::{AgentEvent, Status};
+use tabane_gateway::request_channel::Request;
 
 /// An agent that runs.
 pub(super) struct Running {

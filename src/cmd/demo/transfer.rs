@@ -17,8 +17,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_gateway::config::Policies;
-use tabane_gateway::request_channel::{Answer, RequestSender, Request};
 use tabane_gateway::model::AgentEvent;
+use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_net::Clock;
 
 /// What is the same in all runs.

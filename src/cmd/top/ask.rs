@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use tabane_gateway::control::{Client, ClientError};
+use tabane_gateway::model::{AgentEvent, ConnStatus, Role, Status};
 use tabane_gateway::request_channel::Request;
-use tabane_gateway::model::{ConnStatus, AgentEvent, Role, Status};
 
 /// What comes from the agent.
 pub(super) enum News {

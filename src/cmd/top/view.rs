@@ -4,7 +4,7 @@ use super::ask::News;
 use crate::cmd::status::title;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{BTreeMap, VecDeque};
-use tabane_gateway::model::{ConnStatus, AgentEvent, PathStatus, Role, Status};
+use tabane_gateway::model::{AgentEvent, ConnStatus, PathStatus, Role, Status};
 
 /// The state of the screen.
 #[derive(Default)]

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use tabane_engine::{Duration, Instant};
 use tabane_gateway::config::{ClientConfig, Policies};
-use tabane_gateway::request_channel::{Answer, Request};
 use tabane_gateway::model::Role;
+use tabane_gateway::request_channel::{Answer, Request};
 use tabane_net::Clock;
 
 const ROW: &str = "failover";

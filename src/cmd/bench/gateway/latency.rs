@@ -194,7 +194,11 @@ fn collect(clock: Clock, socket: &UdpSocket, head: usize) -> anyhow::Result<Time
 
 /// Sends until both ends have removed copies: the server has the client's request, and each
 /// knows that the other numbers.
-fn until_doubled(socket: &UdpSocket, head: &[u8], agents: [&RequestSender; 2]) -> anyhow::Result<()> {
+fn until_doubled(
+    socket: &UdpSocket,
+    head: &[u8],
+    agents: [&RequestSender; 2],
+) -> anyhow::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(20)))?;
     let clock = Clock::start();
     loop {
