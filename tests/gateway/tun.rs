@@ -1,4 +1,4 @@
-//! TUN mode: programs of the host know nothing of the bundle.
+//! TUN mode: programs of the host know nothing of the bond.
 
 use super::data::ready;
 use super::namespace::Namespace;

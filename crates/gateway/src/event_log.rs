@@ -154,7 +154,7 @@ impl Log {
 
 impl fmt::Debug for EventLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Happenings").field("last", &self.last).finish_non_exhaustive()
+        f.debug_struct("EventLog").field("last", &self.last).finish_non_exhaustive()
     }
 }
 

@@ -67,7 +67,7 @@ pub enum Request {
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A picture of the agent.
+    /// Snapshot of the agent.
     Status(Box<Status>),
     /// Open connections.
     Connections(Vec<ConnStatus>),
@@ -110,7 +110,7 @@ pub enum RequestError {
 /// How long [`RequestSender::ask`] waits.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A mailbox whose requests wake the agent's poll by `wake`.
+/// A request channel whose requests wake the agent's poll by `wake`.
 #[must_use]
 pub fn request_channel(wake: Arc<mio::Waker>) -> (RequestSender, RequestReceiver) {
     let (requests, inbox) = channel();

@@ -1,8 +1,8 @@
 //! The connections of programs whose TCP one of our own engines ends, each with its connection
-//! through a bundle, from the SYN to the last byte: what an agent does for TUN mode's TCP, and for
+//! through a bond, from the SYN to the last byte: what an agent does for TUN mode's TCP, and for
 //! that of the clients of a server that forwards, short of choosing paths.
 //!
-//! Sans-I/O: events of the near ends in ([`Near`]); the bundle is an [`Endpoint`] that the caller
+//! Sans-I/O: events of the near ends in ([`Near`]); the bond is an [`Endpoint`] that the caller
 //! drives. A program's SYN becomes a [`ConnectRequest`]; the caller opens the connection and says so
 //! (`opening`), or that it has to wait (nothing to call: `retry` wishes again), or cannot be
 //! (`fail`).
@@ -41,7 +41,7 @@ pub struct ConnectRequest<I> {
     pub source: SocketAddr,
 }
 
-/// What a session is between: the near ends, and the bundle.
+/// What a session is between: the near ends, and the bond.
 pub type Ends<'a, N> = (&'a mut N, &'a mut Endpoint);
 
 /// A connected program.
@@ -49,7 +49,7 @@ pub type Ends<'a, N> = (&'a mut N, &'a mut Endpoint);
 pub struct Snapshot<I> {
     /// Which connection.
     pub id: I,
-    /// Its connection through the bundle.
+    /// Its connection through the bond.
     pub conn: ConnId,
     /// Its address.
     pub source: SocketAddr,
@@ -143,7 +143,7 @@ impl<I: Copy + Ord> Sessions<I> {
         }
     }
 
-    /// An event of a connection of the bundle; false if it is none of ours.
+    /// An event of a connection of the bond; false if it is none of ours.
     pub fn on_event<N: Near<Id = I>>(
         &mut self,
         now: Instant,
@@ -199,7 +199,7 @@ impl<I: Copy + Ord> Sessions<I> {
         }
     }
 
-    /// The far end says that a connection, by its addresses at the bundle, cannot be; whether it
+    /// The far end says that a connection, by its addresses at the bond, cannot be; whether it
     /// was one of ours.
     pub fn unreachable<N: Near<Id = I>>(
         &mut self,
@@ -266,7 +266,7 @@ impl<I: Copy + Ord> Sessions<I> {
         !self.again.is_empty()
     }
 
-    /// Programs that are connected through the bundle.
+    /// Programs that are connected through the bond.
     pub fn connected(&self) -> impl Iterator<Item = Snapshot<I>> {
         self.all.iter().filter_map(|(id, session)| {
             let Stage::Relaying(conn, splice) = &session.stage else { return None };
@@ -326,7 +326,7 @@ impl<I: Copy + Ord> Sessions<I> {
         }
     }
 
-    /// The bundle's end is gone.
+    /// The bond's end is gone.
     fn connection_closed<N: Near<Id = I>>(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Pictures of connections, and of paths as their connections see them, for both agents.
+//! Snapshots of connections, and of paths as their connections see them, for both agents.
 
 use crate::address::PATHS_MAX;
 use crate::bond::Bond;
@@ -6,7 +6,7 @@ use crate::model::{ConnStatus, PathStatus, SubflowStatus};
 use tabane_engine::mptcp::Info;
 use tabane_engine::{ConnId, Instant};
 
-/// What the connections of a bundle have on each path.
+/// What the connections of a bond have on each path.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Load {
     /// Subflows.
@@ -53,7 +53,7 @@ pub fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
     }
 }
 
-/// Puts counters and load into a path's picture.
+/// Puts counters and load into a path's snapshot.
 pub fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
     let counters = &bond.counters[path];
     (status.tx_bps, status.rx_bps) = (counters.tx_bps, counters.rx_bps);
@@ -69,7 +69,7 @@ pub fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
     status.subflows = load.subflows;
 }
 
-/// A connection's picture, as far as the engine knows it.
+/// A connection's snapshot, as far as the engine knows it.
 #[must_use]
 pub fn connection(id: ConnId, info: &Info, name: impl Fn(usize) -> String) -> ConnStatus {
     let subflow = |subflow: &tabane_engine::mptcp::SubflowInfo| SubflowStatus {

@@ -48,7 +48,7 @@ impl Agent {
 }
 
 #[test]
-fn pictures_and_orders() {
+fn snapshots_and_orders() {
     let agent = Agent::start();
     let mut client = agent.client();
     let status = client.status().unwrap();
@@ -73,7 +73,7 @@ fn the_line_format_is_what_the_manual_says() {
     let set = agent.line(b"{\"ask\":\"set-path\",\"path\":\"lte\",\"role\":\"never\"}\n");
     assert_eq!(set, "\"done\"\n");
     let follow = agent.line(b"{\"ask\":\"follow\",\"since\":3}\n");
-    assert!(follow.starts_with("{\"happenings\":[{\"seq\":4,"), "{follow}");
+    assert!(follow.starts_with("{\"events\":[{\"seq\":4,"), "{follow}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn bad_input_is_answered_with_an_error() {
         (b"[]\n", "no \\\"ask\\\""),
         (b"{\"ask\":7}\n", "no \\\"ask\\\""),
         (b"{\"ask\":\"reboot\"}\n", "unknown variant"),
-        (b"{\"ask\":\"happenings\"}\n", "missing field `since`"),
+        (b"{\"ask\":\"events\"}\n", "missing field `since`"),
         (b"{\"ask\":\"set-path\",\"path\":\"lte\",\"rolle\":\"never\"}\n", "unknown field"),
         (b"{\"ask\":\"set-path\",\"path\":\"lte\",\"role\":\"boss\"}\n", "unknown variant"),
         (b"{\"ask\":\"follow\",\"from\":1}\n", "unknown field"),

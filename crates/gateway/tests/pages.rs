@@ -89,11 +89,11 @@ fn the_state_has_all_that_the_page_shows() {
     assert_eq!(state["status"]["paths"][1]["reason"], "idle: backup, and fibre works");
     assert_eq!(state["samples"]["paths"][0]["key"], "fibre");
     assert_eq!(state["samples"]["paths"][2]["rtt"][0], serde_json::Value::Null);
-    assert_eq!(state["happenings"].as_array().unwrap().len(), 4);
+    assert_eq!(state["events"].as_array().unwrap().len(), 4);
     assert_eq!((&state["changes"], &state["error"]), (&true.into(), &serde_json::Value::Null));
     let later: serde_json::Value =
-        serde_json::from_str(&get(at, "/api/state?happening=3").body).unwrap();
-    assert_eq!(later["happenings"].as_array().unwrap().len(), 1);
+        serde_json::from_str(&get(at, "/api/state?event=3").body).unwrap();
+    assert_eq!(later["events"].as_array().unwrap().len(), 1);
     let conns: serde_json::Value = serde_json::from_str(&get(at, "/api/connections").body).unwrap();
     assert_eq!((&conns["open"], conns["connections"][0]["id"].as_u64()), (&2.into(), Some(17)));
 }

@@ -43,7 +43,7 @@ in a row), queue (ms); or with units as everywhere (20Mbps, 5Mbit/s, 10ms, 1%).
 Examples:
   tabane demo
   tabane demo --wifi rate=30,loss=1 --lte rate=10,delay=60 --size 10MB
-  tabane demo --scheduler roundrobin --json | tail -1 | jq .bundle
+  tabane demo --scheduler roundrobin --json | tail -1 | jq .bond
   tabane demo --scenario scenarios/wifi-lte.toml --html report.html")]
 pub(crate) struct Args {
     /// Send this file instead of a generated one.
@@ -382,7 +382,7 @@ fn tell(as_json: bool, links: &[DemoLink], runs: &[Run]) -> Result<(), Failure> 
         let document = json!({
             "sha256_ok": true,
             "single": single,
-            "bundle": { "goodput_bps": bond.goodput(), "shares": shares },
+            "bond": { "goodput_bps": bond.goodput(), "shares": shares },
             "sum_bps": sum,
             "failure": killed.map(|run| json!({
                 "link": links[0].name,
@@ -443,7 +443,7 @@ fn sentence(bond: f64, best: f64, sum: f64) -> String {
     }
     format!(
         "Together they were slower than the best one alone ({times:.2} times its goodput): here \
-         the bundle does not pay. {hash}"
+         the bond does not pay. {hash}"
     )
 }
 
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_that_does_not_pay_is_said_to() {
+    fn a_bond_that_does_not_pay_is_said_to() {
         assert!(sentence(60e6, 40e6, 60e6).contains("1.50 times as fast"));
         assert!(sentence(48e6, 40e6, 60e6).contains("gave 80 % of what"));
         assert!(sentence(30e6, 40e6, 60e6).contains("slower than the best one"));

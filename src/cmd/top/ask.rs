@@ -17,7 +17,7 @@ pub(super) enum News {
     Order(Result<String, String>),
 }
 
-/// A picture of everything.
+/// Snapshot of everything.
 #[derive(Default)]
 pub(super) struct Look {
     pub(super) status: Status,

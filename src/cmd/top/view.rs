@@ -15,7 +15,7 @@ pub(super) struct View {
     pub(super) connections: Vec<ConnStatus>,
     /// The newest last; at [`EVENTS`] the oldest goes.
     pub(super) events: VecDeque<AgentEvent>,
-    /// Why the picture is old.
+    /// Why the snapshot is old.
     pub(super) trouble: Option<String>,
     /// What became of the last order.
     pub(super) message: Option<Result<String, String>>,

@@ -64,7 +64,7 @@ impl Core {
         self.event_log.add(now, "exhausted", (None, None), text);
     }
 
-    /// Opens a connection through the bundle, on the path on which it is best begun: which it is,
+    /// Opens a connection through the bond, on the path on which it is best begun: which it is,
     /// and that path. `None` as long as no path works.
     pub(super) fn open(
         &mut self,

@@ -1,4 +1,4 @@
-//! The programs at the front ends, and the connections that they have through the bundle.
+//! The programs at the front ends, and the connections that they have through the bond.
 
 use super::program::{ConnectRequest, Program, Stage};
 use crate::bond::Bond;

@@ -136,7 +136,7 @@ impl UpstreamClient {
         event_log.since(before)
     }
 
-    /// Its picture.
+    /// Its snapshot.
     pub(crate) fn status(&mut self, now: Instant) -> Status {
         self.client.core.status(now)
     }

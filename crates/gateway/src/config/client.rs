@@ -256,7 +256,7 @@ impl ClientConfig {
             for (n, address) in list.iter().enumerate() {
                 all.push((vec!["front".to_owned(), key.to_owned(), n.to_string()], *address));
                 if self.front.login.is_none() && !address.ip().to_canonical().is_loopback() {
-                    let message = format!("who reaches {address} may use this bundle");
+                    let message = format!("who reaches {address} may use this bond");
                     let fault = Fault::new(&[&"front", &key, &n], message);
                     found.warn(fault.help("add login = \"user:password\" under [front]"));
                 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use tabane_trace::source_document::Fault;
 
-/// The bundle to the next server (`[next]`): what a client says of itself, its servers and its
+/// The bond to the next server (`[next]`): what a client says of itself, its servers and its
 /// paths, with the same keys and meanings ([`ClientConfig`]).
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(default, deny_unknown_fields)]

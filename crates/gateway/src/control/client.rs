@@ -51,7 +51,7 @@ pub enum ClientError {
     Refused(String),
 }
 
-/// Happenings as they come; ends with an error.
+/// Events as they come; ends with an error.
 #[derive(Debug)]
 pub struct Follow {
     client: Client,
@@ -91,7 +91,7 @@ impl Client {
         self.answer()
     }
 
-    /// A picture of the agent.
+    /// Snapshot of the agent.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Happenings after number `since`, those that are remembered first, then as they come.
+    /// Events after number `since`, those that are remembered first, then as they come.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -180,7 +180,7 @@ impl Client {
         let name = match answer {
             Answer::Status(_) => "a status",
             Answer::Connections(_) => "connections",
-            Answer::Events(_) => "happenings",
+            Answer::Events(_) => "events",
             Answer::Done => "done",
             Answer::Error(_) => "an error",
         };

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read};
 pub enum Question {
     /// One answer.
     Ask(Request),
-    /// Happenings after that number, as they come.
+    /// Events after that number, as they come.
     Follow {
         /// The last one known; 0 for all that are remembered.
         since: u64,

@@ -85,7 +85,7 @@ pub struct MonitorConfig {
     pub mtu: Option<u16>,
 }
 
-/// What the bundle wants of a path.
+/// What the bond wants of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// Connections are open, or data flows.
@@ -137,7 +137,7 @@ pub enum PathEvent {
     Announced(Announcement),
 }
 
-/// A picture of a path's health.
+/// Snapshot of a path's health.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Health {
     /// Whether it works.
@@ -268,7 +268,7 @@ impl Monitor {
         self.settle();
     }
 
-    /// The bundle wants something else of this path. Probes are fast again at once.
+    /// The bond wants something else of this path. Probes are fast again at once.
     pub fn handle_demand(&mut self, now: Instant, demand: Demand) {
         if demand == self.demand {
             return;
@@ -406,7 +406,7 @@ impl Monitor {
         self.state == PathState::Up
     }
 
-    /// Its picture.
+    /// Its snapshot.
     #[must_use]
     pub fn health(&self, now: Instant) -> Health {
         Health {

@@ -217,7 +217,7 @@ impl Responder {
         self.too_big.count()
     }
 
-    /// Its picture: the client alone measures round trips and loss.
+    /// Its snapshot: the client alone measures round trips and loss.
     #[must_use]
     pub fn health(&self, now: Instant) -> Health {
         Health {

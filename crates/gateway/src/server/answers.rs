@@ -124,7 +124,7 @@ impl Core {
 
     fn snapshots(&mut self, now: Instant) -> Vec<ConnStatus> {
         let mut all = Vec::new();
-        let onward = self.next.as_ref().map(Next::snapshots).unwrap_or_default();
+        let upstream = self.next.as_ref().map(Next::snapshots).unwrap_or_default();
         for at in 0..self.members.len() {
             let Some(member) = self.members.get(at) else { continue };
             for (&id, &relay_target) in &member.conns {
@@ -134,7 +134,7 @@ impl Core {
                         self.connections.get(index).map(OutboundConnection::way)
                     }
                     RelayTarget::On => {
-                        onward.get(&(at, id)).map(|p| (p.source, p.destination, p.since))
+                        upstream.get(&(at, id)).map(|p| (p.source, p.destination, p.since))
                     }
                 };
                 let Some((source, target, since)) = outbound else { continue };
@@ -175,7 +175,7 @@ impl Core {
         change: (Option<Role>, Option<u64>),
     ) -> Result<(), String> {
         match (Next::path(path), &mut self.next) {
-            (Some(path), Some(next)) => next.carrier().set_path(now, path, change),
+            (Some(path), Some(next)) => next.upstream().set_path(now, path, change),
             _ => Err("paths are the client's: change them there".into()),
         }
     }

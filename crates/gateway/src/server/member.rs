@@ -85,7 +85,7 @@ pub(super) struct Member {
 /// What a connection of a client leads to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum RelayTarget {
-    /// To an ordinary socket: index of the outward connection.
+    /// To an ordinary socket: index of the outbound connection.
     Out(usize),
     /// On to the next server.
     On,

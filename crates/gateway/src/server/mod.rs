@@ -105,7 +105,7 @@ pub enum ServerError {
     /// A client in the configuration.
     #[error(transparent)]
     Member(#[from] MemberError),
-    /// The bundle to the next server.
+    /// The bond to the next server.
     #[error("[next]: {0}")]
     Next(#[from] ClientError),
     /// A key in the configuration.
@@ -369,7 +369,7 @@ impl Core {
         ];
         let due = due.into_iter().flatten().min()?;
         let due = due.saturating_since(self.clock.now());
-        let next = self.next.as_ref().and_then(|next| next.carrier_sleep());
+        let next = self.next.as_ref().and_then(|next| next.upstream_sleep());
         Some(next.map_or(due, |next| next.min(due)))
     }
 
@@ -430,7 +430,7 @@ impl Core {
             }
         }
         if let Some(next) = &mut self.next {
-            next.carrier().bye();
+            next.upstream().bye();
         }
     }
 

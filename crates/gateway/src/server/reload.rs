@@ -33,7 +33,7 @@ impl Core {
         if parts.contains(&ServerPart::Next) {
             match (&mut self.next, &new.next) {
                 (Some(next), Some(config)) => {
-                    if let Err(error) = next.carrier().adopt(now, config.client()) {
+                    if let Err(error) = next.upstream().adopt(now, config.client()) {
                         failed.push(format!("[next]: {error}"));
                         new.next.clone_from(&self.config.next);
                     }

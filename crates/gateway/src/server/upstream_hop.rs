@@ -1,7 +1,7 @@
-//! Forwarding: what clients ask for goes on to the next server, by a bundle whose client this
+//! Forwarding: what clients ask for goes on to the next server, by a bond whose client this
 //! server is ([`UpstreamClient`]). Nothing else is connected to or sent from here.
 //!
-//! The client's engine and the bundle's are joined without a socket in between
+//! The client's engine and the bond's are joined without a socket in between
 //! ([`crate::sessions`]): a client's SYN is answered when the next server has answered ours.
 
 use super::Core;
@@ -28,7 +28,7 @@ use tabane_wire::Unreachable;
 
 /// The next server, and all that goes on to it.
 pub(super) struct Next {
-    carrier: UpstreamClient,
+    upstream: UpstreamClient,
     sessions: Sessions<Id>,
     nat: Nat,
     sides: Sides,
@@ -50,7 +50,7 @@ struct Clients<'a> {
 const PREFIX: &str = "next/";
 
 impl Next {
-    /// The bundle to the next server; `service` are the server's own inner addresses.
+    /// The bond to the next server; `service` are the server's own inner addresses.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -60,12 +60,12 @@ impl Next {
         reactor: &Reactor,
         service: [IpAddr; 2],
     ) -> Result<Self, ClientError> {
-        let carrier = UpstreamClient::new(config.client(), clock)?;
-        let fd = carrier.inside();
+        let upstream = UpstreamClient::new(config.client(), clock)?;
+        let fd = upstream.inside();
         let interest = Interest::READABLE;
         reactor.registry().register(&mut SourceFd(&fd), token(Kind::Next, 0), interest)?;
-        let sides = Sides { own: carrier.own(), service: [service, carrier.service()] };
-        Ok(Self { carrier, sessions: Sessions::default(), nat: Nat::new(FLOWS_MAX), sides })
+        let sides = Sides { own: upstream.own(), service: [service, upstream.service()] };
+        Ok(Self { upstream, sessions: Sessions::default(), nat: Nat::new(FLOWS_MAX), sides })
     }
 
     /// Connections that go on, and sources of datagrams.
@@ -82,14 +82,14 @@ impl Next {
     pub(super) fn held(&mut self, now: Instant) -> Vec<(Id, u64)> {
         let ids = self.sessions.connected().map(|snapshot| (snapshot.id, snapshot.conn));
         let ids: Vec<(Id, ConnId)> = ids.collect();
-        let endpoint = self.carrier.endpoint();
+        let endpoint = self.upstream.endpoint();
         let held = |(id, conn)| (id, endpoint.connection(conn).map_or(0, |c| buffered(now, c)));
         ids.into_iter().map(held).collect()
     }
 
-    /// Its own picture, its paths named as the server names them.
+    /// Its own snapshot, its paths named as the server names them.
     pub(super) fn status(&mut self, now: Instant) -> Status {
-        let mut status = self.carrier.status(now);
+        let mut status = self.upstream.status(now);
         for path in &mut status.paths {
             path.name.insert_str(0, PREFIX);
         }
@@ -101,14 +101,14 @@ impl Next {
         name.strip_prefix(PREFIX)
     }
 
-    /// How long the bundle can be left alone.
-    pub(super) fn carrier_sleep(&self) -> Option<Duration> {
-        self.carrier.sleep()
+    /// How long the bond can be left alone.
+    pub(super) fn upstream_sleep(&self) -> Option<Duration> {
+        self.upstream.sleep()
     }
 
-    /// The bundle.
-    pub(super) fn carrier(&mut self) -> &mut UpstreamClient {
-        &mut self.carrier
+    /// The bond.
+    pub(super) fn upstream(&mut self) -> &mut UpstreamClient {
+        &mut self.upstream
     }
 
     /// Opens connections for those that want them, as far as there are paths; whether any.
@@ -116,7 +116,7 @@ impl Next {
         let mut any = false;
         while let Some(connect_request) = self.sessions.poll_connect_request() {
             any = true;
-            match self.carrier.open(now, connect_request.destination) {
+            match self.upstream.open(now, connect_request.destination) {
                 Ok(Some((conn, path))) => self.sessions.opening(connect_request.id, conn, path),
                 Ok(None) => {}
                 Err(why) => self.sessions.fail(now, clients, connect_request.id, why),
@@ -125,20 +125,20 @@ impl Next {
         any
     }
 
-    /// Does what the bundle tells; a packet is for a client. Whether there was anything.
+    /// Does what the bond tells; a packet is for a client. Whether there was anything.
     fn hear(&mut self, now: Instant, clients: &mut Clients<'_>) -> (bool, Vec<Vec<u8>>) {
         let (mut any, mut packets) = (false, Vec::new());
-        let Self { carrier, sessions, .. } = self;
-        while let Some(told) = carrier.poll_notification() {
+        let Self { upstream, sessions, .. } = self;
+        while let Some(told) = upstream.poll_notification() {
             any = true;
             match told {
                 Told::Event(conn, event) => {
-                    sessions.on_event(now, (&mut *clients, carrier.endpoint()), conn, event);
+                    sessions.on_event(now, (&mut *clients, upstream.endpoint()), conn, event);
                 }
                 Told::Unreachable(way, why) => {
-                    sessions.unreachable(now, (&mut *clients, carrier.endpoint()), way, why);
+                    sessions.unreachable(now, (&mut *clients, upstream.endpoint()), way, why);
                 }
-                Told::Paths { dead } => sessions.retry(now, carrier.endpoint(), dead),
+                Told::Paths { dead } => sessions.retry(now, upstream.endpoint(), dead),
                 Told::Lost => sessions.reset_all(now, clients),
                 Told::Packet(packet) => packets.push(packet),
             }
@@ -153,11 +153,11 @@ impl Core {
         let Some(mut next) = self.next.take() else { return false };
         let (told, touched) = (Vec::new(), Vec::new());
         let mut clients = Clients { members: &mut self.members, told, touched };
-        let Next { carrier, sessions, nat, .. } = &mut next;
-        sessions.step_again(now, (&mut clients, carrier.endpoint()));
+        let Next { upstream, sessions, nat, .. } = &mut next;
+        sessions.step_again(now, (&mut clients, upstream.endpoint()));
         nat.handle_timeout(now);
         let mut busy = next.grant(now, &mut clients);
-        match next.carrier.round() {
+        match next.upstream.round() {
             Ok(more) => busy |= more,
             // As a path that cannot be read: tried again with the next thing that happens.
             Err(error) => {
@@ -172,7 +172,7 @@ impl Core {
             self.members.send((at, path), &packet, &mut self.ports);
         }
         touched.into_iter().for_each(|at| self.touch(at));
-        for event in next.carrier.take_events() {
+        for event in next.upstream.take_events() {
             let path = event.path.map(|path| format!("{PREFIX}{path}"));
             let text = format!("next server: {}", event.text);
             self.event_log.add(now, &event.kind, (None, path.as_deref()), text);
@@ -221,7 +221,7 @@ impl Core {
         if let Some(event) = ProgramEvent::of(event) {
             let (told, touched) = (Vec::new(), Vec::new());
             let mut clients = Clients { members: &mut self.members, told, touched };
-            let ends = (&mut clients, next.carrier.endpoint());
+            let ends = (&mut clients, next.upstream.endpoint());
             next.sessions.on_program(now, ends, (at, conn), event);
         }
         true
@@ -236,7 +236,7 @@ impl Core {
         for conn in conns {
             let (told, touched) = (Vec::new(), Vec::new());
             let mut clients = Clients { members: &mut self.members, told, touched };
-            let ends = (&mut clients, next.carrier.endpoint());
+            let ends = (&mut clients, next.upstream.endpoint());
             let event = ProgramEvent::Closed(CloseReason::Aborted);
             next.sessions.on_program(now, ends, (at, conn), event);
         }
@@ -274,8 +274,8 @@ impl Core {
         };
         let client = (member.number, member.limits.udp_flows);
         let sent = allowed.and_then(|()| {
-            let (to, packet) = next.nat.onwards(now, client, &next.sides, packet)?;
-            next.carrier.send_datagram(now, to, packet);
+            let (to, packet) = next.nat.forward(now, client, &next.sides, packet)?;
+            next.upstream.send_datagram(now, to, packet);
             Ok(())
         });
         if let Err(why) = sent

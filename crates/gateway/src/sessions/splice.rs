@@ -1,4 +1,4 @@
-//! Moves bytes between a program and a connection of the bundle, as [`crate::relay`] does for a
+//! Moves bytes between a program and a connection of the bond, as [`crate::relay`] does for a
 //! socket: without copies, since both ends deal in refcounted bytes.
 //!
 //! What one end does not take stays with the other, whose window then closes; in between is one

@@ -1,4 +1,4 @@
-//! A kernel, the sessions, a bundle of two paths and a server, in virtual time.
+//! A kernel, the sessions, a bond of two paths and a server, in virtual time.
 
 use super::*;
 use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
@@ -9,7 +9,7 @@ use tabane_engine::view::PathId;
 
 const SERVER: &str = "192.0.2.80:443";
 const NOBODY: &str = "192.0.2.80:1";
-/// Of the bundle.
+/// Of the bond.
 const PATHS: [&str; 2] = ["10.81.0.16", "10.81.0.17"];
 
 struct World {

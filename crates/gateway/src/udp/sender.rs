@@ -14,7 +14,7 @@ use crate::model::Role;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 
-/// Chooses for one direction of one bundle.
+/// Chooses for one direction of one bond.
 #[derive(Clone, Default, Debug)]
 pub struct Sender {
     best: Option<PathId>,

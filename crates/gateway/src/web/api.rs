@@ -43,8 +43,8 @@ struct Since {
     /// Samples that the page has.
     #[serde(default)]
     samples: u64,
-    /// The last happening that it has.
-    #[serde(default)]
+    /// The last event that it has.
+    #[serde(default, alias = "happening")]
     event: u64,
 }
 
@@ -92,7 +92,7 @@ const BROWSERS: Bounds = Bounds { all: 64, each: 32 };
 const BODY_MAX: usize = 4096;
 /// Connections shown.
 const CONNECTIONS_MAX: usize = 100;
-/// Happenings sent at once, the newest.
+/// Events sent at once, the newest.
 const EVENTS_MAX: usize = 200;
 
 const HTML: &str = include_str!("page/index.html");

@@ -1,6 +1,6 @@
 //! An agent's status as Prometheus text (exposition format 0.0.4).
 //!
-//! Written by hand: the samples are a function of one picture, with labels that come and go, so
+//! Written by hand: the samples are a function of one snapshot, with labels that come and go, so
 //! a registry that holds values between scrapes would only be a second copy of the truth.
 //! One table, [`METRICS`], is all there is; base units, counters end in `_total`.
 
@@ -76,9 +76,7 @@ pub const METRICS: &[Metric] = &[
         "Payload sent on the path that had been sent on another one.",
         |s, out| {
             out.paths(s, |p| {
-                p.record_counters
-                    .as_ref()
-                    .map(|record_counters| record_counters.reinjected_bytes as f64)
+                p.record_counters.as_ref().map(|counters| counters.reinjected_bytes as f64)
             })
         },
     ),
@@ -87,9 +85,7 @@ pub const METRICS: &[Metric] = &[
         "Payload that came by the path and had come before.",
         |s, out| {
             out.paths(s, |p| {
-                p.record_counters
-                    .as_ref()
-                    .map(|record_counters| record_counters.duplicate_bytes as f64)
+                p.record_counters.as_ref().map(|counters| counters.duplicate_bytes as f64)
             })
         },
     ),
@@ -122,17 +118,13 @@ pub const METRICS: &[Metric] = &[
         "Changes of the scheduler to a path, or to none (no label `path`), by reason.",
         |s, out| {
             for path in &s.paths {
-                for (reason, count) in path
-                    .record_counters
-                    .iter()
-                    .flat_map(|record_counters| &record_counters.decisions)
+                for (reason, count) in
+                    path.record_counters.iter().flat_map(|counters| &counters.decisions)
                 {
                     out.path(path, &[("reason", reason)], *count as f64);
                 }
             }
-            for (reason, count) in
-                s.record_counters.iter().flat_map(|record_counters| &record_counters.held)
-            {
+            for (reason, count) in s.record_counters.iter().flat_map(|counters| &counters.held) {
                 out.add(&[("reason", reason)], *count as f64);
             }
         },
@@ -142,15 +134,13 @@ pub const METRICS: &[Metric] = &[
         kind: "histogram",
         help: "How long gaps in the data held up what came behind them.",
         samples: |s, out| {
-            if let Some(record_counters) = &s.record_counters {
-                out.histogram(&record_counters.gaps);
+            if let Some(counters) = &s.record_counters {
+                out.histogram(&counters.gaps);
             }
         },
     },
     counter("tabane_fallback_total", "Connections without MPTCP, by reason.", |s, out| {
-        for (reason, count) in
-            s.record_counters.iter().flat_map(|record_counters| &record_counters.fallbacks)
-        {
+        for (reason, count) in s.record_counters.iter().flat_map(|counters| &counters.fallbacks) {
             out.add(&[("reason", reason)], *count as f64);
         }
     }),

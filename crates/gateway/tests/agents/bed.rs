@@ -138,7 +138,7 @@ impl Agent {
         }
     }
 
-    /// Waits until a picture of it is as wanted.
+    /// Waits until a snapshot of it is as wanted.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Duration {
         let start = Instant::now();

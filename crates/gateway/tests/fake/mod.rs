@@ -1,4 +1,4 @@
-//! A drawn agent: a thread that answers a mailbox from a world that a test holds and changes.
+//! A drawn agent: a thread that answers a request channel from a world that a test holds and changes.
 //!
 //! Nothing is carried; what is tested with it is how an agent is asked and shown.
 
@@ -28,9 +28,9 @@ pub(crate) struct World {
     pub(crate) status: Status,
     pub(crate) connections: Vec<ConnStatus>,
     pub(crate) events: Vec<AgentEvent>,
-    /// Everything that was asked, but for pictures.
+    /// Everything that was asked, but for snapshots.
     pub(crate) orders: Vec<Request>,
-    /// Pictures asked for.
+    /// Snapshots asked for.
     pub(crate) looks: u64,
     /// Called before each answer to `Request::Status`; changes the world.
     pub(crate) step: Option<fn(&mut World)>,

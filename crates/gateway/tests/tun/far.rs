@@ -54,7 +54,7 @@ impl Handle {
     }
 }
 
-/// The agent's place: device, packets, stack, and no bundle behind them.
+/// The agent's place: device, packets, stack, and no bond behind them.
 pub(crate) struct Far {
     device: Device,
     stack: LocalStack,

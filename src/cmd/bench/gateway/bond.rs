@@ -20,7 +20,7 @@ use tabane_gateway::model::{ConnStatus, SubflowStatus};
 use tabane_gateway::request_channel::{Answer, Request};
 use tabane_net::Clock;
 
-const ROW: &str = "bundle";
+const ROW: &str = "bond";
 
 /// Of what the links carry alone.
 const SHARE: Target = Target::new(0.90, 0.95);

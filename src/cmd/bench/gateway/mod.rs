@@ -36,7 +36,7 @@ machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a q
 Examples:
   tabane bench gateway                     all rows, about three minutes
   tabane bench gateway unshaped failover   these
-  tabane bench gateway bundle --links 50@40+5@80 --loss 1
+  tabane bench gateway bond --links 50@40+5@80 --loss 1
                                            one pair of links; 50@40 is that link alone
   tabane bench gateway --quick --json      less of everything, as one JSON document")]
 pub(super) struct Args {
@@ -64,6 +64,7 @@ enum Row {
     /// The same through a TUN device; in network namespaces, which needs root.
     Tun,
     /// One flow over two links, beside each of them alone.
+    #[value(alias = "bundle")]
     Bond,
     /// A link dies during a download, and comes back.
     Failover,

@@ -245,7 +245,7 @@ fn a_spent_quota_is_as_never() {
 }
 
 proptest! {
-    /// Whatever the facts: a bundle with a path that may be used uses one.
+    /// Whatever the facts: a bond with a path that may be used uses one.
     #[test]
     fn something_is_used_if_anything_can_be(
         steps in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! A kernel, the stack, a bundle of one path and a server, in virtual time.
+//! A kernel, the stack, a bond of one path and a server, in virtual time.
 
 use super::*;
 use crate::sessions::{Near, ProgramEvent};
@@ -16,7 +16,7 @@ struct World {
     stack: LocalStack,
     bond: Endpoint,
     server: Endpoint,
-    /// The program's connection: at the stack, and through the bundle.
+    /// The program's connection: at the stack, and through the bond.
     ids: Option<(ProgramId, ConnId)>,
     splice: Splice,
     standing: RelayState,
@@ -49,7 +49,7 @@ fn deliver(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> bool {
 }
 
 impl World {
-    /// With buffers of this size in the bundle, and a program that has connected.
+    /// With buffers of this size in the bond, and a program that has connected.
     fn new(buffer: u64) -> (Self, ConnId, ConnId) {
         let mut server = endpoint("192.0.2.80", 1400, true, buffer);
         server.listen(SERVER.parse().unwrap()).unwrap();
@@ -185,7 +185,7 @@ fn a_slow_end_holds_the_other_through_everything_between() {
         world.wait(Duration::from_millis(100));
     }
     let info = world.kernel.connection(program).unwrap().info(world.now);
-    // The stack's buffer, one piece, the bundle's buffers at both ends.
+    // The stack's buffer, one piece, the bond's buffers at both ends.
     let most = LocalConfig::default().receive_buffer + (64 << 10) + 2 * buffer + 4096;
     assert!(info.acked <= most, "{} bytes went in, at most {most} may", info.acked);
     let mut got = Vec::new();
