@@ -5,9 +5,9 @@
 //! ```
 //! Each agent is one thread that owns an [`Endpoint`](tabane_engine::Endpoint), the paths and the
 //! sockets of programs ([`client`], [`server`]); nothing is shared, so nothing is locked. What may
-//! wait (names, files, people) lives on other threads and talks to it through a [`request_channel`].
-//! What is a state machine is one, and is tested in virtual time: path health ([`path`]), front
-//! ends ([`front`]), names ([`dns`]), datagrams ([`udp`]).
+//! wait (names, files, people) lives on other threads and talks to it through a
+//! [`request_channel`]. What is a state machine is one, and is tested in virtual time: path health
+//! ([`path`]), front ends ([`front`]), names ([`dns`]), datagrams ([`udp`]).
 
 pub mod access;
 pub mod address;

@@ -65,8 +65,8 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
 impl ControlSocket {
     /// Listens at `path`, which is made with mode 0600 (and its folder with 0700 if it is not
-    /// there), and answers from the agent behind `request_channel`. A socket that nobody listens at is
-    /// replaced.
+    /// there), and answers from the agent behind `request_channel`. A socket that nobody listens at
+    /// is replaced.
     ///
     /// # Errors
     /// [`ControlError`].

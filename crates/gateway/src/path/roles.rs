@@ -148,8 +148,8 @@ impl Roles {
         facts.iter().enumerate().map(decide).collect()
     }
 
-    /// `good`: the first primary and the first secondary that work well; `preferred`: the first path
-    /// of all that does.
+    /// `good`: the first primary and the first secondary that work well; `preferred`: the first
+    /// path of all that does.
     fn one(
         &self,
         now: Instant,

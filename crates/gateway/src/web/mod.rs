@@ -1,9 +1,9 @@
 //! The page of an agent, and its metrics, over HTTP; both are off unless configured.
 //!
 //! One thread with a current-thread runtime serves both; all it knows it asks for through the
-//! request channel, once a second however many look. The page is for people on this machine: an address
-//! beyond it is refused unless there is a token, which reading then needs too. Changes always
-//! need the token. There is no TLS: use the loopback address and a tunnel.
+//! request channel, once a second however many look. The page is for people on this machine: an
+//! address beyond it is refused unless there is a token, which reading then needs too. Changes
+//! always need the token. There is no TLS: use the loopback address and a tunnel.
 
 mod api;
 mod guard;
