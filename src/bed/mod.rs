@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_gateway::client::Client;
 use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, FrontConfig, PathConfig, ServerConfig, ServerEntry,
+    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, PathConfig, ServerConfig, ServerEntry,
 };
 use tabane_gateway::keys::{self, Key};
 use tabane_gateway::model::{PathState, Status};
@@ -90,7 +90,7 @@ impl Bed {
         let mut config = client_config(plan, (&server_key, far), &secret, near);
         (plan.client)(&mut config);
         let client = Client::new(config)?;
-        let socks = *client.fronts().first().context("the client listens nowhere")?;
+        let socks = *client.listeners().first().context("the client listens nowhere")?;
         let (to_client, to_server) = (client.request_channel(), server.request_channel());
         let client = spawn("client", move || {
             client.run()?;
@@ -174,9 +174,9 @@ fn client_config(
             ..ServerEntry::default()
         }],
         path: plan.paths.iter().map(path).collect(),
-        front: FrontConfig {
+        front: ListenerConfig {
             socks5: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-            ..FrontConfig::default()
+            ..ListenerConfig::default()
         },
         up: plan.policies.clone(),
         ..ClientConfig::default()

@@ -5,7 +5,7 @@ use crate::exit::Failure;
 use crate::say;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tabane_gateway::agent::{Runtime, raise_descriptor_limit, surround};
+use tabane_gateway::agent::{Runtime, raise_descriptor_limit, start_runtime};
 use tabane_gateway::config::{ConfigFile, Configuration};
 use tabane_gateway::control::{ControlSocket, Places};
 use tabane_gateway::request_channel::RequestSender;
@@ -22,8 +22,8 @@ pub(super) struct Windows {
 }
 
 /// What ends with the agent.
-pub(super) struct Around {
-    _surroundings: Runtime,
+pub(super) struct Guards {
+    _runtime: Runtime,
     _control: ControlSocket,
     _pages: Option<Pages>,
 }
@@ -42,7 +42,7 @@ pub(super) fn load<C: Configuration>(file: &ConfigFile) -> Result<C, Failure> {
 ///
 /// # Errors
 /// A socket or address that cannot be had.
-pub(super) fn open(windows: Windows, request_channel: &RequestSender) -> Result<Around, Failure> {
+pub(super) fn open(windows: Windows, request_channel: &RequestSender) -> Result<Guards, Failure> {
     let places = Places::from_env();
     let path = match windows.control {
         Some(path) => path,
@@ -67,6 +67,6 @@ pub(super) fn open(windows: Windows, request_channel: &RequestSender) -> Result<
     }
     let limit = raise_descriptor_limit();
     say::detail(&format!("{limit} files may be open, sockets included"));
-    let runtime = surround(request_channel, say::note)?;
-    Ok(Around { _surroundings: runtime, _control: control, _pages: pages })
+    let runtime = start_runtime(request_channel, say::note)?;
+    Ok(Guards { _runtime: runtime, _control: control, _pages: pages })
 }

@@ -91,7 +91,7 @@ fn list(args: &List) -> Result<(), Failure> {
         return Ok(());
     }
     let parts: Vec<String> =
-        [figures(&status.paths), ways(&status.paths)].iter().map(Table::to_string).collect();
+        [figures(&status.paths), path_table(&status.paths)].iter().map(Table::to_string).collect();
     say::print(&parts.join("\n\n"))
 }
 
@@ -147,7 +147,7 @@ fn figures(all: &[PathStatus]) -> Table {
 }
 
 /// Addresses and bounds.
-fn ways(all: &[PathStatus]) -> Table {
+fn path_table(all: &[PathStatus]) -> Table {
     let mut table = agent::table(&[
         "path",
         "id",

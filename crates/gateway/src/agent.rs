@@ -32,7 +32,7 @@ const SIGN_MIN: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// The system's.
-pub fn surround(
+pub fn start_runtime(
     request_channel: &RequestSender,
     tell: impl Fn(&str) + Send + 'static,
 ) -> io::Result<Runtime> {

@@ -4,7 +4,8 @@
 //!
 //! The server knows no names: for a connection whose rule goes by the name that the program gave,
 //! the client says the policies with the connection, in a datagram to the same address and port
-//! ([`Asked`]): once before its SYN, and once more when it stands, in case the first was lost.
+//! ([`PolicyOverride`]): once before its SYN, and once more when it stands, in case the first was
+//! lost.
 
 use crate::config::{Choice, Policies, Protocol, Rule, Rules};
 use crate::engine_config::policy;
@@ -19,7 +20,7 @@ pub const PORT: u16 = 1;
 pub const LENGTH_MAX: usize = 256 << 10;
 
 /// Policies from the server to a client. What goes by a name holds for nothing there: see
-/// [`Asked`].
+/// [`PolicyOverride`].
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRequests {
@@ -55,7 +56,7 @@ impl PolicyRequests {
 
 /// Policies of one connection.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Asked {
+pub struct PolicyOverride {
     /// The connection's inner address at the client.
     pub source: SocketAddr,
     /// Where it goes.
@@ -66,7 +67,7 @@ pub struct Asked {
     pub down: Policies,
 }
 
-impl Asked {
+impl PolicyOverride {
     /// As it travels.
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
@@ -79,12 +80,13 @@ impl Asked {
     /// # Errors
     /// What is wrong with it, for people.
     pub fn parse(text: &[u8], own: &Policies) -> Result<(Self, Choice), String> {
-        let asked: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        let down = asked.down.or(own);
+        let policy_override: Self =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let down = policy_override.down.or(own);
         check(&down)?;
         let rules = Rules::compile(&[], &Policies::default(), &down);
         let choice = rules.map_err(|error| error.to_string())?.rest().down.clone();
-        Ok((asked, choice))
+        Ok((policy_override, choice))
     }
 }
 
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_arrive_as_they_were_sent() {
+    fn requests_arrive_as_they_were_sent() {
         let down = Policies { scheduler: Some("redundant".into()), ..Policies::default() };
         let game = Rule {
             ports: vec!["27015".into()],
@@ -157,20 +159,23 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_one_connection_arrives() {
-        let asked = Asked {
+        let policy_override = PolicyOverride {
             source: "10.81.0.16:40000".parse().unwrap(),
             target: "192.0.2.1:443".parse().unwrap(),
             late: true,
             down: Policies { scheduler: Some("redundant".into()), ..Policies::default() },
         };
         let own = Policies { congestion: Some("reno".into()), ..Policies::default() };
-        let (again, choice) = Asked::parse(&asked.emit(), &own).unwrap();
-        assert_eq!(again, asked);
+        let (again, choice) = PolicyOverride::parse(&policy_override.emit(), &own).unwrap();
+        assert_eq!(again, policy_override);
         assert_eq!(choice.scheduler.to_string(), "redundant");
         assert_eq!(choice.congestion.to_string(), "reno");
         let wrong = Policies { egress: Some("no".into()), ..Policies::default() };
-        assert!(Asked::parse(&Asked { down: wrong, ..asked }.emit(), &own).is_err());
-        assert!(Asked::parse(b"{}", &own).is_err());
+        assert!(
+            PolicyOverride::parse(&PolicyOverride { down: wrong, ..policy_override }.emit(), &own)
+                .is_err()
+        );
+        assert!(PolicyOverride::parse(b"{}", &own).is_err());
     }
 
     #[test]

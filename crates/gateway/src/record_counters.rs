@@ -20,7 +20,7 @@ pub struct RecordCounters {
     fallbacks: BTreeMap<&'static str, u64>,
     gaps: Histogram,
     /// Path of each subflow, as of its first data.
-    ways: BTreeMap<(ConnId, SubflowId), usize>,
+    subflow_paths: BTreeMap<(ConnId, SubflowId), usize>,
 }
 
 #[derive(Default, Debug)]
@@ -33,7 +33,7 @@ struct Counted {
 }
 
 /// Subflows whose path is known at a time; beyond it what new ones decide is not counted.
-const WAYS_MAX: usize = 1 << 17;
+const SUBFLOWS_MAX: usize = 1 << 17;
 
 impl RecordCounters {
     /// Takes what an endpoint has recorded since the last time.
@@ -51,9 +51,9 @@ impl RecordCounters {
                     return;
                 };
                 if let Some(subflow) = record.subflow
-                    && self.ways.len() < WAYS_MAX
+                    && self.subflow_paths.len() < SUBFLOWS_MAX
                 {
-                    self.ways.entry((conn, subflow)).or_insert(path);
+                    self.subflow_paths.entry((conn, subflow)).or_insert(path);
                 }
                 if *retransmission && let Some(counted) = self.paths.get_mut(path) {
                     counted.retransmitted += u64::from(*len);
@@ -86,16 +86,16 @@ impl RecordCounters {
             }
             What::Subflow(SubflowChange::Closed(_)) => {
                 if let Some(subflow) = record.subflow {
-                    self.ways.remove(&(conn, subflow));
+                    self.subflow_paths.remove(&(conn, subflow));
                 }
             }
             What::Connection(ConnectionChange::Closed(_)) => {
                 let next = ConnId(conn.0 + 1);
                 let own = |id| (id, SubflowId(0));
                 let gone: Vec<_> =
-                    self.ways.range(own(conn)..own(next)).map(|(key, _)| *key).collect();
+                    self.subflow_paths.range(own(conn)..own(next)).map(|(key, _)| *key).collect();
                 gone.iter().for_each(|key| {
-                    self.ways.remove(key);
+                    self.subflow_paths.remove(key);
                 });
             }
             _ => {}
@@ -103,7 +103,7 @@ impl RecordCounters {
     }
 
     fn of(&mut self, conn: ConnId, subflow: SubflowId) -> Option<&mut Counted> {
-        let path = *self.ways.get(&(conn, subflow))?;
+        let path = *self.subflow_paths.get(&(conn, subflow))?;
         self.paths.get_mut(path)
     }
 
@@ -234,6 +234,9 @@ mod tests {
         let why = CloseReason::Finished;
         record_counters.take(&record(1, None, What::Connection(ConnectionChange::Closed(why))));
         record_counters.take(&record(2, Some(1), What::Subflow(SubflowChange::Closed(why))));
-        assert_eq!(record_counters.ways.keys().collect::<Vec<_>>(), [&(ConnId(2), SubflowId(0))]);
+        assert_eq!(
+            record_counters.subflow_paths.keys().collect::<Vec<_>>(),
+            [&(ConnId(2), SubflowId(0))]
+        );
     }
 }

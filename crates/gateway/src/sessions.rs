@@ -10,7 +10,7 @@
 pub mod program;
 pub mod splice;
 
-use crate::front::ConnectError;
+use crate::listener::ConnectError;
 use crate::relay::RelayState;
 pub use program::{Denial, EngineProgram, Near, Program, ProgramEvent, Read};
 pub use splice::Splice;

@@ -92,7 +92,7 @@ impl Transfer {
         links: &[&DemoLink],
         kill: Option<usize>,
     ) -> anyhow::Result<Self> {
-        let path = |link: &&DemoLink| (link.name.clone(), Some(link.ways.clone()));
+        let path = |link: &&DemoLink| (link.name.clone(), Some(link.directions.clone()));
         let bed = Bed::start(&Plan {
             paths: links.iter().map(path).collect(),
             seed: setup.seed,

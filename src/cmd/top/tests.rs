@@ -1,6 +1,6 @@
 //! The screen at all sizes, and its keys.
 
-use super::super::ask::{Look, News};
+use super::super::ask::{Look, Update};
 use super::super::view::Action;
 use super::*;
 use ratatui::Terminal;
@@ -49,7 +49,7 @@ fn view() -> View {
             client: None,
             text: "lte is up".into(),
         }];
-        view.take(News::Look(Box::new(Look { status, connections, events })));
+        view.take(Update::Look(Box::new(Look { status, connections, events })));
     }
     view
 }
@@ -103,7 +103,7 @@ fn no_size_is_too_small_or_too_large() {
             }
         }
     }
-    view.take(News::Trouble("the agent has ended".into()));
+    view.take(Update::Trouble("the agent has ended".into()));
     assert!(screen(&view, 80, 24).contains("the agent has ended"));
     for size in 0..30 {
         screen(&View::default(), size, size);

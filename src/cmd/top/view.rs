@@ -1,6 +1,6 @@
 //! What is on the screen, and what keys do to it.
 
-use super::ask::News;
+use super::ask::Update;
 use crate::cmd::status::title;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{BTreeMap, VecDeque};
@@ -70,11 +70,11 @@ impl Sort {
 
 impl View {
     /// Takes what came from the agent.
-    pub(super) fn take(&mut self, news: News) {
-        match news {
-            News::Trouble(text) => self.trouble = Some(text),
-            News::Order(outcome) => self.message = Some(outcome),
-            News::Look(look) => {
+    pub(super) fn take(&mut self, updates: Update) {
+        match updates {
+            Update::Trouble(text) => self.trouble = Some(text),
+            Update::Order(outcome) => self.message = Some(outcome),
+            Update::Look(look) => {
                 self.trouble = None;
                 for path in &look.status.paths {
                     let rates = self.rates.entry(title(path)).or_default();

@@ -55,12 +55,12 @@ impl Core {
         let conns = conns.len();
         let host = self.host.as_ref().map_or((0, 0), |host| host.sessions.totals());
         let unix = self.unix(now);
-        let count = self.tunnels.lanes().len();
+        let count = self.tunnels.all().len();
         let left: Vec<_> = (0..count).map(|path| self.quotas.left(path, unix)).collect();
-        let paths = self.tunnels.lanes().iter().enumerate().map(|(i, lane)| {
+        let paths = self.tunnels.all().iter().enumerate().map(|(i, tunnel)| {
             let mut status = self.path_status(now, i);
             snapshots::fill(&mut status, &self.bond, i, &loads[i]);
-            status.cap_bps = lane.config.cap_up.or(lane.config.cap_down).map(|rate| rate.0);
+            status.cap_bps = tunnel.config.cap_up.or(tunnel.config.cap_down).map(|rate| rate.0);
             status.quota_left = left[i];
             status
         });
@@ -102,7 +102,7 @@ impl Core {
 
     /// By the path whose answers take the least time.
     fn clock_ahead_ms(&self, now: Instant) -> Option<f64> {
-        let told = self.tunnels.lanes().iter().filter_map(|lane| lane.monitor.far());
+        let told = self.tunnels.all().iter().filter_map(|tunnel| tunnel.monitor.far());
         let far = told.min_by_key(|far| far.within)?;
         let wall = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ours = wall.as_secs_f64() - now.saturating_since(far.at).as_secs_f64();
@@ -110,24 +110,28 @@ impl Core {
     }
 
     fn path_status(&self, now: Instant, i: usize) -> PathStatus {
-        let lane = &self.tunnels.lanes()[i];
-        let health = lane.health(now);
+        let tunnel = &self.tunnels.all()[i];
+        let health = tunnel.health(now);
         PathStatus {
-            name: lane.name.clone(),
+            name: tunnel.name.clone(),
             id: i as u8,
-            interface: lane.config.interface.clone(),
-            local: lane.port.as_ref().map(tabane_net::wireguard::UdpPort::local),
-            remote: lane.remote,
-            seen_as: lane.monitor.far().map(|far| far.seen_as),
-            role: lane.config.role,
+            interface: tunnel.config.interface.clone(),
+            local: tunnel.port.as_ref().map(tabane_net::wireguard::UdpPort::local),
+            remote: tunnel.remote,
+            seen_as: tunnel.monitor.far().map(|far| far.seen_as),
+            role: tunnel.config.role,
             state: health.state,
-            reason: if lane.monitor.is_up() { lane.decision.reason.clone() } else { health.reason },
+            reason: if tunnel.monitor.is_up() {
+                tunnel.decision.reason.clone()
+            } else {
+                health.reason
+            },
             since_s: health.age.as_secs_f64(),
             rtt_ms: health.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
             loss: health.loss,
             mtu: health.mtu,
-            too_big: lane.monitor.too_big(),
-            handshake_age_s: lane.session.handshake_age().map(|age| age.as_secs_f64()),
+            too_big: tunnel.monitor.too_big(),
+            handshake_age_s: tunnel.session.handshake_age().map(|age| age.as_secs_f64()),
             ..PathStatus::default()
         }
     }
@@ -161,9 +165,9 @@ impl Core {
 
     /// The connections of all programs.
     pub(super) fn open_connections(&self) -> Vec<ConnId> {
-        let fronts = self.programs.connected().map(|(id, _)| id);
+        let listeners = self.programs.connected().map(|(id, _)| id);
         let host = self.host.iter().flat_map(HostSide::connected).map(|p| p.conn);
-        fronts.chain(host).chain(self.carried.iter().flat_map(Upstream::open)).collect()
+        listeners.chain(host).chain(self.upstream.iter().flat_map(Upstream::open)).collect()
     }
 
     pub(super) fn set_path(
@@ -173,8 +177,8 @@ impl Core {
         role: Option<Role>,
         cap_bps: Option<u64>,
     ) -> Result<(), String> {
-        let Some(at) = self.tunnels.lanes().iter().position(|lane| lane.name == path) else {
-            let all: Vec<&str> = self.tunnels.lanes().iter().map(|l| l.name.as_str()).collect();
+        let Some(at) = self.tunnels.all().iter().position(|tunnel| tunnel.name == path) else {
+            let all: Vec<&str> = self.tunnels.all().iter().map(|l| l.name.as_str()).collect();
             return Err(format!("there is no path '{path}'; there are: {}", all.join(", ")));
         };
         if let Some(role) = role {

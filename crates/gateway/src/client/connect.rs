@@ -1,7 +1,7 @@
 //! Connections for programs: to which address, first by which path.
 
 use super::Core;
-use crate::front::{ConnectError, Target};
+use crate::listener::{ConnectError, Target};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use tabane_engine::endpoint;

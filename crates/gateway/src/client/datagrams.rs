@@ -4,7 +4,7 @@
 
 use super::Core;
 use crate::dns::LookupId;
-use crate::front::{ConnectError, Target, udp_header};
+use crate::listener::{ConnectError, Target, udp_header};
 use crate::reactor::{Kind, token};
 use crate::udp::packet::{Inside, parse};
 use crate::udp_packet;

@@ -1,10 +1,10 @@
 //! Datagrams between the programs' side and the paths: by which of them they leave, and what is
 //! done about copies and order when they come.
 
-use super::{Core, Told};
+use super::{Core, UpstreamNotification};
 use crate::config::Protocol;
 use crate::path::Use;
-use crate::udp::{Choice, Way, fragment, role};
+use crate::udp::{Choice, DatagramPath, fragment, role};
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
@@ -14,18 +14,18 @@ impl Core {
     /// for a path, in fragments by the best one.
     pub(super) fn send_datagram(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
         if self.dispatcher.is_stale(now) {
-            let lanes = self.tunnels.lanes().iter().enumerate();
-            let ways = lanes.map(|(i, lane)| {
+            let all = self.tunnels.all().iter().enumerate();
+            let datagram_paths = all.map(|(i, tunnel)| {
                 let choice = Choice {
                     id: PathId(i as u8),
-                    usable: lane.carries(),
-                    role: role(lane.config.role, lane.decision.using == Use::Low),
-                    rtt: lane.monitor.rtt().unwrap_or_default(),
-                    rate: lane.config.cap_up.map_or(0, |rate| rate.0),
+                    usable: tunnel.carries(),
+                    role: role(tunnel.config.role, tunnel.decision.using == Use::Low),
+                    rtt: tunnel.monitor.rtt().unwrap_or_default(),
+                    rate: tunnel.config.cap_up.map_or(0, |rate| rate.0),
                 };
-                Way { choice, mtu: lane.monitor.mtu(), numbers: true }
+                DatagramPath { choice, mtu: tunnel.monitor.mtu(), numbers: true }
             });
-            self.dispatcher.set_ways(now, ways);
+            self.dispatcher.set_paths(now, datagram_paths);
         }
         let mode = self.rules.find(Protocol::Udp, to, None).up.udp;
         let paths = self.dispatcher.prepare(now, mode, packet);
@@ -33,9 +33,9 @@ impl Core {
             let (path, mtu) = (usize::from(id.0), usize::from(self.dispatcher.mtu(id)));
             self.fragment_id = self.fragment_id.wrapping_add(1);
             let Self { tunnels, bond, .. } = self;
-            fragment::cut(packet, mtu, self.fragment_id, &mut |piece| {
-                let taken = tunnels.send(now, path, piece);
-                bond.counters[path].sent(piece.len(), taken);
+            fragment::cut(packet, mtu, self.fragment_id, &mut |chunk| {
+                let taken = tunnels.send(now, path, chunk);
+                bond.counters[path].sent(chunk.len(), taken);
             });
         }
     }
@@ -62,8 +62,8 @@ impl Core {
         }
         if let Some(host) = &mut self.host {
             host.give(packet);
-        } else if let Some(carried) = &mut self.carried {
-            carried.tell(Told::Packet(packet.to_vec()));
+        } else if let Some(upstream) = &mut self.upstream {
+            upstream.tell(UpstreamNotification::Packet(packet.to_vec()));
         }
     }
 }

@@ -364,11 +364,11 @@ impl Core {
         if first || better {
             let text = format!("{name} is there, and the configured routes lead to it");
             self.event_log.add(now, "tun-up", (None, None), text);
-        } else if done.mended > 0 {
+        } else if done.restored > 0 {
             let text = format!(
                 "{} of the client's rules and routes had been taken away by another program: put \
                  back",
-                done.mended
+                done.restored
             );
             self.event_log.add(now, "tun-mended", (None, None), text);
         }

@@ -18,11 +18,11 @@ mod program;
 mod programs;
 mod quotas;
 mod reach;
+mod role_state;
 mod servers;
 mod setup;
 mod tunnels;
 mod upstream;
-mod uses;
 mod waits;
 
 use crate::address::{ClientNumber, Network};
@@ -31,11 +31,11 @@ use crate::config::{ClientConfig, Rules, ServerEntry};
 use crate::dns;
 use crate::engine_config::engine_config;
 use crate::event_log::{EventLog, LogSink};
-use crate::front::{Auto, Login};
 use crate::inner::{parse_unreachable, peek};
 use crate::keys::KeyError;
+use crate::listener::{Auto, Login};
 use crate::path::{Links, PathEvent, QuotaError};
-use crate::policy_requests::Asked;
+use crate::policy_requests::PolicyOverride;
 use crate::reactor::{Kind, Reactor, Ready};
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Dispatcher;
@@ -51,6 +51,7 @@ use policies::PolicySync;
 use program::ConnectRequest;
 use programs::Programs;
 use quotas::Quotas;
+use role_state::RoleState;
 use servers::Servers;
 use std::collections::BTreeMap;
 use std::io;
@@ -65,8 +66,7 @@ use tabane_wire::ip::protocol;
 use thiserror::Error;
 use tunnels::Tunnels;
 use upstream::Upstream;
-pub(crate) use upstream::{Told, UpstreamClient};
-use uses::Uses;
+pub(crate) use upstream::{UpstreamClient, UpstreamNotification};
 use waits::Waits;
 
 /// The client agent.
@@ -85,7 +85,7 @@ struct Core {
     clock: Clock,
     bond: Bond,
     tunnels: Tunnels,
-    uses: Uses,
+    role_state: RoleState,
     waits: Waits,
     quotas: Quotas,
     /// Which traffic has which policies, and the settings made of them, by rule.
@@ -93,9 +93,9 @@ struct Core {
     profiles: BTreeMap<Option<usize>, Profile>,
     policy_sync: PolicySync,
     /// What was asked for connections that do not stand yet.
-    asked: BTreeMap<ConnId, Asked>,
+    policy_overrides: BTreeMap<ConnId, PolicyOverride>,
     /// The server has been told something since it was chosen.
-    told_before: bool,
+    synced_before: bool,
     /// Where the configuration is read again.
     source: Option<Source>,
     programs: Programs,
@@ -104,7 +104,7 @@ struct Core {
     /// TUN mode.
     host: Option<HostSide>,
     /// Inside a server that forwards.
-    carried: Option<Upstream>,
+    upstream: Option<Upstream>,
     /// When it last said that connections are refused for want of something.
     exhausted: Option<Instant>,
     /// Why it stopped by itself.
@@ -200,7 +200,7 @@ impl Client {
 
     /// Where programs connect, in the order of the configuration (port 0 became a real one).
     #[must_use]
-    pub fn fronts(&self) -> &[SocketAddr] {
+    pub fn listeners(&self) -> &[SocketAddr] {
         &self.socks
     }
 
@@ -267,12 +267,12 @@ impl Core {
             rules,
             profiles: BTreeMap::new(),
             policy_sync: PolicySync::default(),
-            asked: BTreeMap::new(),
-            told_before: false,
+            policy_overrides: BTreeMap::new(),
+            synced_before: false,
             source: None,
             bond,
             tunnels,
-            uses: Uses::default(),
+            role_state: RoleState::default(),
             waits: Waits::default(),
             quotas,
             programs: Programs::new(reactor.registry().try_clone()?),
@@ -283,7 +283,7 @@ impl Core {
             ),
             datagrams: Datagrams::new(reactor.registry().try_clone()?),
             host: None,
-            carried: None,
+            upstream: None,
             exhausted: None,
             failed: None,
             dispatcher: Dispatcher::new(crate::seed()?),
@@ -436,8 +436,8 @@ impl Core {
                     return;
                 }
             }
-            if let Some(carried) = &mut self.carried {
-                return carried.tell(Told::Unreachable((from, to), why));
+            if let Some(upstream) = &mut self.upstream {
+                return upstream.tell(UpstreamNotification::Unreachable((from, to), why));
             }
             let again = self.programs.unreachable(now, &mut self.bond, (from, to), why);
             if let Some((index, addresses)) = again {
@@ -501,8 +501,8 @@ impl Core {
                 if let Some(host) = &mut self.host {
                     host.sessions.retry(now, &mut self.bond.endpoint, dead);
                 }
-                if let Some(carried) = &mut self.carried {
-                    carried.tell(Told::Paths { dead });
+                if let Some(upstream) = &mut self.upstream {
+                    upstream.tell(UpstreamNotification::Paths { dead });
                 }
                 for (index, addresses) in self.programs.retry(now, &mut self.bond, dead) {
                     self.connect_first(now, index, addresses);
@@ -520,11 +520,11 @@ impl Core {
         if let Some(host) = &mut self.host {
             host.sessions.tick(now, &mut host.stack);
         }
-        if let Some(carried) = &mut self.carried {
-            carried.tick(&mut self.bond.endpoint);
+        if let Some(upstream) = &mut self.upstream {
+            upstream.tick(&mut self.bond.endpoint);
         }
         let endpoint = &mut self.bond.endpoint;
-        self.asked.retain(|id, _| endpoint.connection(*id).is_some());
+        self.policy_overrides.retain(|id, _| endpoint.connection(*id).is_some());
         for counters in &mut self.bond.counters {
             counters.tick(TICK.as_secs_f64());
         }

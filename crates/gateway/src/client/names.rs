@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::dns::{self, LookupId};
-use crate::front::ConnectError;
+use crate::listener::ConnectError;
 use crate::udp_packet;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};

@@ -4,9 +4,9 @@ use super::{Core, tunnels};
 use crate::bond::paths;
 use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, Source, reloaded};
 use crate::engine_config::engine_config;
-use crate::front::Target;
+use crate::listener::Target;
 use crate::path::Use;
-use crate::policy_requests::{Asked, PORT, PolicyRequests};
+use crate::policy_requests::{PORT, PolicyOverride, PolicyRequests};
 use crate::udp_packet;
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -47,11 +47,11 @@ impl Core {
 
     fn make_profile(&self, choice: &Choice) -> Result<Profile, PolicyError> {
         let mut ways = paths(|i| self.network.path(self.number, i).to_vec(), tunnels::MTU);
-        for (path, lane) in ways.iter_mut().zip(self.tunnels.lanes()) {
-            path.backup = lane.decision.using != Use::Active;
+        for (path, tunnel) in ways.iter_mut().zip(self.tunnels.all()) {
+            path.backup = tunnel.decision.using != Use::Active;
         }
         let mut config = engine_config(ways, &Policies::default())?;
-        let subflows = self.tunnels.lanes().iter().filter_map(|lane| lane.config.subflows);
+        let subflows = self.tunnels.all().iter().filter_map(|tunnel| tunnel.config.subflows);
         config.mptcp.subflows_per_path = subflows.max().unwrap_or(1);
         config.mptcp.scheduler = choice.scheduler.clone();
         config.mptcp.egress = choice.egress.clone();
@@ -82,7 +82,7 @@ impl Core {
     pub(super) fn sync_policies(&mut self, now: Instant) {
         let nothing = self.config.down == Policies::default() && self.config.rule.is_empty();
         let waits = self.policy_sync.conn.is_some() || now < self.policy_sync.again;
-        if self.policy_sync.done || waits || nothing && !self.told_before {
+        if self.policy_sync.done || waits || nothing && !self.synced_before {
             return;
         }
         let Some(path) = self.tunnels.best() else { return };
@@ -104,28 +104,30 @@ impl Core {
         let down = down.down.or(&self.config.down);
         let Some(conn) = self.bond.endpoint.connection(id) else { return };
         let Some(first) = conn.info(now).subflows.into_iter().next() else { return };
-        let mut asked = Asked { source: first.local, target, late: false, down };
-        self.ask(now, &asked);
-        asked.late = true;
-        self.asked.insert(id, asked);
+        let mut policy_overrides =
+            PolicyOverride { source: first.local, target, late: false, down };
+        self.ask(now, &policy_overrides);
+        policy_overrides.late = true;
+        self.policy_overrides.insert(id, policy_overrides);
     }
 
     /// A connection stands, or is no more: what was asked for it is said once more, or forgotten.
     pub(super) fn ask_again(&mut self, now: Instant, id: ConnId, event: Event) {
-        if self.asked.is_empty() || !matches!(event, Event::Connected | Event::Closed(_)) {
+        if self.policy_overrides.is_empty() || !matches!(event, Event::Connected | Event::Closed(_))
+        {
             return;
         }
-        if let Some(asked) = self.asked.remove(&id)
+        if let Some(policy_overrides) = self.policy_overrides.remove(&id)
             && event == Event::Connected
         {
-            self.ask(now, &asked);
+            self.ask(now, &policy_overrides);
         }
     }
 
-    fn ask(&mut self, now: Instant, asked: &Asked) {
+    fn ask(&mut self, now: Instant, policy_overrides: &PolicyOverride) {
         let [own, service] = [self.network.own(self.number)[0], self.network.service()[0]];
         let (from, to) = (SocketAddr::new(own, PORT), SocketAddr::new(service, PORT));
-        let packet = udp_packet(from, to, Bytes::from(asked.emit()));
+        let packet = udp_packet(from, to, Bytes::from(policy_overrides.emit()));
         self.send_everywhere(now, &packet);
     }
 
@@ -146,8 +148,8 @@ impl Core {
             Event::Readable => {
                 let Some(conn) = self.bond.endpoint.connection(id) else { return true };
                 let mut text = Vec::new();
-                while let Some(piece) = conn.read(1024) {
-                    text.extend_from_slice(&piece);
+                while let Some(chunk) = conn.read(1024) {
+                    text.extend_from_slice(&chunk);
                 }
                 let text = String::from_utf8_lossy(&text).trim().to_owned();
                 self.event_log.add(now, "policies-refused", (None, None), text);
@@ -155,7 +157,7 @@ impl Core {
             Event::Closed(reason) => {
                 self.policy_sync.conn = None;
                 self.policy_sync.done = reason == tabane_engine::record::CloseReason::Finished;
-                self.told_before |= self.policy_sync.done;
+                self.synced_before |= self.policy_sync.done;
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! A program at a front end, from its first byte to its last.
 
-use crate::front::{ConnectError, Front, INPUT_MAX, PATIENCE, Step, Target};
+use crate::listener::{ConnectError, INPUT_MAX, Negotiation, PATIENCE, Step, Target};
 use crate::relay::{Pool, Relay, RelayState};
 use bytes::BytesMut;
 use mio::net::TcpStream;
@@ -13,7 +13,7 @@ use tabane_engine::{ConnId, Instant};
 /// See the module.
 pub(super) struct Program {
     relay: Relay,
-    front: Box<dyn Front>,
+    negotiation: Box<dyn Negotiation>,
     input: BytesMut,
     /// Its own address.
     pub(super) source: SocketAddr,
@@ -70,11 +70,11 @@ impl Program {
         now: Instant,
         stream: TcpStream,
         source: SocketAddr,
-        front: Box<dyn Front>,
+        negotiation: Box<dyn Negotiation>,
     ) -> Self {
         Self {
             relay: Relay::new(stream),
-            front,
+            negotiation,
             input: BytesMut::new(),
             source,
             target: None,
@@ -108,8 +108,8 @@ impl Program {
     fn talk(&mut self) -> ConnectRequest {
         loop {
             let mut block = [0; 4096];
-            let room = INPUT_MAX.saturating_sub(self.input.len()).min(block.len());
-            let ended = match self.relay.stream().read(&mut block[..room]) {
+            let space = INPUT_MAX.saturating_sub(self.input.len()).min(block.len());
+            let ended = match self.relay.stream().read(&mut block[..space]) {
                 Ok(0) => true,
                 Ok(len) => {
                     self.input.extend_from_slice(&block[..len]);
@@ -131,7 +131,7 @@ impl Program {
 
     fn negotiate(&mut self) -> ConnectRequest {
         loop {
-            match self.front.feed(&mut self.input) {
+            match self.negotiation.feed(&mut self.input) {
                 Step::More => return ConnectRequest::Nothing,
                 Step::Send(answer) => {
                     if self.say(&answer).is_err() {
@@ -178,22 +178,22 @@ impl Program {
 
     /// Its connection stands: it is told, and bytes flow.
     pub(super) fn connected(&mut self, conn: ConnId, bound: SocketAddr) {
-        let answer = self.front.connected(bound);
+        let answer = self.negotiation.connected(bound);
         let early = std::mem::take(&mut self.input).freeze();
-        self.relay.prime(answer, early, self.front.exchange());
+        self.relay.prime(answer, early, self.negotiation.exchange());
         self.stage = Stage::Relaying(conn);
     }
 
     /// Its datagrams are relayed at `bound`.
     pub(super) fn associated(&mut self, index: usize, bound: SocketAddr) -> bool {
-        let answer = self.front.connected(bound);
+        let answer = self.negotiation.connected(bound);
         self.stage = Stage::Associated(index);
         self.say(&answer).is_ok()
     }
 
     /// It does not get what it wanted, and is told.
     pub(super) fn failed(&mut self, why: ConnectError) {
-        let answer = self.front.failed(why);
+        let answer = self.negotiation.failed(why);
         // As in `say`.
         let _ = self.relay.stream().write_all(&answer);
     }

@@ -2,7 +2,7 @@
 
 use super::program::{ConnectRequest, Program, Stage};
 use crate::bond::Bond;
-use crate::front::{ConnectError, Front, NEGOTIATING_MAX, Target};
+use crate::listener::{ConnectError, NEGOTIATING_MAX, Negotiation, Target};
 use crate::reactor::{Kind, token};
 use crate::relay::{Pool, RelayState};
 use mio::net::{TcpListener, TcpStream};
@@ -39,7 +39,7 @@ pub(super) struct Programs {
 /// Where programs connect.
 struct Listener {
     socket: TcpListener,
-    front: Box<dyn Fn() -> Box<dyn Front> + Send>,
+    negotiation: Box<dyn Fn() -> Box<dyn Negotiation> + Send>,
     /// Whether somebody may wait whom the poll, which tells of changes, will not tell again.
     left: Left,
 }
@@ -88,13 +88,13 @@ impl Programs {
     pub(super) fn listen(
         &mut self,
         at: SocketAddr,
-        front: Box<dyn Fn() -> Box<dyn Front> + Send>,
+        negotiation: Box<dyn Fn() -> Box<dyn Negotiation> + Send>,
     ) -> io::Result<SocketAddr> {
         let mut socket = TcpListener::bind(at)?;
         let local = socket.local_addr()?;
         let token = token(Kind::Listener, self.listeners.len());
         self.registry.register(&mut socket, token, Interest::READABLE)?;
-        self.listeners.push(Listener { socket, front, left: Left::Nobody });
+        self.listeners.push(Listener { socket, negotiation, left: Left::Nobody });
         Ok(local)
     }
 
@@ -137,8 +137,8 @@ impl Programs {
                     }
                 },
             };
-            let front = (listener.front)();
-            self.add(now, stream, source, front);
+            let negotiation = (listener.negotiation)();
+            self.add(now, stream, source, negotiation);
         }
         if let Some(listener) = self.listeners.get_mut(index) {
             listener.left = Left::More;
@@ -153,7 +153,13 @@ impl Programs {
         }
     }
 
-    fn add(&mut self, now: Instant, stream: TcpStream, source: SocketAddr, front: Box<dyn Front>) {
+    fn add(
+        &mut self,
+        now: Instant,
+        stream: TcpStream,
+        source: SocketAddr,
+        negotiation: Box<dyn Negotiation>,
+    ) {
         let talking =
             |index: &usize| self.all.get(*index).is_some_and(|p| matches!(p.stage, Stage::Talking));
         self.talking.retain(talking);
@@ -162,7 +168,7 @@ impl Programs {
         {
             self.remove(oldest);
         }
-        let index = self.all.insert(Program::new(now, stream, source, front));
+        let index = self.all.insert(Program::new(now, stream, source, negotiation));
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered = self.all.get_mut(index).map(|program| {
             self.registry.register(program.stream(), token(Kind::Program, index), both)

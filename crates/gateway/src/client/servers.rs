@@ -7,7 +7,7 @@ use super::HostSide;
 use super::lookup::{self, Beside};
 use super::policies::PolicySync;
 use super::reach::PATIENCE;
-use super::{Core, Told};
+use super::{Core, UpstreamNotification};
 use crate::config::Configuration;
 use crate::path::Lives;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub(super) struct Servers {
     since: Instant,
     /// Names being asked for outside the tunnel: of which server, and what was found.
     found: Receiver<(usize, lookup::Answers)>,
-    teller: Sender<(usize, lookup::Answers)>,
+    sender: Sender<(usize, lookup::Answers)>,
     asking: bool,
     next_question: Instant,
     known: Vec<SocketAddr>,
@@ -39,12 +39,12 @@ const ADDRESSES_MAX: usize = 16;
 
 impl Servers {
     pub(super) fn new(now: Instant, waker: Arc<mio::Waker>) -> Self {
-        let (teller, found) = channel();
+        let (sender, found) = channel();
         Self {
             current: 0,
             since: now,
             found,
-            teller,
+            sender,
             asking: false,
             next_question: now,
             known: Vec::new(),
@@ -119,7 +119,7 @@ impl Core {
             servers.since = now;
             return self.use_addresses(now);
         }
-        let (names, teller) = (entry.addresses.clone(), servers.teller.clone());
+        let (names, sender) = (entry.addresses.clone(), servers.sender.clone());
         let (waker, current) = (servers.waker.clone(), servers.current);
         let beside = self.config.tun.as_ref().map(|tun| Beside {
             mark: HostSide::mark(tun),
@@ -129,7 +129,7 @@ impl Core {
         let ask = move || {
             let found = lookup::addresses(&names, beside.as_ref());
             // The agent may have ended in the meantime.
-            let _ = teller.send((current, found));
+            let _ = sender.send((current, found));
             let _ = waker.wake();
         };
         servers.asking = thread::Builder::new().name("names".into()).spawn(ask).is_ok();
@@ -190,9 +190,9 @@ impl Core {
         if let Some(host) = &mut self.host {
             host.sessions.reset_all(now, &mut host.stack);
         }
-        if let Some(carried) = &mut self.carried {
-            carried.tell(Told::Lost);
+        if let Some(upstream) = &mut self.upstream {
+            upstream.tell(UpstreamNotification::Lost);
         }
-        (self.policy_sync, self.told_before) = (PolicySync::default(), false);
+        (self.policy_sync, self.synced_before) = (PolicySync::default(), false);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Client, ClientError, Core};
 use crate::config::ClientConfig;
-use crate::front::ConnectError;
+use crate::listener::ConnectError;
 use crate::model::{AgentEvent, Role, Status};
 use crate::reactor::{EVENTS, Reactor};
 use crate::request_channel::request_channel;
@@ -25,7 +25,7 @@ pub(crate) struct UpstreamClient {
 
 /// What the server is told.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum UpstreamNotification {
     /// Of a connection that was opened by [`UpstreamClient::open`].
     Event(ConnId, Event),
     /// The far end says that one, from there to there, cannot be.
@@ -43,7 +43,7 @@ pub(crate) enum Told {
 pub(super) struct Upstream {
     open: BTreeSet<ConnId>,
     /// Taken after every round.
-    told: VecDeque<Told>,
+    notifications: VecDeque<UpstreamNotification>,
 }
 
 impl UpstreamClient {
@@ -55,7 +55,7 @@ impl UpstreamClient {
         let reactor = Reactor::new()?;
         let (request_channel, inbox) = request_channel(reactor.waker());
         let mut core = Core::new(config, clock, &reactor, inbox)?;
-        core.carried = Some(Upstream::default());
+        core.upstream = Some(Upstream::default());
         let client = Client { reactor, core, request_channel, socks: Vec::new() };
         Ok(Self { client, happened: 0 })
     }
@@ -89,7 +89,7 @@ impl UpstreamClient {
     }
 
     /// Opens a connection: which it is, and by which path it begins. `None` as long as no path
-    /// works; [`Told::Paths`] comes when one does.
+    /// works; [`UpstreamNotification::Paths`] comes when one does.
     ///
     /// # Errors
     /// Why it cannot be.
@@ -99,8 +99,8 @@ impl UpstreamClient {
         target: SocketAddr,
     ) -> Result<Option<(ConnId, usize)>, ConnectError> {
         let opened = self.client.core.open(now, target, None)?;
-        if let (Some((conn, _)), Some(carried)) = (opened, &mut self.client.core.carried) {
-            carried.open.insert(conn);
+        if let (Some((conn, _)), Some(upstream)) = (opened, &mut self.client.core.upstream) {
+            upstream.open.insert(conn);
         }
         Ok(opened)
     }
@@ -122,8 +122,8 @@ impl UpstreamClient {
     }
 
     /// What the server is to know.
-    pub(crate) fn poll_notification(&mut self) -> Option<Told> {
-        self.client.core.carried.as_mut()?.told.pop_front()
+    pub(crate) fn poll_notification(&mut self) -> Option<UpstreamNotification> {
+        self.client.core.upstream.as_mut()?.notifications.pop_front()
     }
 
     /// What has happened since the last call.
@@ -174,8 +174,8 @@ impl Upstream {
         self.open.iter().copied()
     }
 
-    pub(super) fn tell(&mut self, told: Told) {
-        self.told.push_back(told);
+    pub(super) fn tell(&mut self, notifications: UpstreamNotification) {
+        self.notifications.push_back(notifications);
     }
 
     /// Forgets connections that are gone without a word, which we ended ourselves.
@@ -187,14 +187,14 @@ impl Upstream {
 impl Core {
     /// Whether an event is of a connection that is carried on.
     pub(super) fn on_upstream(&mut self, conn: ConnId, event: Event) -> bool {
-        let Some(carried) = &mut self.carried else { return false };
-        if !carried.open.contains(&conn) {
+        let Some(upstream) = &mut self.upstream else { return false };
+        if !upstream.open.contains(&conn) {
             return false;
         }
         if let Event::Closed(_) = event {
-            carried.open.remove(&conn);
+            upstream.open.remove(&conn);
         }
-        carried.tell(Told::Event(conn, event));
+        upstream.tell(UpstreamNotification::Event(conn, event));
         true
     }
 }

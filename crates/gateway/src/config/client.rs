@@ -38,7 +38,7 @@ pub struct ClientConfig {
     /// Paths in the order of the file (`[[path]]`); at most `address::PATHS_MAX`.
     pub path: Vec<PathConfig>,
     /// Front ends.
-    pub front: FrontConfig,
+    pub front: ListenerConfig,
     /// TUN mode.
     pub tun: Option<TunConfig>,
     /// Policies from the client to the server.
@@ -116,7 +116,7 @@ pub struct PathConfig {
 /// Front ends that need no privilege.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(default, deny_unknown_fields)]
-pub struct FrontConfig {
+pub struct ListenerConfig {
     /// SOCKS5 listens here.
     pub socks5: Vec<SocketAddr>,
     /// HTTP CONNECT listens here.
@@ -156,7 +156,7 @@ impl Default for ClientConfig {
             secret_file: None,
             server: Vec::new(),
             path: Vec::new(),
-            front: FrontConfig::default(),
+            front: ListenerConfig::default(),
             tun: None,
             up: Policies::default(),
             down: Policies::default(),
@@ -171,7 +171,7 @@ impl Default for ClientConfig {
     }
 }
 
-impl Default for FrontConfig {
+impl Default for ListenerConfig {
     fn default() -> Self {
         Self { socks5: vec![([127, 0, 0, 1], 1080).into()], http: Vec::new(), login: None }
     }

@@ -1,6 +1,6 @@
 //! What a server forwards to: the next server, whose client it then is.
 
-use super::client::{ClientConfig, FrontConfig, PathConfig, ServerEntry};
+use super::client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry};
 use super::load::{Configuration, Findings};
 use super::rule::{Policies, Rule};
 use super::secret::Secret;
@@ -66,7 +66,7 @@ impl NextConfig {
             secret_file: next.secret_file,
             server: next.server,
             path: next.path,
-            front: FrontConfig { socks5: Vec::new(), ..FrontConfig::default() },
+            front: ListenerConfig { socks5: Vec::new(), ..ListenerConfig::default() },
             up: next.up,
             down: next.down,
             rule: next.rule,

@@ -542,8 +542,8 @@ mod page {
         let field = |line: &'static str| line.trim().strip_prefix("pub ")?.split_once(": ");
         let lines: Vec<_> = body.lines().collect();
         let pairs = [""].iter().chain(&lines).zip(&lines);
-        let written = pairs.filter(|(before, _)| before.trim() != "#[serde(skip)]");
-        written.filter_map(|(_, line)| Some(field(line)?.0)).collect()
+        let document = pairs.filter(|(before, _)| before.trim() != "#[serde(skip)]");
+        document.filter_map(|(_, line)| Some(field(line)?.0)).collect()
     }
 
     fn rows(heading: &str) -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 //! A client run for a few seconds, without front ends, to see what its links do.
 
 use crate::client::{Client, ClientError};
-use crate::config::{ClientConfig, FrontConfig};
+use crate::config::{ClientConfig, ListenerConfig};
 use crate::model::{PathState, Role, Status};
 use crate::request_channel::{Answer, Request, RequestSender};
 use std::sync::mpsc::channel;
@@ -34,7 +34,7 @@ const MORE_LOOKS: usize = 12;
 /// [`TrialError`].
 pub fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
     let mut config = config.clone();
-    config.front = FrontConfig { socks5: Vec::new(), http: Vec::new(), login: None };
+    config.front = ListenerConfig { socks5: Vec::new(), http: Vec::new(), login: None };
     (config.tun, config.control, config.web, config.metrics) = (None, None, None, None);
     config.state = None;
     let (sender, started) = channel();

@@ -1,7 +1,7 @@
 //! What other threads ask of the server.
 
 use super::Core;
-use super::member::{Member, RelayTarget};
+use super::client_session::{ClientSession, RelayTarget};
 use super::outbound::OutboundConnection;
 use super::upstream_hop::Next;
 use crate::address::PATHS_MAX;
@@ -48,27 +48,28 @@ impl Core {
         let mut datagrams = [0; 3];
         let (mut clients, mut total, mut refused) = (0, 0, 0);
         let mut record_counters = None::<RecordTotals>;
-        for at in 0..self.members.len() {
-            let remotes: Vec<_> =
-                (0..PATHS_MAX).map(|path| self.members.way(at, path).map(|w| w.remote)).collect();
-            let Some(member) = self.members.get(at) else { continue };
-            clients += u64::from(member.is_there());
-            if let Some(own) = &member.bond.record_counters {
+        for at in 0..self.client_sessions.len() {
+            let remotes: Vec<_> = (0..PATHS_MAX)
+                .map(|path| self.client_sessions.four_tuple(at, path).map(|w| w.remote))
+                .collect();
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            clients += u64::from(session.is_there());
+            if let Some(own) = &session.bond.record_counters {
                 own.add_to(record_counters.get_or_insert_default());
             }
-            (total, refused) = (total + member.opened, refused + member.refused);
-            copies += member.bond.endpoint.stats().copies;
-            malformed += member.bond.endpoint.stats().malformed;
-            spoofed += member.spoofed;
-            let filter = member.dispatcher.counters();
+            (total, refused) = (total + session.opened, refused + session.refused);
+            copies += session.bond.endpoint.stats().copies;
+            malformed += session.bond.endpoint.stats().malformed;
+            spoofed += session.spoofed;
+            let filter = session.dispatcher.counters();
             datagrams[0] += filter.copies;
             datagrams[1] += filter.held;
             datagrams[2] += filter.missed;
-            let conns: Vec<ConnId> = member.conns.keys().copied().collect();
-            let loads = snapshots::loads(&mut member.bond, now, conns.into_iter());
+            let conns: Vec<ConnId> = session.conns.keys().copied().collect();
+            let loads = snapshots::loads(&mut session.bond, now, conns.into_iter());
             for (path, remote) in remotes.into_iter().enumerate() {
                 if let Some(remote) = remote {
-                    paths.push(path_status(now, member, (path, remote), &loads[path]));
+                    paths.push(path_status(now, session, (path, remote), &loads[path]));
                 }
             }
         }
@@ -112,7 +113,7 @@ impl Core {
 
     /// What came of datagrams of those who are no clients, or not yet.
     fn stranger_counters(&self) -> [(&'static str, u64); 5] {
-        let strangers = self.members.strangers();
+        let strangers = self.client_sessions.strangers();
         [
             ("strangers_malformed", strangers.malformed),
             ("strangers_unauthentic", strangers.unauthentic),
@@ -125,13 +126,13 @@ impl Core {
     fn snapshots(&mut self, now: Instant) -> Vec<ConnStatus> {
         let mut all = Vec::new();
         let upstream = self.next.as_ref().map(Next::snapshots).unwrap_or_default();
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
-            for (&id, &relay_target) in &member.conns {
-                let Some(conn) = member.bond.endpoint.connection(id) else { continue };
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            for (&id, &relay_target) in &session.conns {
+                let Some(conn) = session.bond.endpoint.connection(id) else { continue };
                 let outbound = match relay_target {
                     RelayTarget::Out(index) => {
-                        self.connections.get(index).map(OutboundConnection::way)
+                        self.connections.get(index).map(OutboundConnection::four_tuple)
                     }
                     RelayTarget::On => {
                         upstream.get(&(at, id)).map(|p| (p.source, p.destination, p.since))
@@ -140,11 +141,11 @@ impl Core {
                 let Some((source, target, since)) = outbound else { continue };
                 let info = conn.info(now);
                 all.push(ConnStatus {
-                    client: Some(member.name.clone()),
+                    client: Some(session.name.clone()),
                     source: Some(source),
                     target: target.to_string(),
                     age_s: now.saturating_since(since).as_secs_f64(),
-                    ..snapshots::connection(id, &info, |path| format!("{}/{path}", member.name))
+                    ..snapshots::connection(id, &info, |path| format!("{}/{path}", session.name))
                 });
             }
         }
@@ -154,10 +155,10 @@ impl Core {
 
 impl Core {
     fn close(&mut self, now: Instant, id: u64) -> Answer {
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
-            if member.conns.contains_key(&ConnId(id))
-                && let Some(conn) = member.bond.endpoint.connection(ConnId(id))
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            if session.conns.contains_key(&ConnId(id))
+                && let Some(conn) = session.bond.endpoint.connection(ConnId(id))
             {
                 conn.abort(now);
                 self.touch(at);
@@ -190,12 +191,12 @@ impl Core {
     ) -> Result<(), String> {
         let policy = make_policy(policy, spec)?;
         let mut any = false;
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
             let wanted = |id: &ConnId| connection.is_none_or(|wanted| wanted == id.0);
-            let all: Vec<ConnId> = member.conns.keys().copied().filter(wanted).collect();
+            let all: Vec<ConnId> = session.conns.keys().copied().filter(wanted).collect();
             for id in all {
-                let Some(conn) = member.bond.endpoint.connection(id) else { continue };
+                let Some(conn) = session.bond.endpoint.connection(id) else { continue };
                 conn.set_policy(now, policy.clone()).map_err(|error| error.to_string())?;
                 any = true;
             }
@@ -210,26 +211,26 @@ impl Core {
 
 fn path_status(
     now: Instant,
-    member: &Member,
+    session: &ClientSession,
     (path, remote): (usize, SocketAddr),
     load: &Load,
 ) -> PathStatus {
-    let health = member.responders[path].health(now);
+    let health = session.responders[path].health(now);
     let mut status = PathStatus {
         // The client's own names of its paths are not told.
         name: path.to_string(),
         id: path as u8,
-        client: Some(member.name.clone()),
+        client: Some(session.name.clone()),
         remote: Some(remote),
-        role: member.role(path),
+        role: session.role(path),
         state: health.state,
         reason: health.reason,
         since_s: health.age.as_secs_f64(),
         mtu: health.mtu,
-        too_big: member.responders[path].too_big(),
-        cap_bps: member.cap_bps(path),
+        too_big: session.responders[path].too_big(),
+        cap_bps: session.cap_bps(path),
         ..PathStatus::default()
     };
-    snapshots::fill(&mut status, &member.bond, path, load);
+    snapshots::fill(&mut status, &session.bond, path, load);
     status
 }

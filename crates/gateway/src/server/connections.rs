@@ -1,6 +1,6 @@
 //! What the connections of clients lead to.
 
-use super::member::{Member, RelayTarget};
+use super::client_session::{ClientSession, RelayTarget};
 use super::outbound::{Attempt, OutboundConnection, PATIENCE};
 use crate::access::Access;
 use crate::config::Policies;
@@ -107,36 +107,36 @@ impl Connections {
     }
 
     /// Whose it is.
-    pub(super) fn member_of(&self, index: usize) -> Option<usize> {
-        self.all.get(index).map(|outbound| outbound.member)
+    pub(super) fn session_of(&self, index: usize) -> Option<usize> {
+        self.all.get(index).map(|outbound| outbound.session)
     }
 
     /// An event of a connection of the member at `at`; perhaps a packet to tell the client.
     pub(super) fn on_event(
         &mut self,
         now: Instant,
-        (at, member): (usize, &mut Member),
+        (at, session): (usize, &mut ClientSession),
         conn: ConnId,
         event: Event,
     ) -> Option<Packet> {
         if let Event::Incoming { local, remote } = event {
             if self.is_policy_request(local) {
-                member.policy_requests = Some((conn, Vec::new()));
-                member.bond.endpoint.admit(conn);
+                session.policy_requests = Some((conn, Vec::new()));
+                session.bond.endpoint.admit(conn);
                 return None;
             }
-            return self.connect(now, (at, member), conn, (remote, local));
+            return self.connect(now, (at, session), conn, (remote, local));
         }
-        if member.take_policy_requests(now, conn, event, &self.own) {
+        if session.take_policy_requests(now, conn, event, &self.own) {
             return None;
         }
-        let RelayTarget::Out(index) = *member.conns.get(&conn)? else { return None };
+        let RelayTarget::Out(index) = *session.conns.get(&conn)? else { return None };
         match event {
             Event::Accepted { .. } | Event::Readable | Event::Writable | Event::PeerFinished => {
-                self.step(now, index, member);
+                self.step(now, index, session);
             }
             Event::Closed(CloseReason::Finished) => {
-                member.conns.remove(&conn);
+                session.conns.remove(&conn);
                 if let Some(outbound) = self.all.get_mut(index) {
                     outbound.orphaned = Some(now);
                     if outbound.orphan() != RelayState::Open {
@@ -145,7 +145,7 @@ impl Connections {
                 }
             }
             Event::Closed(_) => {
-                member.conns.remove(&conn);
+                session.conns.remove(&conn);
                 self.end(index);
             }
             _ => {}
@@ -156,22 +156,24 @@ impl Connections {
     fn connect(
         &mut self,
         now: Instant,
-        (at, member): (usize, &mut Member),
+        (at, session): (usize, &mut ClientSession),
         conn: ConnId,
-        way: (SocketAddr, SocketAddr),
+        four_tuple: (SocketAddr, SocketAddr),
     ) -> Option<Packet> {
-        let begun = match self.access.check(way.1) {
-            Ok(()) if member.is_crowded() => Err(Attempt::Unreachable(Unreachable::Prohibited)),
-            Ok(()) => OutboundConnection::begin(now, at, conn, way),
+        let begun = match self.access.check(four_tuple.1) {
+            Ok(()) if session.is_over_memory_limit() => {
+                Err(Attempt::Unreachable(Unreachable::Prohibited))
+            }
+            Ok(()) => OutboundConnection::begin(now, at, conn, four_tuple),
             Err(_) => Err(Attempt::Unreachable(Unreachable::Prohibited)),
         };
         let mut outbound = match begun {
             Ok(outbound) => outbound,
             Err(failed) => {
                 if failed == Attempt::NoPort {
-                    self.no_port = Some(way.1);
+                    self.no_port = Some(four_tuple.1);
                 }
-                return refuse(now, member, conn, way, failed);
+                return refuse(now, session, conn, four_tuple, failed);
             }
         };
         let entry = self.all.vacant_entry();
@@ -181,10 +183,10 @@ impl Connections {
             self.registry.register(outbound.stream(), token(Kind::Program, index), both);
         if registered.is_err() {
             let failed = Attempt::Unreachable(Unreachable::Host);
-            return refuse(now, member, conn, way, failed);
+            return refuse(now, session, conn, four_tuple, failed);
         }
         entry.insert(outbound);
-        member.add(conn, RelayTarget::Out(index));
+        session.add(conn, RelayTarget::Out(index));
         self.waiting.push_back((now + PATIENCE, index));
         None
     }
@@ -195,50 +197,50 @@ impl Connections {
         now: Instant,
         index: usize,
         (readable, writable): (bool, bool),
-        member: &mut Member,
+        session: &mut ClientSession,
     ) -> Option<Packet> {
         let outbound = self.all.get_mut(index)?;
-        let (conn, way) = (outbound.conn, (outbound.source, outbound.target));
+        let (conn, four_tuple) = (outbound.conn, (outbound.source, outbound.target));
         match outbound.ready(readable, writable) {
             Attempt::Pending if outbound.is_connecting() => None,
             Attempt::Pending => {
-                self.step(now, index, member);
+                self.step(now, index, session);
                 None
             }
             Attempt::Connected => {
-                member.opened += 1;
-                member.enforce(now, conn, way);
-                member.bond.endpoint.admit(conn);
+                session.opened += 1;
+                session.enforce(now, conn, four_tuple);
+                session.bond.endpoint.admit(conn);
                 None
             }
             failed => {
                 self.remove(index);
-                member.conns.remove(&conn);
-                refuse(now, member, conn, way, failed)
+                session.conns.remove(&conn);
+                refuse(now, session, conn, four_tuple, failed)
             }
         }
     }
 
     /// Moves what can be moved, and ends what is over.
-    pub(super) fn step(&mut self, now: Instant, index: usize, member: &mut Member) {
+    pub(super) fn step(&mut self, now: Instant, index: usize, session: &mut ClientSession) {
         let Some(outbound) = self.all.get_mut(index) else { return };
         let id = outbound.conn;
-        let standing = match member.bond.endpoint.connection(id) {
+        let relay_state = match session.bond.endpoint.connection(id) {
             Some(conn) => outbound.step(now, conn, &mut self.pool),
             None => outbound.orphan(),
         };
-        match standing {
+        match relay_state {
             RelayState::Open => {}
             RelayState::More => self.again.push_back(index),
             RelayState::Finished | RelayState::Answered => {
-                member.conns.remove(&id);
+                session.conns.remove(&id);
                 self.remove(index);
             }
             RelayState::Broken => {
-                if let Some(conn) = member.bond.endpoint.connection(id) {
+                if let Some(conn) = session.bond.endpoint.connection(id) {
                     conn.abort(now);
                 }
-                member.conns.remove(&id);
+                session.conns.remove(&id);
                 self.remove(index);
             }
         }
@@ -286,18 +288,18 @@ impl Connections {
         &mut self,
         now: Instant,
         index: usize,
-        member: &mut Member,
+        session: &mut ClientSession,
     ) -> Option<Packet> {
         let outbound = self.all.get(index)?;
-        let (conn, way) = (outbound.conn, (outbound.source, outbound.target));
+        let (conn, four_tuple) = (outbound.conn, (outbound.source, outbound.target));
         self.remove(index);
-        member.conns.remove(&conn);
-        refuse(now, member, conn, way, Attempt::Unreachable(Unreachable::Host))
+        session.conns.remove(&conn);
+        refuse(now, session, conn, four_tuple, Attempt::Unreachable(Unreachable::Host))
     }
 
     /// All of a member that is no more.
-    pub(super) fn remove_all(&mut self, member: &mut Member) {
-        for relay_target in std::mem::take(&mut member.conns).into_values() {
+    pub(super) fn remove_all(&mut self, session: &mut ClientSession) {
+        for relay_target in std::mem::take(&mut session.conns).into_values() {
             if let RelayTarget::Out(index) = relay_target {
                 self.end(index);
             }
@@ -315,13 +317,13 @@ impl Connections {
 /// say than "refused".
 pub(super) fn refuse(
     now: Instant,
-    member: &mut Member,
+    session: &mut ClientSession,
     conn: ConnId,
     (source, target): (SocketAddr, SocketAddr),
     why: Attempt,
 ) -> Option<Packet> {
-    member.refused += 1;
-    let conn = member.bond.endpoint.connection(conn)?;
+    session.refused += 1;
+    let conn = session.bond.endpoint.connection(conn)?;
     // By the path that the RST takes too, so that it is there first.
     let path = conn.info(now).subflows.first().map(|subflow| usize::from(subflow.path.0));
     conn.abort(now);

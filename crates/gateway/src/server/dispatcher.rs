@@ -3,11 +3,11 @@
 //! nothing, and is sent everything once.
 
 use super::Core;
-use super::member::Member;
+use super::client_session::ClientSession;
 use crate::address::PATHS_MAX;
 use crate::config::{Protocol, UdpMode};
 use crate::inner::peek;
-use crate::udp::{Choice, PREFERRED, Way, fragment, role};
+use crate::udp::{Choice, DatagramPath, PREFERRED, fragment, role};
 use std::net::SocketAddr;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
@@ -21,14 +21,14 @@ impl Core {
         (at, path): (usize, usize),
         packet: &[u8],
     ) {
-        let Some(member) = self.members.get(at) else { return };
+        let Some(session) = self.client_sessions.get(at) else { return };
         if fragment::is_fragment(packet) {
-            if let Some(whole) = member.reassembler.add(now, packet) {
+            if let Some(whole) = session.reassembler.add(now, packet) {
                 self.send_on(now, (at, path), &whole);
             }
             return;
         }
-        if member.takes(now, path, packet) {
+        if session.takes(now, path, packet) {
             self.send_on(now, (at, path), packet);
         }
         self.release_datagrams(now, at);
@@ -36,16 +36,16 @@ impl Core {
 
     /// Packets of a client that have waited enough for those before them.
     pub(super) fn release_datagrams(&mut self, now: Instant, at: usize) {
-        while let Some(member) = self.members.get(at)
-            && let Some(packet) = member.dispatcher.poll_packet(now)
+        while let Some(session) = self.client_sessions.get(at)
+            && let Some(packet) = session.dispatcher.poll_packet(now)
         {
-            let path = member.best().unwrap_or(0);
+            let path = session.best().unwrap_or(0);
             self.send_on(now, (at, path), &packet);
         }
     }
 }
 
-impl Member {
+impl ClientSession {
     /// Whether a packet from it goes on now.
     fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
         let first = self.responders[path].is_stock() || self.dispatcher.takes(now, path, packet);
@@ -68,8 +68,9 @@ impl Member {
     /// The paths for a packet from outside to it.
     pub(super) fn prepare(&mut self, now: Instant, packet: &mut [u8]) -> PathSet {
         if self.dispatcher.is_stale(now) {
-            let ways: Vec<Way> = (0..PATHS_MAX).map(|path| self.way(path)).collect();
-            self.dispatcher.set_ways(now, ways.into_iter());
+            let datagram_paths: Vec<DatagramPath> =
+                (0..PATHS_MAX).map(|path| self.datagram_path(path)).collect();
+            self.dispatcher.set_paths(now, datagram_paths.into_iter());
         }
         let mode = match source(packet) {
             Some(source) => self.rules.find(Protocol::Udp, source, None).down.udp,
@@ -82,7 +83,7 @@ impl Member {
 
     /// A path as a choice: round trips are the client's to measure, and the path by which its
     /// datagrams come first is the fastest that it knows.
-    fn way(&self, path: usize) -> Way {
+    fn datagram_path(&self, path: usize) -> DatagramPath {
         let responder = &self.responders[path];
         let choice = Choice {
             id: PathId(path as u8),
@@ -91,7 +92,7 @@ impl Member {
             rtt: if self.fastest == Some(path) { PREFERRED } else { Duration::ZERO },
             rate: self.cap_bps(path).unwrap_or(0),
         };
-        Way { choice, mtu: responder.mtu(), numbers: !responder.is_stock() }
+        DatagramPath { choice, mtu: responder.mtu(), numbers: !responder.is_stock() }
     }
 }
 

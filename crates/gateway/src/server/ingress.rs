@@ -1,17 +1,17 @@
 //! What comes out of the tunnels.
 
+use super::client_sessions::Came;
 use super::limiters::RateLimiter;
-use super::members::Came;
 use super::{Core, ServerError};
 use crate::inner::peek;
-use crate::path::Told;
+use crate::path::ServerInfo;
 use crate::udp::{Flows, Outside};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
 use std::time::UNIX_EPOCH;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
-use tabane_net::wireguard::{Way, is_handshake};
+use tabane_net::wireguard::{FourTuple, is_handshake};
 use tabane_wire::ip::protocol;
 use tabane_wire::segment::Trust;
 use tabane_wire::udp::Datagram;
@@ -41,11 +41,11 @@ impl Core {
             if !matches!(result, Ok(true)) {
                 break;
             }
-            for (way, datagram) in batch.datagrams() {
+            for (four_tuple, datagram) in batch.datagrams() {
                 if is_handshake(datagram) {
-                    self.handshakes.push(index, way, datagram);
+                    self.handshakes.push(index, four_tuple, datagram);
                 } else {
-                    self.open(now, index, way, datagram);
+                    self.open(now, index, four_tuple, datagram);
                 }
             }
         }
@@ -54,18 +54,24 @@ impl Core {
     }
 
     /// Takes a datagram that came to a port.
-    pub(super) fn open(&mut self, now: Instant, index: usize, way: &Way, datagram: &[u8]) {
+    pub(super) fn open(
+        &mut self,
+        now: Instant,
+        index: usize,
+        four_tuple: &FourTuple,
+        datagram: &[u8],
+    ) {
         let Some(port) = self.ports.get_mut(index) else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
-        match self.members.open(now, port, way, datagram, &mut scratch) {
+        match self.client_sessions.open(now, port, four_tuple, datagram, &mut scratch) {
             Came::Packet(at, path, len) => {
-                self.members.heard(now, at, path);
+                self.client_sessions.heard(now, at, path);
                 self.take(now, (at, path), &scratch[..len]);
                 self.touch(at);
             }
-            Came::Asked(peer, len) => self.take_asker(now, peer, &scratch[..len]),
+            Came::PolicyOverride(peer, len) => self.take_asker(now, peer, &scratch[..len]),
             Came::Sign(at, path) => {
-                self.members.heard(now, at, path);
+                self.client_sessions.heard(now, at, path);
                 self.touch(at);
             }
             Came::Nothing => {}
@@ -76,34 +82,35 @@ impl Core {
     /// A packet of a client.
     fn take(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
         let network = self.network;
-        let Some(member) = self.members.get(at) else { return };
-        member.bond.counters[path].received(packet.len());
+        let Some(session) = self.client_sessions.get(at) else { return };
+        session.bond.counters[path].received(packet.len());
         let Some(inner) = peek(packet) else { return };
-        if !member.owns(&network, inner.src) {
-            member.spoofed += 1;
+        if !session.owns(&network, inner.src) {
+            session.spoofed += 1;
             return;
         }
         match inner.protocol {
             protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
-                let seen_as = self.members.way(at, path).map(|way| way.remote);
+                let seen_as =
+                    self.client_sessions.four_tuple(at, path).map(|four_tuple| four_tuple.remote);
                 let life = Some(self.life);
-                let Some(member) = self.members.get(at) else { return };
+                let Some(session) = self.client_sessions.get(at) else { return };
                 let unix_ms = self.clock.wall().duration_since(UNIX_EPOCH);
                 let unix_ms = unix_ms.unwrap_or_default().as_millis() as u64;
                 if let Some(seen_as) = seen_as {
-                    member.responders[path].set_told(Told { seen_as, unix_ms, life });
+                    session.responders[path].set_server_info(ServerInfo { seen_as, unix_ms, life });
                 }
-                let answer = member.responders[path].handle_packet(now, packet);
-                if member.meet(path) {
+                let answer = session.responders[path].handle_packet(now, packet);
+                if session.meet(path) {
                     self.restarted(now, at);
                 }
-                self.members.events(now, at, path);
+                self.client_sessions.events(now, at, path);
                 if let Some(answer) = answer {
-                    self.members.send((at, path), &answer, &mut self.ports);
+                    self.client_sessions.send((at, path), &answer, &mut self.ports);
                 }
             }
             protocol::TCP | protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
-                let limiter = member.limiters.enter(now, path, packet);
+                let limiter = session.limiters.enter(now, path, packet);
                 if limiter == RateLimiter::Open {
                     self.enter(now, (at, path), packet);
                 }
@@ -115,15 +122,15 @@ impl Core {
     /// A client was started again: what it had connected is over.
     fn restarted(&mut self, now: Instant, at: usize) {
         self.end_forwarded(now, at);
-        let Some(member) = self.members.get(at) else { return };
-        member.abort_all(now);
-        self.connections.remove_all(member);
+        let Some(session) = self.client_sessions.get(at) else { return };
+        session.abort_all(now);
+        self.connections.remove_all(session);
     }
 
     /// Packets of a client that have waited because of its rate.
     pub(super) fn enter_late(&mut self, now: Instant, at: usize) {
-        while let Some(member) = self.members.get(at)
-            && let Some((path, packet)) = member.limiters.pop_entering(now)
+        while let Some(session) = self.client_sessions.get(at)
+            && let Some((path, packet)) = session.limiters.pop_entering(now)
         {
             self.enter(now, (at, path), &packet);
         }
@@ -132,11 +139,11 @@ impl Core {
     /// A packet of a client that is within its rate.
     fn enter(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
         let service = self.network.service();
-        let Some(member) = self.members.get(at) else { return };
+        let Some(session) = self.client_sessions.get(at) else { return };
         let Some(inner) = peek(packet) else { return };
         match inner.protocol {
             protocol::TCP => {
-                member.bond.endpoint.handle_packet(now, PathId(path as u8), packet);
+                session.bond.endpoint.handle_packet(now, PathId(path as u8), packet);
             }
             protocol::UDP if service.contains(&inner.dst) => {
                 self.take_question(now, (at, path), packet);
@@ -153,11 +160,12 @@ impl Core {
         let Ok(datagram) = Datagram::parse_slice(packet, Trust::Verify) else { return };
         let to = datagram.dst;
         if to.port() == policy_requests::PORT {
-            return self.take_asked(now, at, &datagram.payload);
+            return self.take_policy_override(now, at, &datagram.payload);
         }
         if to.port() == dns::PORT && !self.send_forward(now, (at, path), packet) {
-            let Some(member) = self.members.get(at) else { return };
-            let asker = dns::Asker { client: member.number, source: datagram.src, destination: to };
+            let Some(session) = self.client_sessions.get(at) else { return };
+            let asker =
+                dns::Asker { client: session.number, source: datagram.src, destination: to };
             self.names.ask(now, asker, &datagram.payload);
             self.answer_names(now);
         }
@@ -168,25 +176,25 @@ impl Core {
         if self.send_forward(now, (at, path), packet) {
             return;
         }
-        let Some(member) = self.members.get(at) else { return };
+        let Some(session) = self.client_sessions.get(at) else { return };
         let (registry, access) = self.connections.outside();
-        let outside = Outside { registry, access, flows: member.limits.udp_flows };
-        let sent = self.flows.send(now, &outside, member.number, packet);
+        let outside = Outside { registry, access, flows: session.limits.udp_flows };
+        let sent = self.flows.send(now, &outside, session.number, packet);
         if let Err(why) = sent
             && let Some(answer) = Flows::explain(packet, why)
         {
-            self.members.send((at, path), &answer, &mut self.ports);
+            self.client_sessions.send((at, path), &answer, &mut self.ports);
         }
     }
 
     /// Brings back what has come from outside; whether there may be more.
     pub(super) fn read_flows(&mut self, now: Instant) -> bool {
         self.flows.handle_timeout(now);
-        let Self { flows, members, ports, .. } = self;
+        let Self { flows, client_sessions, ports, .. } = self;
         let mut told = Vec::new();
         let more = flows.read(FLOW_BATCH, &mut |client, packet| {
-            if let Some(at) = members.find(client) {
-                members.send_datagram(now, at, packet, ports);
+            if let Some(at) = client_sessions.find(client) {
+                client_sessions.send_datagram(now, at, packet, ports);
                 told.push(at);
             }
         });
@@ -198,7 +206,7 @@ impl Core {
     /// Sends the answers about names that are there.
     pub(super) fn answer_names(&mut self, now: Instant) {
         while let Some((asker, answer)) = self.names.poll_answer(now) {
-            let Some(at) = self.members.find(asker.client) else { continue };
+            let Some(at) = self.client_sessions.find(asker.client) else { continue };
             let packet = udp_packet(asker.destination, asker.source, Bytes::from(answer));
             self.tell(now, at, &packet);
         }

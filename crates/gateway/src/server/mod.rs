@@ -5,18 +5,18 @@
 //! to the others. What other threads want of the agent comes through [`Server::request_channel`].
 
 mod answers;
-mod asked;
+mod client_session;
+mod client_sessions;
 mod connections;
 mod dispatcher;
 mod enrolment;
 mod handshakes;
 mod ingress;
 mod limiters;
-mod member;
-mod members;
 mod memory;
 mod notes;
 mod outbound;
+mod overrides;
 mod reload;
 mod upstream_hop;
 
@@ -34,10 +34,10 @@ use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
 use crate::{PACKET_MAX, ROUNDS, TICK};
+pub use client_session::ClientSessionError;
+use client_sessions::ClientSessions;
 use connections::Connections;
 use handshakes::Handshakes;
-pub use member::MemberError;
-use members::Members;
 use memory::Memory;
 pub use memory::TOTAL;
 use mio::Interest;
@@ -72,7 +72,7 @@ struct Core {
     /// Ports with more to take at once.
     unread: Vec<usize>,
     handshakes: Handshakes,
-    members: Members,
+    client_sessions: ClientSessions,
     /// The clients that have joined.
     store: Store,
     connections: Connections,
@@ -104,7 +104,7 @@ pub type Source = crate::config::Source<ServerConfig>;
 pub enum ServerError {
     /// A client in the configuration.
     #[error(transparent)]
-    Member(#[from] MemberError),
+    ClientSession(#[from] ClientSessionError),
     /// The bond to the next server.
     #[error("[next]: {0}")]
     Next(#[from] ClientError),
@@ -163,7 +163,7 @@ impl Server {
         let connections =
             Connections::new(registry, access, network.service(), config.down.clone());
         let (request_channel, inbox) = request_channel(reactor.waker());
-        let members = Members::new(&config, network)?;
+        let client_sessions = ClientSessions::new(&config, network)?;
         let service = network.service();
         let next = config.next.as_ref().map(|next| Next::new(next, clock, &reactor, service));
         let next = next.transpose()?;
@@ -176,7 +176,7 @@ impl Server {
             ports,
             unread: Vec::new(),
             handshakes,
-            members,
+            client_sessions,
             store,
             connections,
             memory: Memory::default(),
@@ -275,8 +275,8 @@ impl Core {
 
     /// A member has something to do in this round.
     fn touch(&mut self, at: usize) {
-        if let Some(member) = self.members.get(at)
-            && !std::mem::replace(&mut member.dirty, true)
+        if let Some(session) = self.client_sessions.get(at)
+            && !std::mem::replace(&mut session.dirty, true)
         {
             self.dirty.push(at);
         }
@@ -290,16 +290,16 @@ impl Core {
 
     /// Everything that a member's engine wants: timers, events, packets.
     fn serve(&mut self, now: Instant, at: usize) {
-        let Some(member) = self.members.get(at) else { return };
-        member.dirty = false;
-        self.members.on_timeout(now, at);
-        self.members.release(now, at, &mut self.ports);
+        let Some(session) = self.client_sessions.get(at) else { return };
+        session.dirty = false;
+        self.client_sessions.on_timeout(now, at);
+        self.client_sessions.release(now, at, &mut self.ports);
         self.enter_late(now, at);
         self.release_datagrams(now, at);
         let mut more = false;
         for _ in 0..ROUNDS {
             let told = self.events(now, at);
-            more = self.members.transmit(now, at, &mut self.ports, &mut self.scratch);
+            more = self.client_sessions.transmit(now, at, &mut self.ports, &mut self.scratch);
             if !more && !told {
                 break;
             }
@@ -307,23 +307,23 @@ impl Core {
         if more {
             self.touch(at);
         }
-        self.deadlines.set(at, self.members.next_timeout(at));
+        self.deadlines.set(at, self.client_sessions.next_timeout(at));
     }
 
     /// Hands out the events of a member's engine; whether there were any.
     fn events(&mut self, now: Instant, at: usize) -> bool {
         let mut any = false;
-        while let Some(member) = self.members.get(at)
-            && let Some((conn, event)) = member.bond.endpoint.poll_event()
+        while let Some(session) = self.client_sessions.get(at)
+            && let Some((conn, event)) = session.bond.endpoint.poll_event()
         {
             any = true;
             if self.on_forwarded(now, at, conn, event) {
                 continue;
             }
-            let Some(member) = self.members.get(at) else { break };
-            let told = self.connections.on_event(now, (at, member), conn, event);
+            let Some(session) = self.client_sessions.get(at) else { break };
+            let told = self.connections.on_event(now, (at, session), conn, event);
             if let Some((path, packet)) = told {
-                self.members.send((at, path), &packet, &mut self.ports);
+                self.client_sessions.send((at, path), &packet, &mut self.ports);
             }
         }
         any
@@ -331,8 +331,8 @@ impl Core {
 
     /// Sends an inner packet to a client, by its best path.
     fn tell(&mut self, now: Instant, at: usize, packet: &[u8]) {
-        if let Some(path) = self.members.best(at) {
-            self.members.offer(now, (at, path), packet, &mut self.ports);
+        if let Some(path) = self.client_sessions.best(at) {
+            self.client_sessions.offer(now, (at, path), packet, &mut self.ports);
             self.touch(at);
         }
     }
@@ -340,9 +340,9 @@ impl Core {
     fn step_again(&mut self, now: Instant) {
         for _ in 0..self.connections.again() {
             let Some(index) = self.connections.take_again() else { return };
-            let Some(at) = self.connections.member_of(index) else { continue };
-            let Some(member) = self.members.get(at) else { continue };
-            self.connections.step(now, index, member);
+            let Some(at) = self.connections.session_of(index) else { continue };
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            self.connections.step(now, index, session);
             self.touch(at);
         }
     }
@@ -350,10 +350,10 @@ impl Core {
     /// Gives up connecting on where it takes too long.
     fn late(&mut self, now: Instant) {
         while let Some(index) = self.connections.take_late(now) {
-            let Some(at) = self.connections.member_of(index) else { continue };
-            let Some(member) = self.members.get(at) else { continue };
-            if let Some((path, packet)) = self.connections.give_up(now, index, member) {
-                self.members.send((at, path), &packet, &mut self.ports);
+            let Some(at) = self.connections.session_of(index) else { continue };
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            if let Some((path, packet)) = self.connections.give_up(now, index, session) {
+                self.client_sessions.send((at, path), &packet, &mut self.ports);
             }
             self.touch(at);
         }
@@ -384,12 +384,12 @@ impl Core {
             Kind::Port => {}
             Kind::Handshakes => self.handshakes.ready(),
             Kind::Program => {
-                let Some(at) = self.connections.member_of(ready.index) else { return };
-                let Some(member) = self.members.get(at) else { return };
+                let Some(at) = self.connections.session_of(ready.index) else { return };
+                let Some(session) = self.client_sessions.get(at) else { return };
                 let edges = (ready.readable, ready.writable);
-                let told = self.connections.ready(now, ready.index, edges, member);
+                let told = self.connections.ready(now, ready.index, edges, session);
                 if let Some((path, packet)) = told {
-                    self.members.send((at, path), &packet, &mut self.ports);
+                    self.client_sessions.send((at, path), &packet, &mut self.ports);
                 }
                 self.touch(at);
             }
@@ -418,15 +418,15 @@ impl Core {
     /// it does not reach is found by [`Core::life`].
     fn bye(&mut self) {
         let now = self.clock.now();
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
-            member.abort_all(now);
-            while self.members.say_last(now, at, &mut self.ports, &mut self.scratch) {
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            session.abort_all(now);
+            while self.client_sessions.say_last(now, at, &mut self.ports, &mut self.scratch) {
                 self.flush();
             }
             self.flush();
-            if let Some(member) = self.members.get(at) {
-                self.connections.remove_all(member);
+            if let Some(session) = self.client_sessions.get(at) {
+                self.connections.remove_all(session);
             }
         }
         if let Some(next) = &mut self.next {
@@ -444,7 +444,7 @@ impl Core {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.members.tick(now, &mut self.ports, &mut self.scratch);
+        self.client_sessions.tick(now, &mut self.ports, &mut self.scratch);
         self.tick_forwarded(now);
         self.mind_memory(now);
         self.note_ports(now);

@@ -15,7 +15,7 @@ use tabane_wire::Unreachable;
 /// A connection of a client and the socket that it leads to.
 pub(super) struct OutboundConnection {
     /// Whose: index of the member.
-    pub(super) member: usize,
+    pub(super) session: usize,
     /// The client's connection.
     pub(super) conn: ConnId,
     /// Where it wants to go.
@@ -58,14 +58,14 @@ impl OutboundConnection {
     /// How it failed at once.
     pub(super) fn begin(
         now: Instant,
-        member: usize,
+        session: usize,
         conn: ConnId,
         (source, target): (SocketAddr, SocketAddr),
     ) -> Result<Self, Attempt> {
         let stream = TcpStream::connect(target).map_err(|error| reason(&error))?;
         let relay = Relay::new(stream);
         let (orphaned, tight, connecting) = (None, false, true);
-        Ok(Self { member, conn, target, source, since: now, orphaned, tight, relay, connecting })
+        Ok(Self { session, conn, target, source, since: now, orphaned, tight, relay, connecting })
     }
 
     /// To be put into the poll, and taken out.
@@ -79,7 +79,7 @@ impl OutboundConnection {
     }
 
     /// From where, to where, and since when.
-    pub(super) fn way(&self) -> (SocketAddr, SocketAddr, Instant) {
+    pub(super) fn four_tuple(&self) -> (SocketAddr, SocketAddr, Instant) {
         (self.source, self.target, self.since)
     }
 

@@ -106,26 +106,26 @@ impl Core {
         number: ClientNumber,
         change: ClientChange,
     ) {
-        let Some(at) = self.members.find(number) else { return };
-        let Some(member) = self.members.get(at) else { return };
+        let Some(at) = self.client_sessions.find(number) else { return };
+        let Some(session) = self.client_sessions.get(at) else { return };
         let (name, conns): (_, Vec<ConnId>) =
-            (member.name.clone(), member.conns.keys().copied().collect());
+            (session.name.clone(), session.conns.keys().copied().collect());
         for id in &conns {
-            if let Some(conn) = member.bond.endpoint.connection(*id) {
+            if let Some(conn) = session.bond.endpoint.connection(*id) {
                 conn.abort(now);
             }
         }
         // One batch a connection says it all; a path that takes nothing must not hold us.
         for _ in 0..=conns.len() {
-            if !self.members.transmit(now, at, &mut self.ports, &mut self.scratch) {
+            if !self.client_sessions.transmit(now, at, &mut self.ports, &mut self.scratch) {
                 break;
             }
         }
         self.flush();
         self.end_forwarded(now, at);
         self.flows.forget(number);
-        if let Some(mut member) = self.members.remove(at) {
-            self.connections.remove_all(&mut member);
+        if let Some(mut session) = self.client_sessions.remove(at) {
+            self.connections.remove_all(&mut session);
         }
         let entry = new.client.iter().find(|client| client.number == number.0);
         let (kind, what) = match (change, entry.map(|client| client.disabled)) {
@@ -150,10 +150,10 @@ impl Core {
         change: ClientChange,
     ) -> Result<(), String> {
         let entry = new.client.iter().find(|client| client.number == number.0);
-        let at = self.members.find(number);
-        match (change, entry, at.and_then(|at| self.members.get(at))) {
+        let at = self.client_sessions.find(number);
+        match (change, entry, at.and_then(|at| self.client_sessions.get(at))) {
             (ClientChange::Added | ClientChange::Rekeyed, Some(entry), _) => {
-                self.members.add(new, entry).map_err(|error| error.to_string())?;
+                self.client_sessions.add(new, entry).map_err(|error| error.to_string())?;
                 if change == ClientChange::Added {
                     let text = format!("{} may connect", entry.name);
                     self.event_log.add(now, "client-added", (Some(&entry.name), None), text);
@@ -162,11 +162,11 @@ impl Core {
             (
                 ClientChange::Adjusted | ClientChange::Rotated,
                 Some(ClientEntry { name, limits, .. }),
-                Some(member),
+                Some(session),
             ) => {
-                member.name.clone_from(name);
-                member.limits = limits.clone().unwrap_or_else(|| new.limits.clone());
-                member.limiters.set_rate(now, member.limits.rate);
+                session.name.clone_from(name);
+                session.limits = limits.clone().unwrap_or_else(|| new.limits.clone());
+                session.limiters.set_rate(now, session.limits.rate);
             }
             _ => {}
         }

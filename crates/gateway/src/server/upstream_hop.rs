@@ -5,11 +5,11 @@
 //! ([`crate::sessions`]): a client's SYN is answered when the next server has answered ours.
 
 use super::Core;
+use super::client_session::RelayTarget;
+use super::client_sessions::ClientSessions;
 use super::connections::{Packet, refuse};
-use super::member::RelayTarget;
-use super::members::Members;
 use super::outbound::Attempt;
-use crate::client::{ClientError, Told, UpstreamClient, buffered};
+use crate::client::{ClientError, UpstreamClient, UpstreamNotification, buffered};
 use crate::config::NextConfig;
 use crate::dns;
 use crate::model::Status;
@@ -39,9 +39,9 @@ type Id = (usize, ConnId);
 
 /// The clients' ends of connections that go on.
 struct Clients<'a> {
-    members: &'a mut Members,
+    client_sessions: &'a mut ClientSessions,
     /// What is to be told to members, by the path.
-    told: Vec<(usize, Packet)>,
+    notifications: Vec<(usize, Packet)>,
     /// Members that have something to send now.
     touched: Vec<usize>,
 }
@@ -129,18 +129,20 @@ impl Next {
     fn hear(&mut self, now: Instant, clients: &mut Clients<'_>) -> (bool, Vec<Vec<u8>>) {
         let (mut any, mut packets) = (false, Vec::new());
         let Self { upstream, sessions, .. } = self;
-        while let Some(told) = upstream.poll_notification() {
+        while let Some(notifications) = upstream.poll_notification() {
             any = true;
-            match told {
-                Told::Event(conn, event) => {
+            match notifications {
+                UpstreamNotification::Event(conn, event) => {
                     sessions.on_event(now, (&mut *clients, upstream.endpoint()), conn, event);
                 }
-                Told::Unreachable(way, why) => {
+                UpstreamNotification::Unreachable(way, why) => {
                     sessions.unreachable(now, (&mut *clients, upstream.endpoint()), way, why);
                 }
-                Told::Paths { dead } => sessions.retry(now, upstream.endpoint(), dead),
-                Told::Lost => sessions.reset_all(now, clients),
-                Told::Packet(packet) => packets.push(packet),
+                UpstreamNotification::Paths { dead } => {
+                    sessions.retry(now, upstream.endpoint(), dead)
+                }
+                UpstreamNotification::Lost => sessions.reset_all(now, clients),
+                UpstreamNotification::Packet(packet) => packets.push(packet),
             }
         }
         (any, packets)
@@ -151,8 +153,9 @@ impl Core {
     /// One round of forwarding; whether there is more to do at once.
     pub(super) fn forward(&mut self, now: Instant) -> bool {
         let Some(mut next) = self.next.take() else { return false };
-        let (told, touched) = (Vec::new(), Vec::new());
-        let mut clients = Clients { members: &mut self.members, told, touched };
+        let (notifications, touched) = (Vec::new(), Vec::new());
+        let mut clients =
+            Clients { client_sessions: &mut self.client_sessions, notifications, touched };
         let Next { upstream, sessions, nat, .. } = &mut next;
         sessions.step_again(now, (&mut clients, upstream.endpoint()));
         nat.handle_timeout(now);
@@ -167,9 +170,9 @@ impl Core {
         }
         let (any, packets) = next.hear(now, &mut clients);
         busy |= any | next.grant(now, &mut clients) | next.sessions.has_again();
-        let Clients { told, touched, .. } = clients;
-        for (at, (path, packet)) in told {
-            self.members.send((at, path), &packet, &mut self.ports);
+        let Clients { notifications, touched, .. } = clients;
+        for (at, (path, packet)) in notifications {
+            self.client_sessions.send((at, path), &packet, &mut self.ports);
         }
         touched.into_iter().for_each(|at| self.touch(at));
         for event in next.upstream.take_events() {
@@ -193,34 +196,35 @@ impl Core {
         event: Event,
     ) -> bool {
         let Some(next) = &mut self.next else { return false };
-        let Some(member) = self.members.get(at) else { return false };
-        match (event, member.conns.get(&conn).copied()) {
+        let Some(client_session) = self.client_sessions.get(at) else { return false };
+        match (event, client_session.conns.get(&conn).copied()) {
             (Event::Incoming { local, .. }, _) if self.connections.is_policy_request(local) => {
                 return false;
             }
             (Event::Incoming { local, remote }, _) => {
                 let why = match self.connections.outside().1.check(local) {
-                    Ok(()) if !member.is_crowded() => None,
+                    Ok(()) if !client_session.is_over_memory_limit() => None,
                     _ => Some(Attempt::Unreachable(Unreachable::Prohibited)),
                 };
                 if let Some(why) = why {
-                    let told = refuse(now, member, conn, (remote, local), why);
-                    if let Some((path, packet)) = told {
-                        self.members.send((at, path), &packet, &mut self.ports);
+                    let notifications = refuse(now, client_session, conn, (remote, local), why);
+                    if let Some((path, packet)) = notifications {
+                        self.client_sessions.send((at, path), &packet, &mut self.ports);
                     }
                     return true;
                 }
-                member.add(conn, RelayTarget::On);
+                client_session.add(conn, RelayTarget::On);
             }
             (Event::Closed(_), Some(RelayTarget::On)) => {
-                member.conns.remove(&conn);
+                client_session.conns.remove(&conn);
             }
             (_, Some(RelayTarget::On)) => {}
             _ => return false,
         }
         if let Some(event) = ProgramEvent::of(event) {
-            let (told, touched) = (Vec::new(), Vec::new());
-            let mut clients = Clients { members: &mut self.members, told, touched };
+            let (notifications, touched) = (Vec::new(), Vec::new());
+            let mut clients =
+                Clients { client_sessions: &mut self.client_sessions, notifications, touched };
             let ends = (&mut clients, next.upstream.endpoint());
             next.sessions.on_program(now, ends, (at, conn), event);
         }
@@ -230,12 +234,13 @@ impl Core {
     /// A client is no more: what it had going on ends.
     pub(super) fn end_forwarded(&mut self, now: Instant, at: usize) {
         let Some(next) = &mut self.next else { return };
-        let Some(member) = self.members.get(at) else { return };
-        let conns: Vec<ConnId> = member.conns.keys().copied().collect();
-        next.nat.forget(member.number);
+        let Some(client_session) = self.client_sessions.get(at) else { return };
+        let conns: Vec<ConnId> = client_session.conns.keys().copied().collect();
+        next.nat.forget(client_session.number);
         for conn in conns {
-            let (told, touched) = (Vec::new(), Vec::new());
-            let mut clients = Clients { members: &mut self.members, told, touched };
+            let (notifications, touched) = (Vec::new(), Vec::new());
+            let mut clients =
+                Clients { client_sessions: &mut self.client_sessions, notifications, touched };
             let ends = (&mut clients, next.upstream.endpoint());
             let event = ProgramEvent::Closed(CloseReason::Aborted);
             next.sessions.on_program(now, ends, (at, conn), event);
@@ -245,12 +250,13 @@ impl Core {
     /// Tells those that have waited too long for a path.
     pub(super) fn tick_forwarded(&mut self, now: Instant) {
         let Some(next) = &mut self.next else { return };
-        let (told, touched) = (Vec::new(), Vec::new());
-        let mut clients = Clients { members: &mut self.members, told, touched };
+        let (notifications, touched) = (Vec::new(), Vec::new());
+        let mut clients =
+            Clients { client_sessions: &mut self.client_sessions, notifications, touched };
         next.sessions.tick(now, &mut clients);
-        let Clients { told, touched, .. } = clients;
-        for (at, (path, packet)) in told {
-            self.members.send((at, path), &packet, &mut self.ports);
+        let Clients { notifications, touched, .. } = clients;
+        for (at, (path, packet)) in notifications {
+            self.client_sessions.send((at, path), &packet, &mut self.ports);
         }
         touched.into_iter().for_each(|at| self.touch(at));
     }
@@ -264,7 +270,7 @@ impl Core {
         packet: &[u8],
     ) -> bool {
         let Some(next) = &mut self.next else { return false };
-        let Some(member) = self.members.get(at) else { return true };
+        let Some(client_session) = self.client_sessions.get(at) else { return true };
         let asked =
             |to: SocketAddr| to.port() == dns::PORT && next.sides.service[0].contains(&to.ip());
         let allowed = match Nat::destination(packet) {
@@ -272,7 +278,7 @@ impl Core {
             Some(to) if asked(to) => Ok(()),
             Some(to) => self.connections.outside().1.check(to).map_err(Refused::from),
         };
-        let client = (member.number, member.limits.udp_flows);
+        let client = (client_session.number, client_session.limits.udp_flows);
         let sent = allowed.and_then(|()| {
             let (to, packet) = next.nat.forward(now, client, &next.sides, packet)?;
             next.upstream.send_datagram(now, to, packet);
@@ -281,7 +287,7 @@ impl Core {
         if let Err(why) = sent
             && let Some(answer) = Flows::explain(packet, why)
         {
-            self.members.send((at, path), &answer, &mut self.ports);
+            self.client_sessions.send((at, path), &answer, &mut self.ports);
         }
         true
     }
@@ -289,8 +295,8 @@ impl Core {
     /// A packet of the next server for a client.
     fn bring_back(&mut self, now: Instant, next: &mut Next, packet: &[u8]) {
         let Some((client, packet)) = next.nat.backwards(&next.sides, packet) else { return };
-        if let Some(at) = self.members.find(client) {
-            self.members.send_datagram(now, at, packet, &mut self.ports);
+        if let Some(at) = self.client_sessions.find(client) {
+            self.client_sessions.send_datagram(now, at, packet, &mut self.ports);
             self.touch(at);
         }
     }
@@ -300,34 +306,35 @@ impl Near for Clients<'_> {
     type Id = Id;
 
     fn admit(&mut self, now: Instant, (at, id): Id) {
-        let Some(member) = self.members.get(at) else { return };
-        member.opened += 1;
-        let conn = member.bond.endpoint.connection(id);
+        let Some(client_session) = self.client_sessions.get(at) else { return };
+        client_session.opened += 1;
+        let conn = client_session.bond.endpoint.connection(id);
         let first = conn.and_then(|conn| conn.info(now).subflows.into_iter().next());
         if let Some(first) = first {
-            member.enforce(now, id, (first.remote, first.local));
+            client_session.enforce(now, id, (first.remote, first.local));
         }
-        member.bond.endpoint.admit(id);
+        client_session.bond.endpoint.admit(id);
         self.touched.push(at);
     }
 
     fn refuse(&mut self, now: Instant, (at, id): Id, how: Denial) {
-        let Some(member) = self.members.get(at) else { return };
-        member.conns.remove(&id);
-        let Some(conn) = member.bond.endpoint.connection(id) else { return };
+        let Some(client_session) = self.client_sessions.get(at) else { return };
+        client_session.conns.remove(&id);
+        let Some(conn) = client_session.bond.endpoint.connection(id) else { return };
         let way = conn.info(now).subflows.first().map(|subflow| (subflow.remote, subflow.local));
         let Some(way) = way else { return };
         let why = match how {
             Denial::Reset | Denial::Unreachable(Unreachable::Port) => Attempt::Refused,
             Denial::Unreachable(why) => Attempt::Unreachable(why),
         };
-        self.told.extend(refuse(now, member, id, way, why).map(|packet| (at, packet)));
+        self.notifications
+            .extend(refuse(now, client_session, id, way, why).map(|packet| (at, packet)));
         self.touched.push(at);
     }
 
     fn program(&mut self, now: Instant, (at, id): Id) -> Option<impl Program> {
         self.touched.push(at);
-        let connection = self.members.get(at)?.bond.endpoint.connection(id)?;
+        let connection = self.client_sessions.get(at)?.bond.endpoint.connection(id)?;
         Some(EngineProgram { connection, now })
     }
 }

@@ -1,6 +1,6 @@
 //! A program's connection as the relay sees it.
 
-use crate::front::ConnectError;
+use crate::listener::ConnectError;
 use bytes::Bytes;
 use std::net::SocketAddr;
 use tabane_engine::record::CloseReason;

@@ -264,9 +264,9 @@ fn who_waits_for_a_path_gets_the_next_or_is_told() {
     // By a path that dies at once; then another.
     world.dead = vec![0];
     let first = world.connect(SERVER);
-    let wish_by_first = std::mem::take(&mut world.dead);
+    let request_by_first = std::mem::take(&mut world.dead);
     world.wait(1);
-    world.dead = wish_by_first;
+    world.dead = request_by_first;
     world.pathless = true;
     let second = world.connect(SERVER);
     world.wait(50);

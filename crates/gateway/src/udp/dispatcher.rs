@@ -13,7 +13,7 @@ pub struct Dispatcher {
     sender: Sender,
     tagger: Tagger,
     filter: Filter,
-    ways: Vec<Way>,
+    datagram_paths: Vec<DatagramPath>,
     /// The same paths as choices, with a rate each.
     choices: Vec<Choice>,
     as_of: Option<Instant>,
@@ -23,7 +23,7 @@ pub struct Dispatcher {
 
 /// A path for datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct DatagramPath {
     /// As the choice sees it. A rate that is not known counts as the highest known: a path
     /// without a cap is not slower than those with one.
     pub choice: Choice,
@@ -41,7 +41,7 @@ impl Dispatcher {
             sender: Sender::default(),
             tagger: Tagger::new(seed),
             filter: Filter::default(),
-            ways: Vec::new(),
+            datagram_paths: Vec::new(),
             choices: Vec::new(),
             as_of: None,
             before: FilterCounters::default(),
@@ -55,16 +55,21 @@ impl Dispatcher {
     }
 
     /// The paths as they are now.
-    pub fn set_ways(&mut self, now: Instant, ways: impl Iterator<Item = Way>) {
-        self.ways.clear();
-        self.ways.extend(ways);
-        let rate = self.ways.iter().map(|way| way.choice.rate).max().unwrap_or(0);
-        let rated = |way: &Way| match way.choice.rate {
-            0 => Choice { rate, ..way.choice },
-            _ => way.choice,
+    pub fn set_paths(&mut self, now: Instant, datagram_paths: impl Iterator<Item = DatagramPath>) {
+        self.datagram_paths.clear();
+        self.datagram_paths.extend(datagram_paths);
+        let rate = self
+            .datagram_paths
+            .iter()
+            .map(|datagram_path| datagram_path.choice.rate)
+            .max()
+            .unwrap_or(0);
+        let rated = |datagram_path: &DatagramPath| match datagram_path.choice.rate {
+            0 => Choice { rate, ..datagram_path.choice },
+            _ => datagram_path.choice,
         };
         self.choices.clear();
-        self.choices.extend(self.ways.iter().map(rated));
+        self.choices.extend(self.datagram_paths.iter().map(rated));
         self.as_of = Some(now);
     }
 
@@ -73,9 +78,9 @@ impl Dispatcher {
     pub fn prepare(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> PathSet {
         if mode != UdpMode::Best {
             let mut paths = self.sender.choose(now, mode, &self.choices, packet.len());
-            for way in &self.ways {
-                if !way.numbers || usize::from(way.mtu) < packet.len() {
-                    paths.remove(way.choice.id);
+            for datagram_path in &self.datagram_paths {
+                if !datagram_path.numbers || usize::from(datagram_path.mtu) < packet.len() {
+                    paths.remove(datagram_path.choice.id);
                 }
             }
             let ordered = mode == UdpMode::Stripe;
@@ -90,7 +95,10 @@ impl Dispatcher {
     /// Largest packet of a path; 0 if there is no such path.
     #[must_use]
     pub fn mtu(&self, path: PathId) -> u16 {
-        self.ways.iter().find(|way| way.choice.id == path).map_or(0, |way| way.mtu)
+        self.datagram_paths
+            .iter()
+            .find(|datagram_path| datagram_path.choice.id == path)
+            .map_or(0, |datagram_path| datagram_path.mtu)
     }
 
     /// Whether a packet that came by `path`, from a peer that numbers, goes on now. Then
@@ -151,9 +159,13 @@ mod tests {
     use super::*;
     use crate::udp::packet::{HEADROOM, put_udp};
 
-    fn way(id: u8, mtu: u16, rate: u64) -> Way {
+    fn datagram_path(id: u8, mtu: u16, rate: u64) -> DatagramPath {
         let (role, rtt) = (Role::Primary, Duration::from_millis(10));
-        Way { choice: Choice { id: PathId(id), usable: true, role, rtt, rate }, mtu, numbers: true }
+        DatagramPath {
+            choice: Choice { id: PathId(id), usable: true, role, rtt, rate },
+            mtu,
+            numbers: true,
+        }
     }
 
     fn packet(len: usize) -> Vec<u8> {
@@ -171,8 +183,11 @@ mod tests {
     fn copies_go_where_they_fit_and_are_understood() {
         let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
-        let deaf = Way { numbers: false, ..way(2, 1400, 0) };
-        dispatcher.set_ways(now, [way(0, 1400, 0), way(1, 1000, 0), deaf].into_iter());
+        let one_way = DatagramPath { numbers: false, ..datagram_path(2, 1400, 0) };
+        dispatcher.set_paths(
+            now,
+            [datagram_path(0, 1400, 0), datagram_path(1, 1000, 0), one_way].into_iter(),
+        );
         for (len, expected) in [(100, vec![0, 1]), (1100, vec![0]), (2000, vec![0])] {
             let mut packet = packet(len);
             let paths = dispatcher.prepare(now, UdpMode::Duplicate, &mut packet);
@@ -190,7 +205,10 @@ mod tests {
     fn a_path_without_a_cap_has_its_share() {
         let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
-        dispatcher.set_ways(now, [way(0, 1400, 50_000_000), way(1, 1400, 0)].into_iter());
+        dispatcher.set_paths(
+            now,
+            [datagram_path(0, 1400, 50_000_000), datagram_path(1, 1400, 0)].into_iter(),
+        );
         let mut counts = [0; 2];
         for _ in 0..100 {
             let paths = dispatcher.prepare(now, UdpMode::Stripe, &mut packet(100));
@@ -204,7 +222,7 @@ mod tests {
         let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
         let mut sender = Dispatcher::new([2; 32]);
-        sender.set_ways(now, [way(0, 1400, 0), way(1, 1400, 0)].into_iter());
+        sender.set_paths(now, [datagram_path(0, 1400, 0), datagram_path(1, 1400, 0)].into_iter());
         let mut packet = packet(100);
         sender.prepare(now, UdpMode::Duplicate, &mut packet);
         let came = [0, 1].map(|path| dispatcher.takes(now, path, &packet));

@@ -25,7 +25,7 @@ pub mod packet;
 mod sender;
 mod tag;
 
-pub use dispatcher::{Dispatcher, PREFERRED, Way, role};
+pub use dispatcher::{DatagramPath, Dispatcher, PREFERRED, role};
 pub use filter::{Counters as FilterCounters, Filter, HOLD, Verdict};
 pub use flows::{Flows, Outside, Refused, no_pings};
 pub use nat::{Nat, Sides};

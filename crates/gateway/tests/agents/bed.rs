@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tabane_gateway::client::Client;
 use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, FrontConfig, NextConfig, PathConfig, ServerConfig,
+    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, NextConfig, PathConfig, ServerConfig,
     ServerEntry,
 };
 use tabane_gateway::keys::{self, Key};
@@ -69,9 +69,9 @@ impl Keys {
             secret: Some(self.secret.to_string().into()),
             server: servers.iter().map(server).collect(),
             path: vec![path("one"), path("two")],
-            front: FrontConfig {
+            front: ListenerConfig {
                 socks5: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-                ..FrontConfig::default()
+                ..ListenerConfig::default()
             },
             ..ClientConfig::default()
         }
@@ -99,7 +99,7 @@ impl Agent {
 
     pub(crate) fn client(config: ClientConfig) -> Self {
         let client = Client::new(config).unwrap();
-        let (request_channel, at) = (client.request_channel(), client.fronts()[0]);
+        let (request_channel, at) = (client.request_channel(), client.listeners()[0]);
         let thread = Some(thread::spawn(move || client.run().unwrap()));
         Self { request_channel, at, thread }
     }
@@ -119,7 +119,7 @@ impl Agent {
         let mut client = Client::new(file.lock().unwrap().clone()).unwrap();
         let file = file.clone();
         client.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
-        let (request_channel, at) = (client.request_channel(), client.fronts()[0]);
+        let (request_channel, at) = (client.request_channel(), client.listeners()[0]);
         let thread = Some(thread::spawn(move || client.run().unwrap()));
         Self { request_channel, at, thread }
     }
@@ -224,8 +224,8 @@ pub(crate) fn echo() -> SocketAddr {
 }
 
 /// A connection through SOCKS5: the stream, or the reply code.
-pub(crate) fn socks(front: SocketAddr, request: &[u8]) -> Result<TcpStream, u8> {
-    let mut stream = TcpStream::connect(front).unwrap();
+pub(crate) fn socks(listener: SocketAddr, request: &[u8]) -> Result<TcpStream, u8> {
+    let mut stream = TcpStream::connect(listener).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&[5, 1, 0]).unwrap();
     let mut answer = [0; 2];
@@ -240,15 +240,15 @@ pub(crate) fn socks(front: SocketAddr, request: &[u8]) -> Result<TcpStream, u8> 
 }
 
 /// To an address.
-pub(crate) fn connect(front: SocketAddr, to: SocketAddr) -> Result<TcpStream, u8> {
+pub(crate) fn connect(listener: SocketAddr, to: SocketAddr) -> Result<TcpStream, u8> {
     let SocketAddr::V4(to) = to else { panic!("IPv4") };
     let port = to.port().to_be_bytes();
-    socks(front, &[&[1][..], &to.ip().octets(), &port].concat())
+    socks(listener, &[&[1][..], &to.ip().octets(), &port].concat())
 }
 
 /// A relay of datagrams: the connection that holds it, and where it takes them.
-pub(crate) fn associate(front: SocketAddr) -> (TcpStream, SocketAddr) {
-    let mut stream = TcpStream::connect(front).unwrap();
+pub(crate) fn associate(listener: SocketAddr) -> (TcpStream, SocketAddr) {
+    let mut stream = TcpStream::connect(listener).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&[5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
     let mut answer = [0; 12];

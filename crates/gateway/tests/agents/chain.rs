@@ -187,8 +187,8 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
     let entry = server(&outer, &["127.0.0.1"], Some(next));
     let client = Agent::client(outer.client_config(&[entry.at]));
     client.until_paths_work();
-    let (front, far) = (client.at, echo());
-    let early = thread::spawn(move || exchange(front, far, 10_000, 1));
+    let (listener, far) = (client.at, echo());
+    let early = thread::spawn(move || exchange(listener, far, 10_000, 1));
     thread::sleep(Duration::from_millis(300));
     let _exit = Agent::server(inner.server_config(at));
     early.join().unwrap();

@@ -140,8 +140,8 @@ fn silent(done: Result<u64, ExchangeError>) {
     assert!(matches!(done, Err(ExchangeError::Silent(_))), "{done:?}");
 }
 
-fn roundtrip(front: SocketAddr, far: SocketAddr) -> Result<(), u8> {
-    let mut stream = connect(front, far)?;
+fn roundtrip(listener: SocketAddr, far: SocketAddr) -> Result<(), u8> {
+    let mut stream = connect(listener, far)?;
     stream.write_all(b"ping").unwrap();
     let mut back = [0; 4];
     stream.read_exact(&mut back).unwrap();

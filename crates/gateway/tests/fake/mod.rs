@@ -1,4 +1,4 @@
-//! A drawn agent: a thread that answers a request channel from a world that a test holds and
+//! A fake agent: a thread that answers a request channel from a world that a test holds and
 //! changes.
 //!
 //! Nothing is carried; what is tested with it is how an agent is asked and shown.

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tabane_engine::Instant;
-use tabane_gateway::front::ConnectError;
+use tabane_gateway::listener::ConnectError;
 use tabane_gateway::sessions::{Near, Program, ProgramEvent, Read};
 use tabane_gateway::tun::{
     Counts, Datagrams, Device, DeviceConfig, DeviceCounters, Frame, Inbound, LocalConfig,

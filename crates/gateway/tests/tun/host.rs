@@ -231,7 +231,7 @@ fn only_what_differs_is_changed_and_what_was_taken_away_is_put_back() {
         namespace.ip("rule add priority 32767 lookup default");
         namespace.ip("route flush table 29794");
         let done = host.reconcile(&moved).unwrap();
-        assert!(done.mended >= 5, "{done:?}");
+        assert!(done.restored >= 5, "{done:?}");
         assert_eq!(rules(&namespace), after);
         // Another network: it is beside the tunnel from then on, and no longer than it is there.
         let route = route_in(&namespace);

@@ -94,8 +94,8 @@ pub(super) fn measure_udp(quick: bool) -> anyhow::Result<Vec<Figure>> {
     program.connect(relay)?;
     let head = head(far)?;
     until_doubled(&program, &head, [&bed.client, &bed.server])?;
-    let ways = [(&bare.socket, &[][..]), (&program, &head[..])];
-    let [alone, doubled] = in_turn(clock, ways, count)?;
+    let four_tuples = [(&bare.socket, &[][..]), (&program, &head[..])];
+    let [alone, doubled] = in_turn(clock, four_tuples, count)?;
     bed.end()?;
     bare.end()?;
     let mut figures = Vec::new();
@@ -144,15 +144,15 @@ impl Times {
 /// Sends by both ways in turn, and collects how long each datagram took there, and back.
 fn in_turn(
     clock: Clock,
-    ways: [(&UdpSocket, &[u8]); 2],
+    four_tuples: [(&UdpSocket, &[u8]); 2],
     count: usize,
 ) -> anyhow::Result<[Times; 2]> {
     thread::scope(|scope| {
         let collect = |(socket, head): (&UdpSocket, &[u8])| collect(clock, socket, head.len());
-        let [a, b] = ways.map(|way| scope.spawn(move || collect(way)));
+        let [a, b] = four_tuples.map(|four_tuple| scope.spawn(move || collect(four_tuple)));
         sharpen_timers();
         for _ in 0..count {
-            for (socket, head) in ways {
+            for (socket, head) in four_tuples {
                 let mut datagram = head.to_vec();
                 datagram.extend_from_slice(&clock.now().0.to_be_bytes());
                 datagram.resize(head.len() + SIZE, 0);

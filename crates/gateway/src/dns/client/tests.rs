@@ -50,10 +50,10 @@ fn both_families_are_asked_and_come_in_order() {
     let mut world = World::new();
     let id = world.client.resolve(world.now, NAME).unwrap();
     let queries = world.queries();
-    let asked: Vec<_> = queries.iter().map(|query| parse_query(query)).collect();
+    let states: Vec<_> = queries.iter().map(|query| parse_query(query)).collect();
     let expected =
         [Family::V4, Family::V6].map(|family| Some(Query::Addresses(NAME.into(), family)));
-    assert_eq!(asked, expected);
+    assert_eq!(states, expected);
     assert_ne!(queries[0][..2], queries[1][..2], "ids");
     world.answer(&queries[1], &BOTH, RCODE::NoError);
     assert!(world.results().is_empty());

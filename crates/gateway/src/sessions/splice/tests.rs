@@ -19,7 +19,7 @@ struct World {
     /// The program's connection: at the stack, and through the bond.
     ids: Option<(ProgramId, ConnId)>,
     splice: Splice,
-    standing: RelayState,
+    relay_state: RelayState,
     events: Vec<Event>,
 }
 
@@ -61,7 +61,7 @@ impl World {
             server,
             ids: None,
             splice: Splice::default(),
-            standing: RelayState::Open,
+            relay_state: RelayState::Open,
             events: Vec::new(),
         };
         let from = "10.81.0.31:0".parse().unwrap();
@@ -106,14 +106,14 @@ impl World {
             && let Some(mut program) = self.stack.program(now, program)
             && let Some(connection) = self.bond.connection(conn)
         {
-            self.standing = self.splice.step(now, &mut program, connection);
+            self.relay_state = self.splice.step(now, &mut program, connection);
         }
         while let Some(outgoing) = self.stack.poll_packet(now) {
             any = true;
             let Outgoing::Segment(segment) = outgoing else { panic!("nothing is refused here") };
             self.kernel.handle_segment(now, PathId(0), &segment);
         }
-        any || self.standing == RelayState::More
+        any || self.relay_state == RelayState::More
     }
 
     fn run(&mut self) {
@@ -156,7 +156,7 @@ fn a_request_and_its_answer_with_both_ends_of_stream() {
     world.wait(Duration::from_millis(100));
     assert!(got == pattern(3_000_000));
     assert!(world.server.connection(served).unwrap().is_finished(), "its end came too");
-    assert_eq!(world.standing, RelayState::Open, "the answer is still to come");
+    assert_eq!(world.relay_state, RelayState::Open, "the answer is still to come");
 
     let mut answer = pattern(2_000_000);
     let mut got = Vec::new();
@@ -170,7 +170,7 @@ fn a_request_and_its_answer_with_both_ends_of_stream() {
     let now = world.now;
     world.server.connection(served).unwrap().close(now);
     world.wait(Duration::from_millis(100));
-    assert_eq!(world.standing, RelayState::Finished);
+    assert_eq!(world.relay_state, RelayState::Finished);
     assert_eq!((world.splice.taken(), world.splice.given()), (3_000_000, 2_000_000));
     assert!(world.events.contains(&Event::PeerFinished));
 }

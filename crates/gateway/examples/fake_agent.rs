@@ -1,5 +1,5 @@
-//! A drawn agent to look at: its page, its metrics and a control socket, with links that sway and
-//! fail. Nothing is carried. `cargo run -p tabane-gateway --example drawn -- 127.0.0.1:9080`
+//! An invented agent to look at: its page, its metrics and a control socket, with links that sway
+//! and fail: `cargo run -p tabane-gateway --example fake_agent -- 127.0.0.1:9080`
 #![allow(clippy::unwrap_used)] // A helper of tests is at work.
 
 #[path = "../tests/fake/mod.rs"]
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use tabane_gateway::control::{ControlSocket, Places};
 use tabane_gateway::web::{Pages, Settings, Token};
 
-const TOKEN: &str = "drawn-token-0123456789";
+const TOKEN: &str = "fake-token-0123456789";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address: SocketAddr =

@@ -4,12 +4,12 @@
 //! One lane collects one run. Several exist so that the interleaved output of a server to many
 //! clients still makes runs; the order to each far end is kept.
 
-use super::Way;
+use super::FourTuple;
 
-/// The lanes of a port. At most [`LANES_MAX`], of [`RUN_BYTES`] each, made when first needed.
+/// The lanes of a port. At most [`GSO_BATCHES_MAX`], of [`RUN_BYTES`] each, made when first needed.
 #[derive(Debug)]
-pub(super) struct Lanes {
-    lanes: Vec<Lane>,
+pub(super) struct GsoBatches {
+    gso_batches: Vec<GsoBatch>,
     /// The lane of the last datagram: mostly also that of the next.
     last: usize,
     /// Counts runs, to tell their age.
@@ -18,8 +18,8 @@ pub(super) struct Lanes {
 
 /// A run: whole datagrams of `segment` bytes; only the last may be shorter.
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) way: Way,
+pub(super) struct GsoBatch {
+    pub(super) four_tuple: FourTuple,
     buffer: Box<[u8]>,
     /// Sent already, of a run that the kernel took a part of.
     start: usize,
@@ -32,68 +32,69 @@ pub(super) struct Lane {
 }
 
 /// Far ends with unsent datagrams at a time. Another one sends the oldest run.
-const LANES_MAX: usize = 16;
+const GSO_BATCHES_MAX: usize = 16;
 /// Bytes in a run: the largest UDP payload over IPv4, which is also the kernel's limit for all
 /// segments together.
 pub(super) const RUN_BYTES: usize = 65_507;
 /// Datagrams in a run: `UDP_MAX_SEGMENTS` of every kernel that has segmentation offload.
 pub(super) const RUN_DATAGRAMS: usize = 64;
 
-impl Lanes {
+impl GsoBatches {
     pub(super) fn new() -> Self {
-        Self { lanes: Vec::new(), last: 0, runs: 0 }
+        Self { gso_batches: Vec::new(), last: 0, runs: 0 }
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.lanes.len()
+        self.gso_batches.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lanes.iter().all(Lane::is_empty)
+        self.gso_batches.iter().all(GsoBatch::is_empty)
     }
 
-    pub(super) fn get(&mut self, i: usize) -> &mut Lane {
-        &mut self.lanes[i]
+    pub(super) fn get(&mut self, i: usize) -> &mut GsoBatch {
+        &mut self.gso_batches[i]
     }
 
-    /// The lane with a run to `way`.
-    pub(super) fn find(&mut self, way: &Way) -> Option<usize> {
-        let is_it = |lane: &Lane| !lane.is_empty() && lane.way == *way;
-        if !self.lanes.get(self.last).is_some_and(is_it) {
-            self.last = self.lanes.iter().position(is_it)?;
+    /// The lane with a run to `four_tuple`.
+    pub(super) fn find(&mut self, four_tuple: &FourTuple) -> Option<usize> {
+        let is_it =
+            |gso_batch: &GsoBatch| !gso_batch.is_empty() && gso_batch.four_tuple == *four_tuple;
+        if !self.gso_batches.get(self.last).is_some_and(is_it) {
+            self.last = self.gso_batches.iter().position(is_it)?;
         }
         Some(self.last)
     }
 
     /// A lane for a new run; `Err` with the oldest run if all are taken.
-    pub(super) fn free(&mut self, way: &Way) -> Result<usize, usize> {
-        if let Some(i) = self.lanes.iter().position(Lane::is_empty) {
-            self.begin(i, way);
+    pub(super) fn free(&mut self, four_tuple: &FourTuple) -> Result<usize, usize> {
+        if let Some(i) = self.gso_batches.iter().position(GsoBatch::is_empty) {
+            self.begin(i, four_tuple);
             return Ok(i);
         }
-        if self.lanes.len() < LANES_MAX {
-            self.lanes.push(Lane::new(*way));
-            self.begin(self.lanes.len() - 1, way);
+        if self.gso_batches.len() < GSO_BATCHES_MAX {
+            self.gso_batches.push(GsoBatch::new(*four_tuple));
+            self.begin(self.gso_batches.len() - 1, four_tuple);
             return Ok(self.last);
         }
-        let oldest = (0..self.lanes.len()).min_by_key(|&i| self.lanes[i].since);
+        let oldest = (0..self.gso_batches.len()).min_by_key(|&i| self.gso_batches[i].since);
         Err(oldest.expect("invariant: all lanes are taken, so there are some"))
     }
 
-    fn begin(&mut self, i: usize, way: &Way) {
+    fn begin(&mut self, i: usize, four_tuple: &FourTuple) {
         self.runs += 1;
-        let lane = &mut self.lanes[i];
-        (lane.way, lane.since) = (*way, self.runs);
-        lane.clear();
+        let gso_batch = &mut self.gso_batches[i];
+        (gso_batch.four_tuple, gso_batch.since) = (*four_tuple, self.runs);
+        gso_batch.clear();
         self.last = i;
     }
 }
 
-impl Lane {
-    fn new(way: Way) -> Self {
+impl GsoBatch {
+    fn new(four_tuple: FourTuple) -> Self {
         let buffer = vec![0; RUN_BYTES].into_boxed_slice();
-        Self { way, buffer, start: 0, end: 0, segment: 0, closed: false, since: 0 }
+        Self { four_tuple, buffer, start: 0, end: 0, segment: 0, closed: false, since: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -133,15 +134,15 @@ impl Lane {
         }
     }
 
-    /// Whether a datagram of up to `room` bytes may follow in runs of `most` datagrams.
-    pub(super) fn has_room(&self, room: usize, most: usize) -> bool {
-        let full = self.closed || self.end + room > RUN_BYTES || self.count() >= most;
+    /// Whether a datagram of up to `space` bytes may follow in runs of `most` datagrams.
+    pub(super) fn has_space(&self, space: usize, most: usize) -> bool {
+        let full = self.closed || self.end + space > RUN_BYTES || self.count() >= most;
         self.is_empty() || !full
     }
 
     /// Where the next datagram is to be written.
-    pub(super) fn tail(&mut self, room: usize) -> &mut [u8] {
-        &mut self.buffer[self.end..self.end + room]
+    pub(super) fn tail(&mut self, space: usize) -> &mut [u8] {
+        &mut self.buffer[self.end..self.end + space]
     }
 
     /// Whether a datagram of `len` bytes, written to the tail, continues the run.

@@ -1,9 +1,9 @@
 //! The clients of the server and their tunnels.
 
 use super::ServerError;
+use super::client_session::ClientSession;
 use super::enrolment::Askers;
 use super::limiters::RateLimiter;
-use super::member::Member;
 use super::notes::Notes;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, Configuration, ServerConfig};
@@ -15,13 +15,14 @@ use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
 use tabane_net::wireguard::{
-    OVERHEAD, Opened, PeerId, Peers, PeersConfig, PeersCounters, Sealed, UdpPort, Way, room,
+    FourTuple, OVERHEAD, Opened, PeerId, Peers, PeersConfig, PeersCounters, Sealed, UdpPort,
+    seal_space,
 };
 
 /// See the module.
-pub(super) struct Members {
+pub(super) struct ClientSessions {
     /// In their places, which they keep; `None` where one has gone.
-    pub(super) all: Vec<Option<Member>>,
+    pub(super) all: Vec<Option<ClientSession>>,
     by_number: BTreeMap<ClientNumber, usize>,
     pub(super) peers: Peers,
     /// Who asks for something, and is no path.
@@ -39,14 +40,14 @@ pub(super) enum Came {
     /// An inner packet by a member's path, of that length.
     Packet(usize, usize, usize),
     /// A packet of who is no path, of that length.
-    Asked(PeerId, usize),
+    PolicyOverride(PeerId, usize),
     /// A sign of life by a member's path.
     Sign(usize, usize),
     /// Nothing that counts.
     Nothing,
 }
 
-impl Members {
+impl ClientSessions {
     /// Those of a configuration.
     ///
     /// # Errors
@@ -55,12 +56,12 @@ impl Members {
         let peers = Peers::new(config.key()?.to_static(), PeersConfig::default());
         let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let (askers, notes) = (Askers::default(), Notes::default());
-        let mut members = Self { all, by_number, peers, askers, owners, network, notes };
+        let mut client_sessions = Self { all, by_number, peers, askers, owners, network, notes };
         let there = |client: &&ClientEntry| !client.disabled && !client.keys.is_empty();
         for client in config.client.iter().filter(there) {
-            members.add(config, client)?;
+            client_sessions.add(config, client)?;
         }
-        Ok(members)
+        Ok(client_sessions)
     }
 
     /// A client more.
@@ -75,33 +76,33 @@ impl Members {
         let at = self.all.iter().position(Option::is_none).unwrap_or(self.all.len());
         let preshared = client.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
         let preshared = preshared.map(|key| *key.bytes());
-        let mut member = Member::new(config, client, self.network)?;
+        let mut session = ClientSession::new(config, client, self.network)?;
         for (path, key) in client.keys.iter().take(PATHS_MAX).enumerate() {
             let peer = self.peers.add(keys::public(key)?, preshared);
             let peer = peer.map_err(|error| {
                 ServerError::Config(format!("key {path} of client {}: {error}", client.name))
             })?;
             self.owners.insert(peer, (at, path));
-            member.peers[path] = Some(peer);
+            session.peers[path] = Some(peer);
         }
-        self.by_number.insert(member.number, at);
+        self.by_number.insert(session.number, at);
         match self.all.get_mut(at) {
-            Some(place) => *place = Some(member),
-            None => self.all.push(Some(member)),
+            Some(place) => *place = Some(session),
+            None => self.all.push(Some(session)),
         }
         Ok(())
     }
 
     /// A client less.
-    pub(super) fn remove(&mut self, at: usize) -> Option<Member> {
-        let member = self.all.get_mut(at)?.take()?;
-        self.by_number.remove(&member.number);
+    pub(super) fn remove(&mut self, at: usize) -> Option<ClientSession> {
+        let session = self.all.get_mut(at)?.take()?;
+        self.by_number.remove(&session.number);
         let own = self.owners.iter().filter(|(_, owner)| owner.0 == at);
         for peer in own.map(|(peer, _)| *peer).collect::<Vec<_>>() {
             self.owners.remove(&peer);
             self.peers.remove(peer);
         }
-        Some(member)
+        Some(session)
     }
 
     /// Places, taken or not.
@@ -110,7 +111,7 @@ impl Members {
     }
 
     /// The member at a place.
-    pub(super) fn get(&mut self, at: usize) -> Option<&mut Member> {
+    pub(super) fn get(&mut self, at: usize) -> Option<&mut ClientSession> {
         self.all.get_mut(at)?.as_mut()
     }
 
@@ -129,7 +130,7 @@ impl Members {
         &mut self,
         now: Instant,
         port: &mut UdpPort,
-        from: &Way,
+        from: &FourTuple,
         datagram: &[u8],
         out: &mut [u8],
     ) -> Came {
@@ -149,10 +150,10 @@ impl Members {
         }
         let Some(&(at, path)) = self.owners.get(&peer) else { return Came::Nothing };
         if let Opened::Packet { .. } | Opened::Keepalive = received.opened
-            && let Some(Some(member)) = self.all.get_mut(at)
+            && let Some(Some(session)) = self.all.get_mut(at)
         {
             // Of two generations of keys that which was heard of last is answered by.
-            member.peers[path] = Some(peer);
+            session.peers[path] = Some(peer);
         }
         match received.opened {
             Opened::Packet { len, .. } => Came::Packet(at, path, len),
@@ -172,13 +173,13 @@ impl Members {
         &mut self,
         now: Instant,
         (peer, opened): (PeerId, Opened),
-        (port, from): (&mut UdpPort, &Way),
+        (port, from): (&mut UdpPort, &FourTuple),
         out: &mut [u8],
     ) -> Came {
         match opened {
             Opened::Packet { len, .. } => {
                 self.askers.heard(now, peer);
-                Came::Asked(peer, len)
+                Came::PolicyOverride(peer, len)
             }
             Opened::Reply(_) | Opened::Keepalive => {
                 self.askers.heard(now, peer);
@@ -192,8 +193,8 @@ impl Members {
     }
 
     /// Where a peer is.
-    pub(super) fn way_of(&self, peer: PeerId) -> Option<&Way> {
-        self.peers.way(peer)
+    pub(super) fn four_tuple_of(&self, peer: PeerId) -> Option<&FourTuple> {
+        self.peers.four_tuple(peer)
     }
 
     /// Forgets a peer's session.
@@ -203,39 +204,39 @@ impl Members {
 
     /// Something authentic came by a path.
     pub(super) fn heard(&mut self, now: Instant, at: usize, path: usize) {
-        let Some(Some(member)) = self.all.get_mut(at) else { return };
-        member.responders[path].handle_heard(now);
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        session.responders[path].handle_heard(now);
         self.events(now, at, path);
     }
 
     /// What the watch over a path has found.
     pub(super) fn events(&mut self, now: Instant, at: usize, path: usize) {
-        let Some(Some(member)) = self.all.get_mut(at) else { return };
-        while let Some(event) = member.responders[path].poll_event() {
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        while let Some(event) = session.responders[path].poll_event() {
             self.notes.path(at, path, &event);
             match event {
-                PathEvent::Up => member.set_up(now, path, true),
-                PathEvent::Down(_) => member.set_up(now, path, false),
+                PathEvent::Up => session.set_up(now, path, true),
+                PathEvent::Down(_) => session.set_up(now, path, false),
                 // Of one that was too long too: the engine may have missed the change.
                 PathEvent::Mtu(_) | PathEvent::TooBig(_) => {
-                    let mtu = member.responders[path].mtu();
-                    member.bond.endpoint.set_path_mtu(now, PathId(path as u8), mtu);
+                    let mtu = session.responders[path].mtu();
+                    session.bond.endpoint.set_path_mtu(now, PathId(path as u8), mtu);
                 }
-                PathEvent::Announced(announcement) => member.announced(now, path, announcement),
+                PathEvent::Announced(announcement) => session.announced(now, path, announcement),
             }
         }
     }
 
     /// Where a member's path is.
-    pub(super) fn way(&self, at: usize, path: usize) -> Option<&Way> {
+    pub(super) fn four_tuple(&self, at: usize, path: usize) -> Option<&FourTuple> {
         let peer = self.all.get(at)?.as_ref()?.peers[path]?;
-        self.peers.way(peer)
+        self.peers.four_tuple(peer)
     }
 
     /// The path by which a member is best told something.
     pub(super) fn best(&self, at: usize) -> Option<usize> {
-        let member = self.all.get(at)?.as_ref()?;
-        member.best()
+        let session = self.all.get(at)?.as_ref()?;
+        session.best()
     }
 
     /// Sends an inner packet by a member's path, whatever its rates.
@@ -246,9 +247,9 @@ impl Members {
         ports: &mut [UdpPort],
     ) {
         let Self { all, peers, .. } = self;
-        let Some(Some(member)) = all.get_mut(at) else { return };
-        let taken = member.peers[path].is_some_and(|peer| seal(peers, peer, packet, ports));
-        member.bond.counters[path].sent(packet.len(), taken);
+        let Some(Some(session)) = all.get_mut(at) else { return };
+        let taken = session.peers[path].is_some_and(|peer| seal(peers, peer, packet, ports));
+        session.bond.counters[path].sent(packet.len(), taken);
     }
 
     /// Sends a datagram's packet to a member, by the paths that it wants; in fragments if it is too
@@ -261,17 +262,17 @@ impl Members {
         ports: &mut [UdpPort],
     ) {
         let Self { all, peers, .. } = self;
-        let Some(Some(member)) = all.get_mut(at) else { return };
-        for id in member.prepare(now, packet).iter() {
-            let (path, mtu) = (usize::from(id.0), usize::from(member.dispatcher.mtu(id)));
-            member.fragment_id = member.fragment_id.wrapping_add(1);
-            let Member { bond, peers: own, fragment_id, limiters, .. } = &mut *member;
-            fragment::cut(packet, mtu, *fragment_id, &mut |piece| {
-                let taken = own[path].is_some_and(|peer| match limiters.leave(now, path, piece) {
-                    RateLimiter::Open => seal(peers, peer, piece, ports),
+        let Some(Some(session)) = all.get_mut(at) else { return };
+        for id in session.prepare(now, packet).iter() {
+            let (path, mtu) = (usize::from(id.0), usize::from(session.dispatcher.mtu(id)));
+            session.fragment_id = session.fragment_id.wrapping_add(1);
+            let ClientSession { bond, peers: own, fragment_id, limiters, .. } = &mut *session;
+            fragment::cut(packet, mtu, *fragment_id, &mut |chunk| {
+                let taken = own[path].is_some_and(|peer| match limiters.leave(now, path, chunk) {
+                    RateLimiter::Open => seal(peers, peer, chunk, ports),
                     limiter => limiter == RateLimiter::Waits,
                 });
-                bond.counters[path].sent(piece.len(), taken);
+                bond.counters[path].sent(chunk.len(), taken);
             });
         }
     }
@@ -284,11 +285,11 @@ impl Members {
         packet: &[u8],
         ports: &mut [UdpPort],
     ) {
-        let Some(Some(member)) = self.all.get_mut(at) else { return };
-        match member.limiters.leave(now, path, packet) {
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        match session.limiters.leave(now, path, packet) {
             RateLimiter::Open => self.send((at, path), packet, ports),
             limiter => {
-                member.bond.counters[path].sent(packet.len(), limiter == RateLimiter::Waits);
+                session.bond.counters[path].sent(packet.len(), limiter == RateLimiter::Waits);
             }
         }
     }
@@ -302,8 +303,8 @@ impl Members {
         scratch: &mut [u8],
     ) -> bool {
         let Self { all, peers, .. } = self;
-        let Some(Some(member)) = all.get_mut(at) else { return false };
-        let Member { bond, peers: own, limiters, responders, .. } = member;
+        let Some(Some(session)) = all.get_mut(at) else { return false };
+        let ClientSession { bond, peers: own, limiters, responders, .. } = session;
         bond.transmit(now, scratch, |path, packet| {
             let Some(peer) = own[path] else { return false };
             let responder = &mut responders[path];
@@ -328,10 +329,11 @@ impl Members {
         }
         for at in 0..if refused.is_empty() { 0 } else { self.all.len() } {
             let Self { all, peers, .. } = self;
-            let Some(member) = &mut all[at] else { continue };
-            for (peer, responder) in member.peers.iter().zip(&mut member.responders) {
-                let way = peer.and_then(|peer| peers.way(peer));
-                if let Some(len) = way.and_then(|way| refused.get(&way.remote)) {
+            let Some(session) = &mut all[at] else { continue };
+            for (peer, responder) in session.peers.iter().zip(&mut session.responders) {
+                let four_tuple = peer.and_then(|peer| peers.four_tuple(peer));
+                if let Some(len) = four_tuple.and_then(|four_tuple| refused.get(&four_tuple.remote))
+                {
                     responder.handle_too_big(now, len.saturating_sub(OVERHEAD), true);
                 }
             }
@@ -339,7 +341,7 @@ impl Members {
         }
     }
 
-    /// As [`Members::transmit`], whatever its rates: there is no later.
+    /// As [`ClientSessions::transmit`], whatever its rates: there is no later.
     pub(super) fn say_last(
         &mut self,
         now: Instant,
@@ -348,8 +350,8 @@ impl Members {
         scratch: &mut [u8],
     ) -> bool {
         let Self { all, peers, .. } = self;
-        let Some(Some(member)) = all.get_mut(at) else { return false };
-        let Member { bond, peers: own, .. } = member;
+        let Some(Some(session)) = all.get_mut(at) else { return false };
+        let ClientSession { bond, peers: own, .. } = session;
         bond.transmit(now, scratch, |path, packet| {
             own[path].is_some_and(|peer| seal(peers, peer, packet, ports))
         })
@@ -358,9 +360,9 @@ impl Members {
     /// Sends what has waited because of a member's rates.
     pub(super) fn release(&mut self, now: Instant, at: usize, ports: &mut [UdpPort]) {
         let Self { all, peers, .. } = self;
-        let Some(Some(member)) = all.get_mut(at) else { return };
-        while let Some((path, packet)) = member.limiters.pop_leaving(now) {
-            if let Some(peer) = member.peers[path] {
+        let Some(Some(session)) = all.get_mut(at) else { return };
+        while let Some((path, packet)) = session.limiters.pop_leaving(now) {
+            if let Some(peer) = session.peers[path] {
                 seal(peers, peer, &packet, ports);
             }
         }
@@ -368,26 +370,26 @@ impl Members {
 
     /// When a member wants to be looked at.
     pub(super) fn next_timeout(&self, at: usize) -> Option<Instant> {
-        let member = self.all.get(at)?.as_ref()?;
-        let paths = member.responders.iter().map(|responder| responder.poll_timeout());
+        let session = self.all.get(at)?.as_ref()?;
+        let paths = session.responders.iter().map(|responder| responder.poll_timeout());
         let due = [
-            member.bond.endpoint.poll_timeout(),
-            member.limiters.next_event(),
-            member.dispatcher.poll_timeout(),
+            session.bond.endpoint.poll_timeout(),
+            session.limiters.next_event(),
+            session.dispatcher.poll_timeout(),
         ];
         due.into_iter().flatten().chain(paths).min()
     }
 
     /// Timers of a member's paths and engine.
     pub(super) fn on_timeout(&mut self, now: Instant, at: usize) {
-        let Some(Some(member)) = self.all.get_mut(at) else { return };
-        if member.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
-            member.bond.endpoint.handle_timeout(now);
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        if session.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            session.bond.endpoint.handle_timeout(now);
         }
         for path in 0..PATHS_MAX {
-            let Some(Some(member)) = self.all.get_mut(at) else { return };
-            if member.responders[path].poll_timeout() <= now {
-                member.responders[path].handle_timeout(now);
+            let Some(Some(session)) = self.all.get_mut(at) else { return };
+            if session.responders[path].poll_timeout() <= now {
+                session.responders[path].handle_timeout(now);
                 self.events(now, at, path);
             }
         }
@@ -396,38 +398,40 @@ impl Members {
     /// Keys that age, and rates.
     pub(super) fn tick(&mut self, now: Instant, ports: &mut [UdpPort], scratch: &mut [u8]) {
         self.hear_too_big(now, ports);
-        self.peers.on_timer(now, scratch, |way, datagram| {
-            if let Some(port) = ports.get_mut(usize::from(way.port)) {
-                queue(port, way, datagram);
+        self.peers.on_timer(now, scratch, |four_tuple, datagram| {
+            if let Some(port) = ports.get_mut(usize::from(four_tuple.port)) {
+                queue(port, four_tuple, datagram);
             }
         });
-        for member in self.all.iter_mut().flatten() {
-            for counters in &mut member.bond.counters {
+        for session in self.all.iter_mut().flatten() {
+            for counters in &mut session.bond.counters {
                 counters.tick(crate::TICK.as_secs_f64());
             }
-            member.look(now);
+            session.look(now);
         }
     }
 }
 
 /// Seals a packet into a port's queue; whether it is on its way.
 pub(super) fn seal(peers: &mut Peers, peer: PeerId, packet: &[u8], ports: &mut [UdpPort]) -> bool {
-    let Some(way) = peers.way(peer).copied() else { return false };
-    let Some(port) = ports.get_mut(usize::from(way.port)) else { return false };
+    let Some(four_tuple) = peers.four_tuple(peer).copied() else { return false };
+    let Some(port) = ports.get_mut(usize::from(four_tuple.port)) else { return false };
     let mut sealed = false;
-    let queued = port.queue(&way, room(packet.len()), |out| match peers.seal(peer, packet, out) {
-        Sealed::Packet(len) => {
-            sealed = true;
-            len
+    let queued = port.queue(&four_tuple, seal_space(packet.len()), |out| {
+        match peers.seal(peer, packet, out) {
+            Sealed::Packet(len) => {
+                sealed = true;
+                len
+            }
+            Sealed::Handshake(len) => len,
+            Sealed::Nothing => 0,
         }
-        Sealed::Handshake(len) => len,
-        Sealed::Nothing => 0,
     });
     queued && sealed
 }
 
-fn queue(port: &mut UdpPort, way: &Way, datagram: &[u8]) {
-    port.queue(way, datagram.len(), |out| {
+fn queue(port: &mut UdpPort, four_tuple: &FourTuple, datagram: &[u8]) {
+    port.queue(four_tuple, datagram.len(), |out| {
         out.copy_from_slice(datagram);
         datagram.len()
     });

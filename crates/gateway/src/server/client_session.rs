@@ -1,8 +1,8 @@
 //! A client at the server: its engine, what it has open, and what it may use.
 
-use super::asked::Book;
 use super::limiters::RateLimiters;
 use super::memory::FRESH;
+use super::overrides::OverrideCache;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::bond::{Bond, paths};
 use crate::config::matching::RuleError;
@@ -26,7 +26,7 @@ use tabane_net::wireguard::PeerId;
 use thiserror::Error;
 
 /// See the module.
-pub(super) struct Member {
+pub(super) struct ClientSession {
     pub(super) name: String,
     pub(super) number: ClientNumber,
     pub(super) bond: Bond,
@@ -59,7 +59,7 @@ pub(super) struct Member {
     /// What it has said so far of its wishes, on which connection.
     pub(super) policy_requests: Option<(ConnId, Vec<u8>)>,
     /// What it asks for single connections.
-    pub(super) asked: Book,
+    pub(super) policy_override: OverrideCache,
     /// Its rates.
     pub(super) limiters: RateLimiters,
     /// Bytes that its connections held at the last look, and those admitted since.
@@ -93,7 +93,7 @@ pub(super) enum RelayTarget {
 
 /// Why there is no member.
 #[derive(Error, Debug)]
-pub enum MemberError {
+pub enum ClientSessionError {
     /// A policy that does not exist.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -124,16 +124,16 @@ const CROWD: usize = 10;
 /// Inner MTU before anything is known: what fits into any path that carries IPv6.
 const MTU: u16 = 1280;
 
-impl Member {
+impl ClientSession {
     /// A client that was configured so.
     ///
     /// # Errors
-    /// [`MemberError`].
+    /// [`ClientSessionError`].
     pub(super) fn new(
         server: &ServerConfig,
         client: &ClientEntry,
         network: Network,
-    ) -> Result<Self, MemberError> {
+    ) -> Result<Self, ClientSessionError> {
         let limits = client.limits.clone().unwrap_or_else(|| server.limits.clone());
         let mut config = engine_config(paths(|_| Vec::new(), MTU), &server.down)?;
         config.limits.connections = limits.connections;
@@ -172,7 +172,7 @@ impl Member {
             dirty: false,
             rules,
             policy_requests: None,
-            asked: Book::default(),
+            policy_override: OverrideCache::default(),
             held: 0,
             fresh: 0,
             tight: false,
@@ -282,7 +282,7 @@ impl Member {
     }
 
     /// Whether there are to be no more connections of it.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(super) fn is_over_memory_limit(&self) -> bool {
         let held = self.held + self.fresh * FRESH;
         self.full || self.conns.len() > CROWD && held > self.limits.buffer.0
     }
@@ -309,8 +309,8 @@ impl Member {
             return true;
         }
         let Some(conn) = self.bond.endpoint.connection(id) else { return true };
-        while let Some(piece) = conn.read(LENGTH_MAX) {
-            text.extend_from_slice(&piece);
+        while let Some(chunk) = conn.read(LENGTH_MAX) {
+            text.extend_from_slice(&chunk);
             if text.len() > LENGTH_MAX {
                 conn.abort(now);
                 return true;

@@ -16,7 +16,7 @@ use tabane_engine::{ConnId, Instant};
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Uses {
+pub(super) struct RoleState {
     roles: Roles,
     /// Data waits for room, by path.
     full: [bool; PATHS_MAX],
@@ -35,50 +35,50 @@ impl Core {
     /// Decides what each path is used for, and sees to it.
     pub(super) fn decide(&mut self, now: Instant) {
         let unix = self.unix(now);
-        let lanes = self.tunnels.lanes();
-        let health: Vec<Health> = lanes.iter().map(|lane| lane.health(now)).collect();
+        let all = self.tunnels.all();
+        let health: Vec<Health> = all.iter().map(|tunnel| tunnel.health(now)).collect();
         let quotas = &mut self.quotas;
         let spent: Vec<Option<String>> =
-            (0..lanes.len()).map(|path| quotas.spent(path, unix)).collect();
-        let facts = lanes.iter().enumerate().map(|(i, lane)| {
+            (0..all.len()).map(|path| quotas.spent(path, unix)).collect();
+        let facts = all.iter().enumerate().map(|(i, tunnel)| {
             let counters = self.bond.counters.get(i).copied().unwrap_or_default();
             PathFacts {
-                name: &lane.name,
-                role: lane.config.role,
+                name: &tunnel.name,
+                role: tunnel.config.role,
                 spent: spent[i].as_deref(),
                 health: &health[i],
-                full: [self.uses.full.get(i).copied().unwrap_or(false), health[i].far_full],
+                full: [self.role_state.full.get(i).copied().unwrap_or(false), health[i].far_full],
                 rate_bps: [counters.tx_bps as u64, counters.rx_bps as u64],
-                cap_bps: [lane.config.cap_up, lane.config.cap_down].map(|cap| cap.map(|c| c.0)),
+                cap_bps: [tunnel.config.cap_up, tunnel.config.cap_down].map(|cap| cap.map(|c| c.0)),
             }
         });
         let facts: Vec<PathFacts<'_>> = facts.collect();
-        let decisions = self.uses.roles.decide(now, &facts);
+        let decisions = self.role_state.roles.decide(now, &facts);
         let host = self.host.as_ref();
-        let carried = self.carried.iter().flat_map(Upstream::open).next();
+        let upstream = self.upstream.iter().flat_map(Upstream::open).next();
         let open = self.programs.open() > 0
             || host.is_some_and(|host| !host.sessions.is_empty())
-            || carried.is_some();
+            || upstream.is_some();
         let changed = self.tunnels.obey(now, open, decisions);
         for &(path, before) in &changed {
-            let lane = &self.tunnels.lanes()[path];
-            let begins = before == Use::Unused && lane.decision.using == Use::Active;
+            let tunnel = &self.tunnels.all()[path];
+            let begins = before == Use::Unused && tunnel.decision.using == Use::Active;
             // That it works, or does not, is an event of its own.
-            if lane.monitor.is_up() && !begins {
-                let name = lane.name.clone();
-                let text = format!("{name}: {}", lane.decision.reason);
+            if tunnel.monitor.is_up() && !begins {
+                let name = tunnel.name.clone();
+                let text = format!("{name}: {}", tunnel.decision.reason);
                 self.event_log.add(now, "path-use", (None, Some(&name)), text);
             }
         }
         if !changed.is_empty() {
-            self.apply_uses(now);
+            self.apply_roles(now);
         }
     }
 
     /// Makes the paths what they are used for, for connections there are and for those to come.
-    fn apply_uses(&mut self, now: Instant) {
-        for (path, lane) in self.tunnels.lanes().iter().enumerate() {
-            self.bond.endpoint.set_path_up(now, PathId(path as u8), lane.carries());
+    fn apply_roles(&mut self, now: Instant) {
+        for (path, tunnel) in self.tunnels.all().iter().enumerate() {
+            self.bond.endpoint.set_path_up(now, PathId(path as u8), tunnel.carries());
         }
         self.profiles.clear();
         let conns = self.open_connections();
@@ -93,14 +93,14 @@ impl Core {
         let mut ids = self.open_connections();
         ids.sort_unstable();
         if ids.len() > LOOKED_AT {
-            let begin = ids.partition_point(|id| Some(*id) <= self.uses.last);
+            let begin = ids.partition_point(|id| Some(*id) <= self.role_state.last);
             ids.rotate_left(begin);
             ids.truncate(LOOKED_AT);
         }
-        self.uses.last = ids.last().copied();
-        self.uses.full = [false; PATHS_MAX];
-        if self.uses.timeouts.len() > REMEMBERED {
-            self.uses.timeouts.clear();
+        self.role_state.last = ids.last().copied();
+        self.role_state.full = [false; PATHS_MAX];
+        if self.role_state.timeouts.len() > REMEMBERED {
+            self.role_state.timeouts.clear();
         }
         for id in ids {
             self.look_at(now, id);
@@ -110,19 +110,19 @@ impl Core {
     fn look_at(&mut self, now: Instant, id: ConnId) {
         let Some(conn) = self.bond.endpoint.connection(id) else { return };
         let info = conn.info(now);
-        snapshots::note_full(&info, &mut self.uses.full);
+        snapshots::note_full(&info, &mut self.role_state.full);
         let mut changed: Vec<(SubflowId, bool)> = Vec::new();
         for subflow in &info.subflows {
             let path = usize::from(subflow.path.0);
-            let Some(lane) = self.tunnels.lanes().get(path) else { continue };
-            let low = lane.decision.using == Use::Low;
+            let Some(tunnel) = self.tunnels.all().get(path) else { continue };
+            let low = tunnel.decision.using == Use::Low;
             // What is not used has no need of a priority, and could not tell it.
-            let used = lane.decision.using != Use::Unused && subflow.state == State::Established;
+            let used = tunnel.decision.using != Use::Unused && subflow.state == State::Established;
             if used && subflow.view.backup != low {
                 changed.push((subflow.view.id, low));
             }
             let timeouts = subflow.stats.timeouts;
-            let before = self.uses.timeouts.insert((id, subflow.number), timeouts);
+            let before = self.role_state.timeouts.insert((id, subflow.number), timeouts);
             if before.is_some_and(|before| before < timeouts) {
                 self.tunnels.suspect_mtu(now, path);
             }

@@ -2,16 +2,16 @@
 //! ([`Socks5`]), HTTP proxy ([`HttpConnect`]), or whichever of the two the first byte tells
 //! ([`Auto`]).
 //!
-//! A [`Front`] is a state machine over bytes: no sockets, no clock. Its loop does this:
+//! A [`Negotiation`] is a state machine over bytes: no sockets, no clock. Its loop does this:
 //! 1. Read what the program sent into one buffer, at most [`INPUT_MAX`] bytes while the answer to
-//!    the program is open, and [`Front::feed`] it.
+//!    the program is open, and [`Negotiation::feed`] it.
 //! 2. [`Step::Send`]: write, and feed again at once, also without new input. [`Step::Close`]:
 //!    write, then close. [`Step::More`]: read on.
-//! 3. [`Step::Connect`] or [`Step::Associate`]: try it; write what [`Front::connected`] or
-//!    [`Front::failed`] returns, and close after the latter. What is left in the buffer, and all
-//!    that follows, is the program's data: as much of it as [`Front::exchange`] lets through.
-//! 4. A program that has not asked for anything [`PATIENCE`] after it was accepted, however
-//!    busily it trickles, is closed; at most [`NEGOTIATING_MAX`] programs negotiate at a time.
+//! 3. [`Step::Connect`] or [`Step::Associate`]: try it; write what [`Negotiation::connected`] or
+//! [`Negotiation::failed`] returns, and close after the latter. What is left in the buffer, and all
+//! that follows, is the program's data: as much of it as [`Negotiation::exchange`] lets through. 4.
+//! A program that has not asked for anything [`PATIENCE`] after it was accepted, however busily it
+//! trickles, is closed; at most [`NEGOTIATING_MAX`] programs negotiate at a time.
 
 mod connect_error;
 mod exchange;
@@ -35,7 +35,7 @@ use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
 
 /// A negotiation with one program, from its first byte to its answer.
-pub trait Front: Send {
+pub trait Negotiation: Send {
     /// Takes from the start of `input` what it understands; what belongs to the tunnel stays.
     /// After [`Step::Connect`], [`Step::Associate`] and [`Step::Close`] it takes nothing more.
     fn feed(&mut self, input: &mut BytesMut) -> Step;
@@ -44,8 +44,8 @@ pub trait Front: Send {
     /// is the local address towards the target, or where the association takes datagrams.
     fn connected(&mut self, bound: SocketAddr) -> Bytes;
 
-    /// After [`Front::connected`]: what limits the stream to one request and its response, once.
-    /// `None`: everything is passed on both ways.
+    /// After [`Negotiation::connected`]: what limits the stream to one request and its response,
+    /// once. `None`: everything is passed on both ways.
     fn exchange(&mut self) -> Option<Exchange> {
         None
     }
@@ -136,7 +136,7 @@ impl Auto {
     }
 }
 
-impl Front for Auto {
+impl Negotiation for Auto {
     fn feed(&mut self, input: &mut BytesMut) -> Step {
         if let Self::Unknown(login) = self {
             *self = match input.first() {
@@ -147,8 +147,8 @@ impl Front for Auto {
             };
         }
         match self {
-            Self::Socks5(front) => front.feed(input),
-            Self::Http(front) => front.feed(input),
+            Self::Socks5(negotiation) => negotiation.feed(input),
+            Self::Http(negotiation) => negotiation.feed(input),
             // "Request rejected" in the old protocol's words.
             Self::Socks4 | Self::Unknown(_) => {
                 Step::Close(Bytes::from_static(&[0, 0x5b, 0, 0, 0, 0, 0, 0]))
@@ -158,23 +158,23 @@ impl Front for Auto {
 
     fn connected(&mut self, bound: SocketAddr) -> Bytes {
         match self {
-            Self::Socks5(front) => front.connected(bound),
-            Self::Http(front) => front.connected(bound),
+            Self::Socks5(negotiation) => negotiation.connected(bound),
+            Self::Http(negotiation) => negotiation.connected(bound),
             Self::Socks4 | Self::Unknown(_) => Bytes::new(),
         }
     }
 
     fn exchange(&mut self) -> Option<Exchange> {
         match self {
-            Self::Http(front) => front.exchange(),
+            Self::Http(negotiation) => negotiation.exchange(),
             Self::Socks5(_) | Self::Socks4 | Self::Unknown(_) => None,
         }
     }
 
     fn failed(&mut self, why: ConnectError) -> Bytes {
         match self {
-            Self::Socks5(front) => front.failed(why),
-            Self::Http(front) => front.failed(why),
+            Self::Socks5(negotiation) => negotiation.failed(why),
+            Self::Http(negotiation) => negotiation.failed(why),
             Self::Socks4 | Self::Unknown(_) => Bytes::new(),
         }
     }

@@ -2,7 +2,7 @@
 //! is refused: nothing can be reached behind the server's shared address. No GSSAPI.
 
 use super::target::{v4, v6};
-use super::{ConnectError, Front, Login, Step, Target};
+use super::{ConnectError, Login, Negotiation, Step, Target};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -19,7 +19,7 @@ enum State {
     Password,
     Request,
     /// The request is being carried out, or all is said.
-    Asked,
+    RequestHead,
 }
 
 const VERSION: u8 = 5;
@@ -50,7 +50,7 @@ impl Socks5 {
     /// Version, number of methods, methods.
     fn greeting(&mut self, input: &mut BytesMut) -> Option<Step> {
         if *input.first()? != VERSION {
-            self.state = State::Asked;
+            self.state = State::RequestHead;
             return Some(Step::Close(Bytes::new()));
         }
         let count = usize::from(*input.get(1)?);
@@ -93,7 +93,7 @@ impl Socks5 {
         }
         let (host, port, end) = destination(input.get(3..)?)?;
         input.advance(3 + end);
-        self.state = State::Asked;
+        self.state = State::RequestHead;
         let target = || match &host {
             Host::Address(_) if port == 0 => None,
             Host::Address(address) => Some(Target::Address(SocketAddr::new(*address, port))),
@@ -114,18 +114,18 @@ impl Socks5 {
     }
 
     fn close(&mut self, last: &[u8]) -> Step {
-        self.state = State::Asked;
+        self.state = State::RequestHead;
         Step::Close(Bytes::copy_from_slice(last))
     }
 }
 
-impl Front for Socks5 {
+impl Negotiation for Socks5 {
     fn feed(&mut self, input: &mut BytesMut) -> Step {
         let step = match self.state {
             State::Greeting => self.greeting(input),
             State::Password => self.password(input),
             State::Request => self.request(input),
-            State::Asked => None,
+            State::RequestHead => None,
         };
         step.unwrap_or(Step::More)
     }

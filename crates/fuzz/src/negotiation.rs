@@ -8,19 +8,21 @@ use std::sync::{Arc, Mutex, OnceLock};
 use tabane_engine::{Duration, Instant};
 use tabane_gateway::address::ClientNumber;
 use tabane_gateway::dns::{self, Asker, LookupFn, Preference};
-use tabane_gateway::front::{Auto, ConnectError, Front, HEAD_MAX, Login, Step, Target, udp_header};
+use tabane_gateway::listener::{
+    Auto, ConnectError, HEAD_MAX, Login, Negotiation, Step, Target, udp_header,
+};
 use tabane_net::control::Command;
 use tabane_net::http::head::HeadReader;
 
 /// A program's bytes: whole and in pieces the same comes of them.
-pub(crate) fn front(data: &[u8]) {
+pub(crate) fn negotiation(data: &[u8]) {
     let [how, data @ ..] = data else { return };
-    let front = || match how & 1 {
+    let negotiation = || match how & 1 {
         0 => Auto::new(None),
         _ => Auto::new(Some(Login::new("ann:s3cret"))),
     };
-    let whole = talk(front(), data, data.len());
-    let cut = talk(front(), data, 1 + usize::from(how >> 1));
+    let whole = talk(negotiation(), data, data.len());
+    let cut = talk(negotiation(), data, 1 + usize::from(how >> 1));
     assert_eq!(whole, cut, "in pieces, something else was understood");
     if let Step::Connect(target) = &whole.end {
         let text = target.to_string();
@@ -38,10 +40,10 @@ pub(crate) fn front(data: &[u8]) {
 /// An origin's bytes, as the program gets them: it ends, and says so or that it is broken.
 fn response(data: &[u8], piece: usize) {
     let run = |piece: usize| {
-        let mut front = Auto::new(None);
+        let mut negotiation = Auto::new(None);
         let mut request = BytesMut::from("GET http://a/ HTTP/1.1\r\n\r\n");
-        let Step::Connect(_) = front.feed(&mut request) else { panic!("a request") };
-        let Some(mut exchange) = front.exchange() else { panic!("of a resource") };
+        let Step::Connect(_) = negotiation.feed(&mut request) else { panic!("a request") };
+        let Some(mut exchange) = negotiation.exchange() else { panic!("of a resource") };
         let mut down = VecDeque::new();
         assert!(!exchange.begin(request.freeze(), &mut down).is_empty() && !exchange.takes());
         for piece in data.chunks(piece.max(1)) {
@@ -66,12 +68,12 @@ struct Talk {
     left: Vec<u8>,
 }
 
-fn talk(mut front: impl Front, input: &[u8], piece: usize) -> Talk {
+fn talk(mut negotiation: impl Negotiation, input: &[u8], piece: usize) -> Talk {
     let (mut said, mut buffer, mut end) = (Vec::new(), BytesMut::new(), Step::More);
     for piece in input.chunks(piece.max(1)) {
         buffer.extend_from_slice(piece);
         while end == Step::More {
-            match front.feed(&mut buffer) {
+            match negotiation.feed(&mut buffer) {
                 Step::More => break,
                 Step::Send(bytes) => said.extend_from_slice(&bytes),
                 step => end = step,
@@ -82,13 +84,15 @@ fn talk(mut front: impl Front, input: &[u8], piece: usize) -> Talk {
     }
     match &end {
         Step::Connect(_) | Step::Associate(_) if input.len().is_multiple_of(2) => {
-            said.extend(front.connected(somewhere(1, 1)));
+            said.extend(negotiation.connected(somewhere(1, 1)));
         }
-        Step::Connect(_) | Step::Associate(_) => said.extend(front.failed(ConnectError::ALL[0])),
+        Step::Connect(_) | Step::Associate(_) => {
+            said.extend(negotiation.failed(ConnectError::ALL[0]))
+        }
         _ => {}
     }
     let mut left = buffer.to_vec();
-    if let (Step::Connect(_), Some(mut exchange)) = (&end, front.exchange()) {
+    if let (Step::Connect(_), Some(mut exchange)) = (&end, negotiation.exchange()) {
         // What the origin gets of what the program has said so far.
         let mut answer = VecDeque::new();
         left = exchange.begin(buffer.freeze(), &mut answer).to_vec();

@@ -3,9 +3,9 @@
 //! requests only: what follows is [`Exchange`]'s. `Proxy-Authorization: Basic` (RFC 7617) where a
 //! login is asked for. No caching, no `Via`, no second request on a connection.
 
-use super::exchange::{Asked, HeadEnd, forward};
+use super::exchange::{HeadEnd, RequestHead, forward};
 use super::target::{TargetError, parse_port};
-use super::{ConnectError, Exchange, Front, HEAD_MAX, Login, Step, Target};
+use super::{ConnectError, Exchange, HEAD_MAX, Login, Negotiation, Step, Target};
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Buf, Bytes, BytesMut};
@@ -105,12 +105,12 @@ impl HttpConnect {
         let version_1_1 = request.version != Some(0);
         let framing = body(version_1_1, request.headers)?;
         let head = rewritten((method, authority, path), &request, framing);
-        let asked = Asked {
+        let request_head = RequestHead {
             framing: framing.unwrap_or(Framing::Length(0)),
             asks_head: method == "HEAD",
             version_1_1,
         };
-        Ok(Wanted::Resource(target, Exchange::new(head, asked)))
+        Ok(Wanted::Resource(target, Exchange::new(head, request_head)))
     }
 
     fn admits(&self, fields: &[Header<'_>]) -> bool {
@@ -128,7 +128,7 @@ impl HttpConnect {
     }
 }
 
-impl Front for HttpConnect {
+impl Negotiation for HttpConnect {
     fn feed(&mut self, input: &mut BytesMut) -> Step {
         match self.state {
             State::Head => self.head(input),

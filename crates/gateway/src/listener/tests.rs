@@ -12,12 +12,12 @@ struct Talk {
     left: Vec<u8>,
 }
 
-fn talk(mut front: impl Front, input: &[u8], piece: usize) -> Talk {
+fn talk(mut negotiation: impl Negotiation, input: &[u8], part: usize) -> Talk {
     let (mut said, mut buffer, mut end) = (Vec::new(), BytesMut::new(), Step::More);
-    for piece in input.chunks(piece.max(1)) {
-        buffer.extend_from_slice(piece);
+    for part in input.chunks(part.max(1)) {
+        buffer.extend_from_slice(part);
         while end == Step::More {
-            match front.feed(&mut buffer) {
+            match negotiation.feed(&mut buffer) {
                 Step::More => break,
                 Step::Send(bytes) => said.extend_from_slice(&bytes),
                 step => end = step,
@@ -28,10 +28,10 @@ fn talk(mut front: impl Front, input: &[u8], piece: usize) -> Talk {
 }
 
 /// Whole and in all small pieces: the same must come of it.
-fn talk_any(front: impl Fn() -> Auto, input: &[u8]) -> Talk {
-    let whole = talk(front(), input, input.len());
-    for piece in [1, 2, 3, 7] {
-        assert_eq!(talk(front(), input, piece), whole, "in pieces of {piece}");
+fn talk_any(negotiation: impl Fn() -> Auto, input: &[u8]) -> Talk {
+    let whole = talk(negotiation(), input, input.len());
+    for part in [1, 2, 3, 7] {
+        assert_eq!(talk(negotiation(), input, part), whole, "in pieces of {part}");
     }
     whole
 }
@@ -68,13 +68,13 @@ fn socks5_connects_to_addresses_and_names() {
         let expected = Talk { said: vec![5, 0], end: connect(target), left: left.to_vec() };
         assert_eq!(talk_any(open, input), expected);
     }
-    let mut front = Socks5::new(None);
-    let v4 = front.connected("192.0.2.7:513".parse().unwrap());
+    let mut negotiation = Socks5::new(None);
+    let v4 = negotiation.connected("192.0.2.7:513".parse().unwrap());
     assert_eq!(v4[..], [5, 0, 0, 1, 192, 0, 2, 7, 2, 1]);
-    let v6 = front.connected("[2001:db8::7]:513".parse().unwrap());
+    let v6 = negotiation.connected("[2001:db8::7]:513".parse().unwrap());
     assert_eq!((v6.len(), &v6[..6], &v6[19..]), (22, &[5, 0, 0, 4, 0x20, 1][..], &[7, 2, 1][..]));
     for why in ConnectError::ALL {
-        assert_eq!(front.failed(why)[..], [5, why.socks5(), 0, 1, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(negotiation.failed(why)[..], [5, why.socks5(), 0, 1, 0, 0, 0, 0, 0, 0]);
     }
 }
 
@@ -142,16 +142,16 @@ fn http_connects_and_keeps_early_data() {
     assert_eq!((talk.end, &talk.left[..]), (connect("example.org:443"), &b"\x16\x03data"[..]));
     let bare = talk_any(open, b"CONNECT [2001:db8::1]:443 HTTP/1.0\n\nx");
     assert_eq!((bare.end, &bare.left[..]), (connect("[2001:db8::1]:443"), &b"x"[..]));
-    let mut front = HttpConnect::new(None);
-    front.feed(&mut BytesMut::from(&input[..]));
-    let answer = front.connected("192.0.2.1:1".parse().unwrap());
+    let mut negotiation = HttpConnect::new(None);
+    negotiation.feed(&mut BytesMut::from(&input[..]));
+    let answer = negotiation.connected("192.0.2.1:1".parse().unwrap());
     assert_eq!(&answer[..], b"HTTP/1.1 200 Connection established\r\n\r\n");
 }
 
 #[test]
 fn http_failures_say_why() {
-    let mut front = HttpConnect::new(None);
-    let refused = front.failed(ConnectError::NotAllowed);
+    let mut negotiation = HttpConnect::new(None);
+    let refused = negotiation.failed(ConnectError::NotAllowed);
     let expected = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 43\r\n\
                     Connection: close\r\nProxy-Status: tabane; error=destination_ip_prohibited\r\n\
                     \r\nthe server does not allow this destination\n";
@@ -207,16 +207,16 @@ fn plain_requests_go_to_their_origin() {
     assert!(asterisk.starts_with("OPTIONS * HTTP/1.1\r\nHost: a\r\n"), "{asterisk}");
     let default = talk_any(open, b"GET HTTP://[2001:db8::1]/a HTTP/1.1\r\n\r\n");
     assert_eq!(default.end, connect("[2001:db8::1]:80"));
-    let mut front = HttpConnect::new(None);
-    front.feed(&mut BytesMut::from(input));
-    assert!(front.connected("192.0.2.1:1".parse().unwrap()).is_empty());
+    let mut negotiation = HttpConnect::new(None);
+    negotiation.feed(&mut BytesMut::from(input));
+    assert!(negotiation.connected("192.0.2.1:1".parse().unwrap()).is_empty());
 }
 
 /// What the origin of a plain request gets.
 fn first(input: &str) -> String {
-    let (mut front, mut input) = (HttpConnect::new(None), BytesMut::from(input));
-    front.feed(&mut input);
-    let first = front.exchange().unwrap().begin(input.freeze(), &mut VecDeque::new());
+    let (mut negotiation, mut input) = (HttpConnect::new(None), BytesMut::from(input));
+    negotiation.feed(&mut input);
+    let first = negotiation.exchange().unwrap().begin(input.freeze(), &mut VecDeque::new());
     String::from_utf8(first.to_vec()).unwrap()
 }
 
@@ -262,8 +262,8 @@ fn long_heads_are_refused_and_memory_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_bytes_in_any_pieces_come_to_the_same(
-        start in 0..8usize, bytes: Vec<u8>, piece in 1..40usize, guard: bool,
+    fn any_bytes_in_any_chunks_come_to_the_same(
+        start in 0..8usize, bytes: Vec<u8>, part in 1..40usize, guard: bool,
     ) {
         // Beginnings that lead deep into the parsers.
         const STARTS: [&[u8]; 8] = [
@@ -271,9 +271,9 @@ proptest! {
             b"CONNECT ", b"GET http://", b"CONNECT a:1 HTTP/1.1\r\n",
         ];
         let input = [STARTS[start], &bytes].concat();
-        let front = || if guard { guarded() } else { open() };
-        let whole = talk(front(), &input, input.len());
-        let cut = talk(front(), &input, piece);
+        let negotiation = || if guard { guarded() } else { open() };
+        let whole = talk(negotiation(), &input, input.len());
+        let cut = talk(negotiation(), &input, part);
         prop_assert_eq!(&whole, &cut);
         if let Step::Connect(_) = whole.end {
             prop_assert!(!guard, "without a login");

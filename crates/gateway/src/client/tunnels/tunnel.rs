@@ -1,6 +1,6 @@
 //! One path of a client: what it is bound to, and what its port carries.
 
-use super::{Lane, OUTER_MTU, OUTER_MTU_MAX};
+use super::{OUTER_MTU, OUTER_MTU_MAX, Tunnel};
 use crate::config::PathConfig;
 use crate::model::Role;
 use crate::path::{Absence, Binding, Health, LinkState, Use, inner_limit};
@@ -10,9 +10,9 @@ use mio::{Interest, Registry};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use tabane_engine::Instant;
-use tabane_net::wireguard::{Bind, OVERHEAD, PortConfig, Sealed, UdpPort, Way, room};
+use tabane_net::wireguard::{Bind, FourTuple, OVERHEAD, PortConfig, Sealed, UdpPort, seal_space};
 
-impl Lane {
+impl Tunnel {
     /// Its health.
     pub(in crate::client) fn health(&self, now: Instant) -> Health {
         self.monitor.health(now)
@@ -65,7 +65,7 @@ impl Lane {
         let (Some(port), Some(remote)) = (&mut self.port, self.remote) else { return false };
         let session = &mut self.session;
         let mut taken = true;
-        let queued = port.queue(&Way::to(remote), room(packet.len()), |out| {
+        let queued = port.queue(&FourTuple::to(remote), seal_space(packet.len()), |out| {
             match session.seal(packet, out) {
                 Sealed::Packet(len) => len,
                 Sealed::Handshake(len) => {

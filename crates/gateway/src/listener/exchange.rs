@@ -50,7 +50,7 @@ pub(super) struct HeadEnd {
 
 /// A request as its head says it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestHead {
     pub(super) framing: Framing,
     pub(super) asks_head: bool,
     pub(super) version_1_1: bool,
@@ -87,12 +87,12 @@ impl HeadEnd {
 }
 
 impl Exchange {
-    pub(super) fn new(head: Vec<u8>, asked: Asked) -> Self {
+    pub(super) fn new(head: Vec<u8>, request_head: RequestHead) -> Self {
         Self {
             head: head.into(),
-            request: BodyReader::new(asked.framing),
-            asks_head: asked.asks_head,
-            version_1_1: asked.version_1_1,
+            request: BodyReader::new(request_head.framing),
+            asks_head: request_head.asks_head,
+            version_1_1: request_head.version_1_1,
             response: Response::new(),
             failed: false,
         }
@@ -296,12 +296,12 @@ fn pass(
     out: &mut VecDeque<Bytes>,
 ) -> Result<(), BodyError> {
     if !unpack {
-        let piece = reader.pass(&mut data)?;
-        out.extend((!piece.is_empty()).then_some(piece));
+        let part = reader.pass(&mut data)?;
+        out.extend((!part.is_empty()).then_some(part));
         return Ok(());
     }
-    while let Some(piece) = reader.next(&mut data)? {
-        out.push_back(piece);
+    while let Some(part) = reader.next(&mut data)? {
+        out.push_back(part);
     }
     Ok(())
 }

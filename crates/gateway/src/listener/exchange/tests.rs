@@ -1,6 +1,6 @@
 //! Requests and responses, whole and in pieces: what each side gets of the other.
 
-use super::super::{Front, HttpConnect, Step};
+use super::super::{HttpConnect, Negotiation, Step};
 use super::*;
 use proptest::prelude::*;
 
@@ -16,15 +16,15 @@ struct Outcome {
 }
 
 /// The program says `sent`, of which the first `early` bytes come before the connection stands,
-/// in pieces of `piece` bytes; then the origin `answered`, likewise, and ends if `ends`.
-fn run(sent: &[u8], early: usize, answered: &[u8], piece: usize, ends: bool) -> Outcome {
-    let mut front = HttpConnect::new(None);
+/// in pieces of `part` bytes; then the origin `answered`, likewise, and ends if `ends`.
+fn run(sent: &[u8], early: usize, answered: &[u8], part: usize, ends: bool) -> Outcome {
+    let mut negotiation = HttpConnect::new(None);
     let (mut input, mut rest) = (BytesMut::new(), sent);
     loop {
-        let (now, later) = rest.split_at(piece.min(rest.len()));
+        let (now, later) = rest.split_at(part.min(rest.len()));
         input.extend_from_slice(now);
         rest = later;
-        match front.feed(&mut input) {
+        match negotiation.feed(&mut input) {
             Step::More => assert!(!rest.is_empty(), "no request"),
             Step::Connect(_) => break,
             other => panic!("{other:?}"),
@@ -33,22 +33,22 @@ fn run(sent: &[u8], early: usize, answered: &[u8], piece: usize, ends: bool) -> 
     let more = early.saturating_sub(sent.len() - rest.len()).min(rest.len());
     input.extend_from_slice(&rest[..more]);
     rest = &rest[more..];
-    let mut exchange = front.exchange().unwrap();
-    assert!(front.exchange().is_none(), "once");
+    let mut exchange = negotiation.exchange().unwrap();
+    assert!(negotiation.exchange().is_none(), "once");
     let mut down = VecDeque::new();
     let mut request = exchange.begin(input.freeze(), &mut down).to_vec();
-    for piece in rest.chunks(piece) {
+    for part in rest.chunks(part) {
         if exchange.takes() {
-            request.extend(exchange.request(Bytes::copy_from_slice(piece), &mut down));
+            request.extend(exchange.request(Bytes::copy_from_slice(part), &mut down));
         }
     }
-    for piece in answered.chunks(piece) {
-        exchange.response(Bytes::copy_from_slice(piece), &mut down);
+    for part in answered.chunks(part) {
+        exchange.response(Bytes::copy_from_slice(part), &mut down);
     }
     if ends {
         exchange.end(&mut down);
     }
-    assert!(down.iter().all(|piece| !piece.is_empty()));
+    assert!(down.iter().all(|part| !part.is_empty()));
     let response = down.into_iter().flatten().collect::<Vec<u8>>();
     Outcome {
         request: String::from_utf8(request).unwrap(),
@@ -62,9 +62,9 @@ fn run(sent: &[u8], early: usize, answered: &[u8], piece: usize, ends: bool) -> 
 #[track_caller]
 fn any(sent: &str, answered: &str, ends: bool) -> Outcome {
     let whole = run(sent.as_bytes(), usize::MAX, answered.as_bytes(), usize::MAX, ends);
-    for (early, piece) in [(0, 1), (usize::MAX, 1), (60, 2), (70, 3), (0, 7), (0, 64)] {
-        let cut = run(sent.as_bytes(), early, answered.as_bytes(), piece, ends);
-        assert_eq!(cut, whole, "in pieces of {piece}, {early} early");
+    for (early, part) in [(0, 1), (usize::MAX, 1), (60, 2), (70, 3), (0, 7), (0, 64)] {
+        let cut = run(sent.as_bytes(), early, answered.as_bytes(), part, ends);
+        assert_eq!(cut, whole, "in pieces of {part}, {early} early");
     }
     whole
 }
@@ -217,8 +217,8 @@ fn framed(head: &str, len: usize, chunk: usize) -> String {
         return format!("{head}Content-Length: {len}\r\n\r\n{body}");
     }
     let mut text = format!("{head}Transfer-Encoding: chunked\r\n\r\n");
-    for piece in body.as_bytes().chunks(chunk) {
-        text += &format!("{:x}\r\n{}\r\n", piece.len(), str::from_utf8(piece).unwrap());
+    for part in body.as_bytes().chunks(chunk) {
+        text += &format!("{:x}\r\n{}\r\n", part.len(), str::from_utf8(part).unwrap());
     }
     text + "0\r\n\r\n"
 }
@@ -229,7 +229,7 @@ proptest! {
     #[test]
     fn nothing_follows_the_request_or_the_response(
         (len, chunk) in (0..300usize, 0..40usize), (back, back_chunk) in (0..300usize, 0..40usize),
-        piece in 1..80usize, early in 0..500usize,
+        part in 1..80usize, early in 0..500usize,
         after in "[ -~\r\n]{0,80}", forged in "[ -~\r\n]{0,80}",
     ) {
         let sent = framed("PUT http://a.example/x HTTP/1.1\r\n", len, chunk);
@@ -240,27 +240,27 @@ proptest! {
         prop_assert_eq!(body(&exact.request), body(&sent));
         prop_assert_eq!(body(&exact.response), body(&answered));
         let (sent, answered) = (sent + &after, answered + &forged);
-        let more = run(sent.as_bytes(), early, answered.as_bytes(), piece, false);
+        let more = run(sent.as_bytes(), early, answered.as_bytes(), part, false);
         prop_assert_eq!(exact, more);
     }
 
     /// An origin may say anything: the program is told `Connection: close` or an error of ours,
     /// and cutting it changes nothing.
     #[test]
-    fn any_response_ends(start in 0..4usize, bytes: Vec<u8>, piece in 1..40usize) {
+    fn any_response_ends(start in 0..4usize, bytes: Vec<u8>, part in 1..40usize) {
         const STARTS: [&str; 4] = [
             "", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n",
         ];
         let answered = [STARTS[start].as_bytes(), &bytes].concat();
-        let run = |piece| {
-            let asked = Asked {
+        let run = |part| {
+            let request_head = RequestHead {
                 framing: Framing::Length(0), asks_head: false, version_1_1: true,
             };
-            let mut exchange = Exchange::new(b"head".to_vec(), asked);
+            let mut exchange = Exchange::new(b"head".to_vec(), request_head);
             let mut down = VecDeque::new();
-            for piece in answered.chunks(piece) {
-                exchange.response(Bytes::copy_from_slice(piece), &mut down);
+            for part in answered.chunks(part) {
+                exchange.response(Bytes::copy_from_slice(part), &mut down);
             }
             exchange.end(&mut down);
             assert!(exchange.is_over() && !exchange.takes());
@@ -269,7 +269,7 @@ proptest! {
         let (whole, failed) = run(usize::MAX);
         let closes = whole.windows(19).any(|text| text == b"Connection: close\r\n");
         prop_assert!(closes, "{}", String::from_utf8_lossy(&whole));
-        let cut = run(piece);
+        let cut = run(part);
         prop_assert_eq!(cut.1, failed);
         // Of a body that turns out to be none, more or less may have been passed on already.
         prop_assert!(failed || cut.0 == whole);
