@@ -21,7 +21,7 @@ use thiserror::Error;
 
 /// The list of a server.
 #[derive(Clone, Debug)]
-pub struct Access {
+pub(crate) struct Access {
     /// Longest first; of equal ones the first counts.
     entries: Vec<Entry>,
     deny_ports: Vec<PortRange>,
@@ -67,7 +67,7 @@ impl Access {
     ///
     /// # Errors
     /// [`PrefixError`] with the text that is wrong.
-    pub fn new(
+    pub(crate) fn new(
         config: &AccessConfig,
         network: &Network,
         own: Vec<IpAddr>,
@@ -97,7 +97,7 @@ impl Access {
     }
 
     /// The server's addresses have changed.
-    pub fn set_own(&mut self, own: Vec<IpAddr>) {
+    pub(crate) fn set_own(&mut self, own: Vec<IpAddr>) {
         self.own = own;
     }
 
@@ -105,7 +105,7 @@ impl Access {
     ///
     /// # Errors
     /// [`Denied`], for the log; clients learn only that it is not allowed.
-    pub fn check(&self, address: SocketAddr) -> Result<(), Denied> {
+    pub(crate) fn check(&self, address: SocketAddr) -> Result<(), Denied> {
         for ip in [Some(address.ip().to_canonical()), embedded(address.ip())].into_iter().flatten()
         {
             self.check_ip(ip)?;
@@ -139,7 +139,7 @@ impl Access {
 
 /// The addresses of this machine, for [`Access::new`]; none if they cannot be listed.
 #[must_use]
-pub fn own_addresses() -> Vec<IpAddr> {
+pub(crate) fn own_addresses() -> Vec<IpAddr> {
     let interfaces = getifaddrs::getifaddrs().into_iter().flatten();
     interfaces.filter_map(|interface| interface.address.ip_addr()).collect()
 }

@@ -11,9 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     /// Its first address; the last two octets are zero.
-    pub v4: Ipv4Addr,
+    pub(crate) v4: Ipv4Addr,
     /// Its first address; the last eight octets are zero.
-    pub v6: Ipv6Addr,
+    pub(crate) v6: Ipv6Addr,
 }
 
 /// A client of a server, from 1 to [`CLIENTS_MAX`].
@@ -43,7 +43,7 @@ impl Default for Network {
 impl Network {
     /// With those first addresses, where they are given.
     #[must_use]
-    pub fn new(v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Self {
+    pub(crate) fn new(v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) -> Self {
         let own = Self::default();
         Self { v4: v4.unwrap_or(own.v4), v6: v6.unwrap_or(own.v6) }
     }
@@ -63,13 +63,13 @@ impl Network {
 
     /// The addresses of a client that belong to no path.
     #[must_use]
-    pub fn own(&self, client: ClientNumber) -> [IpAddr; 2] {
+    pub(crate) fn own(&self, client: ClientNumber) -> [IpAddr; 2] {
         self.host(u32::from(client.0) * HOSTS + OWN)
     }
 
     /// Whose address it is; `None` for the server's and for those outside.
     #[must_use]
-    pub fn client_of(&self, address: IpAddr) -> Option<ClientNumber> {
+    pub(crate) fn client_of(&self, address: IpAddr) -> Option<ClientNumber> {
         let host = match address {
             IpAddr::V4(v4) => v4.to_bits().checked_sub(self.v4.to_bits())?,
             IpAddr::V6(v6) => u32::try_from(v6.to_bits().checked_sub(self.v6.to_bits())?).ok()?,

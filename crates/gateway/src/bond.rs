@@ -17,28 +17,28 @@ pub struct Bond {
     /// The engine.
     pub endpoint: Endpoint,
     /// What went through its paths.
-    pub counters: [Counters; PATHS_MAX],
+    pub(crate) counters: [Counters; PATHS_MAX],
     /// What it records, if it does.
-    pub record_counters: Option<Box<RecordCounters>>,
+    pub(crate) record_counters: Option<Box<RecordCounters>>,
 }
 
 /// Inner packets of a path.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Packets sent.
-    pub tx_packets: u64,
+    pub(crate) tx_packets: u64,
     /// Their bytes.
-    pub tx_bytes: u64,
+    pub(crate) tx_bytes: u64,
     /// Packets that could not be sent.
-    pub tx_dropped: u64,
+    pub(crate) tx_dropped: u64,
     /// Packets received.
-    pub rx_packets: u64,
+    pub(crate) rx_packets: u64,
     /// Their bytes.
-    pub rx_bytes: u64,
+    pub(crate) rx_bytes: u64,
     /// Rates in bits per second, over the last tick.
-    pub tx_bps: f64,
+    pub(crate) tx_bps: f64,
     /// See `tx_bps`.
-    pub rx_bps: f64,
+    pub(crate) rx_bps: f64,
     /// As of the last tick.
     at_tick: (u64, u64),
 }
@@ -84,7 +84,7 @@ impl Bond {
 
 impl Counters {
     /// A packet was given to the tunnel, which took it or not.
-    pub fn sent(&mut self, len: usize, taken: bool) {
+    pub(crate) fn sent(&mut self, len: usize, taken: bool) {
         if taken {
             self.tx_packets += 1;
             self.tx_bytes += len as u64;
@@ -94,13 +94,13 @@ impl Counters {
     }
 
     /// A packet came.
-    pub fn received(&mut self, len: usize) {
+    pub(crate) fn received(&mut self, len: usize) {
         self.rx_packets += 1;
         self.rx_bytes += len as u64;
     }
 
     /// Called every `seconds`: the rates.
-    pub fn tick(&mut self, seconds: f64) {
+    pub(crate) fn tick(&mut self, seconds: f64) {
         let (tx, rx) = self.at_tick;
         self.tx_bps = (self.tx_bytes - tx) as f64 * 8.0 / seconds;
         self.rx_bps = (self.rx_bytes - rx) as f64 * 8.0 / seconds;

@@ -5,7 +5,7 @@ use tabane_engine::Instant;
 
 /// Deadlines of things with an index.
 #[derive(Default, Debug)]
-pub struct Deadlines {
+pub(crate) struct Deadlines {
     order: BTreeSet<(Instant, usize)>,
     /// By index; `FAR_FUTURE` for none.
     when: Vec<Instant>,
@@ -13,7 +13,7 @@ pub struct Deadlines {
 
 impl Deadlines {
     /// Sets, moves or (with `None`) removes the deadline of `index`.
-    pub fn set(&mut self, index: usize, at: Option<Instant>) {
+    pub(crate) fn set(&mut self, index: usize, at: Option<Instant>) {
         let at = at.unwrap_or(Instant::FAR_FUTURE);
         if self.when.len() <= index {
             self.when.resize(index + 1, Instant::FAR_FUTURE);
@@ -30,12 +30,12 @@ impl Deadlines {
 
     /// The earliest.
     #[must_use]
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.order.first().map(|(at, _)| *at)
     }
 
     /// Takes one that is due.
-    pub fn pop(&mut self, now: Instant) -> Option<usize> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<usize> {
         let (at, index) = *self.order.first()?;
         if at > now {
             return None;

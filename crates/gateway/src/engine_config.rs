@@ -7,7 +7,7 @@ use tabane_engine::mptcp::Policy;
 use tabane_engine::policy::{PolicyError, Spec};
 
 /// Largest receive and send buffers of a connection: 1 Gbit/s at 130 ms.
-pub const BUFFER_MAX: u64 = 16 << 20;
+pub(crate) const BUFFER_MAX: u64 = 16 << 20;
 
 /// Settings of an endpoint with these paths.
 ///
@@ -44,7 +44,7 @@ pub fn engine_config(paths: Vec<PathConfig>, policies: &Policies) -> Result<Conf
 ///
 /// # Errors
 /// A policy that is not of the form of one.
-pub fn apply(config: &mut Config, policies: &Policies) -> Result<(), PolicyError> {
+pub(crate) fn apply(config: &mut Config, policies: &Policies) -> Result<(), PolicyError> {
     let parse = |text: &Option<String>, spec: &mut Spec| -> Result<(), PolicyError> {
         if let Some(text) = text {
             *spec = text.parse()?;
@@ -61,7 +61,7 @@ pub fn apply(config: &mut Config, policies: &Policies) -> Result<(), PolicyError
 ///
 /// # Errors
 /// There is no such kind, or `spec` is none of it; for people.
-pub fn policy(kind: &str, spec: &str) -> Result<Policy, String> {
+pub(crate) fn policy(kind: &str, spec: &str) -> Result<Policy, String> {
     let spec: Spec = spec.parse().map_err(|error: PolicyError| error.to_string())?;
     let policy = match kind {
         "scheduler" => Policy::Scheduler(spec),

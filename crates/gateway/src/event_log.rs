@@ -9,7 +9,7 @@ use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 
 /// Remembers the last [`KEPT`].
-pub struct EventLog {
+pub(crate) struct EventLog {
     clock: Clock,
     all: VecDeque<AgentEvent>,
     last: u64,
@@ -17,7 +17,7 @@ pub struct EventLog {
 }
 
 /// Gets each event as it happens.
-pub type LogSink = Box<dyn Fn(&AgentEvent) + Send>;
+pub(crate) type LogSink = Box<dyn Fn(&AgentEvent) + Send>;
 
 /// How much an event matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -48,22 +48,22 @@ const LOG_BURST: u32 = 100;
 const LOG_EVERY: Duration = Duration::from_millis(200);
 
 /// The oldest goes when there are more.
-pub const KEPT: usize = 4096;
+pub(crate) const KEPT: usize = 4096;
 
 impl EventLog {
     /// None yet; times are by this clock.
     #[must_use]
-    pub fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, all: VecDeque::new(), last: 0, log: None }
     }
 
     /// Where events go from now on, beside being remembered.
-    pub fn set_log(&mut self, sink: LogSink) {
+    pub(crate) fn set_log(&mut self, sink: LogSink) {
         self.log = Some(Log { sink, left: LOG_BURST, since: Instant::ZERO, skipped: 0 });
     }
 
     /// The configuration was read again: what has changed, or why it was not taken.
-    pub fn reloaded(&mut self, now: Instant, done: &Result<String, String>) {
+    pub(crate) fn reloaded(&mut self, now: Instant, done: &Result<String, String>) {
         match done {
             Ok(text) => self.add(now, "reload", (None, None), text.clone()),
             Err(text) => self.add(now, "reload-failed", (None, None), text.clone()),
@@ -71,7 +71,7 @@ impl EventLog {
     }
 
     /// Something happened: to a path, if one is named, of a client, if one is named.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         now: Instant,
         kind: &str,
@@ -98,13 +98,13 @@ impl EventLog {
 
     /// The number of the last one; 0 if there was none.
     #[must_use]
-    pub fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.last
     }
 
     /// Those after that number, oldest first.
     #[must_use]
-    pub fn since(&self, seq: u64) -> Vec<AgentEvent> {
+    pub(crate) fn since(&self, seq: u64) -> Vec<AgentEvent> {
         let known = self.all.iter().take_while(|h| h.seq <= seq).count();
         self.all.iter().skip(known).cloned().collect()
     }

@@ -11,7 +11,7 @@ use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Unreachable};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peek {
     /// Of what is inside (IPv6 extension headers are not followed).
-    pub protocol: u8,
+    pub(crate) protocol: u8,
     /// From.
     pub src: IpAddr,
     /// To.
@@ -45,7 +45,7 @@ pub fn peek(packet: &[u8]) -> Option<Peek> {
 /// destination itself, so that it passes whatever filters the host has by route. `None` if it
 /// cannot be written.
 #[must_use]
-pub fn unreachable(
+pub(crate) fn unreachable(
     from: SocketAddr,
     to: SocketAddr,
     seq: SeqNum,
@@ -73,7 +73,7 @@ pub fn unreachable(
 /// That datagrams from `from` to `to` cannot go on: an ICMP packet as [`unreachable()`] makes it,
 /// which quotes the headers of one. `None` if it cannot be written.
 #[must_use]
-pub fn quoting_unreachable(from: SocketAddr, to: SocketAddr, why: Unreachable) -> Option<Vec<u8>> {
+pub(crate) fn quoting_unreachable(from: SocketAddr, to: SocketAddr, why: Unreachable) -> Option<Vec<u8>> {
     let quote = crate::udp_packet(from, to, Bytes::new());
     let mut packet = vec![0; 48 + quote.len()];
     let len = emit_unreachable(&mut packet, to.ip(), why, &quote).ok()?;

@@ -12,7 +12,7 @@ const HELD: [usize; 3] = [0, 5, 7];
 
 /// Bytes that wait in the kernel in both directions of a socket, with what it adds to each packet.
 #[must_use]
-pub fn held(socket: &impl AsFd) -> u64 {
+pub(crate) fn held(socket: &impl AsFd) -> u64 {
     let mut info = [0_u32; FIELDS];
     let mut len = size_of_val(&info) as libc::socklen_t;
     let fd = socket.as_fd().as_raw_fd();
@@ -26,7 +26,7 @@ pub fn held(socket: &impl AsFd) -> u64 {
 
 /// Limits what may wait in the kernel in each direction of a socket to so many bytes (of which it
 /// makes twice as many), or lets the kernel choose again. Best effort.
-pub fn limit(socket: &impl AsFd, bytes: Option<usize>) {
+pub(crate) fn limit(socket: &impl AsFd, bytes: Option<usize>) {
     let stream = SockRef::from(socket);
     if let Some(bytes) = bytes {
         let _ = stream.set_recv_buffer_size(bytes);

@@ -104,7 +104,7 @@ impl Key {
 
     /// From its bytes.
     #[must_use]
-    pub fn new(bytes: [u8; 32]) -> Self {
+    pub(crate) fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
@@ -122,7 +122,7 @@ impl Key {
 
     /// The private key of a path to one server, of version 2, if this is a client's secret.
     #[must_use]
-    pub fn of_path_to(&self, server: &PublicKey, path: usize) -> Self {
+    pub(crate) fn of_path_to(&self, server: &PublicKey, path: usize) -> Self {
         let context = [server.as_bytes().as_slice(), &[index(path)]].concat();
         self.derive(PATH_LABEL_2, &context).clamped()
     }
@@ -166,7 +166,7 @@ impl Key {
     ///
     /// # Errors
     /// [`KeyError::File`], [`KeyError::Syntax`].
-    pub fn read(path: &Path) -> Result<Self, KeyError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, KeyError> {
         let fail = |error| KeyError::File(path.to_owned(), error);
         let text = Zeroizing::new(bounded::text(path, FILE_MAX).map_err(fail)?);
         text.trim().parse()
@@ -254,7 +254,7 @@ pub fn write_private(path: &Path, text: &str, replace: bool) -> io::Result<()> {
 
 /// Whether others than owner and group may read a file: by its mode, and by that of its folder.
 #[must_use]
-pub fn is_exposed(path: &Path) -> bool {
+pub(crate) fn is_exposed(path: &Path) -> bool {
     let mode = |path: &Path| fs::metadata(path).map(|meta| meta.permissions().mode());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let closed = mode(folder.unwrap_or(Path::new("."))).is_ok_and(|mode| mode & 0o001 == 0);

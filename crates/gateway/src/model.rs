@@ -165,12 +165,12 @@ pub struct TunStatus {
     /// Nothing of `routes` leaves beside the tunnel.
     pub kill_switch: bool,
     /// Prefixes that lead to the device.
-    pub routes: Vec<String>,
+    pub(crate) routes: Vec<String>,
     /// With the kill switch: networks that the host is in stay beside the tunnel if they are in one
     /// of these.
-    pub local_networks: Vec<String>,
+    pub(crate) local_networks: Vec<String>,
     /// Its routing table.
-    pub table: u32,
+    pub(crate) table: u32,
 }
 
 /// What the engine's records say of a path, where they are kept (`crate::record_counters`).

@@ -15,25 +15,25 @@ use tabane_engine::Instant;
 use tabane_engine::mptcp::{Connection, Policy};
 
 /// Where the server takes them, at its service address.
-pub const PORT: u16 = 1;
+pub(crate) const PORT: u16 = 1;
 /// Longest document, bytes; what is longer is refused.
-pub const LENGTH_MAX: usize = 256 << 10;
+pub(crate) const LENGTH_MAX: usize = 256 << 10;
 
 /// Policies from the server to a client. What goes by a name holds for nothing there: see
 /// [`PolicyOverride`].
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct PolicyRequests {
+pub(crate) struct PolicyRequests {
     /// Of everything.
-    pub down: Policies,
+    pub(crate) down: Policies,
     /// Of some.
-    pub rule: Vec<Rule>,
+    pub(crate) rule: Vec<Rule>,
 }
 
 impl PolicyRequests {
     /// As it travels.
     #[must_use]
-    pub fn emit(&self) -> Vec<u8> {
+    pub(crate) fn emit(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("invariant: plain data")
     }
 
@@ -41,7 +41,7 @@ impl PolicyRequests {
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn parse(text: &[u8], own: &Policies) -> Result<Rules, String> {
+    pub(crate) fn parse(text: &[u8], own: &Policies) -> Result<Rules, String> {
         let policy_requests: Self =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let down = policy_requests.down.or(own);
@@ -56,21 +56,21 @@ impl PolicyRequests {
 
 /// Policies of one connection.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct PolicyOverride {
+pub(crate) struct PolicyOverride {
     /// The connection's inner address at the client.
-    pub source: SocketAddr,
+    pub(crate) source: SocketAddr,
     /// Where it goes.
-    pub target: SocketAddr,
+    pub(crate) target: SocketAddr,
     /// It stands already: said once more.
-    pub late: bool,
+    pub(crate) late: bool,
     /// From the server to the client.
-    pub down: Policies,
+    pub(crate) down: Policies,
 }
 
 impl PolicyOverride {
     /// As it travels.
     #[must_use]
-    pub fn emit(&self) -> Vec<u8> {
+    pub(crate) fn emit(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("invariant: plain data")
     }
 
@@ -79,7 +79,7 @@ impl PolicyOverride {
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn parse(text: &[u8], own: &Policies) -> Result<(Self, Choice), String> {
+    pub(crate) fn parse(text: &[u8], own: &Policies) -> Result<(Self, Choice), String> {
         let policy_override: Self =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let down = policy_override.down.or(own);
@@ -93,7 +93,7 @@ impl PolicyOverride {
 impl Policies {
     /// What is absent is taken from `other`.
     #[must_use]
-    pub fn or(&self, other: &Self) -> Self {
+    pub(crate) fn or(&self, other: &Self) -> Self {
         let text = |a: &Option<String>, b: &Option<String>| a.clone().or_else(|| b.clone());
         Self {
             scheduler: text(&self.scheduler, &other.scheduler),
@@ -117,12 +117,12 @@ fn check(policies: &Policies) -> Result<(), String> {
 
 /// The policies of what is sent to a client on a connection that it opened to `target`.
 #[must_use]
-pub fn choice(rules: &Rules, target: SocketAddr) -> &Choice {
+pub(crate) fn choice(rules: &Rules, target: SocketAddr) -> &Choice {
     &rules.find(Protocol::Tcp, target, None).down
 }
 
 /// Puts policies into force on a connection; those that were built when they were read.
-pub fn enforce(now: Instant, conn: &mut Connection, choice: &Choice) {
+pub(crate) fn enforce(now: Instant, conn: &mut Connection, choice: &Choice) {
     for policy in [
         Policy::Scheduler(choice.scheduler.clone()),
         Policy::Congestion(None, choice.congestion.clone()),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tabane_engine::Duration;
 
 /// Waits for sockets, for other threads and for time.
-pub struct Reactor {
+pub(crate) struct Reactor {
     poll: Poll,
     events: Events,
     waker: Arc<Waker>,
@@ -42,19 +42,19 @@ pub enum Kind {
 
 /// What a source is ready for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ready {
+pub(crate) struct Ready {
     /// Of which kind.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// Which of them.
-    pub index: usize,
+    pub(crate) index: usize,
     /// It can be read, or has ended.
-    pub readable: bool,
+    pub(crate) readable: bool,
     /// It can be written, or has failed.
-    pub writable: bool,
+    pub(crate) writable: bool,
 }
 
 /// Events taken at a time at most.
-pub const EVENTS: usize = 1024;
+pub(crate) const EVENTS: usize = 1024;
 const KINDS: [Kind; 9] = [
     Kind::Wake,
     Kind::Port,
@@ -72,7 +72,7 @@ impl Reactor {
     ///
     /// # Errors
     /// The system has no descriptors left.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), token(Kind::Wake, 0))?);
         Ok(Self { poll, events: Events::with_capacity(EVENTS), waker })
@@ -80,20 +80,20 @@ impl Reactor {
 
     /// To register sources with a token from [`token`].
     #[must_use]
-    pub fn registry(&self) -> &Registry {
+    pub(crate) fn registry(&self) -> &Registry {
         self.poll.registry()
     }
 
     /// To be waited for inside another reactor: it becomes readable when something here is ready,
     /// and then not again before all of it has been taken.
     #[must_use]
-    pub fn inside(&self) -> RawFd {
+    pub(crate) fn inside(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
 
     /// Ends a wait from another thread.
     #[must_use]
-    pub fn waker(&self) -> Arc<Waker> {
+    pub(crate) fn waker(&self) -> Arc<Waker> {
         self.waker.clone()
     }
 
@@ -101,7 +101,7 @@ impl Reactor {
     ///
     /// # Errors
     /// The system's; never that a signal came.
-    pub fn wait(&mut self, limit: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, limit: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         if limit != Some(Duration::ZERO) {
             self.sleep(limit)?;
         }
@@ -138,7 +138,7 @@ const KIND_SHIFT: u32 = usize::BITS - 8;
 
 /// The token of a source.
 #[must_use]
-pub fn token(kind: Kind, index: usize) -> Token {
+pub(crate) fn token(kind: Kind, index: usize) -> Token {
     debug_assert!(index < 1 << KIND_SHIFT);
     Token((kind as usize) << KIND_SHIFT | index)
 }

@@ -13,7 +13,7 @@ use tabane_trace::labels;
 
 /// Of one endpoint.
 #[derive(Default, Debug)]
-pub struct RecordCounters {
+pub(crate) struct RecordCounters {
     paths: [Counted; PATHS_MAX],
     /// Decisions to send nothing now, by reason.
     held: BTreeMap<&'static str, u64>,
@@ -37,7 +37,7 @@ const SUBFLOWS_MAX: usize = 1 << 17;
 
 impl RecordCounters {
     /// Takes what an endpoint has recorded since the last time.
-    pub fn drain(&mut self, endpoint: &mut Endpoint) {
+    pub(crate) fn drain(&mut self, endpoint: &mut Endpoint) {
         while let Some(record) = endpoint.poll_record() {
             self.take(&record);
         }
@@ -109,7 +109,7 @@ impl RecordCounters {
 
     /// Of a path.
     #[must_use]
-    pub fn path(&self, path: usize) -> Option<PathRecordTotals> {
+    pub(crate) fn path(&self, path: usize) -> Option<PathRecordTotals> {
         let counted = self.paths.get(path)?;
         Some(PathRecordTotals {
             decisions: list(&counted.chosen),
@@ -120,7 +120,7 @@ impl RecordCounters {
     }
 
     /// Adds what belongs to no path to `all`.
-    pub fn add_to(&self, all: &mut RecordTotals) {
+    pub(crate) fn add_to(&self, all: &mut RecordTotals) {
         add(&mut all.held, &self.held);
         add(&mut all.fallbacks, &self.fallbacks);
         all.gaps.merge(&self.gaps);
@@ -142,10 +142,10 @@ fn add(all: &mut Vec<(String, u64)>, counts: &BTreeMap<&'static str, u64>) {
 
 impl Histogram {
     /// Upper bounds of the buckets, seconds; beyond the last one is a bucket without a bound.
-    pub const BOUNDS: [f64; 9] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
+    pub(crate) const BOUNDS: [f64; 9] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
     /// One more.
-    pub fn add(&mut self, seconds: f64) {
+    pub(crate) fn add(&mut self, seconds: f64) {
         self.counts.resize(Self::BOUNDS.len() + 1, 0);
         let bucket = Self::BOUNDS.iter().position(|bound| seconds <= *bound);
         self.counts[bucket.unwrap_or(Self::BOUNDS.len())] += 1;
@@ -153,7 +153,7 @@ impl Histogram {
     }
 
     /// All of another one.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.counts.resize(Self::BOUNDS.len() + 1, 0);
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;

@@ -21,7 +21,7 @@ use tabane_engine::Instant;
 use tabane_engine::mptcp::Connection;
 
 /// A socket and what is between it and a connection.
-pub struct Relay {
+pub(crate) struct Relay {
     stream: TcpStream,
     /// Read from the socket and not taken by the connection.
     up: Bytes,
@@ -43,7 +43,7 @@ pub struct Relay {
 
 /// How a relay stands after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RelayState {
+pub(crate) enum RelayState {
     /// Waits for the socket or the connection.
     Open,
     /// There may be more to do at once: others have their turn first.
@@ -67,7 +67,7 @@ const TURN: usize = 512 << 10;
 impl Relay {
     /// A relay of a socket.
     #[must_use]
-    pub fn new(stream: TcpStream) -> Self {
+    pub(crate) fn new(stream: TcpStream) -> Self {
         // Without it small answers wait for the ACK of those before. It can be missing.
         let _ = stream.set_nodelay(true);
         Self {
@@ -86,7 +86,7 @@ impl Relay {
     }
 
     /// `first` is given to the socket before anything else; `early` has been read from it already.
-    pub fn prime(&mut self, first: Bytes, early: Bytes, exchange: Option<Exchange>) {
+    pub(crate) fn prime(&mut self, first: Bytes, early: Bytes, exchange: Option<Exchange>) {
         if !first.is_empty() {
             self.down.push_back(first);
         }
@@ -99,37 +99,37 @@ impl Relay {
     }
 
     /// The poll says so.
-    pub fn ready(&mut self, readable: bool, writable: bool) {
+    pub(crate) fn ready(&mut self, readable: bool, writable: bool) {
         self.readable |= readable;
         self.writable |= writable;
     }
 
     /// The socket, to be taken out of the poll.
-    pub fn stream(&mut self) -> &mut TcpStream {
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
     /// Bytes that wait in it and in the kernel's queues of its socket, both directions.
     #[must_use]
-    pub fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         let own = self.up.len() + self.down.iter().map(Bytes::len).sum::<usize>();
         own as u64 + kernel_memory::held(&self.stream)
     }
 
     /// Bytes read from the socket.
     #[must_use]
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
     /// Bytes given to the socket.
     #[must_use]
-    pub fn given(&self) -> u64 {
+    pub(crate) fn given(&self) -> u64 {
         self.given
     }
 
     /// Moves what can be moved.
-    pub fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> RelayState {
+    pub(crate) fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> RelayState {
         let up = self.upwards(now, conn, pool);
         let down = up.and_then(|more| Ok(more | self.downwards(conn)?));
         match down {
@@ -272,7 +272,7 @@ impl Relay {
     }
 
     /// The connection is gone, in order: what the socket has not yet taken is still given to it.
-    pub fn drain(&mut self) -> RelayState {
+    pub(crate) fn drain(&mut self) -> RelayState {
         loop {
             if self.down.is_empty() {
                 let _ = self.stream.shutdown(Shutdown::Write);
@@ -288,7 +288,7 @@ impl Relay {
     }
 
     /// The connection ended with an error: so does the program's, as a reset.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         let stream = socket2::SockRef::from(&self.stream);
         // A close without lingering sends RST; best effort.
         let _ = stream.set_linger(Some(std::time::Duration::ZERO));
@@ -310,7 +310,7 @@ fn advance(chunks: &mut VecDeque<Bytes>, mut len: usize) {
 /// Memory that is read into: one block. A read that fills at least half of it gives it away; of a
 /// shorter one a copy, so that nobody keeps more than twice of what he holds.
 #[derive(Default)]
-pub struct Pool {
+pub(crate) struct Pool {
     block: BytesMut,
 }
 
@@ -319,7 +319,7 @@ impl Pool {
     ///
     /// # Errors
     /// The system's.
-    pub fn read(&mut self, stream: &mut impl Read) -> io::Result<Bytes> {
+    pub(crate) fn read(&mut self, stream: &mut impl Read) -> io::Result<Bytes> {
         if self.block.len() < BLOCK {
             self.block = BytesMut::zeroed(BLOCK);
         }

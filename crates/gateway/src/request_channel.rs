@@ -108,7 +108,7 @@ pub enum RequestError {
 }
 
 /// How long [`RequestSender::ask`] waits.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A request channel whose requests wake the agent's poll by `wake`.
 #[must_use]

@@ -7,20 +7,20 @@
 //! so (`opening`), or that it has to wait (nothing to call: `retry` wishes again), or cannot be
 //! (`fail`).
 
-pub mod program;
-pub mod splice;
+pub(crate) mod program;
+pub(crate) mod splice;
 
 use crate::listener::ConnectError;
 use crate::relay::RelayState;
 pub use program::{Denial, EngineProgram, Near, Program, ProgramEvent, Read};
-pub use splice::Splice;
+pub(crate) use splice::Splice;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use tabane_engine::record::CloseReason;
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
 
 /// See the module.
-pub struct Sessions<I> {
+pub(crate) struct Sessions<I> {
     all: BTreeMap<I, Session>,
     by_conn: BTreeMap<ConnId, I>,
     policy_requests: VecDeque<ConnectRequest<I>>,
@@ -32,35 +32,35 @@ pub struct Sessions<I> {
 
 /// A program wants to connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConnectRequest<I> {
+pub(crate) struct ConnectRequest<I> {
     /// Which connection.
-    pub id: I,
+    pub(crate) id: I,
     /// Where to.
-    pub destination: SocketAddr,
+    pub(crate) destination: SocketAddr,
     /// The program's address.
-    pub source: SocketAddr,
+    pub(crate) source: SocketAddr,
 }
 
 /// What a session is between: the near ends, and the bond.
-pub type Ends<'a, N> = (&'a mut N, &'a mut Endpoint);
+pub(crate) type Ends<'a, N> = (&'a mut N, &'a mut Endpoint);
 
 /// A connected program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Snapshot<I> {
+pub(crate) struct Snapshot<I> {
     /// Which connection.
-    pub id: I,
+    pub(crate) id: I,
     /// Its connection through the bond.
-    pub conn: ConnId,
+    pub(crate) conn: ConnId,
     /// Its address.
-    pub source: SocketAddr,
+    pub(crate) source: SocketAddr,
     /// Where it goes.
-    pub destination: SocketAddr,
+    pub(crate) destination: SocketAddr,
     /// When it asked.
-    pub since: Instant,
+    pub(crate) since: Instant,
     /// Payload bytes from it.
-    pub taken: u64,
+    pub(crate) taken: u64,
     /// Payload bytes to it.
-    pub given: u64,
+    pub(crate) given: u64,
 }
 
 struct Session {
@@ -98,7 +98,7 @@ impl<I> Default for Sessions<I> {
 
 impl<I: Copy + Ord> Sessions<I> {
     /// An event of a near end.
-    pub fn on_program<N: Near<Id = I>>(
+    pub(crate) fn on_program<N: Near<Id = I>>(
         &mut self,
         now: Instant,
         (near, bond): Ends<'_, N>,
@@ -118,7 +118,7 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// The next program that wants to connect.
-    pub fn poll_connect_request(&mut self) -> Option<ConnectRequest<I>> {
+    pub(crate) fn poll_connect_request(&mut self) -> Option<ConnectRequest<I>> {
         let all = &self.all;
         // Paths that change while nobody grants make several wishes of one, and programs go.
         let waits = |connect_request: &ConnectRequest<I>| {
@@ -129,14 +129,14 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// Its connection is being opened, first by `path`.
-    pub fn opening(&mut self, id: I, conn: ConnId, path: usize) {
+    pub(crate) fn opening(&mut self, id: I, conn: ConnId, path: usize) {
         let Some(session) = self.all.get_mut(&id) else { return };
         session.stage = Stage::Opening(conn, path);
         self.by_conn.insert(conn, id);
     }
 
     /// It does not get what it wanted.
-    pub fn fail<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N, id: I, why: ConnectError) {
+    pub(crate) fn fail<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N, id: I, why: ConnectError) {
         if self.all.remove(&id).is_some() {
             self.refused += 1;
             near.refuse(now, id, Denial::from(why));
@@ -144,7 +144,7 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// An event of a connection of the bond; false if it is none of ours.
-    pub fn on_event<N: Near<Id = I>>(
+    pub(crate) fn on_event<N: Near<Id = I>>(
         &mut self,
         now: Instant,
         (near, bond): Ends<'_, N>,
@@ -170,7 +170,7 @@ impl<I: Copy + Ord> Sessions<I> {
 
     /// Paths have changed: wishes again for whoever waits and, with a path that is dead, for those
     /// whose connection is being opened on it, which is given up.
-    pub fn retry(&mut self, now: Instant, bond: &mut Endpoint, dead: Option<usize>) {
+    pub(crate) fn retry(&mut self, now: Instant, bond: &mut Endpoint, dead: Option<usize>) {
         for (&id, session) in &mut self.all {
             match session.stage {
                 Stage::Waiting if dead.is_none() => {}
@@ -187,7 +187,7 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// Refuses those that have waited for too long.
-    pub fn tick<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N) {
+    pub(crate) fn tick<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N) {
         let late = |session: &Session| {
             matches!(session.stage, Stage::Waiting)
                 && now.saturating_since(session.since) > PATIENCE
@@ -201,7 +201,7 @@ impl<I: Copy + Ord> Sessions<I> {
 
     /// The far end says that a connection, by its addresses at the bond, cannot be; whether it
     /// was one of ours.
-    pub fn unreachable<N: Near<Id = I>>(
+    pub(crate) fn unreachable<N: Near<Id = I>>(
         &mut self,
         now: Instant,
         (near, bond): Ends<'_, N>,
@@ -225,7 +225,7 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// Every connection is lost: the server has changed.
-    pub fn reset_all<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N) {
+    pub(crate) fn reset_all<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N) {
         for (_, id) in std::mem::take(&mut self.by_conn) {
             if let Some(mut program) = near.program(now, id) {
                 program.reset();
@@ -235,7 +235,7 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// The agent ends: every program is told at once, whatever stage its connection is in.
-    pub fn end_all<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N) {
+    pub(crate) fn end_all<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N) {
         self.by_conn.clear();
         for (id, session) in std::mem::take(&mut self.all) {
             match session.stage {
@@ -252,7 +252,7 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// Steps those that had more to do, each once.
-    pub fn step_again<N: Near<Id = I>>(&mut self, now: Instant, (near, bond): Ends<'_, N>) {
+    pub(crate) fn step_again<N: Near<Id = I>>(&mut self, now: Instant, (near, bond): Ends<'_, N>) {
         for _ in 0..self.again.len() {
             if let Some(id) = self.again.pop_front() {
                 self.step(now, (&mut *near, &mut *bond), id);
@@ -262,12 +262,12 @@ impl<I: Copy + Ord> Sessions<I> {
 
     /// Whether there are such.
     #[must_use]
-    pub fn has_again(&self) -> bool {
+    pub(crate) fn has_again(&self) -> bool {
         !self.again.is_empty()
     }
 
     /// Programs that are connected through the bond.
-    pub fn connected(&self) -> impl Iterator<Item = Snapshot<I>> {
+    pub(crate) fn connected(&self) -> impl Iterator<Item = Snapshot<I>> {
         self.all.iter().filter_map(|(id, session)| {
             let Stage::Relaying(conn, splice) = &session.stage else { return None };
             let Session { destination, source, since, .. } = *session;
@@ -278,19 +278,19 @@ impl<I: Copy + Ord> Sessions<I> {
 
     /// Connections so far, and those of them that were refused.
     #[must_use]
-    pub fn totals(&self) -> (u64, u64) {
+    pub(crate) fn totals(&self) -> (u64, u64) {
         (self.total, self.refused)
     }
 
     /// Sessions there are, in whatever stage.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 

@@ -8,20 +8,20 @@ use tabane_engine::{ConnId, Instant};
 
 /// What the connections of a bond have on each path.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Load {
+pub(crate) struct Load {
     /// Subflows.
-    pub subflows: u32,
+    pub(crate) subflows: u32,
     /// Congestion windows, bytes.
-    pub cwnd: u64,
+    pub(crate) cwnd: u64,
     /// In flight, bytes.
-    pub in_flight: u64,
+    pub(crate) in_flight: u64,
     /// Payload bytes sent again.
-    pub retransmitted: u64,
+    pub(crate) retransmitted: u64,
 }
 
 /// By path.
 #[must_use]
-pub fn loads(
+pub(crate) fn loads(
     bond: &mut Bond,
     now: Instant,
     conns: impl Iterator<Item = ConnId>,
@@ -41,7 +41,7 @@ pub fn loads(
 }
 
 /// Notes the paths on which a connection's data waits for room.
-pub fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
+pub(crate) fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
     if info.written <= info.acked + info.outstanding {
         return;
     }
@@ -54,7 +54,7 @@ pub fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
 }
 
 /// Puts counters and load into a path's snapshot.
-pub fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
+pub(crate) fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
     let counters = &bond.counters[path];
     (status.tx_bps, status.rx_bps) = (counters.tx_bps, counters.rx_bps);
     (status.tx_bytes, status.rx_bytes) = (counters.tx_bytes, counters.rx_bytes);
@@ -71,7 +71,7 @@ pub fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
 
 /// A connection's snapshot, as far as the engine knows it.
 #[must_use]
-pub fn connection(id: ConnId, info: &Info, name: impl Fn(usize) -> String) -> ConnStatus {
+pub(crate) fn connection(id: ConnId, info: &Info, name: impl Fn(usize) -> String) -> ConnStatus {
     let subflow = |subflow: &tabane_engine::mptcp::SubflowInfo| SubflowStatus {
         path: name(usize::from(subflow.path.0)),
         state: format!("{:?}", subflow.state).to_lowercase(),

@@ -132,7 +132,7 @@ struct Core {
 }
 
 /// Reads the configuration again; an error is for people.
-pub type Source = crate::config::Source<ClientConfig>;
+pub(crate) type Source = crate::config::Source<ClientConfig>;
 
 /// Why a client cannot start, or cannot go on.
 #[derive(Error, Debug)]

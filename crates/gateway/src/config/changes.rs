@@ -4,7 +4,7 @@ use super::{ClientConfig, PathConfig, ServerConfig};
 
 /// A part of a client's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClientPart {
+pub(crate) enum ClientPart {
     /// Name, number and key.
     Identity,
     /// Servers.
@@ -25,7 +25,7 @@ pub enum ClientPart {
 
 /// A part of a server's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ServerPart {
+pub(crate) enum ServerPart {
     /// Its key and its inner addresses.
     Identity,
     /// Where it listens.
@@ -49,7 +49,7 @@ pub enum ServerPart {
 /// What happens to a path. Paths are told apart by their place in the file, on which their keys
 /// and inner addresses depend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PathChange {
+pub(crate) enum PathChange {
     /// There was none there.
     Added,
     /// There is none any more.
@@ -62,7 +62,7 @@ pub enum PathChange {
 
 /// What happens to a client of a server; clients are told apart by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClientChange {
+pub(crate) enum ClientChange {
     /// It is new, or no longer disabled.
     Added,
     /// It is gone, or disabled now: its connections end.
@@ -79,7 +79,7 @@ pub enum ClientChange {
 ///
 /// # Errors
 /// Those that cannot change without a restart, for people.
-pub fn reloaded<P: Copy>(
+pub(crate) fn reloaded<P: Copy>(
     parts: &[P],
     is_live: impl Fn(P) -> bool,
     name: impl Fn(P) -> &'static str,
@@ -96,13 +96,13 @@ pub fn reloaded<P: Copy>(
 impl ClientPart {
     /// Whether it changes without a restart.
     #[must_use]
-    pub fn is_live(self) -> bool {
+    pub(crate) fn is_live(self) -> bool {
         !matches!(self, Self::Identity | Self::Tun | Self::Sockets)
     }
 
     /// For people.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Identity => "name, number or key",
             Self::Servers => "servers",
@@ -119,13 +119,13 @@ impl ClientPart {
 impl ServerPart {
     /// Whether it changes without a restart.
     #[must_use]
-    pub fn is_live(self) -> bool {
+    pub(crate) fn is_live(self) -> bool {
         !matches!(self, Self::Identity | Self::Listen | Self::Sockets)
     }
 
     /// For people.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Identity => "key or inner addresses",
             Self::Listen => "listening addresses",
@@ -143,7 +143,7 @@ impl ServerPart {
 impl ClientConfig {
     /// The parts in which `new` differs.
     #[must_use]
-    pub fn changes(&self, new: &Self) -> Vec<ClientPart> {
+    pub(crate) fn changes(&self, new: &Self) -> Vec<ClientPart> {
         let policies = |c: &Self| (c.up.clone(), c.down.clone(), c.rule.clone());
         let identity =
             |c: &Self| (c.name.clone(), c.number, c.secret.clone(), c.secret_file.clone());
@@ -166,7 +166,7 @@ impl ClientConfig {
 
     /// What happens to paths: place in the file, and what.
     #[must_use]
-    pub fn path_changes(&self, new: &Self) -> Vec<(usize, PathChange)> {
+    pub(crate) fn path_changes(&self, new: &Self) -> Vec<(usize, PathChange)> {
         let outside = |p: &PathConfig| (p.interface.clone(), p.source, p.remote, p.subflows);
         let change = |n: usize| match (self.path.get(n), new.path.get(n)) {
             (None, Some(_)) => Some(PathChange::Added),
@@ -183,7 +183,7 @@ impl ClientConfig {
 impl ServerConfig {
     /// The parts in which `new` differs.
     #[must_use]
-    pub fn changes(&self, new: &Self) -> Vec<ServerPart> {
+    pub(crate) fn changes(&self, new: &Self) -> Vec<ServerPart> {
         let identity = |c: &Self| (c.private_key.clone(), c.private_key_file.clone(), c.inner());
         let sockets = |c: &Self| {
             let files = [&c.control, &c.web_token_file, &c.state].map(Option::clone);
@@ -204,7 +204,7 @@ impl ServerConfig {
     }
 
     /// Takes from `old` what cannot change while the server runs ([`ServerPart::is_live`]).
-    pub fn keep_fixed(&mut self, old: &Self) {
+    pub(crate) fn keep_fixed(&mut self, old: &Self) {
         self.private_key.clone_from(&old.private_key);
         self.private_key_file.clone_from(&old.private_key_file);
         (self.network, self.network6) = (old.network, old.network6);
@@ -217,7 +217,7 @@ impl ServerConfig {
 
     /// What happens to clients: number, and what, in order of numbers.
     #[must_use]
-    pub fn client_changes(&self, new: &Self) -> Vec<(u16, ClientChange)> {
+    pub(crate) fn client_changes(&self, new: &Self) -> Vec<(u16, ClientChange)> {
         let enabled = |config: &'_ Self| -> std::collections::BTreeMap<u16, usize> {
             let clients = config.client.iter().enumerate();
             let there = |c: &super::ClientEntry| !c.disabled && !c.keys.is_empty();

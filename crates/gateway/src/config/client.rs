@@ -342,7 +342,7 @@ impl ServerEntry {
     ///
     /// # Errors
     /// Its public key is none.
-    pub fn key_of_path(&self, secret: &Key, path: usize) -> Result<Key, KeyError> {
+    pub(crate) fn key_of_path(&self, secret: &Key, path: usize) -> Result<Key, KeyError> {
         match self.key_version {
             Some(2) => Ok(secret.of_path_to(&keys::public(&self.public_key)?, path)),
             _ => Ok(secret.of_path(path)),
@@ -371,7 +371,7 @@ impl ServerEntry {
 impl PathConfig {
     /// What people call it: its name, else its interface, else `default`.
     #[must_use]
-    pub fn label(&self) -> &str {
+    pub(crate) fn label(&self) -> &str {
         let name = self.name.as_deref().or(self.interface.as_deref());
         name.unwrap_or("default")
     }

@@ -68,9 +68,9 @@ pub struct ConfigError(pub Vec<Problem>);
 #[derive(Default, Debug)]
 pub struct Findings {
     /// What is wrong.
-    pub faults: Vec<Fault>,
+    pub(crate) faults: Vec<Fault>,
     /// What is probably not meant.
-    pub warnings: Vec<Fault>,
+    pub(crate) warnings: Vec<Fault>,
 }
 
 /// Faults that are told in full; of more, people read the number.
@@ -116,7 +116,7 @@ pub fn parse<C: Configuration>(
 ///
 /// # Errors
 /// [`ConfigError`].
-pub fn parse_copy<C: Configuration>(
+pub(crate) fn parse_copy<C: Configuration>(
     of: &Path,
     text: &str,
     vars: &[(String, String)],
@@ -297,12 +297,12 @@ fn key_in(line: &str) -> Option<usize> {
 
 impl Findings {
     /// Something is wrong.
-    pub fn fault(&mut self, fault: Fault) {
+    pub(crate) fn fault(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
 
     /// Something is probably not meant.
-    pub fn warn(&mut self, fault: Fault) {
+    pub(crate) fn warn(&mut self, fault: Fault) {
         self.warnings.push(fault);
     }
 }

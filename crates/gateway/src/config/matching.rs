@@ -12,7 +12,7 @@ use tabane_engine::policy::{PolicyError, Spec};
 use thiserror::Error;
 
 /// Rules of an agent; they are tried one by one.
-pub const RULES_MAX: usize = 256;
+pub(crate) const RULES_MAX: usize = 256;
 
 /// The rules of an agent, and what holds where none matches.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,31 +23,31 @@ pub struct Rules {
 
 /// The policies of both directions.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Resolved {
+pub(crate) struct Resolved {
     /// The rule that gave them, from 0; `None`: the agent's.
-    pub rule: Option<usize>,
+    pub(crate) rule: Option<usize>,
     /// From the client to the server.
-    pub up: Choice,
+    pub(crate) up: Choice,
     /// From the server to the client.
-    pub down: Choice,
+    pub(crate) down: Choice,
 }
 
 /// The policies of one direction, none left open.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Which subflow.
-    pub scheduler: Spec,
+    pub(crate) scheduler: Spec,
     /// How much is in flight.
-    pub congestion: Spec,
+    pub(crate) congestion: Spec,
     /// Which way out.
-    pub egress: Spec,
+    pub(crate) egress: Spec,
     /// How datagrams travel.
-    pub udp: UdpMode,
+    pub(crate) udp: UdpMode,
 }
 
 /// What is carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// Connections.
     Tcp,
     /// Datagrams.
@@ -100,7 +100,7 @@ impl Rules {
     ///
     /// # Errors
     /// [`RuleError`].
-    pub fn compile(rules: &[Rule], up: &Policies, down: &Policies) -> Result<Self, RuleError> {
+    pub(crate) fn compile(rules: &[Rule], up: &Policies, down: &Policies) -> Result<Self, RuleError> {
         if rules.len() > RULES_MAX {
             return Err(RuleError::TooMany(rules.len()));
         }
@@ -121,7 +121,7 @@ impl Rules {
     /// The policies of traffic to `destination`, and to `name` if the program named one. Letters
     /// count alike in both cases.
     #[must_use]
-    pub fn find(&self, on: Protocol, destination: SocketAddr, name: Option<&str>) -> &Resolved {
+    pub(crate) fn find(&self, on: Protocol, destination: SocketAddr, name: Option<&str>) -> &Resolved {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name));
         let fits = |(matcher, _): &&(Matcher, Resolved)| matcher.fits(on, destination, name);
         self.rules.iter().find(fits).map_or(&self.rest, |(_, resolved)| resolved)
@@ -129,13 +129,13 @@ impl Rules {
 
     /// What holds where no rule matches.
     #[must_use]
-    pub fn rest(&self) -> &Resolved {
+    pub(crate) fn rest(&self) -> &Resolved {
         &self.rest
     }
 
     /// Whether what is found may depend on the name.
     #[must_use]
-    pub fn look_at_names(&self) -> bool {
+    pub(crate) fn look_at_names(&self) -> bool {
         self.rules.iter().any(|(matcher, _)| !matcher.names.is_empty())
     }
 
@@ -222,7 +222,7 @@ impl Choice {
     ///
     /// # Errors
     /// [`PolicyError::Syntax`].
-    pub fn with(&self, policies: &Policies) -> Result<Self, PolicyError> {
+    pub(crate) fn with(&self, policies: &Policies) -> Result<Self, PolicyError> {
         let over = |text: &Option<String>, own: &Spec| match text {
             Some(text) => text.parse(),
             None => Ok(own.clone()),

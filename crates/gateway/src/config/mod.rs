@@ -4,25 +4,25 @@
 //! files, with line and remedy for what is wrong, and what the environment lays over them;
 //! [`matching`] answers which policies some traffic has; [`changes`] says what a reload can do.
 
-pub mod changes;
+pub(crate) mod changes;
 mod check;
-pub mod client;
-pub mod load;
-pub mod matching;
-pub mod next;
+pub(crate) mod client;
+pub(crate) mod load;
+pub(crate) mod matching;
+pub(crate) mod next;
 mod overrides;
-pub mod rule;
-pub mod secret;
-pub mod server;
+pub(crate) mod rule;
+pub(crate) mod secret;
+pub(crate) mod server;
 pub mod source;
 
-pub use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
+pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
 pub use load::{ConfigError, Configuration, Loaded, default_file, environment, parse, read};
-pub use matching::{Choice, Protocol, Resolved, Rules};
+pub(crate) use matching::{Choice, Protocol, Resolved, Rules};
 pub use next::NextConfig;
 pub use rule::{Policies, Rule, UdpMode};
-pub use secret::Secret;
+pub(crate) use secret::Secret;
 pub use server::{AccessConfig, ClientEntry, ClientLimits, InvitationEntry, ServerConfig};
 pub use source::{ConfigFile, Service, Source};
 

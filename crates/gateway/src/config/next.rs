@@ -57,7 +57,7 @@ impl Default for NextConfig {
 impl NextConfig {
     /// The client that the server then has inside: one without front ends.
     #[must_use]
-    pub fn client(&self) -> ClientConfig {
+    pub(crate) fn client(&self) -> ClientConfig {
         let next = self.clone();
         ClientConfig {
             name: next.name,

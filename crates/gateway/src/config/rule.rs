@@ -51,7 +51,7 @@ pub struct Rule {
 impl Rule {
     /// Whether it matches whatever comes.
     #[must_use]
-    pub fn is_for_all(&self) -> bool {
+    pub(crate) fn is_for_all(&self) -> bool {
         let Self { destinations, names, ports, protocol, .. } = self;
         destinations.is_empty() && names.is_empty() && ports.is_empty() && protocol.is_none()
     }

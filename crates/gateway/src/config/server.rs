@@ -85,9 +85,9 @@ pub struct ClientEntry {
 #[serde(deny_unknown_fields)]
 pub struct InvitationEntry {
     /// Its one-time public key, base64.
-    pub key: String,
+    pub(crate) key: String,
     /// The preshared key of its session, base64.
-    pub preshared_key: Secret,
+    pub(crate) preshared_key: Secret,
     /// Until when it can be used, seconds since 1970.
     pub expires: u64,
 }

@@ -34,9 +34,9 @@ pub struct ConfigFile {
 #[derive(Clone, Default, Debug)]
 pub struct Service {
     /// `$CREDENTIALS_DIRECTORY`: copies of files that the service's user could not read.
-    pub credentials: Option<PathBuf>,
+    pub(crate) credentials: Option<PathBuf>,
     /// `$STATE_DIRECTORY`: what outlives the service.
-    pub state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
 }
 
 /// Longest text of a configuration, bytes: 4095 clients with all their keys, and room.
@@ -47,7 +47,7 @@ const CREDENTIAL_MAX: u64 = 64 << 10;
 impl ConfigFile {
     /// A file that the agent reads itself.
     #[must_use]
-    pub fn own(file: &Path) -> Self {
+    pub(crate) fn own(file: &Path) -> Self {
         Self { file: file.to_owned(), copy_of: None }
     }
 
@@ -84,7 +84,7 @@ impl ConfigFile {
 impl Service {
     /// Of this process.
     #[must_use]
-    pub fn from_env() -> Self {
+    pub(crate) fn from_env() -> Self {
         let set = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty());
         // systemd names several with colons between them.
         let first = |value: OsString| {
@@ -100,7 +100,7 @@ impl Service {
     /// The copy of a file, if there is one: by the file's name. One with nothing in it stands for
     /// a file that was not there (`SetCredential=`).
     #[must_use]
-    pub fn credential(&self, file: &Path) -> Option<PathBuf> {
+    pub(crate) fn credential(&self, file: &Path) -> Option<PathBuf> {
         let copy = self.credentials.as_ref()?.join(file.file_name()?);
         let text = load::bounded(&copy, CREDENTIAL_MAX).ok()?;
         (!text.trim_ascii().is_empty()).then_some(copy)
@@ -108,7 +108,7 @@ impl Service {
 
     /// Whether a file is one of these copies: who can read it is the service manager's matter.
     #[must_use]
-    pub fn has(&self, file: &Path) -> bool {
+    pub(crate) fn has(&self, file: &Path) -> bool {
         self.credentials.as_ref().is_some_and(|folder| file.parent() == Some(folder))
     }
 }
@@ -126,13 +126,13 @@ impl<C: Configuration> Source<C> {
 
     /// The file that people change.
     #[must_use]
-    pub fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
     /// Whether the agent has a copy of it, and is to be given its text.
     #[must_use]
-    pub fn is_copied(&self) -> bool {
+    pub(crate) fn is_copied(&self) -> bool {
         self.copied
     }
 
@@ -140,7 +140,7 @@ impl<C: Configuration> Source<C> {
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn read_again(source: Option<&Self>, text: Option<&str>) -> Result<C, String> {
+    pub(crate) fn read_again(source: Option<&Self>, text: Option<&str>) -> Result<C, String> {
         let source = source.ok_or("this agent was not started from a file")?;
         source.read(text)
     }
@@ -150,7 +150,7 @@ impl<C: Configuration> Source<C> {
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn read(&self, text: Option<&str>) -> Result<C, String> {
+    pub(crate) fn read(&self, text: Option<&str>) -> Result<C, String> {
         // Nothing of the agent is touched by reading, so nothing is left half changed.
         catch_unwind(AssertUnwindSafe(|| (self.read)(text))).unwrap_or_else(|_| {
             Err("reading it failed by a fault of ours (a panic, see standard error)".into())

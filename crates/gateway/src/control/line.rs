@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 
 /// What a line asks.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Question {
+pub(crate) enum Question {
     /// One answer.
     Ask(Request),
     /// Events after that number, as they come.
@@ -54,7 +54,7 @@ impl Question {
 
     /// As a line, without its end.
     #[must_use]
-    pub fn to_line(&self) -> String {
+    pub(crate) fn to_line(&self) -> String {
         match self {
             Self::Ask(request) => serde_json::to_string(request)
                 .expect("invariant: requests have no maps with odd keys, so they are JSON"),

@@ -12,7 +12,7 @@ mod place;
 mod server;
 
 pub use client::{Client, ClientError, Follow};
-pub use line::Question;
+pub(crate) use line::Question;
 pub use place::{FindError, Places, Which};
 pub use server::{ControlError, ControlSocket};
 
@@ -22,4 +22,4 @@ pub const CLIENTS_MAX: usize = 16;
 /// `configure` carries a whole configuration, whose lines JSON makes a little longer.
 pub const QUESTION_MAX: usize = 10 << 20;
 /// Longest answer that a client takes, bytes: 10 000 connections with a few subflows each.
-pub const ANSWER_MAX: usize = 64 << 20;
+pub(crate) const ANSWER_MAX: usize = 64 << 20;

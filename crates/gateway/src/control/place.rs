@@ -92,7 +92,7 @@ impl Places {
 
     /// With these values of the environment, and that folder for `/run`.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         service: Option<OsString>,
         user: Option<OsString>,
         temp: PathBuf,
@@ -112,13 +112,13 @@ impl Places {
 
     /// Exactly these folders.
     #[must_use]
-    pub fn only(folders: Vec<PathBuf>) -> Self {
+    pub(crate) fn only(folders: Vec<PathBuf>) -> Self {
         Self { folders, services: None }
     }
 
     /// The same, with services whose folders are in that one.
     #[must_use]
-    pub fn with_services(self, folder: PathBuf) -> Self {
+    pub(crate) fn with_services(self, folder: PathBuf) -> Self {
         Self { services: Some(folder), ..self }
     }
 

@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Nobody waits for it any more. The lookup goes on: its answer is soon wanted again.
-    pub fn cancel(&mut self, id: LookupId) {
+    pub(crate) fn cancel(&mut self, id: LookupId) {
         if let Some(key) = self.waiting.remove(&id)
             && let Some(lookup) = self.lookups.get_mut(&key)
         {

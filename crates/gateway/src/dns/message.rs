@@ -16,10 +16,10 @@ pub(super) enum Family {
 /// What came back for a question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Reply {
-    pub id: u16,
-    pub name: String,
-    pub family: Family,
-    pub outcome: Outcome,
+    pub(crate) id: u16,
+    pub(crate) name: String,
+    pub(crate) family: Family,
+    pub(crate) outcome: Outcome,
 }
 
 /// The answer to a question.

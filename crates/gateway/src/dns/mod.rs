@@ -17,4 +17,4 @@ pub use order::{Preference, interleave};
 pub use service::{Asker, LookupError, LookupFn, Service};
 
 /// The port of the service.
-pub const PORT: u16 = 53;
+pub(crate) const PORT: u16 = 53;

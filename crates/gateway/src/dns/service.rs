@@ -93,7 +93,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Service {
     /// With the system's resolver and name server.
     #[must_use]
-    pub fn start(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
+    pub(crate) fn start(wake: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self::with(Arc::new(system::lookup), system::name_server(), wake)
     }
 
@@ -154,7 +154,7 @@ impl Service {
     }
 
     /// Fails what has waited for too long, and forgets what is old; a few times a second.
-    pub fn expire(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         let mut late = Vec::new();
         for client in self.clients.values_mut() {
             client.known.retain(|_, (end, _)| now < *end);

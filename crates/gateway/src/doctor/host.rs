@@ -14,62 +14,62 @@ use std::path::PathBuf;
 #[derive(Clone, Default, Debug)]
 pub struct Host {
     /// Names of all interfaces.
-    pub interfaces: Vec<String>,
+    pub(crate) interfaces: Vec<String>,
     /// Of each link.
-    pub links: Vec<LinkFacts>,
+    pub(crate) links: Vec<LinkFacts>,
     /// Unix time, seconds.
-    pub unix_s: u64,
+    pub(crate) unix_s: u64,
     /// Why the server's name has no address.
-    pub no_server: Option<String>,
+    pub(crate) no_server: Option<String>,
     /// Routes of the main table, but default ones.
-    pub routes: Vec<MainRoute>,
+    pub(crate) routes: Vec<MainRoute>,
 }
 
 /// A link as it should be.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Want {
     /// The path's name.
-    pub name: String,
+    pub(crate) name: String,
     /// The interface that it leaves by.
-    pub interface: Option<String>,
+    pub(crate) interface: Option<String>,
     /// The address that it leaves from.
-    pub source: Option<IpAddr>,
+    pub(crate) source: Option<IpAddr>,
     /// Its largest inner packet, if that is configured.
-    pub mtu: Option<u16>,
+    pub(crate) mtu: Option<u16>,
     /// Where the server is.
-    pub remote: Option<SocketAddr>,
+    pub(crate) remote: Option<SocketAddr>,
     /// Where it may be looked for instead, by preference.
-    pub others: Vec<SocketAddr>,
+    pub(crate) others: Vec<SocketAddr>,
 }
 
 /// A link as it is.
 #[derive(Clone, Default, Debug)]
 pub struct LinkFacts {
     /// As it should be.
-    pub want: Want,
+    pub(crate) want: Want,
     /// Its interface, if it is bound to one.
-    pub interface: Option<Interface>,
+    pub(crate) interface: Option<Interface>,
     /// Whether an interface has the source address, if one is given.
-    pub source_there: Option<bool>,
+    pub(crate) source_there: Option<bool>,
     /// The address from which packets to the server would leave, or why none can.
-    pub route: Option<Result<IpAddr, String>>,
+    pub(crate) route: Option<Result<IpAddr, String>>,
 }
 
 /// An interface.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Interface {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// It exists.
-    pub there: bool,
+    pub(crate) there: bool,
     /// It is switched on.
-    pub enabled: bool,
+    pub(crate) enabled: bool,
     /// It is connected to something.
-    pub carrier: bool,
+    pub(crate) carrier: bool,
     /// Its largest packet.
-    pub mtu: Option<u32>,
+    pub(crate) mtu: Option<u32>,
     /// Its addresses, but link-local ones.
-    pub addresses: Vec<IpAddr>,
+    pub(crate) addresses: Vec<IpAddr>,
 }
 
 /// `IFF_UP` in the flags of an interface.
@@ -165,7 +165,7 @@ fn link(mut want: Want, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> L
 impl Interface {
     /// Whether it has an address of that family, IPv6 if true.
     #[must_use]
-    pub fn has_family(&self, ipv6: bool) -> bool {
+    pub(crate) fn has_family(&self, ipv6: bool) -> bool {
         self.addresses.iter().any(|address| address.is_ipv6() == ipv6)
     }
 }

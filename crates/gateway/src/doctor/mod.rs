@@ -13,7 +13,7 @@ mod tun;
 
 pub use diagnose::diagnose;
 pub use host::{Host, Interface, LinkFacts, Want};
-pub use routes::MainRoute;
+pub(crate) use routes::MainRoute;
 pub use trial::{TrialError, trial};
 
 use serde::Serialize;

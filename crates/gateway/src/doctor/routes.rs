@@ -14,13 +14,13 @@ use tabane_net::netlink::Netlink;
 
 /// A route of the main table.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MainRoute {
+pub(crate) struct MainRoute {
     /// Where it leads.
-    pub to: Prefix,
+    pub(crate) to: Prefix,
     /// By which router; `None` for what is on the link.
-    pub via: Option<IpAddr>,
+    pub(crate) via: Option<IpAddr>,
     /// By which interface; empty if by several.
-    pub device: String,
+    pub(crate) device: String,
 }
 
 impl fmt::Display for MainRoute {

@@ -34,11 +34,11 @@ pub struct Server {
 #[derive(Clone, Default, Debug)]
 pub struct Link {
     /// Its interface.
-    pub interface: Option<String>,
+    pub(crate) interface: Option<String>,
     /// The address that it leaves from.
-    pub source: Option<IpAddr>,
+    pub(crate) source: Option<IpAddr>,
     /// Mark of its packets, which leads them past the host's own tunnel.
-    pub mark: Option<u32>,
+    pub(crate) mark: Option<u32>,
 }
 
 /// Why there is no "done".

@@ -24,11 +24,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Where a server takes questions, at its service address.
-pub const PORT: u16 = 2;
+pub(crate) const PORT: u16 = 2;
 /// Longest question or answer, bytes: fits every path that carries IPv6.
-pub const LENGTH_MAX: usize = 1200;
+pub(crate) const LENGTH_MAX: usize = 1200;
 /// Longest time that replaced keys stay valid beside the new ones, seconds.
-pub const KEEP_MAX_S: u64 = 30 * 86_400;
+pub(crate) const KEEP_MAX_S: u64 = 30 * 86_400;
 
 /// What a client asks.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -51,7 +51,7 @@ pub enum Ask {
 /// What a server answers.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reply {
+pub(crate) enum Reply {
     /// It is so.
     Done {
         /// The server's clock, milliseconds since 1970.
@@ -66,11 +66,11 @@ pub enum Reply {
 #[serde(deny_unknown_fields)]
 pub struct Credentials {
     /// Public keys of its paths, base64, all [`PATHS_MAX`].
-    pub keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
     /// Its public control key.
     pub control: String,
     /// The preshared key of all its sessions, base64.
-    pub preshared_key: Secret,
+    pub(crate) preshared_key: Secret,
 }
 
 impl Credentials {
@@ -86,7 +86,7 @@ impl Credentials {
     }
 
     /// All public keys.
-    pub fn all(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().chain([&self.control]).map(String::as_str)
     }
 
@@ -94,7 +94,7 @@ impl Credentials {
     ///
     /// # Errors
     /// What is wrong with them, for people.
-    pub fn check(&self, server: &Key) -> Result<(), String> {
+    pub(crate) fn check(&self, server: &Key) -> Result<(), String> {
         if self.keys.len() != PATHS_MAX {
             return Err(format!("{} keys of paths, expected {PATHS_MAX}", self.keys.len()));
         }

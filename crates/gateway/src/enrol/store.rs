@@ -30,22 +30,22 @@ pub struct Store {
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// What it is known by.
-    pub current: Credentials,
+    pub(crate) current: Credentials,
     /// Since when, seconds since 1970.
     pub since: u64,
     /// What it was known by before, as long as that is still valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub former: Option<Former>,
+    pub(crate) former: Option<Former>,
 }
 
 /// Credentials that were replaced.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub struct Former {
+pub(crate) struct Former {
     /// See [`Record::current`].
-    pub credentials: Credentials,
+    pub(crate) credentials: Credentials,
     /// Until when they are valid, seconds since 1970.
-    pub until: u64,
+    pub(crate) until: u64,
 }
 
 /// Why a server cannot remember, or does not know.
@@ -115,7 +115,7 @@ impl Store {
 
     /// The record of an invitation: it is spent.
     #[must_use]
-    pub fn get(&self, invitation: &str) -> Option<&Record> {
+    pub(crate) fn get(&self, invitation: &str) -> Option<&Record> {
         self.records.get(invitation)
     }
 
@@ -123,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Nowhere`], [`StoreError::Write`]; nothing has changed then.
-    pub fn put(&mut self, invitation: &str, record: Record) -> Result<(), StoreError> {
+    pub(crate) fn put(&mut self, invitation: &str, record: Record) -> Result<(), StoreError> {
         let mut records = self.records.clone();
         records.insert(invitation.to_owned(), record);
         self.write(&records)?;
@@ -136,7 +136,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Write`].
-    pub fn prune(&mut self, config: &ServerConfig, unix_s: u64) -> Result<(), StoreError> {
+    pub(crate) fn prune(&mut self, config: &ServerConfig, unix_s: u64) -> Result<(), StoreError> {
         let invited = config.client.iter().filter_map(|client| client.invitation.as_ref());
         let invited: BTreeSet<&str> = invited.map(|invitation| invitation.key.as_str()).collect();
         let ended = |record: &Record| record.former.as_ref().is_some_and(|f| f.until <= unix_s);

@@ -64,7 +64,7 @@ impl ConnectError {
 
     /// What an ordinary socket's error means.
     #[must_use]
-    pub fn of(error: &io::Error) -> Self {
+    pub(crate) fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Self::Refused,
             io::ErrorKind::HostUnreachable => Self::HostUnreachable,
@@ -82,7 +82,7 @@ impl ConnectError {
     /// Reply code of SOCKS5. There is none for time-outs: they count as an unreachable host, as
     /// they do elsewhere.
     #[must_use]
-    pub fn socks5(self) -> u8 {
+    pub(crate) fn socks5(self) -> u8 {
         match self {
             Self::Busy | Self::NameFailed | Self::General => 1,
             Self::NotAllowed => 2,
@@ -96,7 +96,7 @@ impl ConnectError {
 
     /// Status of HTTP.
     #[must_use]
-    pub fn http(self) -> u16 {
+    pub(crate) fn http(self) -> u16 {
         match self {
             Self::AddressType => 400,
             Self::NotAllowed => 403,
@@ -108,7 +108,7 @@ impl ConnectError {
 
     /// Error type of the Proxy-Status field (RFC 9209 section 2.3).
     #[must_use]
-    pub fn proxy_status(self) -> &'static str {
+    pub(crate) fn proxy_status(self) -> &'static str {
         match self {
             Self::Refused => "connection_refused",
             Self::HostUnreachable | Self::NetUnreachable => "destination_ip_unroutable",

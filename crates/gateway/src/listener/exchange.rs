@@ -127,7 +127,7 @@ impl Exchange {
 
     /// What the origin gets of what the program sent. `answer` gets what the program is told if
     /// that is no body: it is over then.
-    pub fn request(&mut self, mut data: Bytes, answer: &mut VecDeque<Bytes>) -> Bytes {
+    pub(crate) fn request(&mut self, mut data: Bytes, answer: &mut VecDeque<Bytes>) -> Bytes {
         if self.is_over() {
             return Bytes::new();
         }

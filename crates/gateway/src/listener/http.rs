@@ -40,7 +40,7 @@ const FIELDS_MAX: usize = 100;
 impl HttpConnect {
     /// For one program.
     #[must_use]
-    pub fn new(login: Option<Login>) -> Self {
+    pub(crate) fn new(login: Option<Login>) -> Self {
         Self { login, end: HeadEnd::default(), exchange: None, state: State::Head }
     }
 

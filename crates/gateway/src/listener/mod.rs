@@ -24,9 +24,9 @@ pub mod udp_header;
 mod tests;
 
 pub use connect_error::ConnectError;
-pub use exchange::Exchange;
-pub use http::HttpConnect;
-pub use socks5::Socks5;
+pub(crate) use exchange::Exchange;
+pub(crate) use http::HttpConnect;
+pub(crate) use socks5::Socks5;
 pub use target::{Target, TargetError};
 
 use bytes::{Bytes, BytesMut};
@@ -81,15 +81,15 @@ pub struct Login {
 /// Longest head of an HTTP request, bytes; SOCKS5 messages are shorter by their format.
 pub const HEAD_MAX: usize = 16 << 10;
 /// Most that is read from a program before it is answered: a head and some early data.
-pub const INPUT_MAX: usize = 2 * HEAD_MAX;
+pub(crate) const INPUT_MAX: usize = 2 * HEAD_MAX;
 /// From accepting a program to its request.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Programs that negotiate at a time, at one listener; a further one replaces the oldest.
-pub const NEGOTIATING_MAX: usize = 256;
+pub(crate) const NEGOTIATING_MAX: usize = 256;
 
 /// When a program accepted at `accepted` must have asked for something.
 #[must_use]
-pub fn deadline(accepted: Instant) -> Instant {
+pub(crate) fn deadline(accepted: Instant) -> Instant {
     accepted + PATIENCE
 }
 

@@ -43,7 +43,7 @@ const ADDRESS_TYPE_NOT_SUPPORTED: u8 = 8;
 impl Socks5 {
     /// For one program. With `login` a program that does not offer one is turned away.
     #[must_use]
-    pub fn new(login: Option<Login>) -> Self {
+    pub(crate) fn new(login: Option<Login>) -> Self {
         Self { login, state: State::Greeting }
     }
 

@@ -34,7 +34,7 @@ impl Target {
     ///
     /// # Errors
     /// [`TargetError`].
-    pub fn new(host: &[u8], port: u16) -> Result<Self, TargetError> {
+    pub(crate) fn new(host: &[u8], port: u16) -> Result<Self, TargetError> {
         if port == 0 {
             return Err(TargetError::Port);
         }
@@ -68,7 +68,7 @@ impl Target {
 
     /// The port.
     #[must_use]
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         match self {
             Self::Address(address) => address.port(),
             Self::Name(_, port) => *port,

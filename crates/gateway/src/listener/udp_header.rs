@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 /// Longest header that [`emit`] writes, bytes.
-pub const HEADER_MAX: usize = 22;
+pub(crate) const HEADER_MAX: usize = 22;
 
 /// Why a datagram is dropped.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +49,7 @@ pub fn parse(datagram: &[u8]) -> Result<(Target, &[u8]), HeaderError> {
 }
 
 /// Writes the header of a datagram that came from `source`; the payload follows.
-pub fn emit(out: &mut impl BufMut, source: SocketAddr) {
+pub(crate) fn emit(out: &mut impl BufMut, source: SocketAddr) {
     out.put_slice(&[0; 3]);
     put_address(out, source);
 }

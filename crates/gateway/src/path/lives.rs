@@ -12,7 +12,7 @@ pub struct Lives {
 
 impl Lives {
     /// A life has been heard of. Whether by that one that was known has ended.
-    pub fn meet(&mut self, life: u32) -> bool {
+    pub(crate) fn meet(&mut self, life: u32) -> bool {
         if [self.now, self.ended].contains(&Some(life)) {
             return false;
         }
@@ -22,7 +22,7 @@ impl Lives {
     }
 
     /// Another agent takes its place: the first that is heard of it ends nothing.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.ended = self.now.take().or(self.ended);
     }
 }

@@ -100,26 +100,26 @@ pub struct Demand {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Announcement {
     /// What it may be used for.
-    pub role: Role,
+    pub(crate) role: Role,
     /// What it is used for now.
-    pub using: Use,
+    pub(crate) using: Use,
     /// Most that the server may send on it, bits per second.
-    pub cap_bps: Option<u64>,
+    pub(crate) cap_bps: Option<u64>,
 }
 
 /// What the far end said in its newest answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Far {
     /// Our outer address, as it sees it.
-    pub seen_as: SocketAddr,
+    pub(crate) seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
-    pub unix_ms: u64,
+    pub(crate) unix_ms: u64,
     /// Ours then, half a round trip before the answer came.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// That half round trip: so much may be wrong with `at`.
-    pub within: Duration,
+    pub(crate) within: Duration,
     /// Which of its lives this is; `None` if it does not say.
-    pub life: Option<u32>,
+    pub(crate) life: Option<u32>,
 }
 
 /// What has changed. Only the newest of each kind is kept for whoever polls late.
@@ -141,23 +141,23 @@ pub enum PathEvent {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Health {
     /// Whether it works.
-    pub state: PathState,
+    pub(crate) state: PathState,
     /// For how long it has been in that state.
-    pub age: Duration,
+    pub(crate) age: Duration,
     /// Why, for people.
-    pub reason: String,
+    pub(crate) reason: String,
     /// Smoothed round-trip time of small probes.
-    pub rtt: Option<Duration>,
+    pub(crate) rtt: Option<Duration>,
     /// Its mean deviation.
-    pub rttvar: Duration,
+    pub(crate) rttvar: Duration,
     /// Share of the last small probes that were not answered.
-    pub loss: Option<f64>,
+    pub(crate) loss: Option<f64>,
     /// Largest inner packet.
-    pub mtu: u16,
+    pub(crate) mtu: u16,
     /// Failures in the last two minutes.
-    pub failures: u32,
+    pub(crate) failures: u32,
     /// Data for us waits for room at the far end, as its last answer said.
-    pub far_full: bool,
+    pub(crate) far_full: bool,
 }
 
 /// Between probes while connections are open, unless configured.
@@ -287,7 +287,7 @@ impl Monitor {
     }
 
     /// What the server is to know from now on; it is told at once.
-    pub fn handle_announcement(&mut self, now: Instant, announcement: Announcement) {
+    pub(crate) fn handle_announcement(&mut self, now: Instant, announcement: Announcement) {
         if announcement == self.announced {
             return;
         }
@@ -408,7 +408,7 @@ impl Monitor {
 
     /// Its snapshot.
     #[must_use]
-    pub fn health(&self, now: Instant) -> Health {
+    pub(crate) fn health(&self, now: Instant) -> Health {
         Health {
             state: self.state,
             age: now - self.since,
@@ -424,19 +424,19 @@ impl Monitor {
 
     /// Largest inner packet.
     #[must_use]
-    pub fn mtu(&self) -> u16 {
+    pub(crate) fn mtu(&self) -> u16 {
         self.mtu.mtu()
     }
 
     /// Smoothed round-trip time of small probes.
     #[must_use]
-    pub fn rtt(&self) -> Option<Duration> {
+    pub(crate) fn rtt(&self) -> Option<Duration> {
         self.history.srtt()
     }
 
     /// What the far end said last, if it says anything; a server that is left is forgotten.
     #[must_use]
-    pub fn far(&self) -> Option<Far> {
+    pub(crate) fn far(&self) -> Option<Far> {
         self.far
     }
 

@@ -26,38 +26,38 @@ use tabane_wire::ip::{IpHeader, protocol};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
     /// The sender's index of the path.
-    pub path: u8,
+    pub(crate) path: u8,
     /// Drawn anew by each sender, so that answers to an earlier one are told apart.
-    pub run: u32,
+    pub(crate) run: u32,
     /// Counts up by one.
-    pub seq: u32,
+    pub(crate) seq: u32,
     /// Whether the sender hears the far end on this path.
-    pub hears: bool,
+    pub(crate) hears: bool,
     /// What the path is used for now.
-    pub using: Use,
+    pub(crate) using: Use,
     /// What the path may be used for.
-    pub role: Role,
+    pub(crate) role: Role,
     /// Largest inner packet that the sender sends.
-    pub mtu: u16,
+    pub(crate) mtu: u16,
     /// Another probe follows within so many milliseconds.
-    pub within_ms: u16,
+    pub(crate) within_ms: u16,
     /// Most that the far end may send on it, bits per second.
-    pub cap_bps: Option<u64>,
+    pub(crate) cap_bps: Option<u64>,
     /// In an answer: data for the client waits for room on its paths.
-    pub full: bool,
+    pub(crate) full: bool,
     /// In an answer: what else the server says.
-    pub server_info: Option<ServerInfo>,
+    pub(crate) server_info: Option<ServerInfo>,
 }
 
 /// What a server of ours says in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerInfo {
     /// Where the path's datagrams come from, as it sees them.
-    pub seen_as: SocketAddr,
+    pub(crate) seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
-    pub unix_ms: u64,
+    pub(crate) unix_ms: u64,
     /// Drawn anew whenever it starts; `None` of earlier versions.
-    pub life: Option<u32>,
+    pub(crate) life: Option<u32>,
 }
 
 /// The addresses of an echo request.
@@ -87,7 +87,7 @@ const ICMP: usize = 8;
 impl Ends {
     /// Length of a probe without padding, bytes.
     #[must_use]
-    pub fn smallest(&self) -> usize {
+    pub(crate) fn smallest(&self) -> usize {
         let header = if self.service.is_ipv4() { 20 } else { 40 };
         header + ICMP + PADDED
     }
@@ -118,7 +118,7 @@ impl Probe {
 
     /// The answer to `packet`, a probe to one of these addresses.
     #[must_use]
-    pub fn reply(&self, packet: &[u8], service: &[IpAddr]) -> Option<Vec<u8>> {
+    pub(crate) fn reply(&self, packet: &[u8], service: &[IpAddr]) -> Option<Vec<u8>> {
         let icmp::Answer::Reply(mut reply) = icmp::answer(packet, service) else { return None };
         let (header, range) = IpHeader::parse(&reply).ok()?;
         let echo = reply.get_mut(range)?;

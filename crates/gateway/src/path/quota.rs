@@ -16,7 +16,7 @@ use thiserror::Error;
 
 /// The quota of one path.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Quota {
+pub(crate) struct Quota {
     limit: u64,
     period: Period,
     used: Used,
@@ -24,7 +24,7 @@ pub struct Quota {
 
 /// How long a quota lasts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Period {
+pub(crate) enum Period {
     /// From midnight to midnight.
     Day,
     /// From the first day on.
@@ -36,16 +36,16 @@ pub enum Period {
 
 /// What a path has carried; an entry of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub struct Used {
+pub(crate) struct Used {
     /// Number of the period.
-    pub period: u64,
+    pub(crate) period: u64,
     /// Bytes in it.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Where the quotas of all paths are remembered, by the paths' names.
 #[derive(Debug)]
-pub struct QuotaFile {
+pub(crate) struct QuotaFile {
     path: PathBuf,
     paths: BTreeMap<String, Used>,
     saved: BTreeMap<String, Used>,
@@ -81,30 +81,30 @@ pub enum QuotaError {
 }
 
 /// Between saves.
-pub const SAVE_EVERY: Duration = Duration::from_secs(30);
+pub(crate) const SAVE_EVERY: Duration = Duration::from_secs(30);
 const DAY: u64 = 86_400;
 
 impl Quota {
     /// `limit` bytes in each period, of which `used` were carried before.
     #[must_use]
-    pub fn new(limit: u64, period: Period, used: Used) -> Self {
+    pub(crate) fn new(limit: u64, period: Period, used: Used) -> Self {
         Self { limit, period, used }
     }
 
     /// Counts bytes of either direction; `unix` is the time in seconds since 1970.
-    pub fn add(&mut self, unix: u64, bytes: u64) {
+    pub(crate) fn add(&mut self, unix: u64, bytes: u64) {
         self.roll(unix);
         self.used.bytes = self.used.bytes.saturating_add(bytes);
     }
 
     /// Bytes that are left in this period.
-    pub fn left(&mut self, unix: u64) -> u64 {
+    pub(crate) fn left(&mut self, unix: u64) -> u64 {
         self.roll(unix);
         self.limit.saturating_sub(self.used.bytes)
     }
 
     /// Why the path may carry nothing any more, for people.
-    pub fn spent(&mut self, unix: u64) -> Option<String> {
+    pub(crate) fn spent(&mut self, unix: u64) -> Option<String> {
         if self.left(unix) > 0 {
             return None;
         }
@@ -115,7 +115,7 @@ impl Quota {
 
     /// What is to be remembered.
     #[must_use]
-    pub fn used(&self) -> Used {
+    pub(crate) fn used(&self) -> Used {
         self.used
     }
 
@@ -199,7 +199,7 @@ impl QuotaFile {
     ///
     /// # Errors
     /// [`QuotaError::Read`] and [`QuotaError::Content`].
-    pub fn open(path: &Path) -> Result<Self, QuotaError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, QuotaError> {
         let paths: BTreeMap<String, Used> = match bounded::bytes(path, bounded::SOURCE_DOCUMENT) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|source| QuotaError::Content { path: path.into(), source })?,
@@ -211,12 +211,12 @@ impl QuotaFile {
 
     /// What a path has used.
     #[must_use]
-    pub fn used(&self, path: &str) -> Used {
+    pub(crate) fn used(&self, path: &str) -> Used {
         self.paths.get(path).copied().unwrap_or_default()
     }
 
     /// Notes what a path has used; paths that are not noted keep what they had.
-    pub fn note(&mut self, path: &str, used: Used) {
+    pub(crate) fn note(&mut self, path: &str, used: Used) {
         self.paths.insert(path.into(), used);
     }
 
@@ -224,7 +224,7 @@ impl QuotaFile {
     ///
     /// # Errors
     /// [`QuotaError::Write`]; the old file is then still there.
-    pub fn save(&mut self) -> Result<(), QuotaError> {
+    pub(crate) fn save(&mut self) -> Result<(), QuotaError> {
         if self.paths == self.saved {
             return Ok(());
         }

@@ -90,17 +90,17 @@ impl Responder {
     }
 
     /// Whether data for this client waits for room on its active paths; its next answer says so.
-    pub fn set_full(&mut self, full: bool) {
+    pub(crate) fn set_full(&mut self, full: bool) {
         self.full = full;
     }
 
     /// What its next answer says beside.
-    pub fn set_server_info(&mut self, info: ServerInfo) {
+    pub(crate) fn set_server_info(&mut self, info: ServerInfo) {
         self.server_info = Some(info);
     }
 
     /// Something authentic came from the client (data, a keepalive, a handshake).
-    pub fn handle_heard(&mut self, now: Instant) {
+    pub(crate) fn handle_heard(&mut self, now: Instant) {
         self.hear(now);
         // A client that probes decides by itself; a probe that says so may have been lost.
         if self.state != PathState::Up && self.probe.is_none_or(|probe| probe.hears) {
@@ -110,7 +110,7 @@ impl Responder {
     }
 
     /// The tunnel was given up (no keys, the client left): it is as new.
-    pub fn reset(&mut self, now: Instant) {
+    pub(crate) fn reset(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.heard = None;
         self.probe = None;
@@ -177,32 +177,32 @@ impl Responder {
 
     /// Whether it works.
     #[must_use]
-    pub fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.state == PathState::Up
     }
 
     /// Whether the client has ever sent a probe of ours.
     #[must_use]
-    pub fn is_stock(&self) -> bool {
+    pub(crate) fn is_stock(&self) -> bool {
         self.probe.is_none()
     }
 
     /// What the client drew when it started, as of its newest probe.
     #[must_use]
-    pub fn run(&self) -> Option<u32> {
+    pub(crate) fn run(&self) -> Option<u32> {
         self.probe.map(|probe| probe.run)
     }
 
     /// Largest inner packet, as far as the client has said.
     #[must_use]
-    pub fn mtu(&self) -> u16 {
+    pub(crate) fn mtu(&self) -> u16 {
         let said = self.probe.map_or(BASE, |probe| probe.mtu);
         self.most.map_or(said, |most| most.min(said))
     }
 
     /// An inner packet of `len` bytes was too long for the path, and did not go: `refused` by the
     /// host's own link, or longer than what the client says to pass.
-    pub fn handle_too_big(&mut self, now: Instant, len: usize, refused: bool) {
+    pub(crate) fn handle_too_big(&mut self, now: Instant, len: usize, refused: bool) {
         self.now = self.now.max(now);
         let len = u16::try_from(len).unwrap_or(u16::MAX);
         let most = len.saturating_sub(1).max(LEAST);
@@ -214,13 +214,13 @@ impl Responder {
 
     /// Packets that were too long for the path.
     #[must_use]
-    pub fn too_big(&self) -> u64 {
+    pub(crate) fn too_big(&self) -> u64 {
         self.too_big.count()
     }
 
     /// Its snapshot: the client alone measures round trips and loss.
     #[must_use]
-    pub fn health(&self, now: Instant) -> Health {
+    pub(crate) fn health(&self, now: Instant) -> Health {
         Health {
             state: self.state,
             age: now - self.since,

@@ -21,14 +21,14 @@ use tabane_engine::{Duration, Instant};
 
 /// The uses of a client's paths.
 #[derive(Default, Debug)]
-pub struct Roles {
+pub(crate) struct Roles {
     paths: [Memory; PATHS_MAX],
     spill: Spill,
 }
 
 /// What a path is used for now.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Use {
+pub(crate) enum Use {
     /// No subflows.
     Unused,
     /// Subflows of low priority (MP_PRIO with the backup bit, RFC 8684 section 3.3.8).
@@ -39,40 +39,40 @@ pub enum Use {
 
 /// What is known of a path.
 #[derive(Clone, Copy, Debug)]
-pub struct PathFacts<'a> {
+pub(crate) struct PathFacts<'a> {
     /// As configured.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// As configured or set.
-    pub role: Role,
+    pub(crate) role: Role,
     /// Why it may carry nothing although its role says otherwise (a quota), for people.
-    pub spent: Option<&'a str>,
+    pub(crate) spent: Option<&'a str>,
     /// Whether it works, and how well.
-    pub health: &'a Health,
+    pub(crate) health: &'a Health,
     /// Data has waited for room on it, up and down.
-    pub full: [bool; 2],
+    pub(crate) full: [bool; 2],
     /// What it carries, up and down, bits per second.
-    pub rate_bps: [u64; 2],
+    pub(crate) rate_bps: [u64; 2],
     /// Rate caps, up and down: a path at its cap is full.
-    pub cap_bps: [Option<u64>; 2],
+    pub(crate) cap_bps: [Option<u64>; 2],
 }
 
 /// What to do with a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// What it is used for.
-    pub using: Use,
+    pub(crate) using: Use,
     /// Why, for people.
-    pub reason: String,
+    pub(crate) reason: String,
     /// It may be probed thinly ([`super::Demand`]).
-    pub standby: bool,
+    pub(crate) standby: bool,
     /// No other path works ([`super::Demand`]).
-    pub alone: bool,
+    pub(crate) alone: bool,
 }
 
 /// Primaries full for so long bring in the secondaries.
-pub const FULL_FOR: Duration = Duration::from_secs(2);
+pub(crate) const FULL_FOR: Duration = Duration::from_secs(2);
 /// Primaries that would have sufficed for so long release them.
-pub const CALM_FOR: Duration = Duration::from_secs(15);
+pub(crate) const CALM_FOR: Duration = Duration::from_secs(15);
 /// Time constant of the measure for it.
 const SMOOTHED: Duration = Duration::from_secs(1);
 /// They would suffice if what flows is below this share of what they carried when full.
@@ -122,7 +122,7 @@ struct Spill {
 impl Roles {
     /// Decides anew; at most [`PATHS_MAX`] paths, always in the same order. To be asked when a
     /// path's state changes, and about every 200 ms.
-    pub fn decide(&mut self, now: Instant, facts: &[PathFacts<'_>]) -> Vec<Decision> {
+    pub(crate) fn decide(&mut self, now: Instant, facts: &[PathFacts<'_>]) -> Vec<Decision> {
         let facts = &facts[..facts.len().min(PATHS_MAX)];
         self.judge(now, facts);
         self.spill(now, facts);

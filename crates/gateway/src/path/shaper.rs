@@ -10,7 +10,7 @@ use tabane_engine::{Duration, Instant};
 
 /// One direction of a path.
 #[derive(Debug)]
-pub struct Shaper<P> {
+pub(crate) struct Shaper<P> {
     rate_bps: Option<u64>,
     /// When the packets let through until now would have left at exactly the rate.
     busy_until: Instant,
@@ -31,12 +31,12 @@ const PACKETS_MAX: usize = 4096;
 impl<P> Shaper<P> {
     /// At most `rate_bps`; `None` for no cap.
     #[must_use]
-    pub fn new(rate_bps: Option<u64>) -> Self {
+    pub(crate) fn new(rate_bps: Option<u64>) -> Self {
         Self { rate_bps, busy_until: Instant::ZERO, queue: VecDeque::new(), queued: 0, dropped: 0 }
     }
 
     /// Another rate from now on; what waits stays, even where the queue would now be smaller.
-    pub fn set_rate(&mut self, now: Instant, rate_bps: Option<u64>) {
+    pub(crate) fn set_rate(&mut self, now: Instant, rate_bps: Option<u64>) {
         self.rate_bps = rate_bps;
         // A debt at the old rate is not to be paid at the new one.
         self.busy_until = self.busy_until.min(now);
@@ -44,7 +44,7 @@ impl<P> Shaper<P> {
 
     /// The rate.
     #[must_use]
-    pub fn rate_bps(&self) -> Option<u64> {
+    pub(crate) fn rate_bps(&self) -> Option<u64> {
         self.rate_bps
     }
 
@@ -52,7 +52,7 @@ impl<P> Shaper<P> {
     ///
     /// # Errors
     /// The packet.
-    pub fn push(&mut self, packet: P, bytes: usize) -> Result<(), P> {
+    pub(crate) fn push(&mut self, packet: P, bytes: usize) -> Result<(), P> {
         let full = self.queued + bytes > self.space() || self.queue.len() >= PACKETS_MAX;
         if full {
             self.dropped += 1;
@@ -64,7 +64,7 @@ impl<P> Shaper<P> {
     }
 
     /// The next packet that may leave now.
-    pub fn pop(&mut self, now: Instant) -> Option<P> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<P> {
         if self.next_event()? > now {
             return None;
         }
@@ -76,7 +76,7 @@ impl<P> Shaper<P> {
 
     /// Whether a packet of `bytes` may leave at `now` without waiting; if so, it is counted. For
     /// drivers that do not want to move packets through a queue when there is no need.
-    pub fn pass(&mut self, now: Instant, bytes: usize) -> bool {
+    pub(crate) fn pass(&mut self, now: Instant, bytes: usize) -> bool {
         let free = self.queue.is_empty() && self.free_at() <= now;
         if free {
             self.charge(now, bytes);
@@ -86,19 +86,19 @@ impl<P> Shaper<P> {
 
     /// When [`Shaper::pop`] has the next packet; `None` while nothing waits.
     #[must_use]
-    pub fn next_event(&self) -> Option<Instant> {
+    pub(crate) fn next_event(&self) -> Option<Instant> {
         (!self.queue.is_empty()).then(|| self.free_at())
     }
 
     /// Bytes that wait.
     #[must_use]
-    pub fn queued(&self) -> usize {
+    pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
     /// Packets refused so far.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 

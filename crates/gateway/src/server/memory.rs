@@ -44,7 +44,7 @@ const EACH: u64 = 16 << 10;
 /// A connection between its admission and the next look.
 pub(super) const FRESH: u64 = 64 << 10;
 /// For all clients together, unless the configuration says otherwise.
-pub const TOTAL: u64 = 512 << 20;
+pub(crate) const TOTAL: u64 = 512 << 20;
 /// The kernel's buffers of a tight connection, in each direction; it takes twice as much.
 const TIGHT: usize = 32 << 10;
 /// Connections of a client of whose paths none works end after that long.

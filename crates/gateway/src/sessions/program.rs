@@ -48,9 +48,9 @@ pub trait Near {
 /// A program's connection that one of our own engines ends.
 pub struct EngineProgram<'a> {
     /// Its end.
-    pub connection: &'a mut Connection,
+    pub(crate) connection: &'a mut Connection,
     /// The time of what is done with it.
-    pub now: Instant,
+    pub(crate) now: Instant,
 }
 
 /// What happened to a program's connection.
@@ -127,7 +127,7 @@ impl Program for EngineProgram<'_> {
 impl ProgramEvent {
     /// What an event of an engine means for a program; `None` if it is of MPTCP, or of no use here.
     #[must_use]
-    pub fn of(event: Event) -> Option<Self> {
+    pub(crate) fn of(event: Event) -> Option<Self> {
         Some(match event {
             Event::Incoming { local, remote } => {
                 Self::Incoming { destination: local, source: remote }

@@ -13,7 +13,7 @@ use tabane_engine::mptcp::Connection;
 
 /// What is between a program and a connection.
 #[derive(Default, Debug)]
-pub struct Splice {
+pub(crate) struct Splice {
     /// Read from the program and not taken by the connection.
     up: Bytes,
     /// Read from the connection and not taken by the program.
@@ -32,18 +32,18 @@ const TURN: u64 = 512 << 10;
 impl Splice {
     /// Bytes read from the program.
     #[must_use]
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
     /// Bytes given to the program.
     #[must_use]
-    pub fn given(&self) -> u64 {
+    pub(crate) fn given(&self) -> u64 {
         self.given
     }
 
     /// Moves what can be moved; to be called when either end can be read or written again.
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         now: Instant,
         program: &mut impl Program,
@@ -62,7 +62,7 @@ impl Splice {
     /// The connection has ended in order and everything it brought has been read: what is still
     /// here is given to the program, then the end. Whether that is done; until then to be called
     /// when the program can be written again.
-    pub fn finish(&mut self, program: &mut impl Program) -> bool {
+    pub(crate) fn finish(&mut self, program: &mut impl Program) -> bool {
         self.given += program.write(&mut self.down) as u64;
         if !self.down.is_empty() {
             return false;

@@ -149,7 +149,7 @@ impl Device {
     ///
     /// # Errors
     /// As there.
-    pub fn send_segment(&mut self, segment: Segment) -> io::Result<()> {
+    pub(crate) fn send_segment(&mut self, segment: Segment) -> io::Result<()> {
         let Err(next) = self.train.push(segment) else { return Ok(()) };
         self.flush()?;
         // An empty train takes any segment.
@@ -181,7 +181,7 @@ impl Device {
 
     /// Whether it is there and switched on.
     #[must_use]
-    pub fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.device.is_running().unwrap_or(false)
     }
 
@@ -195,7 +195,7 @@ impl Device {
     ///
     /// # Errors
     /// The system's word.
-    pub fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
+    pub(crate) fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
         self.device.set_mtu(mtu)
     }
 

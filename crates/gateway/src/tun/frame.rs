@@ -10,11 +10,11 @@ use bytes::Bytes;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// Whole IP packet.
-    pub packet: Bytes,
+    pub(crate) packet: Bytes,
     /// Whether its transport checksum is there.
-    pub checksum: Checksumming,
+    pub(crate) checksum: Checksumming,
     /// What it stands for; `None`: for itself.
-    pub segmentation: Option<Segmentation>,
+    pub(crate) segmentation: Option<Segmentation>,
 }
 
 /// Whether the transport checksum of a packet is to be believed.
@@ -72,7 +72,7 @@ impl VirtioHeader {
     /// Before a TCP packet whose checksum is partial (`Segment::emit_headers`); with `size`, one
     /// that is to be cut every so many bytes of payload.
     #[must_use]
-    pub fn for_tcp(ip_len: usize, tcp_len: usize, size: Option<u16>, v4: bool) -> Self {
+    pub(crate) fn for_tcp(ip_len: usize, tcp_len: usize, size: Option<u16>, v4: bool) -> Self {
         Self {
             flags: NEEDS_CHECKSUM,
             gso_type: size.map_or(0, |_| if v4 { GSO_TCPV4 } else { GSO_TCPV6 }),
@@ -85,7 +85,7 @@ impl VirtioHeader {
 
     /// As bytes.
     #[must_use]
-    pub fn encode(&self) -> [u8; HEADER_LEN] {
+    pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0] = self.flags;
         bytes[1] = self.gso_type;

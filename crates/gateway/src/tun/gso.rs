@@ -6,7 +6,7 @@ use tabane_wire::{Flags, Segment};
 
 /// Segments that will leave as one packet.
 #[derive(Default, Debug)]
-pub struct Train {
+pub(crate) struct Train {
     /// The first, without its payload; `None` when there is none.
     head: Option<Segment>,
     parts: Vec<Bytes>,
@@ -18,7 +18,7 @@ pub struct Train {
 }
 
 /// Segments of one packet at most: so many vectors are written at once.
-pub const PARTS_MAX: usize = 64;
+pub(crate) const PARTS_MAX: usize = 64;
 /// IP's length field has 16 bits; the largest headers take 100 bytes.
 const PAYLOAD_MAX: usize = 65_535 - 100;
 
@@ -28,7 +28,7 @@ impl Train {
     /// # Errors
     /// The segment, to be added once what is there has been taken.
     #[allow(clippy::result_large_err)] // It is moved into the next train, not up a stack.
-    pub fn push(&mut self, mut segment: Segment) -> Result<(), Segment> {
+    pub(crate) fn push(&mut self, mut segment: Segment) -> Result<(), Segment> {
         let payload = std::mem::take(&mut segment.payload);
         let Some(head) = &mut self.head else {
             self.size = payload.len();
@@ -57,36 +57,36 @@ impl Train {
 
     /// Whether there is nothing.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.head.is_none()
     }
 
     /// The header's segment, without payload.
     #[must_use]
-    pub fn head(&self) -> Option<&Segment> {
+    pub(crate) fn head(&self) -> Option<&Segment> {
         self.head.as_ref()
     }
 
     /// Payloads in order.
     #[must_use]
-    pub fn parts(&self) -> &[Bytes] {
+    pub(crate) fn parts(&self) -> &[Bytes] {
         &self.parts
     }
 
     /// All payloads together, bytes.
     #[must_use]
-    pub fn payload_len(&self) -> usize {
+    pub(crate) fn payload_len(&self) -> usize {
         self.payload_len
     }
 
     /// What the packet is to be cut to; `None` if it stands for itself.
     #[must_use]
-    pub fn segment_size(&self) -> Option<u16> {
+    pub(crate) fn segment_size(&self) -> Option<u16> {
         (self.parts.len() > 1).then_some(self.size as u16)
     }
 
     /// Forgets what is there.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.head = None;
         self.parts.clear();
         self.payload_len = 0;

@@ -65,11 +65,11 @@ pub struct HostConfig {
 }
 
 /// Routing table and mark unless configured: `tb` in ASCII, 29794.
-pub const TABLE_AND_MARK: u32 = 0x7462;
+pub(crate) const TABLE_AND_MARK: u32 = 0x7462;
 
 /// Networks that are somebody's own (RFC 1918, RFC 3927, RFC 4193, RFC 4291 section 2.5.6): a host
 /// that is in one of them reaches it beside the tunnel, unless configured otherwise.
-pub const LOCAL_NETWORKS: [&str; 6] =
+pub(crate) const LOCAL_NETWORKS: [&str; 6] =
     ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "fc00::/7", "fe80::/10"];
 
 impl Default for HostConfig {
@@ -181,7 +181,7 @@ impl HostConfig {
     ///
     /// # Errors
     /// A route that is no prefix.
-    pub fn new(
+    pub(crate) fn new(
         tun: &TunConfig,
         client: &str,
         resolvers: &[IpAddr],
@@ -216,7 +216,7 @@ pub fn state_folder() -> PathBuf {
 
 /// Where a client notes what it changes.
 #[must_use]
-pub fn state_file(client: &str) -> PathBuf {
+pub(crate) fn state_file(client: &str) -> PathBuf {
     // A name is a name, not a way out of the folder.
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' };
     let name: String = client.chars().map(plain).collect();
@@ -238,7 +238,7 @@ pub struct Reconciled {
     /// Rules and routes that were in force and had been taken away by somebody; there again.
     pub restored: usize,
     /// What is no longer wanted and could not be taken away; for people.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Host {
@@ -275,7 +275,7 @@ impl Host {
 
     /// Where a server's name led when it was last asked for; empty if that is not known.
     #[must_use]
-    pub fn remembered(&self, name: &str) -> &[SocketAddr] {
+    pub(crate) fn remembered(&self, name: &str) -> &[SocketAddr] {
         self.state.addresses(name)
     }
 
@@ -283,7 +283,7 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError::State`].
-    pub fn remember(&mut self, name: &str, addresses: &[SocketAddr]) -> Result<(), HostError> {
+    pub(crate) fn remember(&mut self, name: &str, addresses: &[SocketAddr]) -> Result<(), HostError> {
         self.state.remember(name, addresses)
     }
 

@@ -32,13 +32,13 @@ pub struct LocalStack {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LocalConfig {
     /// Connections; a SYN beyond is dropped.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// Connections that wait for `admit`; a SYN beyond is dropped, and comes again after a second.
-    pub waiting: usize,
+    pub(crate) waiting: usize,
     /// Bytes that a program may send ahead of the relay.
-    pub receive_buffer: u64,
+    pub(crate) receive_buffer: u64,
     /// Bytes that the relay may write ahead of a program.
-    pub send_buffer: u64,
+    pub(crate) send_buffer: u64,
 }
 
 /// A program's connection; never used twice.
@@ -121,7 +121,7 @@ impl LocalStack {
 
     /// Connections there are, in whatever state.
     #[must_use]
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.endpoint.connections()
     }
 }

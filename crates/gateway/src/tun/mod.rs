@@ -10,12 +10,12 @@
 //! datagrams ([`crate::udp`]) and names ([`crate::dns`]).
 
 pub mod bench;
-pub mod device;
+pub(crate) mod device;
 pub mod frame;
-pub mod gso;
+pub(crate) mod gso;
 pub mod host;
-pub mod local;
-pub mod packets;
+pub(crate) mod local;
+pub(crate) mod packets;
 
 pub use device::{Device, DeviceConfig, DeviceCounters};
 pub use frame::{Checksumming, Frame, Segmentation};

@@ -49,11 +49,11 @@ pub enum Inbound {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagrams {
     /// The program.
-    pub src: SocketAddr,
+    pub(crate) src: SocketAddr,
     /// Where to.
-    pub dst: SocketAddr,
+    pub(crate) dst: SocketAddr,
     /// ECN codepoint of the IP header.
-    pub ecn: Ecn,
+    pub(crate) ecn: Ecn,
     /// Their payloads, one after the other.
     payload: Bytes,
     /// Length of each but the last.
@@ -65,23 +65,23 @@ pub struct Datagrams {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// TCP, a large one counted once.
-    pub tcp: u64,
+    pub(crate) tcp: u64,
     /// Datagrams.
     pub udp: u64,
     /// Questions for names.
     pub dns: u64,
     /// Echo requests and replies.
-    pub echo: u64,
+    pub(crate) echo: u64,
     /// Refused: fragments.
-    pub fragments: u64,
+    pub(crate) fragments: u64,
     /// Dropped, the host told: too big for the bond.
-    pub too_big: u64,
+    pub(crate) too_big: u64,
     /// Dropped: to a group or to everybody.
-    pub multicast: u64,
+    pub(crate) multicast: u64,
     /// Dropped: neither TCP nor UDP nor echo.
-    pub other: u64,
+    pub(crate) other: u64,
     /// Dropped: not as a packet must be.
-    pub malformed: u64,
+    pub(crate) malformed: u64,
 }
 
 impl Packets {
@@ -98,12 +98,12 @@ impl Packets {
     }
 
     /// The bond carries datagrams of another size from now on.
-    pub fn set_mtu(&mut self, mtu: u16) {
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
         self.config.mtu = mtu;
     }
 
     /// Names are asked for elsewhere from now on.
-    pub fn set_dns(&mut self, dns: Vec<IpAddr>) {
+    pub(crate) fn set_dns(&mut self, dns: Vec<IpAddr>) {
         self.config.dns = dns;
     }
 

@@ -9,7 +9,7 @@ use tabane_engine::{Duration, Instant};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Dispatcher {
+pub(crate) struct Dispatcher {
     sender: Sender,
     tagger: Tagger,
     filter: Filter,
@@ -23,20 +23,20 @@ pub struct Dispatcher {
 
 /// A path for datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DatagramPath {
+pub(crate) struct DatagramPath {
     /// As the choice sees it. A rate that is not known counts as the highest known: a path
     /// without a cap is not slower than those with one.
-    pub choice: Choice,
+    pub(crate) choice: Choice,
     /// Largest inner packet.
-    pub mtu: u16,
+    pub(crate) mtu: u16,
     /// The far end knows numbers. No other is sent one.
-    pub numbers: bool,
+    pub(crate) numbers: bool,
 }
 
 impl Dispatcher {
     /// Both directions; `seed` as of [`Tagger::new`].
     #[must_use]
-    pub fn new(seed: [u8; 32]) -> Self {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self {
             sender: Sender::default(),
             tagger: Tagger::new(seed),
@@ -50,12 +50,12 @@ impl Dispatcher {
 
     /// Whether the paths are to be looked at again: once for all that is sent at one time.
     #[must_use]
-    pub fn is_stale(&self, now: Instant) -> bool {
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
         self.as_of != Some(now)
     }
 
     /// The paths as they are now.
-    pub fn set_paths(&mut self, now: Instant, datagram_paths: impl Iterator<Item = DatagramPath>) {
+    pub(crate) fn set_paths(&mut self, now: Instant, datagram_paths: impl Iterator<Item = DatagramPath>) {
         self.datagram_paths.clear();
         self.datagram_paths.extend(datagram_paths);
         let rate = self
@@ -75,7 +75,7 @@ impl Dispatcher {
 
     /// The paths for a packet, which has its number then; none if none works. What fits no path
     /// of its mode, or cannot be numbered, goes once, by the best one.
-    pub fn prepare(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> PathSet {
+    pub(crate) fn prepare(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> PathSet {
         if mode != UdpMode::Best {
             let mut paths = self.sender.choose(now, mode, &self.choices, packet.len());
             for datagram_path in &self.datagram_paths {
@@ -94,7 +94,7 @@ impl Dispatcher {
 
     /// Largest packet of a path; 0 if there is no such path.
     #[must_use]
-    pub fn mtu(&self, path: PathId) -> u16 {
+    pub(crate) fn mtu(&self, path: PathId) -> u16 {
         self.datagram_paths
             .iter()
             .find(|datagram_path| datagram_path.choice.id == path)
@@ -103,12 +103,12 @@ impl Dispatcher {
 
     /// Whether a packet that came by `path`, from a peer that numbers, goes on now. Then
     /// [`Dispatcher::poll_packet`].
-    pub fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
+    pub(crate) fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
         self.filter.handle_packet(now, PathId(path as u8), packet) == Verdict::Deliver
     }
 
     /// The next packet that has waited enough for those before it.
-    pub fn poll_packet(&mut self, now: Instant) -> Option<Vec<u8>> {
+    pub(crate) fn poll_packet(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.filter.poll_timeout().is_some_and(|due| due <= now) {
             self.filter.handle_timeout(now);
         }
@@ -117,19 +117,19 @@ impl Dispatcher {
 
     /// When [`Dispatcher::poll_packet`] may have another.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.filter.poll_timeout()
     }
 
     /// The far end has started again, or is another: it counts anew. What waits is dropped.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.before = self.counters();
         self.filter = Filter::default();
     }
 
     /// What happened to what came.
     #[must_use]
-    pub fn counters(&self) -> FilterCounters {
+    pub(crate) fn counters(&self) -> FilterCounters {
         let (a, b) = (self.before, self.filter.counters());
         FilterCounters {
             copies: a.copies + b.copies,
@@ -143,7 +143,7 @@ impl Dispatcher {
 /// The role that counts for datagrams: a primary path that is kept back, since it harms, is as good
 /// as a secondary one.
 #[must_use]
-pub fn role(role: Role, low: bool) -> Role {
+pub(crate) fn role(role: Role, low: bool) -> Role {
     match role {
         Role::Primary if low => Role::Secondary,
         role => role,
@@ -152,7 +152,7 @@ pub fn role(role: Role, low: bool) -> Role {
 
 /// The round-trip time of the path that the client's datagrams come by, where nothing is measured:
 /// it counts as faster than those of which nothing is known.
-pub const PREFERRED: Duration = Duration::from_millis(1);
+pub(crate) const PREFERRED: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
 mod tests {

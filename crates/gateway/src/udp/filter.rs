@@ -42,13 +42,13 @@ pub enum Verdict {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
     /// Copies removed.
-    pub copies: u64,
+    pub(crate) copies: u64,
     /// Packets that waited.
-    pub held: u64,
+    pub(crate) held: u64,
     /// Packets that came after they had been given up.
-    pub late: u64,
+    pub(crate) late: u64,
     /// Packets given up.
-    pub missed: u64,
+    pub(crate) missed: u64,
 }
 
 #[derive(Default, Debug)]
@@ -172,7 +172,7 @@ impl Filter {
 
     /// What happened.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         self.counters
     }
 }

@@ -45,11 +45,11 @@ pub struct Flows {
 /// What [`Flows::send`] needs of its surroundings.
 pub struct Outside<'a> {
     /// The agent's poll; flows have tokens of [`Kind::Flow`].
-    pub registry: &'a Registry,
+    pub(crate) registry: &'a Registry,
     /// Where clients may send to.
-    pub access: &'a Access,
+    pub(crate) access: &'a Access,
     /// Flows that this client may have.
-    pub flows: usize,
+    pub(crate) flows: usize,
 }
 
 /// Why a datagram was not sent on.
@@ -73,17 +73,17 @@ pub enum Refused {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
     /// Flows opened.
-    pub opened: u64,
+    pub(crate) opened: u64,
     /// Flows ended because a client was at its limit.
-    pub evicted: u64,
+    pub(crate) evicted: u64,
     /// Datagrams sent to the outside.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// Datagrams brought back.
-    pub received: u64,
+    pub(crate) received: u64,
     /// Datagrams from hosts that the flow had not sent to.
-    pub unasked: u64,
+    pub(crate) unasked: u64,
     /// Datagrams not sent because the socket was full.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
 }
 
 struct Flow {
@@ -111,7 +111,7 @@ pub(super) struct Key {
 }
 
 /// Sockets of all clients, unless told otherwise.
-pub const FLOWS_MAX: usize = 16_384;
+pub(crate) const FLOWS_MAX: usize = 16_384;
 /// RFC 4787 REQ-5.
 pub(super) const IDLE: Duration = Duration::from_secs(120);
 /// A query is answered, repeated or given up by then.
@@ -140,7 +140,7 @@ pub fn no_pings() -> Option<String> {
 impl Flows {
     /// At most `max` sockets.
     #[must_use]
-    pub fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self {
             flows: Slab::new(),
             keys: BTreeMap::new(),
@@ -156,7 +156,7 @@ impl Flows {
     ///
     /// # Errors
     /// [`Refused`]; [`Flows::explain`] makes the packet that tells the client.
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         now: Instant,
         outside: &Outside<'_>,
@@ -206,7 +206,7 @@ impl Flows {
     }
 
     /// The poll says that this flow can be read or has failed. Then [`Flows::read`].
-    pub fn ready(&mut self, index: usize) {
+    pub(crate) fn ready(&mut self, index: usize) {
         if let Some(flow) = self.flows.get_mut(index)
             && !flow.unread
         {
@@ -217,7 +217,7 @@ impl Flows {
 
     /// Reads from flows that are ready, in turn, and hands out whole IP packets for their clients;
     /// at most `budget` datagrams. True if there may be more: call again before waiting.
-    pub fn read(&mut self, budget: usize, sink: &mut dyn FnMut(ClientNumber, &mut [u8])) -> bool {
+    pub(crate) fn read(&mut self, budget: usize, sink: &mut dyn FnMut(ClientNumber, &mut [u8])) -> bool {
         let mut left = budget;
         while left > 0
             && let Some(index) = self.unread.pop_front()
@@ -237,12 +237,12 @@ impl Flows {
 
     /// When [`Flows::handle_timeout`] is due.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
     /// Ends idle flows.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, index)) = self.timers.first()
             && at <= now
         {
@@ -259,7 +259,7 @@ impl Flows {
     }
 
     /// Ends all flows of a client.
-    pub fn forget(&mut self, client: ClientNumber) {
+    pub(crate) fn forget(&mut self, client: ClientNumber) {
         for index in self.of(client).map(|(_, index)| index).collect::<Vec<_>>() {
             self.remove(index);
         }
@@ -267,25 +267,25 @@ impl Flows {
 
     /// Flows of a client.
     #[must_use]
-    pub fn count(&self, client: ClientNumber) -> usize {
+    pub(crate) fn count(&self, client: ClientNumber) -> usize {
         self.of(client).count()
     }
 
     /// Flows.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.flows.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
 
     /// What happened.
     #[must_use]
-    pub fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> Counters {
         self.counters
     }
 

@@ -180,7 +180,7 @@ impl Reassembler {
 
     /// Packets given up, and fragments that make none.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 

@@ -17,7 +17,7 @@
 
 mod dispatcher;
 mod filter;
-pub mod flows;
+pub(crate) mod flows;
 pub mod fragment;
 mod generations;
 mod nat;
@@ -25,9 +25,9 @@ pub mod packet;
 mod sender;
 mod tag;
 
-pub use dispatcher::{DatagramPath, Dispatcher, PREFERRED, role};
+pub(crate) use dispatcher::{DatagramPath, Dispatcher, PREFERRED, role};
 pub use filter::{Counters as FilterCounters, Filter, HOLD, Verdict};
 pub use flows::{Flows, Outside, Refused, no_pings};
-pub use nat::{Nat, Sides};
-pub use sender::{Choice, Sender};
+pub(crate) use nat::{Nat, Sides};
+pub(crate) use sender::{Choice, Sender};
 pub use tag::Tagger;

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use tabane_engine::Instant;
 
 /// The datagrams of all clients.
-pub struct Nat {
+pub(crate) struct Nat {
     entries: BTreeMap<Key, Entry>,
     /// Whose a port is, or an identifier.
     owners: BTreeMap<(bool, u16), Key>,
@@ -25,11 +25,11 @@ pub struct Nat {
 
 /// Addresses of both sides, IPv4 and IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sides {
+pub(crate) struct Sides {
     /// Ours in the bond to the next server.
-    pub own: [IpAddr; 2],
+    pub(crate) own: [IpAddr; 2],
     /// Those of the server itself: as clients know it, and as the next server is known.
-    pub service: [[IpAddr; 2]; 2],
+    pub(crate) service: [[IpAddr; 2]; 2],
 }
 
 /// What becomes of one source of a client.
@@ -47,7 +47,7 @@ const FIRST_PORT: u16 = 10_000;
 impl Nat {
     /// At most `max` sources.
     #[must_use]
-    pub fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             owners: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl Nat {
 
     /// Where a client's packet goes, before anything else is asked of it.
     #[must_use]
-    pub fn destination(packet: &[u8]) -> Option<SocketAddr> {
+    pub(crate) fn destination(packet: &[u8]) -> Option<SocketAddr> {
         let (_, destination, _) = Key::of(ClientNumber(0), packet).ok()?;
         Some(destination)
     }
@@ -70,7 +70,7 @@ impl Nat {
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn forward(
+    pub(crate) fn forward(
         &mut self,
         now: Instant,
         (client, limit): (ClientNumber, usize),
@@ -98,7 +98,7 @@ impl Nat {
     }
 
     /// What has come back, as its client gets it; `None` if it is nobody's.
-    pub fn backwards(&mut self, sides: &Sides, packet: &[u8]) -> Option<(ClientNumber, &mut [u8])> {
+    pub(crate) fn backwards(&mut self, sides: &Sides, packet: &[u8]) -> Option<(ClientNumber, &mut [u8])> {
         let buffer = &mut self.buffer;
         buffer.clear();
         buffer.resize(HEADROOM, 0);
@@ -134,7 +134,7 @@ impl Nat {
     }
 
     /// Forgets sources that are idle.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, key)) = self.timers.first()
             && at <= now
         {
@@ -151,7 +151,7 @@ impl Nat {
     }
 
     /// Forgets a client.
-    pub fn forget(&mut self, client: ClientNumber) {
+    pub(crate) fn forget(&mut self, client: ClientNumber) {
         for key in self.of(client).map(|(key, _)| *key).collect::<Vec<_>>() {
             self.remove(key);
         }
@@ -159,13 +159,13 @@ impl Nat {
 
     /// Sources there are.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 

@@ -37,7 +37,7 @@ pub enum Inside<'a> {
 
 /// What comes back for what was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Back<'a> {
+pub(crate) enum Back<'a> {
     /// UDP.
     Datagram {
         /// From.
@@ -74,7 +74,7 @@ pub enum Back<'a> {
 
 /// Why a datagram did not arrive: type and code of ICMP or ICMPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reason {
+pub(crate) struct Reason {
     kind: u8,
     code: u8,
 }
@@ -82,31 +82,31 @@ pub struct Reason {
 impl Reason {
     /// Nobody listens there.
     #[must_use]
-    pub fn port(v4: bool) -> Self {
+    pub(crate) fn port(v4: bool) -> Self {
         if v4 { Self { kind: 3, code: 3 } } else { Self { kind: 1, code: 4 } }
     }
 
     /// The host cannot be reached.
     #[must_use]
-    pub fn host(v4: bool) -> Self {
+    pub(crate) fn host(v4: bool) -> Self {
         if v4 { Self { kind: 3, code: 1 } } else { Self { kind: 1, code: 3 } }
     }
 
     /// There is no route.
     #[must_use]
-    pub fn network(v4: bool) -> Self {
+    pub(crate) fn network(v4: bool) -> Self {
         if v4 { Self { kind: 3, code: 0 } } else { Self { kind: 1, code: 0 } }
     }
 
     /// It is not allowed.
     #[must_use]
-    pub fn prohibited(v4: bool) -> Self {
+    pub(crate) fn prohibited(v4: bool) -> Self {
         if v4 { Self { kind: 3, code: 13 } } else { Self { kind: 1, code: 1 } }
     }
 
     /// As a router said it; `None` for what is not about reaching (too big, redirects).
     #[must_use]
-    pub fn reported(v4: bool, kind: u8, code: u8) -> Option<Self> {
+    pub(crate) fn reported(v4: bool, kind: u8, code: u8) -> Option<Self> {
         let passed = match (v4, kind) {
             (true, 3) => code != 4,
             (true, 11) | (false, 1 | 3) => true,
@@ -154,7 +154,7 @@ pub fn parse(packet: &[u8]) -> Option<Inside<'_>> {
 
 /// Parses what comes back for datagrams and echo requests, checksums included; `None` for others.
 #[must_use]
-pub fn parse_back(packet: &[u8]) -> Option<Back<'_>> {
+pub(crate) fn parse_back(packet: &[u8]) -> Option<Back<'_>> {
     if let Some(Inside::Datagram { source, destination, payload }) = parse(packet) {
         return Some(Back::Datagram { source, destination, payload });
     }
@@ -205,7 +205,7 @@ pub fn put_udp(buffer: &mut [u8], source: SocketAddr, destination: SocketAddr) -
 
 /// The same for the reply to an echo request: from [`HEADROOM`] on lies an ICMP message, which gets
 /// its type, its identifier and its checksum here.
-pub fn put_echo_reply(
+pub(crate) fn put_echo_reply(
     buffer: &mut [u8],
     source: IpAddr,
     destination: IpAddr,
@@ -215,7 +215,7 @@ pub fn put_echo_reply(
 }
 
 /// The same for an echo request.
-pub fn put_echo_request(
+pub(crate) fn put_echo_request(
     buffer: &mut [u8],
     source: IpAddr,
     destination: IpAddr,
@@ -242,7 +242,7 @@ fn put_echo(
 /// The packet that tells the sender of a datagram (or echo request, with ports 0 and
 /// `identifier`) that it did not arrive, in the name of its destination.
 #[must_use]
-pub fn unreachable(source: SocketAddr, destination: SocketAddr, why: Reason) -> Option<Vec<u8>> {
+pub(crate) fn unreachable(source: SocketAddr, destination: SocketAddr, why: Reason) -> Option<Vec<u8>> {
     let v4 = source.is_ipv4();
     let quoted = IpHeader::new(source.ip(), destination.ip(), protocol::UDP);
     let mut udp = [0; HEADER_LEN];
@@ -254,7 +254,7 @@ pub fn unreachable(source: SocketAddr, destination: SocketAddr, why: Reason) -> 
 
 /// The same for an echo request.
 #[must_use]
-pub fn echo_unreachable(
+pub(crate) fn echo_unreachable(
     source: IpAddr,
     destination: IpAddr,
     identifier: u16,

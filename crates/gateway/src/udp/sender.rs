@@ -16,7 +16,7 @@ use tabane_engine::{Duration, Instant};
 
 /// Chooses for one direction of one bond.
 #[derive(Clone, Default, Debug)]
-pub struct Sender {
+pub(crate) struct Sender {
     best: Option<PathId>,
     /// A path that is clearly faster, and since when.
     better: Option<(PathId, Instant)>,
@@ -26,17 +26,17 @@ pub struct Sender {
 
 /// A path as the choice sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Below [`PATHS_MAX`].
-    pub id: PathId,
+    pub(crate) id: PathId,
     /// It carries packets at the moment.
-    pub usable: bool,
+    pub(crate) usable: bool,
     /// As configured or set.
-    pub role: Role,
+    pub(crate) role: Role,
     /// Smoothed round-trip time; zero if it is not known.
-    pub rtt: Duration,
+    pub(crate) rtt: Duration,
     /// What it carries, bits per second, as far as it is known; zero if not.
-    pub rate: u64,
+    pub(crate) rate: u64,
 }
 
 /// How long a path must be faster to become the best.
@@ -50,7 +50,7 @@ const UNIT: u64 = 10_000;
 
 impl Sender {
     /// The paths for a datagram of `len` bytes; none if none works.
-    pub fn choose(&mut self, now: Instant, mode: UdpMode, paths: &[Choice], len: usize) -> PathSet {
+    pub(crate) fn choose(&mut self, now: Instant, mode: UdpMode, paths: &[Choice], len: usize) -> PathSet {
         let tier = tier(mode, paths);
         let usable = paths
             .iter()

@@ -25,8 +25,8 @@ pub struct Tagger {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tag {
     /// Below [`NUMBERS`].
-    pub number: u16,
-    pub ordered: bool,
+    pub(crate) number: u16,
+    pub(crate) ordered: bool,
 }
 
 /// Numbers of a flow, from 0.
@@ -56,7 +56,7 @@ impl Tagger {
 
     /// Removes what looks like a number from a UDP packet that goes once: the identification that
     /// the host's own stack wrote.
-    pub fn clear(packet: &mut [u8]) {
+    pub(crate) fn clear(packet: &mut [u8]) {
         if key(packet).is_some() {
             write(packet, 0);
         }

@@ -12,9 +12,9 @@ pub struct Metric {
     /// Its name.
     pub name: &'static str,
     /// `gauge`, `counter` or `histogram`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// For people.
-    pub help: &'static str,
+    pub(crate) help: &'static str,
     samples: fn(&Status, &mut Samples),
 }
 

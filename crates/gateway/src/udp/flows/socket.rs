@@ -12,10 +12,10 @@ use std::os::fd::AsRawFd;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Report {
     /// Where the datagram was sent to.
-    pub about: SocketAddr,
+    pub(crate) about: SocketAddr,
     /// Type and code.
-    pub kind: u8,
-    pub code: u8,
+    pub(crate) kind: u8,
+    pub(crate) code: u8,
 }
 
 /// Bytes that the system keeps of what has come and not been read.
