@@ -271,7 +271,7 @@ impl Connection {
             let tcb = &mut self.subflows[at].tcb;
             let Some(mut out) = tcb.poll_segment(now, window, &mut segment) else { break };
             if self.session.is_some() {
-                self.dress(at, &mut out);
+                self.add_options(at, &mut out);
             }
             let paths = PathSet::only(self.subflows[at].path);
             self.last_words.push_back(Departure { paths, segment });
@@ -315,7 +315,7 @@ impl Connection {
             let last = self.subflows[at].tcb.poll_segment(now, window, &mut segment);
             let ack = last.filter(|out| out.kind == Kind::Ack).map(|mut out| {
                 if self.session.is_some() {
-                    self.dress(at, &mut out);
+                    self.add_options(at, &mut out);
                 }
             });
             self.on_subflow_closed(at, CloseReason::Finished);

@@ -51,7 +51,7 @@ impl Connection {
     /// Adds what MPTCP has to say and finds the way out.
     fn depart(&mut self, at: usize, out: &mut Outgoing<'_>) -> PathSet {
         if self.session.is_some() {
-            self.dress(at, out);
+            self.add_options(at, out);
         }
         self.push_last(out);
         debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);
