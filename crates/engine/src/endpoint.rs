@@ -551,11 +551,12 @@ impl Endpoint {
     }
 
     fn forget_flows(&mut self, key: u32) {
-        while let Some(gone) = self.connections.get_mut(key).and_then(|s| s.connection.take_gone())
+        while let Some(closed) =
+            self.connections.get_mut(key).and_then(|s| s.connection.take_closed_tuple())
         {
-            let tuple = Tuple { local: gone.local, remote: gone.remote };
-            self.flows.remove(&tuple, Owner::Subflow(key, gone.id));
-            if let Some((at, evicted)) = self.time_waits.insert(self.now, tuple, gone) {
+            let tuple = Tuple { local: closed.local, remote: closed.remote };
+            self.flows.remove(&tuple, Owner::Subflow(key, closed.id));
+            if let Some((at, evicted)) = self.time_waits.insert(self.now, tuple, closed) {
                 if let Some((old, old_at)) = evicted {
                     self.flows.remove(&old, Owner::TimeWait(old_at));
                 }

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_of_those_that_are_gone_make_room() {
+    fn hints_of_closed_flows_are_replaced() {
         let mut table = filled((0..8).map(tuple));
         for n in 8..5000 {
             table.insert(tuple(n), owner(n));

@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::flow::{Owner, Tuple};
-use crate::mptcp::Gone;
+use crate::mptcp::ClosedTuple;
 use crate::record::DropReason;
 use crate::time::{Duration, Instant};
 use crate::view::PathId;
@@ -49,9 +49,9 @@ impl TimeWaits {
         &mut self,
         now: Instant,
         tuple: Tuple,
-        gone: Gone,
+        closed: ClosedTuple,
     ) -> Option<(u32, Option<(Tuple, u32)>)> {
-        let last = gone.time_wait?;
+        let last = closed.time_wait?;
         let mut evicted = None;
         while self.entries.len() >= self.limit
             && let Some((_, at, number)) = self.order.pop_front()
@@ -61,9 +61,9 @@ impl TimeWaits {
             }
         }
         let expires = now + self.lasts;
-        let timestamp_offset = gone.timestamp_offset;
+        let timestamp_offset = closed.timestamp_offset;
         self.numbers += 1;
-        let (number, path, since) = (self.numbers, gone.path, now);
+        let (number, path, since) = (self.numbers, closed.path, now);
         let entry = TimeWait { number, tuple, path, last, timestamp_offset, since, expires };
         let at = self.entries.insert(entry) as u32;
         self.order.push_back((expires, at, number));

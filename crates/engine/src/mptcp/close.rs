@@ -1,7 +1,7 @@
 //! Endings (RFC 8684 sections 3.3.3, 3.5, 3.6): DATA_FIN, subflow FINs and resets, MP_FASTCLOSE,
 //! and when the connection is over.
 
-use super::session::Gone;
+use super::session::ClosedTuple;
 use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
 use super::{Connection, Mode, Role};
@@ -148,7 +148,7 @@ impl Connection {
         {
             session.timers.set(Timer::Linger, now + FAREWELL);
         }
-        // Attempts without an answer are gone by being closed.
+        // Attempts without an answer close at once.
         while let Some(at) = self.subflows.iter().position(|s| s.tcb.state() == State::Closed) {
             self.on_subflow_closed(at, CloseReason::Aborted);
         }
@@ -197,7 +197,7 @@ impl Connection {
         self.on_subflow_closed(at, why);
     }
 
-    /// A subflow is gone: its data goes on by others, or the connection ends.
+    /// A subflow has closed: its data is sent on the others, or the connection ends.
     pub(super) fn on_subflow_closed(&mut self, at: usize, reason: CloseReason) {
         let id = self.subflows[at].id;
         self.drain_log(at);
@@ -210,7 +210,7 @@ impl Connection {
             self.events.push_back(Event::SubflowClosed(id, reason));
             self.mesh_failed(at, reason);
         }
-        self.bury(at);
+        self.remove_subflow(at);
         if self.ended.is_some() || self.subflows.iter().any(|s| s.established) {
             return;
         }
@@ -260,9 +260,8 @@ impl Connection {
         }
     }
 
-    /// Takes a subflow out of the list; its last segments leave first.
-    fn bury(&mut self, at: usize) {
-        // What is still to be said (a reset) is fetched by the endpoint before it forgets.
+    /// Removes a closed subflow; the segments that it still has to send, mostly a reset, are queued.
+    fn remove_subflow(&mut self, at: usize) {
         let id = self.subflows[at].id;
         let now = self.now;
         let window = self.advertised();
@@ -274,7 +273,7 @@ impl Connection {
                 self.add_options(at, &mut out);
             }
             let paths = PathSet::only(self.subflows[at].path);
-            self.last_words.push_back(Departure { paths, segment });
+            self.pending_resets.push_back(Departure { paths, segment });
         }
         let info = self.subflow_info(at, now);
         let mut subflow = self.subflows.remove(at);
@@ -286,12 +285,12 @@ impl Connection {
         if let Some(session) = &mut self.session {
             session.forget_carrier(id);
         }
-        if self.buried.len() == BURIED {
-            self.buried.pop_front();
+        if self.closed_subflows.len() == CLOSED_SUBFLOWS_MAX {
+            self.closed_subflows.pop_front();
         }
-        self.buried.push_back(info);
+        self.closed_subflows.push_back(info);
         let setup = subflow.tcb.setup();
-        self.gone.push(Gone {
+        self.closed_tuples.push(ClosedTuple {
             id,
             local: setup.local,
             remote: setup.remote,
@@ -319,8 +318,8 @@ impl Connection {
                 }
             });
             self.on_subflow_closed(at, CloseReason::Finished);
-            if let Some(gone) = self.gone.last_mut() {
-                gone.time_wait = ack.map(|()| Box::new(segment));
+            if let Some(closed) = self.closed_tuples.last_mut() {
+                closed.time_wait = ack.map(|()| Box::new(segment));
             }
         }
     }
@@ -339,7 +338,7 @@ impl Connection {
             let why = MpTcpRst { transient: false, reason: reset_reason::UNSPECIFIED };
             self.subflows[0].reset = Some(why);
             self.subflows[0].tcb.abort();
-            self.bury(0);
+            self.remove_subflow(0);
         }
     }
 
@@ -353,7 +352,7 @@ impl Connection {
         while !self.subflows.is_empty() {
             self.subflows[0].fast_close = key.map(|k| k.0);
             self.subflows[0].tcb.abort();
-            self.bury(0);
+            self.remove_subflow(0);
         }
     }
 
@@ -400,5 +399,5 @@ impl Connection {
 /// The last FINs are repeated at most this long: R2 of RFC 9293 section 3.8.3.
 const FAREWELL: Duration = Duration::from_secs(100);
 
-/// Pictures of closed subflows kept at most.
-const BURIED: usize = 32;
+/// Closed subflows whose last state `info` still reports.
+const CLOSED_SUBFLOWS_MAX: usize = 32;

@@ -15,7 +15,7 @@ impl Connection {
     /// carried data, so that subflow and data positions have kept step.
     pub(super) fn may_fall_back(&self) -> bool {
         let in_step = self.session.as_ref().is_some_and(|s| s.in_step);
-        self.only_first() && self.buried.is_empty() && in_step
+        self.only_first() && self.closed_subflows.is_empty() && in_step
     }
 
     /// Falls back before anything was mapped.

@@ -48,7 +48,7 @@ mod window;
 
 pub use api::{Info, Policy, SubflowError, SubflowInfo};
 use route::Ways;
-pub(crate) use session::{Gone, Opening, Request};
+pub(crate) use session::{ClosedTuple, Opening, Request};
 use session::{Receiver, Sender, Session};
 use subflow::Subflow;
 
@@ -77,12 +77,12 @@ pub struct Connection {
     outdated: SubflowSet,
     views: Vec<SubflowView>,
     events: VecDeque<Event>,
-    /// Segments of subflows that are gone: resets, mostly.
-    last_words: VecDeque<Departure>,
+    /// Segments that closed subflows still have to send: resets, mostly.
+    pending_resets: VecDeque<Departure>,
     /// Subflows that the endpoint is to open.
     requests: Vec<Request>,
     /// 4-tuples that the endpoint may forget or keep in TIME-WAIT.
-    gone: Vec<Gone>,
+    closed_tuples: Vec<ClosedTuple>,
     send: Sender,
     receive: Receiver,
     // From here on: rarely.
@@ -98,8 +98,8 @@ pub struct Connection {
     mtus: Option<Mtus>,
     /// Subflows so far, those that are no more included.
     created: u32,
-    /// Pictures of subflows that are no more (the last few).
-    buried: VecDeque<SubflowInfo>,
+    /// The last states of the subflows that closed last.
+    closed_subflows: VecDeque<SubflowInfo>,
 }
 
 /// MTUs of paths, shared by an endpoint's connections.
@@ -335,7 +335,7 @@ impl Connection {
     pub(crate) fn settle(&mut self) -> bool {
         self.retire_time_wait();
         self.report_end();
-        !self.last_words.is_empty() || !self.owed.is_empty()
+        !self.pending_resets.is_empty() || !self.owed.is_empty()
     }
 
     /// The next event.
@@ -354,10 +354,10 @@ impl Connection {
         self.log.pop()
     }
 
-    /// The next 4-tuple that is no more.
+    /// The next 4-tuple whose subflow has closed.
     #[inline]
-    pub(crate) fn take_gone(&mut self) -> Option<Gone> {
-        self.gone.pop()
+    pub(crate) fn take_closed_tuple(&mut self) -> Option<ClosedTuple> {
+        self.closed_tuples.pop()
     }
 
     /// The own path of a subflow.

@@ -15,7 +15,7 @@ impl Connection {
     /// The next segment to send, and its ways out.
     pub(crate) fn poll(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
         self.now = now;
-        if let Some(departure) = self.last_words.pop_front() {
+        if let Some(departure) = self.pending_resets.pop_front() {
             *segment = departure.segment;
             return Some(departure.paths);
         }

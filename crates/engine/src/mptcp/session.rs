@@ -355,9 +355,9 @@ pub(crate) struct Opening {
     pub(crate) key: Option<(Key, u32, u64)>,
 }
 
-/// A 4-tuple that is no more: forgotten, or kept in TIME-WAIT.
+/// The 4-tuple of a closed subflow: the endpoint forgets it, or keeps it in TIME-WAIT.
 #[derive(Clone, Debug)]
-pub(crate) struct Gone {
+pub(crate) struct ClosedTuple {
     pub(crate) id: SubflowId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,

@@ -62,7 +62,7 @@ impl Connection {
     pub(super) fn picture(&self, now: Instant) -> Info {
         let session = self.session.as_ref().filter(|_| self.is_mptcp());
         let live = (0..self.subflows.len()).map(|at| self.subflow_info(at, now));
-        let mut subflows: Vec<_> = self.buried.iter().cloned().chain(live).collect();
+        let mut subflows: Vec<_> = self.closed_subflows.iter().cloned().chain(live).collect();
         subflows.sort_by_key(|subflow| subflow.number);
         Info {
             mptcp: session.is_some(),

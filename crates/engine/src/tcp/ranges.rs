@@ -37,8 +37,8 @@ impl Ranges {
         if self.0.first().is_none_or(|r| r.0 >= position) {
             return;
         }
-        let gone = self.0.partition_point(|r| r.1 <= position);
-        self.0.drain(..gone);
+        let below = self.0.partition_point(|r| r.1 <= position);
+        self.0.drain(..below);
         if let Some(first) = self.0.first_mut() {
             first.0 = first.0.max(position);
         }
