@@ -367,7 +367,7 @@ impl Endpoint {
             if !held && let Some(paths) = slot.connection.poll(now, segment) {
                 return Some(paths);
             }
-            if held || !self.settle(key) {
+            if held || !self.flush(key) {
                 self.ready.pop_front();
                 if let Some(slot) = self.connections.get_mut(key) {
                     slot.queued = false;
@@ -509,11 +509,12 @@ impl Endpoint {
         }
     }
 
-    /// A connection has nothing to send for now: what it asks for is done, what it says passed
-    /// on, its deadline noted. Whether it may have something to send again.
-    fn settle(&mut self, key: u32) -> bool {
+    /// Called when a connection has nothing more to send for now: opens the subflows that it
+    /// requested, forgets the flows that closed, passes on its events, and notes its deadline. Returns
+    /// whether it may have something to send again.
+    fn flush(&mut self, key: u32) -> bool {
         let Some(slot) = self.connections.get_mut(key) else { return false };
-        let again = slot.connection.settle();
+        let again = slot.connection.flush_closed();
         if slot.in_backlog && !slot.connection.is_opening() {
             slot.in_backlog = false;
             self.backlog -= 1;

@@ -469,14 +469,14 @@ impl Churn {
     /// Opens a connection and closes it in order, the client first: it stays in TIME-WAIT there.
     fn open_and_close(&mut self) -> Result<(), ConnectError> {
         let id = self.client.connect(self.now, (addr(1, 0), 0).into(), self.target())?;
-        self.settle();
+        self.run_until_idle();
         self.client.connection(id).expect("it is open").close(self.now);
-        self.settle();
+        self.run_until_idle();
         assert!(self.client.connection(id).is_none(), "it is over");
         Ok(())
     }
 
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         let Self { now, client, server } = self;
         loop {
             let mut any = false;
@@ -509,7 +509,7 @@ impl Churn {
         self.now += time;
         self.client.handle_timeout(self.now);
         self.server.handle_timeout(self.now);
-        self.settle();
+        self.run_until_idle();
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn transfer(client: Config, links: &[Link], data: Bytes) -> Result<Ou
         if let Some(connection) = net.hosts[0].connection(id) {
             while connection.write(&mut unsent) > 0 {}
         }
-        net.settle(&mut received)?;
+        net.drain(&mut received)?;
         if received.len() >= data.len() {
             break;
         }
@@ -107,7 +107,7 @@ struct Flight {
 
 impl Network<'_> {
     /// Takes everything out of both endpoints, until neither has anything left.
-    fn settle(&mut self, received: &mut Vec<u8>) -> Result<(), String> {
+    fn drain(&mut self, received: &mut Vec<u8>) -> Result<(), String> {
         for from in [0, 1] {
             while let Some(departure) = self.hosts[from].poll_segment(self.now) {
                 for path in departure.paths.iter() {

@@ -260,7 +260,7 @@ impl Connection {
             let Some(at) = self.index(id) else { continue };
             let data = if left == 0 { mem::take(&mut data) } else { data.clone() };
             self.subflows[at].tcb.push(self.now, Chunk { dsn, data });
-            self.owed.insert(id);
+            self.pending.insert(id);
             self.outdated.insert(id);
             let why = again.or(first.is_some().then_some(ReinjectReason::Replica));
             first.get_or_insert(id);
@@ -272,8 +272,8 @@ impl Connection {
                 }
             }
         }
-        // `take`n by `poll`: only with a lone subflow owing is it known what comes out.
-        let lone = chosen.len() == 1 && self.owed == chosen;
+        // `poll` takes it: only if no other subflow has anything pending is the next segment known.
+        let lone = chosen.len() == 1 && self.pending == chosen;
         self.send.pushed = first.filter(|_| lone).map(|id| (id, len as usize));
         if again.is_none() {
             self.send.nxt += len;
@@ -379,7 +379,7 @@ impl Connection {
         self.send.fin_sent = true;
         let id = self.subflows[0].id;
         self.subflows[0].tcb.close(self.now);
-        self.owed.insert(id);
+        self.pending.insert(id);
         true
     }
 }

@@ -123,7 +123,7 @@ impl Connection {
         }
         let now = self.now;
         self.subflows[at].tcb.close(now);
-        self.owed.insert(id);
+        self.pending.insert(id);
         self.outdated.insert(id);
         if self.subflows[at].tcb.state() == State::Closed {
             self.on_subflow_closed(at, CloseReason::Aborted);
@@ -140,7 +140,7 @@ impl Connection {
         for subflow in &mut self.subflows {
             if !std::mem::replace(&mut subflow.closing, true) {
                 subflow.tcb.close(now);
-                self.owed.insert(subflow.id);
+                self.pending.insert(subflow.id);
             }
         }
         if let Some(session) = &mut self.session
@@ -279,7 +279,7 @@ impl Connection {
         let mut subflow = self.subflows.remove(at);
         subflow.tcb.log.set_on(false);
         self.views.clear();
-        self.owed.remove(id);
+        self.pending.remove(id);
         self.slots.remove(id);
         self.send.pushed = None;
         if let Some(session) = &mut self.session {

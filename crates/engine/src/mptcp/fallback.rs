@@ -57,7 +57,7 @@ impl Connection {
             // The DATA_FIN means nothing any more: the FIN takes its place.
             self.send.fin_sent = false;
         }
-        self.owed.insert(self.subflows[at].id);
+        self.pending.insert(self.subflows[at].id);
     }
 
     /// As above, and the peer is told: MP_FAIL at once, the infinite mapping with the next data.

@@ -47,7 +47,7 @@ impl Connection {
             role,
             mode: if session.is_some() { Mode::Opening } else { Mode::Plain },
             slots: SubflowSet::only(slot),
-            owed: SubflowSet::only(slot),
+            pending: SubflowSet::only(slot),
             views: Vec::new(),
             outdated: SubflowSet::NONE,
             send: Sender::new(),
@@ -281,7 +281,7 @@ impl Connection {
         subflow.replica = self.send.buffer.una();
         subflow.number = self.created;
         self.created += 1;
-        self.owed.insert(id);
+        self.pending.insert(id);
         self.subflows.push(subflow);
         self.note(Some(id), || What::Subflow(SubflowChange::Opening));
     }
@@ -362,7 +362,7 @@ impl Connection {
     fn announce_subflow(&mut self, at: usize) {
         let id = self.subflows[at].id;
         self.outdated.insert(id);
-        self.owed.insert(id);
+        self.pending.insert(id);
         if std::mem::replace(&mut self.subflows[at].established, true) {
             return;
         }

@@ -175,7 +175,7 @@ impl Connection {
             if up {
                 self.subflows[at].tcb.retry(now);
                 // It may have a question for the peer.
-                self.owed.insert(self.subflows[at].id);
+                self.pending.insert(self.subflows[at].id);
             }
             self.outdated.insert(self.subflows[at].id);
             if !up && self.is_mptcp() && self.subflows.len() > 1 {

@@ -2,7 +2,7 @@
 //! is a connection with one subflow and no MPTCP options: there `Dsn` and `Ssn` coincide.
 //!
 //! The life of a segment. Out: [`Connection::write`] puts data into `buffer.rs`; `poll` (in
-//! `send.rs`) first lets subflows send what they owe, then binds data to a subflow that can send
+//! `send.rs`) first sends what subflows have pending, then binds data to a subflow that can send
 //! it now (`assign.rs`); `options.rs` adds the MPTCP options. In: `receive.rs` hands a segment to
 //! its subflow, reads its options, maps its payload (`mapping.rs`) and reassembles it
 //! (`reassembly.rs`).
@@ -58,8 +58,8 @@ use subflow::Subflow;
 pub struct Connection {
     id: ConnId,
     now: Instant,
-    /// Subflows that may have something to send: asked by `poll`.
-    owed: SubflowSet,
+    /// Subflows that may have something to send; `poll` asks these.
+    pending: SubflowSet,
     /// Live subflows in order of creation.
     subflows: Vec<Subflow>,
     /// MPTCP's part; `None` for plain TCP.
@@ -330,12 +330,12 @@ impl Connection {
         self.subflows.iter().find(has).map(|s| s.id)
     }
 
-    /// Nothing is left to send: what is over is put away. Whether there is something to send
-    /// again.
-    pub(crate) fn settle(&mut self) -> bool {
+    /// Called when nothing is left to send: subflows in TIME-WAIT leave the connection, and its end
+    /// is reported if it is over. Returns whether there is something to send again.
+    pub(crate) fn flush_closed(&mut self) -> bool {
         self.retire_time_wait();
         self.report_end();
-        !self.pending_resets.is_empty() || !self.owed.is_empty()
+        !self.pending_resets.is_empty() || !self.pending.is_empty()
     }
 
     /// The next event.

@@ -128,7 +128,7 @@ impl Connection {
             out.segment.options.push_mptcp(signal);
             if !self.subflows[at].signals.is_empty() {
                 self.subflows[at].tcb.request_ack();
-                self.owed.insert(self.subflows[at].id);
+                self.pending.insert(self.subflows[at].id);
             }
         }
         out.segment.options.dss = Some(dss);
@@ -249,7 +249,7 @@ impl Connection {
     pub(super) fn request_ack(&mut self, at: usize) {
         let id: SubflowId = self.subflows[at].id;
         self.subflows[at].tcb.request_ack();
-        self.owed.insert(id);
+        self.pending.insert(id);
     }
 }
 

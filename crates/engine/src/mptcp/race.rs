@@ -57,7 +57,7 @@ impl Connection {
         for (_, subflow) in self.subflows.iter().enumerate().filter(|(i, _)| *i != at) {
             let slow = subflow.tcb.view(now);
             let mut ahead = slow.in_flight;
-            for (chunk, sent_at, lost) in subflow.tcb.pending() {
+            for (chunk, sent_at, lost) in subflow.tcb.unsacked() {
                 let (dsn, len) = (chunk.dsn, chunk.data.len() as u64);
                 let left = if lost {
                     slow.srtt.0 as f64

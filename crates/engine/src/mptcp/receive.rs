@@ -42,7 +42,7 @@ impl Connection {
         if self.subflows[at].tcb.stats().undone != undone {
             self.recall(at, ReinjectReason::Timeout);
         }
-        self.owed.insert(id);
+        self.pending.insert(id);
         self.outdated.insert(id);
         if self.log.is_on() {
             self.note_arrival(at, path, segment, &accepted);

@@ -135,7 +135,7 @@ impl Connection {
         if self.subflows[at].tcb.next_timeout().is_some_and(|due| due <= now) {
             let siblings = self.ways.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
             let expired = self.subflows[at].tcb.on_timeout(now, siblings);
-            self.owed.insert(id);
+            self.pending.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
             if expired.silent {

@@ -40,11 +40,11 @@ impl<'v> Choice<'v> {
         let mut carried = carried;
         loop {
             let active = best(subflows, false, carried, any_sound);
-            if active.settled {
+            if active.conclusive {
                 return Self::made(&active, Class { backup: false, any_sound, carried }, subflows);
             }
             let backup = best(subflows, true, carried, any_sound);
-            if backup.settled || carried.is_empty() {
+            if backup.conclusive || carried.is_empty() {
                 return Self::made(&backup, Class { backup: true, any_sound, carried }, subflows);
             }
             carried = SubflowSet::NONE;
@@ -109,9 +109,9 @@ pub(super) fn why_held(subflows: &[SubflowView]) -> Reason {
 /// What one class (active or backup) has to offer.
 struct Best<'v> {
     view: Option<&'v SubflowView>,
-    /// Picked one that has not carried the data, or there is such a one but without room: the
-    /// other class is not asked.
-    settled: bool,
+    /// The other class need not be asked: a subflow that has not carried the data was picked, or
+    /// there is one, which has no space at the moment.
+    conclusive: bool,
     /// How many were compared.
     candidates: u32,
 }
@@ -138,8 +138,8 @@ fn best(subflows: &[SubflowView], backup: bool, carried: SubflowSet, any_sound: 
             best = Some(view);
         }
     }
-    let settled = if best.is_some() { unused_found } else { unused_busy };
-    Best { view: best, settled, candidates }
+    let conclusive = if best.is_some() { unused_found } else { unused_busy };
+    Best { view: best, conclusive, candidates }
 }
 
 /// Opportunistic retransmission and penalisation.

@@ -229,7 +229,7 @@ struct Peer {
     ts_recent_at: Instant,
 }
 
-/// Segments owed beyond acknowledgements and data.
+/// Segments to send beside acknowledgements and data.
 #[derive(Clone, Copy, Default, Debug)]
 struct Due {
     syn: bool,

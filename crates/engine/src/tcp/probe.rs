@@ -25,10 +25,10 @@ pub(super) struct TailProbe {
 }
 
 impl Tcb {
-    /// What is under way and neither acknowledged nor SACKed, newest first: the data, when it was
-    /// last sent, and whether it is thought lost. For those who may send it elsewhere too.
-    pub fn pending(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
-        self.tx.pending().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
+    /// Data in flight that is neither acknowledged nor SACKed, newest first: the chunk, when it was
+    /// last sent, and whether it is marked lost. For reinjection on other subflows.
+    pub fn unsacked(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
+        self.tx.unsacked().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
     }
 
     /// Schedules a probe after sending new data or (`answered`) an advancing ACK, if one is allowed

@@ -226,7 +226,7 @@ impl Scoreboard {
     }
 
     /// Data sent and neither acknowledged nor SACKed, newest first; whether it is thought lost.
-    pub(super) fn pending(&self) -> impl Iterator<Item = (&TxSegment, bool)> {
+    pub(super) fn unsacked(&self) -> impl Iterator<Item = (&TxSegment, bool)> {
         let sent = self.segments.iter().take(self.segments.len() - self.unsent).rev();
         sent.filter(|s| !s.sacked && !s.chunk.data.is_empty()).map(|s| (s, s.lost))
     }

@@ -258,12 +258,12 @@ impl World {
     pub(crate) fn run(&mut self, what: &str, limit: u64, done: impl Fn(&mut Self) -> bool) {
         let end = self.now + limit;
         loop {
-            self.settle();
+            self.run_until_idle();
             if done(self) {
                 return;
             }
             // To look at a connection is to touch it: the endpoint wants to be asked again.
-            self.settle();
+            self.run_until_idle();
             assert!(self.now < end && self.step(end), "{what} not within {limit} ns; {self}");
         }
     }
@@ -271,9 +271,9 @@ impl World {
     /// Runs for `time` ns.
     pub(crate) fn run_for(&mut self, time: u64) {
         let end = self.now + time;
-        self.settle();
+        self.run_until_idle();
         while self.step(end) {
-            self.settle();
+            self.run_until_idle();
         }
         self.now = end;
     }
@@ -315,7 +315,7 @@ impl World {
     }
 
     /// Lets applications act and both sides send, until nothing more happens at this time.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         loop {
             let before = self.packets;
             self.our_application();

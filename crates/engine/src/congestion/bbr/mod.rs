@@ -410,7 +410,7 @@ impl CongestionController for Bbr {
 
     /// ssthresh is nothing that BBR has; from the first signal on the window stands for it.
     fn report(&self, state: &mut CcState) {
-        let settled = self.full.reached || self.signalled;
+        let startup_over = self.full.reached || self.signalled;
         state.phase = match self.state {
             State::Startup => CcPhase::SlowStart,
             State::Drain => CcPhase::Other(1),
@@ -421,7 +421,7 @@ impl CongestionController for Bbr {
             State::ProbeRtt => CcPhase::Other(6),
         };
         state.cwnd = self.cwnd;
-        state.ssthresh = if settled { self.cwnd.max(2 * self.mss) } else { u64::MAX };
+        state.ssthresh = if startup_over { self.cwnd.max(2 * self.mss) } else { u64::MAX };
         state.pacing_rate = self.pacing_rate;
     }
 }
