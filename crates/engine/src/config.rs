@@ -190,12 +190,13 @@ pub struct MptcpConfig {
     /// SYN (with MP_CAPABLE) transmissions before one without the option; those that leave because
     /// a path comes up are not counted.
     pub capable_syns: u32,
-    /// Opportunistic retransmission and penalisation.
-    pub rescue: bool,
-    /// Others carry what one subflow is late with (ours; not Linux's): when nothing new may leave,
-    /// what a slower one has still under way goes again on one with room that delivers it sooner;
-    /// what a silent one has under way goes again at its tail loss probe, not at its timeout.
-    pub race: bool,
+    /// Opportunistic retransmission and penalisation: when the peer's window or the send buffer is
+    /// full, the scheduler may have the data that blocks it sent again on a subflow with space.
+    pub opportunistic_retransmission: bool,
+    /// Tail reinjection (ours; Linux has none): when nothing new may leave, data that a slower
+    /// subflow still has in flight is sent again on one with space that delivers it sooner; data in
+    /// flight on an unresponsive subflow is reinjected at its tail loss probe, not at its timeout.
+    pub tail_reinjection: bool,
     /// How long all subflows may be gone before the connection is.
     pub break_before_make: Duration,
 }
@@ -217,8 +218,8 @@ impl Default for MptcpConfig {
             deny_join_initial: false,
             stale_after: 2,
             capable_syns: 3,
-            rescue: true,
-            race: true,
+            opportunistic_retransmission: true,
+            tail_reinjection: true,
             break_before_make: Duration::from_secs(60),
         }
     }

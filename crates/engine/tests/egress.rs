@@ -160,7 +160,7 @@ fn long_and_short(egress: &str, time: u64) -> (SubflowView, u64, Net) {
     for config in [&mut client, &mut server] {
         config.mptcp.egress = egress.parse().unwrap();
         config.mptcp.scheduler = Spec::named("minrtt");
-        config.mptcp.race = false;
+        config.mptcp.tail_reinjection = false;
         config.tcp.congestion = Spec::named("reno");
     }
     let mut net = Net::new(client, server);

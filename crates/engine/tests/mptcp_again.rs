@@ -23,9 +23,10 @@ fn again(host: &Host, why: ReinjectReason) -> Vec<(Instant, Option<SubflowId>, u
 
 /// A fast path and one that is far slower in both, to a reader with so much
 /// memory. The client writes all that it has.
-fn uneven(rescue: bool, buffer: u64) -> Net {
+fn uneven(opportunistic: bool, buffer: u64) -> Net {
     let (mut client, mut server) = (config(1, 2), config(2, 1));
-    (client.mptcp.rescue, client.mptcp.race) = (rescue, false);
+    (client.mptcp.opportunistic_retransmission, client.mptcp.tail_reinjection) =
+        (opportunistic, false);
     client.mptcp.scheduler = Spec::named("minrtt");
     (server.tcp.receive_buffer, server.tcp.receive_buffer_max) = (buffer, buffer);
     let mut net = Net::new(client, server);
@@ -46,16 +47,20 @@ fn what_blocks_the_window_goes_again_by_the_faster_subflow() {
     assert!(sent.len() > 3, "{sent:?}");
     assert!(sent.iter().all(|(_, by, _)| *by == Some(SubflowId(0))), "{sent:?}");
     assert!(sent.windows(2).all(|w| w[1].0 - w[0].0 >= ms(20)), "{sent:?}");
-    for (rescue, buffer) in [(false, 300_000), (true, 16_000_000)] {
-        let net = uneven(rescue, buffer);
-        assert_eq!(again(&net.client, ReinjectReason::Opportunistic), [], "{rescue} {buffer}");
+    for (opportunistic, buffer) in [(false, 300_000), (true, 16_000_000)] {
+        let net = uneven(opportunistic, buffer);
+        assert_eq!(
+            again(&net.client, ReinjectReason::Opportunistic),
+            [],
+            "{opportunistic} {buffer}"
+        );
     }
 }
 
 /// Two paths, of which the second swallows everything from 500 ms on.
-fn one_goes_silent(race: bool, backup: Option<u8>, both: bool) -> Net {
+fn one_goes_silent(tail_reinjection: bool, backup: Option<u8>, both: bool) -> Net {
     let mut client = config(1, 2);
-    client.mptcp.race = race;
+    client.mptcp.tail_reinjection = tail_reinjection;
     if let Some(path) = backup {
         client.paths[usize::from(path)].backup = true;
     }

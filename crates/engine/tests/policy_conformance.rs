@@ -153,12 +153,12 @@ fn ask(
     let fast = views[(bits % views.len() as u64) as usize].id;
     let blocked =
         Blocked { now: work.now, dsn: Dsn(1), carried, fast, window_full: bits & 64 == 0 };
-    let rescue = scheduler.rescue(&blocked, views);
-    prop_assert!(rescue.resend.minus(could(views)).is_empty(), "{rescue:?}");
-    prop_assert!(rescue.resend.intersection(carried).is_empty(), "{rescue:?}");
-    prop_assert!(rescue.penalise.minus(carried).is_empty(), "{rescue:?}");
-    prop_assert!(!rescue.penalise.contains(fast), "{rescue:?}");
-    Ok((replicas, chosen.union(rescue.resend), reason))
+    let answer = scheduler.opportunistic_retransmission(&blocked, views);
+    prop_assert!(answer.resend.minus(could(views)).is_empty(), "{answer:?}");
+    prop_assert!(answer.resend.intersection(carried).is_empty(), "{answer:?}");
+    prop_assert!(answer.penalise.minus(carried).is_empty(), "{answer:?}");
+    prop_assert!(!answer.penalise.contains(fast), "{answer:?}");
+    Ok((replicas, chosen.union(answer.resend), reason))
 }
 
 #[derive(Clone, Debug)]

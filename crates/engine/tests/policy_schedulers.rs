@@ -121,21 +121,39 @@ fn blocked(at_ms: u64, carried: &[u8], window_full: bool) -> Blocked {
 fn the_first_carrier_is_penalised_once_per_round_trip_of_the_fast_one() {
     let mut s = make("minrtt");
     let views = [view(0, 10), view(1, 30), view(2, 60)];
-    assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[1]));
-    assert_eq!(s.rescue(&blocked(9, &[1, 2], true), &views).penalise, set(&[]));
-    assert_eq!(s.rescue(&blocked(10, &[1, 2], true), &views).penalise, set(&[1]));
-    assert_eq!(s.rescue(&blocked(30, &[1, 2], false), &views).penalise, set(&[]));
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
+        set(&[1])
+    );
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(9, &[1, 2], true), &views).penalise,
+        set(&[])
+    );
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(10, &[1, 2], true), &views).penalise,
+        set(&[1])
+    );
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(30, &[1, 2], false), &views).penalise,
+        set(&[])
+    );
 }
 
 #[test]
 fn a_carrier_that_is_faster_or_repairing_is_not_penalised() {
     let mut s = make("minrtt");
     let mut views = [view(0, 10), view(1, 5), view(2, 60)];
-    assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[]));
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
+        set(&[])
+    );
     views[1] = SubflowView { phase: RecoveryPhase::Recovery, ..view(1, 30) };
-    assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[]));
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
+        set(&[])
+    );
     views[1].phase = RecoveryPhase::Open;
-    let found = s.rescue(&blocked(0, &[1, 2], true), &views).penalise;
+    let found = s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise;
     assert_eq!(found, set(&[1]), "a refusal does not start the gate");
 }
 
@@ -143,7 +161,7 @@ fn a_carrier_that_is_faster_or_repairing_is_not_penalised() {
 fn resent_when_carriers_are_four_times_slower_or_nearly_stopped() {
     let mut s = make("minrtt");
     let mut resend = |views: &[SubflowView], carried: &[u8]| {
-        s.rescue(&blocked(0, carried, true), views).resend == set(&[0])
+        s.opportunistic_retransmission(&blocked(0, carried, true), views).resend == set(&[0])
     };
     let mut views = [view(0, 10), view(1, 41), view(2, 41)];
     assert!(resend(&views, &[1, 2]));

@@ -152,8 +152,8 @@ fn config(setup: &EndSetup) -> Config {
     mptcp.announce = bit(5);
     mptcp.enabled = setup.flags >> 6 != 3;
     mptcp.numbers = if bit(6) { NumberSize::Long } else { NumberSize::Auto };
-    mptcp.rescue = setup.more & 2 == 0;
-    mptcp.race = setup.more & 4 == 0;
+    mptcp.opportunistic_retransmission = setup.more & 2 == 0;
+    mptcp.tail_reinjection = setup.more & 4 == 0;
     mptcp.remove_copies = setup.more & 8 == 0;
     mptcp.subflows_per_path = 1 + (setup.more >> 4 & 1);
     tcp.keepalive = (setup.more & 32 != 0).then(|| Duration::from_secs(10));

@@ -69,7 +69,7 @@ impl Connection {
             return self.replicate(replicas) || self.finish();
         }
         if self.send.unsent() == 0 {
-            return self.finish() || self.rescue(false) || self.race();
+            return self.finish() || self.resend_blocked(false) || self.reinject_tail();
         }
         let mss = self.views.iter().filter(|v| v.usable).map(|v| v.mss).max().unwrap_or(0);
         if mss == 0 {
@@ -79,7 +79,7 @@ impl Connection {
             Some(piece) => self.schedule(piece) || self.stuck(),
             None => {
                 let window_full = self.send.edge - self.send.nxt < self.send.unsent().min(mss);
-                window_full && (self.rescue(true) || self.race()) || self.hold()
+                window_full && (self.resend_blocked(true) || self.reinject_tail()) || self.hold()
             }
         }
     }

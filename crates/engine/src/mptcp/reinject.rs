@@ -186,7 +186,10 @@ impl Connection {
             let heard = s.tcb.last_heard() > silent.tcb.last_heard();
             s.id != silent.id && s.usable() && !s.suspect() && !s.silent && heard && !backup
         };
-        if !self.config.mptcp.race || !self.is_mptcp() || !self.subflows.iter().any(answered) {
+        if !self.config.mptcp.tail_reinjection
+            || !self.is_mptcp()
+            || !self.subflows.iter().any(answered)
+        {
             return;
         }
         self.subflows[at].silent = true;

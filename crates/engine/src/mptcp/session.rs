@@ -194,8 +194,8 @@ pub(super) struct Session {
     pub(super) plan_due: bool,
     /// Whose turn it is in the rotation of replicas.
     pub(super) rotation: u8,
-    /// When data was last sent again by rescue.
-    pub(super) rescued_at: Instant,
+    /// When the scheduler last asked for an opportunistic retransmission or a penalty.
+    pub(super) opportunistic_at: Instant,
     pub(super) last_decision: Option<(SubflowSet, Reason)>,
     /// Only the first subflow has ever carried data, each byte once: subflow and data positions
     /// have kept step, and falling back is possible.
@@ -235,7 +235,7 @@ impl Session {
             attempts: Vec::new(),
             plan_due: false,
             rotation: 0,
-            rescued_at: Instant::ZERO,
+            opportunistic_at: Instant::ZERO,
             last_decision: None,
             in_step: true,
             infinite_due: false,

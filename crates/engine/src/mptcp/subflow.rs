@@ -62,7 +62,7 @@ pub(super) struct Subflow {
     /// where it goes on when the scheduler replicates.
     pub(super) replica: Dsn,
     /// Not before then does it look for what it could deliver sooner than its siblings.
-    pub(super) race_at: Instant,
+    pub(super) tail_reinjection_at: Instant,
 }
 
 /// How it belongs to its connection.
@@ -114,7 +114,7 @@ impl Subflow {
             bare_acks: 0,
             delivered: 0,
             replica: Dsn(1),
-            race_at: Instant::ZERO,
+            tail_reinjection_at: Instant::ZERO,
             receive_rtt: Duration::ZERO,
             offset_in: Offset::default(),
             offset_out: Offset::default(),

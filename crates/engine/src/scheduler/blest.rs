@@ -6,8 +6,8 @@
 //! life; the fastest is sought among those that the default choice may use (there also among
 //! backups and suspects, where waiting can last forever).
 
-use super::common::{Choice, Rescuer};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::Instant;
 use crate::view::{SubflowSet, SubflowView};
@@ -39,7 +39,7 @@ pub(super) struct Blest {
     blocked: bool,
     judged: Instant,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Blest {
@@ -55,7 +55,7 @@ impl Blest {
             blocked: false,
             judged: Instant::ZERO,
             reason: Reason::default(),
-            rescuer: Rescuer::default(),
+            opportunistic: Opportunistic::default(),
         }
     }
 
@@ -89,9 +89,13 @@ impl Scheduler for Blest {
         SubflowSet::NONE
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
         self.blocked = true;
-        self.rescuer.rescue(blocked, subflows)
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {

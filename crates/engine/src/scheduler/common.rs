@@ -7,7 +7,7 @@
 //! has had a retransmission timeout until all of it is repaired; here such a subflow is avoided
 //! while it is suspect, and afterwards its window (one segment after a timeout) is the limit.
 
-use super::{Blocked, Reason, Rescue};
+use super::{Blocked, OpportunisticRetransmission, Reason};
 use crate::time::{Duration, Instant, mul_div};
 use crate::view::{RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 use std::collections::BTreeMap;
@@ -144,24 +144,28 @@ fn best(subflows: &[SubflowView], backup: bool, carried: SubflowSet, any_sound: 
 
 /// Opportunistic retransmission and penalisation.
 #[derive(Default)]
-pub(super) struct Rescuer {
+pub(super) struct Opportunistic {
     /// When each subflow, as the fast one, last had another penalised. At most 64 entries.
     penalised: BTreeMap<SubflowId, Instant>,
 }
 
-impl Rescuer {
+impl Opportunistic {
     /// What Linux's `default` does for data that blocks the connection.
-    pub(super) fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
+    pub(super) fn answer(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
         let Some(fast) = subflows.iter().find(|v| v.id == blocked.fast) else {
-            return Rescue::default();
+            return OpportunisticRetransmission::default();
         };
         if subflows.len() < 2 {
-            return Rescue::default();
+            return OpportunisticRetransmission::default();
         }
         let penalise = self.penalty(blocked, fast, subflows);
         let available = fast.usable && fast.room > 0 && !blocked.carried.contains(fast.id);
         let resend = available && worth_resending(blocked.carried, fast, subflows);
-        Rescue {
+        OpportunisticRetransmission {
             resend: if resend { SubflowSet::only(fast.id) } else { SubflowSet::NONE },
             penalise,
         }

@@ -8,8 +8,8 @@
 //! paper further gives the slow subflow data from further ahead; data is bound late here, and
 //! what is next goes. A subflow whose turn it is but which has no room is waited for.
 
-use super::common::{Choice, Rescuer, is_awaitable};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic, is_awaitable};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
@@ -26,7 +26,7 @@ pub(super) struct Daps {
     /// Whose turn it is, and the bytes left of it.
     turn: Option<(SubflowId, u64)>,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 /// A subflow in the plan. At most 64.
@@ -41,9 +41,9 @@ struct Planned {
 impl Daps {
     pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         let smooth = values.is_on("smooth");
-        let (reason, rescuer) = (Reason::default(), Rescuer::default());
+        let (reason, opportunistic) = (Reason::default(), Opportunistic::default());
         let plan = Vec::new();
-        Ok(Box::new(Self { smooth, plan, clock: 0, turn: None, reason, rescuer }))
+        Ok(Box::new(Self { smooth, plan, clock: 0, turn: None, reason, opportunistic }))
     }
 
     /// The plan holds those that may carry data now, and no others.
@@ -104,8 +104,12 @@ impl Scheduler for Daps {
         SubflowSet::only(view.id)
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {

@@ -6,8 +6,8 @@
 //! backlog is payload (there buffer space), and the fastest is sought among those that the default
 //! choice may use (there also among backups and suspects, where waiting can last forever).
 
-use super::common::{Choice, Rescuer};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
@@ -27,7 +27,7 @@ pub(super) struct Ecf {
     /// `w` of the paper: the last decision was to wait. One per connection.
     waiting: bool,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Ecf {
@@ -37,8 +37,8 @@ impl Ecf {
 
     fn new(values: &Values<'_>) -> Self {
         let beta = (values.get("beta") * 256.0) as u64;
-        let (reason, rescuer) = (Reason::default(), Rescuer::default());
-        Self { beta, waiting: false, reason, rescuer }
+        let (reason, opportunistic) = (Reason::default(), Opportunistic::default());
+        Self { beta, waiting: false, reason, opportunistic }
     }
 
     /// Whether to wait for `fast` with a backlog of `k` bytes; by how much that is sooner.
@@ -78,8 +78,12 @@ impl Scheduler for Ecf {
         }
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {

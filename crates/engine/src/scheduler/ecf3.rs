@@ -5,8 +5,8 @@
 //! Backups, suspects and carriers are left out as by the default choice, and a subflow that
 //! nothing in flight will free is not waited for.
 
-use super::common::{Choice, Rescuer, drain_time, is_awaitable};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic, drain_time, is_awaitable};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowId, SubflowSet, SubflowView};
@@ -15,7 +15,7 @@ use crate::view::{SubflowId, SubflowSet, SubflowView};
 #[derive(Default)]
 pub(super) struct Ecf3 {
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Ecf3 {
@@ -65,8 +65,12 @@ impl Scheduler for Ecf3 {
         chosen.map_or(SubflowSet::NONE, SubflowSet::only)
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {

@@ -3,8 +3,8 @@
 //! retransmission and penalisation. The rule itself is in `common.rs`, as most others start from
 //! it.
 
-use super::common::{Choice, Rescuer};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::view::{SubflowSet, SubflowView};
 
@@ -12,7 +12,7 @@ use crate::view::{SubflowSet, SubflowView};
 #[derive(Default)]
 pub(super) struct MinRtt {
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl MinRtt {
@@ -28,8 +28,12 @@ impl Scheduler for MinRtt {
         choice.view.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id))
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {

@@ -31,10 +31,15 @@ pub trait Scheduler: Send {
     /// something changes (an ACK, a timer, a new subflow).
     fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet;
 
-    /// `blocked` stalls the connection although a subflow has room: who sends it again
-    /// (opportunistic retransmission), and who is punished for it (penalisation)?
-    fn rescue(&mut self, _blocked: &Blocked, _subflows: &[SubflowView]) -> Rescue {
-        Rescue::default()
+    /// `blocked` stalls the connection although a subflow has space. Returns the subflows that send
+    /// it again (opportunistic retransmission) and those whose windows are halved because they hold
+    /// it up (penalisation). By default neither.
+    fn opportunistic_retransmission(
+        &mut self,
+        _blocked: &Blocked,
+        _subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        OpportunisticRetransmission::default()
     }
 
     /// Subflows that shall each carry *every* byte. For each of these the connection keeps a
@@ -88,12 +93,12 @@ pub struct Blocked {
     pub window_full: bool,
 }
 
-/// Answer of [`Scheduler::rescue`].
+/// Answer of [`Scheduler::opportunistic_retransmission`].
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Rescue {
+pub struct OpportunisticRetransmission {
     /// Send the blocked data again here.
     pub resend: SubflowSet,
-    /// Halve the windows of these (algorithms: opportunistic penalisation).
+    /// Halve the windows of these (Raiciu et al., NSDI 2012, section 4.2: penalisation).
     pub penalise: SubflowSet,
 }
 

@@ -8,7 +8,7 @@
 //! arrives by first, not the one with the least RTT. And a slower subflow's queue is kept so short
 //! that the faster ones do not fill the peer's window meanwhile (after BLEST). Windows are not
 //! penalised, and the head of a full window is not sent again by itself: whatever is late is raced
-//! (`mptcp/race.rs`).
+//! (`mptcp/tail_reinjection.rs`).
 
 use super::common::{Choice, is_awaitable};
 use super::forecast::{finish, round_trip};

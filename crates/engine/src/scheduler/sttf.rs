@@ -6,8 +6,8 @@
 //! subflows in thought, each to the earliest arrival, and a slower subflow gets data now if at
 //! least one packet of the backlog would be its. What it then gets is the first, not that one.
 
-use super::common::{Choice, Rescuer, is_awaitable};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic, is_awaitable};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
@@ -25,7 +25,7 @@ pub(super) enum Growth {
 pub(super) struct Sttf {
     growth: Growth,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Sttf {
@@ -34,7 +34,7 @@ impl Sttf {
     }
 
     pub(super) fn new(growth: Growth) -> Self {
-        Self { growth, reason: Reason::default(), rescuer: Rescuer::default() }
+        Self { growth, reason: Reason::default(), opportunistic: Opportunistic::default() }
     }
 
     fn rtt(&self, view: &SubflowView) -> Duration {
@@ -94,10 +94,14 @@ impl Scheduler for Sttf {
         SubflowSet::NONE
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
         // STTF's default: opportunistic retransmission, no penalisation.
-        let rescue = self.rescuer.rescue(blocked, subflows);
-        Rescue { penalise: SubflowSet::NONE, ..rescue }
+        let answer = self.opportunistic.answer(blocked, subflows);
+        OpportunisticRetransmission { penalise: SubflowSet::NONE, ..answer }
     }
 
     fn reason(&self) -> Reason {

@@ -2,7 +2,7 @@
 //! full) and a subflow has room, what its siblings have under way goes again on it, as far as it
 //! delivers that sooner.
 //!
-//! Ours. Linux sends again only what blocks a window (`rescue.rs`), so that the last segments of a
+//! Ours. Linux sends again only what blocks a window (`opportunistic.rs`), so that the last segments of a
 //! file or an answer wait for the slowest subflow's queue, or for its retransmission timer. The
 //! cost is duplicates: at most what siblings have in flight, and only when nothing else may be
 //! sent. After DEMS (MobiCom 2017), which lets a fast path work from the end of a slow one's share.
@@ -18,8 +18,8 @@ impl Connection {
     /// Offers each subflow with room what it would deliver sooner. A subflow that has nothing to
     /// win looks again after a round trip, or when something becomes overdue: the walk over what
     /// is under way is as long as a window. Whether something was bound.
-    pub(super) fn race(&mut self) -> bool {
-        if !self.config.mptcp.race || !self.outstanding() {
+    pub(super) fn reinject_tail(&mut self) -> bool {
+        if !self.config.mptcp.tail_reinjection || !self.outstanding() {
             return false;
         }
         let active = self.views.iter().any(|v| v.usable && !v.suspect && !v.backup);
@@ -32,13 +32,13 @@ impl Connection {
             if !able || fast.backup && active {
                 continue;
             }
-            if self.now >= self.subflows[at].race_at {
-                queued = self.challenge(at, &fast);
+            if self.now >= self.subflows[at].tail_reinjection_at {
+                queued = self.queue_tail(at, &fast);
                 if queued {
                     break;
                 }
             }
-            again = again.min(self.subflows[at].race_at);
+            again = again.min(self.subflows[at].tail_reinjection_at);
         }
         if let Some(session) = &mut self.session {
             session.timers.set(Timer::Late, if queued { Instant::FAR_FUTURE } else { again });
@@ -48,7 +48,7 @@ impl Connection {
 
     /// Queues what `fast` delivers sooner than the sibling that carries it, and has room for. Each
     /// sibling is walked from its newest data, which would arrive last.
-    fn challenge(&mut self, at: usize, fast: &SubflowView) -> bool {
+    fn queue_tail(&mut self, at: usize, fast: &SubflowView) -> bool {
         let now = self.now;
         let una = self.send.buffer.una();
         let Some(session) = &mut self.session else { return false };
@@ -82,7 +82,7 @@ impl Connection {
             }
         }
         let soonest = now + (fast.srtt / 8).max(LEAST);
-        self.subflows[at].race_at = again.max(soonest);
+        self.subflows[at].tail_reinjection_at = again.max(soonest);
         queued > 0
     }
 }

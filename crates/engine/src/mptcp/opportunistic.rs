@@ -1,6 +1,8 @@
-//! What a subflow with room does when there is no new data for it, because the peer's window or our
-//! send buffer is full: the head, which blocks, goes again, if the scheduler says so
-//! (`Scheduler::rescue`). What is merely late is raced (`race.rs`).
+//! Opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2). When the
+//! peer's window or our send buffer is full and a subflow has space, the first data that is not
+//! acknowledged at data level, which blocks the rest, is sent again on that subflow if the scheduler
+//! says so (`Scheduler::opportunistic_retransmission`). Data that is merely late is the subject of
+//! `tail_reinjection.rs`.
 
 use super::Connection;
 use super::assign::Piece;
@@ -9,33 +11,34 @@ use crate::scheduler::Blocked;
 use crate::view::SubflowView;
 
 impl Connection {
-    /// Data has been sent and not acknowledged, and a full window or send buffer keeps more from
-    /// leaving although a subflow has room. Whether something goes again.
-    pub(super) fn rescue(&mut self, window_full: bool) -> bool {
+    /// Asks the scheduler whether to send the first unacknowledged data again, if a full window or
+    /// send buffer keeps new data from leaving although a subflow has space. Returns whether
+    /// something was bound.
+    pub(super) fn resend_blocked(&mut self, window_full: bool) -> bool {
         let blocked = window_full || self.send.short_write;
-        if !blocked || !self.config.mptcp.rescue || !self.outstanding() {
+        if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.outstanding() {
             return false;
         }
         let able = |v: &&SubflowView| v.usable && v.room > 0 && !v.suspect;
         let Some(fast) = self.views.iter().filter(able).min_by_key(|v| v.srtt).copied() else {
             return false;
         };
-        self.free_head(&fast, window_full)
+        self.resend_head(&fast, window_full)
     }
 
-    /// Opportunistic retransmission and penalisation: data at the head blocks. At most once per
-    /// round trip of the subflow that has room.
-    fn free_head(&mut self, fast: &SubflowView, window_full: bool) -> bool {
+    /// Sends the head again and penalises, as the scheduler answers: at most once per round trip of
+    /// `fast`, the subflow that has space.
+    fn resend_head(&mut self, fast: &SubflowView, window_full: bool) -> bool {
         let una = self.send.buffer.una();
         let Some(session) = &mut self.session else { return false };
-        if self.now < session.rescued_at + fast.srtt {
+        if self.now < session.opportunistic_at + fast.srtt {
             return false;
         }
         let carried = session.carried(una);
         let blocked = Blocked { now: self.now, dsn: una, carried, fast: fast.id, window_full };
-        let answer = self.scheduler.rescue(&blocked, &self.views);
+        let answer = self.scheduler.opportunistic_retransmission(&blocked, &self.views);
         if !answer.resend.is_empty() || !answer.penalise.is_empty() {
-            session.rescued_at = self.now;
+            session.opportunistic_at = self.now;
         }
         for id in answer.penalise.iter() {
             if let Some(at) = self.index(id) {
