@@ -469,7 +469,8 @@ impl Endpoint {
         self.connections.len()
     }
 
-    /// A path went down or came up (link state): subflows on it are suspect, or tried again.
+    /// A path went down or came up (link state): subflows on it count as potentially
+    /// failed, or are tried again.
     pub fn set_path_up(&mut self, now: Instant, path: PathId, up: bool) {
         self.now = now;
         if up {

@@ -180,8 +180,8 @@ pub enum DropReason {
 pub enum ReinjectReason {
     /// Its subflow had a retransmission timeout.
     Timeout,
-    /// Its subflow had been unanswered for two round trips while others were answered.
-    Silence,
+    /// Its subflow had not been answered for two round trips while others were.
+    Unresponsive,
     /// Its subflow was closed or reset.
     SubflowClosed,
     /// Its subflow went stale.

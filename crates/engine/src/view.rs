@@ -162,9 +162,9 @@ pub struct SubflowView {
     pub usable: bool,
     /// Low priority, asked for by either side (MP_PRIO, MP_JOIN flag B).
     pub backup: bool,
-    /// Data went unanswered too long; use only if nothing better is there (stale or, after an
-    /// RTO, "potentially failed"). Cleared by the next valid segment on the subflow.
-    pub suspect: bool,
+    /// Retransmission timeouts have gone unanswered, or its path is down: use it only if nothing
+    /// better is there. The next acceptable segment on the subflow clears the timeouts.
+    pub potentially_failed: bool,
     /// Loss recovery.
     pub phase: RecoveryPhase,
     /// New payload bytes that may leave now: congestion window (or PRR), pacing and the peer's

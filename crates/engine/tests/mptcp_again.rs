@@ -1,5 +1,5 @@
 //! Data that goes again on another subflow (RFC 8684 section 3.3.6), and why: what blocks the
-//! window, what a silent subflow has under way, what a closed one had. By records.
+//! window, what an unresponsive subflow has in flight, what a closed one had. By records.
 
 mod mptcp_net;
 
@@ -58,7 +58,7 @@ fn what_blocks_the_window_goes_again_by_the_faster_subflow() {
 }
 
 /// Two paths, of which the second swallows everything from 500 ms on.
-fn one_goes_silent(tail_reinjection: bool, backup: Option<u8>, both: bool) -> Net {
+fn one_stops_answering(tail_reinjection: bool, backup: Option<u8>, both: bool) -> Net {
     let mut client = config(1, 2);
     client.mptcp.tail_reinjection = tail_reinjection;
     if let Some(path) = backup {
@@ -78,21 +78,21 @@ fn one_goes_silent(tail_reinjection: bool, backup: Option<u8>, both: bool) -> Ne
     net
 }
 
-// At its tail loss probe what a silent subflow has under way is offered to a sibling that is heard,
+// At its tail loss probe what an unresponsive subflow has in flight is offered to a sibling that is heard,
 // before its timeout.
 #[test]
-fn what_a_silent_subflow_has_goes_by_one_that_is_heard() {
-    let net = one_goes_silent(true, None, false);
-    let silence = again(&net.client, ReinjectReason::Silence);
+fn data_of_an_unresponsive_subflow_is_reinjected_on_one_that_answers() {
+    let net = one_stops_answering(true, None, false);
+    let silence = again(&net.client, ReinjectReason::Unresponsive);
     assert!(silence.iter().all(|(_, by, _)| *by == Some(SubflowId(0))), "{silence:?}");
     let first = silence.first().expect("it goes again").0;
     let timeouts = again(&net.client, ReinjectReason::Timeout);
     assert!(timeouts.iter().all(|t| t.0 >= first), "{timeouts:?}");
-    let off = one_goes_silent(false, None, false);
-    assert_eq!(again(&off.client, ReinjectReason::Silence), []);
+    let off = one_stops_answering(false, None, false);
+    assert_eq!(again(&off.client, ReinjectReason::Unresponsive), []);
     assert!(!again(&off.client, ReinjectReason::Timeout).is_empty());
-    let none = one_goes_silent(true, None, true);
-    assert_eq!(again(&none.client, ReinjectReason::Silence), [], "nobody is heard");
+    let none = one_stops_answering(true, None, true);
+    assert_eq!(again(&none.client, ReinjectReason::Unresponsive), [], "nobody is heard");
 }
 
 // RFC 8684 section 3.3.1: the sender keeps data until its DATA_ACK, and a subflow's own

@@ -67,7 +67,7 @@ fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
     let flags = (prop::bool::weighted(0.8), prop::bool::weighted(0.3), prop::bool::weighted(0.2));
     let sizes = (prop::sample::select(vec![0, 0, 500, 1448, 30_000_u64]), 1..60_u64, 0..60_u64);
     (flags, any_phase(), sizes, 0..5_u64).prop_map(move |(flags, phase, sizes, rtt)| {
-        let (usable, backup, suspect) = flags;
+        let (usable, backup, potentially_failed) = flags;
         let (room, cwnd, in_flight) = sizes;
         let room = if usable { room } else { 0 };
         let in_flight = if room == 0 { in_flight.max(1) } else { in_flight } * 1448;
@@ -77,7 +77,7 @@ fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
             path: PathId(id),
             usable,
             backup,
-            suspect,
+            potentially_failed,
             phase,
             room,
             cwnd: cwnd * 1448,
@@ -116,8 +116,10 @@ fn could(views: &[SubflowView]) -> SubflowSet {
 }
 
 fn is_hold(reason: Reason) -> bool {
-    use Reason::{AwaitsTurn, BackupHeld, NoRoom, SuspectHeld, WaitingIsFaster, WouldBlock};
-    matches!(reason, NoRoom | BackupHeld | SuspectHeld)
+    use Reason::{
+        AwaitsTurn, BackupHeld, NoRoom, PotentiallyFailedHeld, WaitingIsFaster, WouldBlock,
+    };
+    matches!(reason, NoRoom | BackupHeld | PotentiallyFailedHeld)
         || matches!(reason, AwaitsTurn(_) | WaitingIsFaster { .. } | WouldBlock { .. })
 }
 
@@ -321,7 +323,7 @@ proptest! {
     /// the data.
     #[test]
     fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
-        let view = SubflowView { usable: true, backup: false, suspect: false, room: 1448, ..view };
+        let view = SubflowView { usable: true, backup: false, potentially_failed: false, room: 1448, ..view };
         for spec in scheduler_specs() {
             let mut scheduler = build_scheduler(&spec);
             for _ in 0..5 {

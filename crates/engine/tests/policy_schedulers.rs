@@ -11,7 +11,7 @@ fn view(id: u8, srtt_ms: u64) -> SubflowView {
         path: PathId(id),
         usable: true,
         backup: false,
-        suspect: false,
+        potentially_failed: false,
         phase: RecoveryPhase::Open,
         room: 1448,
         cwnd: 14480,
@@ -92,22 +92,22 @@ fn what_all_have_carried_may_go_again() {
 }
 
 #[test]
-fn suspects_are_used_only_when_nothing_is_sound() {
+fn potentially_failed_subflows_are_used_only_when_nothing_is_sound() {
     let mut views = [view(0, 10), view(1, 50)];
-    views[0].suspect = true;
+    views[0].potentially_failed = true;
     assert_eq!(select(&views, &[]).0, set(&[1]));
     views[1].room = 0;
-    assert_eq!(select(&views, &[]), (set(&[]), Reason::SuspectHeld));
-    views[1].suspect = true;
+    assert_eq!(select(&views, &[]), (set(&[]), Reason::PotentiallyFailedHeld));
+    views[1].potentially_failed = true;
     assert_eq!(select(&views, &[]).0, set(&[0]));
     views[0].room = 0;
     assert_eq!(select(&views, &[]), (set(&[]), Reason::NoRoom));
 }
 
 #[test]
-fn a_sound_backup_is_preferred_to_a_suspect_active() {
+fn a_sound_backup_is_preferred_to_a_potentially_failed_active() {
     let mut views = [view(0, 10), view(1, 50)];
-    views[0].suspect = true;
+    views[0].potentially_failed = true;
     views[1].backup = true;
     assert_eq!(select(&views, &[]).0, set(&[1]));
 }
@@ -199,12 +199,12 @@ fn backups_alone_share_by_rtt_without_copies() {
 }
 
 #[test]
-fn a_suspect_subflow_gets_no_copies_while_another_is_sound() {
+fn a_potentially_failed_subflow_gets_no_copies_while_another_is_sound() {
     let mut s = make("redundant");
     let mut views = [view(0, 10), view(1, 20)];
-    views[0].suspect = true;
+    views[0].potentially_failed = true;
     assert_eq!(s.replicas(&views), SubflowSet::only(SubflowId(1)));
-    views[1].suspect = true;
+    views[1].potentially_failed = true;
     assert_eq!(s.replicas(&views).len(), 2);
 }
 

@@ -20,7 +20,7 @@ pub enum Why {
     /// It is a backup while an active subflow lives.
     Backup,
     /// Its data went unanswered, and a better one lives.
-    Suspect,
+    PotentiallyFailed,
     /// It had room, and waiting for this subflow beats using it.
     WaitingFor(SubflowId),
     /// It had room, and its data would have blocked the peer's window for this subflow.
@@ -39,7 +39,7 @@ impl Why {
             Self::Slower => "slower",
             Self::NotItsTurn => "not_its_turn",
             Self::Backup => "backup",
-            Self::Suspect => "suspect",
+            Self::PotentiallyFailed => "suspect",
             Self::WaitingFor(_) => "waiting_is_faster",
             Self::WouldBlock(_) => "would_block",
             Self::Later => "later",
@@ -124,7 +124,7 @@ impl Decisions {
                 Why::Slower => "another had the smaller RTT".to_owned(),
                 Why::NotItsTurn => "it was not its turn".to_owned(),
                 Why::Backup => "it is a backup and an active one lives".to_owned(),
-                Why::Suspect => "its data went unanswered".to_owned(),
+                Why::PotentiallyFailed => "its data went unanswered".to_owned(),
                 Why::OtherChosen => "another was chosen".to_owned(),
                 Why::Later => "another was sooner".to_owned(),
                 Why::WouldBlock(other) => {
@@ -145,7 +145,7 @@ impl Decisions {
 fn why_not(eligible: bool, reason: Reason) -> Why {
     match (eligible, reason) {
         (true, Reason::BackupHeld) => Why::Backup,
-        (true, Reason::SuspectHeld) => Why::Suspect,
+        (true, Reason::PotentiallyFailedHeld) => Why::PotentiallyFailed,
         (false, _) | (true, Reason::NoRoom) => Why::NoRoom,
         (true, Reason::LowestRtt) => Why::Slower,
         (true, Reason::Turn | Reason::AwaitsTurn(_)) => Why::NotItsTurn,

@@ -31,7 +31,7 @@ pub fn drop_reason(reason: DropReason) -> &'static str {
 pub fn reinject_reason(reason: ReinjectReason) -> &'static str {
     match reason {
         ReinjectReason::Timeout => "timeout",
-        ReinjectReason::Silence => "silence",
+        ReinjectReason::Unresponsive => "silence",
         ReinjectReason::SubflowClosed => "subflow_closed",
         ReinjectReason::Stale => "stale",
         ReinjectReason::Opportunistic => "opportunistic",
@@ -76,7 +76,7 @@ pub fn scheduler_reason(reason: Reason) -> &'static str {
         Reason::ShortestQueue => "shortest_queue",
         Reason::NoRoom => "no_room",
         Reason::BackupHeld => "backup_held",
-        Reason::SuspectHeld => "suspect_held",
+        Reason::PotentiallyFailedHeld => "suspect_held",
         Reason::AwaitsTurn(_) => "awaits_turn",
         Reason::WaitingIsFaster { .. } => "waiting_is_faster",
         Reason::WouldBlock { .. } => "would_block",

@@ -52,7 +52,7 @@ const DECISIONS: u32 = 3;
 /// By its own path at least this often while ACKs leave at all.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
 /// A path from which nothing has come for this long, and four round trips, may be dead.
-const SILENCE: Duration = Duration::from_secs(1);
+const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
 impl HayAck {
     pub(super) fn raw(values: &Values<'_>) -> Result<Box<dyn Egress>, PolicyError> {
@@ -78,7 +78,8 @@ impl HayAck {
             return if up { path } else { segment.own };
         }
         let heard = own.map_or(Instant::ZERO, |p| p.heard);
-        let alive = |p: &&PathView| p.up && !p.rtt.is_zero() && !is_silent(p, segment.now, heard);
+        let alive =
+            |p: &&PathView| p.up && !p.rtt.is_zero() && !is_unresponsive(p, segment.now, heard);
         let way = &mut self.ways[usize::from(segment.subflow.0)];
         let now = way.path.unwrap_or(segment.own);
         let Some(present) = paths.iter().filter(alive).find(|p| p.id == now) else {
@@ -104,8 +105,8 @@ impl HayAck {
 
 /// Whether nothing has come by `path` although the subflow's own path, last heard at `own`, has
 /// brought something since.
-fn is_silent(path: &PathView, now: Instant, own: Instant) -> bool {
-    path.heard < own && now - path.heard > SILENCE.max(path.rtt * 4)
+fn is_unresponsive(path: &PathView, now: Instant, own: Instant) -> bool {
+    path.heard < own && now - path.heard > UNRESPONSIVE.max(path.rtt * 4)
 }
 
 impl Egress for HayAck {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_failure_send_them_home() {
+    fn acks_return_to_their_own_path_when_the_other_fails() {
         let mut hayack = policy();
         for ms in 0..5 {
             hayack.route(&ack(ms), &paths([100, 5], Instant(ms * 1_000_000)));

@@ -95,8 +95,11 @@ impl Connection {
 
     /// The subflow for options that belong to the connection.
     fn best_for_signal(&self) -> Option<usize> {
-        let usable =
-            |suspect| self.subflows.iter().position(|s| s.usable() && s.suspect() == suspect);
+        let usable = |potentially_failed| {
+            self.subflows
+                .iter()
+                .position(|s| s.usable() && s.potentially_failed() == potentially_failed)
+        };
         usable(false).or_else(|| usable(true))
     }
 

@@ -169,14 +169,15 @@ impl Connection {
             if all.contains(subflow.id) {
                 subflow.tcb.draw(self.now, &mut self.views[at]);
             }
-            let (usable, suspect) = (subflow.usable(), subflow.suspect());
+            let (usable, potentially_failed) = (subflow.usable(), subflow.potentially_failed());
             let backup = subflow.backup || subflow.peer_backup;
             let room = if usable { subflow.tcb.sendable(self.now) } else { 0 };
             let mss = self.segment_size(at);
             // Less than what would be sent is no room: schedulers test only for zero.
             let fits = self.fit_room(at, unsent.clamp(1, mss), room).is_some();
             let view = &mut self.views[at];
-            (view.usable, view.suspect, view.backup, view.mss) = (usable, suspect, backup, mss);
+            (view.usable, view.potentially_failed, view.backup, view.mss) =
+                (usable, potentially_failed, backup, mss);
             view.room = if fits { room } else { 0 };
         }
     }

@@ -18,8 +18,11 @@ use tabane_wire::{MptcpOption, Segment};
 impl Connection {
     /// The DATA_FIN alone, on the best subflow at hand.
     pub(super) fn send_data_fin(&mut self) -> bool {
-        let usable =
-            |suspect: bool| self.subflows.iter().position(|s| s.usable() && s.suspect() == suspect);
+        let usable = |potentially_failed: bool| {
+            self.subflows
+                .iter()
+                .position(|s| s.usable() && s.potentially_failed() == potentially_failed)
+        };
         let Some(at) = usable(false).or_else(|| usable(true)) else { return false };
         let Some(session) = &mut self.session else { return false };
         session.fin_due = true;
@@ -108,7 +111,7 @@ impl Connection {
     /// Whether what a subflow would carry can go by another that is in order, both ways open.
     fn others_carry(&self, at: usize) -> bool {
         let id = self.subflows[at].id;
-        let sound = |s: &Subflow| s.id != id && s.usable() && !s.suspect();
+        let sound = |s: &Subflow| s.id != id && s.usable() && !s.potentially_failed();
         self.subflows.iter().any(|s| sound(s) && s.tcb.state() == State::Established)
     }
 

@@ -19,7 +19,7 @@ impl Connection {
         if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.outstanding() {
             return false;
         }
-        let able = |v: &&SubflowView| v.usable && v.room > 0 && !v.suspect;
+        let able = |v: &&SubflowView| v.usable && v.room > 0 && !v.potentially_failed;
         let Some(fast) = self.views.iter().filter(able).min_by_key(|v| v.srtt).copied() else {
             return false;
         };

@@ -180,7 +180,7 @@ pub(super) struct Session {
     pub(super) fin_backoff: u32,
     pub(super) data_backoff: u32,
     /// After a data timeout: sent again up to the first, and everything before the second is
-    /// suspected to be lost at data level although subflows acknowledged it.
+    /// assumed lost at data level although subflows acknowledged it.
     pub(super) data_recovery: Option<(Dsn, Dsn)>,
     pub(super) timers: Timers,
     /// Ids of our addresses; the first address is 0.

@@ -88,7 +88,7 @@ impl Connection {
         let mut view = subflow.tcb.view(now);
         view.usable = subflow.usable();
         view.backup = subflow.backup || subflow.peer_backup;
-        view.suspect = subflow.suspect();
+        view.potentially_failed = subflow.potentially_failed();
         SubflowInfo {
             number: subflow.number,
             view,

@@ -25,7 +25,7 @@ pub(super) struct Subflow {
     pub(super) peer_backup: bool,
     pub(super) stale: bool,
     /// Unanswered for two round trips: its data is offered to others (`reinject.rs`).
-    pub(super) silent: bool,
+    pub(super) unresponsive: bool,
     pub(super) path_down: bool,
     /// `Event::SubflowEstablished` is out.
     pub(super) established: bool,
@@ -101,7 +101,7 @@ impl Subflow {
             peer_backup: false,
             timeouts: 0,
             stale: false,
-            silent: false,
+            unresponsive: false,
             path_down: false,
             established: false,
             closing: false,
@@ -151,7 +151,7 @@ impl Subflow {
 
     /// Use only if nothing better is there.
     #[inline]
-    pub(super) fn suspect(&self) -> bool {
+    pub(super) fn potentially_failed(&self) -> bool {
         self.timeouts > 0 || self.stale || self.path_down
     }
 

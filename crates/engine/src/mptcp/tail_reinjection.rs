@@ -22,12 +22,13 @@ impl Connection {
         if !self.config.mptcp.tail_reinjection || !self.outstanding() {
             return false;
         }
-        let active = self.views.iter().any(|v| v.usable && !v.suspect && !v.backup);
+        let active = self.views.iter().any(|v| v.usable && !v.potentially_failed && !v.backup);
         let mut again = Instant::FAR_FUTURE;
         let mut queued = false;
         for n in 0..self.views.len() {
             let fast = self.views[n];
-            let able = fast.usable && !fast.suspect && fast.room > 0 && !fast.srtt.is_zero();
+            let able =
+                fast.usable && !fast.potentially_failed && fast.room > 0 && !fast.srtt.is_zero();
             let Some(at) = self.index(fast.id) else { continue };
             if !able || fast.backup && active {
                 continue;

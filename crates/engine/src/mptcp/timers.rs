@@ -138,8 +138,8 @@ impl Connection {
             self.pending.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
-            if expired.silent {
-                self.on_silence(at);
+            if expired.unresponsive {
+                self.on_unresponsive(at);
             }
             if let Some(in_a_row) = expired.rto {
                 self.on_subflow_rto(at, in_a_row);
@@ -196,11 +196,11 @@ impl Connection {
     #[inline]
     pub(super) fn on_alive(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
-        if subflow.timeouts == 0 && !subflow.stale && !subflow.silent {
+        if subflow.timeouts == 0 && !subflow.stale && !subflow.unresponsive {
             return;
         }
-        if std::mem::take(&mut subflow.silent) {
-            self.recall(at, ReinjectReason::Silence);
+        if std::mem::take(&mut subflow.unresponsive) {
+            self.recall(at, ReinjectReason::Unresponsive);
         }
         let subflow = &mut self.subflows[at];
         subflow.timeouts = 0;
@@ -233,7 +233,7 @@ impl Connection {
         let nxt = self.send.nxt;
         let busy = self.subflows.iter().any(|s| {
             s.usable()
-                && !s.suspect()
+                && !s.potentially_failed()
                 && s.tcb.unacked().any(|c| c.dsn <= una && una < c.dsn + c.data.len() as u64)
         });
         let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
@@ -277,7 +277,7 @@ impl Connection {
 /// Twice the longest timeout of a subflow that is in order (algorithms: meta RTO), doubled with
 /// each expiry, up to two minutes.
 fn data_interval(subflows: &[super::Subflow], backoff: u32) -> Duration {
-    let sound = subflows.iter().filter(|s| s.usable() && !s.suspect());
+    let sound = subflows.iter().filter(|s| s.usable() && !s.potentially_failed());
     let rto = sound.map(|s| s.tcb.rto()).max().unwrap_or(Duration::from_millis(500));
     let interval = Duration(rto.0.saturating_mul(2 << backoff.min(16)));
     interval.min(Duration::from_secs(120))

@@ -4,7 +4,7 @@
 //!
 //! The smallest and largest RTT are those of the last ten seconds or so, not of a connection's
 //! life; the fastest is sought among those that the default choice may use (there also among
-//! backups and suspects, where waiting can last forever).
+//! backups and potentially failed subflows, where waiting can last forever).
 
 use super::common::{Choice, Opportunistic};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};

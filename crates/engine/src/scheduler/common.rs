@@ -1,11 +1,11 @@
-//! What schedulers share: which subflows count (algorithms 1.0: backups, suspects, who has carried
-//! the data already), the choice of Linux's `default` that most others start from, and its
+//! What schedulers share: which subflows count (backups, potentially failed ones, those that have
+//! carried the data already), the choice of Linux's `default` that most others start from, and its
 //! opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
 //!
 //! Of the availability tests of Linux MPTCP v0.9x, what `room` says already (congestion window,
 //! queue, the peer's window) is not repeated here. It sends no new data at all on a subflow that
 //! has had a retransmission timeout until all of it is repaired; here such a subflow is avoided
-//! while it is suspect, and afterwards its window (one segment after a timeout) is the limit.
+//! while it is potentially failed, and afterwards its window (one segment after a timeout) is the limit.
 
 use super::{Blocked, OpportunisticRetransmission, Reason};
 use crate::time::{Duration, Instant, mul_div};
@@ -86,14 +86,14 @@ pub(super) fn is_awaitable(view: &SubflowView) -> bool {
     view.room == 0 && view.in_flight > 0
 }
 
-/// Whether some usable subflow is not suspect: then suspects count as unavailable.
+/// Whether some usable subflow is not potentially failed: then those that are count as unavailable.
 pub(super) fn any_sound(subflows: &[SubflowView]) -> bool {
-    subflows.iter().any(|v| v.usable && !v.suspect)
+    subflows.iter().any(|v| v.usable && !v.potentially_failed)
 }
 
 /// Whether `view` may carry data at all (it may still lack room).
 pub(super) fn available(view: &SubflowView, any_sound: bool) -> bool {
-    view.usable && !(view.suspect && any_sound)
+    view.usable && !(view.potentially_failed && any_sound)
 }
 
 /// Why nothing was picked, told from those that do have room.
@@ -103,7 +103,11 @@ pub(super) fn why_held(subflows: &[SubflowView]) -> Reason {
     if subflows.iter().filter(with_room).any(|v| v.backup && available(v, sound)) {
         return Reason::BackupHeld;
     }
-    if subflows.iter().any(|v| with_room(&v)) { Reason::SuspectHeld } else { Reason::NoRoom }
+    if subflows.iter().any(|v| with_room(&v)) {
+        Reason::PotentiallyFailedHeld
+    } else {
+        Reason::NoRoom
+    }
 }
 
 /// What one class (active or backup) has to offer.

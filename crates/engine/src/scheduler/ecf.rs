@@ -4,7 +4,7 @@
 //!
 //! The products are computed in 128 bits (there 32 bits overflow from 20 ms times 250 kB on), the
 //! backlog is payload (there buffer space), and the fastest is sought among those that the default
-//! choice may use (there also among backups and suspects, where waiting can last forever).
+//! choice may use (there also among backups and potentially failed subflows, where waiting can last forever).
 
 use super::common::{Choice, Opportunistic};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
@@ -136,8 +136,8 @@ mod tests {
         assert_eq!(ecf.select(&work, &[f, s]), ids(&[0]));
         let dead = SubflowView { room: 0, in_flight: 0, ..f };
         assert_eq!(ecf.select(&work, &[dead, s]), ids(&[1]), "nothing would ever free it");
-        let suspect = SubflowView { room: 0, suspect: true, ..f };
-        assert_eq!(ecf.select(&work, &[suspect, s]), ids(&[1]));
+        let potentially_failed = SubflowView { room: 0, potentially_failed: true, ..f };
+        assert_eq!(ecf.select(&work, &[potentially_failed, s]), ids(&[1]));
     }
 
     #[test]

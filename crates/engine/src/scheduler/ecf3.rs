@@ -2,7 +2,7 @@
 //! sorted by RTT, the backlog weighed against the fastest alone, no variation, no hysteresis.
 //!
 //! The published rule has no more than three subflows; further ones are treated as the third.
-//! Backups, suspects and carriers are left out as by the default choice, and a subflow that
+//! Backups, potentially failed subflows and carriers are left out as by the default choice, and a subflow that
 //! nothing in flight will free is not waited for.
 
 use super::common::{Choice, Opportunistic, drain_time, is_awaitable};

@@ -122,8 +122,8 @@ pub enum Reason {
     NoRoom,
     /// Only backups have room while an active subflow lives.
     BackupHeld,
-    /// Only suspect subflows have room while a sound one lives.
-    SuspectHeld,
+    /// Only potentially failed subflows have space, while a sound one is usable.
+    PotentiallyFailedHeld,
     /// Strict order: the one whose turn it is has no room, others do.
     AwaitsTurn(crate::view::SubflowId),
     /// A faster subflow, when it frees, beats sending now by this many nanoseconds.

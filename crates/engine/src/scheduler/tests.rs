@@ -13,7 +13,7 @@ pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
         path: PathId(id),
         usable: true,
         backup: false,
-        suspect: false,
+        potentially_failed: false,
         phase: RecoveryPhase::Open,
         room: 1448,
         cwnd: 14_480,

@@ -110,8 +110,8 @@ pub struct Accepted {
 pub struct Expired {
     /// A retransmission timeout fired: the how-manieth in a row.
     pub rto: Option<u32>,
-    /// Two round trips without an acknowledgement of what is under way.
-    pub silent: bool,
+    /// Two round trips have passed without an acknowledgement of the data in flight.
+    pub unresponsive: bool,
     /// The subflow gave up or its TIME-WAIT ended.
     pub closed: Option<CloseReason>,
 }
@@ -331,11 +331,11 @@ impl Tcb {
 
     /// Sends RST (if the state calls for it) and closes.
     pub fn abort(&mut self) {
-        let silent = matches!(self.state, State::Closed | State::TimeWait | State::SynSent);
+        let no_reset = matches!(self.state, State::Closed | State::TimeWait | State::SynSent);
         if self.state != State::Closed {
             self.finish(self.last_heard, CloseReason::Aborted);
         }
-        if !silent {
+        if !no_reset {
             self.due.reset = Some(ResetDue::Own);
         }
     }

@@ -5,7 +5,7 @@ use crate::time::{Instant, mul_div};
 use crate::view::SubflowView;
 
 impl Tcb {
-    /// The picture for policies; `backup` and `suspect` are the connection's to fill in.
+    /// The picture for policies; `backup` and `potentially_failed` are the connection's to fill in.
     pub fn view(&self, now: Instant) -> SubflowView {
         let mut view = SubflowView::default();
         self.draw(now, &mut view);
@@ -22,7 +22,7 @@ impl Tcb {
         view.usable =
             matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound;
         view.backup = false;
-        view.suspect = false;
+        view.potentially_failed = false;
         view.phase = self.recovery.phase;
         view.room = self.sendable(now);
         view.cwnd = cc.cwnd;

@@ -69,10 +69,10 @@ impl Tcb {
         if !self.tx.outstanding() || self.recovery.phase != RecoveryPhase::Open {
             return false;
         }
-        let silent = !std::mem::replace(&mut self.probe.told, true);
+        let unresponsive = !std::mem::replace(&mut self.probe.told, true);
         if self.probe.at > now {
             self.timers.set(Timer::Probe, self.probe.at);
-            return silent;
+            return unresponsive;
         }
         let end = Some(self.snd_nxt);
         self.probe = TailProbe { end, awaiting_sample: true, due: true, ..TailProbe::default() };
@@ -80,7 +80,7 @@ impl Tcb {
         self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::TailLossProbe);
-        silent
+        unresponsive
     }
 
     /// SND.UNA is `ack` after what an acknowledgement brought: is the probe answered, and what does

@@ -22,7 +22,7 @@ impl Tcb {
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
                 Timer::Retransmit => self.on_retransmit_timer(now, siblings, &mut expired),
-                Timer::Probe => expired.silent = self.on_probe_timer(now),
+                Timer::Probe => expired.unresponsive = self.on_probe_timer(now),
                 Timer::Reorder => self.on_reorder_timer(now, siblings),
                 Timer::Ack => {
                     if self.rx.due == AckDue::Delayed {

@@ -44,7 +44,7 @@ fn subflow_report(subflow: &SubflowInfo, path: Option<&str>) -> Value {
         "state": format!("{:?}", subflow.state),
         "usable": view.usable,
         "backup": view.backup,
-        "suspect": view.suspect,
+        "suspect": view.potentially_failed,
         "phase": format!("{:?}", view.phase),
         "cwnd": view.cwnd,
         "ssthresh": (view.ssthresh != u64::MAX).then_some(view.ssthresh),

@@ -37,7 +37,7 @@ fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
         path: PathId(slot),
         usable: true,
         backup: false,
-        suspect: false,
+        potentially_failed: false,
         phase: RecoveryPhase::Open,
         room: 0,
         cwnd: 20_000,
