@@ -15,7 +15,7 @@
 //! when the own path would have told: whoever gives way first leaves the queue to the others, who
 //! lose the less, and with equal growth that decides who gets what.
 
-use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Return};
+use super::{Ack, AckPath, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 
@@ -82,15 +82,15 @@ impl Compensated {
 }
 
 impl CongestionController for Compensated {
-    fn on_return(&mut self, now: Instant, way: &Return) {
-        self.inner.on_return(now, &Return { moved: false, rtt: way.own_rtt, ..*way });
-        if self.recovering || way.rtt.is_zero() {
+    fn on_ack_path(&mut self, now: Instant, ack_path: &AckPath) {
+        self.inner.on_ack_path(now, &AckPath { moved: false, rtt: ack_path.own_rtt, ..*ack_path });
+        if self.recovering || ack_path.rtt.is_zero() {
             return;
         }
-        let slower = way.compensate && way.own_rtt > way.rtt;
-        self.own_rtt = if slower { way.own_rtt } else { way.rtt };
-        self.lag = self.own_rtt - way.rtt;
-        self.scale = self.own_rtt.0 as f64 / way.rtt.0 as f64;
+        let slower = ack_path.compensate && ack_path.own_rtt > ack_path.rtt;
+        self.own_rtt = if slower { ack_path.own_rtt } else { ack_path.rtt };
+        self.lag = self.own_rtt - ack_path.rtt;
+        self.scale = self.own_rtt.0 as f64 / ack_path.rtt.0 as f64;
     }
 
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
@@ -198,8 +198,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    fn way(own_us: u64, us: u64) -> Return {
-        Return {
+    fn ack_path(own_us: u64, us: u64) -> AckPath {
+        AckPath {
             own_rtt: Duration(own_us * 1000),
             rtt: Duration(us * 1000),
             moved: false,
@@ -240,7 +240,7 @@ mod tests {
             assert!((per_packet - slow_start).abs() < 6e-5, "{per_packet}");
             // 400 windows of ours, acknowledged one by one.
             let mut cc = reno(2_000, 10 * MSS);
-            cc.on_return(Instant::ZERO, &way(own, effective));
+            cc.on_ack_path(Instant::ZERO, &ack_path(own, effective));
             let virtual_before = cc.inner.state().cwnd;
             let window = cc.down(virtual_before);
             for _ in 0..400 {
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn slow_start_doubles_once_in_an_rtt_of_the_own_path() {
         let mut cc = reno(1_000, u64::MAX);
-        cc.on_return(Instant::ZERO, &way(300_000, 100_000));
+        cc.on_ack_path(Instant::ZERO, &ack_path(300_000, 100_000));
         cc.cwnd = cc.down(cc.inner.state().cwnd);
         let before = cc.state().cwnd;
         for _ in 0..3 {
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn one_reduction_in_an_rtt_of_the_own_path_and_not_before_that_would_tell() {
         let mut cc = reno(100, 50 * MSS);
-        cc.on_return(Instant::ZERO, &way(200_000, 100_000));
+        cc.on_ack_path(Instant::ZERO, &ack_path(200_000, 100_000));
         let lose = |cc: &mut Compensated, ms: u64| {
             let event = Congestion {
                 now: Instant(ms * 1_000_000),
@@ -297,9 +297,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_faster_way_it_is_the_controller_itself() {
+    fn without_a_faster_ack_path_it_is_the_controller_itself() {
         let mut cc = reno(10, 5 * MSS);
-        cc.on_return(Instant::ZERO, &way(100, 120));
+        cc.on_ack_path(Instant::ZERO, &ack_path(100, 120));
         for _ in 0..10 {
             cc.on_ack(&ack(&cc, MSS), &[]);
         }
@@ -310,10 +310,10 @@ mod tests {
     #[test]
     fn the_window_follows_the_ratio_without_a_burst() {
         let mut cc = reno(100, 50 * MSS);
-        cc.on_return(Instant::ZERO, &way(200, 100));
+        cc.on_ack_path(Instant::ZERO, &ack_path(200, 100));
         cc.on_ack(&ack(&cc, MSS), &[]);
         assert_eq!(cc.state().cwnd, 50 * MSS);
-        cc.on_return(Instant::ZERO, &way(200, 200));
+        cc.on_ack_path(Instant::ZERO, &ack_path(200, 200));
         cc.on_ack(&ack(&cc, 2 * MSS), &[]);
         assert_eq!(cc.state().cwnd, 52 * MSS);
     }

@@ -15,7 +15,7 @@ use super::hystart::HyStart;
 use super::queueing::Queueing;
 use super::window::Window;
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
-use super::{Return, Start};
+use super::{AckPath, Start};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
@@ -38,7 +38,7 @@ pub(super) struct Cubic {
     /// The recovery under way is for a loss at random.
     spared: bool,
     /// The window returns to what it was before the last reduction (`cubicq`).
-    returns: bool,
+    restoring: bool,
     /// The most in flight in the round before and in this one, and where this one ends.
     flight: [u64; 2],
     round_end: u64,
@@ -120,7 +120,7 @@ impl Cubic {
             spared: false,
             busy_since: Instant::ZERO,
             reduced_at: Instant::ZERO,
-            returns: false,
+            restoring: false,
         }
     }
 
@@ -158,15 +158,15 @@ impl Cubic {
     }
 
     /// The window returns to what it was before the last reduction: the link is empty.
-    fn is_returning(&self) -> bool {
+    fn is_restoring(&self) -> bool {
         let below = self.segments(self.window.cwnd) < self.curve.cwnd_prior;
-        self.returns && below && self.queueing.is_some_and(|queueing| queueing.is_calm())
+        self.restoring && below && self.queueing.is_some_and(|queueing| queueing.is_calm())
     }
 
     /// Congestion avoidance by `bytes` newly acknowledged.
     fn avoid(&mut self, ack: &Ack, bytes: u64) {
-        if self.is_returning() {
-            self.window.cwnd += bytes / RETURN;
+        if self.is_restoring() {
+            self.window.cwnd += bytes / RESTORE_DIVISOR;
             self.curve.epoch = None;
             return;
         }
@@ -260,7 +260,7 @@ impl CongestionController for Cubic {
             // from that of a burst after idleness, which is over before its queue is seen.
             let empty = queueing.is_empty() && !timeout;
             let rounds = queueing.reduced() * ROUNDS;
-            self.returns = empty && event.now > self.reduced_at.max(self.busy_since) + rounds;
+            self.restoring = empty && event.now > self.reduced_at.max(self.busy_since) + rounds;
             self.reduced_at = event.now;
         }
         let most = event.in_flight.max(self.flight[0]).max(self.flight[1]);
@@ -276,8 +276,8 @@ impl CongestionController for Cubic {
         }
     }
 
-    fn on_return(&mut self, _now: Instant, way: &Return) {
-        if way.moved
+    fn on_ack_path(&mut self, _now: Instant, ack_path: &AckPath) {
+        if ack_path.moved
             && let Some(hystart) = &mut self.hystart
         {
             hystart.restart();
@@ -333,7 +333,7 @@ impl CongestionController for Cubic {
 const VALID: Duration = Duration::from_secs(300);
 
 /// A returning window grows by this part of what is acknowledged: by an eighth a round trip.
-const RETURN: u64 = 8;
+const RESTORE_DIVISOR: u64 = 8;
 /// A window that is reduced again within so many round trips, or so soon after idleness, does not
 /// return.
 const ROUNDS: u64 = 16;

@@ -45,10 +45,10 @@ pub trait CongestionController: Send {
     /// The last congestion signal was spurious: restore what was before it.
     fn on_spurious(&mut self, _now: Instant) {}
 
-    /// Acknowledgements return (also) by another path than the data's own; told before each
-    /// `on_ack` while that is so. With [`Return::moved`] all that was learnt from RTTs is of
-    /// another way.
-    fn on_return(&mut self, _now: Instant, _way: &Return) {}
+    /// Acknowledgements return (also) by another path than the subflow's own. Called before each
+    /// `on_ack` while that is so. After [`AckPath::moved`] earlier RTTs are not comparable with
+    /// later ones.
+    fn on_ack_path(&mut self, _now: Instant, _ack_path: &AckPath) {}
 
     /// Nothing was in flight for longer than an RTO and data is about to leave: restart window
     /// (RFC 5681 section 4.1, RFC 9438 section 5.8...). `restart` is min(IW, cwnd), bytes.
@@ -141,17 +141,17 @@ pub struct Ack {
     pub lost: u64,
 }
 
-/// How acknowledgements return.
+/// The path by which acknowledgements return, as congestion control sees it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Return {
+pub struct AckPath {
     /// RTT with data and acknowledgements on the subflow's own path.
     pub own_rtt: Duration,
-    /// RTT as it is.
+    /// RTT with acknowledgements on the path by which they really return.
     pub rtt: Duration,
-    /// Most acknowledgements come by another way than before.
+    /// Most acknowledgements come by another path than before this one.
     pub moved: bool,
-    /// What they save by it is not to speed up growth (`hayack-fair`): a wrapper around the
-    /// controller sees to that.
+    /// The shorter RTT must not make the window grow faster (`hayack-fair`); a wrapper around the
+    /// controller compensates for it.
     pub compensate: bool,
 }
 

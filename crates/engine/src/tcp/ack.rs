@@ -181,7 +181,7 @@ impl Tcb {
         self.probe_answered(now, self.snd_una, dsack, siblings);
         self.step_recovery(now, segment, delta, lost, siblings);
         if delta.delivered > 0 {
-            self.tell_way_back(now, delta.acked > 0);
+            self.notify_ack_path(now, delta.acked > 0);
             let (yes, in_flight) = (self.limited.yes, self.pipe());
             let cc = self.window;
             let doubling = cc.cwnd < cc.ssthresh && cc.cwnd < 2 * self.limited.max_in_flight;
@@ -219,7 +219,7 @@ impl Tcb {
         self.rtt.on_sample(now, now - oldest);
         let recent = now - delta.latest.unwrap_or(oldest);
         self.rtt.on_recent(now, recent);
-        self.returned(now, oldest, delta.acked > 0);
+        self.sample_ack_path(now, oldest, delta.acked > 0);
         let (id, sample) = (self.setup.id, now - oldest);
         let (srtt, rto) = (self.rtt.srtt(), self.rtt.rto());
         self.log.add(now, None, Some(id), || What::Rtt { sample, srtt, rto });

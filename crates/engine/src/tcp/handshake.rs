@@ -73,7 +73,7 @@ impl Tcb {
             mss,
             timers: Timers::default(),
             rtt: RttEstimator::new(config),
-            returns: None,
+            ack_path: None,
             tx: Scoreboard::default(),
             rx: Receiver::new(config),
             recovery: Recovery::default(),

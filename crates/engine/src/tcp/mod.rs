@@ -7,6 +7,7 @@
 //! local; a segment never spans two chunks.
 
 mod ack;
+mod ack_path;
 mod handshake;
 mod input;
 mod output;
@@ -17,7 +18,6 @@ mod ranges;
 mod rate;
 mod receive;
 mod recovery;
-mod returns;
 mod rtt;
 mod scoreboard;
 mod setup;
@@ -26,10 +26,10 @@ mod stats;
 mod timeout;
 mod timer;
 
+use self::ack_path::AckPathState;
 use self::rate::RateSampler;
 use self::receive::Receiver;
 use self::recovery::Recovery;
-use self::returns::Returns;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
 pub use self::setup::Setup;
@@ -182,7 +182,7 @@ pub struct Tcb {
     /// Shared by all subflows of an endpoint: one copy in the caches.
     config: Arc<TcpConfig>,
     /// Made when a segment first comes by another path than the own.
-    returns: Option<Box<Returns>>,
+    ack_path: Option<Box<AckPathState>>,
     /// Records of this subflow, drained by the connection (which fills in its id).
     pub log: RecordLog,
     /// When anything acceptable was last received.

@@ -10,10 +10,10 @@ use tabane_engine::tcp::{Accepted, Chunk, State, Tcb};
 use tabane_engine::time::{Duration, Instant};
 use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Timestamps};
 
+mod ack_path;
 mod arrival;
 mod recovery;
 mod response;
-mod returns;
 
 const ISS: u32 = 0xffff_f000;
 const PEER_ISS: u32 = 5000;
