@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Settings of an endpoint. Those in `tcp` and `mptcp` are defaults for its connections.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Ways out, each with the addresses of this host on it. A subflow belongs to the path that
+    /// The paths, each with the addresses that this host has on it. A subflow belongs to the path that
     /// has its local address.
     pub paths: Vec<PathConfig>,
     /// TCP.
@@ -63,7 +63,7 @@ impl Profile {
     }
 }
 
-/// A way out.
+/// A path out of this host: an interface or a tunnel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathConfig {
     /// Its id, 0 to 63.

@@ -120,7 +120,7 @@ pub struct Stats {
 /// A segment to send, and the paths by which a copy leaves.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Departure {
-    /// Ways out; never empty.
+    /// The paths by which a copy leaves; never empty.
     pub paths: PathSet,
     /// The segment.
     pub segment: Segment,
@@ -129,7 +129,7 @@ pub struct Departure {
 /// Bytes to send: `len` bytes of the caller's buffer, by these paths.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Transmit {
-    /// Ways out; never empty.
+    /// The paths by which a copy leaves; never empty.
     pub paths: PathSet,
     /// Length of the IP packet at the start of the buffer.
     pub len: usize,
@@ -350,7 +350,7 @@ impl Endpoint {
     }
 
     /// As `poll_segment`, with the segment where the caller wants it, in place of what was there,
-    /// and its ways out as the answer. For those who send so many that copying one counts.
+    /// and its paths as the answer. For those who send so many that copying one counts.
     #[inline]
     pub fn poll_into(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
         self.now = now;

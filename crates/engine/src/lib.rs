@@ -4,7 +4,7 @@
 //!
 //! Three things can be chosen by name, or added by [registering](policy::Registry) them:
 //! *which subflow* carries data ([`scheduler`]), *how much* is in flight ([`congestion`]), and
-//! *which way out* a segment takes ([`egress`]).
+//! *by which paths* a segment leaves ([`egress`]).
 //!
 //! # The run loop
 //!

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct SubflowId(pub u8);
 
-/// A way out of this host: an interface or a tunnel. Given by the driver.
+/// A path out of this host: an interface or a tunnel. The driver gives the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct PathId(pub u8);
 

@@ -1,4 +1,4 @@
-//! *Which way out* a segment takes: the third plug point.
+//! *By which paths* a segment leaves: the third plug point.
 //!
 //! Normally a segment leaves by its subflow's own path. To add a policy: its file, and its row in
 //! [`ALL`].

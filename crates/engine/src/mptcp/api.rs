@@ -30,11 +30,11 @@ pub enum SubflowError {
 /// Which policy to change on a live connection.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Policy {
-    /// Which subflow.
+    /// Which subflow carries the next data.
     Scheduler(Spec),
-    /// How much: on one subflow or, with `None`, on all and those to come.
+    /// How much may be in flight: on one subflow or, with `None`, on all and on those to come.
     Congestion(Option<SubflowId>, Spec),
-    /// Which way out.
+    /// By which paths segments leave.
     Egress(Spec),
 }
 

@@ -2,7 +2,7 @@
 
 use super::crypto::Key;
 use super::options::VERSION;
-use super::route::Ways;
+use super::route::EgressState;
 use super::session::{Opening, Receiver, Request, Sender, Session};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::{Connection, Mode, Role};
@@ -54,7 +54,7 @@ impl Connection {
             receive: Receiver::new(now, buffer),
             session,
             scheduler: scheduler::build(&config.mptcp.scheduler)?,
-            ways: Ways::build(&config.mptcp.egress)?,
+            egress: EgressState::build(&config.mptcp.egress)?,
             congestion: None,
             events: VecDeque::new(),
             log: RecordLog::new(config.records),

@@ -47,7 +47,7 @@ mod timers;
 mod window;
 
 pub use api::{Info, Policy, SubflowError, SubflowInfo};
-use route::Ways;
+use route::EgressState;
 pub(crate) use session::{ClosedTuple, Opening, Request};
 use session::{Receiver, Sender, Session};
 use subflow::Subflow;
@@ -71,8 +71,8 @@ pub struct Connection {
     ended: Option<CloseReason>,
     config: Arc<Config>,
     log: RecordLog,
-    /// `None` is `own`, which needs no asking.
-    ways: Option<Box<Ways>>,
+    /// `None` is `own`, which always answers the subflow's own path.
+    egress: Option<Box<EgressState>>,
     /// Pictures for policies, in the order of `subflows`; those in `outdated` are to be redrawn.
     outdated: SubflowSet,
     views: Vec<SubflowView>,

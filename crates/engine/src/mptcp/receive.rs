@@ -34,9 +34,9 @@ impl Connection {
         self.siblings();
         let expected = self.subflows[at].tcb.rcv_nxt();
         if self.config.paths.len() > 1 {
-            self.came_by(at, path, segment);
+            self.note_arrival(at, path, segment);
         }
-        let siblings = self.ways.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
+        let siblings = self.egress.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
         let undone = self.subflows[at].tcb.stats().undone;
         let mut accepted = self.subflows[at].tcb.on_segment(now, segment, siblings);
         if self.subflows[at].tcb.stats().undone != undone {

@@ -1,6 +1,6 @@
 //! Changes of policy on a live connection, and pictures of it.
 
-use super::route::Ways;
+use super::route::EgressState;
 use super::{Connection, Info, Policy, SubflowInfo};
 use crate::config::Profile;
 use crate::congestion::{self, Start};
@@ -32,7 +32,7 @@ impl Connection {
         policy.check()?;
         match policy {
             Policy::Scheduler(spec) => self.scheduler = scheduler::build(&spec)?,
-            Policy::Egress(spec) => self.ways = Ways::build(&spec)?,
+            Policy::Egress(spec) => self.egress = EgressState::build(&spec)?,
             Policy::Congestion(which, spec) => {
                 for at in 0..self.subflows.len() {
                     if which.is_none_or(|id| self.subflows[at].id == id) {

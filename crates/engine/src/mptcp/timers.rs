@@ -133,7 +133,8 @@ impl Connection {
         let now = self.now;
         let id = self.subflows[at].id;
         if self.subflows[at].tcb.next_timeout().is_some_and(|due| due <= now) {
-            let siblings = self.ways.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
+            let siblings =
+                self.egress.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
             let expired = self.subflows[at].tcb.on_timeout(now, siblings);
             self.pending.insert(id);
             self.outdated.insert(id);

@@ -18,7 +18,7 @@ pub(super) struct RttEstimator {
     rto_min: Duration,
     rto_max: Duration,
     backoff: u32,
-    /// The timeout is never shorter than this: acknowledgements may come by a slower way.
+    /// The timeout is never shorter than this: acknowledgements may come by a slower path.
     least: Duration,
 }
 
@@ -60,7 +60,7 @@ impl RttEstimator {
         self.min.update(now, Duration(sample.0.max(1)), |new, old| new < old);
     }
 
-    /// Samples have another way since the latest: those before it count no more.
+    /// The ACK path has changed since the latest sample: earlier ones count no more.
     pub(super) fn restart(&mut self) {
         (self.srtt, self.rttvar) = (self.latest, self.latest / 2);
         self.min.restart(self.latest);
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (10, 90), "of the present one");
     }
 
-    /// Acknowledgements by another way: what was measured before counts no more.
+    /// The ACK path has changed: what was measured before counts no more.
     #[test]
     fn restart_keeps_the_latest_sample_alone() {
         let mut rtt = RttEstimator::new(&TcpConfig::default());
