@@ -11,9 +11,9 @@ use crate::time::{Duration, Instant};
 use crate::view::{SubflowSet, SubflowView};
 use std::mem;
 
-/// Data about to be bound.
+/// A range of data about to be bound to subflows.
 #[derive(Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct DataRange {
     pub(super) dsn: Dsn,
     /// At most this long; cut to the segment size of the subflows picked.
     pub(super) len: u64,
@@ -42,28 +42,28 @@ impl Connection {
             return false;
         }
         let mss = self.segment_size(0);
-        let piece = match self.next_reinjection() {
-            Some(piece) => piece,
+        let range = match self.next_reinjection() {
+            Some(range) => range,
             None if self.send.unsent() == 0 => return self.finish(),
-            None => match self.new_piece(mss) {
-                Some(piece) => piece,
+            None => match self.new_range(mss) {
+                Some(range) => range,
                 None => return self.hold(),
             },
         };
         let room = self.subflows[0].tcb.sendable(self.now);
-        let len = piece.len.min(mss);
+        let len = range.len.min(mss);
         let Some(len) = self.fit_room(0, len, room) else { return self.hold() };
-        let piece = Piece { len, ..piece };
-        self.bind(piece, SubflowSet::only(self.subflows[0].id));
+        let range = DataRange { len, ..range };
+        self.bind(range, SubflowSet::only(self.subflows[0].id));
         true
     }
 
     /// Several subflows: the scheduler decides.
     fn assign_scheduled(&mut self) -> bool {
-        self.redraw();
+        self.refresh_views();
         let replicas = self.scheduler.replicas(&self.views);
         if let Some(bound) = self.repeat_next() {
-            return bound || self.stuck();
+            return bound || self.probe_if_idle();
         }
         if !replicas.is_empty() {
             return self.replicate(replicas) || self.finish();
@@ -75,8 +75,8 @@ impl Connection {
         if mss == 0 {
             return false;
         }
-        match self.new_piece(mss) {
-            Some(piece) => self.schedule(piece) || self.stuck(),
+        match self.new_range(mss) {
+            Some(range) => self.schedule(range) || self.probe_if_idle(),
             None => {
                 let window_full = self.send.edge - self.send.nxt < self.send.unsent().min(mss);
                 window_full && (self.resend_blocked(true) || self.reinject_tail()) || self.hold()
@@ -88,19 +88,19 @@ impl Connection {
     /// not wait for room, nor does it go where it is under way: it is forgotten.
     pub(super) fn repeat_next(&mut self) -> Option<bool> {
         loop {
-            let piece = self.next_reinjection()?;
-            if self.schedule(piece) {
+            let range = self.next_reinjection()?;
+            if self.schedule(range) {
                 return Some(true);
             }
-            if piece.again != Some(ReinjectReason::Opportunistic) {
+            if range.again != Some(ReinjectReason::Opportunistic) {
                 return Some(false);
             }
-            self.session.as_mut()?.reinjections.taken(piece.dsn, piece.len);
+            self.session.as_mut()?.reinjections.taken(range.dsn, range.len);
         }
     }
 
     /// Nothing could be bound: what was blocked is probed for, what is urgent goes alone.
-    fn stuck(&mut self) -> bool {
+    fn probe_if_idle(&mut self) -> bool {
         if self.views.iter().any(|v| v.in_flight > 0) {
             return false;
         }
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// New data that may leave at data level: `None` if Nagle or the peer's window holds it.
-    fn new_piece(&mut self, mss: u64) -> Option<Piece> {
+    fn new_range(&mut self, mss: u64) -> Option<DataRange> {
         let unsent = self.send.unsent();
         let allowed = self.send.edge - self.send.nxt;
         let mut len = unsent.min(mss);
@@ -120,7 +120,7 @@ impl Connection {
         } else if len < mss && self.config.tcp.nagle && self.short_is_out() && !self.send.closed {
             return None;
         }
-        Some(Piece { dsn: self.send.nxt, len, again: None, carried: SubflowSet::NONE })
+        Some(DataRange { dsn: self.send.nxt, len, again: None, carried: SubflowSet::NONE })
     }
 
     /// Whether a segment short of a full one is under way: another waits for it. Full ones are not
@@ -155,7 +155,7 @@ impl Connection {
     }
 
     /// Brings the pictures up to date.
-    fn redraw(&mut self) {
+    fn refresh_views(&mut self) {
         if self.views.len() != self.subflows.len() {
             self.views.clear();
             let now = self.now;
@@ -187,7 +187,7 @@ impl Connection {
     pub(super) fn siblings(&mut self) {
         if self.subflows.len() > 1 {
             if self.views.len() != self.subflows.len() || !self.outdated.is_empty() {
-                self.redraw();
+                self.refresh_views();
             }
         } else {
             self.views.clear();
@@ -195,14 +195,14 @@ impl Connection {
     }
 
     /// Asks the scheduler, checks the answer, carries it out.
-    pub(super) fn schedule(&mut self, piece: Piece) -> bool {
+    pub(super) fn schedule(&mut self, range: DataRange) -> bool {
         let work = Work {
             now: self.now,
-            dsn: piece.dsn,
-            len: piece.len,
+            dsn: range.dsn,
+            len: range.len,
             unsent: self.send.unsent(),
-            carried: piece.carried,
-            reinjection: piece.again.is_some(),
+            carried: range.carried,
+            reinjection: range.again.is_some(),
             window_room: self.send.edge - self.send.nxt,
             window: self.send.edge - self.send.buffer.una(),
         };
@@ -217,17 +217,17 @@ impl Connection {
             // A policy may be slow or odd, but never stops a connection.
             chosen = eligible.first().map_or(SubflowSet::NONE, SubflowSet::only);
         }
-        if piece.again == Some(ReinjectReason::Opportunistic) {
-            chosen = chosen.minus(piece.carried);
+        if range.again == Some(ReinjectReason::Opportunistic) {
+            chosen = chosen.minus(range.carried);
         }
-        self.decided(piece.dsn, eligible, chosen);
+        self.decided(range.dsn, eligible, chosen);
         if chosen.is_empty() {
             return false;
         }
         let limit = |v: &&SubflowView| chosen.contains(v.id);
         let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.room)).min();
-        let len = len.unwrap_or(0).min(piece.len);
-        self.bind(Piece { len, ..piece }, chosen);
+        let len = len.unwrap_or(0).min(range.len);
+        self.bind(DataRange { len, ..range }, chosen);
         true
     }
 
@@ -245,10 +245,10 @@ impl Connection {
         self.note(None, || What::Decision { dsn, eligible, chosen, reason });
     }
 
-    /// Pushes a piece down to `chosen`.
+    /// Pushes a range of data down to the subflows `chosen`.
     #[inline]
-    pub(super) fn bind(&mut self, piece: Piece, chosen: SubflowSet) {
-        let Piece { dsn, len, again, .. } = piece;
+    pub(super) fn bind(&mut self, range: DataRange, chosen: SubflowSet) {
+        let DataRange { dsn, len, again, .. } = range;
         let mut data = self.send.buffer.slice(dsn, len as usize);
         self.send.override_at = Instant::FAR_FUTURE;
         self.send.override_due = false;
@@ -294,7 +294,7 @@ impl Connection {
     }
 
     /// The next reinjection, not longer than one segment.
-    pub(super) fn next_reinjection(&mut self) -> Option<Piece> {
+    pub(super) fn next_reinjection(&mut self) -> Option<DataRange> {
         let session = self.session.as_mut()?;
         let (dsn, len, why) = session.reinjections.first(self.send.buffer.una())?;
         let len = len.min(self.send.nxt - dsn);
@@ -306,7 +306,7 @@ impl Connection {
         let live: SubflowSet = self.subflows.iter().map(|s| s.id).collect();
         let mss = self.subflows.iter().map(|s| s.tcb.mss()).max()?;
         let carried = carried.intersection(live);
-        Some(Piece { dsn, len: len.min(mss), again: Some(why), carried })
+        Some(DataRange { dsn, len: len.min(mss), again: Some(why), carried })
     }
 
     /// Every byte on each of `replicas`, each at its own pace (algorithms: cursor per subflow,
@@ -320,17 +320,17 @@ impl Connection {
                 continue;
             }
             let cursor = self.subflows[at].replica.max(self.send.buffer.una());
-            let piece = if cursor < self.send.nxt {
+            let range = if cursor < self.send.nxt {
                 let len = (self.send.nxt - cursor).min(view.mss).min(view.room);
                 let again = Some(ReinjectReason::Replica);
-                Some(Piece { dsn: cursor, len, again, carried: SubflowSet::NONE })
+                Some(DataRange { dsn: cursor, len, again, carried: SubflowSet::NONE })
             } else {
-                self.new_piece(view.mss).map(|p| Piece { len: p.len.min(view.room), ..p })
+                self.new_range(view.mss).map(|p| DataRange { len: p.len.min(view.room), ..p })
             };
-            let Some(piece) = piece.filter(|p| p.len > 0) else { continue };
-            self.decided(piece.dsn, replicas, SubflowSet::only(view.id));
-            self.bind(piece, SubflowSet::only(view.id));
-            self.subflows[at].replica = piece.dsn + piece.len;
+            let Some(range) = range.filter(|p| p.len > 0) else { continue };
+            self.decided(range.dsn, replicas, SubflowSet::only(view.id));
+            self.bind(range, SubflowSet::only(view.id));
+            self.subflows[at].replica = range.dsn + range.len;
             if let Some(session) = &mut self.session {
                 session.rotation = ((at + 1) % n) as u8;
             }

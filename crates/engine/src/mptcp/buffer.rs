@@ -144,7 +144,7 @@ impl SendBuffer {
     }
 }
 
-/// `last` followed by `next` in one piece, if both are small: a part costs some 60 bytes beside
+/// `last` followed by `next` as one part, if both are small: a part costs some 60 bytes beside
 /// its content, and a peer or application that deals in single bytes must not cost a hundred
 /// times what it sends.
 pub(crate) fn join_small(last: &Bytes, next: &Bytes) -> Option<Bytes> {

@@ -159,7 +159,7 @@ impl Inbox {
             return;
         }
         let len = payload.len() as u64;
-        // A held piece is charged a little beside its bytes, so that single bytes are no trick.
+        // Each payload held is charged 128 bytes beside its own, so that single bytes cost enough.
         if self.unmapped_len + len > limit || self.unmapped.len() as u64 * 128 > limit {
             out.push(Delivery::Overflow);
             return;
@@ -224,9 +224,9 @@ impl Entry {
                 }
             }
             let gap = self.held.range(ssn..).next().map_or(u64::MAX, |(start, _)| *start - ssn);
-            let piece = payload.split_to(gap.min(payload.len() as u64) as usize);
-            let len = piece.len() as u64;
-            self.held.insert(ssn, piece);
+            let part = payload.split_to(gap.min(payload.len() as u64) as usize);
+            let len = part.len() as u64;
+            self.held.insert(ssn, part);
             self.held_len += len;
             ssn += len;
         }

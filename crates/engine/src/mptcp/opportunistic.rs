@@ -5,7 +5,7 @@
 //! `tail_reinjection.rs`.
 
 use super::Connection;
-use super::assign::Piece;
+use super::assign::DataRange;
 use crate::record::ReinjectReason;
 use crate::scheduler::Blocked;
 use crate::view::SubflowView;
@@ -54,7 +54,7 @@ impl Connection {
         }
         let len = (self.send.nxt - una).min(fast.mss).min(fast.room);
         let again = Some(ReinjectReason::Opportunistic);
-        self.bind(Piece { dsn: una, len, again, carried }, chosen);
+        self.bind(DataRange { dsn: una, len, again, carried }, chosen);
         true
     }
 }

@@ -95,7 +95,7 @@ impl Session {
 
     /// After a data timeout, the DATA_ACK came `acked` bytes further, to `to`: as the subflows
     /// have acknowledged what is beyond, the peer has dropped that too (it may, when it has too
-    /// many ranges out of order). The next piece goes at once, twice as much as was repaired.
+    /// many ranges out of order). The next range goes at once, twice as much as was repaired.
     pub(super) fn go_on_recovering(&mut self, to: Dsn, acked: u64, mss: u64) {
         let Some((done, end)) = self.data_recovery else { return };
         if to >= end {
