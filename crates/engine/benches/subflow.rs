@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-/// The next segment, with room for 4 MB at this end.
+/// The next segment, with space for 4 MB at this end.
 fn poll(tcb: &mut Tcb, now: Instant) -> Option<Segment> {
     let mut segment = Segment::blank();
     tcb.poll_segment(now, 4 << 20, &mut segment)?;

@@ -30,7 +30,7 @@ pub enum Event {
     },
     /// Data can be read. Comes again only after `read` has returned `None`.
     Readable,
-    /// The send buffer has room again after a `write` was cut short.
+    /// The send buffer has space again after a `write` was cut short.
     Writable,
     /// The peer will send no more: everything readable and then the end.
     PeerFinished,

@@ -169,7 +169,7 @@ pub struct SubflowView {
     pub phase: RecoveryPhase,
     /// New payload bytes that may leave now: congestion window (or PRR), pacing and the peer's
     /// subflow window allow them. 0 if not usable.
-    pub room: u64,
+    pub sendable: u64,
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Slow start threshold, bytes; `u64::MAX` before the first loss.

@@ -38,7 +38,7 @@ fn uneven(opportunistic: bool, buffer: u64) -> Net {
     net
 }
 
-// Raiciu et al., NSDI 2012, section 4.2: the head goes again on a subflow with room when the peer's
+// Raiciu et al., NSDI 2012, section 4.2: the head goes again on a subflow with space when the peer's
 // window is full, at most once a round trip of that subflow, and not otherwise.
 #[test]
 fn what_blocks_the_window_goes_again_by_the_faster_subflow() {

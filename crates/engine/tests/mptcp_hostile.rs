@@ -64,7 +64,7 @@ fn a_flood_of_syns_stops_at_the_backlog() {
     assert_eq!(endpoint.connections(), 100);
     let refused = drops(&mut endpoint);
     assert_eq!(refused, vec![DropReason::Limit("SYN backlog"); 4900]);
-    // They are given up in time, and there is room again.
+    // They are given up in time, and there is space again.
     let mut now = Instant(1);
     while let Some(at) = endpoint.poll_timeout() {
         now = at.max(now);

@@ -1,4 +1,4 @@
-//! What every row of every policy table must keep, whatever it decides: never pick without room,
+//! What every row of every policy table must keep, whatever it decides: never pick without space,
 //! never starve, a window of at least one segment, the same answers to the same questions.
 
 mod adding;
@@ -62,15 +62,15 @@ fn any_phase() -> impl Strategy<Value = RecoveryPhase> {
     prop_oneof![3 => Just(Open), 1 => Just(Recovery), 1 => Just(Loss)]
 }
 
-/// A picture that can exist: a usable subflow without room has something in flight.
+/// A picture that can exist: a usable subflow without space has something in flight.
 fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
     let flags = (prop::bool::weighted(0.8), prop::bool::weighted(0.3), prop::bool::weighted(0.2));
     let sizes = (prop::sample::select(vec![0, 0, 500, 1448, 30_000_u64]), 1..60_u64, 0..60_u64);
     (flags, any_phase(), sizes, 0..5_u64).prop_map(move |(flags, phase, sizes, rtt)| {
         let (usable, backup, potentially_failed) = flags;
-        let (room, cwnd, in_flight) = sizes;
-        let room = if usable { room } else { 0 };
-        let in_flight = if room == 0 { in_flight.max(1) } else { in_flight } * 1448;
+        let (sendable, cwnd, in_flight) = sizes;
+        let sendable = if usable { sendable } else { 0 };
+        let in_flight = if sendable == 0 { in_flight.max(1) } else { in_flight } * 1448;
         let srtt = Duration::from_millis(rtt * 20);
         SubflowView {
             id: SubflowId(id),
@@ -79,7 +79,7 @@ fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
             backup,
             potentially_failed,
             phase,
-            room,
+            sendable,
             cwnd: cwnd * 1448,
             ssthresh: if rtt == 2 { u64::MAX } else { 20 * 1448 },
             in_flight,
@@ -112,14 +112,14 @@ fn carriers(views: &[SubflowView], bits: u64) -> SubflowSet {
 }
 
 fn could(views: &[SubflowView]) -> SubflowSet {
-    views.iter().filter(|v| v.usable && v.room > 0).map(|v| v.id).collect()
+    views.iter().filter(|v| v.usable && v.sendable > 0).map(|v| v.id).collect()
 }
 
 fn is_hold(reason: Reason) -> bool {
     use Reason::{
-        AwaitsTurn, BackupHeld, NoRoom, PotentiallyFailedHeld, WaitingIsFaster, WouldBlock,
+        AwaitsTurn, BackupHeld, NoSpace, PotentiallyFailedHeld, WaitingIsFaster, WouldBlock,
     };
-    matches!(reason, NoRoom | BackupHeld | PotentiallyFailedHeld)
+    matches!(reason, NoSpace | BackupHeld | PotentiallyFailedHeld)
         || matches!(reason, AwaitsTurn(_) | WaitingIsFaster { .. } | WouldBlock { .. })
 }
 
@@ -136,7 +136,7 @@ fn ask(
         unsent: bits % 1_000_000 + 1448,
         carried,
         reinjection: *flag,
-        window_room: bits % 300_000,
+        window_space: bits % 300_000,
         window: bits % 300_000 + 50_000,
     };
     let replicas = scheduler.replicas(views);
@@ -150,7 +150,7 @@ fn ask(
     prop_assert!(!starves, "holds with nothing in flight");
     prop_assert_eq!(is_hold(reason), chosen.is_empty(), "{:?}", reason);
     if chosen.is_empty() {
-        prop_assert_eq!(reason == Reason::NoRoom, could(views).is_empty(), "{:?}", reason);
+        prop_assert_eq!(reason == Reason::NoSpace, could(views).is_empty(), "{:?}", reason);
     }
     let fast = views[(bits % views.len() as u64) as usize].id;
     let blocked =
@@ -305,7 +305,7 @@ impl Driven {
 
 proptest! {
     #[test]
-    fn schedulers_pick_what_has_room_and_do_not_starve(
+    fn schedulers_pick_what_has_space_and_do_not_starve(
         questions in prop::collection::vec(any_question(), 1..30),
     ) {
         for spec in scheduler_specs() {
@@ -319,11 +319,11 @@ proptest! {
         }
     }
 
-    /// With nothing to forbid it: the only sound, active subflow has room and has not carried
+    /// With nothing to forbid it: the only sound, active subflow has space and has not carried
     /// the data.
     #[test]
     fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
-        let view = SubflowView { usable: true, backup: false, potentially_failed: false, room: 1448, ..view };
+        let view = SubflowView { usable: true, backup: false, potentially_failed: false, sendable: 1448, ..view };
         for spec in scheduler_specs() {
             let mut scheduler = build_scheduler(&spec);
             for _ in 0..5 {

@@ -13,7 +13,7 @@ fn view(id: u8, srtt_ms: u64) -> SubflowView {
         backup: false,
         potentially_failed: false,
         phase: RecoveryPhase::Open,
-        room: 1448,
+        sendable: 1448,
         cwnd: 14480,
         ssthresh: u64::MAX,
         in_flight: 13032,
@@ -39,7 +39,7 @@ fn work() -> Work {
         unsent: 100_000,
         carried: SubflowSet::NONE,
         reinjection: false,
-        window_room: 100_000,
+        window_space: 100_000,
         window: 200_000,
     }
 }
@@ -68,7 +68,7 @@ fn lowest_rtt_wins_and_ties_go_to_the_first() {
 #[test]
 fn a_full_active_subflow_still_keeps_backups_out() {
     let mut views = [view(0, 10), view(1, 5)];
-    views[0].room = 0;
+    views[0].sendable = 0;
     views[1].backup = true;
     assert_eq!(select(&views, &[]), (set(&[]), Reason::BackupHeld));
     views[0].usable = false;
@@ -80,7 +80,7 @@ fn a_backup_carries_what_every_active_has_carried() {
     let mut views = [view(0, 10), view(1, 50)];
     views[1].backup = true;
     assert_eq!(select(&views, &[0]).0, set(&[1]));
-    views[1].room = 0;
+    views[1].sendable = 0;
     assert_eq!(select(&views, &[0]).0, set(&[]), "the unused backup will carry it");
 }
 
@@ -96,12 +96,12 @@ fn potentially_failed_subflows_are_used_only_when_nothing_is_sound() {
     let mut views = [view(0, 10), view(1, 50)];
     views[0].potentially_failed = true;
     assert_eq!(select(&views, &[]).0, set(&[1]));
-    views[1].room = 0;
+    views[1].sendable = 0;
     assert_eq!(select(&views, &[]), (set(&[]), Reason::PotentiallyFailedHeld));
     views[1].potentially_failed = true;
     assert_eq!(select(&views, &[]).0, set(&[0]));
-    views[0].room = 0;
-    assert_eq!(select(&views, &[]), (set(&[]), Reason::NoRoom));
+    views[0].sendable = 0;
+    assert_eq!(select(&views, &[]), (set(&[]), Reason::NoSpace));
 }
 
 #[test]
@@ -170,16 +170,16 @@ fn resent_when_carriers_are_four_times_slower_or_nearly_stopped() {
     views[2].cwnd = 4 * 1448;
     assert!(resend(&views, &[1, 2]));
     assert!(!resend(&views, &[0, 1]), "the fast one has carried it");
-    views[0].room = 0;
+    views[0].sendable = 0;
     assert!(!resend(&views, &[1, 2]));
     assert!(!resend(&[view(0, 10)], &[]), "one subflow only");
 }
 
 #[test]
-fn every_active_subflow_replicates_even_without_room() {
+fn every_active_subflow_replicates_even_without_space() {
     let mut s = make("redundant");
     let mut views = [view(0, 10), view(1, 20), view(2, 5)];
-    views[1].room = 0;
+    views[1].sendable = 0;
     views[2].backup = true;
     let replicas = s.replicas(&views);
     assert_eq!(replicas, [SubflowId(0), SubflowId(1)].into_iter().collect());
@@ -225,14 +225,14 @@ fn each_in_turn_the_last_first() {
 #[test]
 fn full_ones_are_passed_over_unless_strict() {
     let mut views = [view(0, 10), view(1, 20)];
-    views[1].room = 0;
+    views[1].sendable = 0;
     assert_eq!(turns(&mut *make("roundrobin"), &views, 3), [0, 0, 0]);
     let mut strict = make("roundrobin:cwnd_limited=0");
     assert_eq!(turns(&mut *strict, &views, 2), [-1, -1]);
     assert_eq!(strict.reason(), Reason::AwaitsTurn(SubflowId(1)));
-    views[1].room = 1448;
+    views[1].sendable = 1448;
     assert_eq!(turns(&mut *strict, &views, 3), [1, 0, 1]);
-    views[0].room = 0;
+    views[0].sendable = 0;
     views[0].in_flight = 0;
     assert_eq!(turns(&mut *strict, &views, 2), [1, 1], "nothing would ever free it");
 }
@@ -245,9 +245,9 @@ fn backups_wait_and_reinjections_avoid_carriers() {
     assert_eq!(turns(&mut *s, &views, 2), [1, 0]);
     let again = Work { reinjection: true, carried: SubflowSet::only(SubflowId(1)), ..work() };
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(0)));
-    views[0].room = 0;
+    views[0].sendable = 0;
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(1)));
-    views[1].room = 0;
+    views[1].sendable = 0;
     assert_eq!(s.select(&again, &views), SubflowSet::NONE);
     assert_eq!(s.reason(), Reason::BackupHeld);
     views[0].usable = false;

@@ -194,7 +194,7 @@ mod tests {
             record(1, Some(0), sent(2, true)),
             record(1, None, decision(first, Reason::LowestRtt)),
             record(1, None, decision(first, Reason::LowestRtt)),
-            record(1, None, decision(SubflowSet::NONE, Reason::NoRoom)),
+            record(1, None, decision(SubflowSet::NONE, Reason::NoSpace)),
             // Of a subflow that nothing has been sent on.
             record(9, None, decision(first, Reason::Turn)),
             record(

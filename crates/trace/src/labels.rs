@@ -74,7 +74,7 @@ pub fn scheduler_reason(reason: Reason) -> &'static str {
         Reason::Replicated => "replicated",
         Reason::SoonestArrival => "soonest_arrival",
         Reason::ShortestQueue => "shortest_queue",
-        Reason::NoRoom => "no_room",
+        Reason::NoSpace => "no_room",
         Reason::BackupHeld => "backup_held",
         Reason::PotentiallyFailedHeld => "suspect_held",
         Reason::AwaitsTurn(_) => "awaits_turn",

@@ -115,7 +115,7 @@ impl Hints {
         self.0[at].0.iter().fold(NOBODY, found)
     }
 
-    /// `NOBODY` makes room for others.
+    /// `NOBODY` makes space for others.
     fn set(&mut self, tuple: &Tuple, key: u32) {
         let (at, mark) = self.place(tuple);
         let group = &mut self.0[at].0;

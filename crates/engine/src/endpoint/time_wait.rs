@@ -109,7 +109,7 @@ impl Endpoint {
         }
         let (expected, after) = (entry.last.ack, entry.last.seq);
         if is_newer(&entry.last, segment) && self.open(path, tuple, segment, Some(after)) {
-            // Only a subflow in its place ends it: there may have been no room for one.
+            // Only a subflow in its place ends it: there may have been no space for one.
             if self.flows.find(&tuple) != Some(Owner::TimeWait(at)) {
                 self.time_waits.entries.remove(at as usize);
             }

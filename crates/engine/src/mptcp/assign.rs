@@ -50,9 +50,9 @@ impl Connection {
                 None => return self.hold(),
             },
         };
-        let room = self.subflows[0].tcb.sendable(self.now);
+        let sendable = self.subflows[0].tcb.sendable(self.now);
         let len = range.len.min(mss);
-        let Some(len) = self.fit_room(0, len, room) else { return self.hold() };
+        let Some(len) = self.fit_sendable(0, len, sendable) else { return self.hold() };
         let range = DataRange { len, ..range };
         self.bind(range, SubflowSet::only(self.subflows[0].id));
         true
@@ -85,7 +85,7 @@ impl Connection {
     }
 
     /// Sends the next reinjection, if there is one; whether it could be bound. What is raced does
-    /// not wait for room, nor does it go where it is under way: it is forgotten.
+    /// not wait for space, nor does it go where it is under way: it is forgotten.
     pub(super) fn repeat_next(&mut self) -> Option<bool> {
         loop {
             let range = self.next_reinjection()?;
@@ -135,17 +135,17 @@ impl Connection {
         len * 2 >= self.send.window_max || self.send.override_due
     }
 
-    /// What of `len` bytes fits `room` of a subflow without being silly.
+    /// What of `len` bytes fits `sendable` of a subflow without being silly.
     #[inline]
-    fn fit_room(&self, at: usize, len: u64, room: u64) -> Option<u64> {
-        if room >= len {
+    fn fit_sendable(&self, at: usize, len: u64, sendable: u64) -> Option<u64> {
+        if sendable >= len {
             return Some(len);
         }
         let idle = self.subflows[at].tcb.snd_una() == self.subflows[at].tcb.snd_nxt();
-        (room > 0 && idle && self.worth_sending(room)).then_some(room)
+        (sendable > 0 && idle && self.worth_sending(sendable)).then_some(sendable)
     }
 
-    /// Payload of a full segment on a subflow, with room for the options of this phase.
+    /// Payload of a full segment on a subflow, with space for the options of this phase.
     #[inline]
     fn segment_size(&self, at: usize) -> u64 {
         let mss = self.subflows[at].tcb.mss();
@@ -171,14 +171,14 @@ impl Connection {
             }
             let (usable, potentially_failed) = (subflow.usable(), subflow.potentially_failed());
             let backup = subflow.backup || subflow.peer_backup;
-            let room = if usable { subflow.tcb.sendable(self.now) } else { 0 };
+            let sendable = if usable { subflow.tcb.sendable(self.now) } else { 0 };
             let mss = self.segment_size(at);
-            // Less than what would be sent is no room: schedulers test only for zero.
-            let fits = self.fit_room(at, unsent.clamp(1, mss), room).is_some();
+            // Less than what would be sent is no space: schedulers test only for zero.
+            let fits = self.fit_sendable(at, unsent.clamp(1, mss), sendable).is_some();
             let view = &mut self.views[at];
             (view.usable, view.potentially_failed, view.backup, view.mss) =
                 (usable, potentially_failed, backup, mss);
-            view.room = if fits { room } else { 0 };
+            view.sendable = if fits { sendable } else { 0 };
         }
     }
 
@@ -203,11 +203,11 @@ impl Connection {
             unsent: self.send.unsent(),
             carried: range.carried,
             reinjection: range.again.is_some(),
-            window_room: self.send.edge - self.send.nxt,
+            window_space: self.send.edge - self.send.nxt,
             window: self.send.edge - self.send.buffer.una(),
         };
         let picks = self.scheduler.select(&work, &self.views);
-        let eligible = self.views.iter().filter(|v| v.usable && v.room > 0);
+        let eligible = self.views.iter().filter(|v| v.usable && v.sendable > 0);
         let eligible: SubflowSet = eligible.map(|v| v.id).collect();
         let mut chosen = picks.intersection(eligible);
         if chosen != picks {
@@ -225,7 +225,7 @@ impl Connection {
             return false;
         }
         let limit = |v: &&SubflowView| chosen.contains(v.id);
-        let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.room)).min();
+        let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.sendable)).min();
         let len = len.unwrap_or(0).min(range.len);
         self.bind(DataRange { len, ..range }, chosen);
         true
@@ -316,16 +316,16 @@ impl Connection {
         let start = self.session.as_ref().map_or(0, |s| usize::from(s.rotation));
         for at in (0..n).map(|i| (start + i) % n) {
             let view = self.views[at];
-            if !replicas.contains(view.id) || !view.usable || view.room == 0 {
+            if !replicas.contains(view.id) || !view.usable || view.sendable == 0 {
                 continue;
             }
             let cursor = self.subflows[at].replica.max(self.send.buffer.una());
             let range = if cursor < self.send.nxt {
-                let len = (self.send.nxt - cursor).min(view.mss).min(view.room);
+                let len = (self.send.nxt - cursor).min(view.mss).min(view.sendable);
                 let again = Some(ReinjectReason::Replica);
                 Some(DataRange { dsn: cursor, len, again, carried: SubflowSet::NONE })
             } else {
-                self.new_range(view.mss).map(|p| DataRange { len: p.len.min(view.room), ..p })
+                self.new_range(view.mss).map(|p| DataRange { len: p.len.min(view.sendable), ..p })
             };
             let Some(range) = range.filter(|p| p.len > 0) else { continue };
             self.decided(range.dsn, replicas, SubflowSet::only(view.id));

@@ -19,7 +19,7 @@ impl Connection {
         if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.outstanding() {
             return false;
         }
-        let able = |v: &&SubflowView| v.usable && v.room > 0 && !v.potentially_failed;
+        let able = |v: &&SubflowView| v.usable && v.sendable > 0 && !v.potentially_failed;
         let Some(fast) = self.views.iter().filter(able).min_by_key(|v| v.srtt).copied() else {
             return false;
         };
@@ -47,12 +47,12 @@ impl Connection {
                 self.drain_log(at);
             }
         }
-        let able = self.views.iter().filter(|v| v.usable && v.room > 0).map(|v| v.id).collect();
+        let able = self.views.iter().filter(|v| v.usable && v.sendable > 0).map(|v| v.id).collect();
         let chosen = answer.resend.intersection(able);
         if chosen.is_empty() {
             return false;
         }
-        let len = (self.send.nxt - una).min(fast.mss).min(fast.room);
+        let len = (self.send.nxt - una).min(fast.mss).min(fast.sendable);
         let again = Some(ReinjectReason::Opportunistic);
         self.bind(DataRange { dsn: una, len, again, carried }, chosen);
         true

@@ -32,7 +32,7 @@ pub(crate) struct Reassembler {
 const SPARES: usize = 32;
 /// After this many calm moments in a row, spare and long lists are given back.
 const CALM: u32 = 64;
-/// A list with room for more segments than this is long.
+/// A list with space for more segments than this is long.
 const LONG: usize = 64;
 
 /// A contiguous range out of order.

@@ -439,7 +439,7 @@ impl Connection {
         let dss_seen = self.subflows[at].dss_seen;
         let data_acked = self.session.as_ref().is_some_and(|s| s.data_acked);
         let payload = accepted.payload.is_some();
-        // An option that left no room for the DATA_ACK shows that options do pass.
+        // An option that left no space for the DATA_ACK shows that options do pass.
         let bare_ack = acks_data && !data_acked && !segment.options.has_mptcp();
         if first && (bare_ack || payload && !dss_seen) && self.only_first() {
             let reason =

@@ -1,5 +1,5 @@
 //! Late data is raced: when nothing new may leave (all has been sent once, or the peer's window is
-//! full) and a subflow has room, what its siblings have under way goes again on it, as far as it
+//! full) and a subflow has space, what its siblings have under way goes again on it, as far as it
 //! delivers that sooner.
 //!
 //! Ours. Linux sends again only what blocks a window (`opportunistic.rs`), so that the last segments of a
@@ -15,7 +15,7 @@ use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
 
 impl Connection {
-    /// Offers each subflow with room what it would deliver sooner. A subflow that has nothing to
+    /// Offers each subflow with space what it would deliver sooner. A subflow that has nothing to
     /// win looks again after a round trip, or when something becomes overdue: the walk over what
     /// is under way is as long as a window. Whether something was bound.
     pub(super) fn reinject_tail(&mut self) -> bool {
@@ -27,8 +27,10 @@ impl Connection {
         let mut queued = false;
         for n in 0..self.views.len() {
             let fast = self.views[n];
-            let able =
-                fast.usable && !fast.potentially_failed && fast.room > 0 && !fast.srtt.is_zero();
+            let able = fast.usable
+                && !fast.potentially_failed
+                && fast.sendable > 0
+                && !fast.srtt.is_zero();
             let Some(at) = self.index(fast.id) else { continue };
             if !able || fast.backup && active {
                 continue;
@@ -47,7 +49,7 @@ impl Connection {
         queued && self.repeat_next().unwrap_or(false)
     }
 
-    /// Queues what `fast` delivers sooner than the sibling that carries it, and has room for. Each
+    /// Queues what `fast` delivers sooner than the sibling that carries it, and has space for. Each
     /// sibling is walked from its newest data, which would arrive last.
     fn queue_tail(&mut self, at: usize, fast: &SubflowView) -> bool {
         let now = self.now;
@@ -72,8 +74,8 @@ impl Connection {
                     continue;
                 }
                 if forecast::round_trip(now, fast, queued + len) < left {
-                    if queued + len > fast.room {
-                        // More may be worth it as soon as there is room again.
+                    if queued + len > fast.sendable {
+                        // More may be worth it as soon as there is space again.
                         again = now;
                         break;
                     }

@@ -133,11 +133,11 @@ mod tests {
     use super::*;
     use crate::time::Duration;
 
-    /// The vector of algorithms 12: f without room, s with.
+    /// The vector of algorithms 12: f without space, s with.
     fn vector() -> [SubflowView; 2] {
         let us = Duration::from_micros;
         let f = SubflowView {
-            room: 0,
+            sendable: 0,
             cwnd: 14_000,
             ssthresh: 8 * 1400,
             mss: 1400,

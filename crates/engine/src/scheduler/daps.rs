@@ -6,7 +6,7 @@
 //! it is drawn up as it goes: whose time comes next is next, with its window as it then is. That
 //! is the same order without the multiple, which with D in microseconds is never reached. The
 //! paper further gives the slow subflow data from further ahead; data is bound late here, and
-//! what is next goes. A subflow whose turn it is but which has no room is waited for.
+//! what is next goes. A subflow whose turn it is but which has no space is waited for.
 
 use super::common::{Choice, Opportunistic, is_awaitable};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
@@ -89,9 +89,9 @@ impl Scheduler for Daps {
         if work.reinjection {
             return SubflowSet::only(default.id);
         }
-        let peers = choice.peers(subflows).filter(|v| v.room > 0 || is_awaitable(v));
+        let peers = choice.peers(subflows).filter(|v| v.sendable > 0 || is_awaitable(v));
         let Some(view) = self.turn(peers) else { return SubflowSet::only(default.id) };
-        if view.room == 0 {
+        if view.sendable == 0 {
             self.reason = Reason::AwaitsTurn(view.id);
             return SubflowSet::NONE;
         }
@@ -149,7 +149,7 @@ mod tests {
         let mut daps = Daps::build(&Values::defaults(PARAMS)).unwrap();
         let views = [view(0, 20), view(1, 25)];
         assert_eq!(turns(&mut *daps, &views, 1), [0]);
-        let full = SubflowView { room: 0, ..views[0] };
+        let full = SubflowView { sendable: 0, ..views[0] };
         assert_eq!(turns(&mut *daps, &[full, views[1]], 2), [-1, -1]);
         assert_eq!(daps.reason(), Reason::AwaitsTurn(SubflowId(0)));
         let dead = SubflowView { in_flight: 0, ..full };

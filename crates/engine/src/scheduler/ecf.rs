@@ -126,17 +126,17 @@ mod tests {
     #[test]
     fn waits_for_the_fastest_and_says_so() {
         let mut ecf = Ecf::new(&Values::defaults(PARAMS));
-        let f = SubflowView { room: 0, ..path(0, 10, 20, 0) };
+        let f = SubflowView { sendable: 0, ..path(0, 10, 20, 0) };
         let s = path(1, 10, 60, 0);
         let work = Work { unsent: 1448, ..work() };
         assert_eq!(ecf.select(&work, &[f, s]), ids(&[]));
         let gain = Duration::from_millis(20);
         assert_eq!(ecf.reason(), Reason::WaitingIsFaster { for_subflow: f.id, gain });
-        let f = SubflowView { room: 1448, ..f };
+        let f = SubflowView { sendable: 1448, ..f };
         assert_eq!(ecf.select(&work, &[f, s]), ids(&[0]));
-        let dead = SubflowView { room: 0, in_flight: 0, ..f };
+        let dead = SubflowView { sendable: 0, in_flight: 0, ..f };
         assert_eq!(ecf.select(&work, &[dead, s]), ids(&[1]), "nothing would ever free it");
-        let potentially_failed = SubflowView { room: 0, potentially_failed: true, ..f };
+        let potentially_failed = SubflowView { sendable: 0, potentially_failed: true, ..f };
         assert_eq!(ecf.select(&work, &[potentially_failed, s]), ids(&[1]));
     }
 

@@ -40,10 +40,10 @@ impl Ecf3 {
             self.reason = wait(second.srtt);
             return None;
         }
-        if second.room > 0 {
+        if second.sendable > 0 {
             return Some(second.id);
         }
-        let third = others.find(|v| v.room > 0)?;
+        let third = others.find(|v| v.sendable > 0)?;
         if third.srtt < finish {
             return Some(third.id);
         }
@@ -57,8 +57,8 @@ impl Scheduler for Ecf3 {
         let choice = Choice::of(work.carried, subflows);
         self.reason = choice.reason;
         let Some(default) = choice.view else { return SubflowSet::NONE };
-        let peers = || choice.peers(subflows).filter(|v| v.room > 0 || is_awaitable(v));
-        let Some(fastest) = peers().min_by_key(|v| v.srtt).filter(|v| v.room == 0) else {
+        let peers = || choice.peers(subflows).filter(|v| v.sendable > 0 || is_awaitable(v));
+        let Some(fastest) = peers().min_by_key(|v| v.srtt).filter(|v| v.sendable == 0) else {
             return SubflowSet::only(default.id);
         };
         let chosen = self.decide(work.unsent, fastest, by_rtt(peers()).skip(1));
@@ -98,11 +98,11 @@ mod tests {
 
     /// cwnd 10 each, RTT 20/50/90, the fastest full (algorithms 12).
     fn decide(k: u64, second_free: bool, third_free: bool) -> SubflowSet {
-        let room = |free| if free { 1448 } else { 0 };
+        let sendable = |free| if free { 1448 } else { 0 };
         let views = [
-            SubflowView { room: room(third_free), ..view(0, 90) },
-            SubflowView { room: 0, ..view(1, 20) },
-            SubflowView { room: room(second_free), ..view(2, 50) },
+            SubflowView { sendable: sendable(third_free), ..view(0, 90) },
+            SubflowView { sendable: 0, ..view(1, 20) },
+            SubflowView { sendable: sendable(second_free), ..view(2, 50) },
         ];
         Ecf3::default().select(&Work { unsent: k * 1448, ..work() }, &views)
     }
@@ -119,7 +119,7 @@ mod tests {
     fn the_fastest_takes_what_it_can() {
         let views = [view(0, 90), view(1, 20), view(2, 50)];
         assert_eq!(Ecf3::default().select(&work(), &views), ids(&[1]));
-        let two = [view(0, 90), SubflowView { room: 0, ..view(1, 20) }];
+        let two = [view(0, 90), SubflowView { sendable: 0, ..view(1, 20) }];
         assert_eq!(Ecf3::default().select(&work(), &two), ids(&[0]), "a large backlog");
     }
 

@@ -33,7 +33,7 @@ fn bottleneck(view: &SubflowView) -> Option<f64> {
 }
 
 /// Nanoseconds until the last of `bytes` that wait for these full subflows is acknowledged, by
-/// water-filling: each carries a window a round trip from its next room on. A subflow in slow
+/// water-filling: each carries a window a round trip from its next space on. A subflow in slow
 /// start without a queue may do it alone sooner, as its window doubles.
 pub(super) fn finish<'v>(
     now: Instant,

@@ -1,5 +1,5 @@
 //! `minrtt`, the scheduler `default` of Linux MPTCP v0.9x (algorithms 1.1): smallest smoothed RTT
-//! among the subflows with room, active ones before backups; with its opportunistic
+//! among the subflows with space, active ones before backups; with its opportunistic
 //! retransmission and penalisation. The rule itself is in `common.rs`, as most others start from
 //! it.
 

@@ -1,7 +1,7 @@
 //! *Which subflow* carries the next data: the first plug point.
 //!
 //! A scheduler sees pictures and returns a set of subflows; the connection checks the answer (a
-//! pick without room is refused and recorded), does it and records it. To add one: write its
+//! pick without space is refused and recorded), does it and records it. To add one: write its
 //! file, add its row to [`ALL`].
 
 use crate::policy::{Entry, PolicyError, Registry, Spec, Values};
@@ -73,7 +73,7 @@ pub struct Work {
     /// Whether this is a reinjection.
     pub reinjection: bool,
     /// Bytes that the peer's connection-level window still allows beyond what has been sent.
-    pub window_room: u64,
+    pub window_space: u64,
     /// The peer's connection-level window: bytes allowed beyond its data-level acknowledgement.
     pub window: u64,
 }
@@ -87,7 +87,7 @@ pub struct Blocked {
     pub dsn: Dsn,
     /// Subflows that have carried it.
     pub carried: SubflowSet,
-    /// The subflow that has room but no new data may go on it.
+    /// The subflow that has space but no new data may go on it.
     pub fast: crate::view::SubflowId,
     /// Blocked by the peer's window (penalise) rather than by our own send buffer.
     pub window_full: bool,
@@ -108,7 +108,7 @@ pub enum Reason {
     /// The only one that could.
     #[default]
     OnlyChoice,
-    /// Smallest smoothed RTT among those with room.
+    /// Smallest smoothed RTT among those with space.
     LowestRtt,
     /// Its turn.
     Turn,
@@ -118,13 +118,13 @@ pub enum Reason {
     SoonestArrival,
     /// Its queue drains first.
     ShortestQueue,
-    /// Nobody has room.
-    NoRoom,
-    /// Only backups have room while an active subflow lives.
+    /// Nobody has space.
+    NoSpace,
+    /// Only backups have space while an active subflow lives.
     BackupHeld,
     /// Only potentially failed subflows have space, while a sound one is usable.
     PotentiallyFailedHeld,
-    /// Strict order: the one whose turn it is has no room, others do.
+    /// Strict order: the one whose turn it is has no space, others do.
     AwaitsTurn(crate::view::SubflowId),
     /// A faster subflow, when it frees, beats sending now by this many nanoseconds.
     WaitingIsFaster {

@@ -66,7 +66,7 @@ impl Scheduler for NEcf {
         self.reason = choice.reason;
         let arrival = |v: &SubflowView| round_trip(work.now, v, v.mss);
         let peers = || choice.peers(subflows).map(|v| (arrival(v), v));
-        let free = peers().filter(|(_, v)| v.room > 0);
+        let free = peers().filter(|(_, v)| v.sendable > 0);
         let Some((soonest, best)) = free.min_by(|a, b| a.0.total_cmp(&b.0)) else {
             // The default choice may be one that has carried the data.
             return choice.view.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id));
@@ -119,7 +119,7 @@ mod tests {
 
     /// Full, and beyond slow start.
     fn full(id: u8, srtt_ms: u64) -> SubflowView {
-        SubflowView { room: 0, ssthresh: 2 * 1448, ..view(id, srtt_ms) }
+        SubflowView { sendable: 0, ssthresh: 2 * 1448, ..view(id, srtt_ms) }
     }
 
     fn necf() -> Box<dyn Scheduler> {

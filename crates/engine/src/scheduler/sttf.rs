@@ -47,7 +47,7 @@ impl Sttf {
         if time.0 < rtt / 2 {
             return 0;
         }
-        let mut bytes = view.room;
+        let mut bytes = view.sendable;
         let mut rounds = (time.0 - rtt / 2) / rtt;
         let mut cwnd = view.cwnd.max(1);
         if self.growth == Growth::None {
@@ -70,7 +70,7 @@ impl Scheduler for Sttf {
         if choice.view.is_none() {
             return SubflowSet::NONE;
         }
-        let free = choice.peers(subflows).filter(|v| v.room > 0);
+        let free = choice.peers(subflows).filter(|v| v.sendable > 0);
         let Some(best) = free.min_by_key(|v| self.rtt(v)) else { return SubflowSet::NONE };
         let arrival = self.rtt(best) / 2;
         let mut left = work.unsent.max(work.len);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn full(id: u8, srtt_ms: u64) -> SubflowView {
-        SubflowView { room: 0, ..view(id, srtt_ms) }
+        SubflowView { sendable: 0, ..view(id, srtt_ms) }
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub struct Accepted {
     /// SND.UNA advanced to here (counts SYN at 0 and FIN).
     pub acked_to: Option<Ssn>,
     /// The acknowledgement field was acceptable and the window field is this many bytes, scaled:
-    /// room for the peer from its acknowledgement (or DATA_ACK) on.
+    /// space for the peer from its acknowledgement (or DATA_ACK) on.
     pub window: Option<u64>,
     /// The peer's FIN has been reached, nothing before it is missing.
     pub fin: bool,
@@ -117,7 +117,7 @@ pub struct Expired {
 }
 
 /// A segment to send: TCP complete, MPTCP options still to be added by the connection, which may
-/// cut SACK blocks to make room. It is filled in where the caller wants it: what has just been
+/// cut SACK blocks to make space. It is filled in where the caller wants it: what has just been
 /// written bit by bit is slow to be copied as a whole.
 #[derive(PartialEq, Debug)]
 pub struct Outgoing<'s> {
@@ -286,12 +286,12 @@ impl Tcb {
         let window = (self.snd_una + self.snd_wnd).saturating_sub(self.bound);
         // RFC 5682 section 3.1 step 2b: two new segments since the timeout.
         let two = || (2 * self.mss).saturating_sub(self.bound - self.recovery.high);
-        let room = if hold { two() } else { self.congestion_room() };
-        window.min(room)
+        let space = if hold { two() } else { self.congestion_space() };
+        window.min(space)
     }
 
     /// Binds a chunk to the next positions; it leaves with the next `poll_segment`s, in order.
-    /// The caller has asked `sendable` (a chunk pushed without room leaves all the same).
+    /// The caller has asked `sendable` (a chunk pushed without space leaves all the same).
     pub fn push(&mut self, now: Instant, chunk: Chunk) -> Ssn {
         debug_assert!(!chunk.data.is_empty() && !self.fin_bound);
         self.restart_after_idle(now);
@@ -519,7 +519,7 @@ impl Tcb {
 
     /// Bytes that congestion control lets go beyond what is in flight or bound.
     #[inline]
-    fn congestion_room(&self) -> u64 {
+    fn congestion_space(&self) -> u64 {
         let queued = self.tx.unsent_bytes();
         if self.recovery.phase == RecoveryPhase::Recovery && self.window.pacing_rate.is_none() {
             let allowance = self.recovery.prr.allowance();

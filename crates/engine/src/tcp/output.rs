@@ -86,13 +86,13 @@ impl Tcb {
         if self.recovery.force {
             return true;
         }
-        let room = match self.recovery.phase {
+        let space = match self.recovery.phase {
             RecoveryPhase::Recovery if self.window.pacing_rate.is_none() => {
                 self.recovery.prr.allowance() > 0
             }
             _ => self.pipe() < self.window.cwnd,
         };
-        room && self.pace_until <= now
+        space && self.pace_until <= now
     }
 
     fn take_lost(&mut self, now: Instant) -> Option<TxRange> {
@@ -257,7 +257,7 @@ impl Tcb {
     }
 
     /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK
-    /// as far as there is room for it beside so much payload.
+    /// as far as there is space for it beside so much payload.
     fn fill(
         &mut self,
         now: Instant,
@@ -283,7 +283,7 @@ impl Tcb {
         self.timers.stop(Timer::Ack);
         self.rx.on_ack_sent(self.rx.rcv_nxt + (field << self.scale), payload == 0);
         if payload > 0 && self.rx.has_news() {
-            // It had no room for the blocks, or the peer takes no data for a duplicate ACK: the
+            // It had no space for the blocks, or the peer takes no data for a duplicate ACK: the
             // peer's recovery must not wait until we have nothing to send.
             self.rx.due = AckDue::Now;
         }

@@ -24,7 +24,7 @@ impl Tcb {
         view.backup = false;
         view.potentially_failed = false;
         view.phase = self.recovery.phase;
-        view.room = self.sendable(now);
+        view.sendable = self.sendable(now);
         view.cwnd = cc.cwnd;
         view.ssthresh = cc.ssthresh;
         view.in_flight = self.pipe();

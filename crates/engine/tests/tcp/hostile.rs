@@ -162,7 +162,7 @@ impl Victim {
         let view = self.tcb.view(self.now);
         assert!(view.cwnd >= view.mss || view.cwnd >= 88);
         if self.tcb.state() == State::Closed {
-            assert_eq!((self.tcb.next_timeout(), view.room), (None, 0));
+            assert_eq!((self.tcb.next_timeout(), view.sendable), (None, 0));
         }
     }
 }

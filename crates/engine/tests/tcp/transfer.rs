@@ -172,7 +172,7 @@ fn zero_window_is_probed_and_reopens() {
     while open {
         open = pair.step() && pair.end(1).tcb.stats().segments_sent > 0;
         let now = pair.now;
-        open &= pair.end(0).tcb.view(now).room > 0;
+        open &= pair.end(0).tcb.view(now).sendable > 0;
     }
     pair.end(0).to_send = 100_000;
     let now = pair.now;

@@ -39,7 +39,7 @@ fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
         backup: false,
         potentially_failed: false,
         phase: RecoveryPhase::Open,
-        room: 0,
+        sendable: 0,
         cwnd: 20_000,
         ssthresh: u64::MAX,
         in_flight: 10_000,
