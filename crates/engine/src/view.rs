@@ -1,4 +1,4 @@
-//! Read-only pictures of subflows and paths that policies see, and the sets they answer with.
+//! Read-only snapshots of subflows and paths that policies see, and the sets they answer with.
 
 use crate::time::{Duration, Instant};
 use std::fmt;

@@ -62,7 +62,7 @@ fn any_phase() -> impl Strategy<Value = RecoveryPhase> {
     prop_oneof![3 => Just(Open), 1 => Just(Recovery), 1 => Just(Loss)]
 }
 
-/// A picture that can exist: a usable subflow without space has something in flight.
+/// A snapshot that can exist: a usable subflow without space has something in flight.
 fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
     let flags = (prop::bool::weighted(0.8), prop::bool::weighted(0.3), prop::bool::weighted(0.2));
     let sizes = (prop::sample::select(vec![0, 0, 500, 1448, 30_000_u64]), 1..60_u64, 0..60_u64);

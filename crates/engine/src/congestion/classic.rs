@@ -60,7 +60,7 @@ impl<R: Rule> CongestionController for Classic<R> {
     }
 
     fn on_congestion(&mut self, event: &Congestion, siblings: &[SubflowView]) {
-        if self.window.is_news(event) {
+        if self.window.is_new(event) {
             self.before = Some(self.window);
         }
         let reduced = self.rule.reduced(&self.window, event, siblings);

@@ -93,7 +93,7 @@ impl Cubic {
     }
 
     /// `cubicq`.
-    pub(super) fn build_told(
+    pub(super) fn build_with_queueing(
         values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
@@ -233,8 +233,8 @@ impl CongestionController for Cubic {
         let timeout = event.kind == CongestionKind::Rto;
         let cwnd = self.segments(self.window.cwnd);
         let first = self.window.ssthresh == u64::MAX;
-        let told = self.queueing.filter(|_| event.kind != CongestionKind::Ecn);
-        let kept = told.map_or(Some(self.beta), |q| q.answer(self.beta, event.mss, first));
+        let queueing = self.queueing.filter(|_| event.kind != CongestionKind::Ecn);
+        let kept = queueing.map_or(Some(self.beta), |q| q.answer(self.beta, event.mss, first));
         self.spared = kept.is_none() && event.kind == CongestionKind::Loss;
         if let Some(queueing) = &mut self.queueing {
             queueing.begin();
@@ -244,7 +244,7 @@ impl CongestionController for Cubic {
             self.before = None;
             return;
         }
-        if self.window.is_news(event) {
+        if self.window.is_new(event) {
             self.before = Some((self.window, self.curve));
             let w_max = self.curve.w_max;
             let converging = cwnd < w_max;
@@ -392,9 +392,9 @@ mod tests {
     const MSS: u64 = 1000;
 
     /// Of 100 segments, beyond slow start.
-    fn made(told: bool) -> Box<dyn CongestionController> {
+    fn made(queueing: bool) -> Box<dyn CongestionController> {
         let start = Start { mss: MSS, cwnd: 100 * MSS, ssthresh: 50 * MSS };
-        let build = if told { Cubic::build_told } else { Cubic::build };
+        let build = if queueing { Cubic::build_with_queueing } else { Cubic::build };
         build(&Values::defaults(PARAMS), start).unwrap()
     }
 
@@ -439,8 +439,8 @@ mod tests {
     #[test]
     fn a_window_outlasts_idleness_if_losses_are_told_apart() {
         let second = |s: u64| Instant(s * 1_000_000_000);
-        for (told, idle, segments) in [(true, 200, 100), (true, 400, 10), (false, 2, 10)] {
-            let mut cubic = made(told);
+        for (queueing, idle, segments) in [(true, 200, 100), (true, 400, 10), (false, 2, 10)] {
+            let mut cubic = made(queueing);
             cubic.on_ack(&Ack { now: second(1), cwnd_limited: false, ..tests::ack(0, 100) }, &[]);
             cubic.on_idle_restart(second(1 + idle), 10 * MSS);
             assert_eq!(cubic.state().cwnd, segments * MSS, "{idle} s");

@@ -33,7 +33,7 @@ pub(crate) use compensated::Compensated;
 pub trait CongestionController: Send {
     /// Data was newly delivered (cumulatively or by SACK), also during recovery: see
     /// [`Ack::phase`]. `siblings` are all subflows of the connection, this one included (its
-    /// own picture may be one ACK old: use `ack` for it).
+    /// own snapshot may be one ACK old: use `ack` for it).
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]);
 
     /// A congestion signal; at most one per window of data for `Loss` and `Ecn`.
@@ -219,7 +219,7 @@ pub const ALL: &[Entry<Build>] = &[
         aliases: &[],
         summary: "as cubic, but a loss without a queue does not cost the window (ours)",
         params: cubic::PARAMS,
-        build: &cubic::Cubic::build_told,
+        build: &cubic::Cubic::build_with_queueing,
     },
     Entry {
         name: "highspeed",

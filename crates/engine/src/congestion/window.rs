@@ -97,7 +97,7 @@ impl Window {
 
     /// Whether `event` calls for a reduction of ssthresh. A timeout in a window of data that has
     /// been answered already does not.
-    pub(super) fn is_news(&self, event: &Congestion) -> bool {
+    pub(super) fn is_new(&self, event: &Congestion) -> bool {
         event.kind != CongestionKind::Rto || self.episode.is_none()
     }
 
@@ -111,7 +111,7 @@ impl Window {
     /// As `reduce`, with another least ssthresh in segments.
     pub(super) fn reduce_to(&mut self, event: &Congestion, reduced: u64, least: u64) {
         let reduced = reduced - reduced % self.mss;
-        if self.is_news(event) {
+        if self.is_new(event) {
             self.ssthresh = reduced.max(least * self.mss);
         }
         let timeout = event.kind == CongestionKind::Rto;

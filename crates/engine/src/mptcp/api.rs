@@ -1,4 +1,4 @@
-//! What applications see of a connection beside its methods: errors, policies, pictures.
+//! What applications see of a connection beside its methods: errors, policies, snapshots.
 
 use crate::policy::Spec;
 use crate::tcp;
@@ -38,7 +38,7 @@ pub enum Policy {
     Egress(Spec),
 }
 
-/// A picture of a connection, for applications, status pages and tests.
+/// A snapshot of a connection, for applications, status pages and tests.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Info {
     /// MPTCP in use (no fallback).
@@ -74,7 +74,7 @@ pub struct Info {
     pub subflows: Vec<SubflowInfo>,
 }
 
-/// A picture of a subflow.
+/// A snapshot of a subflow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SubflowInfo {
     /// How many its connection had before it.

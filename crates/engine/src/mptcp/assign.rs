@@ -36,7 +36,7 @@ impl Connection {
         }
     }
 
-    /// One subflow: no choice, no pictures.
+    /// One subflow: no choice, no snapshots.
     fn assign_single(&mut self) -> bool {
         if !self.subflows[0].usable() {
             return false;
@@ -154,7 +154,7 @@ impl Connection {
         mss.saturating_sub(extra).max(1)
     }
 
-    /// Brings the pictures up to date.
+    /// Brings the snapshots up to date.
     fn refresh_views(&mut self) {
         if self.views.len() != self.subflows.len() {
             self.views.clear();
@@ -167,7 +167,7 @@ impl Connection {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
             if all.contains(subflow.id) {
-                subflow.tcb.draw(self.now, &mut self.views[at]);
+                subflow.tcb.fill_view(self.now, &mut self.views[at]);
             }
             let (usable, potentially_failed) = (subflow.usable(), subflow.potentially_failed());
             let backup = subflow.backup || subflow.peer_backup;
@@ -182,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Pictures for congestion control; those of an only subflow are of no use to anybody.
+    /// Snapshots for congestion control; those of an only subflow are of no use to anybody.
     #[inline]
     pub(super) fn siblings(&mut self) {
         if self.subflows.len() > 1 {

@@ -61,7 +61,7 @@ impl Connection {
     }
 
     /// As above, and the peer is told: MP_FAIL at once, the infinite mapping with the next data.
-    fn fall_back_telling(&mut self, at: usize, reason: FallbackReason, fail: Option<u64>) {
+    fn fall_back_and_notify(&mut self, at: usize, reason: FallbackReason, fail: Option<u64>) {
         let session = self.session.take();
         self.fall_back_live(at, reason);
         if self.mode != Mode::Plain || self.subflows.is_empty() {
@@ -93,7 +93,7 @@ impl Connection {
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         }
         self.set_offset_in(at, mapping.dsn, mapping.ssn);
-        self.fall_back_telling(at, FallbackReason::Checksum, Some(sum.dsn));
+        self.fall_back_and_notify(at, FallbackReason::Checksum, Some(sum.dsn));
     }
 
     /// MP_FAIL from the peer: our data does not reach it as we sent it. `expected`: RCV.NXT before
@@ -106,7 +106,7 @@ impl Connection {
             let next = self.receive.stream.next();
             let fail = self.session.as_ref().map(|s| s.remote_idsn.wrapping_add(next.0));
             self.set_offset_in(at, next, ssn);
-            self.fall_back_telling(at, FallbackReason::Checksum, fail);
+            self.fall_back_and_notify(at, FallbackReason::Checksum, fail);
         }
     }
 

@@ -73,7 +73,7 @@ pub struct Connection {
     log: RecordLog,
     /// `None` is `own`, which always answers the subflow's own path.
     egress: Option<Box<EgressState>>,
-    /// Pictures for policies, in the order of `subflows`; those in `outdated` are to be redrawn.
+    /// Snapshots for policies, in the order of `subflows`; those in `outdated` are to be refreshed.
     outdated: SubflowSet,
     views: Vec<SubflowView>,
     events: VecDeque<Event>,
@@ -167,7 +167,7 @@ impl Connection {
         let data = self.receive.stream.read(max);
         match &data {
             Some(data) => self.receive.read += data.len() as u64,
-            None => self.receive.told_readable = false,
+            None => self.receive.readable_reported = false,
         }
         data
     }
@@ -279,9 +279,9 @@ impl Connection {
         self.withdraw_addresses(address_ids);
     }
 
-    /// A picture.
+    /// A snapshot of the connection.
     pub fn info(&self, now: Instant) -> Info {
-        self.picture(now)
+        self.snapshot(now)
     }
 
     /// Its id.

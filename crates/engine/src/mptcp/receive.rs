@@ -354,8 +354,8 @@ impl Connection {
         }
         if inserted.in_order > 0 {
             self.receive.received += inserted.in_order;
-            if !self.receive.told_readable {
-                self.receive.told_readable = true;
+            if !self.receive.readable_reported {
+                self.receive.readable_reported = true;
                 self.events.push_back(Event::Readable);
             }
             if self.receive.fin.is_some() {

@@ -107,7 +107,7 @@ pub(super) struct Receiver {
     /// Everything up to the peer's end has arrived.
     pub(super) finished: bool,
     /// `Event::Readable` is out and `read` has not returned `None` since.
-    pub(super) told_readable: bool,
+    pub(super) readable_reported: bool,
     /// The window was advertised as (near) zero.
     pub(super) closed_window: bool,
     /// Position of the peer's DATA_FIN.
@@ -133,7 +133,7 @@ impl Receiver {
             edge: Dsn(1) + buffer,
             fin: None,
             finished: false,
-            told_readable: false,
+            readable_reported: false,
             read: 0,
             received: 0,
             duplicate: 0,

@@ -1,4 +1,4 @@
-//! Changes of policy on a live connection, and pictures of it.
+//! Changes of policy on a live connection, and snapshots of it.
 
 use super::route::EgressState;
 use super::{Connection, Info, Policy, SubflowInfo};
@@ -59,7 +59,7 @@ impl Connection {
         Profile { config: self.config.clone(), tcp: self.tcp.clone() }
     }
 
-    pub(super) fn picture(&self, now: Instant) -> Info {
+    pub(super) fn snapshot(&self, now: Instant) -> Info {
         let session = self.session.as_ref().filter(|_| self.is_mptcp());
         let live = (0..self.subflows.len()).map(|at| self.subflow_info(at, now));
         let mut subflows: Vec<_> = self.closed_subflows.iter().cloned().chain(live).collect();

@@ -1,6 +1,6 @@
 //! *Which subflow* carries the next data: the first plug point.
 //!
-//! A scheduler sees pictures and returns a set of subflows; the connection checks the answer (a
+//! A scheduler sees snapshots and returns a set of subflows; the connection checks the answer (a
 //! pick without space is refused and recorded), does it and records it. To add one: write its
 //! file, add its row to [`ALL`].
 

@@ -1,4 +1,4 @@
-//! Pictures for the unit tests of schedulers.
+//! Snapshots for the unit tests of schedulers.
 
 use super::Work;
 use crate::seq::Dsn;

@@ -132,9 +132,9 @@ impl Tcb {
         }
         // What comes in one ACK has no order in time: the newest block is the first (RFC 2018
         // section 4), and those below it are no reordering (RFC 8985 section 6.2 step 3).
-        let news = &mut blocks[usize::from(dsack)..];
-        news.sort_unstable();
-        for &mut (a, b) in news {
+        let sacks = &mut blocks[usize::from(dsack)..];
+        sacks.sort_unstable();
+        for &mut (a, b) in sacks {
             if b > self.snd_una {
                 self.tx.sack((a.max(self.snd_una), b), context, delta);
             }
@@ -322,8 +322,8 @@ impl Tcb {
         self.recovery.undo.begin();
         let flight = self.snd_nxt - self.snd_una;
         let sacked = self.tx.sacked_bytes();
-        let news = if self.peer.sack { delivered } else { 0 };
-        self.recovery.prr.begin(flight.saturating_sub(sacked) + news);
+        let newly_delivered = if self.peer.sack { delivered } else { 0 };
+        self.recovery.prr.begin(flight.saturating_sub(sacked) + newly_delivered);
         self.stats.recoveries += 1;
         self.congestion(now, CongestionKind::Loss, siblings);
         self.recovery_changed(now);

@@ -11,7 +11,6 @@ mod ack_path;
 mod handshake;
 mod input;
 mod output;
-mod picture;
 mod prefetch;
 mod probe;
 mod ranges;
@@ -25,6 +24,7 @@ mod space;
 mod stats;
 mod timeout;
 mod timer;
+mod view;
 
 use self::ack_path::AckPathState;
 use self::rate::RateSampler;

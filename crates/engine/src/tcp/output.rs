@@ -282,7 +282,7 @@ impl Tcb {
         }
         self.timers.stop(Timer::Ack);
         self.rx.on_ack_sent(self.rx.rcv_nxt + (field << self.scale), payload == 0);
-        if payload > 0 && self.rx.has_news() {
+        if payload > 0 && self.rx.has_unreported() {
             // It had no space for the blocks, or the peer takes no data for a duplicate ACK: the
             // peer's recovery must not wait until we have nothing to send.
             self.rx.due = AckDue::Now;

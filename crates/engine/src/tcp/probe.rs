@@ -20,8 +20,8 @@ pub(super) struct TailProbe {
     pub(super) due: bool,
     /// When it is due; the timer may run out before (`on_probe_timer`).
     at: Instant,
-    /// The connection has been told of the silence.
-    told: bool,
+    /// The connection has been told that nothing is heard.
+    reported: bool,
 }
 
 impl Tcb {
@@ -58,7 +58,7 @@ impl Tcb {
         }
         self.probe.at = at;
         if answered || self.timers.get(Timer::Probe).is_none_or(|set| at < set) {
-            self.probe.told = false;
+            self.probe.reported = false;
             self.timers.set(Timer::Probe, at);
         }
     }
@@ -69,7 +69,7 @@ impl Tcb {
         if !self.tx.outstanding() || self.recovery.phase != RecoveryPhase::Open {
             return false;
         }
-        let unresponsive = !std::mem::replace(&mut self.probe.told, true);
+        let unresponsive = !std::mem::replace(&mut self.probe.reported, true);
         if self.probe.at > now {
             self.timers.set(Timer::Probe, self.probe.at);
             return unresponsive;

@@ -23,13 +23,13 @@ impl Ranges {
         if low.0 <= start && end <= low.1 {
             return None;
         }
-        let news_start = if low.0 <= start { low.1.max(start) } else { start };
+        let new_start = if low.0 <= start { low.1.max(start) } else { start };
         let high = self.0[last - 1];
-        let news_end = if high.1 >= end { high.0.max(news_start) } else { end };
+        let new_end = if high.1 >= end { high.0.max(new_start) } else { end };
         let whole = (low.0.min(start), high.1.max(end));
         self.0[first] = whole;
         self.0.drain(first + 1..last);
-        Some(((news_start, news_end), whole))
+        Some(((new_start, new_end), whole))
     }
 
     /// Forgets everything below `position`.

@@ -48,7 +48,7 @@ pub(super) struct Receiver {
     recent: [u64; 4],
     dsack: Option<(u64, u64)>,
     /// Something came out of order, or again, since blocks (or a duplicate ACK) last said so.
-    news: bool,
+    unreported: bool,
     quick: u32,
     largest: u64,
     ce: bool,
@@ -70,7 +70,7 @@ impl Receiver {
             out_of_order: Ranges::default(),
             recent: [0; 4],
             dsack: None,
-            news: false,
+            unreported: false,
             quick: config.quick_acks,
             largest: 0,
             ce: false,
@@ -116,7 +116,7 @@ impl Receiver {
         if self.out_of_order.len() >= Self::RANGES && !touches {
             return Arrival::Refused;
         }
-        self.news = true;
+        self.unreported = true;
         // RFC 2883 section 4: of what had come before, the first part.
         if let Some(twice) = self.out_of_order.overlap(start, end) {
             self.dsack = Some(twice);
@@ -177,7 +177,7 @@ impl Receiver {
         if let Some((start, end)) = self.dsack.take() {
             blocks.push(seq(start), seq(end));
         }
-        self.news = blocks.len() >= max && !self.out_of_order.is_empty();
+        self.unreported = blocks.len() >= max && !self.out_of_order.is_empty();
         if self.out_of_order.is_empty() {
             return;
         }
@@ -211,14 +211,14 @@ impl Receiver {
 
     /// Whether something came out of order, or again, that no acknowledgement has told yet: not by
     /// a block, nor (to peers without SACK) as a duplicate ACK, which carries no data.
-    pub(super) fn has_news(&self) -> bool {
-        self.news && self.has_sack()
+    pub(super) fn has_unreported(&self) -> bool {
+        self.unreported && self.has_sack()
     }
 
     /// An acknowledgement left, advertising up to `edge`; with data or without.
     #[inline]
     pub(super) fn on_ack_sent(&mut self, edge: u64, pure: bool) {
-        self.news &= !pure;
+        self.unreported &= !pure;
         self.acked = self.rcv_nxt;
         self.edge = self.edge.max(edge);
         self.due = AckDue::No;
@@ -234,7 +234,7 @@ impl Receiver {
 
     fn repeated(&mut self, start: u64, end: u64) {
         self.dsack = Some((start, end));
-        self.news = true;
+        self.unreported = true;
     }
 
     fn touch(&mut self, position: u64) {

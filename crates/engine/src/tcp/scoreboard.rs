@@ -379,10 +379,10 @@ impl Scoreboard {
 
     /// Takes one SACK block, clipped by the caller to what has been sent.
     pub(super) fn sack(&mut self, block: (u64, u64), context: &AckContext, delta: &mut Delta) {
-        let Some((news, whole)) = self.sacked.insert(block.0, block.1) else { return };
-        let mut at = self.segments.partition_point(|s| s.end() <= news.0);
+        let Some((added, whole)) = self.sacked.insert(block.0, block.1) else { return };
+        let mut at = self.segments.partition_point(|s| s.end() <= added.0);
         let sent = self.segments.len() - self.unsent;
-        while at < sent && self.segments[at].ssn < news.1 {
+        while at < sent && self.segments[at].ssn < added.1 {
             let segment = &mut self.segments[at];
             let inside = segment.ssn >= whole.0 && segment.end() <= whole.1;
             if inside && !segment.sacked {

@@ -4,7 +4,7 @@
 //! A full segment has space for the timestamps and for MPTCP's mapping. SACK blocks come and go:
 //! data never gives way to them, or what was cut to the full size would have to be cut again, and
 //! leave in two segments. They ride on data that leaves them space, and else on an ACK of their own
-//! (`Receiver::has_news`).
+//! (`Receiver::has_unreported`).
 
 use tabane_wire::{SackBlocks, TcpOptions};
 

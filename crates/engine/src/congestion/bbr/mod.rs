@@ -10,7 +10,7 @@
 //! keeps a record of each segment (delivered, lost, in flight when it was sent); here rounds are
 //! counted by what has been delivered or lost since they began, loss is that of the round so far,
 //! and the flight at sending is looked up in 64 samples of it. Without SACK loss is counted the
-//! same way. What is random in the draft (time between probes) is drawn from a hash of the time,
+//! same way. What is random in the draft (time between probes) is sampled from a hash of the time,
 //! so that equal inputs give equal answers. Losses that a timer finds, not an ACK, are not counted.
 //!
 //! The subflow leaves recovery to it: who paces is bound by cwnd then, not by PRR.
