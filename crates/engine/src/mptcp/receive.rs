@@ -34,7 +34,7 @@ impl Connection {
         self.siblings();
         let expected = self.subflows[at].tcb.rcv_nxt();
         if self.config.paths.len() > 1 {
-            self.note_arrival(at, path, segment);
+            self.set_arrival_path(at, path, segment);
         }
         let siblings = self.egress.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
         let undone = self.subflows[at].tcb.stats().undone;

@@ -112,7 +112,7 @@ impl Connection {
 
     /// A segment has come for the subflow at `at`, by `path`: what its TCB must know before it
     /// takes it.
-    pub(super) fn note_arrival(&mut self, at: usize, path: PathId, segment: &Segment) {
+    pub(super) fn set_arrival_path(&mut self, at: usize, path: PathId, segment: &Segment) {
         let own = self.subflows[at].path == path;
         let Some(egress) = &mut self.egress else {
             return self.subflows[at].tcb.arrives(own, false);
