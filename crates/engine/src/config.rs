@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// Settings of an endpoint. Those in `tcp` and `mptcp` are defaults for its connections.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The paths, each with the addresses that this host has on it. A subflow belongs to the path that
-    /// has its local address.
+    /// The paths, each with the addresses that this host has on it. A subflow belongs to the path
+    /// that has its local address.
     pub paths: Vec<PathConfig>,
     /// TCP.
     pub tcp: TcpConfig,
@@ -76,7 +76,7 @@ pub struct PathConfig {
     pub backup: bool,
 }
 
-/// TCP settings (sections are of algorithms and RFCs).
+/// TCP settings, for the subflows of a connection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TcpConfig {
     /// Congestion control of new subflows.

@@ -511,8 +511,8 @@ impl Endpoint {
     }
 
     /// Called when a connection has nothing more to send for now: opens the subflows that it
-    /// requested, forgets the flows that closed, passes on its events, and notes its deadline. Returns
-    /// whether it may have something to send again.
+    /// requested, forgets the flows that closed, passes on its events, and notes its deadline.
+    /// Returns whether it may have something to send again.
     fn flush(&mut self, key: u32) -> bool {
         let Some(slot) = self.connections.get_mut(key) else { return false };
         let again = slot.connection.flush_closed();

@@ -38,8 +38,8 @@ fn uneven(opportunistic: bool, buffer: u64) -> Net {
     net
 }
 
-// Raiciu et al., NSDI 2012, section 4.2: the head goes again on a subflow with space when the peer's
-// window is full, at most once a round trip of that subflow, and not otherwise.
+// Raiciu et al., NSDI 2012, section 4.2: the head goes again on a subflow with space when the
+// peer's window is full, at most once a round trip of that subflow, and not otherwise.
 #[test]
 fn what_blocks_the_window_goes_again_by_the_faster_subflow() {
     let net = uneven(true, 300_000);
@@ -78,8 +78,8 @@ fn one_stops_answering(tail_reinjection: bool, backup: Option<u8>, both: bool) -
     net
 }
 
-// At its tail loss probe what an unresponsive subflow has in flight is offered to a sibling that is heard,
-// before its timeout.
+// At its tail loss probe what an unresponsive subflow has in flight is offered to a sibling that is
+// heard, before its timeout.
 #[test]
 fn data_of_an_unresponsive_subflow_is_reinjected_on_one_that_answers() {
     let net = one_stops_answering(true, None, false);

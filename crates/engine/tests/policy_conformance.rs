@@ -323,7 +323,8 @@ proptest! {
     /// the data.
     #[test]
     fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
-        let view = SubflowView { usable: true, backup: false, potentially_failed: false, sendable: 1448, ..view };
+        let view = SubflowView { usable: true, backup: false, sendable: 1448, ..view };
+        let view = SubflowView { potentially_failed: false, ..view };
         for spec in scheduler_specs() {
             let mut scheduler = build_scheduler(&spec);
             for _ in 0..5 {

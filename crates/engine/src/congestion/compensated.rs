@@ -1,5 +1,5 @@
 //! Any controller, fair to others although its ACKs return by a faster path than its data's
-//! (`hayack-fair`; algorithms after the paper that docs/papers.md calls S2, the remedy is ours).
+//! (`hayack-fair`). The problem is that of the paper `hayack` (docs/papers.md); the remedy is ours.
 //!
 //! The controller inside lives in a world in which ACKs come by the subflow's own path: RTT R
 //! instead of the effective r, and the window w' = w R/r that has the same rate there. It gets
@@ -11,9 +11,10 @@
 //! R: losses that are found within R of a reduction belong to what it has answered. (While a queue
 //! overflows, until those whose ACKs take R have noticed, it would else reduce twice.)
 //!
-//! News of a loss is R - r old there. What is lost is sent again at once, but the window shrinks
-//! when the own path would have told: whoever gives way first leaves the queue to the others, who
-//! lose the less, and with equal growth that decides who gets what.
+//! A loss is reported R - r earlier than by the own path. The lost data is sent again at once, but
+//! the window shrinks only when the own path would have reported it: a sender that backs off first
+//! leaves the queue to the others, which then lose less, and with equal growth that decides the
+//! shares.
 
 use super::{Ack, AckPath, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
 use crate::time::{Duration, Instant};
@@ -227,7 +228,7 @@ mod tests {
     }
 
     /// What slow start adds per acknowledged packet, and congestion avoidance per window: the
-    /// vectors of algorithms 3.4 and 12.
+    /// factors a = (r/R)^2 and 2^(r/R) - 1 of the head of this file.
     #[test]
     fn growth_is_that_of_the_own_path() {
         for (own, effective, avoidance, slow_start) in [

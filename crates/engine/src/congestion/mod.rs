@@ -54,9 +54,9 @@ pub trait CongestionController: Send {
     /// (RFC 5681 section 4.1, RFC 9438 section 5.8...). `restart` is min(IW, cwnd), bytes.
     fn on_idle_restart(&mut self, _now: Instant, _restart: u64) {}
 
-    /// The scheduler penalises this subflow: halve without it being a congestion event
-    /// (algorithms: cwnd to half, at least one segment; ssthresh to half only if cwnd was at or
-    /// above it).
+    /// The scheduler penalises this subflow: halve the window without a congestion event (as
+    /// `mptcp_rcv_buf_optimization` of Linux MPTCP v0.9x: cwnd to half, at least one segment;
+    /// ssthresh to half only if cwnd was at or above it).
     fn on_penalty(&mut self) {}
 
     /// The segment size changed (path MTU).

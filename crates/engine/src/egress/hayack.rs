@@ -1,5 +1,5 @@
-//! `hayack` and `hayack-fair`: pure ACKs by the path with the smallest RTT (HayACK, the paper that
-//! docs/papers.md calls S2). Mode `raw`: an ACK keeps the addresses of its subflow and only
+//! `hayack` and `hayack-fair`: pure ACKs by the path with the smallest RTT (the paper `hayack` of
+//! docs/papers.md). Mode `raw`: an ACK keeps the addresses of its subflow and only
 //! travels another path.
 //!
 //! Ours, not the paper's: a path is left only for one that is faster by a fifth in three decisions

@@ -309,8 +309,9 @@ impl Connection {
         Some(DataRange { dsn, len: len.min(mss), again: Some(why), carried })
     }
 
-    /// Every byte on each of `replicas`, each at its own pace (algorithms: cursor per subflow,
-    /// jumping over what is acknowledged, rotating start).
+    /// Every byte on each of `replicas`, each at its own pace: a cursor per subflow, which jumps
+    /// over what is acknowledged, and a rotating start (as `mptcp_redundant.c` of Linux MPTCP since
+    /// v0.90).
     fn replicate(&mut self, replicas: SubflowSet) -> bool {
         let n = self.subflows.len();
         let start = self.session.as_ref().map_or(0, |s| usize::from(s.rotation));

@@ -263,7 +263,8 @@ impl Connection {
         }
     }
 
-    /// Removes a closed subflow; the segments that it still has to send, mostly a reset, are queued.
+    /// Removes a closed subflow; the segments that it still has to send, mostly a reset, are
+    /// queued.
     fn remove_subflow(&mut self, at: usize) {
         let id = self.subflows[at].id;
         let now = self.now;

@@ -1,8 +1,8 @@
 //! Opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2). When the
 //! peer's window or our send buffer is full and a subflow has space, the first data that is not
-//! acknowledged at data level, which blocks the rest, is sent again on that subflow if the scheduler
-//! says so (`Scheduler::opportunistic_retransmission`). Data that is merely late is the subject of
-//! `tail_reinjection.rs`.
+//! acknowledged at data level, which blocks the rest, is sent again on that subflow if the
+//! scheduler says so (`Scheduler::opportunistic_retransmission`). Data that is merely late is the
+//! subject of `tail_reinjection.rs`.
 
 use super::Connection;
 use super::assign::DataRange;

@@ -139,8 +139,8 @@ impl Connection {
         let address_id = self.subflows[at].local_id;
         let Some(session) = &self.session else { return };
         match self.subflows[at].join {
-            // Timeouts, not transmissions: a SYN repeated for another reason than its timer says nothing
-            // about middleboxes that drop the option.
+            // Timeouts, not transmissions: a SYN repeated for another reason than its timer says
+            // nothing about middleboxes that drop the option.
             Join::First if self.subflows[at].tcb.timeouts() < self.config.mptcp.capable_syns => {
                 let option = MpCapable {
                     version: VERSION,

@@ -175,10 +175,10 @@ impl Connection {
     }
 
     /// A subflow is due for a tail loss probe: two round trips have passed without an answer. If
-    /// other subflows are answered meanwhile, its path has failed or stalls, and the stream waits for
-    /// the data that it carries. That data is offered to the others, oldest first, until something
-    /// arrives on it again. The retransmission timeout is more than twice as far away, and the reader
-    /// would get no data until then. Backups are not used for this.
+    /// other subflows are answered meanwhile, its path has failed or stalls, and the stream waits
+    /// for the data that it carries. That data is offered to the others, oldest first, until
+    /// something arrives on it again. The retransmission timeout is more than twice as far away,
+    /// and the reader would get no data until then. Backups are not used for this.
     pub(super) fn on_unresponsive(&mut self, at: usize) {
         let own = &self.subflows[at];
         let answered = |s: &super::Subflow| {

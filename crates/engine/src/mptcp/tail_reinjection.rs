@@ -2,10 +2,11 @@
 //! full) and a subflow has space, what its siblings have under way goes again on it, as far as it
 //! delivers that sooner.
 //!
-//! Ours. Linux sends again only what blocks a window (`opportunistic.rs`), so that the last segments of a
-//! file or an answer wait for the slowest subflow's queue, or for its retransmission timer. The
-//! cost is duplicates: at most what siblings have in flight, and only when nothing else may be
-//! sent. After DEMS (MobiCom 2017), which lets a fast path work from the end of a slow one's share.
+//! Ours. Linux sends again only what blocks a window (`opportunistic.rs`), so that the last
+//! segments of a file or an answer wait for the slowest subflow's queue, or for its retransmission
+//! timer. The cost is duplicates: at most what siblings have in flight, and only when nothing else
+//! may be sent. After DEMS (MobiCom 2017), which lets a fast path work from the end of a slow one's
+//! share.
 
 use super::Connection;
 use super::timers::Timer;

@@ -275,8 +275,8 @@ impl Connection {
     }
 }
 
-/// Twice the longest timeout of a subflow that is in order (algorithms: meta RTO), doubled with
-/// each expiry, up to two minutes.
+/// Twice the longest retransmission timeout of a usable subflow that is not potentially failed (as
+/// Linux MPTCP v0.9x for its connection-level timer), doubled with each expiry, up to two minutes.
 fn data_interval(subflows: &[super::Subflow], backoff: u32) -> Duration {
     let sound = subflows.iter().filter(|s| s.usable() && !s.potentially_failed());
     let rto = sound.map(|s| s.tcb.rto()).max().unwrap_or(Duration::from_millis(500));

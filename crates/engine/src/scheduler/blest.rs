@@ -1,10 +1,11 @@
 //! `blest`, blocking estimation (Ferlin et al., IFIP Networking 2016), as in Linux MPTCP v0.9x
-//! (algorithms 1.4): a slower subflow gets no data if, while that is under way, the fastest could
-//! fill the peer's window, which would then be blocked by it.
+//! (`mptcp_blest.c`): a slower subflow gets no data if, while that is in flight, the fastest could
+//! fill the peer's window, which the slower one would then block.
 //!
-//! The smallest and largest RTT are those of the last ten seconds or so, not of a connection's
-//! life; the fastest is sought among those that the default choice may use (there also among
-//! backups and potentially failed subflows, where waiting can last forever).
+//! Two things differ from Linux. The smallest and largest RTT are those of the last ten seconds or
+//! so, not of the connection's whole life. And the fastest subflow is sought among those that the
+//! default choice may use; Linux also counts backups and potentially failed subflows, for which it
+//! can wait forever.
 
 use super::common::{Choice, Opportunistic};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
@@ -133,7 +134,8 @@ mod tests {
     use super::*;
     use crate::time::Duration;
 
-    /// The vector of algorithms 12: f without space, s with.
+    /// A fast subflow without space and a slow one with space. The bytes that the tests expect were
+    /// computed by hand from `mptcp_blest.c`.
     fn vector() -> [SubflowView; 2] {
         let us = Duration::from_micros;
         let f = SubflowView {

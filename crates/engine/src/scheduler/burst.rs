@@ -1,12 +1,13 @@
-//! `burst`, the default of upstream Linux (algorithms 1.7): the subflow whose queue drains first,
-//! at its average pacing rate, gets up to 64 KiB in a row; no opportunistic retransmission, no
-//! penalisation; backups only when no active subflow exists at all.
+//! `burst`, the default of upstream Linux (`mptcp_subflow_get_send` in `net/mptcp/protocol.c`): the
+//! subflow whose queue drains first at its average pacing rate gets up to 64 KiB in a row; no
+//! opportunistic retransmission, no penalisation; backups only when no active subflow exists at
+//! all.
 //!
 //! Upstream binds data early: it queues on a subflow up to the socket's send buffer, about two
 //! windows, whether the congestion window has space or not. Here data is bound late: the backlog
-//! is counted, in thought, as the queue of a full subflow, up to one window; if even so that
-//! drains first, the data waits for it. A burst ends where space does. Upstream gives a
-//! reinjection only to an idle subflow; here an idle one is preferred.
+//! counts as the queue of a full subflow, up to one window, and the data waits for that subflow if
+//! its queue drains first even so. A burst ends when the subflow has no more space. Upstream gives
+//! a reinjection only to an idle subflow; here an idle one is preferred.
 
 use super::common::{Choice, is_awaitable};
 use super::{Reason, Scheduler, Work};

@@ -5,7 +5,8 @@
 //! Of the availability tests of Linux MPTCP v0.9x, what `sendable` says already (congestion window,
 //! queue, the peer's window) is not repeated here. It sends no new data at all on a subflow that
 //! has had a retransmission timeout until all of it is repaired; here such a subflow is avoided
-//! while it is potentially failed, and afterwards its window (one segment after a timeout) is the limit.
+//! while it is potentially failed, and afterwards its window (one segment after a timeout) is the
+//! limit.
 
 use super::{Blocked, OpportunisticRetransmission, Reason};
 use crate::time::{Duration, Instant, mul_div};

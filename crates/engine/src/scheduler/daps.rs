@@ -1,12 +1,11 @@
-//! `daps`, delay-aware packet scheduling (Kuhn et al., ICC 2014; algorithms 1.8): with D the half
-//! of the smoothed RTT, each subflow carries a window of data every D, and the data is dealt in
-//! that order of time.
+//! `daps`, delay-aware packet scheduling (Kuhn et al., ICC 2014): with D half of the smoothed RTT,
+//! each subflow carries a window of data every D, and data is assigned in the order of these times.
 //!
-//! The published plan covers the least common multiple of all D and is then drawn up again. Here
-//! it is drawn up as it goes: whose time comes next is next, with its window as it then is. That
-//! is the same order without the multiple, which with D in microseconds is never reached. The
-//! paper further gives the slow subflow data from further ahead; data is bound late here, and
-//! what is next goes. A subflow whose turn it is but which has no space is waited for.
+//! The published plan covers the least common multiple of all D and is then made again. Here it is
+//! made step by step: the subflow whose time comes next is next, with its present window. The order
+//! is the same, without the multiple, which is practically never reached with D in microseconds.
+//! The paper also gives the slow subflow data from further ahead; here data is bound late, and each
+//! subflow gets the next data. A subflow whose turn it is but which has no space is waited for.
 
 use super::common::{Choice, Opportunistic, is_awaitable};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};

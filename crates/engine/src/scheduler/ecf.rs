@@ -1,10 +1,11 @@
-//! `ecf`, earliest completion first (Lim et al., CoNEXT 2017), as in Linux MPTCP v0.9x (algorithms
-//! 1.5): a slower subflow gets no data if the fastest, though full, completes the backlog sooner,
-//! and if the slower one would need more than the time that waiting costs.
+//! `ecf`, earliest completion first (Lim et al., CoNEXT 2017), as in Linux MPTCP v0.9x
+//! (`mptcp_ecf.c`): a slower subflow gets no data if the fastest, though full, completes the
+//! backlog sooner, and if the slower one would need more than the time that waiting costs.
 //!
-//! The products are computed in 128 bits (there 32 bits overflow from 20 ms times 250 kB on), the
-//! backlog is payload (there buffer space), and the fastest is sought among those that the default
-//! choice may use (there also among backups and potentially failed subflows, where waiting can last forever).
+//! Three things differ from Linux. The products are computed in 128 bits (32 bits overflow at 20 ms
+//! times 250 kB). The backlog is counted as payload, not as buffer space. And the fastest subflow
+//! is sought among those that the default choice may use; Linux also counts backups and potentially
+//! failed subflows, for which it can wait forever.
 
 use super::common::{Choice, Opportunistic};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
@@ -101,7 +102,8 @@ mod tests {
         SubflowView { cwnd: cwnd * 1448, rttvar, ..view(id, srtt_ms) }
     }
 
-    /// The table of algorithms 12: k, cwnd_f, RTT_f, cwnd_s, RTT_s, delta, w; wait, w after.
+    /// Inputs k, cwnd_f, RTT_f, cwnd_s, RTT_s, delta, w; whether it waits, and w afterwards.
+    /// Computed by hand from the two inequalities in `mptcp_ecf.c`.
     #[test]
     fn vectors() {
         let table = [

@@ -1,9 +1,10 @@
-//! `ecf3`, ECF for three subflows as published (paper S3, Algorithm 1; algorithms 1.6): subflows
-//! sorted by RTT, the backlog weighed against the fastest alone, no variation, no hysteresis.
+//! `ecf3`, ECF for three subflows as published (Algorithm 1 of the paper that docs/papers.md calls
+//! `ecf3`): subflows sorted by RTT, the backlog weighed against the fastest alone, no variation, no
+//! hysteresis.
 //!
 //! The published rule has no more than three subflows; further ones are treated as the third.
-//! Backups, potentially failed subflows and carriers are left out as by the default choice, and a subflow that
-//! nothing in flight will free is not waited for.
+//! Backups, potentially failed subflows and those that have carried the data are left out as by the
+//! default choice, and a subflow is not waited for if it has nothing in flight that could free it.
 
 use super::common::{Choice, Opportunistic, drain_time, is_awaitable};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
@@ -96,7 +97,8 @@ mod tests {
     use super::super::tests::{ids, view, work};
     use super::*;
 
-    /// cwnd 10 each, RTT 20/50/90, the fastest full (algorithms 12).
+    /// cwnd 10 each, RTT 20/50/90, the fastest full (computed by hand from
+    /// Algorithm 1).
     fn decide(k: u64, second_free: bool, third_free: bool) -> SubflowSet {
         let sendable = |free| if free { 1448 } else { 0 };
         let views = [

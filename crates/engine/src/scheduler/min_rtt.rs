@@ -1,7 +1,7 @@
-//! `minrtt`, the scheduler `default` of Linux MPTCP v0.9x (algorithms 1.1): smallest smoothed RTT
-//! among the subflows with space, active ones before backups; with its opportunistic
-//! retransmission and penalisation. The rule itself is in `common.rs`, as most others start from
-//! it.
+//! `minrtt`, the scheduler `default` of Linux MPTCP v0.9x (`get_available_subflow` in
+//! `mptcp_sched.c`): smallest smoothed RTT among the subflows with space, active ones before
+//! backups; with its opportunistic retransmission and penalisation. The rule itself is in
+//! `common.rs`, as most others start from it.
 
 use super::common::{Choice, Opportunistic};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};

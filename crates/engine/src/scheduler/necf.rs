@@ -1,14 +1,14 @@
-//! `necf`, earliest completion first for any number of subflows (ours; after algorithms 1.6, 1.5
-//! and paper S3): data goes where it will be acknowledged first, and waits if full subflows will
-//! have carried the whole backlog before that.
+//! `necf`, earliest completion first for any number of subflows. Ours, after `ecf` and `ecf3`: data
+//! goes where it will be acknowledged first, and waits if full subflows will have carried the whole
+//! backlog before that.
 //!
-//! It differs from ECF in four ways. The time at which the full ones have carried the backlog is
-//! that of all of them together (water-filling). A round trip is forecast from the load of the
-//! moment and not the smoothed RTT (`forecast.rs`). The first subflow is the one that the data
-//! arrives by first, not the one with the least RTT. And a slower subflow's queue is kept so short
-//! that the faster ones do not fill the peer's window meanwhile (after BLEST). Windows are not
-//! penalised, and the head of a full window is not sent again by itself: whatever is late is raced
-//! (`mptcp/tail_reinjection.rs`).
+//! It differs from ECF in four respects. The time in which the full subflows carry the backlog is
+//! that of all of them together (water-filling). A round trip is forecast from the present load,
+//! not from the smoothed RTT (`forecast.rs`). The first subflow is the one on which the data
+//! arrives first, not the one with the smallest RTT. And the queue of a slower subflow is kept so
+//! short that the faster ones do not fill the peer's window meanwhile (after BLEST). It neither
+//! penalises windows nor retransmits the head of a full window: late data is the business of tail
+//! reinjection (`mptcp/tail_reinjection.rs`).
 
 use super::common::{Choice, is_awaitable};
 use super::forecast::{finish, round_trip};

@@ -1,10 +1,10 @@
-//! `sttf`, shortest transfer time first (Hurtig et al., ToN 2019; algorithms 1.8): each packet is
-//! for the subflow on which it arrives first, full ones included. Also what `otias` shares.
+//! `sttf`, shortest transfer time first (Hurtig et al., ToN 2019): each packet goes to the subflow
+//! on which it arrives first, full subflows included. It also has the code that `otias` shares.
 //!
-//! There a packet is bound to a full subflow, waits there, and is taken back when the forecast
-//! changes. Here data is bound late: the packets written and not yet sent are dealt to the
-//! subflows in thought, each to the earliest arrival, and a slower subflow gets data now if at
-//! least one packet of the backlog would be its. What it then gets is the first, not that one.
+//! In the paper a packet is bound to a full subflow, waits there, and is taken back when the
+//! forecast changes. Here data is bound late: the packets written and not yet sent are assigned in
+//! thought, each to the earliest arrival, and a slower subflow gets data now if at least one packet
+//! of the backlog would be its own. It then gets the first packet, not that one.
 
 use super::common::{Choice, Opportunistic, is_awaitable};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};

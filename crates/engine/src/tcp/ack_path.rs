@@ -1,9 +1,10 @@
 //! Acknowledgements that return by another path than the subflow's own (the peer's `egress` is
 //! `hayack` or the like): separate RTT estimates for the two ACK paths.
 //!
-//! The subflow's ordinary estimate is of the RTT that acknowledgements really have. The second one is
-//! of its own path, from those ACKs that return there as well: such an ACK was overtaken by its copy
-//! and acknowledges nothing new, but its delay behind the copy is what the other ACK path saves.
+//! The subflow's ordinary estimate is of the RTT that acknowledgements really have. The second one
+//! is of its own path, from those ACKs that return there as well: such an ACK was overtaken by its
+//! copy and acknowledges nothing new, but its delay behind the copy is what the other ACK path
+//! saves.
 
 use super::Tcb;
 use super::rtt::RttEstimator;
