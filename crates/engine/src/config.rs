@@ -12,11 +12,11 @@ pub struct Config {
     /// The paths, each with the addresses that this host has on it. A subflow belongs to the path
     /// that has its local address.
     pub paths: Vec<PathConfig>,
-    /// TCP.
+    /// TCP settings, for subflows.
     pub tcp: TcpConfig,
-    /// MPTCP.
+    /// MPTCP settings, for connections.
     pub mptcp: MptcpConfig,
-    /// Limits.
+    /// What the endpoint refuses to hold more of.
     pub limits: Limits,
     /// Whether records are made.
     pub records: bool,
@@ -81,11 +81,11 @@ pub struct PathConfig {
 pub struct TcpConfig {
     /// Congestion control of new subflows.
     pub congestion: Spec,
-    /// Timestamps (RFC 7323).
+    /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
-    /// SACK (RFC 2018).
+    /// Offer and accept SACK (RFC 2018).
     pub sack: bool,
-    /// ECN (RFC 3168).
+    /// Offer and accept ECN (RFC 3168).
     pub ecn: bool,
     /// Nagle's algorithm (RFC 1122 section 4.2.3.4), at connection level.
     pub nagle: bool,
@@ -95,7 +95,7 @@ pub struct TcpConfig {
     pub rto_min: Duration,
     /// RTO before the first sample.
     pub rto_initial: Duration,
-    /// Largest RTO.
+    /// Largest RTO that backoff reaches.
     pub rto_max: Duration,
     /// Longest delay of an ACK (RFC 1122 allows 500 ms).
     pub ack_delay: Duration,
@@ -107,7 +107,7 @@ pub struct TcpConfig {
     pub retries: u32,
     /// Idle time before keepalive probes; `None` is off (RFC 1122 section 4.2.3.6).
     pub keepalive: Option<Duration>,
-    /// Between keepalive probes.
+    /// Time between keepalive probes.
     pub keepalive_interval: Duration,
     /// Unanswered keepalive probes before giving up.
     pub keepalive_probes: u32,
@@ -231,7 +231,7 @@ pub enum NumberSize {
     /// 4 bytes, until 2^32 could wrap within an MSL or the peer uses 8; then 8.
     #[default]
     Auto,
-    /// 8 bytes always.
+    /// Always 8 bytes.
     Long,
 }
 
@@ -241,7 +241,7 @@ pub const OUT_OF_ORDER_RANGES: usize = 4_096;
 /// Limits of an endpoint. What is beyond is dropped and recorded as `DropReason::Limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections, all states.
+    /// Connections in all states, those being opened or closed included.
     pub connections: usize,
     /// Connections in SYN-RECEIVED, per endpoint.
     pub syn_backlog: usize,

@@ -1,13 +1,11 @@
-//! The engine's face: many connections behind one state machine.
-//!
-//! Run loop of a driver: feed `handle_*`, then drain `poll_segment` (or `poll_transmit`),
-//! `poll_event` and `poll_record` until each returns `None`, then sleep until `poll_timeout`.
+//! The interface of the engine: many connections behind one state machine ([`Endpoint`]).
 //!
 //! Whatever the number of connections, a segment costs the same: a hash table finds its
 //! connection, a queue holds the connections that may have something to send, and a heap holds
 //! one deadline per connection.
 
 mod ahead;
+mod api;
 mod copies;
 mod deadlines;
 mod flow;
@@ -17,6 +15,7 @@ mod stateless;
 mod time_wait;
 
 use self::ahead::Ahead;
+pub use self::api::{ConnectError, Departure, ListenError, Stats, Transmit};
 use self::copies::Copies;
 use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
@@ -39,9 +38,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tabane_wire::{ParseError, Segment};
-use thiserror::Error;
 
-/// Many connections, one per peer and port pair.
+/// A host's TCP and MPTCP stack: it accepts, opens and owns connections, and assigns each arriving
+/// segment to one. It has no sockets, no clock and no threads; a driver calls it.
+///
+/// # Contract
+///
+/// The driver gives the time with every call, and time never goes back. It feeds one input
+/// (`handle_segment`, `handle_packet`, `handle_timeout`, or a change to a [`Connection`]) and then
+/// drains `poll_segment` (or `poll_into`, `poll_transmit`), `poll_event` and, if records are on,
+/// `poll_record`, until each returns `None`. Then it waits for a packet or for `poll_timeout`.
+///
+/// - Input never fails: what is malformed, forged or beyond a limit is counted and recorded.
+/// - A segment leaves by every path in its [`Departure::paths`]; the driver knows what a path is.
+/// - A connection exists from `connect`, or from the SYN that a listener took, until `poll_event`
+///   has returned its [`Event::Closed`]; then its [`ConnId`] is invalid and never used again.
+/// - With the same configuration, seed and inputs it does the same, byte for byte.
 pub struct Endpoint {
     config: Arc<Config>,
     /// `config.tcp`, as subflows share it.
@@ -84,9 +96,9 @@ pub struct Endpoint {
 struct Slot {
     /// As entered in `tokens`.
     token: Option<u32>,
-    /// In `ready`.
+    /// Whether it is in `ready`.
     queued: bool,
-    /// Counted in `backlog`.
+    /// Whether it is counted in `backlog`.
     in_backlog: bool,
     /// Its SYN is not answered before `admit`.
     held: bool,
@@ -96,74 +108,10 @@ struct Slot {
 /// What a listener does with a SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Admission {
-    /// Answers it.
+    /// Answers it at once.
     Open,
     /// Tells the application, and waits for `admit`.
     Held,
-}
-
-/// Counters of an endpoint: what belongs to no connection.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stats {
-    /// Packets that could not be parsed.
-    pub malformed: u64,
-    /// Segments for no connection and no listener, or refused by a limit.
-    pub dropped: u64,
-    /// Resets sent for no connection.
-    pub resets: u64,
-    /// Segments that another path had brought before (`MptcpConfig::remove_copies`).
-    pub copies: u64,
-    /// Segments that could not be put into the caller's buffer.
-    pub unsendable: u64,
-}
-
-/// A segment to send, and the paths by which a copy leaves.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Departure {
-    /// The paths by which a copy leaves; never empty.
-    pub paths: PathSet,
-    /// The segment.
-    pub segment: Segment,
-}
-
-/// Bytes to send: `len` bytes of the caller's buffer, by these paths.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Transmit {
-    /// The paths by which a copy leaves; never empty.
-    pub paths: PathSet,
-    /// Length of the IP packet at the start of the buffer.
-    pub len: usize,
-}
-
-/// Why `connect` was refused.
-#[derive(Error, Clone, PartialEq, Debug)]
-pub enum ConnectError {
-    /// No path has this local address.
-    #[error("no path has the address {0}")]
-    NoPath(std::net::IpAddr),
-    /// The remote address is of a group, of everybody or of nobody (RFC 9293 section 3.9.2.3).
-    #[error("{0} is no address of a host")]
-    Address(std::net::IpAddr),
-    /// Every ephemeral port to that destination is in use.
-    #[error("no free port towards {0}")]
-    NoPort(SocketAddr),
-    /// `Limits::connections`.
-    #[error("too many connections (limit {0})")]
-    Limit(usize),
-    /// A policy named in the configuration.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-}
-
-/// Why `listen` was refused.
-#[derive(Error, Clone, PartialEq, Debug)]
-pub enum ListenError {
-    /// Somebody listens there already.
-    #[error("{0} is in use")]
-    InUse(SocketAddr),
-    /// A policy named in the configuration.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
 }
 
 impl Endpoint {

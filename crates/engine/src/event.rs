@@ -11,21 +11,21 @@ pub struct ConnId(pub u64);
 /// An event of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Our `connect` succeeded.
+    /// The handshake that `connect` began is done: data can be sent.
     Connected,
     /// A peer's SYN waits for an answer: `Endpoint::admit`, or `abort` (only where
     /// `Endpoint::listen_held`).
     Incoming {
         /// Address that it wants to connect to.
         local: SocketAddr,
-        /// Its address.
+        /// The peer's address and port.
         remote: SocketAddr,
     },
     /// A peer connected to a listener.
     Accepted {
         /// Address that it connected to.
         local: SocketAddr,
-        /// Its address.
+        /// The peer's address and port.
         remote: SocketAddr,
     },
     /// Data can be read. Comes again only after `read` has returned `None`.
@@ -44,14 +44,14 @@ pub enum Event {
     SubflowClosed(SubflowId, CloseReason),
     /// The peer announced an address.
     AddressAnnounced {
-        /// Its id.
+        /// The id that the peer gave the address.
         address_id: u8,
         /// Address, with the connection's port if it named none.
         address: SocketAddr,
     },
     /// The peer withdrew an address.
     AddressRemoved {
-        /// Its id.
+        /// The id that the peer gave the address.
         address_id: u8,
     },
     /// The connection is plain TCP from now on.

@@ -15,7 +15,7 @@ pub struct PathId(pub u8);
 
 /// Small ids that a [`Set`] can hold: 0 to 63.
 pub trait Id: Copy {
-    /// The number.
+    /// The id as a number below 64.
     fn index(self) -> u8;
     /// The id with that number.
     fn from_index(index: u8) -> Self;
@@ -51,7 +51,7 @@ impl<T: Id> Set<T> {
     /// The empty set.
     pub const NONE: Self = Self(0, PhantomData);
 
-    /// Only `id`.
+    /// The set that has only `id`.
     #[inline]
     pub fn only(id: T) -> Self {
         Self(1 << (id.index() & 63), PhantomData)
@@ -75,7 +75,7 @@ impl<T: Id> Set<T> {
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// Number of ids.
+    /// How many ids it has.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -83,12 +83,12 @@ impl<T: Id> Set<T> {
     pub fn first(self) -> Option<T> {
         (self.0 != 0).then(|| T::from_index(self.0.trailing_zeros() as u8))
     }
-    /// Ids in both.
+    /// The ids that are in both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0, PhantomData)
     }
-    /// Ids in either.
+    /// The ids that are in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0, PhantomData)
@@ -154,9 +154,9 @@ pub enum RecoveryPhase {
 /// A subflow as schedulers and coupled controllers see it. Byte counts are payload bytes.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct SubflowView {
-    /// Which.
+    /// The subflow's slot.
     pub id: SubflowId,
-    /// Its own path.
+    /// The path that has its local address.
     pub path: PathId,
     /// Established at both levels and not closing: may carry data at all.
     pub usable: bool,
@@ -165,7 +165,7 @@ pub struct SubflowView {
     /// Retransmission timeouts have gone unanswered, or its path is down: use it only if nothing
     /// better is there. The next acceptable segment on the subflow clears the timeouts.
     pub potentially_failed: bool,
-    /// Loss recovery.
+    /// Where loss recovery stands.
     pub phase: RecoveryPhase,
     /// New payload bytes that may leave now: congestion window (or PRR), pacing and the peer's
     /// subflow window allow them. 0 if not usable.
@@ -186,11 +186,11 @@ pub struct SubflowView {
     pub srtt: Duration,
     /// RTT variation, RFC 6298's RTTVAR.
     pub rttvar: Duration,
-    /// Latest sample.
+    /// Latest RTT sample.
     pub latest_rtt: Duration,
     /// Smallest sample of the last ten seconds or so.
     pub min_rtt: Duration,
-    /// Largest recent sample.
+    /// Largest RTT sample of the last ten seconds or so.
     pub max_rtt: Duration,
     /// Pacing rate of the controller or, without one, an estimate cwnd/srtt, bytes/s.
     pub pacing_rate: u64,
@@ -204,7 +204,7 @@ pub struct SubflowView {
 /// A path as egress policies see it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PathView {
-    /// Which.
+    /// The path's number.
     pub id: PathId,
     /// Known to work now.
     pub up: bool,

@@ -28,7 +28,6 @@ pub(super) trait Rule: Send {
     fn reset(&mut self, _window: &Window) {}
 }
 
-/// A loss-based controller.
 pub(super) struct Classic<R> {
     window: Window,
     rule: R,

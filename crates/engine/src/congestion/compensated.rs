@@ -25,7 +25,7 @@ pub(crate) struct Compensated {
     inner: Box<dyn CongestionController>,
     /// R/r, at least 1.
     scale: f64,
-    /// R - r.
+    /// R - r of the head of this file: how much later ACKs come by the own path.
     lag: Duration,
     own_rtt: Duration,
     mss: u64,

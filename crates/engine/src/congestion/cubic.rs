@@ -92,7 +92,7 @@ impl Cubic {
         Ok(Box::new(Self::new(values, start, None)))
     }
 
-    /// `cubicq`.
+    /// CUBIC that asks `queueing.rs` about each loss: the controller `cubicq`.
     pub(super) fn build_with_queueing(
         values: &Values<'_>,
         start: Start,

@@ -66,7 +66,7 @@ pub trait CongestionController: Send {
     /// has just been written so is slow to be copied as a whole.
     fn report(&self, state: &mut CcState);
 
-    /// The window now.
+    /// The present window, as `report` writes it.
     fn state(&self) -> CcState {
         let mut state = CcState::default();
         self.report(&mut state);
@@ -91,12 +91,12 @@ pub struct CcState {
 /// Phases, for records and plots.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum CcPhase {
-    /// Exponential growth.
+    /// Slow start: exponential growth.
     #[default]
     SlowStart,
     /// HyStart++ conservative slow start (RFC 9406).
     ConservativeSlowStart,
-    /// Congestion avoidance.
+    /// Congestion avoidance: growth about once per round trip.
     Avoidance,
     /// A phase of the controller's own (BBR and the like), by number.
     Other(u8),
@@ -105,9 +105,9 @@ pub enum CcPhase {
 /// What a controller is told per ACK that delivers data.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ack {
-    /// Now.
+    /// When the ACK or signal arrived.
     pub now: Instant,
-    /// Of which subflow.
+    /// The subflow that it is about.
     pub subflow: SubflowId,
     /// Bytes newly acknowledged cumulatively.
     pub acked: u64,
@@ -133,7 +133,7 @@ pub struct Ack {
     pub phase: crate::view::RecoveryPhase,
     /// First byte not acknowledged and next byte to send, as subflow positions: rounds.
     pub snd_una: u64,
-    /// See `snd_una`.
+    /// The next byte to send (SND.NXT), as a subflow position.
     pub snd_nxt: u64,
     /// Delivery rate sample in bytes/s and whether it was limited by the application.
     pub delivery_rate: Option<(u64, bool)>,
@@ -155,14 +155,14 @@ pub struct AckPath {
     pub compensate: bool,
 }
 
-/// A congestion signal.
+/// A congestion signal, with what a controller needs to answer it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Congestion {
-    /// Now.
+    /// When the ACK or signal arrived.
     pub now: Instant,
-    /// Of which subflow.
+    /// The subflow that it is about.
     pub subflow: SubflowId,
-    /// What happened.
+    /// What signalled congestion.
     pub kind: CongestionKind,
     /// Bytes in flight when it happened (FlightSize).
     pub in_flight: u64,
@@ -177,7 +177,7 @@ pub struct Congestion {
 pub enum CongestionKind {
     /// Loss found by acknowledgements: fast recovery begins.
     Loss,
-    /// Retransmission timeout.
+    /// A retransmission timeout: the window collapses to one segment.
     Rto,
     /// ECN echo (RFC 3168).
     Ecn,
@@ -198,7 +198,7 @@ pub struct Start {
 pub type Build =
     dyn Fn(&Values<'_>, Start) -> Result<Box<dyn CongestionController>, PolicyError> + Send + Sync;
 
-/// Every controller.
+/// The table of the controllers that come with the engine.
 pub const ALL: &[Entry<Build>] = &[
     Entry {
         name: "reno",

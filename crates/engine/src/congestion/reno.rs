@@ -16,7 +16,6 @@ use crate::policy::{PolicyError, Values};
 use crate::time::Instant;
 use crate::view::SubflowView;
 
-/// The controller `reno`.
 pub(super) struct Reno {
     window: Window,
     /// Before the last reduction of ssthresh.

@@ -5,7 +5,7 @@
 use super::{Ack, CcPhase, CcState, Congestion, CongestionKind, Start};
 use crate::view::RecoveryPhase;
 
-/// A congestion window.
+/// The window of a loss-based controller, and how it grows and shrinks (RFC 5681).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Payload of a full segment, bytes; never 0.

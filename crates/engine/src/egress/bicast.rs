@@ -10,7 +10,6 @@ use super::{Egress, Outgoing};
 use crate::policy::{Param, PolicyError, Values};
 use crate::view::{PathSet, PathView};
 
-/// Parameters of `bicast`.
 pub(super) const PARAMS: &[Param] = &[Param::switch(
     "syn",
     false,

@@ -31,7 +31,7 @@ pub(super) struct HayAck {
     every: u32,
     path: Option<PathId>,
     fair: bool,
-    /// By subflow.
+    /// Indexed by the subflow's slot.
     choices: Vec<AckPathChoice>,
 }
 

@@ -19,7 +19,7 @@ const NONE: Entry = (Instant::FAR_FUTURE, u32::MAX);
 /// The deadline of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// `FAR_FUTURE` is none.
+    /// `FAR_FUTURE` if there is no deadline.
     at: Instant,
     /// When its entry in the heap fires, never later than `at`; others of it mean nothing.
     entered: Instant,
@@ -42,7 +42,7 @@ impl Group {
 #[derive(Clone, Debug)]
 pub(super) struct Deadlines {
     heap: Heap,
-    /// By key.
+    /// Indexed by the connection's key.
     due: Vec<Due>,
 }
 
@@ -51,7 +51,7 @@ impl Deadlines {
         Self { heap: Heap::new(), due: Vec::new() }
     }
 
-    /// The earliest.
+    /// The earliest deadline, and whose it is.
     #[inline]
     pub(super) fn first(&self) -> Option<Entry> {
         self.heap.peek()
@@ -122,7 +122,6 @@ impl Heap {
         Self { first: NONE, groups: Vec::new(), len: 0 }
     }
 
-    /// The least.
     #[inline]
     fn peek(&self) -> Option<Entry> {
         (self.len > 0).then_some(self.first)

@@ -20,7 +20,7 @@ pub(crate) struct Tuple {
     pub(crate) remote: SocketAddr,
 }
 
-/// Whose it is.
+/// Who takes the segments of a 4-tuple.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A subflow of the connection in this slot.
@@ -39,7 +39,7 @@ impl Owner {
     }
 }
 
-/// The table.
+/// A hash table from 4-tuples to their owners.
 pub(crate) struct FlowTable {
     secret: (u64, u64),
     /// Small, so that it stays in the caches when thousands of connections do not.
@@ -53,12 +53,12 @@ pub(crate) struct FlowTable {
 /// Where a tuple with this hash is.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The upper half.
+    /// The upper half of the 4-tuple's hash.
     hash: u32,
     at: u32,
 }
 
-/// No connection's key.
+/// A key that no connection has.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Keys of connections by what their tuples have in common, the last that came. Who chooses tuples
@@ -140,7 +140,7 @@ impl FlowTable {
         }
     }
 
-    /// Whose `tuple` is.
+    /// The owner of `tuple`.
     pub(crate) fn find(&mut self, tuple: &Tuple) -> Option<Owner> {
         let hash = hash(self.secret, tuple);
         let same = |p: &Place| self.is_at(p, hash, tuple);
@@ -179,7 +179,7 @@ impl FlowTable {
         place.hash == upper(hash) && self.entries[place.at as usize].0 == *tuple
     }
 
-    /// Adds or replaces.
+    /// Makes `owner` the owner of `tuple`.
     pub(crate) fn insert(&mut self, tuple: Tuple, owner: Owner) {
         self.last = None;
         self.hints.set(&tuple, owner.key());

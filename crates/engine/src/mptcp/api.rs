@@ -16,13 +16,13 @@ pub enum SubflowError {
     /// Not yet fully established (RFC 8684 section 3.1), or closing.
     #[error("the connection is not established")]
     NotEstablished,
-    /// `MptcpConfig::max_subflows`.
+    /// There are as many subflows as `MptcpConfig::max_subflows` allows.
     #[error("too many subflows")]
     Limit,
     /// No path has the local address.
     #[error("no path has the local address")]
     NoPath,
-    /// No such subflow.
+    /// The connection has no subflow with this id.
     #[error("no such subflow")]
     NoSubflow,
 }
@@ -79,19 +79,19 @@ pub struct Info {
 pub struct SubflowInfo {
     /// How many its connection had before it.
     pub number: u32,
-    /// For policies.
+    /// The snapshot that policies get.
     pub view: SubflowView,
-    /// Its own path.
+    /// The path that has its local address.
     pub path: PathId,
-    /// Addresses.
+    /// Our address and port.
     pub local: SocketAddr,
-    /// See `local`.
+    /// The peer's address and port.
     pub remote: SocketAddr,
-    /// State.
+    /// State of its TCP connection.
     pub state: tcp::State,
-    /// Retransmission timeout.
+    /// Retransmission timeout (RFC 6298), backoff included.
     pub rto: Duration,
-    /// Counters.
+    /// Counters since it was opened.
     pub stats: tcp::Stats,
     /// Payload bytes received on it that were new at data level.
     pub delivered: u64,

@@ -60,7 +60,6 @@ impl SendBuffer {
         self.end - self.una
     }
 
-    /// Appends `data`.
     pub(crate) fn push(&mut self, data: Bytes) {
         let start = self.end;
         self.end += data.len() as u64;
@@ -137,7 +136,6 @@ impl SendBuffer {
         }
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.parts = VecDeque::new();
         self.una = self.end;

@@ -13,11 +13,9 @@ use tabane_wire::checksum::dss_checksum_fits;
 /// A mapping with absolute positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mapping {
-    /// First subflow position.
     pub(crate) ssn: Ssn,
     /// Bytes on the subflow: without the DATA_FIN.
     pub(crate) len: u64,
-    /// First data position.
     pub(crate) dsn: Dsn,
     /// As received, if checksums are in use.
     pub(crate) checksum: Option<Sum>,
@@ -26,7 +24,7 @@ pub(crate) struct Mapping {
 /// What a DSS checksum covers beside the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sum {
-    /// As received.
+    /// The checksum as received.
     pub(crate) value: u16,
     /// 64-bit number of the first byte, as on the wire.
     pub(crate) dsn: u64,

@@ -52,8 +52,27 @@ pub(crate) use session::{ClosedTuple, Opening, Request};
 use session::{Receiver, Sender, Session};
 use subflow::Subflow;
 
-/// A connection. In the order of how often fields are needed: with thousands of connections each
-/// cache line that a segment touches is a miss.
+/// One stream of data in each direction, over one or more subflows (MPTCP), or over one (plain
+/// TCP).
+///
+/// # Contract
+///
+/// The application gets it from [`Endpoint::connection`](crate::Endpoint::connection), for one use
+/// at a time: whatever it changes takes effect with the endpoint's next poll.
+///
+/// - `write` takes as much as the send buffer has space for. After a short write `Event::Writable`
+///   says when to go on. `read` returns data in order; `Event::Readable` comes again only after
+///   `read` has returned `None`.
+/// - `close` ends only our direction, after all that was written; `Event::Flushed` says that the
+///   peer has it. `abort` ends both at once.
+/// - It is over, with one `Event::Closed`, when both directions have ended and everything has been
+///   read, or at once if it is reset, aborted or given up.
+/// - Losing a subflow loses no data: whatever the peer has not acknowledged at data level goes by
+///   the others, or by the next one if there is none.
+///
+/// The endpoint feeds it with segments and timeouts and polls it for segments; it never calls up.
+// In the order of how often fields are needed: with thousands of connections each cache line that a
+// segment touches is a miss.
 #[repr(C)]
 pub struct Connection {
     id: ConnId,
@@ -284,7 +303,7 @@ impl Connection {
         self.snapshot(now)
     }
 
-    /// Its id.
+    /// The id that the endpoint knows it by.
     pub fn id(&self) -> ConnId {
         self.id
     }
@@ -338,7 +357,6 @@ impl Connection {
         !self.pending_resets.is_empty() || !self.pending.is_empty()
     }
 
-    /// The next event.
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
@@ -349,7 +367,6 @@ impl Connection {
         event
     }
 
-    /// The next record.
     pub(crate) fn take_record(&mut self) -> Option<crate::record::Record> {
         self.log.pop()
     }

@@ -11,10 +11,10 @@ use crate::seq::Dsn;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Received data.
+/// Received data: what is in order and not read yet, and the ranges beyond the first gap.
 #[derive(Debug)]
 pub(crate) struct Reassembler {
-    /// Next position expected.
+    /// The first position that has not arrived.
     next: Dsn,
     /// In order, not yet read.
     ready: VecDeque<Bytes>,
@@ -75,7 +75,7 @@ impl Reassembler {
         fetch_front(&self.ready, 1);
     }
 
-    /// Next position expected.
+    /// The first position that has not arrived.
     #[inline]
     pub(crate) fn next(&self) -> Dsn {
         self.next

@@ -77,7 +77,6 @@ impl Reinjections {
         }
     }
 
-    /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -37,9 +37,9 @@ pub(super) struct Sender {
     pub(super) short_write: bool,
     /// DATA_FIN has left, or FIN has been handed down.
     pub(super) fin_sent: bool,
-    /// And acknowledged.
+    /// DATA_FIN or FIN has been acknowledged.
     pub(super) fin_acked: bool,
-    /// `Event::Flushed` is out.
+    /// `Event::Flushed` has been reported.
     pub(super) flushed: bool,
     /// The persist timer of a subflow runs on our account.
     pub(super) blocked: bool,
@@ -112,7 +112,7 @@ pub(super) struct Receiver {
     pub(super) closed_window: bool,
     /// Position of the peer's DATA_FIN.
     pub(super) fin: Option<Dsn>,
-    /// Bytes in order.
+    /// Bytes received in order.
     pub(super) received: u64,
     pub(super) stream: Reassembler,
     /// Since when the first gap holds up data; kept for records only.
@@ -148,7 +148,13 @@ impl Receiver {
     }
 }
 
-/// What only MPTCP has.
+/// The state that a connection has beyond plain TCP: keys and data sequence numbers, which subflow
+/// carries which data, addresses, and the timers of the data level.
+///
+/// It exists from the start if MPTCP was asked for. A fallback drops it, unless the peer has still
+/// to be told of that; whether MPTCP is spoken is in the connection's `mode`. `sent` has every byte
+/// that is bound and not acknowledged at data level, once and in order; `reinjections` has the
+/// ranges that wait to be sent again on another subflow.
 pub(super) struct Session {
     pub(super) local_key: Key,
     pub(super) token: u32,
@@ -339,9 +345,9 @@ pub(super) struct Attempt {
 /// A subflow that the endpoint is to open: it has ports, ISNs and the table of flows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// Its slot.
+    /// The slot reserved for it.
     pub(crate) id: SubflowId,
-    /// Port 0: ephemeral.
+    /// Port 0 asks for an ephemeral one.
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) path: PathId,

@@ -54,7 +54,7 @@ impl Connection {
         self.congestion.as_ref().unwrap_or(&self.config.tcp.congestion)
     }
 
-    /// Its settings.
+    /// The settings of this connection, to open another with the same.
     pub(crate) fn profile(&self) -> Profile {
         Profile { config: self.config.clone(), tcp: self.tcp.clone() }
     }

@@ -10,7 +10,12 @@ use std::collections::VecDeque;
 use tabane_wire::MptcpOption;
 use tabane_wire::mptcp::MpTcpRst;
 
-/// A subflow. What is seldom needed comes last in memory.
+/// A subflow of a connection: its TCP state and what the connection notes about it.
+///
+/// The connection owns it, from the SYN until the TCB has closed or entered TIME-WAIT. It may carry
+/// new data while it is `usable`. A subflow that is `potentially_failed` gets new data only if no
+/// other is usable; the data of one that is `unresponsive` is offered to the others.
+// What is seldom needed comes last in memory.
 #[repr(C, align(64))]
 pub(super) struct Subflow {
     pub(super) id: SubflowId,
@@ -27,7 +32,7 @@ pub(super) struct Subflow {
     /// Unanswered for two round trips: its data is offered to others (`reinject.rs`).
     pub(super) unresponsive: bool,
     pub(super) path_down: bool,
-    /// `Event::SubflowEstablished` is out.
+    /// `Event::SubflowEstablished` has been reported.
     pub(super) established: bool,
     /// No new data on it: its FIN is out or about to be.
     pub(super) closing: bool,

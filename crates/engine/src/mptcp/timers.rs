@@ -14,7 +14,7 @@ pub(super) enum Timer {
     Late,
     /// The DATA_FIN goes again.
     Fin,
-    /// ADD_ADDR goes again.
+    /// An ADD_ADDR that was not echoed is sent again.
     Announce,
     /// The mesh of subflows is looked at again.
     Mesh,

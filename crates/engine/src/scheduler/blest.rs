@@ -30,7 +30,6 @@ pub(super) const PARAMS: &[Param] = &[
     Param::new("down", 0.01, 0.0..=0.3, "taken off it after a round in which it was not"),
 ];
 
-/// The scheduler `blest`.
 pub(super) struct Blest {
     /// In thousandths, as the following two.
     lambda: u64,

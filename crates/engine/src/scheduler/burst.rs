@@ -19,7 +19,6 @@ use crate::view::{SubflowId, SubflowSet, SubflowView};
 pub(super) const PARAMS: &[Param] =
     &[Param::new("burst", 65_428.0, 1.0..=1e6, "bytes in a row on one subflow")];
 
-/// The scheduler `burst`.
 pub(super) struct Burst {
     burst: u64,
     /// Who has the present burst, and what is left of it.

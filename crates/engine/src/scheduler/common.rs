@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 pub(super) struct Choice<'v> {
     /// The subflow; `None` if the data waits.
     pub(super) view: Option<&'v SubflowView>,
-    /// Why.
     pub(super) reason: Reason,
     class: Class,
 }

@@ -16,7 +16,6 @@ use crate::view::{SubflowId, SubflowSet, SubflowView};
 pub(super) const PARAMS: &[Param] =
     &[Param::switch("smooth", false, "1: windows smoothed with weight 1/8; 0: as they are")];
 
-/// The scheduler `daps`.
 pub(super) struct Daps {
     smooth: bool,
     plan: Vec<Planned>,

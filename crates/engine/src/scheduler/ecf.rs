@@ -21,9 +21,8 @@ pub(super) const PARAMS: &[Param] = &[Param::new(
     "how much longer waiting goes on than it would begin, share of RTT",
 )];
 
-/// The scheduler `ecf`.
 pub(super) struct Ecf {
-    /// In 256ths.
+    /// The hysteresis of the paper, in 256ths.
     beta: u64,
     /// `w` of the paper: the last decision was to wait. One per connection.
     waiting: bool,

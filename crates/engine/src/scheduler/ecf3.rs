@@ -12,7 +12,6 @@ use crate::policy::{PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
-/// The scheduler `ecf3`.
 #[derive(Default)]
 pub(super) struct Ecf3 {
     reason: Reason,

@@ -8,7 +8,6 @@ use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::view::{SubflowSet, SubflowView};
 
-/// The scheduler `minrtt`.
 #[derive(Default)]
 pub(super) struct MinRtt {
     reason: Reason,

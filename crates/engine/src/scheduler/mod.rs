@@ -60,9 +60,9 @@ pub trait Scheduler: Send {
 /// Data to be placed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Work {
-    /// Now.
+    /// When it is asked.
     pub now: Instant,
-    /// Its first byte.
+    /// Data position of the first byte.
     pub dsn: Dsn,
     /// Length in bytes: at most one segment of the largest MSS.
     pub len: u64,
@@ -81,9 +81,9 @@ pub struct Work {
 /// The oldest data not acknowledged at data level, when it blocks the connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Blocked {
-    /// Now.
+    /// When it is asked.
     pub now: Instant,
-    /// Its first byte.
+    /// Data position of the first byte.
     pub dsn: Dsn,
     /// Subflows that have carried it.
     pub carried: SubflowSet,
@@ -110,15 +110,15 @@ pub enum Reason {
     OnlyChoice,
     /// Smallest smoothed RTT among those with space.
     LowestRtt,
-    /// Its turn.
+    /// It was its turn.
     Turn,
-    /// Copied to all.
+    /// Each active subflow carries every byte.
     Replicated,
     /// Its data arrives first, backlog and windows considered.
     SoonestArrival,
     /// Its queue drains first.
     ShortestQueue,
-    /// Nobody has space.
+    /// No usable subflow has space.
     NoSpace,
     /// Only backups have space while an active subflow lives.
     BackupHeld,
@@ -130,7 +130,7 @@ pub enum Reason {
     WaitingIsFaster {
         /// The subflow waited for.
         for_subflow: crate::view::SubflowId,
-        /// By how much.
+        /// How much sooner the data arrives by waiting.
         gain: Duration,
     },
     /// Data on a slower subflow would block the peer's window for a faster one.
@@ -143,7 +143,7 @@ pub enum Reason {
 /// Signature of a row's constructor.
 pub type Build = dyn Fn(&Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> + Send + Sync;
 
-/// Every scheduler.
+/// The table of the schedulers that come with the engine.
 pub const ALL: &[Entry<Build>] = &[
     Entry {
         name: "minrtt",

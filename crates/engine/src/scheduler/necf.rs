@@ -25,7 +25,6 @@ pub(super) const PARAMS: &[Param] = &[Param::new(
     "how much longer waiting goes on than it would begin, share of RTT",
 )];
 
-/// The scheduler `necf`.
 pub(super) struct NEcf {
     beta: f64,
     /// Those not used by the last decision on them (`w` of ECF).

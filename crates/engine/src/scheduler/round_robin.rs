@@ -22,7 +22,6 @@ pub(super) const PARAMS: &[Param] = &[
     ),
 ];
 
-/// The scheduler `roundrobin`.
 pub(super) struct RoundRobin {
     num_segments: u8,
     strict: bool,

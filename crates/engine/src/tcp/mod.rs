@@ -8,6 +8,7 @@
 
 mod ack;
 mod ack_path;
+mod api;
 mod handshake;
 mod input;
 mod output;
@@ -27,6 +28,7 @@ mod timer;
 mod view;
 
 use self::ack_path::AckPathState;
+pub use self::api::{Accepted, Chunk, Expired, Kind, Outgoing, State};
 use self::rate::RateSampler;
 use self::receive::Receiver;
 use self::recovery::Recovery;
@@ -39,7 +41,7 @@ use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
 use crate::congestion::{CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
-use crate::record::{CloseReason, DropReason, RecordLog, What};
+use crate::record::{CloseReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
 use crate::time::{Duration, Instant};
 use crate::view::RecoveryPhase;
@@ -47,113 +49,27 @@ use bytes::Bytes;
 use std::sync::Arc;
 use tabane_wire::{Segment, SeqNum};
 
-/// Data bound to a subflow: refcounted bytes and the data position of the first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Chunk {
-    /// Data position of the first byte.
-    pub dsn: Dsn,
-    /// The bytes; never empty, at most [`SubflowView::mss`](crate::view::SubflowView::mss) long.
-    pub data: Bytes,
-}
-
-/// States of RFC 9293 section 3.3.2 (LISTEN is the endpoint's, CLOSED is `Closed`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum State {
-    /// SYN sent.
-    SynSent,
-    /// SYN received, ours sent.
-    SynReceived,
-    /// Open.
-    Established,
-    /// We closed first; FIN sent or about to be.
-    FinWait1,
-    /// Our FIN is acknowledged.
-    FinWait2,
-    /// The peer closed first.
-    CloseWait,
-    /// Both closed at once.
-    Closing,
-    /// The peer closed first, then we.
-    LastAck,
-    /// Waiting for old segments to die.
-    TimeWait,
-    /// Gone; [`Tcb::close_reason`] says why.
-    Closed,
-}
-
-/// What a segment brought. `Default` is "nothing".
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Accepted {
-    /// The segment was dropped (an answer may be due all the same).
-    pub dropped: Option<DropReason>,
-    /// The handshake completed with this segment.
-    pub established: bool,
-    /// Payload within the window, as it came, at its position. May overlap what came before.
-    pub payload: Option<(Ssn, Bytes)>,
-    /// Whether nothing in the segment was new to this subflow (a copy of a copy).
-    pub duplicate: bool,
-    /// SND.UNA advanced to here (counts SYN at 0 and FIN).
-    pub acked_to: Option<Ssn>,
-    /// The acknowledgement field was acceptable and the window field is this many bytes, scaled:
-    /// space for the peer from its acknowledgement (or DATA_ACK) on.
-    pub window: Option<u64>,
-    /// The peer's FIN has been reached, nothing before it is missing.
-    pub fin: bool,
-    /// Our FIN has been acknowledged.
-    pub fin_acked: bool,
-    /// The subflow closed with this segment.
-    pub closed: Option<CloseReason>,
-}
-
-/// What `on_timeout` did that the connection must know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Expired {
-    /// A retransmission timeout fired: the how-manieth in a row.
-    pub rto: Option<u32>,
-    /// Two round trips have passed without an acknowledgement of the data in flight.
-    pub unresponsive: bool,
-    /// The subflow gave up or its TIME-WAIT ended.
-    pub closed: Option<CloseReason>,
-}
-
-/// A segment to send: TCP complete, MPTCP options still to be added by the connection, which may
-/// cut SACK blocks to make space. It is filled in where the caller wants it: what has just been
-/// written bit by bit is slow to be copied as a whole.
-#[derive(PartialEq, Debug)]
-pub struct Outgoing<'s> {
-    /// Addresses, numbers, flags, window, timestamps, SACK, payload.
-    pub segment: &'s mut Segment,
-    /// What it is.
-    pub kind: Kind,
-    /// Position of its first byte (or of SYN, FIN).
-    pub ssn: Ssn,
-    /// Data position of its payload; `None` without payload.
-    pub dsn: Option<Dsn>,
-    /// Sent before.
-    pub retransmission: bool,
-}
-
-/// What a segment is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// SYN of an active open (`Outgoing::retransmission` tells a repeat).
-    Syn,
-    /// SYN+ACK (also of a simultaneous open).
-    SynAck,
-    /// Carries payload (perhaps a FIN too).
-    Data,
-    /// FIN without payload.
-    Fin,
-    /// No payload: acknowledgement, window update, probe, keepalive, challenge.
-    Ack,
-    /// Reset.
-    Reset,
-}
-
-/// One subflow.
+/// The state of one TCP connection between two addresses (transmission control block, RFC 9293
+/// section 3.3.1): what a subflow is at the level of TCP.
 ///
-/// In the order of how often fields are needed: with thousands of subflows each cache line that
-/// a segment touches is a miss (`prefetch.rs` asks for them by these groups).
+/// # Contract
+///
+/// Its connection calls it; it calls nobody and returns what happened as values.
+///
+/// - In: `arrives` (by which path), then `on_segment`, returns an [`Accepted`]; `on_timeout`, due
+/// at
+///   `next_timeout`, returns an [`Expired`].
+/// - Down: `push` binds a [`Chunk`] to the next positions. The caller has asked `sendable` and
+/// `mss`
+/// before. `close` and `abort` end it; `request_ack` and `set_blocked` ask for an ACK or for window
+///   probes.
+/// - Out: `poll_segment` after each of these, until it returns `None`.
+///
+/// Positions count from 0, the SYN, and never wrap; the first payload byte is at 1. A chunk stays
+/// here until it is acknowledged cumulatively, and a segment never spans two chunks. Once the state
+/// is [`State::Closed`], `close_reason` says why, and only a reset may still be sent.
+// In the order of how often fields are needed: with thousands of subflows each cache line that a
+// segment touches is a miss (`prefetch.rs` asks for them by these groups).
 #[repr(C)]
 pub struct Tcb {
     state: State,
@@ -415,7 +331,7 @@ impl Tcb {
         self.timers.next()
     }
 
-    /// State.
+    /// The state of RFC 9293 that it is in.
     pub fn state(&self) -> State {
         self.state
     }
@@ -440,7 +356,7 @@ impl Tcb {
         Ssn(self.bound)
     }
 
-    /// Next position expected.
+    /// The first position that has not arrived (RCV.NXT).
     pub fn rcv_nxt(&self) -> Ssn {
         Ssn(self.rx.rcv_nxt)
     }

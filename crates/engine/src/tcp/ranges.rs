@@ -66,7 +66,6 @@ impl Ranges {
         (a < end).then(|| (a.max(start), b.min(end)))
     }
 
-    /// Number of ranges.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -76,7 +75,6 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// The ranges.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().copied()
     }

@@ -27,12 +27,12 @@ pub(super) enum Arrival {
     Refused,
 }
 
-/// Receiving state.
+/// The receiving side of a subflow: what has arrived, and which ACK is due.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     /// Peer's initial sequence number: position 0.
     pub(super) irs: SeqNum,
-    /// Next position expected.
+    /// The first position that has not arrived (RCV.NXT).
     pub(super) rcv_nxt: u64,
     /// Right edge: the furthest position ever advertised.
     pub(super) edge: u64,

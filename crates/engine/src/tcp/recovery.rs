@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 use crate::view::RecoveryPhase;
 use std::collections::VecDeque;
 
-/// Recovery state.
+/// Loss recovery: its phase, and what tells whether a timeout was spurious.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     pub(super) phase: RecoveryPhase,
@@ -79,7 +79,7 @@ impl Prr {
         }
     }
 
-    /// Bytes left.
+    /// Counts `bytes` sent during recovery.
     pub(super) fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
         self.allowance = self.allowance.saturating_sub(bytes);

@@ -67,7 +67,7 @@ impl RttEstimator {
         self.max.restart(self.latest);
     }
 
-    /// A lower limit.
+    /// Sets a lower limit of the timeout.
     pub(super) fn set_least(&mut self, least: Duration) {
         self.least = least;
     }
@@ -77,7 +77,7 @@ impl RttEstimator {
         self.rto
     }
 
-    /// Another upper limit.
+    /// Sets the largest timeout.
     pub(super) fn set_max(&mut self, max: Duration) {
         // Timeouts that a lower limit kept from doubling are not counted as if they had: the
         // timeout stays what it was. As many of them are no long silence.

@@ -18,7 +18,7 @@ pub(super) struct TxSegment {
     pub(super) ssn: u64,
     /// The data; empty on a bare FIN.
     pub(super) chunk: Chunk,
-    /// Last transmission.
+    /// When it was last sent.
     pub(super) sent_at: Instant,
     /// Connection's delivered count at last transmission (delivery rate).
     pub(super) delivered: u64,
@@ -32,7 +32,7 @@ pub(super) struct TxSegment {
     pub(super) fin: bool,
     sacked: bool,
     lost: bool,
-    /// Ever sent again.
+    /// Whether it was ever sent again.
     pub(super) retransmitted: bool,
     /// The application, not the window, limited sending.
     pub(super) app_limited: bool,
@@ -56,7 +56,7 @@ impl TxSegment {
         }
     }
 
-    /// Sequence space used.
+    /// Length in sequence space: payload and FIN.
     #[inline]
     pub(super) fn len(&self) -> u64 {
         self.chunk.data.len() as u64 + u64::from(self.fin)
@@ -160,7 +160,7 @@ pub(super) struct Scoreboard {
     segments: VecDeque<TxSegment>,
     /// Segments at the end of the queue that have not been sent.
     unsent: usize,
-    /// Bytes of these.
+    /// Payload bytes of the segments not sent yet.
     unsent_bytes: u64,
     /// RFC 6675 pipe, bytes.
     pipe: u64,
@@ -278,7 +278,6 @@ impl Scoreboard {
         oldest.map_or(Instant::FAR_FUTURE, |s| s.sent_at)
     }
 
-    /// The oldest segment.
     pub(super) fn first(&self) -> Option<&TxSegment> {
         self.segments.front()
     }

@@ -12,21 +12,21 @@ use tabane_wire::SeqNum;
 pub struct Setup {
     /// Our address and port.
     pub local: SocketAddr,
-    /// The peer's.
+    /// The peer's address and port.
     pub remote: SocketAddr,
     /// Initial send sequence number (RFC 6528; the endpoint makes it).
     pub iss: u32,
     /// Offset of this connection's timestamps (RFC 7323 section 5.4).
     pub timestamp_offset: u32,
-    /// Its slot.
+    /// The subflow's slot in its connection.
     pub id: SubflowId,
-    /// Its path.
+    /// The path that has the local address.
     pub path: PathId,
     /// Largest IP packet of that path, bytes.
     pub mtu: u16,
     /// Largest window we will ever advertise: decides the window scale.
     pub window_max: u64,
-    /// Congestion control.
+    /// Which congestion control it begins with.
     pub congestion: Spec,
 }
 

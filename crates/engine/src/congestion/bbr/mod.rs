@@ -41,7 +41,6 @@ const FULL_BW_ROUNDS: u32 = 3;
 /// Times that loss must have been found in a round to end Startup.
 const STARTUP_LOSSES: u32 = 6;
 
-/// The controller `bbr`.
 pub(super) struct Bbr {
     mss: u64,
     cwnd: u64,
