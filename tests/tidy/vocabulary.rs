@@ -25,11 +25,7 @@ const RETIRED: &[(&str, &str, &[&str])] = &[
     ("outward", "outbound", &["crates/gateway/", "tests/"]),
     ("owed", "pending", &["crates/gateway/"]),
     ("owes", "has pending", &[]),
-    (
-        "picture",
-        "snapshot",
-        &["crates/gateway/", "crates/net/", "src/", "tests/"],
-    ),
+    ("picture", "snapshot", &["crates/gateway/", "crates/net/", "src/", "tests/"]),
     ("pictures", "snapshots", &["crates/gateway/"]),
     (
         "pieces",
@@ -64,12 +60,8 @@ const NOISE: &[&str] = &[
 ];
 
 /// Where such comments still stand, or are the help texts of options.
-const NOISE_STANDS: &[&str] = &[
-    "crates/gateway/",
-    "crates/kernel/",
-    "crates/net/",
-    "src/cmd/server/clients.rs",
-];
+const NOISE_STANDS: &[&str] =
+    &["crates/gateway/", "crates/kernel/", "crates/net/", "src/cmd/server/clients.rs"];
 
 /// Retired words in identifiers, and noise in doc comments.
 pub(crate) fn source(path: &str, source: &Source) -> Vec<Violation> {

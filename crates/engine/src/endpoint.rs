@@ -238,7 +238,7 @@ impl Endpoint {
         Profile { config: self.config.clone(), tcp: self.tcp.clone() }
     }
 
-    /// A connection, to read, write and steer. `None` once it is gone. What was done with it
+    /// A connection, to read, write and steer. `None` once it is over. What was done with it
     /// takes effect with the next `poll_segment`.
     pub fn connection(&mut self, id: ConnId) -> Option<&mut Connection> {
         let key = self.key_of(id)?;

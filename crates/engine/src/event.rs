@@ -1,4 +1,4 @@
-//! What the application is told: few, and each once.
+//! Events for the application. They are few, and each is reported once.
 
 use crate::record::{CloseReason, FallbackReason};
 use crate::view::SubflowId;
@@ -36,11 +36,11 @@ pub enum Event {
     PeerFinished,
     /// All data we wrote, and our close, have been acknowledged.
     Flushed,
-    /// Over; the id is gone after this event.
+    /// The connection is over; its id is invalid after this event.
     Closed(CloseReason),
     /// A subflow may carry data.
     SubflowEstablished(SubflowId),
-    /// A subflow is gone.
+    /// A subflow has closed.
     SubflowClosed(SubflowId, CloseReason),
     /// The peer announced an address.
     AddressAnnounced {

@@ -1,5 +1,5 @@
-//! The one vocabulary of what happened: engine, simulator, data plane and lab emit it, and every
-//! table, plot, metric and trace is a function of it.
+//! Records: observations of the engine. The simulator, the gateway and the lab emit the same kind,
+//! and every table, plot, metric and trace is made from them.
 
 use crate::congestion::{CcPhase, CongestionKind};
 use crate::event::ConnId;
@@ -209,7 +209,7 @@ pub enum SubflowChange {
     Closed(CloseReason),
 }
 
-/// Why a subflow or a connection is gone.
+/// Why a subflow or a connection closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseReason {
     /// Both ends closed it in order (FIN).

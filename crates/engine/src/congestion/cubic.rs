@@ -27,7 +27,8 @@ pub(super) const PARAMS: &[Param] = &[
     Param::switch("hystart", true, "1: HyStart++ in the first slow start; 0: off"),
 ];
 
-/// The controller `cubic`. In the order of how often fields are needed: see `cache.rs`.
+/// The controllers `cubic` and `cubicq`.
+// In the order of how often fields are needed: see `cache.rs`.
 #[repr(C, align(64))]
 pub(super) struct Cubic {
     window: Window,
@@ -35,7 +36,7 @@ pub(super) struct Cubic {
     last: Instant,
     /// The window was what limited sending, as of the last ACK.
     limited: bool,
-    /// The recovery under way is for a loss at random.
+    /// The present recovery is for a random loss, which does not cost the window.
     spared: bool,
     /// The window returns to what it was before the last reduction (`cubicq`).
     restoring: bool,
@@ -52,7 +53,7 @@ pub(super) struct Cubic {
     hystart: Option<HyStart>,
     /// Window and curve before the last reduction of ssthresh.
     before: Option<(Window, Curve)>,
-    /// Since when something has been under way all the time.
+    /// Since when something has been in flight without a break.
     busy_since: Instant,
     /// When the window was last reduced (`cubicq`).
     reduced_at: Instant,

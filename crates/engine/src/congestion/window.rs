@@ -25,8 +25,8 @@ pub(super) struct Window {
 struct Episode {
     /// Over when everything below this is acknowledged (RFC 6582's recover).
     end: u64,
-    /// Began with a timeout; then any progress ends it, because a timeout after progress is news
-    /// (RFC 5681 section 3.1 holds ssthresh only for a segment that times out again).
+    /// It began with a timeout. Then any progress ends it, because a timeout after progress is a
+    /// new event (RFC 5681 section 3.1 keeps ssthresh only for a segment that times out again).
     timeout: bool,
 }
 
@@ -101,7 +101,7 @@ impl Window {
         event.kind != CongestionKind::Rto || self.episode.is_none()
     }
 
-    /// Answers `event`: ssthresh to `reduced` (at least two segments) if it is news, cwnd to that
+    /// Answers `event`: ssthresh to `reduced` (at least two segments) if it is new, cwnd to that
     /// or, after a timeout, to one segment. cwnd never grows by it. Whole segments, as Linux:
     /// what is beyond them cannot be sent, but would have to be acknowledged to grow.
     pub(super) fn reduce(&mut self, event: &Congestion, reduced: u64) {

@@ -61,8 +61,8 @@ struct Place {
 /// A key that no connection has.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// Keys of connections by what their tuples have in common, the last that came. Who chooses tuples
-/// that meet in one group gains a slower look-up for them.
+/// Hints: the keys of the connections whose tuples hash to a group, the most recent ones. A peer
+/// that chooses tuples of one group only makes its own look-ups slower.
 struct Hints(Vec<Group>);
 
 /// Hints that share half a cache line.
@@ -70,7 +70,7 @@ struct Hints(Vec<Group>);
 #[repr(align(32))]
 struct Group([Hint; Group::SIZE]);
 
-/// That a tuple with this mark probably is of the connection with this key.
+/// A hint: a tuple with this mark probably belongs to the connection with this key.
 #[derive(Clone, Copy)]
 struct Hint {
     mark: u32,
@@ -156,7 +156,7 @@ impl FlowTable {
         self.last.as_ref().filter(|(last, _)| last == tuple).map(|(_, owner)| *owner)
     }
 
-    /// The key of the connection whose `tuple` probably is; not even that there is one is sure.
+    /// The key of the connection that `tuple` probably belongs to. The key may be stale.
     #[inline]
     pub(crate) fn hint(&self, tuple: &Tuple) -> u32 {
         self.hints.get(tuple)

@@ -43,7 +43,8 @@ impl Endpoint {
         true
     }
 
-    /// What belongs to nothing and opens nothing is answered with a reset, unless it is one.
+    /// Answers a segment that belongs to no connection and opens none with a reset, unless it is a
+    /// reset itself.
     fn refuse(&mut self, path: PathId, tuple: Tuple, segment: &Segment) {
         let flags = segment.flags;
         if flags.contains(Flags::RST) {

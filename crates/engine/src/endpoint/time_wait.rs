@@ -44,7 +44,7 @@ impl TimeWaits {
         Self { entries, order, numbers: 0, limit, lasts }
     }
 
-    /// Adds an entry; also returns one that had to go for it.
+    /// Adds an entry; also returns the one that was evicted for it.
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -136,7 +136,7 @@ impl Endpoint {
 
 impl Endpoint {
     /// Whether a connection that is over has left its 4-tuple long enough ago that another may have
-    /// it: its SYN is newer than anything that may still be under way, by timestamps that differ
+    /// it: its SYN is newer than anything that may still be in flight, by timestamps that differ
     /// by a second at least (RFC 6191, from the side that opens; Linux: `tcp_tw_reuse`).
     pub(super) fn may_reuse(&self, at: u32) -> bool {
         let Some(entry) = self.time_waits.entries.get(at as usize) else { return false };

@@ -84,8 +84,8 @@ impl Connection {
         }
     }
 
-    /// Sends the next reinjection, if there is one; whether it could be bound. What is raced does
-    /// not wait for space, nor does it go where it is under way: it is forgotten.
+    /// Sends the next reinjection, if there is one; whether it could be bound. A tail reinjection
+    /// does not wait for space, nor does it go where it is under way: it is forgotten.
     pub(super) fn repeat_next(&mut self) -> Option<bool> {
         loop {
             let range = self.next_reinjection()?;

@@ -1,4 +1,4 @@
-//! Falling back to plain TCP (RFC 8684 section 3.7). There is no way back, and no subflow joins
+//! Falling back to plain TCP (RFC 8684 section 3.7). It is final, and no subflow joins
 //! afterwards.
 
 use super::mapping::Mapping;

@@ -66,7 +66,7 @@ pub(crate) struct Inbox {
     unmapped_len: u64,
 }
 
-/// A mapping, and (with a checksum) what came of it.
+/// A mapping; with a checksum also the payload that it still waits for, and whether it is done.
 #[derive(Debug)]
 struct Entry {
     mapping: Mapping,
@@ -354,7 +354,8 @@ mod tests {
         }
     }
 
-    /// A byte costs as much as 128, so that single bytes are no trick; what grows is counted once.
+    /// Each payload is charged 128 bytes more, so that many single bytes hit the limit; a payload
+    /// that is replaced by a longer one is charged once.
     #[test]
     fn payload_without_a_mapping_is_counted() {
         let mut inbox = Inbox::default();

@@ -217,7 +217,7 @@ impl Connection {
         while self.read(usize::MAX).is_some() {}
     }
 
-    /// Opens a subflow (MP_JOIN) from `local` (port 0: ephemeral) to `remote`. It is gone again,
+    /// Opens a subflow (MP_JOIN) from `local` (port 0: ephemeral) to `remote`. It is closed again,
     /// with an event, if no port is free.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! What arrives (RFC 8684 section 3.3): a segment goes to its subflow, its MPTCP options are read,
-//! its payload is mapped to data positions and reassembled.
+//! Arriving segments (RFC 8684 section 3.3): each goes to its subflow, its MPTCP options are read,
+//! and its payload is mapped to data positions and reassembled.
 
 use super::handshake::acceptable;
 use super::mapping::{Delivery, Mapping, Sum};

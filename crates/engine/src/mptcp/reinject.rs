@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// A slot's subflow is gone: what it carried counts no more for the next one there.
+    /// The subflow in a slot has closed: what it carried does not count for the next one there.
     pub(super) fn forget_carrier(&mut self, id: SubflowId) {
         self.sent.iter_mut().for_each(|s| s.carried.remove(id));
     }
@@ -200,8 +200,8 @@ impl Connection {
         self.reinject(at, ReinjectReason::Unresponsive);
     }
 
-    /// A subflow whose data was offered to others is at it after all: what has not gone elsewhere
-    /// need not.
+    /// A subflow whose data was offered to others answers after all: what has not been sent
+    /// elsewhere yet is withdrawn.
     pub(super) fn recall(&mut self, at: usize, why: ReinjectReason) {
         let Some(session) = &mut self.session else { return };
         for chunk in self.subflows[at].tcb.unacked() {

@@ -1,6 +1,6 @@
-//! Late data is raced: when nothing new may leave (all has been sent once, or the peer's window is
-//! full) and a subflow has space, what its siblings have under way goes again on it, as far as it
-//! delivers that sooner.
+//! Tail reinjection of late data: when nothing new may leave (all has been sent once, or the peer's
+//! window is full) and a subflow has space, what its siblings have under way goes again on it, as
+//! far as it delivers that sooner.
 //!
 //! Ours. Linux sends again only what blocks a window (`opportunistic.rs`), so that the last
 //! segments of a file or an answer wait for the slowest subflow's queue, or for its retransmission

@@ -18,10 +18,9 @@ pub(super) enum Timer {
     Announce,
     /// The mesh of subflows is looked at again.
     Mesh,
-    /// All subflows are gone (break before make).
+    /// No subflow is left, and none came in time (break before make).
     Bare,
-    /// The stream is over both ways, and the peer knows or is gone: subflows that do not close are
-    /// reset.
+    /// The stream is over in both directions: subflows that do not close in time are reset.
     Linger,
 }
 
@@ -193,7 +192,7 @@ impl Connection {
         self.subflows[at].tcb.limit_rto(Some(PROBE_INTERVAL));
     }
 
-    /// A valid segment came: the subflow is as good as any.
+    /// A valid segment came: the subflow is neither potentially failed nor unresponsive any more.
     #[inline]
     pub(super) fn on_alive(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];

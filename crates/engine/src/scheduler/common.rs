@@ -110,7 +110,7 @@ pub(super) fn why_held(subflows: &[SubflowView]) -> Reason {
     }
 }
 
-/// What one class (active or backup) has to offer.
+/// The best subflow of one class (active or backup).
 struct Best<'v> {
     view: Option<&'v SubflowView>,
     /// The other class need not be asked: a subflow that has not carried the data was picked, or

@@ -256,7 +256,7 @@ impl Tcb {
         if third && !covered || partial { self.tx.mark_first_lost() } else { 0 }
     }
 
-    /// What the delivery means for the recovery under way, or starts one.
+    /// Continues, ends or starts loss recovery according to what was delivered.
     pub(super) fn step_recovery(
         &mut self,
         now: Instant,

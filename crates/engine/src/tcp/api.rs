@@ -67,7 +67,7 @@ pub struct Accepted {
 /// What `on_timeout` did that the connection must know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Expired {
-    /// A retransmission timeout fired: the how-manieth in a row.
+    /// A retransmission timeout fired; the value counts those in a row.
     pub rto: Option<u32>,
     /// Two round trips have passed without an acknowledgement of the data in flight.
     pub unresponsive: bool,

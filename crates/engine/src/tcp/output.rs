@@ -26,7 +26,7 @@ impl Tcb {
     /// Bursts of the pacer that a timer could not resolve anyway.
     const PACING_CREDIT: Duration = Duration::from_millis(1);
 
-    /// The next segment that this subflow owes or may send: handshake, resets, retransmissions,
+    /// The next segment that this subflow has to or may send: handshake, resets, retransmissions,
     /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
     /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
     pub fn poll_segment<'s>(

@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 use tabane_wire::Segment;
 
-/// The probe under way.
+/// The state of the tail loss probe.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct TailProbe {
     /// SND.NXT when it was sent.

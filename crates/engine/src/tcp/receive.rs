@@ -47,7 +47,7 @@ pub(super) struct Receiver {
     /// A position in each of the most recently changed ranges, newest first.
     recent: [u64; 4],
     dsack: Option<(u64, u64)>,
-    /// Something came out of order, or again, since blocks (or a duplicate ACK) last said so.
+    /// Something came out of order, or again, and no SACK block (or duplicate ACK) has reported it.
     unreported: bool,
     quick: u32,
     largest: u64,
@@ -209,8 +209,8 @@ impl Receiver {
         !self.out_of_order.is_empty()
     }
 
-    /// Whether something came out of order, or again, that no acknowledgement has told yet: not by
-    /// a block, nor (to peers without SACK) as a duplicate ACK, which carries no data.
+    /// Whether something came out of order, or again, that no acknowledgement has reported yet: by
+    /// a SACK block or, to peers without SACK, as a duplicate ACK, which carries no data.
     pub(super) fn has_unreported(&self) -> bool {
         self.unreported && self.has_sack()
     }

@@ -153,7 +153,8 @@ pub(super) struct AckContext {
     pub(super) high: u64,
 }
 
-/// The queue. What is asked of it when there is nothing in it comes first.
+/// The retransmission queue of a subflow, with what SACK and RACK say about each segment.
+// What is asked of it when it is empty comes first in memory.
 #[derive(Default, Debug)]
 #[repr(C)]
 pub(super) struct Scoreboard {
@@ -225,7 +226,8 @@ impl Scoreboard {
         self.segments.iter().map(|s| &s.chunk).filter(|c| !c.data.is_empty())
     }
 
-    /// Data sent and neither acknowledged nor SACKed, newest first; whether it is thought lost.
+    /// Segments sent and neither acknowledged nor SACKed, newest first; whether each is marked
+    /// lost.
     pub(super) fn unsacked(&self) -> impl Iterator<Item = (&TxSegment, bool)> {
         let sent = self.segments.iter().take(self.segments.len() - self.unsent).rev();
         sent.filter(|s| !s.sacked && !s.chunk.data.is_empty()).map(|s| (s, s.lost))
@@ -272,7 +274,7 @@ impl Scoreboard {
         sent.checked_sub(1).and_then(|at| self.segments.get_mut(at))
     }
 
-    /// When the oldest segment under way was last sent; far in the future if there is none.
+    /// When the oldest segment in flight was last sent; far in the future if there is none.
     pub(super) fn oldest_sent(&self) -> Instant {
         let oldest = self.segments.front().filter(|_| self.outstanding());
         oldest.map_or(Instant::FAR_FUTURE, |s| s.sent_at)
@@ -541,7 +543,7 @@ impl Scoreboard {
         self.scanned = self.segments.front().map_or(self.scanned, |s| s.ssn);
     }
 
-    /// Drops everything (the subflow is gone).
+    /// Drops everything (the subflow has closed).
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -12,7 +12,7 @@ use crate::view::{RecoveryPhase, SubflowView};
 /// R2 of RFC 9293 section 3.8.3, where data is repeated more often than by doubling timeouts: with
 /// a capped timeout, and when paths come up.
 const GIVE_UP: Duration = Duration::from_secs(100);
-/// Silence after which a peer may have given up; ours after [`GIVE_UP`].
+/// How long a peer that hears nothing may wait before it gives up; we wait for [`GIVE_UP`].
 const PEER_GIVES_UP: Duration = Duration::from_secs(60);
 
 impl Tcb {
@@ -43,9 +43,9 @@ impl Tcb {
         expired
     }
 
-    /// The way is said to be open again: what has timed out is not waited for any longer. It was
-    /// lost: that the first of it had arrived, and only its ACK had not, proves nothing about the
-    /// rest (a DSACK would undo the timeout, and all wait for the next one).
+    /// The path is reported to work again: data that has timed out is sent again at once. It counts
+    /// as lost even if the first segment had arrived and only its ACK was lost: that says nothing
+    /// about the rest (a DSACK would undo the timeout, and the rest would wait for the next one).
     pub fn retry(&mut self, now: Instant) {
         let Some(due) = self.timers.get(Timer::Retransmit) else { return self.ask(now) };
         if self.rtt.backoff() == 0 {
@@ -61,8 +61,8 @@ impl Tcb {
         self.recovery.frto = false;
     }
 
-    /// Nothing here is repeated. The peer, which may have had something to repeat, may have given
-    /// up meanwhile: that would show at the next keepalive only, so this is it.
+    /// Sends a keepalive early. Nothing of ours has to be repeated, but the peer may have given up
+    /// repeating something; without this only the next keepalive would find that out.
     fn ask(&mut self, now: Instant) {
         let open = matches!(self.state, State::Established | State::FinWait2 | State::CloseWait);
         if !open || now - self.last_heard < PEER_GIVES_UP {
