@@ -78,10 +78,10 @@ impl Observer for Carried {
     }
 }
 
-/// Two paths without loss, 18 and 99 Mbit/s, and requests: what is reinjected goes where it is not in
-/// flight already. (It went there when the subflow that it was meant for had no room left.)
+/// Two paths without loss, 18 and 99 Mbit/s, and requests: what is reinjected goes where it is not
+/// in flight already. (It went there when the subflow that it was meant for had no room left.)
 #[test]
-fn what_is_raced_goes_by_a_subflow_that_has_not_carried_it() {
+fn what_is_reinjected_goes_by_a_subflow_that_has_not_carried_it() {
     let request =
         Request { think: Time(Duration::from_millis(100)), count: Some(20), ..Request::default() };
     let flow = Flow { request: Some(request), ..Flow::default() };

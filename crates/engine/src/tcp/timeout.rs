@@ -12,7 +12,7 @@ use crate::view::{RecoveryPhase, SubflowView};
 /// R2 of RFC 9293 section 3.8.3, where data is repeated more often than by doubling timeouts: with
 /// a capped timeout, and when paths come up.
 const GIVE_UP: Duration = Duration::from_secs(100);
-/// How long a peer that hears nothing may wait before it gives up; we wait for [`GIVE_UP`].
+/// If nothing has been heard for so long, the peer may have given up; we do after [`GIVE_UP`].
 const PEER_GIVES_UP: Duration = Duration::from_secs(60);
 
 impl Tcb {
