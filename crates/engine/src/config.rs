@@ -1,4 +1,12 @@
-//! Settings, as plain structs with defaults.
+//! Settings, as structs with defaults. New versions add settings, so that other crates begin with
+//! the defaults and change what they want: by assigning fields, or in an expression by `with`.
+//!
+//! ```
+//! use tabane_engine::config::{Config, TcpConfig};
+//!
+//! let config = Config::default().with(|c| c.tcp = TcpConfig::default().with(|t| t.nagle = false));
+//! assert!(!config.tcp.nagle);
+//! ```
 
 use crate::policy::Spec;
 use crate::time::Duration;
@@ -8,6 +16,7 @@ use std::sync::Arc;
 
 /// Settings of an endpoint. Those in `tcp` and `mptcp` are defaults for its connections.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// Ways out, each with the addresses of this host on it. A subflow belongs to the path that
     /// has its local address.
@@ -65,6 +74,7 @@ impl Profile {
 
 /// A way out.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct PathConfig {
     /// Its id, 0 to 63.
     pub id: PathId,
@@ -76,8 +86,31 @@ pub struct PathConfig {
     pub backup: bool,
 }
 
+impl PathConfig {
+    /// A path of normal priority.
+    pub fn new(id: PathId, addresses: Vec<IpAddr>, mtu: u16) -> Self {
+        Self { id, addresses, mtu, backup: false }
+    }
+}
+
+macro_rules! with {
+    ($($settings:ty),*) => {$(
+        impl $settings {
+            /// These settings after a change.
+            #[must_use]
+            pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+                change(&mut self);
+                self
+            }
+        }
+    )*};
+}
+
+with!(Config, PathConfig, TcpConfig, MptcpConfig, Limits);
+
 /// TCP settings (sections are of algorithms and RFCs).
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct TcpConfig {
     /// Congestion control of new subflows.
     pub congestion: Spec,
@@ -159,6 +192,7 @@ impl Default for TcpConfig {
 
 /// MPTCP settings (RFC 8684).
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct MptcpConfig {
     /// Ask for and accept MPTCP.
     pub enabled: bool,
@@ -226,6 +260,7 @@ impl Default for MptcpConfig {
 
 /// Size of the data sequence numbers and data acknowledgements sent (RFC 8684 section 3.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum NumberSize {
     /// 4 bytes, until 2^32 could wrap within an MSL or the peer uses 8; then 8.
     #[default]
@@ -239,6 +274,7 @@ pub const OUT_OF_ORDER_RANGES: usize = 4_096;
 
 /// Limits of an endpoint. What is beyond is dropped and recorded as `DropReason::Limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// Connections, all states.
     pub connections: usize,

@@ -91,3 +91,8 @@ pub use endpoint::{Departure, Endpoint, Transmit};
 pub use event::{ConnId, Event};
 pub use mptcp::Connection;
 pub use time::{Duration, Instant};
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
