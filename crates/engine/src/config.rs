@@ -11,6 +11,7 @@
 use crate::policy::Spec;
 use crate::time::Duration;
 use crate::view::PathId;
+use crate::with::with;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -91,19 +92,6 @@ impl PathConfig {
     pub fn new(id: PathId, addresses: Vec<IpAddr>, mtu: u16) -> Self {
         Self { id, addresses, mtu, backup: false }
     }
-}
-
-macro_rules! with {
-    ($($settings:ty),*) => {$(
-        impl $settings {
-            /// These settings after a change.
-            #[must_use]
-            pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
-                change(&mut self);
-                self
-            }
-        }
-    )*};
 }
 
 with!(Config, PathConfig, TcpConfig, MptcpConfig, Limits);

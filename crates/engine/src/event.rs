@@ -10,6 +10,7 @@ pub struct ConnId(pub u64);
 
 /// An event of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// Our `connect` succeeded.
     Connected,

@@ -72,29 +72,29 @@ fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
         let room = if usable { room } else { 0 };
         let in_flight = if room == 0 { in_flight.max(1) } else { in_flight } * 1448;
         let srtt = Duration::from_millis(rtt * 20);
-        SubflowView {
-            id: SubflowId(id),
-            path: PathId(id),
-            usable,
-            backup,
-            suspect,
-            phase,
-            room,
-            cwnd: cwnd * 1448,
-            ssthresh: if rtt == 2 { u64::MAX } else { 20 * 1448 },
-            in_flight,
-            unacked: in_flight,
-            oldest_sent: Instant(rtt * 10_000_000),
-            mss: 1448,
-            srtt,
-            rttvar: srtt / 4,
-            latest_rtt: srtt,
-            min_rtt: srtt,
-            max_rtt: srtt,
-            pacing_rate: 1_000_000,
-            delivery_rate: rtt * 100_000,
-            loss_interval: sizes.1 * 10_000,
-        }
+        SubflowView::default().with(|v| {
+            v.id = SubflowId(id);
+            v.path = PathId(id);
+            v.usable = usable;
+            v.backup = backup;
+            v.suspect = suspect;
+            v.phase = phase;
+            v.room = room;
+            v.cwnd = cwnd * 1448;
+            v.ssthresh = if rtt == 2 { u64::MAX } else { 20 * 1448 };
+            v.in_flight = in_flight;
+            v.unacked = in_flight;
+            v.oldest_sent = Instant(rtt * 10_000_000);
+            v.mss = 1448;
+            v.srtt = srtt;
+            v.rttvar = srtt / 4;
+            v.latest_rtt = srtt;
+            v.min_rtt = srtt;
+            v.max_rtt = srtt;
+            v.pacing_rate = 1_000_000;
+            v.delivery_rate = rtt * 100_000;
+            v.loss_interval = sizes.1 * 10_000;
+        })
     })
 }
 
@@ -321,7 +321,12 @@ proptest! {
     /// the data.
     #[test]
     fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
-        let view = SubflowView { usable: true, backup: false, suspect: false, room: 1448, ..view };
+        let view = view.with(|v| {
+v.usable = true;
+v.backup = false;
+v.suspect = false;
+v.room = 1448;
+});
         for spec in scheduler_specs() {
             let mut scheduler = build_scheduler(&spec);
             for _ in 0..5 {

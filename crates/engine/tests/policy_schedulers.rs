@@ -6,29 +6,29 @@ use tabane_engine::time::{Duration, Instant};
 use tabane_engine::view::{PathId, RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 
 fn view(id: u8, srtt_ms: u64) -> SubflowView {
-    SubflowView {
-        id: SubflowId(id),
-        path: PathId(id),
-        usable: true,
-        backup: false,
-        suspect: false,
-        phase: RecoveryPhase::Open,
-        room: 1448,
-        cwnd: 14480,
-        ssthresh: u64::MAX,
-        in_flight: 13032,
-        unacked: 13032,
-        oldest_sent: Instant::FAR_FUTURE,
-        mss: 1448,
-        srtt: Duration::from_millis(srtt_ms),
-        rttvar: Duration::from_millis(1),
-        latest_rtt: Duration::from_millis(srtt_ms),
-        min_rtt: Duration::from_millis(srtt_ms),
-        max_rtt: Duration::from_millis(srtt_ms),
-        pacing_rate: 1_000_000,
-        delivery_rate: 0,
-        loss_interval: 0,
-    }
+    SubflowView::default().with(|v| {
+        v.id = SubflowId(id);
+        v.path = PathId(id);
+        v.usable = true;
+        v.backup = false;
+        v.suspect = false;
+        v.phase = RecoveryPhase::Open;
+        v.room = 1448;
+        v.cwnd = 14480;
+        v.ssthresh = u64::MAX;
+        v.in_flight = 13032;
+        v.unacked = 13032;
+        v.oldest_sent = Instant::FAR_FUTURE;
+        v.mss = 1448;
+        v.srtt = Duration::from_millis(srtt_ms);
+        v.rttvar = Duration::from_millis(1);
+        v.latest_rtt = Duration::from_millis(srtt_ms);
+        v.min_rtt = Duration::from_millis(srtt_ms);
+        v.max_rtt = Duration::from_millis(srtt_ms);
+        v.pacing_rate = 1_000_000;
+        v.delivery_rate = 0;
+        v.loss_interval = 0;
+    })
 }
 
 fn work() -> Work {
@@ -132,7 +132,7 @@ fn a_carrier_that_is_faster_or_repairing_is_not_penalised() {
     let mut s = make("minrtt");
     let mut views = [view(0, 10), view(1, 5), view(2, 60)];
     assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[]));
-    views[1] = SubflowView { phase: RecoveryPhase::Recovery, ..view(1, 30) };
+    views[1] = view(1, 30).with(|v| v.phase = RecoveryPhase::Recovery);
     assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[]));
     views[1].phase = RecoveryPhase::Open;
     let found = s.rescue(&blocked(0, &[1, 2], true), &views).penalise;

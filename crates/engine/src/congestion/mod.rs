@@ -90,6 +90,7 @@ pub struct CcState {
 
 /// Phases, for records and plots.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum CcPhase {
     /// Exponential growth.
     #[default]

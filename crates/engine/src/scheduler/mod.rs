@@ -99,6 +99,7 @@ pub struct Rescue {
 
 /// Why a scheduler decided so.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub enum Reason {
     /// The only one that could.
     #[default]

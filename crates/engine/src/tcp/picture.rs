@@ -6,7 +6,7 @@ use crate::view::SubflowView;
 
 impl Tcb {
     /// The picture for policies; `backup` and `suspect` are the connection's to fill in.
-    pub fn view(&self, now: Instant) -> SubflowView {
+    pub(crate) fn view(&self, now: Instant) -> SubflowView {
         let mut view = SubflowView::default();
         self.draw(now, &mut view);
         view

@@ -27,7 +27,7 @@ pub(super) struct TailProbe {
 impl Tcb {
     /// What is under way and neither acknowledged nor SACKed, newest first: the data, when it was
     /// last sent, and whether it is thought lost. For those who may send it elsewhere too.
-    pub fn pending(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
         self.tx.pending().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
     }
 

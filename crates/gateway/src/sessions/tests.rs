@@ -4,7 +4,7 @@ use super::*;
 use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 use bytes::Bytes;
 use std::net::IpAddr;
-use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::view::PathId;
 
 const SERVER: &str = "192.0.2.80:443";
@@ -31,14 +31,13 @@ struct World {
 fn endpoint(addresses: &[&str], mptcp: bool) -> Endpoint {
     let path = |(i, text): (usize, &&str)| {
         let addresses = vec![text.parse::<IpAddr>().unwrap()];
-        PathConfig { id: PathId(i as u8), addresses, mtu: 1400, backup: false }
+        PathConfig::new(PathId(i as u8), addresses, 1400)
     };
-    let config = Config {
-        paths: addresses.iter().enumerate().map(path).collect(),
-        mptcp: MptcpConfig { enabled: mptcp, ..MptcpConfig::default() },
-        tcp: TcpConfig { nagle: false, ..TcpConfig::default() },
-        ..Config::default()
-    };
+    let config = Config::default().with(|c| {
+        c.paths = addresses.iter().enumerate().map(path).collect();
+        c.mptcp.enabled = mptcp;
+        c.tcp.nagle = false;
+    });
     Endpoint::new(config, [addresses.len() as u8 + u8::from(mptcp); 32]).unwrap()
 }
 

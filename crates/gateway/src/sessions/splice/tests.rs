@@ -4,7 +4,7 @@ use super::*;
 use crate::sessions::{Near, ProgramEvent};
 use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 use std::net::{IpAddr, SocketAddr};
-use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::config::{Config, PathConfig, TcpConfig};
 use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Duration, Endpoint, Event};
 
@@ -25,18 +25,16 @@ struct World {
 
 fn endpoint(address: &str, mtu: u16, mptcp: bool, buffer: u64) -> Endpoint {
     let addresses = vec![address.parse::<IpAddr>().unwrap()];
-    let tcp = TcpConfig {
-        receive_buffer: buffer,
-        receive_buffer_max: buffer,
-        send_buffer: buffer,
-        ..TcpConfig::default()
-    };
-    let config = Config {
-        paths: vec![PathConfig { id: PathId(0), addresses, mtu, backup: false }],
-        mptcp: MptcpConfig { enabled: mptcp, ..MptcpConfig::default() },
-        tcp,
-        ..Config::default()
-    };
+    let tcp = TcpConfig::default().with(|c| {
+        c.receive_buffer = buffer;
+        c.receive_buffer_max = buffer;
+        c.send_buffer = buffer;
+    });
+    let config = Config::default().with(|c| {
+        c.paths = vec![PathConfig::new(PathId(0), addresses, mtu)];
+        c.mptcp.enabled = mptcp;
+        c.tcp = tcp;
+    });
     Endpoint::new(config, [address.len() as u8; 32]).unwrap()
 }
 
