@@ -1,13 +1,25 @@
 //! The engine's face: many connections behind one state machine.
 //!
-//! Run loop of a driver: feed `handle_*`, then drain `poll_segment` (or `poll_transmit`),
-//! `poll_event` and `poll_record` until each returns `None`, then sleep until `poll_timeout`.
+//! # The run loop
+//!
+//! 1. Feed `handle_*`: one input, or a batch of what has come. Time does not go back.
+//! 2. Take: `poll_segment` (or `poll_into`, or `poll_transmit`), `poll_event` and `poll_record`,
+//!    until each returns `None`; each may make more for the others. Segments may be left for later
+//!    by a driver that cannot send any more or has others to serve. Events may not: before the
+//!    next input, `poll_event` has returned `None`.
+//! 3. Sleep until `poll_timeout`, which is at once while something is left.
+//!
+//! Debug builds panic where time goes back, and at an input too early. What the rule is for: it
+//! alone limits the number of events that wait, to what one turn makes.
+//!
+//! Connections may be called at any time; what was done with them takes effect in step 2.
 //!
 //! Whatever the number of connections, a segment costs the same: a hash table finds its
 //! connection, a queue holds the connections that may have something to send, and a heap holds
 //! one deadline per connection.
 
 mod ahead;
+mod api;
 mod copies;
 mod deadlines;
 mod flow;
@@ -15,14 +27,17 @@ mod open;
 mod slots;
 mod stateless;
 mod time_wait;
+mod turn;
 
 use self::ahead::Ahead;
+pub use self::api::{ConnectError, Departure, ListenError, Stats, Transmit};
 use self::copies::Copies;
 use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::{Ports, Secrets};
 use self::slots::Slots;
 use self::time_wait::TimeWaits;
+use self::turn::Turn;
 use crate::config::{Config, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
 use crate::mptcp::{Connection, Mtus};
@@ -39,7 +54,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tabane_wire::{ParseError, Segment};
-use thiserror::Error;
 
 /// Many connections, one per peer and port pair.
 pub struct Endpoint {
@@ -76,6 +90,7 @@ pub struct Endpoint {
     next_id: u64,
     ports: Ports,
     now: Instant,
+    turn: Turn,
     stats: Stats,
 }
 
@@ -100,70 +115,6 @@ enum Admission {
     Open,
     /// Tells the application, and waits for `admit`.
     Held,
-}
-
-/// Counters of an endpoint: what belongs to no connection.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stats {
-    /// Packets that could not be parsed.
-    pub malformed: u64,
-    /// Segments for no connection and no listener, or refused by a limit.
-    pub dropped: u64,
-    /// Resets sent for no connection.
-    pub resets: u64,
-    /// Segments that another path had brought before (`MptcpConfig::remove_copies`).
-    pub copies: u64,
-    /// Segments that could not be put into the caller's buffer.
-    pub unsendable: u64,
-}
-
-/// A segment to send, and the paths by which a copy leaves.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Departure {
-    /// Ways out; never empty.
-    pub paths: PathSet,
-    /// The segment.
-    pub segment: Segment,
-}
-
-/// Bytes to send: `len` bytes of the caller's buffer, by these paths.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Transmit {
-    /// Ways out; never empty.
-    pub paths: PathSet,
-    /// Length of the IP packet at the start of the buffer.
-    pub len: usize,
-}
-
-/// Why `connect` was refused.
-#[derive(Error, Clone, PartialEq, Debug)]
-pub enum ConnectError {
-    /// No path has this local address.
-    #[error("no path has the address {0}")]
-    NoPath(std::net::IpAddr),
-    /// The remote address is of a group, of everybody or of nobody (RFC 9293 section 3.9.2.3).
-    #[error("{0} is no address of a host")]
-    Address(std::net::IpAddr),
-    /// Every ephemeral port to that destination is in use.
-    #[error("no free port towards {0}")]
-    NoPort(SocketAddr),
-    /// `Limits::connections`.
-    #[error("too many connections (limit {0})")]
-    Limit(usize),
-    /// A policy named in the configuration.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-}
-
-/// Why `listen` was refused.
-#[derive(Error, Clone, PartialEq, Debug)]
-pub enum ListenError {
-    /// Somebody listens there already.
-    #[error("{0} is in use")]
-    InUse(SocketAddr),
-    /// A policy named in the configuration.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
 }
 
 impl Endpoint {
@@ -199,6 +150,7 @@ impl Endpoint {
             next_id: 1,
             ports: Ports::default(),
             now: Instant::ZERO,
+            turn: Turn::default(),
             stats: Stats::default(),
             tcp: Arc::new(config.tcp.clone()),
             config: Arc::new(config),
@@ -256,7 +208,7 @@ impl Endpoint {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Result<ConnId, ConnectError> {
-        self.now = now;
+        self.advance(now);
         self.open_active(local, remote, self.own_profile())
     }
 
@@ -271,7 +223,7 @@ impl Endpoint {
         remote: SocketAddr,
         profile: &Profile,
     ) -> Result<ConnId, ConnectError> {
-        self.now = now;
+        self.advance(now);
         self.open_active(local, remote, profile.clone())
     }
 
@@ -301,7 +253,7 @@ impl Endpoint {
     /// Takes a segment that came by `path`. Never fails: bad input is a record and a counter.
     #[inline]
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: &Segment) {
-        self.now = now;
+        self.feed(now);
         let tuple = Tuple { local: segment.dst, remote: segment.src };
         match self.find_owner(tuple) {
             Some(Owner::Subflow(key, id)) => {
@@ -353,7 +305,8 @@ impl Endpoint {
     /// and its ways out as the answer. For those who send so many that copying one counts.
     #[inline]
     pub fn poll_into(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
-        self.now = now;
+        self.turn.take();
+        self.advance(now);
         if let Some(departure) = self.stateless.pop_front() {
             *segment = departure.segment;
             return Some(departure.paths);
@@ -391,7 +344,7 @@ impl Endpoint {
         match segment {
             Ok(segment) => self.handle_segment(now, path, &segment),
             Err(_) => {
-                self.now = now;
+                self.feed(now);
                 self.stats.malformed += 1;
                 let reason = DropReason::Malformed;
                 self.log.add(now, None, None, || What::Dropped { reason });
@@ -412,10 +365,11 @@ impl Endpoint {
         }
     }
 
-    /// When `handle_timeout` wants to be called next. May be early, never late.
+    /// When `handle_timeout` wants to be called next. May be early, never late; at once while
+    /// there is something to take.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.ready.is_empty() || !self.stateless.is_empty() {
+        if !self.ready.is_empty() || !self.stateless.is_empty() || !self.events.is_empty() {
             return Some(self.now);
         }
         let deadline = self.deadlines.first().map(|(at, _)| at);
@@ -427,7 +381,7 @@ impl Endpoint {
 
     /// Runs every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.now = now;
+        self.feed(now);
         while let Some(key) = self.deadlines.expire(now) {
             let Some(slot) = self.connections.get_mut(key) else { continue };
             if slot.connection.next_timeout() <= now {
@@ -445,7 +399,11 @@ impl Endpoint {
 
     /// The next event for the application. With `Event::Closed` the connection is gone.
     pub fn poll_event(&mut self) -> Option<(ConnId, Event)> {
-        let (id, event) = self.events.pop_front()?;
+        self.turn.take();
+        let Some((id, event)) = self.events.pop_front() else {
+            self.turn.events_taken();
+            return None;
+        };
         if let Event::Closed(_) = event
             && let Some(key) = self.key_of(id)
         {
@@ -471,7 +429,7 @@ impl Endpoint {
 
     /// A path went down or came up (link state): subflows on it are suspect, or tried again.
     pub fn set_path_up(&mut self, now: Instant, path: PathId, up: bool) {
-        self.now = now;
+        self.advance(now);
         if up {
             self.paths_down.remove(path);
         } else {
@@ -482,7 +440,7 @@ impl Endpoint {
 
     /// The MTU of a path changed.
     pub fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
-        self.now = now;
+        self.advance(now);
         let mtus = Mtus::make_mut(&mut self.mtus);
         mtus.retain(|(id, _)| *id != path);
         mtus.push((path, mtu));
