@@ -5,8 +5,8 @@
 //! 1. Feed `handle_*`: one input, or a batch of what has come. Time does not go back.
 //! 2. Take: `poll_segment` (or `poll_into`, or `poll_transmit`), `poll_event` and `poll_record`,
 //!    until each returns `None`; each may make more for the others. Segments may be left for later
-//!    by a driver that cannot send any more or has others to serve. Events may not: before the
-//!    next input, `poll_event` has returned `None`.
+//!    by a driver that cannot send any more or has others to serve. Events may not: those of the
+//!    last inputs are taken before the next input.
 //! 3. Sleep until `poll_timeout`, which is at once while something is left.
 //!
 //! Debug builds panic where time goes back, and at an input too early. What the rule is for: it
