@@ -206,7 +206,8 @@ pub struct SubflowView {
 with!(SubflowView);
 
 /// A path as egress policies see it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct PathView {
     /// Which.
     pub id: PathId,

@@ -1,6 +1,11 @@
 //! Structs to which new versions add fields are `#[non_exhaustive]`: other crates begin with the
 //! defaults, and change what they want.
 
+use crate::congestion::{Ack, Congestion, Return};
+use crate::egress::Outgoing;
+use crate::scheduler::{Blocked, Rescue, Work};
+use crate::view::PathView;
+
 macro_rules! with {
     ($($name:ty),*) => {$(
         impl $name {
@@ -14,3 +19,6 @@ macro_rules! with {
     )*};
 }
 pub(crate) use with;
+
+// Policies name nothing beyond views and time: theirs are here.
+with!(Ack, Congestion, Return, Work, Blocked, Rescue, Outgoing, PathView);

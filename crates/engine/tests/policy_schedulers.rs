@@ -32,16 +32,16 @@ fn view(id: u8, srtt_ms: u64) -> SubflowView {
 }
 
 fn work() -> Work {
-    Work {
-        now: Instant::ZERO,
-        dsn: Dsn(1),
-        len: 1448,
-        unsent: 100_000,
-        carried: SubflowSet::NONE,
-        reinjection: false,
-        window_room: 100_000,
-        window: 200_000,
-    }
+    Work::default().with(|v| {
+        v.now = Instant::ZERO;
+        v.dsn = Dsn(1);
+        v.len = 1448;
+        v.unsent = 100_000;
+        v.carried = SubflowSet::NONE;
+        v.reinjection = false;
+        v.window_room = 100_000;
+        v.window = 200_000;
+    })
 }
 
 fn make(spec: &str) -> Box<dyn Scheduler> {
@@ -54,7 +54,7 @@ fn set(ids: &[u8]) -> SubflowSet {
 
 fn select(views: &[SubflowView], carried: &[u8]) -> (SubflowSet, Reason) {
     let mut scheduler = make("minrtt");
-    let chosen = scheduler.select(&Work { carried: set(carried), ..work() }, views);
+    let chosen = scheduler.select(&work().with(|v| v.carried = set(carried)), views);
     (chosen, scheduler.reason())
 }
 
@@ -114,7 +114,13 @@ fn a_sound_backup_is_preferred_to_a_suspect_active() {
 
 fn blocked(at_ms: u64, carried: &[u8], window_full: bool) -> Blocked {
     let now = Instant(at_ms * 1_000_000);
-    Blocked { now, dsn: Dsn(1), carried: set(carried), fast: SubflowId(0), window_full }
+    Blocked::default().with(|v| {
+        v.now = now;
+        v.dsn = Dsn(1);
+        v.carried = set(carried);
+        v.fast = SubflowId(0);
+        v.window_full = window_full;
+    })
 }
 
 #[test]
@@ -225,7 +231,10 @@ fn backups_wait_and_reinjections_avoid_carriers() {
     let mut views = [view(0, 10), view(1, 20), view(2, 30)];
     views[2].backup = true;
     assert_eq!(turns(&mut *s, &views, 2), [1, 0]);
-    let again = Work { reinjection: true, carried: SubflowSet::only(SubflowId(1)), ..work() };
+    let again = work().with(|v| {
+        v.reinjection = true;
+        v.carried = SubflowSet::only(SubflowId(1));
+    });
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(0)));
     views[0].room = 0;
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(1)));

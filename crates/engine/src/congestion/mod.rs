@@ -76,6 +76,7 @@ pub trait CongestionController: Send {
 
 /// Window of a controller.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct CcState {
     /// Congestion window, bytes; at least one MSS.
     pub cwnd: u64,
@@ -104,7 +105,8 @@ pub enum CcPhase {
 }
 
 /// What a controller is told per ACK that delivers data.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Ack {
     /// Now.
     pub now: Instant,
@@ -143,7 +145,8 @@ pub struct Ack {
 }
 
 /// How acknowledgements return.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Return {
     /// RTT with data and acknowledgements on the subflow's own path.
     pub own_rtt: Duration,
@@ -158,6 +161,7 @@ pub struct Return {
 
 /// A congestion signal.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Congestion {
     /// Now.
     pub now: Instant,
@@ -173,6 +177,14 @@ pub struct Congestion {
     pub snd_nxt: u64,
 }
 
+impl Congestion {
+    /// A signal with nothing in flight.
+    pub fn new(now: Instant, kind: CongestionKind, mss: u64) -> Self {
+        let subflow = SubflowId::default();
+        Self { now, subflow, kind, in_flight: 0, mss, snd_nxt: 0 }
+    }
+}
+
 /// Kinds of congestion signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionKind {
@@ -186,6 +198,7 @@ pub enum CongestionKind {
 
 /// What a new controller starts from. On a live change of controller, the old one's window.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Start {
     /// Payload of a full segment, bytes.
     pub mss: u64,
@@ -193,6 +206,13 @@ pub struct Start {
     pub cwnd: u64,
     /// Slow start threshold, bytes; `u64::MAX` if none.
     pub ssthresh: u64,
+}
+
+impl Start {
+    /// So many bytes each.
+    pub fn new(mss: u64, cwnd: u64, ssthresh: u64) -> Self {
+        Self { mss, cwnd, ssthresh }
+    }
 }
 
 /// Signature of a row's constructor.

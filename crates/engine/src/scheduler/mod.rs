@@ -53,7 +53,8 @@ pub trait Scheduler: Send {
 }
 
 /// Data to be placed.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Work {
     /// Now.
     pub now: Instant,
@@ -74,7 +75,8 @@ pub struct Work {
 }
 
 /// The oldest data not acknowledged at data level, when it blocks the connection.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Blocked {
     /// Now.
     pub now: Instant,
@@ -90,6 +92,7 @@ pub struct Blocked {
 
 /// Answer of [`Scheduler::rescue`].
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Rescue {
     /// Send the blocked data again here.
     pub resend: SubflowSet,
