@@ -84,6 +84,7 @@ impl World {
         while let Some(departure) = self.kernel.poll_segment(now) {
             self.stack.handle_segment(now, departure.segment);
         }
+        self.kernel_heard.extend(std::iter::from_fn(|| self.kernel.poll_event()));
         while let Some((id, event)) = self.stack.poll_event() {
             let ends = (&mut self.stack, &mut self.bundle);
             self.sessions.on_program(now, ends, id, event);
@@ -99,6 +100,7 @@ impl World {
                 self.server.handle_segment(now, PathId(0), &departure.segment);
             }
         }
+        self.bundle_events(now);
         while let Some(departure) = self.server.poll_segment(now) {
             let to = departure.segment.dst.ip();
             let path = PATHS.iter().position(|text| text.parse() == Ok(to)).unwrap();
@@ -106,10 +108,7 @@ impl World {
                 self.bundle.handle_segment(now, PathId(path as u8), &departure.segment);
             }
         }
-        while let Some((conn, event)) = self.bundle.poll_event() {
-            let ends = (&mut self.stack, &mut self.bundle);
-            self.sessions.on_event(now, ends, conn, event);
-        }
+        self.bundle_events(now);
         while let Some(outgoing) = self.stack.poll_packet(now) {
             match outgoing {
                 Outgoing::Segment(s) => self.kernel.handle_segment(now, PathId(0), &s),
@@ -118,6 +117,13 @@ impl World {
         }
         self.kernel_heard.extend(std::iter::from_fn(|| self.kernel.poll_event()));
         self.server_heard.extend(std::iter::from_fn(|| self.server.poll_event()));
+    }
+
+    fn bundle_events(&mut self, now: Instant) {
+        while let Some((conn, event)) = self.bundle.poll_event() {
+            let ends = (&mut self.stack, &mut self.bundle);
+            self.sessions.on_event(now, ends, conn, event);
+        }
     }
 
     fn wait(&mut self, milliseconds: u64) {
