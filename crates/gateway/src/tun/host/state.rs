@@ -16,8 +16,21 @@ use tabane_trace::bounded;
 pub(super) struct State {
     path: PathBuf,
     content: Content,
-    /// Beside the file, which is replaced when written. Unlocked by the end of the process.
-    _lock: File,
+    _lock: Lock,
+}
+
+/// The lock on a state file: on a file beside it, because the state file is replaced when written.
+///
+/// It is released here rather than by closing the file: a process that is being started on another
+/// thread has a copy of every descriptor until it executes its program, and a lock ends with the
+/// last copy (flock(2)).
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // If it fails, closing releases the lock all the same.
+        let _ = self.0.unlock();
+    }
 }
 
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -45,13 +58,13 @@ impl State {
         }
         let lock = OpenOptions::new().create(true).append(true).open(beside(path, "lock"));
         let lock = lock.map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => {}
+        let lock = match lock.try_lock() {
+            Ok(()) => Lock(lock),
             Err(TryLockError::WouldBlock) => {
                 return Err(HostError::Running { path: path.to_owned() });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
+        };
         let content = match bounded::text(path, STATE_MAX) {
             Ok(text) => {
                 parse(&text).map_err(|why| HostError::Damaged { path: path.to_owned(), why })?
@@ -131,4 +144,22 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&new, path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        let state = State::open(&path).unwrap();
+        assert!(matches!(State::open(&path), Err(HostError::Running { .. })));
+        // What a child has between fork and exec.
+        let copy = state._lock.0.try_clone().unwrap();
+        drop(state);
+        State::open(&path).unwrap();
+        drop(copy);
+    }
 }
