@@ -76,13 +76,13 @@ impl World {
         let timers = self.ends.each_ref().map(Endpoint::poll_timeout);
         let next = arrivals.iter().chain(&timers).flatten().min().unwrap();
         self.now = self.now.max(*next);
-        for end in 0..2 {
+        for (end, timer) in timers.into_iter().enumerate() {
             while self.flying[end].front().is_some_and(|(at, _)| *at <= self.now) {
                 let (_, segment) = self.flying[end].pop_front().unwrap();
                 self.ends[end].handle_segment(self.now, PATH, &segment);
                 self.drain(end);
             }
-            if timers[end].is_some_and(|at| at <= self.now) {
+            if timer.is_some_and(|at| at <= self.now) {
                 self.ends[end].handle_timeout(self.now);
                 self.drain(end);
             }

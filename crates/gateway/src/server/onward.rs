@@ -165,6 +165,8 @@ impl Core {
                 self.happenings.add(now, "next-failed", (None, None), text);
             }
         }
+        // The bundle has read the clock meanwhile.
+        let now = self.clock.now();
         let (any, packets) = next.hear(now, &mut clients);
         busy |= any | next.grant(now, &mut clients) | next.sessions.has_again();
         let Clients { told, touched, .. } = clients;
