@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use tabane_gateway::happenings::Level;
-use tabane_gateway::model::Happening;
+use tabane_gateway::event_log::Level;
+use tabane_gateway::model::AgentEvent;
 
 static LEVEL: AtomicU8 = AtomicU8::new(1);
 
@@ -66,7 +66,7 @@ pub(crate) fn warning(text: &str) {
 
 /// What happens to an agent that runs, one line an event: its kind, what it is about, and the text.
 /// Details only with `--verbose`; with `--quiet` what does not work.
-pub(crate) fn event(event: &Happening) {
+pub(crate) fn event(event: &AgentEvent) {
     let level = Level::of(&event.kind);
     let least = match LEVEL.load(Ordering::Relaxed) {
         0 => Level::Error,

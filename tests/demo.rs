@@ -62,8 +62,8 @@ fn the_demo_delivers_and_says_so_in_json() {
     assert_eq!(names, ["wifi", "lte"]);
     let alone: Vec<f64> = single.iter().map(|s| s["goodput_bps"].as_f64().unwrap()).collect();
     assert!(alone.iter().all(|goodput| *goodput > 0.0), "{out}");
-    assert!(document["bundle"]["goodput_bps"].as_f64().unwrap() > 0.0);
-    let shares = document["bundle"]["shares"].as_object().unwrap();
+    assert!(document["bond"]["goodput_bps"].as_f64().unwrap() > 0.0);
+    let shares = document["bond"]["shares"].as_object().unwrap();
     let shares: Vec<f64> = ["wifi", "lte"].map(|link| shares[link].as_f64().unwrap()).to_vec();
     assert!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "{out}");
     assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{out}");
@@ -98,7 +98,7 @@ fn the_demo_takes_the_links_of_a_scenario_and_leaves_a_report() {
     let (out, err) = (text_of(&output.stdout), text_of(&output.stderr));
     assert_eq!(code(&output), 0, "{err}");
     let document: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    let shares = document["bundle"]["shares"].as_object().unwrap();
+    let shares = document["bond"]["shares"].as_object().unwrap();
     assert_eq!(shares.keys().collect::<Vec<_>>(), ["a<b", "dsl", "fibre"]);
     assert_eq!(document["failure"]["link"], "a<b");
     let page = std::fs::read_to_string(&page).unwrap();

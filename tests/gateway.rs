@@ -24,9 +24,9 @@ mod gateway {
     mod world;
 
     mod both;
-    mod fronts;
     mod kill_switch;
     mod leaks;
+    mod listeners;
     mod stock;
     mod tun;
 }

@@ -18,8 +18,8 @@ use agent::Agent;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
-use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::Role;
+use tabane_gateway::request_channel::Request;
 
 #[test]
 fn status_says_what_each_path_does_and_why() {
@@ -132,9 +132,9 @@ fn monitor_shows_what_happened_and_what_happens() {
     });
     follow.kill().unwrap();
     follow.wait().unwrap();
-    let happening: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(happening["kind"], "path-up");
-    assert!(happening["seq"].as_u64() > Some(4), "{happening}");
+    let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(event["kind"], "path-up");
+    assert!(event["seq"].as_u64() > Some(4), "{event}");
 }
 
 #[test]

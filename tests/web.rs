@@ -10,8 +10,8 @@ mod fake;
 use browser::Browser;
 use fake::Fake;
 use std::net::SocketAddr;
-use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::{PathState, Role};
+use tabane_gateway::request_channel::Request;
 use tabane_gateway::web::{Pages, Settings, Token};
 
 const TOKEN: &str = "0123456789abcdef";
@@ -22,7 +22,7 @@ fn start(fake: &Fake) -> (Pages, SocketAddr) {
     let page = "127.0.0.1:0".parse().ok();
     let token = Some(Token::new(TOKEN).unwrap());
     let settings = Settings { page, token, metrics: None };
-    let pages = Pages::start(settings, fake.mailbox.clone()).unwrap();
+    let pages = Pages::start(settings, fake.request_channel.clone()).unwrap();
     let at = pages.page().unwrap();
     (pages, at)
 }

@@ -18,11 +18,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_gateway::client::Client;
 use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, FrontConfig, PathConfig, ServerConfig, ServerEntry,
+    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, PathConfig, ServerConfig, ServerEntry,
 };
 use tabane_gateway::keys::{self, Key};
-use tabane_gateway::mailbox::{Answer, Mailbox, Request};
 use tabane_gateway::model::{PathState, Status};
+use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_gateway::server::Server;
 use tabane_net::Clock;
 use tabane_sim::link::LinkConfig;
@@ -45,9 +45,9 @@ pub(crate) struct Plan {
 /// A gateway that runs.
 pub(crate) struct Bed {
     /// To ask the client.
-    pub(crate) client: Mailbox,
+    pub(crate) client: RequestSender,
     /// To ask the server.
-    pub(crate) server: Mailbox,
+    pub(crate) server: RequestSender,
     /// Where the client takes SOCKS5.
     pub(crate) socks: SocketAddr,
     /// While set, that link carries nothing and says nothing.
@@ -90,8 +90,8 @@ impl Bed {
         let mut config = client_config(plan, (&server_key, far), &secret, near);
         (plan.client)(&mut config);
         let client = Client::new(config)?;
-        let socks = *client.fronts().first().context("the client listens nowhere")?;
-        let (to_client, to_server) = (client.mailbox(), server.mailbox());
+        let socks = *client.listeners().first().context("the client listens nowhere")?;
+        let (to_client, to_server) = (client.request_channel(), server.request_channel());
         let client = spawn("client", move || {
             client.run()?;
             Ok(cpu_seconds())
@@ -174,9 +174,9 @@ fn client_config(
             ..ServerEntry::default()
         }],
         path: plan.paths.iter().map(path).collect(),
-        front: FrontConfig {
+        front: ListenerConfig {
             socks5: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-            ..FrontConfig::default()
+            ..ListenerConfig::default()
         },
         up: plan.policies.clone(),
         ..ClientConfig::default()
@@ -187,7 +187,10 @@ fn client_config(
 ///
 /// # Errors
 /// They do not come up.
-pub(crate) fn wait_for_paths(client: &Mailbox, stop: impl Fn() -> bool) -> anyhow::Result<()> {
+pub(crate) fn wait_for_paths(
+    client: &RequestSender,
+    stop: impl Fn() -> bool,
+) -> anyhow::Result<()> {
     let clock = Clock::start();
     loop {
         let status = status(client)?;
@@ -209,7 +212,7 @@ pub(crate) fn wait_for_paths(client: &Mailbox, stop: impl Fn() -> bool) -> anyho
 ///
 /// # Errors
 /// It does not answer.
-pub(crate) fn status(agent: &Mailbox) -> anyhow::Result<Status> {
+pub(crate) fn status(agent: &RequestSender) -> anyhow::Result<Status> {
     match agent.ask(Request::Status)? {
         Answer::Status(status) => Ok(*status),
         other => bail!("the agent answered {other:?}"),

@@ -5,10 +5,10 @@ use crate::exit::Failure;
 use crate::say;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tabane_gateway::agent::{Surroundings, raise_descriptor_limit, surround};
+use tabane_gateway::agent::{Runtime, raise_descriptor_limit, start_runtime};
 use tabane_gateway::config::{ConfigFile, Configuration};
 use tabane_gateway::control::{ControlSocket, Places};
-use tabane_gateway::mailbox::Mailbox;
+use tabane_gateway::request_channel::RequestSender;
 use tabane_gateway::web::{Pages, Settings, Token};
 
 /// Where an agent can be asked and seen.
@@ -22,8 +22,8 @@ pub(super) struct Windows {
 }
 
 /// What ends with the agent.
-pub(super) struct Around {
-    _surroundings: Surroundings,
+pub(super) struct Guards {
+    _runtime: Runtime,
     _control: ControlSocket,
     _pages: Option<Pages>,
 }
@@ -42,20 +42,22 @@ pub(super) fn load<C: Configuration>(file: &ConfigFile) -> Result<C, Failure> {
 ///
 /// # Errors
 /// A socket or address that cannot be had.
-pub(super) fn open(windows: Windows, mailbox: &Mailbox) -> Result<Around, Failure> {
+pub(super) fn open(windows: Windows, request_channel: &RequestSender) -> Result<Guards, Failure> {
     let places = Places::from_env();
     let path = match windows.control {
         Some(path) => path,
         None => places.socket_for(&windows.name).map_err(anyhow::Error::new)?,
     };
-    let control = ControlSocket::start(&path, mailbox.clone()).map_err(anyhow::Error::new)?;
+    let control =
+        ControlSocket::start(&path, request_channel.clone()).map_err(anyhow::Error::new)?;
     say::detail(&format!("control socket: {}", path.display()));
     let mut pages = None;
     if windows.web.is_some() || windows.metrics.is_some() {
         let token = windows.web_token_file.map(|file| Token::read(&file)).transpose();
         let token = token.map_err(anyhow::Error::new)?;
         let settings = Settings { page: windows.web, metrics: windows.metrics, token };
-        let started = Pages::start(settings, mailbox.clone()).map_err(anyhow::Error::new)?;
+        let started =
+            Pages::start(settings, request_channel.clone()).map_err(anyhow::Error::new)?;
         for (what, at) in [("page: http", started.page()), ("metrics: http", started.metrics())] {
             if let Some(at) = at {
                 say::note(&format!("{what}://{at}/"));
@@ -65,6 +67,6 @@ pub(super) fn open(windows: Windows, mailbox: &Mailbox) -> Result<Around, Failur
     }
     let limit = raise_descriptor_limit();
     say::detail(&format!("{limit} files may be open, sockets included"));
-    let surroundings = surround(mailbox, say::note)?;
-    Ok(Around { _surroundings: surroundings, _control: control, _pages: pages })
+    let runtime = start_runtime(request_channel, say::note)?;
+    Ok(Guards { _runtime: runtime, _control: control, _pages: pages })
 }

@@ -5,8 +5,8 @@ use crate::exit::Failure;
 use crate::{say, units};
 use comfy_table::{Cell, Table};
 use serde_json::json;
-use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::{ConnStatus, SubflowStatus};
+use tabane_gateway::request_channel::Request;
 
 /// Show the connections of a running agent, or end one.
 #[derive(clap::Args, Debug)]

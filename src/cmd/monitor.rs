@@ -3,7 +3,7 @@
 use super::agent::{self, Agent};
 use crate::exit::Failure;
 use crate::{say, terminal, units};
-use tabane_gateway::model::Happening;
+use tabane_gateway::model::AgentEvent;
 
 /// Show the events of a running agent until it ends or you stop this command.
 #[derive(clap::Args, Debug)]
@@ -38,31 +38,31 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(since) => since,
         None if args.end => 0,
         None => {
-            let past = client.happenings(0).map_err(agent::failed)?;
+            let past = client.events(0).map_err(agent::failed)?;
             past.last().map_or(0, |last| last.seq)
         }
     };
     if args.end {
-        let all = client.happenings(since).map_err(agent::failed)?;
-        return all.iter().try_for_each(|happening| show(happening, args.json));
+        let all = client.events(since).map_err(agent::failed)?;
+        return all.iter().try_for_each(|event| show(event, args.json));
     }
     terminal::leave_with_reader();
-    for happening in client.follow(since).map_err(agent::failed)? {
-        show(&happening.map_err(agent::failed)?, args.json)?;
+    for event in client.follow(since).map_err(agent::failed)? {
+        show(&event.map_err(agent::failed)?, args.json)?;
     }
     Ok(())
 }
 
-fn show(happening: &Happening, json: bool) -> Result<(), Failure> {
+fn show(event: &AgentEvent, json: bool) -> Result<(), Failure> {
     if json {
-        return say::print(&serde_json::to_string(happening).map_err(anyhow::Error::new)?);
+        return say::print(&serde_json::to_string(event).map_err(anyhow::Error::new)?);
     }
-    let client = happening.client.as_ref().map(|name| format!(" [{name}]")).unwrap_or_default();
+    let client = event.client.as_ref().map(|name| format!(" [{name}]")).unwrap_or_default();
     say::print(&format!(
         "{} {:>5} {:<14}{client} {}",
-        units::utc(happening.unix_ms),
-        happening.seq,
-        happening.kind,
-        happening.text
+        units::utc(event.unix_ms),
+        event.seq,
+        event.kind,
+        event.text
     ))
 }

@@ -6,8 +6,8 @@ use crate::exit::Failure;
 use crate::{say, units};
 use comfy_table::{Cell, Table};
 use serde_json::json;
-use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::{PathStatus, Role};
+use tabane_gateway::request_channel::Request;
 use tabane_trace::quantity::Rate;
 
 /// Show the paths of a running agent, or change one.
@@ -91,7 +91,7 @@ fn list(args: &List) -> Result<(), Failure> {
         return Ok(());
     }
     let parts: Vec<String> =
-        [figures(&status.paths), ways(&status.paths)].iter().map(Table::to_string).collect();
+        [figures(&status.paths), path_table(&status.paths)].iter().map(Table::to_string).collect();
     say::print(&parts.join("\n\n"))
 }
 
@@ -147,7 +147,7 @@ fn figures(all: &[PathStatus]) -> Table {
 }
 
 /// Addresses and bounds.
-fn ways(all: &[PathStatus]) -> Table {
+fn path_table(all: &[PathStatus]) -> Table {
     let mut table = agent::table(&[
         "path",
         "id",

@@ -3,7 +3,7 @@
 use super::agent::{self, Agent};
 use crate::exit::Failure;
 use crate::say;
-use tabane_gateway::mailbox::Request;
+use tabane_gateway::request_channel::Request;
 
 /// Change the policies of a running agent.
 #[derive(clap::Args, Debug)]

@@ -9,8 +9,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tabane_gateway::config::source::TEXT_MAX;
 use tabane_gateway::control::{Client, Places};
-use tabane_gateway::mailbox::Request;
-use tabane_gateway::model::{Happening, Status};
+use tabane_gateway::model::{AgentEvent, Status};
+use tabane_gateway::request_channel::Request;
 
 /// An agent that runs.
 pub(super) struct Running {
@@ -40,8 +40,8 @@ impl Running {
     ///
     /// # Errors
     /// When the file cannot be read, or is wrong.
-    pub(super) fn reload(&mut self) -> Result<Vec<Happening>, Failure> {
-        let past = self.client.happenings(0).map_err(agent::failed)?;
+    pub(super) fn reload(&mut self) -> Result<Vec<AgentEvent>, Failure> {
+        let past = self.client.events(0).map_err(agent::failed)?;
         let since = past.last().map_or(0, |last| last.seq);
         let request = match &self.status.configuration {
             Some(file) if self.status.configuration_copied => {
@@ -53,7 +53,7 @@ impl Running {
             _ => Request::Reload,
         };
         self.client.order(request).map_err(agent::failed)?;
-        let mut events = self.client.happenings(since).map_err(agent::failed)?;
+        let mut events = self.client.events(since).map_err(agent::failed)?;
         events.retain(|event| event.kind == "reload" || event.kind.starts_with("client-"));
         Ok(events)
     }
@@ -132,7 +132,7 @@ pub(super) fn tell_server(file: &Path, changed: &str) -> Result<(), Failure> {
 }
 
 /// What events say, in one line: of clients if there are any, else of the reload.
-pub(super) fn said(events: &[Happening]) -> String {
+pub(super) fn said(events: &[AgentEvent]) -> String {
     let texts = |reload: bool| {
         let wanted = events.iter().filter(|event| (event.kind == "reload") == reload);
         wanted.map(|event| event.text.as_str()).collect::<Vec<_>>().join("; ")

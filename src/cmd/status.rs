@@ -1,4 +1,4 @@
-//! `tabane status`: what a running agent does, in one picture.
+//! `tabane status`: what a running agent does, in one snapshot.
 
 use super::agent::{self, Agent};
 use crate::exit::Failure;

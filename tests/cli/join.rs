@@ -175,7 +175,7 @@ fn two_invitations_at_once_are_both_kept() {
 /// Version, size, and the three corners of ISO/IEC 18004 section 6.3.3, read back from the half
 /// blocks of the terminal.
 #[test]
-fn the_picture_is_a_qr_code() {
+fn the_image_is_a_qr_code() {
     let place = Place::new();
     let out = invited(&place, &["--qr"]);
     assert!(out.starts_with("[Interface]") && !out.contains("PostUp"), "the app takes it: {out}");

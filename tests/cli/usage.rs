@@ -31,7 +31,7 @@ fn wrong_usage_is_exit_2_and_says_what_to_do() {
         (vec!["sim", "run", "s.toml", "--seed", "x"], "--seed"),
         (vec!["sim", "swarm", "--seeds", "5..5"], "the one after the last"),
         (vec!["bench", "refrence"], "did you mean 'reference'"),
-        (vec!["bench", "gateway", "bundel"], "'bundle'"),
+        (vec!["bench", "gateway", "bnod"], "'bond'"),
         (vec!["-q", "-v", "list"], "--quiet"),
         (vec![], "Usage:"),
     ] {

@@ -99,13 +99,13 @@ impl Tunnel {
             ];
             // An interrupted wait is a short one.
             let _ = poll(&mut fds, Some(&pause));
-            self.outward();
-            self.inward();
+            self.outbound();
+            self.ingress();
         }
     }
 
     /// From the host into the tunnel.
-    fn outward(&mut self) {
+    fn outbound(&mut self) {
         while let Some(len) = self.device.recv(&mut self.packet).expect("the device is there") {
             let len = match self.session.seal(&self.packet[..len], &mut self.out) {
                 Sealed::Packet(sealed) => {
@@ -120,7 +120,7 @@ impl Tunnel {
     }
 
     /// From the tunnel to the host.
-    fn inward(&mut self) {
+    fn ingress(&mut self) {
         while let Ok(len) = self.socket.recv(&mut self.packet) {
             match self.session.open(None, &self.packet[..len], &mut self.out) {
                 Opened::Packet { len, .. } => {

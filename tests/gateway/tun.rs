@@ -1,4 +1,4 @@
-//! TUN mode: programs of the host know nothing of the bundle.
+//! TUN mode: programs of the host know nothing of the bond.
 
 use super::data::ready;
 use super::namespace::Namespace;
@@ -13,10 +13,10 @@ fn a_download_through_the_tun_device_outlives_a_link() {
         return;
     }
     let world = World::new(User::Root);
-    let before = picture(&world.c);
+    let before = snapshot(&world.c);
     let server = world.server();
     let client = world.client("[tun]\nroutes = ['192.0.2.0/24']");
-    assert!(picture(&world.c).contains("192.0.2.0/24 dev tabane0"), "nothing is routed");
+    assert!(snapshot(&world.c).contains("192.0.2.0/24 dev tabane0"), "nothing is routed");
 
     let mut curl = world.curl(world.c.command("curl"), &[]);
     world.wait_for_bytes(SIZE as u64 / 2);
@@ -37,7 +37,7 @@ fn a_download_through_the_tun_device_outlives_a_link() {
     let more = client.of_paths("rx_bytes");
     assert!(more[0] > carried[0] + SIZE as u64 / 10, "not used again: {carried:?} {more:?}");
     client.stop();
-    assert_eq!(picture(&world.c), before, "routes and rules are not as before");
+    assert_eq!(snapshot(&world.c), before, "routes and rules are not as before");
     server.stop();
 }
 
@@ -127,7 +127,7 @@ fn a_link_with_ipv6_alone_works_beside_one_with_ipv4_alone() {
 }
 
 /// Rules and routes of all tables; without link-local ones, which come in the kernel's own time.
-fn picture(host: &Namespace) -> String {
+fn snapshot(host: &Namespace) -> String {
     let asked = ["rule", "-6 rule", "route show table all", "-6 route show table all"];
     let lines = asked.map(|args| host.ip(args)).join("\n");
     let own = |line: &&str| !line.contains("fe80::") && !line.contains("ff00::");

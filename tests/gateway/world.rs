@@ -300,7 +300,7 @@ impl Agent {
     /// What has happened to it, as `tabane monitor` tells it.
     pub(crate) fn happened(&self) -> String {
         let mut client = Control::connect(&self.socket).expect("the agent answers");
-        let all = client.happenings(0).expect("the agent answers");
+        let all = client.events(0).expect("the agent answers");
         all.iter().map(|one| format!("{} {}\n", one.kind, one.text)).collect()
     }
 

@@ -295,7 +295,7 @@ impl Forwarder {
             }
             if tcp.payload_len() > 0 && std::mem::take(&mut conditions.reset_next) {
                 drop(state);
-                self.pipes[way as usize].fly(now, tcp.reset_onward(&packet));
+                self.pipes[way as usize].fly(now, tcp.reset_upstream(&packet));
                 self.pipes[1 - way as usize].fly(now, tcp.reset_back(&packet));
                 return;
             }

@@ -81,7 +81,7 @@ impl Tcp {
     }
 
     /// A bare RST that the receiver of `packet` accepts as its sender's.
-    pub(crate) fn reset_onward(&self, packet: &[u8]) -> Vec<u8> {
+    pub(crate) fn reset_upstream(&self, packet: &[u8]) -> Vec<u8> {
         let mut reset = packet[..self.header + 20].to_vec();
         reset[self.header + 12] = 5 << 4;
         reset[self.header + 13] = RST | ACK;
@@ -188,11 +188,11 @@ mod tests {
     fn resets_are_bare_and_sealed() {
         let packet = sample();
         let tcp = Tcp::of(&packet).unwrap();
-        let onward = tcp.reset_onward(&packet);
-        assert_eq!((onward.len(), onward[27], onward[33]), (40, 7, RST | ACK));
+        let next_hop = tcp.reset_upstream(&packet);
+        assert_eq!((next_hop.len(), next_hop[27], next_hop[33]), (40, 7, RST | ACK));
         let back = tcp.reset_back(&packet);
         assert_eq!((back[15], back[19], &back[20..24]), (2, 1, &[3u8, 4, 1, 2][..]));
         assert_eq!((back[27], back[33]), (9, RST));
-        assert!(is_sealed(&onward) && is_sealed(&back));
+        assert!(is_sealed(&next_hop) && is_sealed(&back));
     }
 }

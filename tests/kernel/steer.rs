@@ -42,12 +42,12 @@ fn bicast_sends_everything_twice() {
     // A copy may be lost to a queue, and its neighbour's address is asked for.
     assert!(own > 100 && other * 10 >= own * 9 && other <= own + STRAY, "{own} and {other}");
     let status = world.json("kernel bicast status --json");
-    let members = &status["attached"][0]["interfaces"];
-    assert_eq!(members[0]["gateway4"], "10.1.1.2", "{status}");
-    assert_eq!(members[1]["gateway6"], "fd00:1:2::2", "{status}");
-    assert!(members[0]["meant"].as_u64().unwrap() >= own, "{status}");
-    assert!(members[1]["sent"].as_u64().unwrap() >= other, "{status}");
-    assert_eq!(members[0]["failed"], 0, "{status}");
+    let client_sessions = &status["attached"][0]["interfaces"];
+    assert_eq!(client_sessions[0]["gateway4"], "10.1.1.2", "{status}");
+    assert_eq!(client_sessions[1]["gateway6"], "fd00:1:2::2", "{status}");
+    assert!(client_sessions[0]["meant"].as_u64().unwrap() >= own, "{status}");
+    assert!(client_sessions[1]["sent"].as_u64().unwrap() >= other, "{status}");
+    assert_eq!(client_sessions[0]["failed"], 0, "{status}");
 
     world.ok("kernel bicast detach");
     assert!(is_clean(&world), "a qdisc is left");

@@ -25,7 +25,8 @@ impl Agent {
     pub(crate) fn start() -> Self {
         let mut agent = Self::nowhere();
         let path = agent.socket();
-        agent._socket = Some(ControlSocket::start(&path, agent.fake.mailbox.clone()).unwrap());
+        agent._socket =
+            Some(ControlSocket::start(&path, agent.fake.request_channel.clone()).unwrap());
         agent
     }
 

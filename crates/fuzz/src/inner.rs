@@ -110,10 +110,10 @@ impl World {
         for (service, path) in service.into_iter().zip(paths) {
             let ends = Ends { path, service };
             let _ = Probe::answered(packet, &ends);
-            if let Some(probe) = Probe::asked(packet, &[service]) {
+            if let Some(probe) = Probe::parse_request(packet, &[service]) {
                 let mut buffer = vec![0; 2_000];
                 let len = probe.emit(&ends, 0, &mut buffer).expect("there is room");
-                assert_eq!(Probe::asked(&buffer[..len], &[service]), Some(probe));
+                assert_eq!(Probe::parse_request(&buffer[..len], &[service]), Some(probe));
             }
         }
     }
@@ -130,15 +130,15 @@ impl World {
             let made = self.reassembler.add(self.now, packet);
             assert!(made.is_none_or(|whole| !is_fragment(&whole) && whole.len() <= 65_535));
         } else if tabane_wire::ip::IpHeader::parse(packet).is_ok() {
-            let mut pieces = Vec::new();
+            let mut fragments = Vec::new();
             let mut copy = packet.to_vec();
-            let done = cut(&mut copy, 600, 7, &mut |piece| pieces.push(piece.to_vec()));
-            assert_eq!(done, !pieces.is_empty());
-            if let [_, _, ..] = pieces[..] {
-                assert!(pieces.iter().all(|piece| piece.len() <= 600));
+            let done = cut(&mut copy, 600, 7, &mut |fragment| fragments.push(fragment.to_vec()));
+            assert_eq!(done, !fragments.is_empty());
+            if let [_, _, ..] = fragments[..] {
+                assert!(fragments.iter().all(|fragment| fragment.len() <= 600));
                 let mut again = Reassembler::default();
-                let made = pieces.iter().find_map(|piece| again.add(self.now, piece));
-                let made = made.expect("the pieces make a whole");
+                let made = fragments.iter().find_map(|fragment| again.add(self.now, fragment));
+                let made = made.expect("the fragments make a whole");
                 let start = if packet[0] >> 4 == 4 { 20 } else { 40 };
                 assert_eq!(made[start..], packet[start..]);
             }

@@ -10,8 +10,8 @@
 mod agent;
 mod endpoint;
 mod files;
-mod front;
 mod inner;
+mod negotiation;
 mod pair;
 mod tunnel;
 mod wire;
@@ -37,8 +37,8 @@ pub const ALL: &[Target] = &[
     Target { name: "client_config", run: agent::client_config, seeds: agent::client_configs },
     Target { name: "server_config", run: agent::server_config, seeds: agent::server_configs },
     Target { name: "invitation", run: agent::invitation, seeds: agent::invitations },
-    Target { name: "front", run: front::front, seeds: front::talks },
-    Target { name: "names", run: front::names, seeds: front::messages },
+    Target { name: "negotiation", run: negotiation::negotiation, seeds: negotiation::talks },
+    Target { name: "names", run: negotiation::names, seeds: negotiation::messages },
     Target { name: "tunnel", run: tunnel::tunnel, seeds: tunnel::seeds },
     Target { name: "inner", run: inner::inner, seeds: inner::seeds },
 ];

@@ -4,7 +4,8 @@
 use crate::files::somewhere;
 use arbitrary::{Arbitrary, Unstructured};
 use tabane_net::wireguard::{
-    Opened, PeerId, Peers, PeersConfig, PublicKey, Sealed, Session, StaticSecret, Way, room,
+    FourTuple, Opened, PeerId, Peers, PeersConfig, PublicKey, Sealed, Session, StaticSecret,
+    seal_space,
 };
 
 /// Datagrams of one input.
@@ -30,7 +31,7 @@ enum Op {
 struct Both {
     client: Session,
     peers: Peers,
-    way: Way,
+    four_tuple: FourTuple,
     initiation: Vec<u8>,
     out: Vec<u8>,
     delivered: u64,
@@ -46,7 +47,11 @@ pub(crate) fn tunnel(data: &[u8]) {
         }
         let Ok(op) = Op::arbitrary(&mut input) else { break };
         both.apply(&op);
-        assert_eq!(both.peers.way(PeerId(0)), Some(&both.way), "a stranger moved the peer");
+        assert_eq!(
+            both.peers.four_tuple(PeerId(0)),
+            Some(&both.four_tuple),
+            "a stranger moved the peer"
+        );
     }
     both.apply(&Op::Packet { len: 100, times: 1 });
 }
@@ -60,19 +65,19 @@ fn joined() -> Both {
     let mut client = Session::new(&secret(1), PublicKey::from(&secret(2)), None, 1, None);
     let mut peers = Peers::new(secret(2), PeersConfig::default());
     peers.add(PublicKey::from(&secret(1)), None).expect("invariant: the first peer");
-    let way = Way::to(somewhere(1, 1000));
+    let four_tuple = FourTuple::to(somewhere(1, 1000));
     let (mut out, mut reply) = (vec![0; 65_536], vec![0; 65_536]);
     let len = client.handshake(&mut out, false).expect("invariant: no handshake yet");
     let initiation = out[..len].to_vec();
-    let Opened::Reply(len) = peers.open(&way, &initiation, &mut reply).opened else {
+    let Opened::Reply(len) = peers.open(&four_tuple, &initiation, &mut reply).opened else {
         panic!("a handshake is answered");
     };
     let Opened::Reply(len) = client.open(None, &reply[..len], &mut out) else {
         panic!("an answer gives keys");
     };
-    let opened = peers.open(&way, &out[..len], &mut reply).opened;
+    let opened = peers.open(&four_tuple, &out[..len], &mut reply).opened;
     assert_eq!(opened, Opened::Keepalive);
-    Both { client, peers, way, initiation, out, delivered: 0 }
+    Both { client, peers, four_tuple, initiation, out, delivered: 0 }
 }
 
 fn packet(len: u16) -> Vec<u8> {
@@ -105,8 +110,8 @@ impl Both {
                 let inside = packet(*len);
                 let datagram = self.seal(&inside);
                 for time in 0..1 + times % 3 {
-                    let way = self.way;
-                    let opened = self.peers.open(&way, &datagram, &mut self.out).opened;
+                    let four_tuple = self.four_tuple;
+                    let opened = self.peers.open(&four_tuple, &datagram, &mut self.out).opened;
                     if let (0, Opened::Packet { len, .. }) = (time, opened) {
                         assert_eq!(self.out[..len], inside[..]);
                         self.delivered += 1;
@@ -136,7 +141,7 @@ impl Both {
     }
 
     fn seal(&mut self, packet: &[u8]) -> Vec<u8> {
-        let mut out = vec![0; room(packet.len())];
+        let mut out = vec![0; seal_space(packet.len())];
         let Sealed::Packet(len) = self.client.seal(packet, &mut out) else {
             panic!("the keys are gone");
         };
@@ -146,7 +151,7 @@ impl Both {
 
     /// Nobody but who has the keys is heard.
     fn forged(&mut self, at_client: bool, datagram: &[u8]) {
-        let elsewhere = Way::to(somewhere(9, 9));
+        let elsewhere = FourTuple::to(somewhere(9, 9));
         let opened = match at_client {
             true => self.client.open(Some(elsewhere.remote.ip()), datagram, &mut self.out),
             false => self.peers.open(&elsewhere, datagram, &mut self.out).opened,

@@ -6,7 +6,7 @@
 //! hears that it is ready, that it lives (as long as its thread answers), and that it stops
 //! (sd_notify(3)); without one nothing is said.
 
-use crate::mailbox::{Mailbox, Request};
+use crate::request_channel::{Request, RequestSender};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Ends what surrounds an agent when it is dropped.
-pub struct Surroundings {
+pub struct Runtime {
     signals: Handle,
     ended: Arc<AtomicBool>,
 }
@@ -32,14 +32,14 @@ const SIGN_MIN: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// The system's.
-pub fn surround(
-    mailbox: &Mailbox,
+pub fn start_runtime(
+    request_channel: &RequestSender,
     tell: impl Fn(&str) + Send + 'static,
-) -> io::Result<Surroundings> {
+) -> io::Result<Runtime> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR2])?;
     let ended = Arc::new(AtomicBool::new(false));
-    let surroundings = Surroundings { signals: signals.handle(), ended: ended.clone() };
-    let agent = mailbox.clone();
+    let runtime = Runtime { signals: signals.handle(), ended: ended.clone() };
+    let agent = request_channel.clone();
     let terminals = terminals();
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in &mut signals {
@@ -59,8 +59,8 @@ pub fn surround(
         }
     })?;
     notify(&[sd_notify::NotifyState::Ready]);
-    watchdog(mailbox.clone(), ended)?;
-    Ok(surroundings)
+    watchdog(request_channel.clone(), ended)?;
+    Ok(runtime)
 }
 
 /// Lets this process open as many files as it may: each connection takes one, and shells give 1024
@@ -87,12 +87,12 @@ fn has_hung_up(terminal: &OwnedFd) -> bool {
 }
 
 /// Signs of life as long as the agent's own thread answers.
-fn watchdog(agent: Mailbox, ended: Arc<AtomicBool>) -> io::Result<()> {
+fn watchdog(agent: RequestSender, ended: Arc<AtomicBool>) -> io::Result<()> {
     let Some(patience) = sd_notify::watchdog_enabled() else { return Ok(()) };
     let pause = (patience / 3).max(SIGN_MIN);
     thread::Builder::new().name("watchdog".into()).spawn(move || {
         while !ended.load(Ordering::Relaxed) {
-            if agent.ask(Request::Happenings { since: u64::MAX }).is_ok() {
+            if agent.ask(Request::Events { since: u64::MAX }).is_ok() {
                 notify(&[sd_notify::NotifyState::Watchdog]);
             }
             thread::sleep(pause);
@@ -106,7 +106,7 @@ fn notify(states: &[sd_notify::NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
 }
 
-impl Drop for Surroundings {
+impl Drop for Runtime {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         self.signals.close();

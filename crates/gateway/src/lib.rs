@@ -5,14 +5,14 @@
 //! ```
 //! Each agent is one thread that owns an [`Endpoint`](tabane_engine::Endpoint), the paths and the
 //! sockets of programs ([`client`], [`server`]); nothing is shared, so nothing is locked. What may
-//! wait (names, files, people) lives on other threads and talks to it through a [`mailbox`].
-//! What is a state machine is one, and is tested in virtual time: path health ([`path`]), front
-//! ends ([`front`]), names ([`dns`]), datagrams ([`udp`]).
+//! wait (names, files, people) lives on other threads and talks to it through a
+//! [`request_channel`]. What is a state machine is one, and is tested in virtual time: path health
+//! ([`path`]), front ends ([`front`]), names ([`dns`]), datagrams ([`udp`]).
 
 pub mod access;
 pub mod address;
 pub mod agent;
-pub mod bundle;
+pub mod bond;
 pub mod client;
 pub mod config;
 pub mod control;
@@ -21,25 +21,25 @@ pub mod dns;
 pub mod doctor;
 pub mod engine_config;
 pub mod enrol;
-pub mod front;
-pub mod happenings;
+pub mod event_log;
 pub mod inner;
 pub mod invite;
 pub mod kernel_memory;
 pub mod keys;
-pub mod mailbox;
+pub mod listener;
 pub mod model;
 pub mod path;
-pub mod pictures;
+pub mod policy_requests;
 pub mod reactor;
+pub mod record_counters;
 pub mod relay;
+pub mod request_channel;
 pub mod server;
 pub mod sessions;
-pub mod tally;
+pub mod snapshots;
 pub mod tun;
 pub mod udp;
 pub mod web;
-pub mod wishes;
 
 use bytes::Bytes;
 use std::io;

@@ -1,4 +1,4 @@
-//! What an agent tells about itself: pictures and events, as the control socket, `tabane top`,
+//! What an agent tells about itself: snapshots and events, as the control socket, `tabane top`,
 //! the metrics and the web page show them. One vocabulary for all; rates are bits per second,
 //! sizes bytes, times as their names say.
 
@@ -38,7 +38,7 @@ pub enum PathState {
     Down,
 }
 
-/// A picture of a path.
+/// Snapshot of a path.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct PathStatus {
@@ -93,7 +93,8 @@ pub struct PathStatus {
     /// Subflows on it.
     pub subflows: u32,
     /// What records say of it, where they are kept.
-    pub tally: Option<PathTally>,
+    #[serde(alias = "tally")]
+    pub record_counters: Option<PathRecordTotals>,
     /// Since the last WireGuard handshake.
     pub handshake_age_s: Option<f64>,
     /// Bytes that its quota leaves in this period.
@@ -102,7 +103,7 @@ pub struct PathStatus {
     pub cap_bps: Option<u64>,
 }
 
-/// A picture of an agent.
+/// Snapshot of an agent.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct Status {
@@ -132,7 +133,8 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tun: Option<TunStatus>,
     /// What records say, where they are kept.
-    pub tally: Option<Tallied>,
+    #[serde(alias = "tally")]
+    pub record_counters: Option<RecordTotals>,
     /// Clients with at least one working path; at a server only.
     pub clients: u64,
     /// Bytes that connections hold: at a server those of its clients, in the kernel too; at a
@@ -171,10 +173,10 @@ pub struct TunStatus {
     pub table: u32,
 }
 
-/// What the engine's records say of a path, where they are kept (`crate::tally`).
+/// What the engine's records say of a path, where they are kept (`crate::record_counters`).
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
-pub struct PathTally {
+pub struct PathRecordTotals {
     /// How often the scheduler changed to it, by reason.
     pub decisions: Vec<(String, u64)>,
     /// Payload bytes sent again on it.
@@ -188,7 +190,7 @@ pub struct PathTally {
 /// What they say of all paths together.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
-pub struct Tallied {
+pub struct RecordTotals {
     /// How often the scheduler began to wait, by reason.
     pub held: Vec<(String, u64)>,
     /// Connections that went on without MPTCP, by reason.
@@ -207,7 +209,7 @@ pub struct Histogram {
     pub sum: f64,
 }
 
-/// A picture of a connection.
+/// Snapshot of a connection.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct ConnStatus {
@@ -223,7 +225,7 @@ pub struct ConnStatus {
     pub target: String,
     /// Since it was opened.
     pub age_s: f64,
-    /// Payload bytes sent into the bundle.
+    /// Payload bytes sent into the bond.
     pub tx_bytes: u64,
     /// Payload bytes received from it.
     pub rx_bytes: u64,
@@ -235,7 +237,7 @@ pub struct ConnStatus {
     pub subflows: Vec<SubflowStatus>,
 }
 
-/// A picture of a subflow.
+/// Snapshot of a subflow.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct SubflowStatus {
@@ -261,7 +263,7 @@ pub struct SubflowStatus {
 
 /// Something that happened.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Happening {
+pub struct AgentEvent {
     /// Counts up from 1.
     pub seq: u64,
     /// Unix time in milliseconds.

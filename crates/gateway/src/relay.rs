@@ -10,8 +10,8 @@
 //! With an [`Exchange`] the stream is one request of HTTP and its response: nothing is read from
 //! the socket after the former, and both ends end after the latter.
 
-use crate::front::Exchange;
 use crate::kernel_memory;
+use crate::listener::Exchange;
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub struct Relay {
 
 /// How a relay stands after a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum RelayState {
     /// Waits for the socket or the connection.
     Open,
     /// There may be more to do at once: others have their turn first.
@@ -60,7 +60,7 @@ pub enum Standing {
 /// Read from a socket at a time: enough for a batch of segments.
 const BLOCK: usize = 64 << 10;
 /// Pieces given to the socket in one call.
-const PIECES: usize = 64;
+const CHUNKS: usize = 64;
 /// Bytes moved in one step in one direction, before others have their turn.
 const TURN: usize = 512 << 10;
 
@@ -129,15 +129,15 @@ impl Relay {
     }
 
     /// Moves what can be moved.
-    pub fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> Standing {
+    pub fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> RelayState {
         let up = self.upwards(now, conn, pool);
         let down = up.and_then(|more| Ok(more | self.downwards(conn)?));
         match down {
-            Err(_) => Standing::Broken,
-            Ok(true) => Standing::More,
+            Err(_) => RelayState::Broken,
+            Ok(true) => RelayState::More,
             Ok(false) if self.is_answered() => self.part(now, conn),
-            Ok(false) if self.up_closed && self.down_closed => Standing::Finished,
-            Ok(false) => Standing::Open,
+            Ok(false) if self.up_closed && self.down_closed => RelayState::Finished,
+            Ok(false) => RelayState::Open,
         }
     }
 
@@ -146,7 +146,7 @@ impl Relay {
     }
 
     /// The response is over: so is all else.
-    fn part(&mut self, now: Instant, conn: &mut Connection) -> Standing {
+    fn part(&mut self, now: Instant, conn: &mut Connection) -> RelayState {
         if self.exchange.as_ref().is_some_and(|exchange| exchange.has_failed()) {
             conn.abort(now);
         } else {
@@ -154,7 +154,7 @@ impl Relay {
         }
         // As in `downwards`.
         let _ = self.stream.shutdown(Shutdown::Write);
-        Standing::Answered
+        RelayState::Answered
     }
 
     /// From the socket to the connection; whether there may be more.
@@ -219,13 +219,13 @@ impl Relay {
     fn downwards(&mut self, conn: &mut Connection) -> io::Result<bool> {
         let mut moved = 0;
         while moved < TURN {
-            while self.down.len() < PIECES
+            while self.down.len() < CHUNKS
                 && self.exchange.as_ref().is_none_or(|exchange| !exchange.is_over())
-                && let Some(piece) = conn.read(BLOCK)
+                && let Some(chunk) = conn.read(BLOCK)
             {
                 match &mut self.exchange {
-                    Some(exchange) => exchange.response(piece, &mut self.down),
-                    None => self.down.push_back(piece),
+                    Some(exchange) => exchange.response(chunk, &mut self.down),
+                    None => self.down.push_back(chunk),
                 }
             }
             if let Some(exchange) = &mut self.exchange
@@ -253,11 +253,11 @@ impl Relay {
 
     /// One write of what has been read from the connection.
     fn give(&mut self) -> io::Result<usize> {
-        let mut slices = [IoSlice::new(&[]); PIECES];
-        for (slice, piece) in slices.iter_mut().zip(&self.down) {
-            *slice = IoSlice::new(piece);
+        let mut slices = [IoSlice::new(&[]); CHUNKS];
+        for (slice, chunk) in slices.iter_mut().zip(&self.down) {
+            *slice = IoSlice::new(chunk);
         }
-        let count = self.down.len().min(PIECES);
+        let count = self.down.len().min(CHUNKS);
         match self.stream.write_vectored(&slices[..count]) {
             Ok(len) => {
                 self.given += len as u64;
@@ -272,17 +272,17 @@ impl Relay {
     }
 
     /// The connection is gone, in order: what the socket has not yet taken is still given to it.
-    pub fn drain(&mut self) -> Standing {
+    pub fn drain(&mut self) -> RelayState {
         loop {
             if self.down.is_empty() {
                 let _ = self.stream.shutdown(Shutdown::Write);
-                return Standing::Finished;
+                return RelayState::Finished;
             }
             if !self.writable {
-                return Standing::Open;
+                return RelayState::Open;
             }
             if self.give().is_err() {
-                return Standing::Broken;
+                return RelayState::Broken;
             }
         }
     }
@@ -295,15 +295,15 @@ impl Relay {
     }
 }
 
-fn advance(pieces: &mut VecDeque<Bytes>, mut len: usize) {
+fn advance(chunks: &mut VecDeque<Bytes>, mut len: usize) {
     while len > 0 {
-        let Some(first) = pieces.front_mut() else { return };
+        let Some(first) = chunks.front_mut() else { return };
         if first.len() > len {
             bytes::Buf::advance(first, len);
             return;
         }
         len -= first.len();
-        pieces.pop_front();
+        chunks.pop_front();
     }
 }
 

@@ -1,17 +1,17 @@
 //! The connections of programs whose TCP one of our own engines ends, each with its connection
-//! through a bundle, from the SYN to the last byte: what an agent does for TUN mode's TCP, and for
+//! through a bond, from the SYN to the last byte: what an agent does for TUN mode's TCP, and for
 //! that of the clients of a server that forwards, short of choosing paths.
 //!
-//! Sans-I/O: events of the near ends in ([`Near`]); the bundle is an [`Endpoint`] that the caller
-//! drives. A program's SYN becomes a [`Wish`]; the caller opens the connection and says so
-//! (`opening`), or that it has to wait (nothing to call: `retry` wishes again), or cannot be
+//! Sans-I/O: events of the near ends in ([`Near`]); the bond is an [`Endpoint`] that the caller
+//! drives. A program's SYN becomes a [`ConnectRequest`]; the caller opens the connection and says
+//! so (`opening`), or that it has to wait (nothing to call: `retry` wishes again), or cannot be
 //! (`fail`).
 
 pub mod program;
 pub mod splice;
 
-use crate::front::Refusal;
-use crate::relay::Standing;
+use crate::listener::ConnectError;
+use crate::relay::RelayState;
 pub use program::{Denial, EngineProgram, Near, Program, ProgramEvent, Read};
 pub use splice::Splice;
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
 pub struct Sessions<I> {
     all: BTreeMap<I, Session>,
     by_conn: BTreeMap<ConnId, I>,
-    wishes: VecDeque<Wish<I>>,
+    policy_requests: VecDeque<ConnectRequest<I>>,
     /// Those with more to do at once.
     again: VecDeque<I>,
     total: u64,
@@ -32,7 +32,7 @@ pub struct Sessions<I> {
 
 /// A program wants to connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wish<I> {
+pub struct ConnectRequest<I> {
     /// Which connection.
     pub id: I,
     /// Where to.
@@ -41,15 +41,15 @@ pub struct Wish<I> {
     pub source: SocketAddr,
 }
 
-/// What a session is between: the near ends, and the bundle.
+/// What a session is between: the near ends, and the bond.
 pub type Ends<'a, N> = (&'a mut N, &'a mut Endpoint);
 
 /// A connected program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Picture<I> {
+pub struct Snapshot<I> {
     /// Which connection.
     pub id: I,
-    /// Its connection through the bundle.
+    /// Its connection through the bond.
     pub conn: ConnId,
     /// Its address.
     pub source: SocketAddr,
@@ -88,7 +88,7 @@ impl<I> Default for Sessions<I> {
         Self {
             all: BTreeMap::new(),
             by_conn: BTreeMap::new(),
-            wishes: VecDeque::new(),
+            policy_requests: VecDeque::new(),
             again: VecDeque::new(),
             total: 0,
             refused: 0,
@@ -101,7 +101,7 @@ impl<I: Copy + Ord> Sessions<I> {
     pub fn on_program<N: Near<Id = I>>(
         &mut self,
         now: Instant,
-        (near, bundle): Ends<'_, N>,
+        (near, bond): Ends<'_, N>,
         id: I,
         event: ProgramEvent,
     ) {
@@ -109,22 +109,23 @@ impl<I: Copy + Ord> Sessions<I> {
             ProgramEvent::Incoming { destination, source } => {
                 let stage = Stage::Waiting;
                 self.all.insert(id, Session { destination, source, since: now, stage });
-                self.wishes.push_back(Wish { id, destination, source });
+                self.policy_requests.push_back(ConnectRequest { id, destination, source });
                 self.total += 1;
             }
-            ProgramEvent::Closed(reason) => self.program_closed(now, bundle, id, reason),
-            _ => self.step(now, (near, bundle), id),
+            ProgramEvent::Closed(reason) => self.program_closed(now, bond, id, reason),
+            _ => self.step(now, (near, bond), id),
         }
     }
 
     /// The next program that wants to connect.
-    pub fn poll_wish(&mut self) -> Option<Wish<I>> {
+    pub fn poll_connect_request(&mut self) -> Option<ConnectRequest<I>> {
         let all = &self.all;
         // Paths that change while nobody grants make several wishes of one, and programs go.
-        let waits = |wish: &Wish<I>| {
-            all.get(&wish.id).is_some_and(|session| matches!(session.stage, Stage::Waiting))
+        let waits = |connect_request: &ConnectRequest<I>| {
+            all.get(&connect_request.id)
+                .is_some_and(|session| matches!(session.stage, Stage::Waiting))
         };
-        std::iter::from_fn(|| self.wishes.pop_front()).find(waits)
+        std::iter::from_fn(|| self.policy_requests.pop_front()).find(waits)
     }
 
     /// Its connection is being opened, first by `path`.
@@ -135,18 +136,18 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// It does not get what it wanted.
-    pub fn fail<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N, id: I, why: Refusal) {
+    pub fn fail<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N, id: I, why: ConnectError) {
         if self.all.remove(&id).is_some() {
             self.refused += 1;
             near.refuse(now, id, Denial::from(why));
         }
     }
 
-    /// An event of a connection of the bundle; false if it is none of ours.
+    /// An event of a connection of the bond; false if it is none of ours.
     pub fn on_event<N: Near<Id = I>>(
         &mut self,
         now: Instant,
-        (near, bundle): Ends<'_, N>,
+        (near, bond): Ends<'_, N>,
         conn: ConnId,
         event: Event,
     ) -> bool {
@@ -159,7 +160,7 @@ impl<I: Copy + Ord> Sessions<I> {
                 }
             }
             Event::Readable | Event::Writable | Event::PeerFinished => {
-                self.step(now, (near, bundle), id);
+                self.step(now, (near, bond), id);
             }
             Event::Closed(reason) => self.connection_closed(now, near, (conn, id), reason),
             _ => {}
@@ -169,19 +170,19 @@ impl<I: Copy + Ord> Sessions<I> {
 
     /// Paths have changed: wishes again for whoever waits and, with a path that is dead, for those
     /// whose connection is being opened on it, which is given up.
-    pub fn retry(&mut self, now: Instant, bundle: &mut Endpoint, dead: Option<usize>) {
+    pub fn retry(&mut self, now: Instant, bond: &mut Endpoint, dead: Option<usize>) {
         for (&id, session) in &mut self.all {
             match session.stage {
                 Stage::Waiting if dead.is_none() => {}
                 Stage::Opening(conn, path) if Some(path) == dead => {
-                    abort(now, bundle, conn);
+                    abort(now, bond, conn);
                     self.by_conn.remove(&conn);
                     session.stage = Stage::Waiting;
                 }
                 _ => continue,
             }
             let Session { destination, source, .. } = *session;
-            self.wishes.push_back(Wish { id, destination, source });
+            self.policy_requests.push_back(ConnectRequest { id, destination, source });
         }
     }
 
@@ -194,22 +195,22 @@ impl<I: Copy + Ord> Sessions<I> {
         let late: Vec<_> =
             self.all.iter().filter(|(_, session)| late(session)).map(|(id, _)| *id).collect();
         for id in late {
-            self.fail(now, near, id, Refusal::NoPath);
+            self.fail(now, near, id, ConnectError::NoPath);
         }
     }
 
-    /// The far end says that a connection, by its addresses at the bundle, cannot be; whether it
+    /// The far end says that a connection, by its addresses at the bond, cannot be; whether it
     /// was one of ours.
     pub fn unreachable<N: Near<Id = I>>(
         &mut self,
         now: Instant,
-        (near, bundle): Ends<'_, N>,
+        (near, bond): Ends<'_, N>,
         (local, remote): (SocketAddr, SocketAddr),
-        why: Refusal,
+        why: ConnectError,
     ) -> bool {
         let mut is_it = |session: &Session| match session.stage {
             Stage::Opening(conn, _) if session.destination == remote => {
-                let info = bundle.connection(conn).map(|connection| connection.info(now));
+                let info = bond.connection(conn).map(|connection| connection.info(now));
                 let found = info.is_some_and(|i| i.subflows.iter().any(|s| s.local == local));
                 found.then_some(conn)
             }
@@ -218,7 +219,7 @@ impl<I: Copy + Ord> Sessions<I> {
         let found = self.all.iter().find_map(|(id, session)| Some((*id, is_it(session)?)));
         let Some((id, conn)) = found else { return false };
         self.by_conn.remove(&conn);
-        abort(now, bundle, conn);
+        abort(now, bond, conn);
         self.fail(now, near, id, why);
         true
     }
@@ -239,7 +240,7 @@ impl<I: Copy + Ord> Sessions<I> {
         for (id, session) in std::mem::take(&mut self.all) {
             match session.stage {
                 Stage::Waiting | Stage::Opening(..) => {
-                    near.refuse(now, id, Denial::from(Refusal::NoPath));
+                    near.refuse(now, id, Denial::from(ConnectError::NoPath));
                 }
                 Stage::Relaying(..) | Stage::Leaving(_) => {
                     if let Some(mut program) = near.program(now, id) {
@@ -251,10 +252,10 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// Steps those that had more to do, each once.
-    pub fn step_again<N: Near<Id = I>>(&mut self, now: Instant, (near, bundle): Ends<'_, N>) {
+    pub fn step_again<N: Near<Id = I>>(&mut self, now: Instant, (near, bond): Ends<'_, N>) {
         for _ in 0..self.again.len() {
             if let Some(id) = self.again.pop_front() {
-                self.step(now, (&mut *near, &mut *bundle), id);
+                self.step(now, (&mut *near, &mut *bond), id);
             }
         }
     }
@@ -265,13 +266,13 @@ impl<I: Copy + Ord> Sessions<I> {
         !self.again.is_empty()
     }
 
-    /// Programs that are connected through the bundle.
-    pub fn connected(&self) -> impl Iterator<Item = Picture<I>> {
+    /// Programs that are connected through the bond.
+    pub fn connected(&self) -> impl Iterator<Item = Snapshot<I>> {
         self.all.iter().filter_map(|(id, session)| {
             let Stage::Relaying(conn, splice) = &session.stage else { return None };
             let Session { destination, source, since, .. } = *session;
             let (taken, given) = (splice.taken(), splice.given());
-            Some(Picture { id: *id, conn: *conn, source, destination, since, taken, given })
+            Some(Snapshot { id: *id, conn: *conn, source, destination, since, taken, given })
         })
     }
 
@@ -294,17 +295,17 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// Moves what can be moved.
-    fn step<N: Near<Id = I>>(&mut self, now: Instant, (near, bundle): Ends<'_, N>, id: I) {
+    fn step<N: Near<Id = I>>(&mut self, now: Instant, (near, bond): Ends<'_, N>, id: I) {
         let Some(session) = self.all.get_mut(&id) else { return };
         let Some(mut program) = near.program(now, id) else { return };
         match &mut session.stage {
             Stage::Relaying(conn, splice) => {
-                let Some(connection) = bundle.connection(*conn) else { return };
+                let Some(connection) = bond.connection(*conn) else { return };
                 match splice.step(now, &mut program, connection) {
-                    Standing::More => self.again.push_back(id),
-                    Standing::Broken => connection.abort(now),
+                    RelayState::More => self.again.push_back(id),
+                    RelayState::Broken => connection.abort(now),
                     // Both ends close by themselves now, and say when they have.
-                    Standing::Open | Standing::Finished | Standing::Answered => {}
+                    RelayState::Open | RelayState::Finished | RelayState::Answered => {}
                 }
             }
             Stage::Leaving(splice) => {
@@ -315,17 +316,17 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// The host's end is gone.
-    fn program_closed(&mut self, now: Instant, bundle: &mut Endpoint, id: I, reason: CloseReason) {
+    fn program_closed(&mut self, now: Instant, bond: &mut Endpoint, id: I, reason: CloseReason) {
         let Some(session) = self.all.remove(&id) else { return };
         let (Stage::Opening(conn, _) | Stage::Relaying(conn, _)) = session.stage else { return };
         self.by_conn.remove(&conn);
         // In order: everything has been passed on, and the connection ends by itself.
         if reason != CloseReason::Finished {
-            abort(now, bundle, conn);
+            abort(now, bond, conn);
         }
     }
 
-    /// The bundle's end is gone.
+    /// The bond's end is gone.
     fn connection_closed<N: Near<Id = I>>(
         &mut self,
         now: Instant,
@@ -336,7 +337,7 @@ impl<I: Copy + Ord> Sessions<I> {
         self.by_conn.remove(&conn);
         let Some(session) = self.all.get_mut(&id) else { return };
         match std::mem::replace(&mut session.stage, Stage::Waiting) {
-            Stage::Opening(..) => self.fail(now, near, id, refusal(reason)),
+            Stage::Opening(..) => self.fail(now, near, id, connect_error(reason)),
             Stage::Relaying(_, mut splice) if reason == CloseReason::Finished => {
                 if let Some(mut program) = near.program(now, id) {
                     splice.finish(&mut program);
@@ -354,17 +355,17 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 }
 
-fn abort(now: Instant, bundle: &mut Endpoint, conn: ConnId) {
-    if let Some(connection) = bundle.connection(conn) {
+fn abort(now: Instant, bond: &mut Endpoint, conn: ConnId) {
+    if let Some(connection) = bond.connection(conn) {
         connection.abort(now);
     }
 }
 
-fn refusal(reason: CloseReason) -> Refusal {
+fn connect_error(reason: CloseReason) -> ConnectError {
     match reason {
-        CloseReason::Refused | CloseReason::Reset(_) => Refusal::Refused,
-        CloseReason::TimedOut => Refusal::TimedOut,
-        _ => Refusal::General,
+        CloseReason::Refused | CloseReason::Reset(_) => ConnectError::Refused,
+        CloseReason::TimedOut => ConnectError::TimedOut,
+        _ => ConnectError::General,
     }
 }
 

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tabane_gateway::control::{
     CLIENTS_MAX, Client, ClientError, ControlError, ControlSocket, QUESTION_MAX,
 };
-use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::Role;
+use tabane_gateway::request_channel::Request;
 
 struct Agent {
     fake: Fake,
@@ -28,7 +28,7 @@ impl Agent {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("run/home.sock");
         let fake = Fake::start();
-        let socket = ControlSocket::start(&path, fake.mailbox.clone()).unwrap();
+        let socket = ControlSocket::start(&path, fake.request_channel.clone()).unwrap();
         Self { fake, socket: Some(socket), path, _place: place }
     }
 
@@ -48,13 +48,13 @@ impl Agent {
 }
 
 #[test]
-fn pictures_and_orders() {
+fn snapshots_and_orders() {
     let agent = Agent::start();
     let mut client = agent.client();
     let status = client.status().unwrap();
     assert_eq!(status, agent.fake.world().status);
     assert_eq!(client.connections().unwrap(), agent.fake.world().connections);
-    assert_eq!(client.happenings(2).unwrap().len(), 2);
+    assert_eq!(client.events(2).unwrap().len(), 2);
     let order =
         Request::SetPath { path: "lte".into(), role: Some(Role::Primary), cap_bps: Some(0) };
     client.order(order.clone()).unwrap();
@@ -73,7 +73,7 @@ fn the_line_format_is_what_the_manual_says() {
     let set = agent.line(b"{\"ask\":\"set-path\",\"path\":\"lte\",\"role\":\"never\"}\n");
     assert_eq!(set, "\"done\"\n");
     let follow = agent.line(b"{\"ask\":\"follow\",\"since\":3}\n");
-    assert!(follow.starts_with("{\"happenings\":[{\"seq\":4,"), "{follow}");
+    assert!(follow.starts_with("{\"events\":[{\"seq\":4,"), "{follow}");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn bad_input_is_answered_with_an_error() {
         (b"[]\n", "no \\\"ask\\\""),
         (b"{\"ask\":7}\n", "no \\\"ask\\\""),
         (b"{\"ask\":\"reboot\"}\n", "unknown variant"),
-        (b"{\"ask\":\"happenings\"}\n", "missing field `since`"),
+        (b"{\"ask\":\"events\"}\n", "missing field `since`"),
         (b"{\"ask\":\"set-path\",\"path\":\"lte\",\"rolle\":\"never\"}\n", "unknown field"),
         (b"{\"ask\":\"set-path\",\"path\":\"lte\",\"role\":\"boss\"}\n", "unknown variant"),
         (b"{\"ask\":\"follow\",\"from\":1}\n", "unknown field"),
@@ -120,7 +120,7 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&agent.path), 0o600);
     assert_eq!(mode(agent.path.parent().unwrap()), 0o700);
-    let second = ControlSocket::start(&agent.path, agent.fake.mailbox.clone());
+    let second = ControlSocket::start(&agent.path, agent.fake.request_channel.clone());
     assert!(matches!(second, Err(ControlError::Taken(_))));
     agent.client().status().unwrap();
 
@@ -132,12 +132,13 @@ fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     // What an agent leaves that was killed.
     drop(UnixListener::bind(&agent.path).unwrap());
     assert!(agent.path.exists());
-    agent.socket = Some(ControlSocket::start(&agent.path, agent.fake.mailbox.clone()).unwrap());
+    agent.socket =
+        Some(ControlSocket::start(&agent.path, agent.fake.request_channel.clone()).unwrap());
     agent.client().status().unwrap();
 
     agent.socket = None;
     std::fs::write(&agent.path, "precious").unwrap();
-    let file = ControlSocket::start(&agent.path, agent.fake.mailbox.clone());
+    let file = ControlSocket::start(&agent.path, agent.fake.request_channel.clone());
     assert!(matches!(file, Err(ControlError::NotASocket(_))));
     assert_eq!(std::fs::read_to_string(&agent.path).unwrap(), "precious");
 }
@@ -180,5 +181,5 @@ fn the_end_of_the_agent_hangs_up_on_all() {
     follow.next().unwrap().unwrap();
     agent.socket = None;
     idle.status().unwrap_err();
-    assert!(follow.any(|happening| happening.is_err()));
+    assert!(follow.any(|event| event.is_err()));
 }

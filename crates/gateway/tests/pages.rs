@@ -17,8 +17,8 @@ use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
-use tabane_gateway::mailbox::Request;
 use tabane_gateway::model::{Role, Status};
+use tabane_gateway::request_channel::Request;
 use tabane_gateway::web::metrics::{METRICS, text};
 use tabane_gateway::web::{Pages, Settings, Token, WebError};
 
@@ -29,7 +29,7 @@ fn pages(fake: &Fake, token: bool) -> (Pages, SocketAddr) {
     let free = "127.0.0.1:0".parse().ok();
     let token = token.then(|| Token::new(TOKEN).unwrap());
     let settings = Settings { page: free, token, metrics: free };
-    let pages = Pages::start(settings, fake.mailbox.clone()).unwrap();
+    let pages = Pages::start(settings, fake.request_channel.clone()).unwrap();
     let at = pages.page().unwrap();
     (pages, at)
 }
@@ -89,11 +89,11 @@ fn the_state_has_all_that_the_page_shows() {
     assert_eq!(state["status"]["paths"][1]["reason"], "idle: backup, and fibre works");
     assert_eq!(state["samples"]["paths"][0]["key"], "fibre");
     assert_eq!(state["samples"]["paths"][2]["rtt"][0], serde_json::Value::Null);
-    assert_eq!(state["happenings"].as_array().unwrap().len(), 4);
+    assert_eq!(state["events"].as_array().unwrap().len(), 4);
     assert_eq!((&state["changes"], &state["error"]), (&true.into(), &serde_json::Value::Null));
     let later: serde_json::Value =
-        serde_json::from_str(&get(at, "/api/state?happening=3").body).unwrap();
-    assert_eq!(later["happenings"].as_array().unwrap().len(), 1);
+        serde_json::from_str(&get(at, "/api/state?event=3").body).unwrap();
+    assert_eq!(later["events"].as_array().unwrap().len(), 1);
     let conns: serde_json::Value = serde_json::from_str(&get(at, "/api/connections").body).unwrap();
     assert_eq!((&conns["open"], conns["connections"][0]["id"].as_u64()), (&2.into(), Some(17)));
 }
@@ -151,11 +151,11 @@ fn addresses_beyond_this_machine_need_a_token() {
     let fake = Fake::start();
     let open = "0.0.0.0:0".parse().ok();
     let without = Settings { page: open, ..Settings::default() };
-    let refused = Pages::start(without, fake.mailbox.clone());
+    let refused = Pages::start(without, fake.request_channel.clone());
     assert!(matches!(refused, Err(WebError::Open(_))), "{refused:?}");
     let token = Some(Token::new(TOKEN).unwrap());
     let with = Settings { page: open, token, metrics: None };
-    let pages = Pages::start(with, fake.mailbox.clone()).unwrap();
+    let pages = Pages::start(with, fake.request_channel.clone()).unwrap();
     let at = SocketAddr::from(([127, 0, 0, 1], pages.page().unwrap().port()));
     assert_eq!(get(at, "/").code, 200);
     assert_eq!(get(at, "/api/state").code, 401, "reading needs it too");

@@ -11,8 +11,8 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::hint::black_box;
 use std::time::Duration;
 use tabane_net::wireguard::{
-    Batch, Bind, Opened, Peers, PeersConfig, PortConfig, PublicKey, Sealed, Session, StaticSecret,
-    UdpPort, Way, room,
+    Batch, Bind, FourTuple, Opened, Peers, PeersConfig, PortConfig, PublicKey, Sealed, Session,
+    StaticSecret, UdpPort, seal_space,
 };
 
 /// CPU time of this thread.
@@ -117,11 +117,11 @@ fn loopback(c: &mut Criterion<CpuTime>) {
     group.throughput(Throughput::Elements(BURST as u64));
     for offload in [true, false] {
         let (mut tx, mut rx, mut batch) = (port(offload), port(offload), Batch::new());
-        let (way, payload) = (Way::to(rx.local()), [7; SEALED]);
+        let (four_tuple, payload) = (FourTuple::to(rx.local()), [7; SEALED]);
         group.bench_function(BenchmarkId::new("send+receive", name(offload)), |bench| {
             bench.iter(|| {
                 for _ in 0..BURST {
-                    tx.queue(&way, SEALED, |out| {
+                    tx.queue(&four_tuple, SEALED, |out| {
                         out.copy_from_slice(&payload);
                         SEALED
                     });
@@ -140,11 +140,12 @@ fn tunnel(c: &mut Criterion<CpuTime>) {
     for offload in [true, false] {
         let (mut tx, mut rx, mut batch) = (port(offload), port(offload), Batch::new());
         let (mut a, mut b) = pair();
-        let (way, packet, mut opened) = (Way::to(rx.local()), packet(), vec![0; 65_536]);
+        let (four_tuple, packet, mut opened) =
+            (FourTuple::to(rx.local()), packet(), vec![0; 65_536]);
         group.bench_function(BenchmarkId::new("whole way", name(offload)), |bench| {
             bench.iter(|| {
                 for _ in 0..BURST {
-                    tx.queue(&way, room(PACKET), |out| seal(&mut a, &packet, out));
+                    tx.queue(&four_tuple, seal_space(PACKET), |out| seal(&mut a, &packet, out));
                 }
                 assert!(tx.flush().unwrap());
                 let mut packets = 0;
@@ -163,7 +164,7 @@ fn junk(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("junk");
     let mut peers = Peers::new(secret(2), PeersConfig { handshakes: u64::MAX / 4 });
     peers.add(PublicKey::from(&secret(1)), None).unwrap();
-    let (mut out, way) = (vec![0; 65_536], Way::to(([192, 0, 2, 1], 9).into()));
+    let (mut out, four_tuple) = (vec![0; 65_536], FourTuple::to(([192, 0, 2, 1], 9).into()));
     let mut hello = |own: u8, peer: u8| {
         let len = session(own, peer).handshake(&mut out, true).unwrap();
         out[..len].to_vec()
@@ -182,7 +183,7 @@ fn junk(c: &mut Criterion<CpuTime>) {
     let mut first = vec![0; 256];
     let len = peer.handshake(&mut first, false).unwrap();
     let mut out = vec![0; 65_536];
-    let answer = peers.open(&way, &first[..len], &mut out);
+    let answer = peers.open(&four_tuple, &first[..len], &mut out);
     assert_eq!(answer.opened, Opened::Reply(92));
     kinds.push(("handshake, replayed", first[..len].to_vec()));
     let mut response = vec![0; 65_536];
@@ -194,7 +195,7 @@ fn junk(c: &mut Criterion<CpuTime>) {
     for (name, datagram) in &kinds {
         group.bench_function(*name, |bench| {
             bench.iter(|| {
-                let received = peers.open(&way, black_box(datagram), &mut out);
+                let received = peers.open(&four_tuple, black_box(datagram), &mut out);
                 assert!(matches!(received.opened, Opened::Bad(_)), "{received:?}");
             });
         });
@@ -202,18 +203,18 @@ fn junk(c: &mut Criterion<CpuTime>) {
     let mut loaded = Peers::new(secret(2), PeersConfig { handshakes: 0 });
     group.bench_function("handshake, right MAC, under load: a cookie", |bench| {
         bench.iter(|| {
-            let received = loaded.open(&way, black_box(&kinds[3].1), &mut out);
+            let received = loaded.open(&four_tuple, black_box(&kinds[3].1), &mut out);
             assert_eq!(received.opened, Opened::Reply(64));
         });
     });
     group.finish();
 }
 
-fn drain(rx: &mut UdpPort, batch: &mut Batch, mut each: impl FnMut(&Way, &[u8])) -> usize {
+fn drain(rx: &mut UdpPort, batch: &mut Batch, mut each: impl FnMut(&FourTuple, &[u8])) -> usize {
     let mut count = 0;
     while rx.recv(batch).unwrap() {
-        for (way, datagram) in batch.datagrams() {
-            each(way, datagram);
+        for (four_tuple, datagram) in batch.datagrams() {
+            each(four_tuple, datagram);
             count += 1;
         }
     }

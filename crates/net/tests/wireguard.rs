@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use std::net::IpAddr;
 use std::process::Command;
 use tabane_net::wireguard::{
-    Bind, Opened, PeerId, Peers, PeersConfig, PortConfig, PortError, PublicKey, Sealed, Session,
-    StaticSecret, UdpPort, Way, room,
+    Bind, FourTuple, Opened, PeerId, Peers, PeersConfig, PortConfig, PortError, PublicKey, Sealed,
+    Session, StaticSecret, UdpPort, seal_space,
 };
 
 fn secret(seed: u8) -> StaticSecret {
@@ -21,21 +21,21 @@ fn packet(len: usize) -> Vec<u8> {
 }
 
 /// A client and a server of it, with keys.
-fn joined() -> (Session, Peers, Way) {
+fn joined() -> (Session, Peers, FourTuple) {
     let mut client = Session::new(&secret(1), PublicKey::from(&secret(2)), None, 1, None);
     let mut peers = Peers::new(secret(2), PeersConfig::default());
     peers.add(PublicKey::from(&secret(1)), None).unwrap();
-    let way = Way::to(([192, 0, 2, 1], 1000).into());
+    let four_tuple = FourTuple::to(([192, 0, 2, 1], 1000).into());
     let (mut out, mut reply) = (vec![0; 65_536], vec![0; 65_536]);
     let len = client.handshake(&mut out, false).unwrap();
-    assert_eq!(peers.open(&way, &out[..len], &mut reply).opened, Opened::Reply(92));
+    assert_eq!(peers.open(&four_tuple, &out[..len], &mut reply).opened, Opened::Reply(92));
     let Opened::Reply(len) = client.open(None, &reply[..92], &mut out) else { panic!() };
-    assert_eq!(peers.open(&way, &out[..len], &mut reply).opened, Opened::Keepalive);
-    (client, peers, way)
+    assert_eq!(peers.open(&four_tuple, &out[..len], &mut reply).opened, Opened::Keepalive);
+    (client, peers, four_tuple)
 }
 
 fn sealed(client: &mut Session, packet: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; room(packet.len())];
+    let mut out = vec![0; seal_space(packet.len())];
     let Sealed::Packet(len) = client.seal(packet, &mut out) else { panic!("no keys") };
     out.truncate(len);
     out
@@ -64,18 +64,18 @@ proptest! {
     fn whatever_comes_is_dropped_without_an_answer_or_harm(
         datagrams in prop::collection::vec(datagram(), 1..20)
     ) {
-        let (mut client, mut peers, way) = joined();
+        let (mut client, mut peers, four_tuple) = joined();
         let mut out = vec![0; 65_536];
-        let elsewhere = Way::to(([198, 51, 100, 9], 9).into());
+        let elsewhere = FourTuple::to(([198, 51, 100, 9], 9).into());
         for datagram in &datagrams {
             let received = peers.open(&elsewhere, datagram, &mut out);
             prop_assert!(matches!(received.opened, Opened::Bad(_)), "{received:?}");
             let opened = client.open(Some(elsewhere.remote.ip()), datagram, &mut out);
             prop_assert!(matches!(opened, Opened::Bad(_)), "{opened:?}");
         }
-        prop_assert_eq!(peers.way(PeerId(0)), Some(&way));
+        prop_assert_eq!(peers.four_tuple(PeerId(0)), Some(&four_tuple));
         let datagram = sealed(&mut client, &packet(100));
-        let received = peers.open(&way, &datagram, &mut out);
+        let received = peers.open(&four_tuple, &datagram, &mut out);
         prop_assert!(matches!(received.opened, Opened::Packet { len: 100, .. }), "{received:?}");
     }
 
@@ -83,7 +83,7 @@ proptest! {
     fn packets_arrive_once_whatever_is_dropped_doubled_shuffled_or_spoilt(
         fates in prop::collection::vec((0u8..5, any::<prop::sample::Index>(), 0u8..8), 1..60)
     ) {
-        let (mut client, mut peers, way) = joined();
+        let (mut client, mut peers, four_tuple) = joined();
         let mut out = vec![0; 65_536];
         let mut air: Vec<(usize, bool, Vec<u8>)> = Vec::new();
         for (i, (fate, place, bit)) in fates.iter().enumerate() {
@@ -102,7 +102,7 @@ proptest! {
         }
         let mut seen = vec![false; fates.len()];
         for (i, spoilt, datagram) in air {
-            match peers.open(&way, &datagram, &mut out).opened {
+            match peers.open(&four_tuple, &datagram, &mut out).opened {
                 Opened::Packet { len, .. } => {
                     prop_assert!(!spoilt && !seen[i]);
                     prop_assert_eq!(&out[..len], &packet(100 + i)[..]);
@@ -163,7 +163,7 @@ fn interface(ipv6: bool) -> Bind {
 
 fn put(port: &mut UdpPort, to: &str, len: usize) {
     let to: IpAddr = to.parse().unwrap();
-    assert!(port.queue(&Way::to((to, 9).into()), len, |out| out.len()));
+    assert!(port.queue(&FourTuple::to((to, 9).into()), len, |out| out.len()));
 }
 
 #[test]

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use tabane_net::wireguard::{
-    Batch, Bind, Opened, Peers, PeersConfig, PortConfig, PublicKey, Sealed, Session, StaticSecret,
-    UdpPort, Way, room,
+    Batch, Bind, FourTuple, Opened, Peers, PeersConfig, PortConfig, PublicKey, Sealed, Session,
+    StaticSecret, UdpPort, seal_space,
 };
 
 const BURST: usize = 64;
@@ -21,19 +21,19 @@ fn packets_cost_no_allocation() {
     let mut peers = Peers::new(secret(2), PeersConfig::default());
     let id = peers.add(PublicKey::from(&secret(1)), None).unwrap();
     let (mut up, mut down) = (port(), port());
-    let way = Way::to(down.local());
+    let four_tuple = FourTuple::to(down.local());
     let (mut out, mut reply, mut batch) = (vec![0; 65_536], vec![0; 65_536], Batch::new());
     let len = client.handshake(&mut out, false).unwrap();
-    let opened = peers.open(&way, &out[..len], &mut reply).opened;
+    let opened = peers.open(&four_tuple, &out[..len], &mut reply).opened;
     assert_eq!(opened, Opened::Reply(92));
     let Opened::Reply(len) = client.open(None, &reply[..92], &mut out) else { panic!() };
-    assert_eq!(peers.open(&way, &out[..len], &mut reply).opened, Opened::Keepalive);
+    assert_eq!(peers.open(&four_tuple, &out[..len], &mut reply).opened, Opened::Keepalive);
 
     let mut packet = vec![0; 1400];
     packet[..4].copy_from_slice(&[0x45, 0, 5, 120]);
     let mut round = || {
         for i in 0..BURST {
-            up.queue(&way, room(1400), |out| match client.seal(&packet, out) {
+            up.queue(&four_tuple, seal_space(1400), |out| match client.seal(&packet, out) {
                 Sealed::Packet(len) if i % 8 != 7 => len,
                 // A stranger's.
                 Sealed::Packet(len) => {
@@ -46,8 +46,8 @@ fn packets_cost_no_allocation() {
         assert!(up.flush().unwrap());
         let (mut good, mut bad) = (0, 0);
         while down.recv(&mut batch).unwrap() {
-            for (way, datagram) in batch.datagrams() {
-                match peers.open(way, datagram, &mut out).opened {
+            for (four_tuple, datagram) in batch.datagrams() {
+                match peers.open(four_tuple, datagram, &mut out).opened {
                     Opened::Packet { .. } => good += 1,
                     Opened::Bad(_) => bad += 1,
                     other => panic!("{other:?}"),

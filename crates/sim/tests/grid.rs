@@ -20,7 +20,7 @@ fn a_point_gives_the_same_figures_again() {
     let first = grid::measure(&point, &settings(false)).unwrap();
     assert_eq!(first, grid::measure(&point, &settings(false)).unwrap());
     assert!(first.alone.iter().all(|t| t.bulk_bps <= first.bound_bps * 1.02), "{first:?}");
-    let names: Vec<&str> = first.bundles.iter().map(|t| t.name.as_str()).collect();
+    let names: Vec<&str> = first.bonds.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(names, ["minrtt", "necf"]);
 }
 

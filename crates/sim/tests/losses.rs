@@ -49,7 +49,7 @@ fn standing_still(rtt_ms: u64, stops: &[(u64, u64)]) -> String {
 
 /// Round trips that vary by themselves are no queue. (They were one when it was by the latest two
 /// alone: at 230 Mbit/s and 20 ms two of four seeds came to 9 % of the rate, and single links of
-/// `tabane bench gateway bundle` with them.)
+/// `tabane bench gateway bond` with them.)
 #[test]
 fn losses_at_random_on_a_link_that_is_late_now_and_then_do_not_count() {
     for (mbit, rtt_ms) in [(230, 20), (50, 40), (100, 10), (100, 60)] {

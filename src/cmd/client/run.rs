@@ -37,9 +37,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut client = Client::new(config).map_err(anyhow::Error::new)?;
     client.set_source(Source::new(file));
     client.set_log(Box::new(say::event));
-    for front in client.fronts() {
+    for front in client.listeners() {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
     }
-    let _around = open(windows, &client.mailbox())?;
+    let _guards = open(windows, &client.request_channel())?;
     Ok(client.run().map_err(anyhow::Error::new)?)
 }

@@ -19,7 +19,7 @@ pub(crate) struct DemoLink {
     /// What it does, in a line.
     pub(crate) summary: String,
     /// Its directions: up and down.
-    pub(crate) ways: [LinkConfig; 2],
+    pub(crate) directions: [LinkConfig; 2],
 }
 
 /// A link, the same in both directions.
@@ -150,7 +150,7 @@ impl LinkSpec {
 impl From<LinkSpec> for DemoLink {
     fn from(link: LinkSpec) -> Self {
         let (title, name) = (link.title.to_owned(), link.name.to_owned());
-        Self { title, name, summary: link.summary(), ways: [link.config(), link.config()] }
+        Self { title, name, summary: link.summary(), directions: [link.config(), link.config()] }
     }
 }
 
@@ -168,11 +168,11 @@ pub(crate) fn of_scenario(document: &Document) -> Result<Vec<DemoLink>, String> 
     if scenario.link.iter().any(|(_, link)| link.between.is_some()) {
         return Err("its links are `between` nodes; the demo has one link for each [path]".into());
     }
-    let mut ways: Vec<(&str, &str)> = Vec::new();
+    let mut directions: Vec<(&str, &str)> = Vec::new();
     for (path, settings) in scenario.path.iter() {
         match settings.0.links.as_slice() {
-            [link] if ways.iter().all(|(_, other)| *other != link.as_str()) => {
-                ways.push((path, link.as_str()));
+            [link] if directions.iter().all(|(_, other)| *other != link.as_str()) => {
+                directions.push((path, link.as_str()));
             }
             [link] => {
                 let text = format!("path '{path}' shares link '{link}' with another one");
@@ -184,26 +184,26 @@ pub(crate) fn of_scenario(document: &Document) -> Result<Vec<DemoLink>, String> 
             }
         }
     }
-    if ways.is_empty() {
-        ways = scenario.link.names().map(|name| (name, name)).collect();
+    if directions.is_empty() {
+        directions = scenario.link.names().map(|name| (name, name)).collect();
     }
-    if !(2..=PATHS_MAX).contains(&ways.len()) {
-        let count = ways.len();
+    if !(2..=PATHS_MAX).contains(&directions.len()) {
+        let count = directions.len();
         return Err(format!("it has {count} links; the demo bundles 2 to {PATHS_MAX}"));
     }
     let link = |&(path, link): &(&str, &str)| {
         let found = scenario.link.get(link).ok_or_else(|| format!("there is no link '{link}'"))?;
-        let ways = found.configs()?;
-        let [up, down] = ways.each_ref().map(way);
+        let directions = found.configs()?;
+        let [up, down] = directions.each_ref().map(direction);
         let both = if up == down { down } else { format!("down {down}; up {up}") };
         let (title, name) = (path.to_owned(), path.to_owned());
-        Ok(DemoLink { summary: format!("{title}: {both}"), title, name, ways })
+        Ok(DemoLink { summary: format!("{title}: {both}"), title, name, directions })
     };
-    ways.iter().map(link).collect()
+    directions.iter().map(link).collect()
 }
 
 /// A direction in a line.
-fn way(config: &LinkConfig) -> String {
+fn direction(config: &LinkConfig) -> String {
     let rate = match &config.rate {
         RateConfig::Unlimited => "no limit".to_owned(),
         RateConfig::Constant(bps) => format!("{} Mbit/s", round(*bps as f64 / 1e6)),
@@ -320,8 +320,8 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         assert_eq!(links[0].summary, "a: 30 Mbit/s, 10 ms each way, loss bernoulli:p=0.01");
         assert!(links[1].summary.contains("down 20 Mbit/s") && links[1].summary.contains("up 8"));
-        assert_eq!(links[1].ways[0].rate, RateConfig::Constant(8_000_000));
-        assert_eq!(links[1].ways[1].rate, RateConfig::Constant(20_000_000));
+        assert_eq!(links[1].directions[0].rate, RateConfig::Constant(8_000_000));
+        assert_eq!(links[1].directions[1].rate, RateConfig::Constant(20_000_000));
         let paths = format!("{TWO}[path]\nx = [\"b\"]\ny = [\"a\"]\n");
         let links = scenario(&paths).unwrap();
         assert_eq!((links[0].name.as_str(), links[1].title.as_str()), ("x", "y"));

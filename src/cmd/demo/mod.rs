@@ -26,7 +26,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tabane_engine::policy::Spec;
 use tabane_engine::{Config, Endpoint, Instant};
 use tabane_gateway::config::Policies;
-use tabane_gateway::model::Happening;
+use tabane_gateway::model::AgentEvent;
 use tabane_net::Clock;
 use tabane_net::http::hex;
 use tabane_sim::seed::Seed;
@@ -43,7 +43,7 @@ in a row), queue (ms); or with units as everywhere (20Mbps, 5Mbit/s, 10ms, 1%).
 Examples:
   tabane demo
   tabane demo --wifi rate=30,loss=1 --lte rate=10,delay=60 --size 10MB
-  tabane demo --scheduler roundrobin --json | tail -1 | jq .bundle
+  tabane demo --scheduler roundrobin --json | tail -1 | jq .bond
   tabane demo --scenario scenarios/wifi-lte.toml --html report.html")]
 pub(crate) struct Args {
     /// Send this file instead of a generated one.
@@ -237,11 +237,11 @@ impl Guard {
     }
 
     /// Events at our times.
-    fn events(&self, happened: Vec<Happening>) -> Vec<(Instant, String, String)> {
+    fn events(&self, happened: Vec<AgentEvent>) -> Vec<(Instant, String, String)> {
         let origin = self.clock.wall_origin().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let event = |happening: Happening| {
-            let since = happening.unix_ms.saturating_sub(origin.as_millis() as u64);
-            (Instant(since * 1_000_000), happening.kind, happening.text)
+        let event = |event: AgentEvent| {
+            let since = event.unix_ms.saturating_sub(origin.as_millis() as u64);
+            (Instant(since * 1_000_000), event.kind, event.text)
         };
         happened.into_iter().map(event).collect()
     }
@@ -366,7 +366,7 @@ fn details(runs: &[Run]) {
 
 /// The table and a sentence, or JSON.
 fn tell(as_json: bool, links: &[DemoLink], runs: &[Run]) -> Result<(), Failure> {
-    let [singles @ .., bundle] = runs.split_at(runs.partition_point(|run| !run.killed)).0 else {
+    let [singles @ .., bond] = runs.split_at(runs.partition_point(|run| !run.killed)).0 else {
         return Ok(());
     };
     let killed = runs.iter().find(|run| run.killed);
@@ -378,11 +378,11 @@ fn tell(as_json: bool, links: &[DemoLink], runs: &[Run]) -> Result<(), Failure> 
             .map(|(link, run)| json!({ "link": link.name, "goodput_bps": run.goodput() }))
             .collect();
         let shares: serde_json::Map<String, serde_json::Value> =
-            links.iter().zip(bundle.shares()).map(|(l, s)| (l.name.clone(), json!(s))).collect();
+            links.iter().zip(bond.shares()).map(|(l, s)| (l.name.clone(), json!(s))).collect();
         let document = json!({
             "sha256_ok": true,
             "single": single,
-            "bundle": { "goodput_bps": bundle.goodput(), "shares": shares },
+            "bond": { "goodput_bps": bond.goodput(), "shares": shares },
             "sum_bps": sum,
             "failure": killed.map(|run| json!({
                 "link": links[0].name,
@@ -411,11 +411,11 @@ fn yardsticks(singles: &[Run]) -> (f64, f64) {
 
 /// What the runs show, in sentences.
 fn conclusion(runs: &[Run]) -> String {
-    let [singles @ .., bundle] = runs.split_at(runs.partition_point(|run| !run.killed)).0 else {
+    let [singles @ .., bond] = runs.split_at(runs.partition_point(|run| !run.killed)).0 else {
         return String::new();
     };
     let (best, sum) = yardsticks(singles);
-    let mut text = sentence(bundle.goodput(), best, sum);
+    let mut text = sentence(bond.goodput(), best, sum);
     if let Some(run) = runs.iter().find(|run| run.killed) {
         text.push_str(&format!(
             "\nWhen {} died half-way, the download went on after {:.0} ms.",
@@ -426,10 +426,10 @@ fn conclusion(runs: &[Run]) -> String {
     text
 }
 
-fn sentence(bundle: f64, best: f64, sum: f64) -> String {
-    let (times, part) = (bundle / best, bundle / sum * 100.0);
+fn sentence(bond: f64, best: f64, sum: f64) -> String {
+    let (times, part) = (bond / best, bond / sum * 100.0);
     let hash = "Every file arrived whole (SHA-256).";
-    if bundle > best {
+    if bond > best {
         // Above 100 %: losses come by chance, and a shorter run meets fewer of them.
         let of_the_sum = if part > 99.5 {
             String::from("all that they give alone")
@@ -443,7 +443,7 @@ fn sentence(bundle: f64, best: f64, sum: f64) -> String {
     }
     format!(
         "Together they were slower than the best one alone ({times:.2} times its goodput): here \
-         the bundle does not pay. {hash}"
+         the bond does not pay. {hash}"
     )
 }
 
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_that_does_not_pay_is_said_to() {
+    fn a_bond_that_does_not_pay_is_said_to() {
         assert!(sentence(60e6, 40e6, 60e6).contains("1.50 times as fast"));
         assert!(sentence(48e6, 40e6, 60e6).contains("gave 80 % of what"));
         assert!(sentence(30e6, 40e6, 60e6).contains("slower than the best one"));

@@ -17,8 +17,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_gateway::config::Policies;
-use tabane_gateway::mailbox::{Answer, Mailbox, Request};
-use tabane_gateway::model::Happening;
+use tabane_gateway::model::AgentEvent;
+use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_net::Clock;
 
 /// What is the same in all runs.
@@ -92,7 +92,7 @@ impl Transfer {
         links: &[&DemoLink],
         kill: Option<usize>,
     ) -> anyhow::Result<Self> {
-        let path = |link: &&DemoLink| (link.name.clone(), Some(link.ways.clone()));
+        let path = |link: &&DemoLink| (link.name.clone(), Some(link.directions.clone()));
         let bed = Bed::start(&Plan {
             paths: links.iter().map(path).collect(),
             seed: setup.seed,
@@ -143,9 +143,9 @@ impl Transfer {
     }
 
     /// What has happened to the client so far; nothing if it does not answer.
-    pub(crate) fn happened(&self) -> Vec<Happening> {
-        match self.bed.client.ask(Request::Happenings { since: 0 }) {
-            Ok(Answer::Happenings(all)) => all,
+    pub(crate) fn happened(&self) -> Vec<AgentEvent> {
+        match self.bed.client.ask(Request::Events { since: 0 }) {
+            Ok(Answer::Events(all)) => all,
             _ => Vec::new(),
         }
     }
@@ -166,7 +166,7 @@ impl Transfer {
 /// The download, as any program would do it.
 struct Download {
     progress: Arc<Progress>,
-    client: Mailbox,
+    client: RequestSender,
     socks: SocketAddr,
     web: SocketAddr,
     /// To be set when half of the file is there.
@@ -256,6 +256,6 @@ fn is_late(error: &std::io::Error) -> bool {
     matches!(error.kind(), K::WouldBlock | K::TimedOut | K::Interrupted)
 }
 
-fn received(client: &Mailbox) -> anyhow::Result<Vec<u64>> {
+fn received(client: &RequestSender) -> anyhow::Result<Vec<u64>> {
     Ok(status(client)?.paths.iter().map(|path| path.rx_bytes).collect())
 }

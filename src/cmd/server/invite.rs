@@ -81,7 +81,7 @@ fn show(args: &Args, invitation: &Invitation) -> Result<(), Failure> {
             "for the WireGuard app: one path, without what tabane does; it holds the client's keys",
         );
         say::print(app.trim_end())?;
-        return say::print(&picture(app.trim_end())?);
+        return say::print(&snapshot(app.trim_end())?);
     }
     if let Some(paths) = args.wireguard {
         let text = invitation.wireguard(usize::from(paths)).unwrap_or_default();
@@ -140,7 +140,7 @@ fn free(config: &ServerConfig) -> Option<u16> {
 }
 
 /// A QR code in half blocks, dark on light whatever the terminal's colours are.
-fn picture(text: &str) -> Result<String, Failure> {
+fn snapshot(text: &str) -> Result<String, Failure> {
     let code = QrCode::with_error_correction_level(text, EcLevel::L);
     let code = code.map_err(|error| anyhow::anyhow!("no QR code can be made of it: {error}"))?;
     let mut render = code.render::<Dense1x2>();

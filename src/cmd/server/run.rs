@@ -57,6 +57,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for at in server.local() {
         say::note(&format!("{} may connect to {at}", count(clients, "client")));
     }
-    let _around = open(windows, &server.mailbox())?;
+    let _guards = open(windows, &server.request_channel())?;
     Ok(server.run().map_err(anyhow::Error::new)?)
 }

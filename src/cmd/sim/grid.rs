@@ -234,7 +234,7 @@ fn one(result: &PointResult) -> Table {
         let bps = rate(path.rate_bps as f64);
         row(trial, format!("{bps}, {ms:.1} ms, {loss:.2} %, queue {kb} kB"));
     }
-    for trial in &result.bundles {
+    for trial in &result.bonds {
         let core = result.point.core.as_ref().map_or(String::new(), |core| {
             format!("core {}, queue {} kB", rate(core.rate_bps as f64), core.queue_bytes / 1000)
         });
@@ -250,7 +250,7 @@ fn csv(results: &[PointResult]) -> String {
          stream_p95_s\n",
     );
     for r in results {
-        for trial in r.alone.iter().chain(&r.bundles) {
+        for trial in r.alone.iter().chain(&r.bonds) {
             let request = |f: fn(&tabane_sim::result::LatencyResult) -> f64| {
                 trial.request.as_ref().map_or(String::new(), |l| f(l).to_string())
             };
@@ -277,7 +277,7 @@ fn write_failures(
 ) -> Result<(), Failure> {
     for (n, scheduler) in settings.schedulers.iter().enumerate() {
         let mut own = result.clone();
-        own.bundles = vec![result.bundles[n].clone()];
+        own.bonds = vec![result.bonds[n].clone()];
         let Some(summary) = grid::summarise(&[own]).pop() else { continue };
         let scenario = |flow: Flow, time: Duration| -> Scenario {
             let congestion = settings.congestion.as_ref();

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use tabane_gateway::control::{Client, ClientError};
-use tabane_gateway::mailbox::Request;
-use tabane_gateway::model::{ConnStatus, Happening, Role, Status};
+use tabane_gateway::model::{AgentEvent, ConnStatus, Role, Status};
+use tabane_gateway::request_channel::Request;
 
 /// What comes from the agent.
-pub(super) enum News {
+pub(super) enum Update {
     /// It answered.
     Look(Box<Look>),
     /// It did not, and why; it is asked again.
@@ -17,18 +17,18 @@ pub(super) enum News {
     Order(Result<String, String>),
 }
 
-/// A picture of everything.
+/// Snapshot of everything.
 #[derive(Default)]
 pub(super) struct Look {
     pub(super) status: Status,
     pub(super) connections: Vec<ConnStatus>,
     /// New since the last look.
-    pub(super) happenings: Vec<Happening>,
+    pub(super) events: Vec<AgentEvent>,
 }
 
 /// The thread that asks; ends with this.
 pub(super) struct Asking {
-    news: Receiver<News>,
+    updates: Receiver<Update>,
     orders: Sender<(String, Role)>,
     /// Orders whose outcome is not known.
     open: usize,
@@ -42,18 +42,18 @@ const LAST: Duration = Duration::from_secs(2);
 
 /// Begins to ask.
 pub(super) fn start(client: Client) -> Asking {
-    let (sender, news) = channel();
+    let (sender, updates) = channel();
     let (orders, taken) = channel();
     std::thread::spawn(move || ask(client, &sender, &taken));
-    Asking { news, orders, open: 0 }
+    Asking { updates, orders, open: 0 }
 }
 
 impl Asking {
     /// What has come.
-    pub(super) fn news(&mut self) -> Option<News> {
-        let news = self.news.try_recv().ok()?;
-        self.open -= usize::from(matches!(news, News::Order(_)));
-        Some(news)
+    pub(super) fn updates(&mut self) -> Option<Update> {
+        let updates = self.updates.try_recv().ok()?;
+        self.open -= usize::from(matches!(updates, Update::Order(_)));
+        Some(updates)
     }
 
     /// Orders another role for a path.
@@ -66,15 +66,15 @@ impl Asking {
     /// Waits a little for the outcome of orders.
     pub(super) fn finish(mut self) {
         while self.open > 0 {
-            match self.news.recv_timeout(LAST) {
-                Ok(news) => self.open -= usize::from(matches!(news, News::Order(_))),
+            match self.updates.recv_timeout(LAST) {
+                Ok(updates) => self.open -= usize::from(matches!(updates, Update::Order(_))),
                 Err(_) => return,
             }
         }
     }
 }
 
-fn ask(client: Client, news: &Sender<News>, orders: &Receiver<(String, Role)>) {
+fn ask(client: Client, updates: &Sender<Update>, orders: &Receiver<(String, Role)>) {
     let path: PathBuf = client.path().to_path_buf();
     let mut client = Some(client);
     let mut known = 0;
@@ -90,19 +90,19 @@ fn ask(client: Client, news: &Sender<News>, orders: &Receiver<(String, Role)>) {
             }),
         };
         let said = match looked {
-            Ok(look) => News::Look(Box::new(look)),
+            Ok(look) => Update::Look(Box::new(look)),
             Err(error) => {
                 client = None;
-                News::Trouble(error.to_string())
+                Update::Trouble(error.to_string())
             }
         };
-        if news.send(said).is_err() {
+        if updates.send(said).is_err() {
             return;
         }
         match orders.recv_timeout(EVERY) {
             Ok((path, role)) => {
                 let done = order(client.as_mut(), path, role);
-                if news.send(News::Order(done)).is_err() {
+                if updates.send(Update::Order(done)).is_err() {
                     return;
                 }
             }
@@ -115,9 +115,9 @@ fn ask(client: Client, news: &Sender<News>, orders: &Receiver<(String, Role)>) {
 fn look(client: &mut Client, known: &mut u64) -> Result<Look, ClientError> {
     let status = client.status()?;
     let connections = client.connections()?;
-    let happenings = client.happenings(*known)?;
-    *known = happenings.last().map_or(*known, |last| last.seq);
-    Ok(Look { status, connections, happenings })
+    let events = client.events(*known)?;
+    *known = events.last().map_or(*known, |last| last.seq);
+    Ok(Look { status, connections, events })
 }
 
 fn order(client: Option<&mut Client>, path: String, role: Role) -> Result<String, String> {

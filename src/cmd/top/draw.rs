@@ -34,10 +34,10 @@ pub(super) fn draw(frame: &mut Frame, view: &View) {
     // Connections keep a third of a screen that is not low.
     let keep = area.height >= LOW && !view.connections.is_empty();
     let least = if keep { area.height / 3 } else { 0 };
-    let room = area.height.saturating_sub(head.len() as u16 + 2 + least);
+    let space = area.height.saturating_sub(head.len() as u16 + 2 + least);
     let rows = [
         Constraint::Length(head.len() as u16),
-        Constraint::Length((links.len() as u16).min(room)),
+        Constraint::Length((links.len() as u16).min(space)),
         Constraint::Fill(1),
         Constraint::Length(1),
         Constraint::Length(1),

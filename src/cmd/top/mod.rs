@@ -73,8 +73,8 @@ fn show(
 ) -> Result<(), Failure> {
     let mut view = View::default();
     while !stop.load(Ordering::Relaxed) {
-        while let Some(news) = asking.news() {
-            view.take(news);
+        while let Some(updates) = asking.updates() {
+            view.take(updates);
         }
         match terminal.draw(|frame| draw::draw(frame, &view)) {
             Ok(_) => {}

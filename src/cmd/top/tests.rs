@@ -1,12 +1,12 @@
 //! The screen at all sizes, and its keys.
 
-use super::super::ask::{Look, News};
+use super::super::ask::{Look, Update};
 use super::super::view::Action;
 use super::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use tabane_gateway::model::{Happening, Role, SubflowStatus};
+use tabane_gateway::model::{AgentEvent, Role, SubflowStatus};
 
 fn view() -> View {
     let path = |name: &str, state, reason: &str, rx_bps: f64| PathStatus {
@@ -41,7 +41,7 @@ fn view() -> View {
         };
         let connections =
             vec![conn(1, "b.example:443", 500, 9.0), conn(2, "a.example:22", 9000, 1.0)];
-        let happenings = vec![Happening {
+        let events = vec![AgentEvent {
             seq: n.into(),
             unix_ms: 1_790_000_000_000,
             kind: "path-up".into(),
@@ -49,7 +49,7 @@ fn view() -> View {
             client: None,
             text: "lte is up".into(),
         }];
-        view.take(News::Look(Box::new(Look { status, connections, happenings })));
+        view.take(Update::Look(Box::new(Look { status, connections, events })));
     }
     view
 }
@@ -103,7 +103,7 @@ fn no_size_is_too_small_or_too_large() {
             }
         }
     }
-    view.take(News::Trouble("the agent has ended".into()));
+    view.take(Update::Trouble("the agent has ended".into()));
     assert!(screen(&view, 80, 24).contains("the agent has ended"));
     for size in 0..30 {
         screen(&View::default(), size, size);

@@ -1,10 +1,10 @@
 //! What is on the screen, and what keys do to it.
 
-use super::ask::News;
+use super::ask::Update;
 use crate::cmd::status::title;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{BTreeMap, VecDeque};
-use tabane_gateway::model::{ConnStatus, Happening, PathStatus, Role, Status};
+use tabane_gateway::model::{AgentEvent, ConnStatus, PathStatus, Role, Status};
 
 /// The state of the screen.
 #[derive(Default)]
@@ -14,8 +14,8 @@ pub(super) struct View {
     /// In the order of the screen.
     pub(super) connections: Vec<ConnStatus>,
     /// The newest last; at [`EVENTS`] the oldest goes.
-    pub(super) events: VecDeque<Happening>,
-    /// Why the picture is old.
+    pub(super) events: VecDeque<AgentEvent>,
+    /// Why the snapshot is old.
     pub(super) trouble: Option<String>,
     /// What became of the last order.
     pub(super) message: Option<Result<String, String>>,
@@ -70,11 +70,11 @@ impl Sort {
 
 impl View {
     /// Takes what came from the agent.
-    pub(super) fn take(&mut self, news: News) {
-        match news {
-            News::Trouble(text) => self.trouble = Some(text),
-            News::Order(outcome) => self.message = Some(outcome),
-            News::Look(look) => {
+    pub(super) fn take(&mut self, updates: Update) {
+        match updates {
+            Update::Trouble(text) => self.trouble = Some(text),
+            Update::Order(outcome) => self.message = Some(outcome),
+            Update::Look(look) => {
                 self.trouble = None;
                 for path in &look.status.paths {
                     let rates = self.rates.entry(title(path)).or_default();
@@ -86,7 +86,7 @@ impl View {
                 let paths = &look.status.paths;
                 self.rates.retain(|name, _| paths.iter().any(|path| title(path) == *name));
                 self.chosen = self.chosen.min(paths.len().saturating_sub(1));
-                self.events.extend(look.happenings);
+                self.events.extend(look.events);
                 self.events.drain(..self.events.len().saturating_sub(EVENTS));
                 self.connections = look.connections;
                 self.status = Some(look.status);

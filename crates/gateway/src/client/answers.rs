@@ -1,11 +1,11 @@
 //! What other threads ask of the client.
 
 use super::host::HostSide;
-use super::{Carried, Core, idle};
+use super::{Core, Upstream, idle};
 use crate::engine_config::policy as make_policy;
-use crate::mailbox::{Answer, Request};
-use crate::model::{ConnStatus, PathStatus, Role, Status, Tallied};
-use crate::pictures;
+use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
+use crate::request_channel::{Answer, Request};
+use crate::snapshots;
 use std::time::UNIX_EPOCH;
 use tabane_engine::{ConnId, Instant};
 
@@ -22,11 +22,11 @@ impl Core {
         match request {
             Request::Status => Answer::Status(Box::new(self.status(now))),
             Request::Connections => Answer::Connections(self.connections(now)),
-            Request::Happenings { since } => Answer::Happenings(self.happenings.since(since)),
+            Request::Events { since } => Answer::Events(self.event_log.since(since)),
             Request::SetPath { path, role, cap_bps } => {
                 self.set_path(now, &path, role, cap_bps).into()
             }
-            Request::CloseConnection { id } => match self.bundle.endpoint.connection(ConnId(id)) {
+            Request::CloseConnection { id } => match self.bond.endpoint.connection(ConnId(id)) {
                 Some(conn) => {
                     conn.abort(now);
                     Answer::Done
@@ -51,21 +51,21 @@ impl Core {
 
     pub(super) fn status(&mut self, now: Instant) -> Status {
         let conns = self.open_connections();
-        let loads = pictures::loads(&mut self.bundle, now, conns.iter().copied());
+        let loads = snapshots::loads(&mut self.bond, now, conns.iter().copied());
         let conns = conns.len();
         let host = self.host.as_ref().map_or((0, 0), |host| host.sessions.totals());
         let unix = self.unix(now);
-        let count = self.tunnels.lanes().len();
+        let count = self.tunnels.all().len();
         let left: Vec<_> = (0..count).map(|path| self.quotas.left(path, unix)).collect();
-        let paths = self.tunnels.lanes().iter().enumerate().map(|(i, lane)| {
+        let paths = self.tunnels.all().iter().enumerate().map(|(i, tunnel)| {
             let mut status = self.path_status(now, i);
-            pictures::fill(&mut status, &self.bundle, i, &loads[i]);
-            status.cap_bps = lane.config.cap_up.or(lane.config.cap_down).map(|rate| rate.0);
+            snapshots::fill(&mut status, &self.bond, i, &loads[i]);
+            status.cap_bps = tunnel.config.cap_up.or(tunnel.config.cap_down).map(|rate| rate.0);
             status.quota_left = left[i];
             status
         });
         let paths: Vec<PathStatus> = paths.collect();
-        let stats = *self.bundle.endpoint.stats();
+        let stats = *self.bond.endpoint.stats();
         let mut status = Status {
             agent: "client".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -79,9 +79,9 @@ impl Core {
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(now),
             tun: self.host.as_ref().map(HostSide::status),
-            tally: self.bundle.tally.as_ref().map(|tally| {
-                let mut all = Tallied::default();
-                tally.add_to(&mut all);
+            record_counters: self.bond.record_counters.as_ref().map(|record_counters| {
+                let mut all = RecordTotals::default();
+                record_counters.add_to(&mut all);
                 all
             }),
             held_bytes: self.memory.held,
@@ -90,9 +90,9 @@ impl Core {
             counters: vec![
                 ("malformed".into(), stats.malformed),
                 ("copies_removed".into(), stats.copies),
-                ("datagram_copies_removed".into(), self.spread.counters().copies),
-                ("datagrams_held".into(), self.spread.counters().held),
-                ("datagrams_missed".into(), self.spread.counters().missed),
+                ("datagram_copies_removed".into(), self.dispatcher.counters().copies),
+                ("datagrams_held".into(), self.dispatcher.counters().held),
+                ("datagrams_missed".into(), self.dispatcher.counters().missed),
             ],
             ..Status::default()
         };
@@ -102,7 +102,7 @@ impl Core {
 
     /// By the path whose answers take the least time.
     fn clock_ahead_ms(&self, now: Instant) -> Option<f64> {
-        let told = self.tunnels.lanes().iter().filter_map(|lane| lane.monitor.far());
+        let told = self.tunnels.all().iter().filter_map(|tunnel| tunnel.monitor.far());
         let far = told.min_by_key(|far| far.within)?;
         let wall = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ours = wall.as_secs_f64() - now.saturating_since(far.at).as_secs_f64();
@@ -110,50 +110,54 @@ impl Core {
     }
 
     fn path_status(&self, now: Instant, i: usize) -> PathStatus {
-        let lane = &self.tunnels.lanes()[i];
-        let health = lane.health(now);
+        let tunnel = &self.tunnels.all()[i];
+        let health = tunnel.health(now);
         PathStatus {
-            name: lane.name.clone(),
+            name: tunnel.name.clone(),
             id: i as u8,
-            interface: lane.config.interface.clone(),
-            local: lane.port.as_ref().map(tabane_net::wireguard::UdpPort::local),
-            remote: lane.remote,
-            seen_as: lane.monitor.far().map(|far| far.seen_as),
-            role: lane.config.role,
+            interface: tunnel.config.interface.clone(),
+            local: tunnel.port.as_ref().map(tabane_net::wireguard::UdpPort::local),
+            remote: tunnel.remote,
+            seen_as: tunnel.monitor.far().map(|far| far.seen_as),
+            role: tunnel.config.role,
             state: health.state,
-            reason: if lane.monitor.is_up() { lane.decision.reason.clone() } else { health.reason },
+            reason: if tunnel.monitor.is_up() {
+                tunnel.decision.reason.clone()
+            } else {
+                health.reason
+            },
             since_s: health.age.as_secs_f64(),
             rtt_ms: health.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
             loss: health.loss,
             mtu: health.mtu,
-            too_big: lane.monitor.too_big(),
-            handshake_age_s: lane.session.handshake_age().map(|age| age.as_secs_f64()),
+            too_big: tunnel.monitor.too_big(),
+            handshake_age_s: tunnel.session.handshake_age().map(|age| age.as_secs_f64()),
             ..PathStatus::default()
         }
     }
 
     fn connections(&mut self, now: Instant) -> Vec<ConnStatus> {
-        let Self { programs, bundle, tunnels, .. } = self;
-        let picture = |(id, program): (ConnId, &super::program::Program)| {
-            let info = bundle.endpoint.connection(id)?.info(now);
+        let Self { programs, bond, tunnels, .. } = self;
+        let snapshot = |(id, program): (ConnId, &super::program::Program)| {
+            let info = bond.endpoint.connection(id)?.info(now);
             let target = program.target.as_ref().map(ToString::to_string);
             Some(ConnStatus {
                 source: Some(program.source),
                 target: target.unwrap_or_default(),
                 age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..pictures::connection(id, &info, |path| tunnels.name(path).to_owned())
+                ..snapshots::connection(id, &info, |path| tunnels.name(path).to_owned())
             })
         };
-        let mut all: Vec<ConnStatus> = programs.connected().filter_map(picture).collect();
+        let mut all: Vec<ConnStatus> = programs.connected().filter_map(snapshot).collect();
         for program in self.host.iter().flat_map(HostSide::connected) {
-            let Some(conn) = self.bundle.endpoint.connection(program.conn) else { continue };
+            let Some(conn) = self.bond.endpoint.connection(program.conn) else { continue };
             let info = conn.info(now);
             let name = |path| self.tunnels.name(path).to_owned();
             all.push(ConnStatus {
                 source: Some(program.source),
                 target: program.destination.to_string(),
                 age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..pictures::connection(program.conn, &info, name)
+                ..snapshots::connection(program.conn, &info, name)
             });
         }
         all
@@ -161,9 +165,9 @@ impl Core {
 
     /// The connections of all programs.
     pub(super) fn open_connections(&self) -> Vec<ConnId> {
-        let fronts = self.programs.connected().map(|(id, _)| id);
+        let listeners = self.programs.connected().map(|(id, _)| id);
         let host = self.host.iter().flat_map(HostSide::connected).map(|p| p.conn);
-        fronts.chain(host).chain(self.carried.iter().flat_map(Carried::open)).collect()
+        listeners.chain(host).chain(self.upstream.iter().flat_map(Upstream::open)).collect()
     }
 
     pub(super) fn set_path(
@@ -173,13 +177,13 @@ impl Core {
         role: Option<Role>,
         cap_bps: Option<u64>,
     ) -> Result<(), String> {
-        let Some(at) = self.tunnels.lanes().iter().position(|lane| lane.name == path) else {
-            let all: Vec<&str> = self.tunnels.lanes().iter().map(|l| l.name.as_str()).collect();
+        let Some(at) = self.tunnels.all().iter().position(|tunnel| tunnel.name == path) else {
+            let all: Vec<&str> = self.tunnels.all().iter().map(|l| l.name.as_str()).collect();
             return Err(format!("there is no path '{path}'; there are: {}", all.join(", ")));
         };
         if let Some(role) = role {
             self.tunnels.set_role(at, role);
-            self.happenings.add(now, "role", (None, Some(path)), format!("{path} is {role} now"));
+            self.event_log.add(now, "role", (None, Some(path)), format!("{path} is {role} now"));
         }
         if let Some(cap) = cap_bps {
             self.tunnels.set_cap(now, at, (cap > 0).then_some(cap));
@@ -201,7 +205,7 @@ impl Core {
             None => self.open_connections(),
         };
         for id in all {
-            let Some(conn) = self.bundle.endpoint.connection(id) else {
+            let Some(conn) = self.bond.endpoint.connection(id) else {
                 return Err(format!("there is no connection {}", id.0));
             };
             conn.set_policy(now, made.clone()).map_err(|error| error.to_string())?;

@@ -1,10 +1,10 @@
 //! Connections for programs: to which address, first by which path.
 
 use super::Core;
-use crate::front::{Refusal, Target};
+use crate::listener::{ConnectError, Target};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use tabane_engine::endpoint::ConnectError;
+use tabane_engine::endpoint;
 use tabane_engine::{ConnId, Duration, Instant};
 use tabane_wire::Unreachable;
 
@@ -32,7 +32,7 @@ impl Core {
         mut addresses: VecDeque<SocketAddr>,
     ) {
         let Some(remote) = addresses.front().copied() else {
-            return self.programs.fail(index, Refusal::HostUnreachable);
+            return self.programs.fail(index, ConnectError::HostUnreachable);
         };
         let named = self.programs.target(index).cloned();
         match self.open(now, remote, named.as_ref()) {
@@ -49,50 +49,50 @@ impl Core {
     }
 
     /// There was no connection for want of what there is only so much of: says so, once a minute.
-    fn note_exhausted(&mut self, now: Instant, why: &ConnectError) {
+    fn note_exhausted(&mut self, now: Instant, why: &endpoint::ConnectError) {
         if self.exhausted.is_some_and(|said| now.saturating_since(said) < SAID_AGAIN) {
             return;
         }
         self.exhausted = Some(now);
         let text = match why {
-            ConnectError::NoPort(remote) => format!(
+            endpoint::ConnectError::NoPort(remote) => format!(
                 "programs are refused: all {PORTS} ports towards {remote} are in use, by open \
                  connections or by those that ended within the last second"
             ),
             other => format!("programs are refused: {other}"),
         };
-        self.happenings.add(now, "exhausted", (None, None), text);
+        self.event_log.add(now, "exhausted", (None, None), text);
     }
 
-    /// Opens a connection through the bundle, on the path on which it is best begun: which it is,
+    /// Opens a connection through the bond, on the path on which it is best begun: which it is,
     /// and that path. `None` as long as no path works.
     pub(super) fn open(
         &mut self,
         now: Instant,
         remote: SocketAddr,
         named: Option<&Target>,
-    ) -> Result<Option<(ConnId, usize)>, Refusal> {
+    ) -> Result<Option<(ConnId, usize)>, ConnectError> {
         let Some(path) = self.tunnels.best() else { return Ok(None) };
         let [v4, v6] = self.network.path(self.number, path);
         let local = SocketAddr::new(if remote.is_ipv4() { v4 } else { v6 }, 0);
-        let profile = self.profile(remote, named).map_err(|_| Refusal::General)?;
-        match self.bundle.endpoint.connect_as(now, local, remote, &profile) {
+        let profile = self.profile(remote, named).map_err(|_| ConnectError::General)?;
+        match self.bond.endpoint.connect_as(now, local, remote, &profile) {
             Ok(conn) => Ok(Some((conn, path))),
-            Err(why @ (ConnectError::Limit(_) | ConnectError::NoPort(_))) => {
+            Err(why @ (endpoint::ConnectError::Limit(_) | endpoint::ConnectError::NoPort(_))) => {
                 self.note_exhausted(now, &why);
-                Err(Refusal::Busy)
+                Err(ConnectError::Busy)
             }
-            Err(_) => Err(Refusal::General),
+            Err(_) => Err(ConnectError::General),
         }
     }
 }
 
 /// What a program is told of it.
-pub(super) fn refusal(why: Unreachable) -> Refusal {
+pub(super) fn connect_error(why: Unreachable) -> ConnectError {
     match why {
-        Unreachable::Network => Refusal::NetUnreachable,
-        Unreachable::Host => Refusal::HostUnreachable,
-        Unreachable::Port => Refusal::Refused,
-        Unreachable::Prohibited => Refusal::NotAllowed,
+        Unreachable::Network => ConnectError::NetUnreachable,
+        Unreachable::Host => ConnectError::HostUnreachable,
+        Unreachable::Port => ConnectError::Refused,
+        Unreachable::Prohibited => ConnectError::NotAllowed,
     }
 }

@@ -4,7 +4,7 @@
 
 use super::Core;
 use crate::dns::LookupId;
-use crate::front::{Refusal, Target, udp_header};
+use crate::listener::{ConnectError, Target, udp_header};
 use crate::reactor::{Kind, token};
 use crate::udp::packet::{Inside, parse};
 use crate::udp_packet;
@@ -63,11 +63,11 @@ impl Datagrams {
 
     /// A new one for a program that came from `host` to `local`; its index, and where it takes
     /// datagrams.
-    fn open(&mut self, local: IpAddr, host: IpAddr) -> Result<(usize, SocketAddr), Refusal> {
+    fn open(&mut self, local: IpAddr, host: IpAddr) -> Result<(usize, SocketAddr), ConnectError> {
         if self.all.len() >= MAX {
-            return Err(Refusal::Busy);
+            return Err(ConnectError::Busy);
         }
-        let failed = |error: io::Error| Refusal::of(&error);
+        let failed = |error: io::Error| ConnectError::of(&error);
         let mut socket = UdpSocket::bind(SocketAddr::new(local, 0)).map_err(failed)?;
         let bound = socket.local_addr().map_err(failed)?;
         let entry = self.all.vacant_entry();
@@ -95,7 +95,7 @@ impl Core {
         let host = program.source.ip();
         let local = program.stream().local_addr().map(|local| local.ip());
         let opened =
-            local.map_err(|e| Refusal::of(&e)).and_then(|at| self.datagrams.open(at, host));
+            local.map_err(|e| ConnectError::of(&e)).and_then(|at| self.datagrams.open(at, host));
         match opened {
             Ok((at, bound)) => {
                 let Some(program) = self.programs.get(index) else { return };
@@ -155,7 +155,7 @@ impl Core {
         &mut self,
         now: Instant,
         id: LookupId,
-        found: &Result<Vec<IpAddr>, Refusal>,
+        found: &Result<Vec<IpAddr>, ConnectError>,
     ) -> bool {
         let Some(named) = self.datagrams.named.remove(&id) else { return false };
         if let Ok([first, ..]) = found.as_deref() {

@@ -26,7 +26,7 @@ pub(super) struct Enrolling {
     next: Instant,
     busy: bool,
     found: Receiver<Found>,
-    teller: Sender<Found>,
+    sender: Sender<Found>,
     waker: Arc<mio::Waker>,
 }
 
@@ -52,8 +52,8 @@ const CLOCK_MS: u64 = 5000;
 
 impl Enrolling {
     pub(super) fn new(now: Instant, waker: Arc<mio::Waker>) -> Self {
-        let (teller, found) = channel();
-        Self { since: now, next: now, busy: false, found, teller, waker }
+        let (sender, found) = channel();
+        Self { since: now, next: now, busy: false, found, sender, waker }
     }
 }
 
@@ -95,11 +95,11 @@ impl Core {
             return;
         }
         let (entry, links) = (entry.clone(), self.ways_out());
-        let (teller, waker) = (self.enrolling.teller.clone(), self.enrolling.waker.clone());
+        let (sender, waker) = (self.enrolling.sender.clone(), self.enrolling.waker.clone());
         let ask = move || {
             let found = ask(&server, &secret, &entry, &links);
             // The agent may have ended in the meantime.
-            let _ = teller.send(found.unwrap_or(Found::Silent));
+            let _ = sender.send(found.unwrap_or(Found::Silent));
             let _ = waker.wake();
         };
         self.enrolling.busy = thread::Builder::new().name("enrol".into()).spawn(ask).is_ok();
@@ -121,7 +121,7 @@ impl Core {
                 ("sessions-renewed", text)
             }
         };
-        self.happenings.add(now, kind, (None, None), text);
+        self.event_log.add(now, kind, (None, None), text);
     }
 
     fn ways_out(&self) -> Vec<Link> {

@@ -6,7 +6,7 @@ use crate::config::TunConfig;
 use crate::inner::quoting_unreachable;
 use crate::model::TunStatus;
 use crate::reactor::{Kind, token};
-use crate::sessions::{Picture, Sessions, Wish};
+use crate::sessions::{ConnectRequest, Sessions, Snapshot};
 use crate::tun::{
     Device, DeviceConfig, Frame, Host, HostConfig, Inbound, LocalConfig, LocalStack, Outgoing,
     Packets, PacketsConfig, ProgramId, Reconciled, host,
@@ -204,7 +204,7 @@ impl HostSide {
     }
 
     /// Programs with a connection.
-    pub(super) fn connected(&self) -> impl Iterator<Item = Picture<ProgramId>> {
+    pub(super) fn connected(&self) -> impl Iterator<Item = Snapshot<ProgramId>> {
         self.sessions.connected()
     }
 
@@ -237,7 +237,7 @@ impl Core {
             }
         }
         let Some(host) = &mut self.host else { return };
-        let endpoint = &mut self.bundle.endpoint;
+        let endpoint = &mut self.bond.endpoint;
         let HostSide { stack, sessions, .. } = host;
         if stack.poll_timeout().is_some_and(|due| due <= now) {
             stack.handle_timeout(now);
@@ -246,27 +246,29 @@ impl Core {
             sessions.on_program(now, (&mut *stack, &mut *endpoint), id, event);
         }
         sessions.step_again(now, (stack, endpoint));
-        self.host_wishes(now);
+        self.host_requests(now);
     }
 
     /// Connects whoever wants to; what is due for the host is sent.
-    pub(super) fn host_wishes(&mut self, now: Instant) {
-        while let Some(wish) = self.host.as_mut().and_then(|host| host.sessions.poll_wish()) {
-            self.grant_host(now, wish);
+    pub(super) fn host_requests(&mut self, now: Instant) {
+        while let Some(connect_request) =
+            self.host.as_mut().and_then(|host| host.sessions.poll_connect_request())
+        {
+            self.grant_host(now, connect_request);
         }
         if let Some(host) = &mut self.host {
             host.flush(now);
         }
     }
 
-    fn grant_host(&mut self, now: Instant, wish: Wish<ProgramId>) {
-        let opened = self.open(now, wish.destination, None);
+    fn grant_host(&mut self, now: Instant, connect_request: ConnectRequest<ProgramId>) {
+        let opened = self.open(now, connect_request.destination, None);
         let Some(host) = &mut self.host else { return };
         match opened {
-            Ok(Some((conn, path))) => host.sessions.opening(wish.id, conn, path),
+            Ok(Some((conn, path))) => host.sessions.opening(connect_request.id, conn, path),
             // `retry` wishes again.
             Ok(None) => {}
-            Err(why) => host.sessions.fail(now, &mut host.stack, wish.id, why),
+            Err(why) => host.sessions.fail(now, &mut host.stack, connect_request.id, why),
         }
     }
 
@@ -297,7 +299,7 @@ impl Core {
     /// An event of a connection of a program of the host; whether it was one.
     pub(super) fn on_host_event(&mut self, now: Instant, conn: ConnId, event: Event) -> bool {
         let Some(host) = &mut self.host else { return false };
-        let ends = (&mut host.stack, &mut self.bundle.endpoint);
+        let ends = (&mut host.stack, &mut self.bond.endpoint);
         host.sessions.on_event(now, ends, conn, event)
     }
 
@@ -343,7 +345,7 @@ impl Core {
             Ok((done, wanted)) => self.host_made(now, done, wanted),
             Err(error) if fresh => {
                 let text = format!("the host's routes are not changed: {error}");
-                self.happenings.add(now, "tun-failed", (None, None), text);
+                self.event_log.add(now, "tun-failed", (None, None), text);
                 self.failed = Some(error);
                 self.stopped = true;
             }
@@ -361,17 +363,17 @@ impl Core {
         let name = host.wanted.name.clone();
         if first || better {
             let text = format!("{name} is there, and the configured routes lead to it");
-            self.happenings.add(now, "tun-up", (None, None), text);
-        } else if done.mended > 0 {
+            self.event_log.add(now, "tun-up", (None, None), text);
+        } else if done.restored > 0 {
             let text = format!(
                 "{} of the client's rules and routes had been taken away by another program: put \
                  back",
-                done.mended
+                done.restored
             );
-            self.happenings.add(now, "tun-mended", (None, None), text);
+            self.event_log.add(now, "tun-mended", (None, None), text);
         }
         for note in done.notes {
-            self.happenings.add(now, "tun-note", (None, None), note);
+            self.event_log.add(now, "tun-note", (None, None), note);
         }
     }
 
@@ -402,7 +404,7 @@ impl Core {
         let Some(host) = &mut self.host else { return };
         if host.trouble.as_ref() != Some(&text) {
             host.trouble = Some(text.clone());
-            self.happenings.add(now, kind, (None, None), text);
+            self.event_log.add(now, kind, (None, None), text);
         }
     }
 
@@ -419,7 +421,7 @@ impl Core {
         let HostSide { changes, mut device, mut packets, mut stack, mut sessions, .. } = host;
         if let Err(error) = changes.restore() {
             let text = format!("the host's routes could not be restored: {error}");
-            self.happenings.add(now, "tun-failed", (None, None), text.clone());
+            self.event_log.add(now, "tun-failed", (None, None), text.clone());
             self.failed = Some(text);
         }
         // Programs that have tried again meanwhile: without an answer they would go on trying from
@@ -430,7 +432,7 @@ impl Core {
             }
         }
         while let Some((id, event)) = stack.poll_event() {
-            sessions.on_program(now, (&mut stack, &mut self.bundle.endpoint), id, event);
+            sessions.on_program(now, (&mut stack, &mut self.bond.endpoint), id, event);
         }
         sessions.end_all(now, &mut stack);
         while let Some(outgoing) = stack.poll_packet(now) {

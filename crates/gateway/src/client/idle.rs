@@ -1,5 +1,5 @@
-//! Why a path that works carries nothing, or what it does: from a picture of all paths, so that
-//! the words are the same wherever the picture is shown. Reasons that say more are left as they
+//! Why a path that works carries nothing, or what it does: from a snapshot of all paths, so that
+//! the words are the same wherever the snapshot is shown. Reasons that say more are left as they
 //! are.
 
 use crate::model::{PathState, PathStatus, Status};

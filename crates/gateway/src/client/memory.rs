@@ -35,7 +35,7 @@ pub(super) struct Memory {
 impl Core {
     /// Counts what is held, and divides what may be held if it is much.
     pub(super) fn mind_memory(&mut self, now: Instant) {
-        let endpoint = &mut self.bundle.endpoint;
+        let endpoint = &mut self.bond.endpoint;
         let ids: Vec<ConnId> = endpoint.connection_ids().collect();
         let mut held = 0;
         for id in &ids {

@@ -1,12 +1,12 @@
 //! The client agent: programs on one side, paths to a server on the other.
 //!
 //! One thread: [`Client::run`] goes round between what is ready, what is due and what is to be
-//! sent. What other threads want of it comes through [`Client::mailbox`].
+//! sent. What other threads want of it comes through [`Client::request_channel`].
 
 mod answers;
-mod carrier;
 mod connect;
 mod datagrams;
+mod dispatcher;
 mod enrolment;
 mod host;
 mod idle;
@@ -18,41 +18,40 @@ mod program;
 mod programs;
 mod quotas;
 mod reach;
+mod role_state;
 mod servers;
 mod setup;
-mod spread;
 mod tunnels;
-mod uses;
+mod upstream;
 mod waits;
 
 use crate::address::{ClientNumber, Network};
-use crate::bundle::{Bundle, paths};
+use crate::bond::{Bond, paths};
 use crate::config::{ClientConfig, Rules, ServerEntry};
 use crate::dns;
 use crate::engine_config::engine_config;
-use crate::front::{Auto, Login};
-use crate::happenings::{Happenings, LogSink};
+use crate::event_log::{EventLog, LogSink};
 use crate::inner::{parse_unreachable, peek};
 use crate::keys::KeyError;
-use crate::mailbox::{Inbox, Mailbox, mailbox};
+use crate::listener::{Auto, Login};
 use crate::path::{Links, PathEvent, QuotaError};
+use crate::policy_requests::PolicyOverride;
 use crate::reactor::{Kind, Reactor, Ready};
-use crate::udp::Spread;
+use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
+use crate::udp::Dispatcher;
 use crate::udp::fragment::{self, Reassembler};
-use crate::wishes::Asked;
 use crate::{PACKET_MAX, ROUNDS, TICK};
-use carrier::Carried;
-pub(crate) use carrier::{Carrier, Told};
 use datagrams::Datagrams;
 use enrolment::Enrolling;
 use host::HostSide;
 use memory::Memory;
 pub(crate) use memory::buffered;
 use names::Names;
-use policies::Telling;
-use program::Wish;
+use policies::PolicySync;
+use program::ConnectRequest;
 use programs::Programs;
 use quotas::Quotas;
+use role_state::RoleState;
 use servers::Servers;
 use std::collections::BTreeMap;
 use std::io;
@@ -66,14 +65,15 @@ use tabane_net::device::TunError;
 use tabane_wire::ip::protocol;
 use thiserror::Error;
 use tunnels::Tunnels;
-use uses::Uses;
+use upstream::Upstream;
+pub(crate) use upstream::{UpstreamClient, UpstreamNotification};
 use waits::Waits;
 
 /// The client agent.
 pub struct Client {
     reactor: Reactor,
     core: Core,
-    mailbox: Mailbox,
+    request_channel: RequestSender,
     socks: Vec<SocketAddr>,
 }
 
@@ -83,19 +83,19 @@ struct Core {
     network: Network,
     number: ClientNumber,
     clock: Clock,
-    bundle: Bundle,
+    bond: Bond,
     tunnels: Tunnels,
-    uses: Uses,
+    role_state: RoleState,
     waits: Waits,
     quotas: Quotas,
     /// Which traffic has which policies, and the settings made of them, by rule.
     rules: Rules,
     profiles: BTreeMap<Option<usize>, Profile>,
-    telling: Telling,
+    policy_sync: PolicySync,
     /// What was asked for connections that do not stand yet.
-    asked: BTreeMap<ConnId, Asked>,
+    policy_overrides: BTreeMap<ConnId, PolicyOverride>,
     /// The server has been told something since it was chosen.
-    told_before: bool,
+    synced_before: bool,
     /// Where the configuration is read again.
     source: Option<Source>,
     programs: Programs,
@@ -104,12 +104,12 @@ struct Core {
     /// TUN mode.
     host: Option<HostSide>,
     /// Inside a server that forwards.
-    carried: Option<Carried>,
+    upstream: Option<Upstream>,
     /// When it last said that connections are refused for want of something.
     exhausted: Option<Instant>,
     /// Why it stopped by itself.
     failed: Option<String>,
-    spread: Spread,
+    dispatcher: Dispatcher,
     fragment_id: u32,
     reassembler: Reassembler,
     /// Paths with more to receive at once.
@@ -119,8 +119,8 @@ struct Core {
     servers: Servers,
     enrolling: Enrolling,
     memory: Memory,
-    happenings: Happenings,
-    inbox: Inbox,
+    event_log: EventLog,
+    inbox: RequestReceiver,
     /// Where packets are made.
     scratch: Vec<u8>,
     /// Packets that are not for the engine, with their path.
@@ -175,7 +175,7 @@ impl Client {
     /// [`ClientError`].
     pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
         let reactor = Reactor::new()?;
-        let (mailbox, inbox) = mailbox(reactor.waker());
+        let (request_channel, inbox) = request_channel(reactor.waker());
         let mut core = Core::new(config, Clock::start(), &reactor, inbox)?;
         let login = core.config.front.login.as_deref().map(Login::new);
         let mut socks = Vec::new();
@@ -189,24 +189,24 @@ impl Client {
         if let Some(tun) = &core.config.tun {
             core.host = Some(HostSide::open((tun, &core.config.name), own, reactor.registry())?);
         }
-        Ok(Self { reactor, core, mailbox, socks })
+        Ok(Self { reactor, core, request_channel, socks })
     }
 
     /// To ask it something from another thread.
     #[must_use]
-    pub fn mailbox(&self) -> Mailbox {
-        self.mailbox.clone()
+    pub fn request_channel(&self) -> RequestSender {
+        self.request_channel.clone()
     }
 
     /// Where programs connect, in the order of the configuration (port 0 became a real one).
     #[must_use]
-    pub fn fronts(&self) -> &[SocketAddr] {
+    pub fn listeners(&self) -> &[SocketAddr] {
         &self.socks
     }
 
     /// Where events go as they happen.
     pub fn set_log(&mut self, sink: LogSink) {
-        self.core.happenings.set_log(sink);
+        self.core.event_log.set_log(sink);
     }
 
     /// Where the configuration is read when it is to be read again.
@@ -240,7 +240,7 @@ impl Core {
         config: ClientConfig,
         clock: Clock,
         reactor: &Reactor,
-        inbox: Inbox,
+        inbox: RequestReceiver,
     ) -> Result<Self, ClientError> {
         let network = config.server.first().map(ServerEntry::inner).unwrap_or_default();
         let number = ClientNumber(config.number);
@@ -248,7 +248,7 @@ impl Core {
         let rules = config.rules().map_err(|error| ClientError::Config(error.to_string()))?;
         let mut engine = engine_config(ways, &config.up)?;
         engine.records = config.metrics.is_some() || config.web.is_some();
-        let bundle = Bundle::new(engine, crate::seed()?)?;
+        let bond = Bond::new(engine, crate::seed()?)?;
         let waker = reactor.waker();
         let links = Links::start(move || {
             // An agent that has ended needs no waking.
@@ -266,13 +266,13 @@ impl Core {
             clock,
             rules,
             profiles: BTreeMap::new(),
-            telling: Telling::default(),
-            asked: BTreeMap::new(),
-            told_before: false,
+            policy_sync: PolicySync::default(),
+            policy_overrides: BTreeMap::new(),
+            synced_before: false,
             source: None,
-            bundle,
+            bond,
             tunnels,
-            uses: Uses::default(),
+            role_state: RoleState::default(),
             waits: Waits::default(),
             quotas,
             programs: Programs::new(reactor.registry().try_clone()?),
@@ -283,10 +283,10 @@ impl Core {
             ),
             datagrams: Datagrams::new(reactor.registry().try_clone()?),
             host: None,
-            carried: None,
+            upstream: None,
             exhausted: None,
             failed: None,
-            spread: Spread::new(crate::seed()?),
+            dispatcher: Dispatcher::new(crate::seed()?),
             fragment_id: 0,
             reassembler: Reassembler::default(),
             unread_paths: Vec::new(),
@@ -294,7 +294,7 @@ impl Core {
             servers: Servers::new(clock.now(), reactor.waker()),
             memory: Memory::default(),
             enrolling: Enrolling::new(clock.now(), reactor.waker()),
-            happenings: Happenings::new(clock),
+            event_log: EventLog::new(clock),
             inbox,
             scratch: vec![0; PACKET_MAX],
             side: Vec::new(),
@@ -322,8 +322,8 @@ impl Core {
         self.path_events(now);
         self.names(now);
         self.release_datagrams(now);
-        if self.bundle.endpoint.poll_timeout().is_some_and(|due| due <= now) {
-            self.bundle.endpoint.handle_timeout(now);
+        if self.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            self.bond.endpoint.handle_timeout(now);
         }
         for index in std::mem::take(&mut self.unread) {
             if self.read_association(now, index) {
@@ -333,20 +333,20 @@ impl Core {
         for association in self.programs.take_gone() {
             self.datagrams.close(association);
         }
-        self.programs.step_again(now, &mut self.bundle);
+        self.programs.step_again(now, &mut self.bond);
         self.host_round(now);
         let mut more = false;
         for _ in 0..ROUNDS {
             let told = self.events(now);
-            let Self { bundle, tunnels, scratch, .. } = self;
-            more = bundle.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet));
+            let Self { bond, tunnels, scratch, .. } = self;
+            more = bond.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet));
             if !more && !told {
                 break;
             }
         }
         self.tunnels.flush(now);
         self.path_events(now);
-        self.host_wishes(now);
+        self.host_requests(now);
         let host = self.host.as_ref().is_some_and(HostSide::is_busy);
         let unread = !self.unread.is_empty() || !self.unread_paths.is_empty();
         host || more || self.programs.has_again() || unread
@@ -354,10 +354,10 @@ impl Core {
 
     fn sleep(&self) -> Option<Duration> {
         let due = [
-            self.bundle.endpoint.poll_timeout(),
+            self.bond.endpoint.poll_timeout(),
             self.tunnels.next_timeout(),
             self.names.poll_timeout(),
-            self.spread.poll_timeout(),
+            self.dispatcher.poll_timeout(),
             self.host.as_ref().and_then(|host| host.stack.poll_timeout()),
             Some(self.next_tick),
         ];
@@ -382,8 +382,8 @@ impl Core {
             Kind::Listener => self.programs.accept(now, ready.index),
             Kind::Program => {
                 let edges = (ready.readable, ready.writable);
-                let wish = self.programs.ready(now, ready.index, edges, &mut self.bundle);
-                self.grant(now, ready.index, wish);
+                let connect_request = self.programs.ready(now, ready.index, edges, &mut self.bond);
+                self.grant(now, ready.index, connect_request);
             }
             Kind::Associate => self.unread.push(ready.index),
             Kind::Tun => {
@@ -397,12 +397,12 @@ impl Core {
 
     /// Takes a batch of what has come by a path; whether there may be more.
     fn receive(&mut self, now: Instant, path: usize) -> bool {
-        let Self { tunnels, bundle, side, .. } = self;
+        let Self { tunnels, bond, side, .. } = self;
         let more = tunnels.receive(now, path, |packet| {
-            bundle.counters[path].received(packet.len());
+            bond.counters[path].received(packet.len());
             match peek(packet) {
                 Some(inner) if inner.protocol == protocol::TCP => {
-                    bundle.endpoint.handle_packet(now, PathId(path as u8), packet);
+                    bond.endpoint.handle_packet(now, PathId(path as u8), packet);
                 }
                 Some(_) => side.push((path, packet.to_vec())),
                 None => {}
@@ -429,17 +429,17 @@ impl Core {
             return;
         }
         if let Some((from, to, why)) = parse_unreachable(packet) {
-            let why = connect::refusal(why);
+            let why = connect::connect_error(why);
             if let Some(host) = &mut self.host {
-                let ends = (&mut host.stack, &mut self.bundle.endpoint);
+                let ends = (&mut host.stack, &mut self.bond.endpoint);
                 if host.sessions.unreachable(now, ends, (from, to), why) {
                     return;
                 }
             }
-            if let Some(carried) = &mut self.carried {
-                return carried.tell(Told::Unreachable((from, to), why));
+            if let Some(upstream) = &mut self.upstream {
+                return upstream.tell(UpstreamNotification::Unreachable((from, to), why));
             }
-            let again = self.programs.unreachable(now, &mut self.bundle, (from, to), why);
+            let again = self.programs.unreachable(now, &mut self.bond, (from, to), why);
             if let Some((index, addresses)) = again {
                 self.connect_first(now, index, addresses);
             }
@@ -451,16 +451,16 @@ impl Core {
     /// Hands out the engine's events; whether there were any.
     fn events(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some((conn, event)) = self.bundle.endpoint.poll_event() {
+        while let Some((conn, event)) = self.bond.endpoint.poll_event() {
             any = true;
             self.ask_again(now, conn, event);
-            let taken = self.on_told(now, conn, event)
+            let taken = self.on_notification(now, conn, event)
                 || self.on_host_event(now, conn, event)
-                || self.on_carried(conn, event);
+                || self.on_upstream(conn, event);
             if taken {
                 continue;
             }
-            let again = self.programs.on_event(now, &mut self.bundle, conn, event);
+            let again = self.programs.on_event(now, &mut self.bond, conn, event);
             if let Some((index, addresses)) = again {
                 self.connect_first(now, index, addresses);
             }
@@ -484,27 +484,27 @@ impl Core {
                 // What a server hears only.
                 PathEvent::Announced(_) => continue,
                 PathEvent::Mtu(mtu) => {
-                    self.bundle.endpoint.set_path_mtu(now, id, mtu);
+                    self.bond.endpoint.set_path_mtu(now, id, mtu);
                     ("path-mtu", format!("{name} carries packets of {mtu} bytes"))
                 }
                 PathEvent::TooBig(len) => {
                     // It may have missed the change.
                     let mtu = self.tunnels.mtu(path);
-                    self.bundle.endpoint.set_path_mtu(now, id, mtu);
+                    self.bond.endpoint.set_path_mtu(now, id, mtu);
                     let text = format!("{name}: a packet of {len} bytes is longer than {mtu}");
                     ("path-too-big", text)
                 }
             };
-            self.happenings.add(now, kind, (None, Some(&name)), text);
+            self.event_log.add(now, kind, (None, Some(&name)), text);
             let dead = (kind == "path-down").then_some(path);
             if kind == "path-up" || kind == "path-down" {
                 if let Some(host) = &mut self.host {
-                    host.sessions.retry(now, &mut self.bundle.endpoint, dead);
+                    host.sessions.retry(now, &mut self.bond.endpoint, dead);
                 }
-                if let Some(carried) = &mut self.carried {
-                    carried.tell(Told::Paths { dead });
+                if let Some(upstream) = &mut self.upstream {
+                    upstream.tell(UpstreamNotification::Paths { dead });
                 }
-                for (index, addresses) in self.programs.retry(now, &mut self.bundle, dead) {
+                for (index, addresses) in self.programs.retry(now, &mut self.bond, dead) {
                     self.connect_first(now, index, addresses);
                 }
             }
@@ -515,17 +515,17 @@ impl Core {
         self.servers(now);
         self.enrol(now);
         self.mind_memory(now);
-        self.tell_wishes(now);
+        self.sync_policies(now);
         self.look_at_host(now);
         if let Some(host) = &mut self.host {
             host.sessions.tick(now, &mut host.stack);
         }
-        if let Some(carried) = &mut self.carried {
-            carried.tick(&mut self.bundle.endpoint);
+        if let Some(upstream) = &mut self.upstream {
+            upstream.tick(&mut self.bond.endpoint);
         }
-        let endpoint = &mut self.bundle.endpoint;
-        self.asked.retain(|id, _| endpoint.connection(*id).is_some());
-        for counters in &mut self.bundle.counters {
+        let endpoint = &mut self.bond.endpoint;
+        self.policy_overrides.retain(|id, _| endpoint.connection(*id).is_some());
+        for counters in &mut self.bond.counters {
             counters.tick(TICK.as_secs_f64());
         }
         self.count(now);
@@ -533,10 +533,10 @@ impl Core {
         self.decide(now);
         self.tell_waits(now);
         for path in self.tunnels.retire(now) {
-            self.bundle.endpoint.set_path_up(now, PathId(path as u8), false);
+            self.bond.endpoint.set_path_up(now, PathId(path as u8), false);
         }
         self.tunnels.tick(now, &mut self.scratch);
-        for (index, addresses) in self.programs.tick(now, &mut self.bundle) {
+        for (index, addresses) in self.programs.tick(now, &mut self.bond) {
             self.connect_first(now, index, addresses);
         }
     }
@@ -544,17 +544,17 @@ impl Core {
     /// What the paths have carried goes into their quotas.
     fn count(&mut self, now: Instant) {
         let unix = self.unix(now);
-        self.quotas.count(unix, &self.bundle.counters);
+        self.quotas.count(unix, &self.bond.counters);
         if let Err(error) = self.quotas.tick(now) {
-            self.happenings.add(now, "quota-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, "quota-not-saved", (None, None), error.to_string());
         }
     }
 
-    fn grant(&mut self, now: Instant, index: usize, wish: Wish) {
-        match wish {
-            Wish::Connect(target) => self.connect(now, index, &target),
-            Wish::Associate => self.associate(index),
-            Wish::Nothing | Wish::Gone | Wish::Again => {}
+    fn grant(&mut self, now: Instant, index: usize, connect_request: ConnectRequest) {
+        match connect_request {
+            ConnectRequest::Connect(target) => self.connect(now, index, &target),
+            ConnectRequest::Associate => self.associate(index),
+            ConnectRequest::Nothing | ConnectRequest::Gone | ConnectRequest::Again => {}
         }
     }
 
@@ -565,16 +565,16 @@ impl Core {
         let open: Vec<_> = open.collect();
         self.leave_host(now);
         for id in open {
-            if let Some(conn) = self.bundle.endpoint.connection(id) {
+            if let Some(conn) = self.bond.endpoint.connection(id) {
                 conn.abort(now);
             }
         }
-        let Self { bundle, tunnels, scratch, .. } = self;
-        while bundle.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet)) {}
+        let Self { bond, tunnels, scratch, .. } = self;
+        while bond.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet)) {}
         tunnels.flush(now);
         self.count(now);
         if let Err(error) = self.quotas.save() {
-            self.happenings.add(now, "quota-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, "quota-not-saved", (None, None), error.to_string());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Core;
 use crate::dns::{self, LookupId};
-use crate::front::Refusal;
+use crate::listener::ConnectError;
 use crate::udp_packet;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -86,7 +86,8 @@ impl Core {
                 }
                 Err(why) => {
                     // Without a path nothing could be asked.
-                    let why = if self.tunnels.best().is_none() { Refusal::NoPath } else { why };
+                    let why =
+                        if self.tunnels.best().is_none() { ConnectError::NoPath } else { why };
                     self.programs.fail(index, why);
                 }
             }
@@ -108,7 +109,7 @@ impl Core {
     pub(super) fn send_everywhere(&mut self, now: Instant, packet: &[u8]) {
         for path in self.tunnels.active() {
             let taken = self.tunnels.send(now, path, packet);
-            self.bundle.counters[path].sent(packet.len(), taken);
+            self.bond.counters[path].sent(packet.len(), taken);
         }
     }
 }

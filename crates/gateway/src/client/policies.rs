@@ -1,13 +1,13 @@
 //! Policies and reloading: what they are now, and putting them into force.
 
 use super::{Core, tunnels};
-use crate::bundle::paths;
+use crate::bond::paths;
 use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, Source, reloaded};
 use crate::engine_config::engine_config;
-use crate::front::Target;
+use crate::listener::Target;
 use crate::path::Use;
+use crate::policy_requests::{PORT, PolicyOverride, PolicyRequests};
 use crate::udp_packet;
-use crate::wishes::{Asked, PORT, Wishes};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use tabane_engine::policy::PolicyError;
@@ -15,7 +15,7 @@ use tabane_engine::{ConnId, Duration, Event, Instant, Profile};
 
 /// How the server is told what it shall do.
 #[derive(Default)]
-pub(super) struct Telling {
+pub(super) struct PolicySync {
     conn: Option<ConnId>,
     /// It knows.
     pub(super) done: bool,
@@ -47,16 +47,16 @@ impl Core {
 
     fn make_profile(&self, choice: &Choice) -> Result<Profile, PolicyError> {
         let mut ways = paths(|i| self.network.path(self.number, i).to_vec(), tunnels::MTU);
-        for (path, lane) in ways.iter_mut().zip(self.tunnels.lanes()) {
-            path.backup = lane.decision.using != Use::Active;
+        for (path, tunnel) in ways.iter_mut().zip(self.tunnels.all()) {
+            path.backup = tunnel.decision.using != Use::Active;
         }
         let mut config = engine_config(ways, &Policies::default())?;
-        let subflows = self.tunnels.lanes().iter().filter_map(|lane| lane.config.subflows);
+        let subflows = self.tunnels.all().iter().filter_map(|tunnel| tunnel.config.subflows);
         config.mptcp.subflows_per_path = subflows.max().unwrap_or(1);
         config.mptcp.scheduler = choice.scheduler.clone();
         config.mptcp.egress = choice.egress.clone();
         config.tcp.congestion = choice.congestion.clone();
-        self.bundle.endpoint.profile(config)
+        self.bond.endpoint.profile(config)
     }
 
     /// A policy of connections to come.
@@ -79,17 +79,17 @@ impl Core {
     }
 
     /// Tells the server what it shall do, until it knows.
-    pub(super) fn tell_wishes(&mut self, now: Instant) {
+    pub(super) fn sync_policies(&mut self, now: Instant) {
         let nothing = self.config.down == Policies::default() && self.config.rule.is_empty();
-        let waits = self.telling.conn.is_some() || now < self.telling.again;
-        if self.telling.done || waits || nothing && !self.told_before {
+        let waits = self.policy_sync.conn.is_some() || now < self.policy_sync.again;
+        if self.policy_sync.done || waits || nothing && !self.synced_before {
             return;
         }
         let Some(path) = self.tunnels.best() else { return };
-        self.telling.again = now + AGAIN;
+        self.policy_sync.again = now + AGAIN;
         let local = SocketAddr::new(self.network.path(self.number, path)[0], 0);
         let remote = SocketAddr::new(self.network.service()[0], PORT);
-        self.telling.conn = self.bundle.endpoint.connect(now, local, remote).ok();
+        self.policy_sync.conn = self.bond.endpoint.connect(now, local, remote).ok();
     }
 
     /// Tells the server what it shall do on one connection, if that depends on the name that the
@@ -102,59 +102,62 @@ impl Core {
             return;
         };
         let down = down.down.or(&self.config.down);
-        let Some(conn) = self.bundle.endpoint.connection(id) else { return };
+        let Some(conn) = self.bond.endpoint.connection(id) else { return };
         let Some(first) = conn.info(now).subflows.into_iter().next() else { return };
-        let mut asked = Asked { source: first.local, target, late: false, down };
-        self.ask(now, &asked);
-        asked.late = true;
-        self.asked.insert(id, asked);
+        let mut policy_overrides =
+            PolicyOverride { source: first.local, target, late: false, down };
+        self.ask(now, &policy_overrides);
+        policy_overrides.late = true;
+        self.policy_overrides.insert(id, policy_overrides);
     }
 
     /// A connection stands, or is no more: what was asked for it is said once more, or forgotten.
     pub(super) fn ask_again(&mut self, now: Instant, id: ConnId, event: Event) {
-        if self.asked.is_empty() || !matches!(event, Event::Connected | Event::Closed(_)) {
+        if self.policy_overrides.is_empty() || !matches!(event, Event::Connected | Event::Closed(_))
+        {
             return;
         }
-        if let Some(asked) = self.asked.remove(&id)
+        if let Some(policy_overrides) = self.policy_overrides.remove(&id)
             && event == Event::Connected
         {
-            self.ask(now, &asked);
+            self.ask(now, &policy_overrides);
         }
     }
 
-    fn ask(&mut self, now: Instant, asked: &Asked) {
+    fn ask(&mut self, now: Instant, policy_overrides: &PolicyOverride) {
         let [own, service] = [self.network.own(self.number)[0], self.network.service()[0]];
         let (from, to) = (SocketAddr::new(own, PORT), SocketAddr::new(service, PORT));
-        let packet = udp_packet(from, to, Bytes::from(asked.emit()));
+        let packet = udp_packet(from, to, Bytes::from(policy_overrides.emit()));
         self.send_everywhere(now, &packet);
     }
 
     /// Whether an event was about telling the server.
-    pub(super) fn on_told(&mut self, now: Instant, id: ConnId, event: Event) -> bool {
-        if self.telling.conn != Some(id) {
+    pub(super) fn on_notification(&mut self, now: Instant, id: ConnId, event: Event) -> bool {
+        if self.policy_sync.conn != Some(id) {
             return false;
         }
-        let wishes = Wishes { down: self.config.down.clone(), rule: self.config.rule.clone() };
+        let policy_requests =
+            PolicyRequests { down: self.config.down.clone(), rule: self.config.rule.clone() };
         match event {
             Event::Connected => {
-                if let Some(conn) = self.bundle.endpoint.connection(id) {
-                    conn.write(&mut Bytes::from(wishes.emit()));
+                if let Some(conn) = self.bond.endpoint.connection(id) {
+                    conn.write(&mut Bytes::from(policy_requests.emit()));
                     conn.close(now);
                 }
             }
             Event::Readable => {
-                let Some(conn) = self.bundle.endpoint.connection(id) else { return true };
+                let Some(conn) = self.bond.endpoint.connection(id) else { return true };
                 let mut text = Vec::new();
-                while let Some(piece) = conn.read(1024) {
-                    text.extend_from_slice(&piece);
+                while let Some(chunk) = conn.read(1024) {
+                    text.extend_from_slice(&chunk);
                 }
                 let text = String::from_utf8_lossy(&text).trim().to_owned();
-                self.happenings.add(now, "policies-refused", (None, None), text);
+                self.event_log.add(now, "policies-refused", (None, None), text);
             }
             Event::Closed(reason) => {
-                self.telling.conn = None;
-                self.telling.done = reason == tabane_engine::record::CloseReason::Finished;
-                self.told_before |= self.telling.done;
+                self.policy_sync.conn = None;
+                self.policy_sync.done = reason == tabane_engine::record::CloseReason::Finished;
+                self.synced_before |= self.policy_sync.done;
             }
             _ => {}
         }
@@ -166,7 +169,7 @@ impl Core {
     pub(super) fn reload(&mut self, now: Instant, text: Option<&str>) -> Result<(), String> {
         let done = Source::read_again(self.source.as_ref(), text);
         let done = done.and_then(|new| self.adopt(now, new));
-        self.happenings.reloaded(now, &done);
+        self.event_log.reloaded(now, &done);
         done.map(drop)
     }
 
@@ -182,7 +185,7 @@ impl Core {
         }
         self.quotas.reload(&new).map_err(|error| error.to_string())?;
         self.set_policies(new)?;
-        self.telling.done = false;
+        self.policy_sync.done = false;
         self.decide(now);
         Ok(text)
     }

@@ -1,7 +1,7 @@
 //! A program at a front end, from its first byte to its last.
 
-use crate::front::{Front, INPUT_MAX, PATIENCE, Refusal, Step, Target};
-use crate::relay::{Pool, Relay, Standing};
+use crate::listener::{ConnectError, INPUT_MAX, Negotiation, PATIENCE, Step, Target};
+use crate::relay::{Pool, Relay, RelayState};
 use bytes::BytesMut;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use tabane_engine::{ConnId, Instant};
 /// See the module.
 pub(super) struct Program {
     relay: Relay,
-    front: Box<dyn Front>,
+    negotiation: Box<dyn Negotiation>,
     input: BytesMut,
     /// Its own address.
     pub(super) source: SocketAddr,
@@ -49,7 +49,7 @@ pub(super) enum Stage {
 
 /// What a program wants of the agent.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum ConnectRequest {
     /// Nothing for now.
     Nothing,
     /// A connection.
@@ -70,11 +70,11 @@ impl Program {
         now: Instant,
         stream: TcpStream,
         source: SocketAddr,
-        front: Box<dyn Front>,
+        negotiation: Box<dyn Negotiation>,
     ) -> Self {
         Self {
             relay: Relay::new(stream),
-            front,
+            negotiation,
             input: BytesMut::new(),
             source,
             target: None,
@@ -94,58 +94,60 @@ impl Program {
     }
 
     /// The poll says that its socket is ready.
-    pub(super) fn ready(&mut self, readable: bool, writable: bool) -> Wish {
+    pub(super) fn ready(&mut self, readable: bool, writable: bool) -> ConnectRequest {
         self.relay.ready(readable, writable);
         match self.stage {
             Stage::Talking if readable => self.talk(),
             // It has nothing to say here: what comes is its end.
             Stage::Associated(_) | Stage::Answered(_) if readable => self.discard(),
             Stage::Leaving => self.leave(),
-            _ => Wish::Nothing,
+            _ => ConnectRequest::Nothing,
         }
     }
 
-    fn talk(&mut self) -> Wish {
+    fn talk(&mut self) -> ConnectRequest {
         loop {
             let mut block = [0; 4096];
-            let room = INPUT_MAX.saturating_sub(self.input.len()).min(block.len());
-            let ended = match self.relay.stream().read(&mut block[..room]) {
+            let space = INPUT_MAX.saturating_sub(self.input.len()).min(block.len());
+            let ended = match self.relay.stream().read(&mut block[..space]) {
                 Ok(0) => true,
                 Ok(len) => {
                     self.input.extend_from_slice(&block[..len]);
                     false
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wish::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return ConnectRequest::Nothing;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => return Wish::Gone,
+                Err(_) => return ConnectRequest::Gone,
             };
             match self.negotiate() {
-                Wish::Nothing if ended => return Wish::Gone,
-                Wish::Nothing => {}
-                wish => return wish,
+                ConnectRequest::Nothing if ended => return ConnectRequest::Gone,
+                ConnectRequest::Nothing => {}
+                connect_request => return connect_request,
             }
         }
     }
 
-    fn negotiate(&mut self) -> Wish {
+    fn negotiate(&mut self) -> ConnectRequest {
         loop {
-            match self.front.feed(&mut self.input) {
-                Step::More => return Wish::Nothing,
+            match self.negotiation.feed(&mut self.input) {
+                Step::More => return ConnectRequest::Nothing,
                 Step::Send(answer) => {
                     if self.say(&answer).is_err() {
-                        return Wish::Gone;
+                        return ConnectRequest::Gone;
                     }
                 }
                 Step::Connect(target) => {
                     self.target = Some(target.clone());
-                    return Wish::Connect(target);
+                    return ConnectRequest::Connect(target);
                 }
                 // Where it means to send from does not matter: its host does.
-                Step::Associate(_) => return Wish::Associate,
+                Step::Associate(_) => return ConnectRequest::Associate,
                 Step::Close(answer) => {
                     // The answer may be lost if the program has gone; nobody misses it then.
                     let _ = self.say(&answer);
-                    return Wish::Gone;
+                    return ConnectRequest::Gone;
                 }
             }
         }
@@ -157,39 +159,41 @@ impl Program {
     }
 
     /// Throws away what it says.
-    pub(super) fn discard(&mut self) -> Wish {
+    pub(super) fn discard(&mut self) -> ConnectRequest {
         let mut block = [0; 4096];
         let mut discarded = 0;
         while discarded < DISCARDED {
             match self.relay.stream().read(&mut block) {
-                Ok(0) => return Wish::Gone,
+                Ok(0) => return ConnectRequest::Gone,
                 Ok(len) => discarded += len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Wish::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return ConnectRequest::Nothing;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Wish::Gone,
+                Err(_) => return ConnectRequest::Gone,
             }
         }
-        Wish::Again
+        ConnectRequest::Again
     }
 
     /// Its connection stands: it is told, and bytes flow.
     pub(super) fn connected(&mut self, conn: ConnId, bound: SocketAddr) {
-        let answer = self.front.connected(bound);
+        let answer = self.negotiation.connected(bound);
         let early = std::mem::take(&mut self.input).freeze();
-        self.relay.prime(answer, early, self.front.exchange());
+        self.relay.prime(answer, early, self.negotiation.exchange());
         self.stage = Stage::Relaying(conn);
     }
 
     /// Its datagrams are relayed at `bound`.
     pub(super) fn associated(&mut self, index: usize, bound: SocketAddr) -> bool {
-        let answer = self.front.connected(bound);
+        let answer = self.negotiation.connected(bound);
         self.stage = Stage::Associated(index);
         self.say(&answer).is_ok()
     }
 
     /// It does not get what it wanted, and is told.
-    pub(super) fn failed(&mut self, why: Refusal) {
-        let answer = self.front.failed(why);
+    pub(super) fn failed(&mut self, why: ConnectError) {
+        let answer = self.negotiation.failed(why);
         // As in `say`.
         let _ = self.relay.stream().write_all(&answer);
     }
@@ -200,14 +204,18 @@ impl Program {
         now: Instant,
         conn: &mut Connection,
         pool: &mut Pool,
-    ) -> Standing {
+    ) -> RelayState {
         self.relay.step(now, conn, pool)
     }
 
     /// Its connection is gone, in order; whether it is over.
-    pub(super) fn leave(&mut self) -> Wish {
+    pub(super) fn leave(&mut self) -> ConnectRequest {
         self.stage = Stage::Leaving;
-        if self.relay.drain() == Standing::Open { Wish::Nothing } else { Wish::Gone }
+        if self.relay.drain() == RelayState::Open {
+            ConnectRequest::Nothing
+        } else {
+            ConnectRequest::Gone
+        }
     }
 
     /// Its connection ended with an error.

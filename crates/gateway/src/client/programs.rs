@@ -1,10 +1,10 @@
-//! The programs at the front ends, and the connections that they have through the bundle.
+//! The programs at the front ends, and the connections that they have through the bond.
 
-use super::program::{Program, Stage, Wish};
-use crate::bundle::Bundle;
-use crate::front::{Front, NEGOTIATING_MAX, Refusal, Target};
+use super::program::{ConnectRequest, Program, Stage};
+use crate::bond::Bond;
+use crate::listener::{ConnectError, NEGOTIATING_MAX, Negotiation, Target};
 use crate::reactor::{Kind, token};
-use crate::relay::{Pool, Standing};
+use crate::relay::{Pool, RelayState};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry};
 use slab::Slab;
@@ -39,7 +39,7 @@ pub(super) struct Programs {
 /// Where programs connect.
 struct Listener {
     socket: TcpListener,
-    front: Box<dyn Fn() -> Box<dyn Front> + Send>,
+    negotiation: Box<dyn Fn() -> Box<dyn Negotiation> + Send>,
     /// Whether somebody may wait whom the poll, which tells of changes, will not tell again.
     left: Left,
 }
@@ -88,13 +88,13 @@ impl Programs {
     pub(super) fn listen(
         &mut self,
         at: SocketAddr,
-        front: Box<dyn Fn() -> Box<dyn Front> + Send>,
+        negotiation: Box<dyn Fn() -> Box<dyn Negotiation> + Send>,
     ) -> io::Result<SocketAddr> {
         let mut socket = TcpListener::bind(at)?;
         let local = socket.local_addr()?;
         let token = token(Kind::Listener, self.listeners.len());
         self.registry.register(&mut socket, token, Interest::READABLE)?;
-        self.listeners.push(Listener { socket, front, left: Left::Nobody });
+        self.listeners.push(Listener { socket, negotiation, left: Left::Nobody });
         Ok(local)
     }
 
@@ -137,8 +137,8 @@ impl Programs {
                     }
                 },
             };
-            let front = (listener.front)();
-            self.add(now, stream, source, front);
+            let negotiation = (listener.negotiation)();
+            self.add(now, stream, source, negotiation);
         }
         if let Some(listener) = self.listeners.get_mut(index) {
             listener.left = Left::More;
@@ -153,7 +153,13 @@ impl Programs {
         }
     }
 
-    fn add(&mut self, now: Instant, stream: TcpStream, source: SocketAddr, front: Box<dyn Front>) {
+    fn add(
+        &mut self,
+        now: Instant,
+        stream: TcpStream,
+        source: SocketAddr,
+        negotiation: Box<dyn Negotiation>,
+    ) {
         let talking =
             |index: &usize| self.all.get(*index).is_some_and(|p| matches!(p.stage, Stage::Talking));
         self.talking.retain(talking);
@@ -162,7 +168,7 @@ impl Programs {
         {
             self.remove(oldest);
         }
-        let index = self.all.insert(Program::new(now, stream, source, front));
+        let index = self.all.insert(Program::new(now, stream, source, negotiation));
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered = self.all.get_mut(index).map(|program| {
             self.registry.register(program.stream(), token(Kind::Program, index), both)
@@ -179,19 +185,19 @@ impl Programs {
         now: Instant,
         index: usize,
         (readable, writable): (bool, bool),
-        bundle: &mut Bundle,
-    ) -> Wish {
-        let Some(program) = self.all.get_mut(index) else { return Wish::Nothing };
-        let wish = program.ready(readable, writable);
+        bond: &mut Bond,
+    ) -> ConnectRequest {
+        let Some(program) = self.all.get_mut(index) else { return ConnectRequest::Nothing };
+        let connect_request = program.ready(readable, writable);
         if let Stage::Relaying(_) = program.stage {
-            self.step(now, index, bundle);
+            self.step(now, index, bond);
         }
-        match wish {
-            Wish::Gone => self.remove(index),
-            Wish::Again => self.again.push_back(index),
-            wish => return wish,
+        match connect_request {
+            ConnectRequest::Gone => self.remove(index),
+            ConnectRequest::Again => self.again.push_back(index),
+            connect_request => return connect_request,
         }
-        Wish::Nothing
+        ConnectRequest::Nothing
     }
 
     /// A program's connection is being opened.
@@ -232,7 +238,7 @@ impl Programs {
     }
 
     /// It does not get what it wanted.
-    pub(super) fn fail(&mut self, index: usize, why: Refusal) {
+    pub(super) fn fail(&mut self, index: usize, why: ConnectError) {
         let Some(program) = self.all.get_mut(index) else { return };
         program.failed(why);
         self.refused += 1;
@@ -244,7 +250,7 @@ impl Programs {
     pub(super) fn on_event(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
         conn: ConnId,
         event: Event,
     ) -> Option<(usize, VecDeque<SocketAddr>)> {
@@ -252,13 +258,13 @@ impl Programs {
         let program = self.all.get_mut(index)?;
         match event {
             Event::Connected => {
-                let info = bundle.endpoint.connection(conn)?.info(now);
+                let info = bond.endpoint.connection(conn)?.info(now);
                 let bound = info.subflows.first()?.local;
                 program.connected(conn, bound);
-                self.step(now, index, bundle);
+                self.step(now, index, bond);
             }
             Event::Readable | Event::Writable | Event::PeerFinished => {
-                self.step(now, index, bundle);
+                self.step(now, index, bond);
             }
             Event::Closed(reason) => {
                 self.by_conn.remove(&conn);
@@ -280,9 +286,9 @@ impl Programs {
             if !rest.is_empty() {
                 return Some((index, rest));
             }
-            self.fail(index, refusal(reason));
+            self.fail(index, connect_error(reason));
         } else if reason == CloseReason::Finished {
-            if let Wish::Gone = program.leave() {
+            if let ConnectRequest::Gone = program.leave() {
                 self.remove(index);
             }
         } else {
@@ -293,27 +299,27 @@ impl Programs {
     }
 
     /// Moves what can be moved, and ends what is over.
-    pub(super) fn step(&mut self, now: Instant, index: usize, bundle: &mut Bundle) {
+    pub(super) fn step(&mut self, now: Instant, index: usize, bond: &mut Bond) {
         let Some(program) = self.all.get_mut(index) else { return };
         if let Stage::Associated(_) | Stage::Answered(_) = program.stage {
             return self.discard(index);
         }
         let Stage::Relaying(id) = program.stage else { return };
-        let Some(conn) = bundle.endpoint.connection(id) else { return };
+        let Some(conn) = bond.endpoint.connection(id) else { return };
         match program.step(now, conn, &mut self.pool) {
-            Standing::Open => {}
-            Standing::More => self.again.push_back(index),
-            Standing::Finished => {
+            RelayState::Open => {}
+            RelayState::More => self.again.push_back(index),
+            RelayState::Finished => {
                 self.by_conn.remove(&id);
                 self.remove(index);
             }
-            Standing::Answered => {
+            RelayState::Answered => {
                 program.stage = Stage::Answered(id);
                 self.by_conn.remove(&id);
                 self.answered.push_back((now + LINGER, index, id));
                 self.discard(index);
             }
-            Standing::Broken => {
+            RelayState::Broken => {
                 conn.abort(now);
                 self.by_conn.remove(&id);
                 self.remove(index);
@@ -324,16 +330,16 @@ impl Programs {
     /// Throws away what a program says that has nothing to say.
     fn discard(&mut self, index: usize) {
         match self.all.get_mut(index).map(Program::discard) {
-            Some(Wish::Gone) => self.remove(index),
-            Some(Wish::Again) => self.again.push_back(index),
+            Some(ConnectRequest::Gone) => self.remove(index),
+            Some(ConnectRequest::Again) => self.again.push_back(index),
             _ => {}
         }
     }
 
     /// Ends what both ends were told is over, and did not end.
-    fn end_answered(&mut self, now: Instant, bundle: &mut Bundle) {
+    fn end_answered(&mut self, now: Instant, bond: &mut Bond) {
         while let Some((_, index, id)) = self.answered.pop_front_if(|(at, ..)| *at <= now) {
-            if let Some(conn) = bundle.endpoint.connection(id) {
+            if let Some(conn) = bond.endpoint.connection(id) {
                 conn.abort(now);
             }
             // The place may have been given to another one since.
@@ -345,11 +351,11 @@ impl Programs {
     }
 
     /// Steps those that had more to do, each once.
-    pub(super) fn step_again(&mut self, now: Instant, bundle: &mut Bundle) {
+    pub(super) fn step_again(&mut self, now: Instant, bond: &mut Bond) {
         self.accept_left(now, Left::More);
         for _ in 0..self.again.len() {
             if let Some(index) = self.again.pop_front() {
-                self.step(now, index, bundle);
+                self.step(now, index, bond);
             }
         }
     }
@@ -364,7 +370,7 @@ impl Programs {
     pub(super) fn retry(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
         dead: Option<usize>,
     ) -> Vec<(usize, VecDeque<SocketAddr>)> {
         let mut found = Vec::new();
@@ -375,11 +381,11 @@ impl Programs {
                     found.push((index, std::mem::take(addresses)));
                 }
                 Stage::Opening { conn, path, rest } if Some(*path) == dead => {
-                    let Some(target) = remote_of(bundle, now, *conn) else { continue };
+                    let Some(target) = remote_of(bond, now, *conn) else { continue };
                     let mut again = VecDeque::from([target]);
                     again.append(rest);
                     self.by_conn.remove(conn);
-                    if let Some(conn) = bundle.endpoint.connection(*conn) {
+                    if let Some(conn) = bond.endpoint.connection(*conn) {
                         conn.abort(now);
                     }
                     found.push((index, again));
@@ -395,10 +401,10 @@ impl Programs {
     pub(super) fn tick(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
     ) -> Vec<(usize, VecDeque<SocketAddr>)> {
         self.accept_left(now, Left::Later);
-        self.end_answered(now, bundle);
+        self.end_answered(now, bond);
         while let Some(&index) = self.talking.front() {
             match self.all.get(index).and_then(Program::deadline) {
                 Some(at) if at > now => break,
@@ -420,7 +426,7 @@ impl Programs {
                 Stage::Waiting(_) if age > PATIENCE => late.push(index),
                 Stage::Opening { conn, rest, .. } if age > NEXT_ADDRESS && !rest.is_empty() => {
                     self.by_conn.remove(conn);
-                    if let Some(conn) = bundle.endpoint.connection(*conn) {
+                    if let Some(conn) = bond.endpoint.connection(*conn) {
                         conn.abort(now);
                     }
                     program.since = now;
@@ -430,7 +436,7 @@ impl Programs {
             }
         }
         for index in late {
-            self.fail(index, Refusal::NoPath);
+            self.fail(index, ConnectError::NoPath);
         }
         next
     }
@@ -439,16 +445,16 @@ impl Programs {
     pub(super) fn unreachable(
         &mut self,
         now: Instant,
-        bundle: &mut Bundle,
+        bond: &mut Bond,
         way: (SocketAddr, SocketAddr),
-        why: Refusal,
+        why: ConnectError,
     ) -> Option<(usize, VecDeque<SocketAddr>)> {
-        let is_it = |conn: ConnId, bundle: &mut Bundle| {
-            let info = bundle.endpoint.connection(conn)?.info(now);
+        let is_it = |conn: ConnId, bond: &mut Bond| {
+            let info = bond.endpoint.connection(conn)?.info(now);
             info.subflows.first().map(|s| (s.local, s.remote) == way)
         };
         let opening = |index: &&usize| match self.all.get(**index).map(|p| &p.stage) {
-            Some(Stage::Opening { conn, .. }) => is_it(*conn, bundle) == Some(true),
+            Some(Stage::Opening { conn, .. }) => is_it(*conn, bond) == Some(true),
             _ => false,
         };
         let index = *self.pending.iter().find(opening)?;
@@ -456,7 +462,7 @@ impl Programs {
         let Stage::Opening { conn, rest, .. } = &mut program.stage else { return None };
         let rest = std::mem::take(rest);
         self.by_conn.remove(conn);
-        if let Some(conn) = bundle.endpoint.connection(*conn) {
+        if let Some(conn) = bond.endpoint.connection(*conn) {
             conn.abort(now);
         }
         if !rest.is_empty() {
@@ -497,14 +503,14 @@ impl Programs {
     }
 }
 
-fn remote_of(bundle: &mut Bundle, now: Instant, conn: ConnId) -> Option<SocketAddr> {
-    bundle.endpoint.connection(conn)?.info(now).subflows.first().map(|s| s.remote)
+fn remote_of(bond: &mut Bond, now: Instant, conn: ConnId) -> Option<SocketAddr> {
+    bond.endpoint.connection(conn)?.info(now).subflows.first().map(|s| s.remote)
 }
 
-fn refusal(reason: CloseReason) -> Refusal {
+fn connect_error(reason: CloseReason) -> ConnectError {
     match reason {
-        CloseReason::Refused | CloseReason::Reset(_) => Refusal::Refused,
-        CloseReason::TimedOut => Refusal::TimedOut,
-        _ => Refusal::General,
+        CloseReason::Refused | CloseReason::Reset(_) => ConnectError::Refused,
+        CloseReason::TimedOut => ConnectError::TimedOut,
+        _ => ConnectError::General,
     }
 }

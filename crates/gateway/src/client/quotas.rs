@@ -4,7 +4,7 @@
 //! What counts are the inner packets of connections and names in both directions; probes count
 //! where they come in.
 
-use crate::bundle::Counters;
+use crate::bond::Counters;
 use crate::config::ClientConfig;
 use crate::path::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY};
 use tabane_engine::Instant;

@@ -4,7 +4,7 @@
 //! configuration, and the next such one if the server is not reached there for [`PATIENCE`]. So a
 //! link with IPv6 alone works beside one with IPv4 alone, and one that has both tries both.
 
-use super::tunnels::{Lane, Tunnels};
+use super::tunnels::{Tunnel, Tunnels};
 use crate::path::Links;
 use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
@@ -23,39 +23,39 @@ impl Tunnels {
 
     /// Gives each path the address that it shall use now.
     pub(super) fn choose_addresses(&mut self, now: Instant) {
-        for lane in &mut self.lanes {
-            let all = candidates(lane, &self.addresses, self.links.as_ref());
-            let up = lane.monitor.is_up();
+        for tunnel in &mut self.all {
+            let all = candidates(tunnel, &self.addresses, self.links.as_ref());
+            let up = tunnel.monitor.is_up();
             if up {
-                lane.since = now;
+                tunnel.since = now;
             }
-            let late = !up && now.saturating_since(lane.since) > PATIENCE;
-            let Some(new) = choice(&all, lane.remote, late) else { continue };
+            let late = !up && now.saturating_since(tunnel.since) > PATIENCE;
+            let Some(new) = choice(&all, tunnel.remote, late) else { continue };
             if late {
-                lane.since = now;
+                tunnel.since = now;
             }
-            if lane.remote == Some(new) {
+            if tunnel.remote == Some(new) {
                 continue;
             }
-            if lane.remote.is_some_and(|old| old.is_ipv6() != new.is_ipv6()) {
+            if tunnel.remote.is_some_and(|old| old.is_ipv6() != new.is_ipv6()) {
                 // Its socket is of the other family.
-                lane.close(&self.registry);
-                lane.next_open = now;
+                tunnel.close(&self.registry);
+                tunnel.next_open = now;
             }
-            (lane.remote, lane.since) = (Some(new), now);
+            (tunnel.remote, tunnel.since) = (Some(new), now);
         }
     }
 }
 
 /// The addresses that a path could use by what its link has; all, if it could use none.
-fn candidates(lane: &Lane, all: &[SocketAddr], links: Option<&Links>) -> Vec<SocketAddr> {
-    if let Some(own) = lane.config.remote {
+fn candidates(tunnel: &Tunnel, all: &[SocketAddr], links: Option<&Links>) -> Vec<SocketAddr> {
+    if let Some(own) = tunnel.config.remote {
         return vec![own];
     }
     let usable = |remote: &&SocketAddr| {
-        let source = lane.config.source;
+        let source = tunnel.config.source;
         let family = source.is_none_or(|source| source.is_ipv6() == remote.is_ipv6());
-        family && links.is_none_or(|links| links.find(&lane.binding(**remote)).is_ok())
+        family && links.is_none_or(|links| links.find(&tunnel.binding(**remote)).is_ok())
     };
     let usable: Vec<SocketAddr> = all.iter().filter(usable).copied().collect();
     if usable.is_empty() { all.to_vec() } else { usable }

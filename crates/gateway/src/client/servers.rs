@@ -5,9 +5,9 @@
 
 use super::HostSide;
 use super::lookup::{self, Beside};
-use super::policies::Telling;
+use super::policies::PolicySync;
 use super::reach::PATIENCE;
-use super::{Core, Told};
+use super::{Core, UpstreamNotification};
 use crate::config::Configuration;
 use crate::path::Lives;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub(super) struct Servers {
     since: Instant,
     /// Names being asked for outside the tunnel: of which server, and what was found.
     found: Receiver<(usize, lookup::Answers)>,
-    teller: Sender<(usize, lookup::Answers)>,
+    sender: Sender<(usize, lookup::Answers)>,
     asking: bool,
     next_question: Instant,
     known: Vec<SocketAddr>,
@@ -39,12 +39,12 @@ const ADDRESSES_MAX: usize = 16;
 
 impl Servers {
     pub(super) fn new(now: Instant, waker: Arc<mio::Waker>) -> Self {
-        let (teller, found) = channel();
+        let (sender, found) = channel();
         Self {
             current: 0,
             since: now,
             found,
-            teller,
+            sender,
             asking: false,
             next_question: now,
             known: Vec::new(),
@@ -91,7 +91,7 @@ impl Core {
             if let Some(host) = self.host.as_mut().filter(|_| !found.is_empty())
                 && let Err(error) = host.remember(&name, &found)
             {
-                self.happenings.add(now, "tun-note", (None, None), error);
+                self.event_log.add(now, "tun-note", (None, None), error);
             }
             addresses.extend(found);
             addresses.extend(remembered);
@@ -119,7 +119,7 @@ impl Core {
             servers.since = now;
             return self.use_addresses(now);
         }
-        let (names, teller) = (entry.addresses.clone(), servers.teller.clone());
+        let (names, sender) = (entry.addresses.clone(), servers.sender.clone());
         let (waker, current) = (servers.waker.clone(), servers.current);
         let beside = self.config.tun.as_ref().map(|tun| Beside {
             mark: HostSide::mark(tun),
@@ -129,7 +129,7 @@ impl Core {
         let ask = move || {
             let found = lookup::addresses(&names, beside.as_ref());
             // The agent may have ended in the meantime.
-            let _ = teller.send((current, found));
+            let _ = sender.send((current, found));
             let _ = waker.wake();
         };
         servers.asking = thread::Builder::new().name("names".into()).spawn(ask).is_ok();
@@ -157,10 +157,10 @@ impl Core {
                 && self.tunnels.set_server(now, &secret, &entry).is_ok()
             {
                 let text = format!("no path reaches the server: trying {}", entry.addresses[0]);
-                self.happenings.add(now, "server-changed", (None, None), text);
+                self.event_log.add(now, "server-changed", (None, None), text);
                 self.servers.lives.leave();
                 self.abandon(now);
-                self.spread.forget();
+                self.dispatcher.forget();
             }
         }
         self.ask_address(now);
@@ -172,9 +172,9 @@ impl Core {
         let Some(life) = self.tunnels.life(path) else { return };
         if self.servers.lives.meet(life) {
             let text = "the server was started again: connections have ended".to_owned();
-            self.happenings.add(now, "server-restarted", (None, None), text);
+            self.event_log.add(now, "server-restarted", (None, None), text);
             self.abandon(now);
-            self.spread.forget();
+            self.dispatcher.forget();
         }
     }
 
@@ -182,7 +182,7 @@ impl Core {
     fn abandon(&mut self, now: Instant) {
         let open = self.open_connections();
         for id in open {
-            if let Some(conn) = self.bundle.endpoint.connection(id) {
+            if let Some(conn) = self.bond.endpoint.connection(id) {
                 conn.abort(now);
             }
         }
@@ -190,9 +190,9 @@ impl Core {
         if let Some(host) = &mut self.host {
             host.sessions.reset_all(now, &mut host.stack);
         }
-        if let Some(carried) = &mut self.carried {
-            carried.tell(Told::Lost);
+        if let Some(upstream) = &mut self.upstream {
+            upstream.tell(UpstreamNotification::Lost);
         }
-        (self.telling, self.told_before) = (Telling::default(), false);
+        (self.policy_sync, self.synced_before) = (PolicySync::default(), false);
     }
 }

@@ -3,7 +3,7 @@
 //! A path without an interface, an address or an answer is no error: it is tried again, and the
 //! others go on.
 
-mod lane;
+mod tunnel;
 
 use super::host::HostSide;
 use super::{ClientError, setup};
@@ -19,11 +19,11 @@ use mio::Registry;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
-use tabane_net::wireguard::{Batch, Opened, Session, UdpPort, Way};
+use tabane_net::wireguard::{Batch, FourTuple, Opened, Session, UdpPort};
 
 /// See the module.
 pub(super) struct Tunnels {
-    pub(super) lanes: Vec<Lane>,
+    pub(super) all: Vec<Tunnel>,
     maker: Maker,
     /// Where the server in use is, by preference.
     pub(super) addresses: Vec<SocketAddr>,
@@ -46,7 +46,7 @@ struct Maker {
 }
 
 /// One path.
-pub(super) struct Lane {
+pub(super) struct Tunnel {
     pub(super) name: String,
     pub(super) config: PathConfig,
     pub(super) monitor: Monitor,
@@ -98,9 +98,9 @@ impl Tunnels {
         let mark = config.tun.as_ref().map(HostSide::mark);
         let maker = Maker { network, number, run, mark };
         let paths = config.path.iter().enumerate();
-        let lanes = paths.map(|(i, path)| maker.lane(now, path, (&secret, server), i));
+        let all = paths.map(|(i, path)| maker.tunnel(now, path, (&secret, server), i));
         Ok(Self {
-            lanes: lanes.collect::<Result<_, _>>()?,
+            all: all.collect::<Result<_, _>>()?,
             maker,
             addresses: Vec::new(),
             batch: Batch::new(),
@@ -113,32 +113,32 @@ impl Tunnels {
 
     /// The path's name; what is left of one that has been taken away may still be shown.
     pub(super) fn name(&self, path: usize) -> &str {
-        self.lanes.get(path).map_or("gone", |lane| &lane.name)
+        self.all.get(path).map_or("gone", |tunnel| &tunnel.name)
     }
 
     /// Largest inner packet of a path.
     pub(super) fn mtu(&self, path: usize) -> u16 {
-        self.lanes.get(path).map_or(MTU, |lane| lane.monitor.mtu())
+        self.all.get(path).map_or(MTU, |tunnel| tunnel.monitor.mtu())
     }
 
     /// All of them, in the order of the configuration.
-    pub(super) fn lanes(&self) -> &[Lane] {
-        &self.lanes
+    pub(super) fn all(&self) -> &[Tunnel] {
+        &self.all
     }
 
     /// The path on which a connection begins: of those that are used, the quickest among the most
     /// wanted.
     pub(super) fn best(&self) -> Option<usize> {
-        let low = |lane: &Lane| lane.decision.using != Use::Active;
-        let rank = |lane: &Lane| (low(lane), lane.config.role as u8, lane.monitor.rtt());
-        let usable = (0..self.lanes.len()).filter(|&i| self.lanes[i].carries());
-        usable.min_by_key(|&i| rank(&self.lanes[i]))
+        let low = |tunnel: &Tunnel| tunnel.decision.using != Use::Active;
+        let rank = |tunnel: &Tunnel| (low(tunnel), tunnel.config.role as u8, tunnel.monitor.rtt());
+        let usable = (0..self.all.len()).filter(|&i| self.all[i].carries());
+        usable.min_by_key(|&i| rank(&self.all[i]))
     }
 
     /// The paths that work and are not kept back; if there are none, those that work at all.
     pub(super) fn active(&self) -> Vec<usize> {
-        let all: Vec<usize> = (0..self.lanes.len()).filter(|&i| self.lanes[i].carries()).collect();
-        let wanted = |i: &usize| self.lanes[*i].decision.using == Use::Active;
+        let all: Vec<usize> = (0..self.all.len()).filter(|&i| self.all[i].carries()).collect();
+        let wanted = |i: &usize| self.all[*i].decision.using == Use::Active;
         let active: Vec<usize> = all.iter().copied().filter(wanted).collect();
         if active.is_empty() { all } else { active }
     }
@@ -152,23 +152,23 @@ impl Tunnels {
         decisions: Vec<Decision>,
     ) -> Vec<(usize, Use)> {
         let mut changed = Vec::new();
-        for (path, (lane, decision)) in self.lanes.iter_mut().zip(decisions).enumerate() {
+        for (path, (tunnel, decision)) in self.all.iter_mut().zip(decisions).enumerate() {
             // A dead path is looked for as often as one that is missed.
-            let standby = decision.standby && lane.monitor.is_up();
+            let standby = decision.standby && tunnel.monitor.is_up();
             let demand = Demand { open, standby, alone: decision.alone };
-            lane.monitor.handle_demand(now, demand);
+            tunnel.monitor.handle_demand(now, demand);
             let announcement = Announcement {
-                role: lane.config.role,
+                role: tunnel.config.role,
                 using: decision.using,
-                cap_bps: lane.config.cap_down.map(|cap| cap.0),
+                cap_bps: tunnel.config.cap_down.map(|cap| cap.0),
             };
-            lane.monitor.handle_announcement(now, announcement);
-            if lane.decision.using != decision.using {
-                changed.push((path, lane.decision.using));
+            tunnel.monitor.handle_announcement(now, announcement);
+            if tunnel.decision.using != decision.using {
+                changed.push((path, tunnel.decision.using));
             }
-            lane.decision = decision;
+            tunnel.decision = decision;
         }
-        for path in 0..self.lanes.len() {
+        for path in 0..self.all.len() {
             self.collect(path);
         }
         changed
@@ -176,8 +176,8 @@ impl Tunnels {
 
     /// Large packets may be getting lost on a path.
     pub(super) fn suspect_mtu(&mut self, now: Instant, path: usize) {
-        if let Some(lane) = self.lanes.get_mut(path) {
-            lane.monitor.suspect_mtu(now);
+        if let Some(tunnel) = self.all.get_mut(path) {
+            tunnel.monitor.suspect_mtu(now);
         }
     }
 
@@ -189,23 +189,23 @@ impl Tunnels {
         }
         self.choose_addresses(now);
         let Some(links) = &mut self.links else { return };
-        for (path, lane) in self.lanes.iter_mut().enumerate() {
-            let Some(remote) = lane.remote else { continue };
-            let found = links.find(&lane.binding(remote));
-            if lane.found.as_ref() == Some(&found) {
+        for (path, tunnel) in self.all.iter_mut().enumerate() {
+            let Some(remote) = tunnel.remote else { continue };
+            let found = links.find(&tunnel.binding(remote));
+            if tunnel.found.as_ref() == Some(&found) {
                 continue;
             }
-            lane.close(&self.registry);
+            tunnel.close(&self.registry);
             if let Err(absence) = &found {
-                lane.monitor.handle_link(now, LinkState::Absent(absence.clone()));
+                tunnel.monitor.handle_link(now, LinkState::Absent(absence.clone()));
             }
-            lane.found = Some(found);
-            if lane.may_open() {
-                lane.next_open = now + REOPEN;
-                lane.open(now, path, &self.registry);
+            tunnel.found = Some(found);
+            if tunnel.may_open() {
+                tunnel.next_open = now + REOPEN;
+                tunnel.open(now, path, &self.registry);
             }
         }
-        for path in 0..self.lanes.len() {
+        for path in 0..self.all.len() {
             self.collect(path);
         }
     }
@@ -217,33 +217,33 @@ impl Tunnels {
         path: usize,
         mut take: impl FnMut(&[u8]),
     ) -> bool {
-        let Self { lanes, batch, opened, .. } = self;
-        let Some(lane) = lanes.get_mut(path) else { return false };
-        let Some(port) = &mut lane.port else { return false };
+        let Self { all, batch, opened, .. } = self;
+        let Some(tunnel) = all.get_mut(path) else { return false };
+        let Some(port) = &mut tunnel.port else { return false };
         for _ in 0..crate::RECEIVE_CALLS {
             match port.recv(batch) {
                 Ok(true) => {}
                 Ok(false) => return false,
                 Err(error) => {
-                    lane.lose(now, &self.registry, error.to_string());
+                    tunnel.lose(now, &self.registry, error.to_string());
                     return false;
                 }
             }
-            for (way, datagram) in batch.datagrams() {
-                match lane.session.open(Some(way.remote.ip()), datagram, opened) {
+            for (four_tuple, datagram) in batch.datagrams() {
+                match tunnel.session.open(Some(four_tuple.remote.ip()), datagram, opened) {
                     Opened::Packet { len, .. } => {
-                        lane.monitor.handle_heard(now);
+                        tunnel.monitor.handle_heard(now);
                         take(&opened[..len]);
                     }
                     Opened::Reply(len) => {
-                        answer(port, way, &opened[..len]);
-                        lane.monitor.handle_heard(now);
-                        lane.monitor.handle_session(now, lane.session.has_keys());
-                        while let Some(len) = lane.session.pending(opened) {
-                            answer(port, way, &opened[..len]);
+                        answer(port, four_tuple, &opened[..len]);
+                        tunnel.monitor.handle_heard(now);
+                        tunnel.monitor.handle_session(now, tunnel.session.has_keys());
+                        while let Some(len) = tunnel.session.pending(opened) {
+                            answer(port, four_tuple, &opened[..len]);
                         }
                     }
-                    Opened::Keepalive => lane.monitor.handle_heard(now),
+                    Opened::Keepalive => tunnel.monitor.handle_heard(now),
                     Opened::Cookie | Opened::Bad(_) => {}
                 }
             }
@@ -253,13 +253,13 @@ impl Tunnels {
 
     /// Where paths find the server, or may.
     pub(super) fn remotes(&self) -> impl Iterator<Item = SocketAddr> {
-        let own = self.lanes.iter().filter_map(|lane| lane.remote);
+        let own = self.all.iter().filter_map(|tunnel| tunnel.remote);
         own.chain(self.addresses.iter().copied())
     }
 
     /// Where the server in use is.
     pub(super) fn server(&self) -> Option<SocketAddr> {
-        self.lanes.iter().find_map(|lane| lane.remote)
+        self.all.iter().find_map(|tunnel| tunnel.remote)
     }
 
     /// Paths of a configuration that has changed; `server` is the one in use. A path that is gone
@@ -274,26 +274,26 @@ impl Tunnels {
         changes: &[(usize, PathChange)],
     ) -> Result<(), KeyError> {
         for (path, change) in changes.iter().copied() {
-            match (change, self.lanes.get_mut(path), new.path.get(path)) {
-                (PathChange::Removed, Some(lane), _) => {
-                    lane.config.role = Role::Never;
-                    lane.retires = Some(now + RETIRES);
+            match (change, self.all.get_mut(path), new.path.get(path)) {
+                (PathChange::Removed, Some(tunnel), _) => {
+                    tunnel.config.role = Role::Never;
+                    tunnel.retires = Some(now + RETIRES);
                 }
                 (PathChange::Added, None, Some(config)) => {
                     let secret = new.key()?;
-                    let mut lane = self.maker.lane(now, config, (&secret, server), path)?;
-                    lane.remote = config.remote.or(self.addresses.first().copied());
-                    self.lanes.push(lane);
+                    let mut tunnel = self.maker.tunnel(now, config, (&secret, server), path)?;
+                    tunnel.remote = config.remote.or(self.addresses.first().copied());
+                    self.all.push(tunnel);
                 }
-                (_, Some(lane), Some(config)) => {
-                    lane.config = config.clone();
-                    lane.name = config.label().to_owned();
-                    lane.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
-                    lane.retires = None;
+                (_, Some(tunnel), Some(config)) => {
+                    tunnel.config = config.clone();
+                    tunnel.name = config.label().to_owned();
+                    tunnel.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
+                    tunnel.retires = None;
                     if change != PathChange::Adjusted {
-                        lane.lose(now, &self.registry, "it is being moved".into());
-                        (lane.next_open, lane.found) = (now, None);
-                        lane.remote = config.remote.or(self.addresses.first().copied());
+                        tunnel.lose(now, &self.registry, "it is being moved".into());
+                        (tunnel.next_open, tunnel.found) = (now, None);
+                        tunnel.remote = config.remote.or(self.addresses.first().copied());
                     }
                 }
                 // Paths are told apart by their place: what is added follows what there is.
@@ -301,10 +301,10 @@ impl Tunnels {
             }
         }
         // What was set while it ran ends with this, also where the file has not changed.
-        for (lane, config) in self.lanes.iter_mut().zip(&new.path) {
-            if lane.retires.is_none() && lane.config != *config {
-                lane.config = config.clone();
-                lane.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
+        for (tunnel, config) in self.all.iter_mut().zip(&new.path) {
+            if tunnel.retires.is_none() && tunnel.config != *config {
+                tunnel.config = config.clone();
+                tunnel.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
             }
         }
         Ok(())
@@ -313,11 +313,11 @@ impl Tunnels {
     /// Takes away paths that have been gone for long enough; they are the last ones. Which.
     pub(super) fn retire(&mut self, now: Instant) -> Vec<usize> {
         let mut gone = Vec::new();
-        while let Some(mut lane) =
-            self.lanes.pop_if(|lane| lane.retires.is_some_and(|at| at <= now))
+        while let Some(mut tunnel) =
+            self.all.pop_if(|tunnel| tunnel.retires.is_some_and(|at| at <= now))
         {
-            lane.close(&self.registry);
-            gone.push(self.lanes.len());
+            tunnel.close(&self.registry);
+            gone.push(self.all.len());
         }
         self.events.retain(|(path, _)| !gone.contains(path));
         gone
@@ -325,12 +325,12 @@ impl Tunnels {
 
     /// Which of its lives the server said last on a path that this is.
     pub(super) fn life(&self, path: usize) -> Option<u32> {
-        self.lanes.get(path)?.monitor.far()?.life
+        self.all.get(path)?.monitor.far()?.life
     }
 
     /// Whether any path works.
     pub(super) fn any_up(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.monitor.is_up())
+        self.all.iter().any(|tunnel| tunnel.monitor.is_up())
     }
 
     /// Another server: new tunnels.
@@ -340,30 +340,30 @@ impl Tunnels {
         secret: &Key,
         server: &ServerEntry,
     ) -> Result<(), KeyError> {
-        for (i, lane) in self.lanes.iter_mut().enumerate() {
-            lane.session = setup::session(secret, server, i)?;
-            lane.monitor.handle_session(now, false);
+        for (i, tunnel) in self.all.iter_mut().enumerate() {
+            tunnel.session = setup::session(secret, server, i)?;
+            tunnel.monitor.handle_session(now, false);
         }
         Ok(())
     }
 
     /// What a path may be used for from now on.
     pub(super) fn set_role(&mut self, path: usize, role: Role) {
-        self.lanes[path].config.role = role;
+        self.all[path].config.role = role;
     }
 
     /// How fast a path may be used from now on, in each direction.
     pub(super) fn set_cap(&mut self, now: Instant, path: usize, cap_bps: Option<u64>) {
-        let lane = &mut self.lanes[path];
+        let tunnel = &mut self.all[path];
         let cap = cap_bps.map(tabane_trace::quantity::Rate);
-        (lane.config.cap_up, lane.config.cap_down) = (cap, cap);
-        lane.shaper.set_rate(now, cap_bps);
+        (tunnel.config.cap_up, tunnel.config.cap_down) = (cap, cap);
+        tunnel.shaper.set_rate(now, cap_bps);
     }
 
     /// Whether a packet was the answer to a probe.
     pub(super) fn take_probe(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        let Some(lane) = self.lanes.get_mut(path) else { return false };
-        let taken = lane.monitor.handle_packet(now, packet);
+        let Some(tunnel) = self.all.get_mut(path) else { return false };
+        let taken = tunnel.monitor.handle_packet(now, packet);
         self.collect(path);
         taken
     }
@@ -371,56 +371,56 @@ impl Tunnels {
     /// Seals an inner packet and queues it, now or when the path's cap allows it; whether it was
     /// taken.
     pub(super) fn send(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        let Some(lane) = self.lanes.get_mut(path) else { return false };
-        if lane.decision.using == Use::Unused {
+        let Some(tunnel) = self.all.get_mut(path) else { return false };
+        if tunnel.decision.using == Use::Unused {
             return false;
         }
-        if lane.shaper.pass(now, packet.len()) {
-            let taken = lane.carry(now, packet);
+        if tunnel.shaper.pass(now, packet.len()) {
+            let taken = tunnel.carry(now, packet);
             if !taken {
                 self.collect(path);
             }
             return taken;
         }
-        lane.shaper.push(packet.to_vec(), packet.len()).is_ok()
+        tunnel.shaper.push(packet.to_vec(), packet.len()).is_ok()
     }
 
     /// Sends what is queued.
     pub(super) fn flush(&mut self, now: Instant) {
-        for lane in &mut self.lanes {
-            if let Some(port) = &mut lane.port
+        for tunnel in &mut self.all {
+            if let Some(port) = &mut tunnel.port
                 && port.has_queued()
                 && let Err(error) = port.flush()
             {
-                lane.lose(now, &self.registry, error.to_string());
+                tunnel.lose(now, &self.registry, error.to_string());
             }
-            lane.hear_too_big(now);
+            tunnel.hear_too_big(now);
         }
-        for path in 0..self.lanes.len() {
+        for path in 0..self.all.len() {
             self.collect(path);
         }
     }
 
     /// Probes and handshakes that are due, and what has waited because of a cap.
     pub(super) fn on_timeout(&mut self, now: Instant, scratch: &mut [u8]) {
-        for path in 0..self.lanes.len() {
-            let lane = &mut self.lanes[path];
-            while let Some(packet) = lane.shaper.pop(now) {
-                lane.carry(now, &packet);
+        for path in 0..self.all.len() {
+            let tunnel = &mut self.all[path];
+            while let Some(packet) = tunnel.shaper.pop(now) {
+                tunnel.carry(now, &packet);
             }
-            if lane.monitor.poll_timeout() > now {
+            if tunnel.monitor.poll_timeout() > now {
                 self.collect(path);
                 continue;
             }
-            lane.monitor.handle_timeout(now);
-            while let Some(len) = lane.monitor.poll_probe(now, scratch) {
-                lane.send(&scratch[..len]);
+            tunnel.monitor.handle_timeout(now);
+            while let Some(len) = tunnel.monitor.poll_probe(now, scratch) {
+                tunnel.send(&scratch[..len]);
             }
-            if lane.monitor.poll_handshake(now)
-                && let (Some(port), Some(remote)) = (&mut lane.port, lane.remote)
-                && let Some(len) = lane.session.handshake(scratch, true)
+            if tunnel.monitor.poll_handshake(now)
+                && let (Some(port), Some(remote)) = (&mut tunnel.port, tunnel.remote)
+                && let Some(len) = tunnel.session.handshake(scratch, true)
             {
-                answer(port, &Way::to(remote), &scratch[..len]);
+                answer(port, &FourTuple::to(remote), &scratch[..len]);
             }
             self.collect(path);
         }
@@ -428,11 +428,11 @@ impl Tunnels {
 
     /// When `on_timeout` wants to be called.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        let due = |lane: &Lane| {
-            let probe = lane.monitor.poll_timeout();
-            lane.shaper.next_event().map_or(probe, |shaper| shaper.min(probe))
+        let due = |tunnel: &Tunnel| {
+            let probe = tunnel.monitor.poll_timeout();
+            tunnel.shaper.next_event().map_or(probe, |shaper| shaper.min(probe))
         };
-        self.lanes.iter().map(due).min()
+        self.all.iter().map(due).min()
     }
 
     /// What happened to a path.
@@ -443,39 +443,39 @@ impl Tunnels {
     /// Keys that age, ports that are missing.
     pub(super) fn tick(&mut self, now: Instant, scratch: &mut [u8]) {
         self.follow(now);
-        for (path, lane) in self.lanes.iter_mut().enumerate() {
-            if now >= lane.next_open && lane.may_open() {
-                lane.next_open = now + REOPEN;
-                lane.open(now, path, &self.registry);
+        for (path, tunnel) in self.all.iter_mut().enumerate() {
+            if now >= tunnel.next_open && tunnel.may_open() {
+                tunnel.next_open = now + REOPEN;
+                tunnel.open(now, path, &self.registry);
             }
-            lane.monitor.handle_session(now, lane.session.has_keys());
-            let (Some(port), Some(remote)) = (&mut lane.port, lane.remote) else { continue };
-            if let Some(len) = lane.session.on_timer(scratch) {
-                answer(port, &Way::to(remote), &scratch[..len]);
+            tunnel.monitor.handle_session(now, tunnel.session.has_keys());
+            let (Some(port), Some(remote)) = (&mut tunnel.port, tunnel.remote) else { continue };
+            if let Some(len) = tunnel.session.on_timer(scratch) {
+                answer(port, &FourTuple::to(remote), &scratch[..len]);
             }
         }
-        for path in 0..self.lanes.len() {
+        for path in 0..self.all.len() {
             self.collect(path);
         }
     }
 
     fn collect(&mut self, path: usize) {
-        while let Some(event) = self.lanes[path].monitor.poll_event() {
+        while let Some(event) = self.all[path].monitor.poll_event() {
             self.events.push_back((path, event));
         }
     }
 }
 
 impl Maker {
-    fn lane(
+    fn tunnel(
         &self,
         now: Instant,
         path: &PathConfig,
         (secret, server): (&Key, &ServerEntry),
         index: usize,
-    ) -> Result<Lane, KeyError> {
+    ) -> Result<Tunnel, KeyError> {
         let Self { network, number, run, mark } = self;
-        Ok(Lane {
+        Ok(Tunnel {
             name: path.label().to_owned(),
             config: path.clone(),
             monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
@@ -514,8 +514,8 @@ fn monitor_config(
     }
 }
 
-fn answer(port: &mut UdpPort, way: &Way, datagram: &[u8]) {
-    port.queue(way, datagram.len(), |out| {
+fn answer(port: &mut UdpPort, four_tuple: &FourTuple, datagram: &[u8]) {
+    port.queue(four_tuple, datagram.len(), |out| {
         out.copy_from_slice(datagram);
         datagram.len()
     });

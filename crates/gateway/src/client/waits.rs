@@ -16,9 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Core {
     /// Says which paths still do not work, and why.
     pub(super) fn tell_waits(&mut self, now: Instant) {
-        for path in 0..self.tunnels.lanes().len().min(PATHS_MAX) {
-            let lane = &self.tunnels.lanes()[path];
-            let (name, health) = (lane.name.clone(), lane.health(now));
+        for path in 0..self.tunnels.all().len().min(PATHS_MAX) {
+            let tunnel = &self.tunnels.all()[path];
+            let (name, health) = (tunnel.name.clone(), tunnel.health(now));
             let said = &mut self.waits.0[path];
             match health.state {
                 // Its own event has said so.
@@ -26,7 +26,7 @@ impl Core {
                 state if health.age >= PATIENCE && *said != Some(state) => {
                     *said = Some(state);
                     let text = format!("{name} does not work yet: {}", health.reason);
-                    self.happenings.add(now, "path-waits", (None, Some(&name)), text);
+                    self.event_log.add(now, "path-waits", (None, Some(&name)), text);
                 }
                 _ => {}
             }

@@ -38,7 +38,7 @@ pub struct ClientConfig {
     /// Paths in the order of the file (`[[path]]`); at most `address::PATHS_MAX`.
     pub path: Vec<PathConfig>,
     /// Front ends.
-    pub front: FrontConfig,
+    pub front: ListenerConfig,
     /// TUN mode.
     pub tun: Option<TunConfig>,
     /// Policies from the client to the server.
@@ -116,7 +116,7 @@ pub struct PathConfig {
 /// Front ends that need no privilege.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(default, deny_unknown_fields)]
-pub struct FrontConfig {
+pub struct ListenerConfig {
     /// SOCKS5 listens here.
     pub socks5: Vec<SocketAddr>,
     /// HTTP CONNECT listens here.
@@ -156,7 +156,7 @@ impl Default for ClientConfig {
             secret_file: None,
             server: Vec::new(),
             path: Vec::new(),
-            front: FrontConfig::default(),
+            front: ListenerConfig::default(),
             tun: None,
             up: Policies::default(),
             down: Policies::default(),
@@ -171,7 +171,7 @@ impl Default for ClientConfig {
     }
 }
 
-impl Default for FrontConfig {
+impl Default for ListenerConfig {
     fn default() -> Self {
         Self { socks5: vec![([127, 0, 0, 1], 1080).into()], http: Vec::new(), login: None }
     }
@@ -187,7 +187,7 @@ impl ClientConfig {
     }
 
     /// All but what programs and people connect to.
-    pub(super) fn check_bundle(&self, found: &mut Findings) {
+    pub(super) fn check_bond(&self, found: &mut Findings) {
         if !self.name.is_empty() {
             found.name(&[&"name"], &self.name);
         }
@@ -256,7 +256,7 @@ impl ClientConfig {
             for (n, address) in list.iter().enumerate() {
                 all.push((vec!["front".to_owned(), key.to_owned(), n.to_string()], *address));
                 if self.front.login.is_none() && !address.ip().to_canonical().is_loopback() {
-                    let message = format!("who reaches {address} may use this bundle");
+                    let message = format!("who reaches {address} may use this bond");
                     let fault = Fault::new(&[&"front", &key, &n], message);
                     found.warn(fault.help("add login = \"user:password\" under [front]"));
                 }
@@ -300,7 +300,7 @@ impl Configuration for ClientConfig {
         if let Some(buffer) = self.buffer {
             found.range(&[&"buffer"], buffer, Size(1 << 20), Size(64 << 30));
         }
-        self.check_bundle(found);
+        self.check_bond(found);
         if let Some(tun) = &self.tun {
             tun.check(found);
         }

@@ -88,12 +88,12 @@ pub fn read<C: Configuration>(
     path: &Path,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
-    let written = SourceDocument::new(&path.display().to_string(), &text(path)?);
-    let mut loaded = from_written::<C>(written.clone(), vars, path.parent(), None)?;
+    let document = SourceDocument::new(&path.display().to_string(), &text(path)?);
+    let mut loaded = from_document::<C>(document.clone(), vars, path.parent(), None)?;
     if loaded.config.holds_keys() && is_exposed(path) {
         let fault = Fault::new(&[], "everybody on this machine can read the keys in it");
         let fault = fault.help(format!("chmod 600 {}", path.display()));
-        loaded.warnings.push(written.problem(fault));
+        loaded.warnings.push(document.problem(fault));
     }
     Ok(loaded)
 }
@@ -107,7 +107,7 @@ pub fn parse<C: Configuration>(
     text: &str,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
-    from_written(SourceDocument::new(name, text), vars, None, None)
+    from_document(SourceDocument::new(name, text), vars, None, None)
 }
 
 /// As [`read`], from the text of a file that the agent itself perhaps cannot read. Of the files
@@ -122,8 +122,8 @@ pub fn parse_copy<C: Configuration>(
     vars: &[(String, String)],
     service: &Service,
 ) -> Result<Loaded<C>, ConfigError> {
-    let written = SourceDocument::new(&of.display().to_string(), text);
-    from_written(written, vars, of.parent(), Some(service))
+    let document = SourceDocument::new(&of.display().to_string(), text);
+    from_document(document, vars, of.parent(), Some(service))
 }
 
 /// The text of a file of bounded length.
@@ -169,18 +169,18 @@ pub fn default_file(role: &str) -> PathBuf {
     PathBuf::from(folder).join(format!("{role}.toml"))
 }
 
-fn from_written<C: Configuration>(
-    written: SourceDocument,
+fn from_document<C: Configuration>(
+    document: SourceDocument,
     vars: &[(String, String)],
     folder: Option<&Path>,
     service: Option<&Service>,
 ) -> Result<Loaded<C>, ConfigError> {
     let mut warnings = Vec::new();
-    let overrides = overrides::collect::<C>(&written, vars, &mut warnings).map_err(refuse)?;
-    let written = written.with(overrides);
-    let root = written.root().map_err(refuse)?;
+    let overrides = overrides::collect::<C>(&document, vars, &mut warnings).map_err(refuse)?;
+    let document = document.with(overrides);
+    let root = document.root().map_err(refuse)?;
     let reader = toml::de::Deserializer::from(root);
-    let mut config = C::deserialize(reader).map_err(|e| refuse(written.toml_problem(&e)))?;
+    let mut config = C::deserialize(reader).map_err(|e| refuse(document.toml_problem(&e)))?;
     place_files(&mut config, folder, service);
     let mut found = Findings::default();
     config.check(&mut found);
@@ -210,9 +210,9 @@ fn from_written<C: Configuration>(
     let said = |faults: Vec<Fault>| -> Vec<Problem> {
         let more = faults.len().saturating_sub(SHOWN);
         let shown = faults.into_iter().take(SHOWN);
-        let mut all: Vec<Problem> = shown.map(|fault| discreet(written.problem(fault))).collect();
+        let mut all: Vec<Problem> = shown.map(|fault| discreet(document.problem(fault))).collect();
         if more > 0 {
-            let (file, message) = (written.file().to_owned(), format!("and {more} more"));
+            let (file, message) = (document.file().to_owned(), format!("and {more} more"));
             let help = Some("mend these first".into());
             all.push(Problem { file, position: None, excerpt: None, message, help });
         }

@@ -17,7 +17,7 @@ pub mod server;
 pub mod source;
 
 pub use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
-pub use client::{ClientConfig, FrontConfig, PathConfig, ServerEntry, TunConfig};
+pub use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
 pub use load::{ConfigError, Configuration, Loaded, default_file, environment, parse, read};
 pub use matching::{Choice, Protocol, Resolved, Rules};
 pub use next::NextConfig;

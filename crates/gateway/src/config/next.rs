@@ -1,6 +1,6 @@
 //! What a server forwards to: the next server, whose client it then is.
 
-use super::client::{ClientConfig, FrontConfig, PathConfig, ServerEntry};
+use super::client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry};
 use super::load::{Configuration, Findings};
 use super::rule::{Policies, Rule};
 use super::secret::Secret;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use tabane_trace::source_document::Fault;
 
-/// The bundle to the next server (`[next]`): what a client says of itself, its servers and its
+/// The bond to the next server (`[next]`): what a client says of itself, its servers and its
 /// paths, with the same keys and meanings ([`ClientConfig`]).
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(default, deny_unknown_fields)]
@@ -66,7 +66,7 @@ impl NextConfig {
             secret_file: next.secret_file,
             server: next.server,
             path: next.path,
-            front: FrontConfig { socks5: Vec::new(), ..FrontConfig::default() },
+            front: ListenerConfig { socks5: Vec::new(), ..ListenerConfig::default() },
             up: next.up,
             down: next.down,
             rule: next.rule,
@@ -78,7 +78,7 @@ impl NextConfig {
     pub(super) fn check(&self, found: &mut Findings) {
         let client = self.client();
         let mut inner = Findings::default();
-        client.check_bundle(&mut inner);
+        client.check_bond(&mut inner);
         match client.key() {
             // A file that cannot be read is said where files are looked at.
             Ok(_) | Err(KeyError::File(..)) => {}

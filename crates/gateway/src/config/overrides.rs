@@ -18,11 +18,11 @@ const PLACES: [&str; 3] = ["TABANE_CONTROL", "TABANE_RUNTIME_DIR", "TABANE_CONFI
 /// # Errors
 /// [`Problem`] for a name that is close to an override's and none, or for a file that is not TOML.
 pub(super) fn collect<C: Configuration>(
-    written: &SourceDocument,
+    document: &SourceDocument,
     vars: &[(String, String)],
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Override>, Problem> {
-    let root = written.root()?;
+    let root = document.root()?;
     let mut overrides = Vec::new();
     for (name, value) in vars {
         let rest = name.strip_prefix("TABANE_").unwrap_or(name);
@@ -35,7 +35,7 @@ pub(super) fn collect<C: Configuration>(
         } else if role != "CLIENT" && role != "SERVER" && !PLACES.contains(&name.as_str()) {
             let close = nearest(role, ["CLIENT", "SERVER"].into_iter());
             let problem = Problem {
-                file: written.file().to_owned(),
+                file: document.file().to_owned(),
                 position: None,
                 excerpt: Some(name.clone()),
                 message: "this variable is no override".into(),

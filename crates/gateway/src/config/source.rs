@@ -3,7 +3,7 @@
 //! An agent may have its file, or a copy of it: a service's user cannot read a file of root's, so
 //! the service manager makes a copy when it starts one (`LoadCredential=`, systemd.exec(5)). A copy
 //! does not follow its file. Such an agent never reads it again: it is given the file's text by who
-//! may read the file ([`Request::Configure`](crate::mailbox::Request)), or says what to do.
+//! may read the file ([`Request::Configure`](crate::request_channel::Request)), or says what to do.
 
 use super::load::{self, Configuration, Loaded};
 use super::{ConfigError, environment};

@@ -47,14 +47,14 @@ fn vars(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-fn refusal<C: Configuration + std::fmt::Debug>(text: &str) -> String {
+fn connect_error<C: Configuration + std::fmt::Debug>(text: &str) -> String {
     parse::<C>("c.toml", text, &[]).unwrap_err().to_string()
 }
 
 /// Reading `text` fails, at that place, with these words.
 #[track_caller]
 fn refused<C: Configuration + std::fmt::Debug>(text: &str, place: &str, words: &[&str]) {
-    let said = refusal::<C>(text);
+    let said = connect_error::<C>(text);
     assert!(said.contains(&format!("c.toml{place}: ")), "{place} in\n{said}");
     for word in words {
         assert!(said.contains(word), "{word} in\n{said}");
@@ -123,7 +123,7 @@ fn values_are_checked_where_they_stand() {
     ];
     for (text, place, words) in cases {
         if *place == ":" {
-            assert!(refusal::<ClientConfig>(text).contains(words[0]));
+            assert!(connect_error::<ClientConfig>(text).contains(words[0]));
         } else {
             refused::<ClientConfig>(text, place, words);
         }
@@ -132,7 +132,7 @@ fn values_are_checked_where_they_stand() {
 
 #[test]
 fn a_client_needs_a_server_a_path_and_a_key() {
-    let said = refusal::<ClientConfig>("");
+    let said = connect_error::<ClientConfig>("");
     for words in ["there is no server", "there is no path", "there is no key", "secret_file"] {
         assert!(said.contains(words), "{words} in\n{said}");
     }
@@ -140,7 +140,7 @@ fn a_client_needs_a_server_a_path_and_a_key() {
     (0..7).for_each(|n| text += &format!("[[path]]\ninterface = \"x{n}\"\n"));
     refused::<ClientConfig>(&text, ":28:1", &["9 paths", "8"]);
     let both = client().replace("number = 2", "number = 2\nsecret_file = \"k\"");
-    assert!(refusal::<ClientConfig>(&both).contains("leave one out"));
+    assert!(connect_error::<ClientConfig>(&both).contains("leave one out"));
     let (head, _) = client().split_once("[[path]]").map(|(a, b)| (a.to_owned(), b.len())).unwrap();
     let one = format!("{head}[[path]]\n");
     assert_eq!(parse::<ClientConfig>("c", &one, &[]).unwrap().config.path[0].label(), "default");
@@ -226,7 +226,7 @@ fn keys_are_never_shown() {
         format!("'ours{KEY}' = ''\n{}", client()),
     ];
     for text in cases {
-        let said = refusal::<ClientConfig>(&text);
+        let said = connect_error::<ClientConfig>(&text);
         assert!(!said.contains(&KEY[1..39]), "{said}");
     }
     let over = vars(&[("TABANE_CLIENT_SECRET", &wrong)]);
@@ -522,7 +522,7 @@ mod page {
         ("ClientConfig", "## Client"),
         ("ServerEntry", "### `[[server]]`"),
         ("PathConfig", "### `[[path]]`"),
-        ("FrontConfig", "### `[front]`"),
+        ("ListenerConfig", "### `[front]`"),
         ("TunConfig", "### `[tun]`"),
         ("Policies", "### `[up]`, `[down]`"),
         ("Rule", "### `[[rule]]`"),
@@ -542,8 +542,8 @@ mod page {
         let field = |line: &'static str| line.trim().strip_prefix("pub ")?.split_once(": ");
         let lines: Vec<_> = body.lines().collect();
         let pairs = [""].iter().chain(&lines).zip(&lines);
-        let written = pairs.filter(|(before, _)| before.trim() != "#[serde(skip)]");
-        written.filter_map(|(_, line)| Some(field(line)?.0)).collect()
+        let document = pairs.filter(|(before, _)| before.trim() != "#[serde(skip)]");
+        document.filter_map(|(_, line)| Some(field(line)?.0)).collect()
     }
 
     fn rows(heading: &str) -> Vec<&'static str> {

@@ -2,8 +2,8 @@
 
 use super::ANSWER_MAX;
 use super::line::{Line, Question, read_line};
-use crate::mailbox::{Answer, PATIENCE, Request};
-use crate::model::{ConnStatus, Happening, Status};
+use crate::model::{AgentEvent, ConnStatus, Status};
+use crate::request_channel::{Answer, PATIENCE, Request};
 use std::collections::VecDeque;
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
@@ -51,11 +51,11 @@ pub enum ClientError {
     Refused(String),
 }
 
-/// Happenings as they come; ends with an error.
+/// Events as they come; ends with an error.
 #[derive(Debug)]
 pub struct Follow {
     client: Client,
-    waiting: VecDeque<Happening>,
+    waiting: VecDeque<AgentEvent>,
 }
 
 impl Client {
@@ -91,7 +91,7 @@ impl Client {
         self.answer()
     }
 
-    /// A picture of the agent.
+    /// Snapshot of the agent.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -117,9 +117,9 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn happenings(&mut self, since: u64) -> Result<Vec<Happening>, ClientError> {
-        match self.ask(Request::Happenings { since })? {
-            Answer::Happenings(all) => Ok(all),
+    pub fn events(&mut self, since: u64) -> Result<Vec<AgentEvent>, ClientError> {
+        match self.ask(Request::Events { since })? {
+            Answer::Events(all) => Ok(all),
             other => Err(self.odd(&other)),
         }
     }
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Happenings after number `since`, those that are remembered first, then as they come.
+    /// Events after number `since`, those that are remembered first, then as they come.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -180,7 +180,7 @@ impl Client {
         let name = match answer {
             Answer::Status(_) => "a status",
             Answer::Connections(_) => "connections",
-            Answer::Happenings(_) => "happenings",
+            Answer::Events(_) => "events",
             Answer::Done => "done",
             Answer::Error(_) => "an error",
         };
@@ -193,15 +193,15 @@ impl Client {
 }
 
 impl Iterator for Follow {
-    type Item = Result<Happening, ClientError>;
+    type Item = Result<AgentEvent, ClientError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(happening) = self.waiting.pop_front() {
-                return Some(Ok(happening));
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(Ok(event));
             }
             match self.client.answer() {
-                Ok(Answer::Happenings(all)) => self.waiting.extend(all),
+                Ok(Answer::Events(all)) => self.waiting.extend(all),
                 Ok(other) => return Some(Err(self.client.odd(&other))),
                 Err(error) => return Some(Err(error)),
             }

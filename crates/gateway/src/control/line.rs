@@ -1,6 +1,6 @@
 //! Lines of bounded length, and what a question may be.
 
-use crate::mailbox::Request;
+use crate::request_channel::Request;
 use serde::Deserialize;
 use std::io::{self, BufRead, Read};
 
@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read};
 pub enum Question {
     /// One answer.
     Ask(Request),
-    /// Happenings after that number, as they come.
+    /// Events after that number, as they come.
     Follow {
         /// The last one known; 0 for all that are remembered.
         since: u64,

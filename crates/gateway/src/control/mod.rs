@@ -1,10 +1,10 @@
 //! The control socket: what the command line asks a running agent, one JSON object a line.
 //!
-//! A line is a [`Request`](crate::mailbox::Request), `{"ask":"status"}`, and is answered by one
-//! line, an [`Answer`](crate::mailbox::Answer); or it is `{"ask":"follow","since":0}`, which is
-//! answered by lines of happenings, from those that are remembered on, until the asker hangs up.
-//! [`ControlSocket`] is the agent's end, [`Client`] the other, [`Places`] says where sockets are.
-//! Who may connect is the file system's matter: mode 0600, in a folder of the agent's user.
+//! A line is a [`Request`](crate::request_channel::Request), `{"ask":"status"}`, and is answered by
+//! one line, an [`Answer`](crate::request_channel::Answer); or it is `{"ask":"follow","since":0}`,
+//! which is answered by lines of events, from those that are remembered on, until the asker hangs
+//! up. [`ControlSocket`] is the agent's end, [`Client`] the other, [`Places`] says where sockets
+//! are. Who may connect is the file system's matter: mode 0600, in a folder of the agent's user.
 
 mod client;
 mod line;

@@ -2,7 +2,7 @@
 
 use super::line::{Line, Question, read_line};
 use super::{CLIENTS_MAX, QUESTION_MAX};
-use crate::mailbox::{Answer, AskError, Mailbox, Request};
+use crate::request_channel::{Answer, Request, RequestError, RequestSender};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -50,7 +50,7 @@ pub enum ControlError {
 }
 
 struct Shared {
-    mailbox: Mailbox,
+    request_channel: RequestSender,
     stopping: AtomicBool,
     /// Of the clients that are connected; to hang up on them.
     clients: Mutex<BTreeMap<u64, UnixStream>>,
@@ -60,17 +60,17 @@ struct Shared {
 const BACKLOG: i32 = 16;
 /// Who does not take an answer for so long is hung up on.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks for happenings on behalf of one who follows.
+/// Between two looks for events on behalf of one who follows.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
 impl ControlSocket {
     /// Listens at `path`, which is made with mode 0600 (and its folder with 0700 if it is not
-    /// there), and answers from the agent behind `mailbox`. A socket that nobody listens at is
-    /// replaced.
+    /// there), and answers from the agent behind `request_channel`. A socket that nobody listens at
+    /// is replaced.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub fn start(path: &Path, mailbox: Mailbox) -> Result<Self, ControlError> {
+    pub fn start(path: &Path, request_channel: RequestSender) -> Result<Self, ControlError> {
         let failed = |error| ControlError::Io { path: path.to_path_buf(), error };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -82,7 +82,8 @@ impl ControlSocket {
         })?;
         let file = fs::symlink_metadata(path).map_err(failed)?;
         let clients = Mutex::new(BTreeMap::new());
-        let shared = Arc::new(Shared { mailbox, stopping: AtomicBool::new(false), clients });
+        let shared =
+            Arc::new(Shared { request_channel, stopping: AtomicBool::new(false), clients });
         let (accepting, sharing) = (listener.try_clone().map_err(failed)?, Arc::clone(&shared));
         let thread = thread::Builder::new()
             .name("control".into())
@@ -236,26 +237,26 @@ impl Shared {
     }
 
     fn ask(&self, request: Request) -> Answer {
-        self.mailbox.ask(request).unwrap_or_else(|error| Answer::Error(error.to_string()))
+        self.request_channel.ask(request).unwrap_or_else(|error| Answer::Error(error.to_string()))
     }
 
-    /// Sends happenings until the client hangs up or the agent ends.
+    /// Sends events until the client hangs up or the agent ends.
     fn follow(&self, mut stream: &UnixStream, mut since: u64) -> io::Result<()> {
         stream.set_read_timeout(Some(FOLLOW_EVERY))?;
         while !self.stopping.load(Ordering::Acquire) {
-            match self.mailbox.ask(Request::Happenings { since }) {
-                Ok(Answer::Happenings(all)) => {
+            match self.request_channel.ask(Request::Events { since }) {
+                Ok(Answer::Events(all)) => {
                     if let Some(last) = all.last() {
                         since = last.seq;
-                        send(stream, &Answer::Happenings(all))?;
+                        send(stream, &Answer::Events(all))?;
                     }
                 }
                 Ok(other) => return send(stream, &other),
-                Err(error @ AskError::Gone) => {
+                Err(error @ RequestError::Gone) => {
                     return send(stream, &Answer::Error(error.to_string()));
                 }
                 // It may be busy; who follows can wait.
-                Err(AskError::Late) => {}
+                Err(RequestError::Late) => {}
             }
             // Waits, and notices when the client hangs up; what it writes has no meaning here.
             match stream.read(&mut [0; 64]) {

@@ -5,7 +5,7 @@
 use super::cache::Cache;
 use super::message::{self, Family, Outcome, Reply};
 use super::order::{Preference, interleave};
-use crate::front::Refusal;
+use crate::listener::ConnectError;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,7 +28,7 @@ pub struct Client {
     /// Lookups by the time at which something is to be done.
     timers: BTreeSet<(Instant, u64)>,
     queries: VecDeque<(u64, Family)>,
-    results: VecDeque<(LookupId, Result<Vec<IpAddr>, Refusal>)>,
+    results: VecDeque<(LookupId, Result<Vec<IpAddr>, ConnectError>)>,
     next: u64,
 }
 
@@ -41,7 +41,7 @@ struct Lookup {
     name: String,
     waiters: Vec<LookupId>,
     /// A, AAAA.
-    asked: [Asked; 2],
+    states: [QueryState; 2],
     /// Queries sent for each, and when they are sent again.
     tries: u32,
     again: Instant,
@@ -52,7 +52,7 @@ struct Lookup {
 }
 
 #[derive(Clone, Debug)]
-enum Asked {
+enum QueryState {
     /// With this id.
     Open(u16),
     Answered(Outcome),
@@ -91,14 +91,14 @@ impl Client {
         }
     }
 
-    /// Asks for the addresses of `name`, a valid host name ([`crate::front::Target`]); its result
-    /// comes from [`Client::poll_result`], perhaps at once.
+    /// Asks for the addresses of `name`, a valid host name ([`crate::listener::Target`]); its
+    /// result comes from [`Client::poll_result`], perhaps at once.
     ///
     /// # Errors
-    /// [`Refusal::Busy`] at the limits (1024 names, 8192 calls).
-    pub fn resolve(&mut self, now: Instant, name: &str) -> Result<LookupId, Refusal> {
+    /// [`ConnectError::Busy`] at the limits (1024 names, 8192 calls).
+    pub fn resolve(&mut self, now: Instant, name: &str) -> Result<LookupId, ConnectError> {
         if self.waiting.len() + self.results.len() >= WAITERS_MAX {
-            return Err(Refusal::Busy);
+            return Err(ConnectError::Busy);
         }
         let id = LookupId(self.next);
         self.next += 1;
@@ -133,7 +133,7 @@ impl Client {
             let (key, family) = self.queries.pop_front()?;
             let lookup = self.lookups.get(&key);
             if let Some(lookup) = lookup
-                && let Asked::Open(id) = lookup.asked[family as usize]
+                && let QueryState::Open(id) = lookup.states[family as usize]
                 && let Some(query) = message::query(id, &lookup.name, family)
             {
                 return Some(query);
@@ -147,14 +147,14 @@ impl Client {
         let Some(Reply { id, name, family, outcome }) = message::parse_reply(payload) else {
             return;
         };
-        let Some((key, asked)) = self.ids.get(&id).copied() else { return };
+        let Some((key, states)) = self.ids.get(&id).copied() else { return };
         let Some(lookup) = self.lookups.get_mut(&key) else { return };
-        if asked != family || lookup.name != name {
+        if states != family || lookup.name != name {
             return;
         }
         self.ids.remove(&id);
         let found = matches!(&outcome, Outcome::Addresses(found, _) if !found.is_empty());
-        lookup.asked[family as usize] = Asked::Answered(outcome);
+        lookup.states[family as usize] = QueryState::Answered(outcome);
         if found {
             lookup.end = lookup.end.min(now + OTHER_FAMILY);
         }
@@ -177,28 +177,28 @@ impl Client {
     }
 
     /// The next result: addresses in the order to try, at least one, or why there are none.
-    pub fn poll_result(&mut self) -> Option<(LookupId, Result<Vec<IpAddr>, Refusal>)> {
+    pub fn poll_result(&mut self) -> Option<(LookupId, Result<Vec<IpAddr>, ConnectError>)> {
         self.results.pop_front()
     }
 
-    fn ask(&mut self, now: Instant, name: &str) -> Result<u64, Refusal> {
+    fn ask(&mut self, now: Instant, name: &str) -> Result<u64, ConnectError> {
         if self.lookups.len() >= LOOKUPS_MAX {
-            return Err(Refusal::Busy);
+            return Err(ConnectError::Busy);
         }
         let key = self.next;
         self.next += 1;
-        let asked = [Family::V4, Family::V6].map(|family| {
+        let states = [Family::V4, Family::V6].map(|family| {
             let id = self.fresh_id();
             self.ids.insert(id, (key, family));
             self.queries.push_back((key, family));
-            Asked::Open(id)
+            QueryState::Open(id)
         });
         let (again, end) = (now + AGAIN, now + PATIENCE);
         let (name, waiters) = (name.to_owned(), Vec::new());
         self.names.insert(name.clone(), key);
         self.timers.insert((again, key));
         self.lookups
-            .insert(key, Lookup { name, waiters, asked, tries: 1, again, end, timer: again });
+            .insert(key, Lookup { name, waiters, states, tries: 1, again, end, timer: again });
         Ok(key)
     }
 
@@ -215,7 +215,7 @@ impl Client {
     /// Finishes the lookup, or asks again and sets its timer.
     fn advance(&mut self, now: Instant, key: u64) {
         let Some(lookup) = self.lookups.get_mut(&key) else { return };
-        let open = lookup.asked.iter().any(|asked| matches!(asked, Asked::Open(_)));
+        let open = lookup.states.iter().any(|states| matches!(states, QueryState::Open(_)));
         if !open || lookup.end <= now {
             self.finish(now, key);
             return;
@@ -241,15 +241,15 @@ impl Client {
         self.timers.remove(&(lookup.timer, key));
         self.names.remove(&lookup.name);
         let (mut addresses, mut ttl, mut complete, mut failed) = (Vec::new(), None, true, false);
-        for asked in &lookup.asked {
-            match asked {
-                Asked::Answered(Outcome::Addresses(found, seconds)) if !found.is_empty() => {
+        for states in &lookup.states {
+            match states {
+                QueryState::Answered(Outcome::Addresses(found, seconds)) if !found.is_empty() => {
                     addresses.extend_from_slice(found);
                     ttl = Some(ttl.unwrap_or(u32::MAX).min(*seconds));
                 }
-                Asked::Answered(Outcome::Addresses(..) | Outcome::NoName) => {}
-                Asked::Answered(Outcome::Failed) => (complete, failed) = (false, true),
-                Asked::Open(id) => {
+                QueryState::Answered(Outcome::Addresses(..) | Outcome::NoName) => {}
+                QueryState::Answered(Outcome::Failed) => (complete, failed) = (false, true),
+                QueryState::Open(id) => {
                     self.ids.remove(id);
                     (complete, failed) = (false, true);
                 }
@@ -259,7 +259,7 @@ impl Client {
             self.cache.put(now, &lookup.name, &addresses, ttl.unwrap_or(0));
         }
         let result = match addresses.is_empty() && failed {
-            true => Err(Refusal::NameFailed),
+            true => Err(ConnectError::NameFailed),
             false => self.ordered(&addresses),
         };
         for id in lookup.waiters {
@@ -268,9 +268,9 @@ impl Client {
         }
     }
 
-    fn ordered(&self, addresses: &[IpAddr]) -> Result<Vec<IpAddr>, Refusal> {
+    fn ordered(&self, addresses: &[IpAddr]) -> Result<Vec<IpAddr>, ConnectError> {
         match addresses.is_empty() {
-            true => Err(Refusal::NameNotFound),
+            true => Err(ConnectError::NameNotFound),
             false => Ok(interleave(self.preference, addresses)),
         }
     }

@@ -199,8 +199,8 @@ fn family_of(kind: QTYPE) -> Option<Family> {
 
 /// A name that can be handed to the system's resolver.
 fn host(name: &Name<'_>) -> Option<String> {
-    match crate::front::Target::new(text(name).as_bytes(), 1) {
-        Ok(crate::front::Target::Name(name, _)) => Some(name),
+    match crate::listener::Target::new(text(name).as_bytes(), 1) {
+        Ok(crate::listener::Target::Name(name, _)) => Some(name),
         _ => None,
     }
 }

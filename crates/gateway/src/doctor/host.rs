@@ -10,7 +10,7 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-/// A picture of this machine.
+/// Snapshot of this machine.
 #[derive(Clone, Default, Debug)]
 pub struct Host {
     /// Names of all interfaces.

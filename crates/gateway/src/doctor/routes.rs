@@ -76,9 +76,9 @@ fn read(route: &RouteMessage, devices: &[(u32, String)]) -> Option<MainRoute> {
         }
     }
     let len = header.destination_prefix_length;
-    let leads = table == MAIN && header.kind == RouteType::Unicast && len > 0;
+    let relay_target = table == MAIN && header.kind == RouteType::Unicast && len > 0;
     let to = Prefix::new(to, len).ok()?;
-    leads.then_some(MainRoute { to, via, device })
+    relay_target.then_some(MainRoute { to, via, device })
 }
 
 fn devices() -> Vec<(u32, String)> {

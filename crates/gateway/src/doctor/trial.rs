@@ -1,9 +1,9 @@
 //! A client run for a few seconds, without front ends, to see what its links do.
 
 use crate::client::{Client, ClientError};
-use crate::config::{ClientConfig, FrontConfig};
-use crate::mailbox::{Answer, Mailbox, Request};
+use crate::config::{ClientConfig, ListenerConfig};
 use crate::model::{PathState, Role, Status};
+use crate::request_channel::{Answer, Request, RequestSender};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const MORE_LOOKS: usize = 12;
 /// [`TrialError`].
 pub fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
     let mut config = config.clone();
-    config.front = FrontConfig { socks5: Vec::new(), http: Vec::new(), login: None };
+    config.front = ListenerConfig { socks5: Vec::new(), http: Vec::new(), login: None };
     (config.tun, config.control, config.web, config.metrics) = (None, None, None, None);
     config.state = None;
     let (sender, started) = channel();
@@ -44,22 +44,22 @@ pub fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
             Err(error) => return drop(sender.send(Err(error))),
         };
         // Whoever waits for this is there: it waits without an end.
-        let _ = sender.send(Ok(client.mailbox()));
+        let _ = sender.send(Ok(client.request_channel()));
         // An early end shows as an unanswered question.
         let _ = client.run();
     });
-    let mailbox = started.recv().map_err(|_| TrialError::Ended)??;
-    let status = watch(&mailbox);
-    let _ = mailbox.ask(Request::Stop);
+    let request_channel = started.recv().map_err(|_| TrialError::Ended)??;
+    let status = watch(&request_channel);
+    let _ = request_channel.ask(Request::Stop);
     let _ = running.join();
     status.ok_or(TrialError::Ended)
 }
 
-fn watch(mailbox: &Mailbox) -> Option<Status> {
+fn watch(request_channel: &RequestSender) -> Option<Status> {
     let (mut looks, mut since_up) = (0, 0);
     loop {
         thread::sleep(STEP);
-        let Ok(Answer::Status(status)) = mailbox.ask(Request::Status) else { return None };
+        let Ok(Answer::Status(status)) = request_channel.ask(Request::Status) else { return None };
         let wanted = |path: &&crate::model::PathStatus| path.role != Role::Never;
         let all_up = status.paths.iter().filter(wanted).all(|path| path.state == PathState::Up);
         looks += 1;

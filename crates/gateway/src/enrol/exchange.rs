@@ -55,7 +55,7 @@ pub enum ExchangeError {
 /// Between two attempts at an address.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Room for what a session makes of one question.
-const ROOM: usize = 65_536;
+const SPACE: usize = 65_536;
 
 /// Asks until there is an answer, `patience` at each address and link; the server's clock in
 /// milliseconds since 1970. `key` and `preshared` are those of the session.
@@ -100,7 +100,7 @@ fn attempt(
     let preshared = Some(*preshared.bytes());
     let mut session =
         Session::new(&key.to_static(), server.public_key, preshared, random_index(), None);
-    let (mut out, mut datagram) = (vec![0; ROOM], vec![0; ROOM]);
+    let (mut out, mut datagram) = (vec![0; SPACE], vec![0; SPACE]);
     let clock = Clock::start();
     let mut next = Instant::ZERO;
     while clock.now() < Instant::ZERO + patience {

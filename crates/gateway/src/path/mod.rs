@@ -22,10 +22,10 @@ mod world;
 pub use links::{Binding, Found, Links, LinksError};
 pub use lives::Lives;
 pub use monitor::{
-    Announcement, DEAF, Demand, Far, Health, INTERVAL, MIN_GAP, Monitor, MonitorConfig, PathEvent,
-    SILENCE,
+    Announcement, Demand, Far, Health, INTERVAL, MIN_GAP, Monitor, MonitorConfig, ONE_WAY,
+    PathEvent, SILENCE,
 };
-pub use probe::{Ends, Told};
+pub use probe::{Ends, ServerInfo};
 pub use quota::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY, Used};
 pub use reason::{Absence, LinkState, inner_limit};
 pub use responder::Responder;

@@ -8,7 +8,7 @@
 //!   overdue they ask every [`MIN_GAP`], so that random loss does not look like death; how many
 //!   unanswered ones are proof depends on how many usually are. Whatever is heard is life: a queue
 //!   of seconds is none of death. A far end that is heard but does not answer is left after
-//!   [`DEAF`].
+//!   [`ONE_WAY`].
 //! * **Used again**: after two answers in a row; after a trial if it has failed often
 //!   (`damping.rs`).
 //! * **Thrifty**: without open connections for a minute, and on paths that stand by, probes thin
@@ -18,7 +18,7 @@
 use super::damping::Damping;
 use super::history::History;
 use super::mtu::{BASE, MtuSearch, TooBig};
-use super::probe::{Ends, Probe, Told};
+use super::probe::{Ends, Probe, ServerInfo};
 use super::reason::{Absence, LinkState, Reason};
 use super::roles::Use;
 use crate::model::{PathState, Role};
@@ -61,8 +61,8 @@ pub struct Monitor {
     not_before: Instant,
     far_full: bool,
     far: Option<Far>,
-    told_up: bool,
-    told_mtu: u16,
+    reported_up: bool,
+    reported_mtu: u16,
     too_big: TooBig,
     /// As the server was told.
     said_mtu: u16,
@@ -85,7 +85,7 @@ pub struct MonitorConfig {
     pub mtu: Option<u16>,
 }
 
-/// What the bundle wants of a path.
+/// What the bond wants of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demand {
     /// Connections are open, or data flows.
@@ -137,7 +137,7 @@ pub enum PathEvent {
     Announced(Announcement),
 }
 
-/// A picture of a path's health.
+/// Snapshot of a path's health.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Health {
     /// Whether it works.
@@ -167,7 +167,7 @@ pub const MIN_GAP: Duration = Duration::from_millis(50);
 /// So long nothing is heard on a dead path: within a second, less the last probe's way.
 pub const SILENCE: Duration = Duration::from_millis(850);
 /// So long a path that is heard may leave probes unanswered: queues of 2 s are seen.
-pub const DEAF: Duration = Duration::from_secs(3);
+pub const ONE_WAY: Duration = Duration::from_secs(3);
 /// So long the first of the probes in vain must wait; a modem that slept needs longer.
 const WAIT: Duration = Duration::from_millis(600);
 const WAIT_ASLEEP: Duration = Duration::from_millis(1500);
@@ -196,7 +196,7 @@ impl Monitor {
             reason: Reason::Absent(absence),
             history: History::default(),
             // What whoever uses a path takes for granted.
-            told_mtu: BASE,
+            reported_mtu: BASE,
             too_big: TooBig::default(),
             said_mtu: 0,
             mtu,
@@ -213,7 +213,7 @@ impl Monitor {
             not_before: now,
             far_full: false,
             far: None,
-            told_up: false,
+            reported_up: false,
             wake: Instant::FAR_FUTURE,
             now,
         }
@@ -244,7 +244,7 @@ impl Monitor {
             }
         }
         self.link = link;
-        self.settle();
+        self.schedule_wake();
     }
 
     /// The tunnel has keys, or has lost them.
@@ -265,10 +265,10 @@ impl Monitor {
                 self.next_probe = self.now;
             }
         }
-        self.settle();
+        self.schedule_wake();
     }
 
-    /// The bundle wants something else of this path. Probes are fast again at once.
+    /// The bond wants something else of this path. Probes are fast again at once.
     pub fn handle_demand(&mut self, now: Instant, demand: Demand) {
         if demand == self.demand {
             return;
@@ -283,7 +283,7 @@ impl Monitor {
         }
         self.next_handshake = self.next_handshake.min(self.now + self.handshake_interval());
         self.consider();
-        self.settle();
+        self.schedule_wake();
     }
 
     /// What the server is to know from now on; it is told at once.
@@ -294,7 +294,7 @@ impl Monitor {
         self.clock(now);
         self.announced = announcement;
         self.next_probe = self.now;
-        self.settle();
+        self.schedule_wake();
     }
 
     /// A packet came out of the tunnel. True: it was the answer to a probe, and is consumed.
@@ -307,9 +307,9 @@ impl Monitor {
         if let Some(answered) = self.history.answered(self.now, probe.seq) {
             self.answered = self.now;
             self.far_full = probe.full;
-            if let Some(told) = probe.told {
+            if let Some(server_info) = probe.server_info {
                 let within = answered.rtt / 2;
-                let Told { seen_as, unix_ms, life } = told;
+                let ServerInfo { seen_as, unix_ms, life } = server_info;
                 let at = Instant(self.now.0.saturating_sub(within.0));
                 self.far = Some(Far { seen_as, unix_ms, at, within, life });
             }
@@ -322,7 +322,7 @@ impl Monitor {
                 }
                 self.consider();
             }
-            self.settle();
+            self.schedule_wake();
         }
         true
     }
@@ -348,7 +348,7 @@ impl Monitor {
         } else {
             self.consider();
         }
-        self.settle();
+        self.schedule_wake();
     }
 
     /// When [`Monitor::handle_timeout`] and the polls want to be called next.
@@ -368,7 +368,7 @@ impl Monitor {
         } else {
             return None;
         };
-        self.settle();
+        self.schedule_wake();
         length
     }
 
@@ -379,7 +379,7 @@ impl Monitor {
         let due = self.handshake_due() <= self.now;
         if due {
             self.next_handshake = self.now + self.handshake_interval();
-            self.settle();
+            self.schedule_wake();
         }
         due
     }
@@ -387,14 +387,14 @@ impl Monitor {
     /// What has changed since the last call.
     pub fn poll_event(&mut self) -> Option<PathEvent> {
         let up = self.is_up();
-        if up != self.told_up {
-            self.told_up = up;
+        if up != self.reported_up {
+            self.reported_up = up;
             let down = || PathEvent::Down(self.reason.words(self.now));
             return Some(if up { PathEvent::Up } else { down() });
         }
         let mtu = self.mtu.mtu();
-        if mtu != self.told_mtu {
-            self.told_mtu = mtu;
+        if mtu != self.reported_mtu {
+            self.reported_mtu = mtu;
             return Some(PathEvent::Mtu(mtu));
         }
         self.too_big.poll().map(PathEvent::TooBig)
@@ -406,7 +406,7 @@ impl Monitor {
         self.state == PathState::Up
     }
 
-    /// Its picture.
+    /// Its snapshot.
     #[must_use]
     pub fn health(&self, now: Instant) -> Health {
         Health {
@@ -509,16 +509,16 @@ impl Monitor {
             return None;
         }
         let proof = proof(self.history.usual_loss());
-        if self.unheard.is_some_and(|unheard| self.is_silent(unheard)) {
+        if self.unheard.is_some_and(|unheard| self.is_unresponsive(unheard)) {
             return (self.history.overdue(now) >= proof).then_some(Reason::Silent(self.heard));
         }
-        let patience = DEAF.max(self.history.bound() * 2);
+        let patience = ONE_WAY.max(self.history.bound() * 2);
         let unanswered = self.history.first_open().is_some_and(|first| now - first >= patience);
-        let deaf = unanswered && self.history.overdue(now) >= proof;
-        deaf.then_some(Reason::Deaf(self.answered))
+        let one_way = unanswered && self.history.overdue(now) >= proof;
+        one_way.then_some(Reason::OneWay(self.answered))
     }
 
-    fn is_silent(&self, unheard: Instant) -> bool {
+    fn is_unresponsive(&self, unheard: Instant) -> bool {
         let asleep = self.interval() > self.config.interval;
         let wait = if asleep { WAIT_ASLEEP } else { WAIT };
         self.now - self.heard >= SILENCE && self.now - unheard >= wait

@@ -63,7 +63,7 @@ const PATIENCE_MIN: Duration = Duration::from_millis(150);
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct TooBig {
     count: u64,
-    told_at: Option<Instant>,
+    reported_at: Option<Instant>,
     untold: Option<u16>,
 }
 
@@ -73,8 +73,8 @@ impl TooBig {
     /// One of this length.
     pub(super) fn note(&mut self, now: Instant, len: u16) {
         self.count += 1;
-        if self.told_at.is_none_or(|told| now >= told + Self::PAUSE) {
-            self.told_at = Some(now);
+        if self.reported_at.is_none_or(|told| now >= told + Self::PAUSE) {
+            self.reported_at = Some(now);
             self.untold = Some(len);
         }
     }

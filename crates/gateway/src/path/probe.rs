@@ -46,12 +46,12 @@ pub struct Probe {
     /// In an answer: data for the client waits for room on its paths.
     pub full: bool,
     /// In an answer: what else the server says.
-    pub told: Option<Told>,
+    pub server_info: Option<ServerInfo>,
 }
 
 /// What a server of ours says in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct ServerInfo {
     /// Where the path's datagrams come from, as it sees them.
     pub seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
@@ -76,10 +76,10 @@ const PAYLOAD: usize = 32;
 /// Up to `time`.
 const TIMED: usize = 58;
 /// With room for the answer.
-const ROOM: usize = 62;
+const PADDED: usize = 62;
 /// Bits of `f`.
 const FULL: u8 = 1;
-const TOLD: u8 = 2;
+const SERVER_INFO: u8 = 2;
 const LIFE: u8 = 4;
 /// Type, code, checksum, identifier, sequence number.
 const ICMP: usize = 8;
@@ -89,7 +89,7 @@ impl Ends {
     #[must_use]
     pub fn smallest(&self) -> usize {
         let header = if self.service.is_ipv4() { 20 } else { 40 };
-        header + ICMP + ROOM
+        header + ICMP + PADDED
     }
 
     fn number(&self) -> u8 {
@@ -103,7 +103,7 @@ impl Probe {
     pub fn emit(&self, ends: &Ends, size: usize, buffer: &mut [u8]) -> Option<usize> {
         let size = size.max(ends.smallest());
         let header = IpHeader::new(ends.path, ends.service, ends.number());
-        let length = size - (ends.smallest() - ICMP - ROOM);
+        let length = size - (ends.smallest() - ICMP - PADDED);
         let start = header.emit(buffer, length).ok()?;
         let echo = buffer.get_mut(start..size)?;
         echo.fill(0);
@@ -138,7 +138,7 @@ impl Probe {
 
     /// The probe that `packet` is, if it goes to one of these addresses.
     #[must_use]
-    pub fn asked(packet: &[u8], service: &[IpAddr]) -> Option<Self> {
+    pub fn parse_request(packet: &[u8], service: &[IpAddr]) -> Option<Self> {
         service.iter().find_map(|&to| {
             let request = if to.is_ipv4() { 8 } else { 128 };
             Self::parse(packet, to, None, request)
@@ -187,17 +187,19 @@ impl Probe {
         payload[20..22].copy_from_slice(&self.within_ms.to_be_bytes());
         payload[22] = if self.full { FULL } else { 0 };
         payload[24..32].copy_from_slice(&self.cap_bps.unwrap_or(0).to_be_bytes());
-        if let (Some(told), Some(room)) = (self.told, payload.get_mut(PAYLOAD..TIMED)) {
-            let address = match told.seen_as.ip() {
+        if let (Some(server_info), Some(space)) =
+            (self.server_info, payload.get_mut(PAYLOAD..TIMED))
+        {
+            let address = match server_info.seen_as.ip() {
                 IpAddr::V4(v4) => v4.to_ipv6_mapped(),
                 IpAddr::V6(v6) => v6,
             };
-            room[..2].copy_from_slice(&told.seen_as.port().to_be_bytes());
-            room[2..18].copy_from_slice(&address.octets());
-            room[18..].copy_from_slice(&told.unix_ms.to_be_bytes());
-            payload[22] |= TOLD;
-            if let (Some(life), Some(room)) = (told.life, payload.get_mut(TIMED..ROOM)) {
-                room.copy_from_slice(&life.to_be_bytes());
+            space[..2].copy_from_slice(&server_info.seen_as.port().to_be_bytes());
+            space[2..18].copy_from_slice(&address.octets());
+            space[18..].copy_from_slice(&server_info.unix_ms.to_be_bytes());
+            payload[22] |= SERVER_INFO;
+            if let (Some(life), Some(space)) = (server_info.life, payload.get_mut(TIMED..PADDED)) {
+                space.copy_from_slice(&life.to_be_bytes());
                 payload[22] |= LIFE;
             }
         }
@@ -217,12 +219,12 @@ impl Probe {
         };
         let u64_at = |at: usize| u64::from(u32_at(at)) << 32 | u64::from(u32_at(at + 4));
         let cap = u64_at(24);
-        let told = || {
+        let server_info = || {
             let octets: [u8; 16] = payload.get(34..50)?.try_into().ok()?;
             let seen_as = SocketAddr::new(IpAddr::from(octets).to_canonical(), u16_at(32));
-            let says_life = payload[22] & LIFE != 0 && payload.len() >= ROOM;
+            let says_life = payload[22] & LIFE != 0 && payload.len() >= PADDED;
             let life = says_life.then(|| u32_at(TIMED));
-            (payload.len() >= TIMED).then(|| Told { seen_as, unix_ms: u64_at(50), life })
+            (payload.len() >= TIMED).then(|| ServerInfo { seen_as, unix_ms: u64_at(50), life })
         };
         Some(Self {
             path: payload[17],
@@ -235,7 +237,7 @@ impl Probe {
             within_ms: u16_at(20),
             cap_bps: (cap != 0).then_some(cap),
             full: payload[22] & FULL != 0,
-            told: if payload[22] & TOLD != 0 { told() } else { None },
+            server_info: if payload[22] & SERVER_INFO != 0 { server_info() } else { None },
         })
     }
 }
@@ -262,7 +264,7 @@ mod tests {
         within_ms: 250,
         cap_bps: Some(5_000_000),
         full: false,
-        told: None,
+        server_info: None,
     };
 
     #[test]
@@ -274,7 +276,10 @@ mod tests {
                 let length = PROBE.emit(&ends, size, &mut packet).unwrap();
                 assert_eq!(length, size.max(ends.smallest()));
                 let packet = &packet[..length];
-                assert_eq!(Probe::asked(packet, &Network::default().service()), Some(PROBE));
+                assert_eq!(
+                    Probe::parse_request(packet, &Network::default().service()),
+                    Some(PROBE)
+                );
                 assert_eq!(Probe::answered(packet, &ends), None, "it is not its own answer");
                 let icmp::Answer::Reply(reply) = icmp::answer(packet, &[ends.service]) else {
                     panic!("any host answers it");
@@ -283,8 +288,8 @@ mod tests {
                 assert_eq!(Probe::answered(&reply, &ends), Some(PROBE));
                 let seen_as = ["192.0.2.7:4000", "[2001:db8::7]:4000"][family].parse().unwrap();
                 let life = Some(0xfeed_beef);
-                let told = Some(Told { seen_as, unix_ms: 1_800_000_000_123, life });
-                let full = Probe { full: true, told, ..PROBE };
+                let server_info = Some(ServerInfo { seen_as, unix_ms: 1_800_000_000_123, life });
+                let full = Probe { full: true, server_info, ..PROBE };
                 let ours = full.reply(packet, &Network::default().service()).unwrap();
                 assert_eq!(Probe::answered(&ours, &ends), Some(full));
                 assert_eq!(ours.len(), length);
@@ -299,25 +304,28 @@ mod tests {
     #[test]
     fn earlier_versions_are_answered_as_they_ask() {
         let seen_as = "192.0.2.7:4000".parse().unwrap();
-        let told = Told { seen_as, unix_ms: 1, life: Some(7) };
-        let cases = [(PAYLOAD, None), (TIMED, Some(Told { life: None, ..told }))];
-        for (family, (room, heard)) in [0, 1].into_iter().flat_map(|f| cases.map(|c| (f, c))) {
+        let server_info = ServerInfo { seen_as, unix_ms: 1, life: Some(7) };
+        let cases = [(PAYLOAD, None), (TIMED, Some(ServerInfo { life: None, ..server_info }))];
+        for (family, (space, heard)) in [0, 1].into_iter().flat_map(|f| cases.map(|c| (f, c))) {
             let ends = ends(family);
             let mut packet = [0; 200];
             let length = PROBE.emit(&ends, 0, &mut packet).unwrap();
-            let start = length - ROOM - ICMP;
-            let length = length - (ROOM - room);
+            let start = length - PADDED - ICMP;
+            let length = length - (PADDED - space);
             let header = IpHeader::new(ends.path, ends.service, ends.number());
             header.emit(&mut packet, length - start).unwrap();
             packet[start + 2..start + 4].fill(0);
             let sum = checksum(&header, &packet[start..length]);
             packet[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
-            let asked = Probe::asked(&packet[..length], &[ends.service]).unwrap();
-            assert_eq!(asked, PROBE);
-            let answer = Probe { told: Some(told), ..asked };
+            let request = Probe::parse_request(&packet[..length], &[ends.service]).unwrap();
+            assert_eq!(request, PROBE);
+            let answer = Probe { server_info: Some(server_info), ..request };
             let answer = answer.reply(&packet[..length], &[ends.service]).unwrap();
             assert_eq!(answer.len(), length);
-            assert_eq!(Probe::answered(&answer, &ends), Some(Probe { told: heard, ..PROBE }));
+            assert_eq!(
+                Probe::answered(&answer, &ends),
+                Some(Probe { server_info: heard, ..PROBE })
+            );
         }
     }
 
@@ -347,7 +355,7 @@ mod tests {
 
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-            let _ = Probe::asked(&bytes, &Network::default().service());
+            let _ = Probe::parse_request(&bytes, &Network::default().service());
             let _ = Probe::answered(&bytes, &ends(0));
         }
     }

@@ -48,7 +48,7 @@ pub(super) enum Reason {
     /// Nothing has been heard since.
     Silent(Instant),
     /// The far end is heard, but has answered nothing since.
-    Deaf(Instant),
+    OneWay(Instant),
     /// It answers again after so many failures, and is used from then on.
     Trial {
         failures: u32,
@@ -104,7 +104,7 @@ impl Reason {
             ),
             Self::Works => "works".into(),
             Self::Silent(since) => format!("no answer for {}", ago(now, *since)),
-            Self::Deaf(since) => format!(
+            Self::OneWay(since) => format!(
                 "the server is heard, but has not answered for {}: it does not hear us",
                 ago(now, *since)
             ),

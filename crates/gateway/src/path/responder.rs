@@ -6,7 +6,7 @@
 
 use super::monitor::{Announcement, Health, LATE, OVERSLEPT, PARDON, PathEvent, SILENCE};
 use super::mtu::{BASE, LEAST, TooBig};
-use super::probe::{Probe, Told};
+use super::probe::{Probe, ServerInfo};
 use super::reason;
 use crate::model::PathState;
 use std::net::IpAddr;
@@ -21,15 +21,15 @@ pub struct Responder {
     /// The newest probe.
     probe: Option<Probe>,
     full: bool,
-    say: Option<Told>,
+    server_info: Option<ServerInfo>,
     state: PathState,
     since: Instant,
-    told_up: bool,
-    told_mtu: Option<u16>,
+    reported_up: bool,
+    reported_mtu: Option<u16>,
     /// More than this did not leave here, until the client has found it out too.
     most: Option<u16>,
     too_big: TooBig,
-    told: Option<Announcement>,
+    announced: Option<Announcement>,
     /// No verdict before.
     not_before: Instant,
     now: Instant,
@@ -48,14 +48,14 @@ impl Responder {
             heard: None,
             probe: None,
             full: false,
-            say: None,
+            server_info: None,
             state: PathState::Connecting,
             since: now,
-            told_up: false,
-            told_mtu: None,
+            reported_up: false,
+            reported_mtu: None,
             most: None,
             too_big: TooBig::default(),
-            told: None,
+            announced: None,
             not_before: now,
             now,
             wake: Instant::FAR_FUTURE,
@@ -65,7 +65,7 @@ impl Responder {
     /// A packet came out of the tunnel. `Some`: it was a ping to the service address, and this
     /// answer goes back by the same path.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
-        let Some(probe) = Probe::asked(packet, &self.service) else {
+        let Some(probe) = Probe::parse_request(packet, &self.service) else {
             self.handle_heard(now);
             return match icmp::answer(packet, &self.service) {
                 icmp::Answer::Reply(reply) => Some(reply),
@@ -84,8 +84,9 @@ impl Responder {
                 _ => {}
             }
         }
-        self.settle();
-        Probe { full: self.full, told: self.say, ..probe }.reply(packet, &self.service)
+        self.schedule_wake();
+        Probe { full: self.full, server_info: self.server_info, ..probe }
+            .reply(packet, &self.service)
     }
 
     /// Whether data for this client waits for room on its active paths; its next answer says so.
@@ -94,8 +95,8 @@ impl Responder {
     }
 
     /// What its next answer says beside.
-    pub fn set_told(&mut self, told: Told) {
-        self.say = Some(told);
+    pub fn set_server_info(&mut self, info: ServerInfo) {
+        self.server_info = Some(info);
     }
 
     /// Something authentic came from the client (data, a keepalive, a handshake).
@@ -104,7 +105,7 @@ impl Responder {
         // A client that probes decides by itself; a probe that says so may have been lost.
         if self.state != PathState::Up && self.probe.is_none_or(|probe| probe.hears) {
             self.enter(PathState::Up);
-            self.settle();
+            self.schedule_wake();
         }
     }
 
@@ -115,7 +116,7 @@ impl Responder {
         self.probe = None;
         self.most = None;
         self.enter(PathState::Connecting);
-        self.settle();
+        self.schedule_wake();
     }
 
     /// Time has come to [`Responder::poll_timeout`].
@@ -138,7 +139,7 @@ impl Responder {
         if self.state == PathState::Up && deadline <= self.now {
             self.enter(PathState::Down);
         }
-        self.settle();
+        self.schedule_wake();
     }
 
     /// When [`Responder::handle_timeout`] wants to be called next. It may be early: what is heard
@@ -151,15 +152,15 @@ impl Responder {
     /// What has changed since the last call.
     pub fn poll_event(&mut self) -> Option<PathEvent> {
         let up = self.is_up();
-        if up != self.told_up {
-            self.told_up = up;
+        if up != self.reported_up {
+            self.reported_up = up;
             let down = || PathEvent::Down(self.reason(self.now));
             return Some(if up { PathEvent::Up } else { down() });
         }
         let probe = self.probe?;
         let mtu = self.mtu();
-        if self.told_mtu != Some(mtu) {
-            self.told_mtu = Some(mtu);
+        if self.reported_mtu != Some(mtu) {
+            self.reported_mtu = Some(mtu);
             return Some(PathEvent::Mtu(mtu));
         }
         if let Some(len) = self.too_big.poll() {
@@ -167,8 +168,8 @@ impl Responder {
         }
         let Probe { role, using, cap_bps, .. } = probe;
         let announced = Announcement { role, using, cap_bps };
-        if self.told != Some(announced) {
-            self.told = Some(announced);
+        if self.announced != Some(announced) {
+            self.announced = Some(announced);
             return Some(PathEvent::Announced(announced));
         }
         None
@@ -217,7 +218,7 @@ impl Responder {
         self.too_big.count()
     }
 
-    /// Its picture: the client alone measures round trips and loss.
+    /// Its snapshot: the client alone measures round trips and loss.
     #[must_use]
     pub fn health(&self, now: Instant) -> Health {
         Health {
@@ -254,7 +255,7 @@ impl Responder {
         }
     }
 
-    fn settle(&mut self) {
+    fn schedule_wake(&mut self) {
         let up = self.state == PathState::Up;
         let deadline = self.deadline().max(self.not_before);
         self.wake = if up { deadline } else { Instant::FAR_FUTURE };

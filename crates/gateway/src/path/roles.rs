@@ -1,4 +1,4 @@
-//! What the paths of a bundle are used for, given their roles, states and load.
+//! What the paths of a bond are used for, given their roles, states and load.
 //!
 //! * `primary`: always.
 //! * `secondary`: its subflows have low priority until the primaries have been full for
@@ -133,10 +133,10 @@ impl Roles {
         };
         let [primary, secondary, backup] =
             [good(Role::Primary), good(Role::Secondary), good(Role::Backup)];
-        let carrier = primary.or(secondary).or(backup);
+        let preferred = primary.or(secondary).or(backup);
         let usable = facts.iter().filter(|path| is_usable(path)).count();
         let decide = |(i, path): (usize, &PathFacts<'_>)| {
-            let (using, reason) = self.one(now, i, path, facts, [primary, secondary], carrier);
+            let (using, reason) = self.one(now, i, path, facts, [primary, secondary], preferred);
             let watched = self.paths[i].demoted.is_some();
             Decision {
                 using,
@@ -148,8 +148,8 @@ impl Roles {
         facts.iter().enumerate().map(decide).collect()
     }
 
-    /// `good`: the first primary and the first secondary that work well; `carrier`: the first path
-    /// of all that does.
+    /// `good`: the first primary and the first secondary that work well; `preferred`: the first
+    /// path of all that does.
     fn one(
         &self,
         now: Instant,
@@ -157,7 +157,7 @@ impl Roles {
         path: &PathFacts<'_>,
         facts: &[PathFacts<'_>],
         good: [Option<usize>; 2],
-        carrier: Option<usize>,
+        preferred: Option<usize>,
     ) -> (Use, String) {
         if path.role == Role::Never {
             return (Use::Unused, "never: not to be used".into());
@@ -168,11 +168,11 @@ impl Roles {
         if path.health.state != PathState::Up {
             return (Use::Unused, path.health.reason.clone());
         }
-        let Some(carrier) = carrier else {
+        let Some(preferred) = preferred else {
             return (Use::Active, "in use: no path works well".into());
         };
         if self.paths[index].demoted.is_some() {
-            return (Use::Low, self.why_demoted(now, index, path, facts[carrier].name));
+            return (Use::Low, self.why_demoted(now, index, path, facts[preferred].name));
         }
         match (path.role, good) {
             (Role::Primary, _) => (Use::Active, "in use".into()),
@@ -184,7 +184,7 @@ impl Roles {
                 (Use::Low, format!("secondary: {} suffices", facts[primary].name))
             }
             (_, [None, None]) => (Use::Active, "in use: no path but backups works".into()),
-            _ => (Use::Low, format!("backup: {} works", facts[carrier].name)),
+            _ => (Use::Low, format!("backup: {} works", facts[preferred].name)),
         }
     }
 

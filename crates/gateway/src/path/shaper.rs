@@ -53,7 +53,7 @@ impl<P> Shaper<P> {
     /// # Errors
     /// The packet.
     pub fn push(&mut self, packet: P, bytes: usize) -> Result<(), P> {
-        let full = self.queued + bytes > self.room() || self.queue.len() >= PACKETS_MAX;
+        let full = self.queued + bytes > self.space() || self.queue.len() >= PACKETS_MAX;
         if full {
             self.dropped += 1;
             return Err(packet);
@@ -116,7 +116,7 @@ impl<P> Shaper<P> {
         }
     }
 
-    fn room(&self) -> usize {
+    fn space(&self) -> usize {
         let Some(rate) = self.rate_bps else { return usize::MAX };
         let bytes = rate / 8 * QUEUE_MAX.as_millis() / 1000;
         usize::try_from(bytes).unwrap_or(usize::MAX).max(QUEUE_MIN)
@@ -203,8 +203,8 @@ mod tests {
                 let time = now - start + BURST;
                 let allowed = rate as f64 / 8.0 * time.as_secs_f64() + 1500.0 + 1.0;
                 prop_assert!(bytes as f64 <= allowed, "{bytes} > {allowed}");
-                let room = (rate / 8 / 20).max(24_000) as usize;
-                prop_assert!(shaper.queued() <= room);
+                let space = (rate / 8 / 20).max(24_000) as usize;
+                prop_assert!(shaper.queued() <= space);
             }
         }
     }

@@ -15,7 +15,7 @@ pub(super) struct World {
     pub(super) monitor: Monitor,
     pub(super) responder: Responder,
     /// From the client to the server, and back.
-    pub(super) way: [Way; 2],
+    pub(super) direction: [Direction; 2],
     /// What the monitor said, and when.
     pub(super) client: Vec<(Instant, PathEvent)>,
     pub(super) server: Vec<(Instant, PathEvent)>,
@@ -31,7 +31,7 @@ pub(super) struct World {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct Direction {
     pub(super) delay: Duration,
     pub(super) loss: f64,
     pub(super) dead: bool,
@@ -64,12 +64,13 @@ impl World {
         monitor.handle_link(now, LinkState::Ready { limit: 1440 });
         monitor.handle_session(now, true);
         monitor.handle_demand(now, Demand { open: true, standby: false, alone: false });
-        let way = Way { delay: ms(10), loss: 0.0, dead: false, mtu: 1500, last: Instant::ZERO };
+        let direction =
+            Direction { delay: ms(10), loss: 0.0, dead: false, mtu: 1500, last: Instant::ZERO };
         Self {
             now,
             monitor,
             responder: Responder::new(now, network.service()),
-            way: [way; 2],
+            direction: [direction; 2],
             client: Vec::new(),
             server: Vec::new(),
             probes: Vec::new(),
@@ -83,13 +84,13 @@ impl World {
     }
 
     pub(super) fn kill(&mut self, dead: bool) {
-        self.way[0].dead = dead;
-        self.way[1].dead = dead;
+        self.direction[0].dead = dead;
+        self.direction[1].dead = dead;
     }
 
     pub(super) fn loss(&mut self, loss: f64) {
-        self.way[0].loss = loss;
-        self.way[1].loss = loss;
+        self.direction[0].loss = loss;
+        self.direction[1].loss = loss;
     }
 
     pub(super) fn run(&mut self, span: Duration) {
@@ -160,14 +161,14 @@ impl World {
     }
 
     fn send(&mut self, to: usize, packet: Vec<u8>) {
-        let lost = self.draw() < self.way[to].loss;
-        let way = &mut self.way[to];
-        if lost || way.dead || packet.len() > way.mtu {
+        let lost = self.draw() < self.direction[to].loss;
+        let direction = &mut self.direction[to];
+        if lost || direction.dead || packet.len() > direction.mtu {
             return;
         }
-        way.last = way.last.max(self.now + way.delay);
+        direction.last = direction.last.max(self.now + direction.delay);
         self.sent += 1;
-        self.flight.insert((way.last, self.sent), (to, packet));
+        self.flight.insert((direction.last, self.sent), (to, packet));
     }
 
     /// From 0 to 1 (splitmix64).

@@ -1,14 +1,14 @@
 //! What other threads ask of the server.
 
 use super::Core;
-use super::member::{Leads, Member};
-use super::onward::Next;
-use super::outward::Outward;
+use super::client_session::{ClientSession, RelayTarget};
+use super::outbound::OutboundConnection;
+use super::upstream_hop::Next;
 use crate::address::PATHS_MAX;
 use crate::engine_config::policy as make_policy;
-use crate::mailbox::{Answer, Request};
-use crate::model::{ConnStatus, PathStatus, Role, Status, Tallied};
-use crate::pictures::{self, Load};
+use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
+use crate::request_channel::{Answer, Request};
+use crate::snapshots::{self, Load};
 use std::net::SocketAddr;
 use tabane_engine::{ConnId, Instant};
 use tabane_net::wireguard::UdpPort;
@@ -25,8 +25,8 @@ impl Core {
     fn answer(&mut self, now: Instant, request: Request) -> Answer {
         match request {
             Request::Status => Answer::Status(Box::new(self.status(now))),
-            Request::Connections => Answer::Connections(self.pictures(now)),
-            Request::Happenings { since } => Answer::Happenings(self.happenings.since(since)),
+            Request::Connections => Answer::Connections(self.snapshots(now)),
+            Request::Events { since } => Answer::Events(self.event_log.since(since)),
             Request::SetPath { path, role, cap_bps } => {
                 self.set_path(now, &path, (role, cap_bps)).into()
             }
@@ -47,28 +47,29 @@ impl Core {
         let (mut paths, mut copies, mut malformed, mut spoofed) = (Vec::new(), 0, 0, 0);
         let mut datagrams = [0; 3];
         let (mut clients, mut total, mut refused) = (0, 0, 0);
-        let mut tally = None::<Tallied>;
-        for at in 0..self.members.len() {
-            let remotes: Vec<_> =
-                (0..PATHS_MAX).map(|path| self.members.way(at, path).map(|w| w.remote)).collect();
-            let Some(member) = self.members.get(at) else { continue };
-            clients += u64::from(member.is_there());
-            if let Some(own) = &member.bundle.tally {
-                own.add_to(tally.get_or_insert_default());
+        let mut record_counters = None::<RecordTotals>;
+        for at in 0..self.client_sessions.len() {
+            let remotes: Vec<_> = (0..PATHS_MAX)
+                .map(|path| self.client_sessions.four_tuple(at, path).map(|w| w.remote))
+                .collect();
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            clients += u64::from(session.is_there());
+            if let Some(own) = &session.bond.record_counters {
+                own.add_to(record_counters.get_or_insert_default());
             }
-            (total, refused) = (total + member.opened, refused + member.refused);
-            copies += member.bundle.endpoint.stats().copies;
-            malformed += member.bundle.endpoint.stats().malformed;
-            spoofed += member.spoofed;
-            let filter = member.spread.counters();
+            (total, refused) = (total + session.opened, refused + session.refused);
+            copies += session.bond.endpoint.stats().copies;
+            malformed += session.bond.endpoint.stats().malformed;
+            spoofed += session.spoofed;
+            let filter = session.dispatcher.counters();
             datagrams[0] += filter.copies;
             datagrams[1] += filter.held;
             datagrams[2] += filter.missed;
-            let conns: Vec<ConnId> = member.conns.keys().copied().collect();
-            let loads = pictures::loads(&mut member.bundle, now, conns.into_iter());
+            let conns: Vec<ConnId> = session.conns.keys().copied().collect();
+            let loads = snapshots::loads(&mut session.bond, now, conns.into_iter());
             for (path, remote) in remotes.into_iter().enumerate() {
                 if let Some(remote) = remote {
-                    paths.push(path_status(now, member, (path, remote), &loads[path]));
+                    paths.push(path_status(now, session, (path, remote), &loads[path]));
                 }
             }
         }
@@ -100,7 +101,7 @@ impl Core {
             refused_total: refused,
             clients,
             held_bytes: self.memory.held(),
-            tally,
+            record_counters,
             udp_flows: udp_flows as u64,
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
@@ -112,7 +113,7 @@ impl Core {
 
     /// What came of datagrams of those who are no clients, or not yet.
     fn stranger_counters(&self) -> [(&'static str, u64); 5] {
-        let strangers = self.members.strangers();
+        let strangers = self.client_sessions.strangers();
         [
             ("strangers_malformed", strangers.malformed),
             ("strangers_unauthentic", strangers.unauthentic),
@@ -122,25 +123,29 @@ impl Core {
         ]
     }
 
-    fn pictures(&mut self, now: Instant) -> Vec<ConnStatus> {
+    fn snapshots(&mut self, now: Instant) -> Vec<ConnStatus> {
         let mut all = Vec::new();
-        let onward = self.next.as_ref().map(Next::pictures).unwrap_or_default();
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
-            for (&id, &leads) in &member.conns {
-                let Some(conn) = member.bundle.endpoint.connection(id) else { continue };
-                let outward = match leads {
-                    Leads::Out(index) => self.connections.get(index).map(Outward::way),
-                    Leads::On => onward.get(&(at, id)).map(|p| (p.source, p.destination, p.since)),
+        let upstream = self.next.as_ref().map(Next::snapshots).unwrap_or_default();
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            for (&id, &relay_target) in &session.conns {
+                let Some(conn) = session.bond.endpoint.connection(id) else { continue };
+                let outbound = match relay_target {
+                    RelayTarget::Out(index) => {
+                        self.connections.get(index).map(OutboundConnection::four_tuple)
+                    }
+                    RelayTarget::On => {
+                        upstream.get(&(at, id)).map(|p| (p.source, p.destination, p.since))
+                    }
                 };
-                let Some((source, target, since)) = outward else { continue };
+                let Some((source, target, since)) = outbound else { continue };
                 let info = conn.info(now);
                 all.push(ConnStatus {
-                    client: Some(member.name.clone()),
+                    client: Some(session.name.clone()),
                     source: Some(source),
                     target: target.to_string(),
                     age_s: now.saturating_since(since).as_secs_f64(),
-                    ..pictures::connection(id, &info, |path| format!("{}/{path}", member.name))
+                    ..snapshots::connection(id, &info, |path| format!("{}/{path}", session.name))
                 });
             }
         }
@@ -150,10 +155,10 @@ impl Core {
 
 impl Core {
     fn close(&mut self, now: Instant, id: u64) -> Answer {
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
-            if member.conns.contains_key(&ConnId(id))
-                && let Some(conn) = member.bundle.endpoint.connection(ConnId(id))
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            if session.conns.contains_key(&ConnId(id))
+                && let Some(conn) = session.bond.endpoint.connection(ConnId(id))
             {
                 conn.abort(now);
                 self.touch(at);
@@ -171,7 +176,7 @@ impl Core {
         change: (Option<Role>, Option<u64>),
     ) -> Result<(), String> {
         match (Next::path(path), &mut self.next) {
-            (Some(path), Some(next)) => next.carrier().set_path(now, path, change),
+            (Some(path), Some(next)) => next.upstream().set_path(now, path, change),
             _ => Err("paths are the client's: change them there".into()),
         }
     }
@@ -186,12 +191,12 @@ impl Core {
     ) -> Result<(), String> {
         let policy = make_policy(policy, spec)?;
         let mut any = false;
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
             let wanted = |id: &ConnId| connection.is_none_or(|wanted| wanted == id.0);
-            let all: Vec<ConnId> = member.conns.keys().copied().filter(wanted).collect();
+            let all: Vec<ConnId> = session.conns.keys().copied().filter(wanted).collect();
             for id in all {
-                let Some(conn) = member.bundle.endpoint.connection(id) else { continue };
+                let Some(conn) = session.bond.endpoint.connection(id) else { continue };
                 conn.set_policy(now, policy.clone()).map_err(|error| error.to_string())?;
                 any = true;
             }
@@ -206,26 +211,26 @@ impl Core {
 
 fn path_status(
     now: Instant,
-    member: &Member,
+    session: &ClientSession,
     (path, remote): (usize, SocketAddr),
     load: &Load,
 ) -> PathStatus {
-    let health = member.responders[path].health(now);
+    let health = session.responders[path].health(now);
     let mut status = PathStatus {
         // The client's own names of its paths are not told.
         name: path.to_string(),
         id: path as u8,
-        client: Some(member.name.clone()),
+        client: Some(session.name.clone()),
         remote: Some(remote),
-        role: member.role(path),
+        role: session.role(path),
         state: health.state,
         reason: health.reason,
         since_s: health.age.as_secs_f64(),
         mtu: health.mtu,
-        too_big: member.responders[path].too_big(),
-        cap_bps: member.cap_bps(path),
+        too_big: session.responders[path].too_big(),
+        cap_bps: session.cap_bps(path),
         ..PathStatus::default()
     };
-    pictures::fill(&mut status, &member.bundle, path, load);
+    snapshots::fill(&mut status, &session.bond, path, load);
     status
 }

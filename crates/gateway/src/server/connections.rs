@@ -1,13 +1,13 @@
 //! What the connections of clients lead to.
 
-use super::member::{Leads, Member};
-use super::outward::{Attempt, Outward, PATIENCE};
+use super::client_session::{ClientSession, RelayTarget};
+use super::outbound::{Attempt, OutboundConnection, PATIENCE};
 use crate::access::Access;
 use crate::config::Policies;
 use crate::inner::unreachable;
+use crate::policy_requests;
 use crate::reactor::{Kind, token};
-use crate::relay::{Pool, Standing};
-use crate::wishes;
+use crate::relay::{Pool, RelayState};
 use mio::{Interest, Registry};
 use slab::Slab;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use tabane_wire::{SeqNum, Unreachable};
 
 /// See the module.
 pub(super) struct Connections {
-    all: Slab<Outward>,
+    all: Slab<OutboundConnection>,
     /// Those with more to do at once.
     again: VecDeque<usize>,
     /// Still connecting on, oldest first.
@@ -69,24 +69,24 @@ impl Connections {
     }
 
     /// One of them.
-    pub(super) fn get(&self, index: usize) -> Option<&Outward> {
+    pub(super) fn get(&self, index: usize) -> Option<&OutboundConnection> {
         self.all.get(index)
     }
 
     /// The same, to be changed.
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Outward> {
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut OutboundConnection> {
         self.all.get_mut(index)
     }
 
     /// All of them.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Outward)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut OutboundConnection)> {
         self.all.iter_mut()
     }
 
     /// Resets the one to the far end.
     pub(super) fn end(&mut self, index: usize) {
-        if let Some(outward) = self.all.get_mut(index) {
-            outward.reset();
+        if let Some(outbound) = self.all.get_mut(index) {
+            outbound.reset();
             self.remove(index);
         }
     }
@@ -102,50 +102,50 @@ impl Connections {
     }
 
     /// Whether a connection to there is one with wishes for the server itself.
-    pub(super) fn is_wish(&self, local: SocketAddr) -> bool {
-        local.port() == wishes::PORT && self.service.contains(&local.ip())
+    pub(super) fn is_policy_request(&self, local: SocketAddr) -> bool {
+        local.port() == policy_requests::PORT && self.service.contains(&local.ip())
     }
 
     /// Whose it is.
-    pub(super) fn member_of(&self, index: usize) -> Option<usize> {
-        self.all.get(index).map(|outward| outward.member)
+    pub(super) fn session_of(&self, index: usize) -> Option<usize> {
+        self.all.get(index).map(|outbound| outbound.session)
     }
 
     /// An event of a connection of the member at `at`; perhaps a packet to tell the client.
     pub(super) fn on_event(
         &mut self,
         now: Instant,
-        (at, member): (usize, &mut Member),
+        (at, session): (usize, &mut ClientSession),
         conn: ConnId,
         event: Event,
     ) -> Option<Packet> {
         if let Event::Incoming { local, remote } = event {
-            if self.is_wish(local) {
-                member.wishes = Some((conn, Vec::new()));
-                member.bundle.endpoint.admit(conn);
+            if self.is_policy_request(local) {
+                session.policy_requests = Some((conn, Vec::new()));
+                session.bond.endpoint.admit(conn);
                 return None;
             }
-            return self.connect(now, (at, member), conn, (remote, local));
+            return self.connect(now, (at, session), conn, (remote, local));
         }
-        if member.take_wishes(now, conn, event, &self.own) {
+        if session.take_policy_requests(now, conn, event, &self.own) {
             return None;
         }
-        let Leads::Out(index) = *member.conns.get(&conn)? else { return None };
+        let RelayTarget::Out(index) = *session.conns.get(&conn)? else { return None };
         match event {
             Event::Accepted { .. } | Event::Readable | Event::Writable | Event::PeerFinished => {
-                self.step(now, index, member);
+                self.step(now, index, session);
             }
             Event::Closed(CloseReason::Finished) => {
-                member.conns.remove(&conn);
-                if let Some(outward) = self.all.get_mut(index) {
-                    outward.orphaned = Some(now);
-                    if outward.orphan() != Standing::Open {
+                session.conns.remove(&conn);
+                if let Some(outbound) = self.all.get_mut(index) {
+                    outbound.orphaned = Some(now);
+                    if outbound.orphan() != RelayState::Open {
                         self.remove(index);
                     }
                 }
             }
             Event::Closed(_) => {
-                member.conns.remove(&conn);
+                session.conns.remove(&conn);
                 self.end(index);
             }
             _ => {}
@@ -156,35 +156,37 @@ impl Connections {
     fn connect(
         &mut self,
         now: Instant,
-        (at, member): (usize, &mut Member),
+        (at, session): (usize, &mut ClientSession),
         conn: ConnId,
-        way: (SocketAddr, SocketAddr),
+        four_tuple: (SocketAddr, SocketAddr),
     ) -> Option<Packet> {
-        let begun = match self.access.check(way.1) {
-            Ok(()) if member.is_crowded() => Err(Attempt::Unreachable(Unreachable::Prohibited)),
-            Ok(()) => Outward::begin(now, at, conn, way),
+        let begun = match self.access.check(four_tuple.1) {
+            Ok(()) if session.is_over_memory_limit() => {
+                Err(Attempt::Unreachable(Unreachable::Prohibited))
+            }
+            Ok(()) => OutboundConnection::begin(now, at, conn, four_tuple),
             Err(_) => Err(Attempt::Unreachable(Unreachable::Prohibited)),
         };
-        let mut outward = match begun {
-            Ok(outward) => outward,
+        let mut outbound = match begun {
+            Ok(outbound) => outbound,
             Err(failed) => {
                 if failed == Attempt::NoPort {
-                    self.no_port = Some(way.1);
+                    self.no_port = Some(four_tuple.1);
                 }
-                return refuse(now, member, conn, way, failed);
+                return refuse(now, session, conn, four_tuple, failed);
             }
         };
         let entry = self.all.vacant_entry();
         let index = entry.key();
         let both = Interest::READABLE | Interest::WRITABLE;
         let registered =
-            self.registry.register(outward.stream(), token(Kind::Program, index), both);
+            self.registry.register(outbound.stream(), token(Kind::Program, index), both);
         if registered.is_err() {
             let failed = Attempt::Unreachable(Unreachable::Host);
-            return refuse(now, member, conn, way, failed);
+            return refuse(now, session, conn, four_tuple, failed);
         }
-        entry.insert(outward);
-        member.add(conn, Leads::Out(index));
+        entry.insert(outbound);
+        session.add(conn, RelayTarget::Out(index));
         self.waiting.push_back((now + PATIENCE, index));
         None
     }
@@ -195,50 +197,50 @@ impl Connections {
         now: Instant,
         index: usize,
         (readable, writable): (bool, bool),
-        member: &mut Member,
+        session: &mut ClientSession,
     ) -> Option<Packet> {
-        let outward = self.all.get_mut(index)?;
-        let (conn, way) = (outward.conn, (outward.source, outward.target));
-        match outward.ready(readable, writable) {
-            Attempt::Pending if outward.is_connecting() => None,
+        let outbound = self.all.get_mut(index)?;
+        let (conn, four_tuple) = (outbound.conn, (outbound.source, outbound.target));
+        match outbound.ready(readable, writable) {
+            Attempt::Pending if outbound.is_connecting() => None,
             Attempt::Pending => {
-                self.step(now, index, member);
+                self.step(now, index, session);
                 None
             }
             Attempt::Connected => {
-                member.opened += 1;
-                member.enforce(now, conn, way);
-                member.bundle.endpoint.admit(conn);
+                session.opened += 1;
+                session.enforce(now, conn, four_tuple);
+                session.bond.endpoint.admit(conn);
                 None
             }
             failed => {
                 self.remove(index);
-                member.conns.remove(&conn);
-                refuse(now, member, conn, way, failed)
+                session.conns.remove(&conn);
+                refuse(now, session, conn, four_tuple, failed)
             }
         }
     }
 
     /// Moves what can be moved, and ends what is over.
-    pub(super) fn step(&mut self, now: Instant, index: usize, member: &mut Member) {
-        let Some(outward) = self.all.get_mut(index) else { return };
-        let id = outward.conn;
-        let standing = match member.bundle.endpoint.connection(id) {
-            Some(conn) => outward.step(now, conn, &mut self.pool),
-            None => outward.orphan(),
+    pub(super) fn step(&mut self, now: Instant, index: usize, session: &mut ClientSession) {
+        let Some(outbound) = self.all.get_mut(index) else { return };
+        let id = outbound.conn;
+        let relay_state = match session.bond.endpoint.connection(id) {
+            Some(conn) => outbound.step(now, conn, &mut self.pool),
+            None => outbound.orphan(),
         };
-        match standing {
-            Standing::Open => {}
-            Standing::More => self.again.push_back(index),
-            Standing::Finished | Standing::Answered => {
-                member.conns.remove(&id);
+        match relay_state {
+            RelayState::Open => {}
+            RelayState::More => self.again.push_back(index),
+            RelayState::Finished | RelayState::Answered => {
+                session.conns.remove(&id);
                 self.remove(index);
             }
-            Standing::Broken => {
-                if let Some(conn) = member.bundle.endpoint.connection(id) {
+            RelayState::Broken => {
+                if let Some(conn) = session.bond.endpoint.connection(id) {
                     conn.abort(now);
                 }
-                member.conns.remove(&id);
+                session.conns.remove(&id);
                 self.remove(index);
             }
         }
@@ -271,8 +273,9 @@ impl Connections {
         {
             self.waiting.pop_front();
             // The place may have been given to another one since.
-            let late =
-                |outward: &&Outward| outward.is_connecting() && outward.since + PATIENCE <= now;
+            let late = |outbound: &&OutboundConnection| {
+                outbound.is_connecting() && outbound.since + PATIENCE <= now
+            };
             if self.all.get(index).filter(late).is_some() {
                 return Some(index);
             }
@@ -285,28 +288,28 @@ impl Connections {
         &mut self,
         now: Instant,
         index: usize,
-        member: &mut Member,
+        session: &mut ClientSession,
     ) -> Option<Packet> {
-        let outward = self.all.get(index)?;
-        let (conn, way) = (outward.conn, (outward.source, outward.target));
+        let outbound = self.all.get(index)?;
+        let (conn, four_tuple) = (outbound.conn, (outbound.source, outbound.target));
         self.remove(index);
-        member.conns.remove(&conn);
-        refuse(now, member, conn, way, Attempt::Unreachable(Unreachable::Host))
+        session.conns.remove(&conn);
+        refuse(now, session, conn, four_tuple, Attempt::Unreachable(Unreachable::Host))
     }
 
     /// All of a member that is no more.
-    pub(super) fn remove_all(&mut self, member: &mut Member) {
-        for leads in std::mem::take(&mut member.conns).into_values() {
-            if let Leads::Out(index) = leads {
+    pub(super) fn remove_all(&mut self, session: &mut ClientSession) {
+        for relay_target in std::mem::take(&mut session.conns).into_values() {
+            if let RelayTarget::Out(index) = relay_target {
                 self.end(index);
             }
         }
     }
 
     fn remove(&mut self, index: usize) {
-        let Some(mut outward) = self.all.try_remove(index) else { return };
+        let Some(mut outbound) = self.all.try_remove(index) else { return };
         // Closing takes it out of the poll too.
-        let _ = self.registry.deregister(outward.stream());
+        let _ = self.registry.deregister(outbound.stream());
     }
 }
 
@@ -314,13 +317,13 @@ impl Connections {
 /// say than "refused".
 pub(super) fn refuse(
     now: Instant,
-    member: &mut Member,
+    session: &mut ClientSession,
     conn: ConnId,
     (source, target): (SocketAddr, SocketAddr),
     why: Attempt,
 ) -> Option<Packet> {
-    member.refused += 1;
-    let conn = member.bundle.endpoint.connection(conn)?;
+    session.refused += 1;
+    let conn = session.bond.endpoint.connection(conn)?;
     // By the path that the RST takes too, so that it is there first.
     let path = conn.info(now).subflows.first().map(|subflow| usize::from(subflow.path.0));
     conn.abort(now);

@@ -5,7 +5,7 @@
 //! two who use an invitation at once one is first, and the other is refused.
 
 use super::Core;
-use super::members::Members;
+use super::client_sessions::ClientSessions;
 use crate::address::ClientNumber;
 use crate::config::{ClientEntry, InvitationEntry, ServerConfig};
 use crate::enrol::store::{Former, Record};
@@ -28,7 +28,7 @@ pub(super) struct Askers {
     /// When the next keys end, seconds since 1970.
     due: Option<u64>,
     /// When each client was last told off, or has changed something.
-    told: BTreeMap<(ClientNumber, Kind), Instant>,
+    last_reported: BTreeMap<(ClientNumber, Kind), Instant>,
 }
 
 /// Who asks.
@@ -65,7 +65,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Between two changes of a client's keys: each is a file that is written.
 const ROTATE_EVERY: Duration = Duration::from_secs(10);
 /// Between two times that a client's sessions begin anew at its wish, and between two
-/// happenings about what it was refused.
+/// event_log about what it was refused.
 const RESUME_EVERY: Duration = Duration::from_secs(5);
 
 /// A peer as it should be.
@@ -96,15 +96,15 @@ impl Askers {
 
     /// Whether enough time has passed since the last time; if so, it counts from now.
     fn may(&mut self, now: Instant, of: (ClientNumber, Kind), every: Duration) -> bool {
-        let may = self.told.get(&of).is_none_or(|last| *last + every <= now);
+        let may = self.last_reported.get(&of).is_none_or(|last| *last + every <= now);
         if may {
-            self.told.insert(of, now);
+            self.last_reported.insert(of, now);
         }
         may
     }
 }
 
-impl Members {
+impl ClientSessions {
     /// Makes peers of all who may ask something, and of nobody else.
     pub(super) fn set_askers(&mut self, config: &ServerConfig, unix_s: u64) {
         let mut wanted: BTreeMap<[u8; 32], (Asker, Option<[u8; 32]>)> = BTreeMap::new();
@@ -169,7 +169,7 @@ impl Members {
             }
         }
         let Self { all, owners, peers, .. } = self;
-        let Some(Some(member)) = all.get_mut(at) else { return };
+        let Some(Some(session)) = all.get_mut(at) else { return };
         let mut gone = Vec::new();
         for (peer, _) in owners.iter().filter(|(_, owner)| owner.0 == at) {
             let is = |key: &[u8; 32]| peers.key(*peer).is_some_and(|own| own.as_bytes() == key);
@@ -184,17 +184,17 @@ impl Members {
             if let Ok(peer) = peers.add(key.into(), preshared) {
                 owners.insert(peer, (at, path));
                 // Until the new ones are heard of, what is sent goes by those before.
-                if member.peers[path].is_none_or(|before| gone.contains(&before)) {
-                    member.peers[path] = Some(peer);
+                if session.peers[path].is_none_or(|before| gone.contains(&before)) {
+                    session.peers[path] = Some(peer);
                 }
             }
         }
         for peer in gone {
             peers.remove(peer);
             if let Some((_, path)) = owners.remove(&peer)
-                && member.peers[path] == Some(peer)
+                && session.peers[path] == Some(peer)
             {
-                member.peers[path] =
+                session.peers[path] =
                     owners.iter().find(|(_, owner)| **owner == (at, path)).map(|(peer, _)| *peer);
             }
         }
@@ -206,7 +206,7 @@ impl Members {
             let Some(peer) = self.peers.find(&key) else { return false };
             let path = self.owners.get(&peer).and_then(|(at, _)| self.all[*at].as_ref());
             let asker = self.askers.get(peer).map(|asker| asker.number);
-            path.map(|member| member.number).or(asker) != Some(number)
+            path.map(|session| session.number).or(asker) != Some(number)
         })
     }
 
@@ -214,9 +214,9 @@ impl Members {
     fn forget_sessions(&mut self, number: ClientNumber) {
         let Some(at) = self.find(number) else { return };
         let Self { all, owners, peers, .. } = self;
-        let Some(Some(member)) = all.get(at) else { return };
+        let Some(Some(session)) = all.get(at) else { return };
         for (peer, (_, path)) in owners.iter().filter(|(_, owner)| owner.0 == at) {
-            if !member.works(*path) {
+            if !session.works(*path) {
                 peers.forget_session(*peer);
             }
         }
@@ -224,7 +224,7 @@ impl Members {
 
     /// Answers an asker.
     fn answer(&mut self, peer: PeerId, packet: &[u8], ports: &mut [UdpPort]) {
-        super::members::seal(&mut self.peers, peer, packet, ports);
+        super::client_sessions::seal(&mut self.peers, peer, packet, ports);
     }
 }
 
@@ -237,11 +237,11 @@ impl Core {
     pub(super) fn set_generations(&mut self) {
         let unix_s = self.unix_s();
         for client in self.config.client.iter().filter(|client| client.enrolled.is_some()) {
-            if let Some(at) = self.members.find(ClientNumber(client.number)) {
-                self.members.set_generations(at, client, unix_s);
+            if let Some(at) = self.client_sessions.find(ClientNumber(client.number)) {
+                self.client_sessions.set_generations(at, client, unix_s);
             }
         }
-        self.members.set_askers(&self.config, unix_s);
+        self.client_sessions.set_askers(&self.config, unix_s);
     }
 
     /// The first time.
@@ -253,20 +253,20 @@ impl Core {
     /// Clients that are no longer in the configuration are forgotten, once and for all.
     pub(super) fn forget_gone(&mut self, now: Instant) {
         if let Err(error) = self.store.prune(&self.config, self.unix_s()) {
-            self.happenings.add(now, "state-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, "state-not-saved", (None, None), error.to_string());
         }
     }
 
     /// A packet of somebody who asks.
     pub(super) fn take_asker(&mut self, now: Instant, peer: PeerId, packet: &[u8]) {
-        let Some(asker) = self.members.askers.get(peer).copied() else { return };
+        let Some(asker) = self.client_sessions.askers.get(peer).copied() else { return };
         let Ok(datagram) = Datagram::parse_slice(packet, Trust::Verify) else { return };
         let (from, to) = (datagram.src, datagram.dst);
         let own = self.network.client_of(from.ip()) == Some(asker.number);
         if !own || to.port() != PORT || !self.network.service().contains(&to.ip()) {
             return;
         }
-        let outside = self.members.way_of(peer).map(|way| way.remote);
+        let outside = self.client_sessions.four_tuple_of(peer).map(|at| at.remote);
         let done = match serde_json::from_slice(&datagram.payload) {
             Ok(ask) => self.decide(now, asker, ask, outside),
             Err(_) => Err("the server does not understand this: is it of another version?".into()),
@@ -278,7 +278,7 @@ impl Core {
         let reply = done.map_or_else(Reply::Refused, |()| Reply::Done { unix_ms: unix_ms() });
         let Ok(text) = serde_json::to_vec(&reply) else { return };
         let packet = udp_packet(to, from, Bytes::from(text));
-        self.members.answer(peer, &packet, &mut self.ports);
+        self.client_sessions.answer(peer, &packet, &mut self.ports);
     }
 
     fn decide(
@@ -301,11 +301,11 @@ impl Core {
             _ => Err("this is not asked with this key".into()),
         };
         if let Err(why) = &done
-            && self.members.askers.may(now, (number, Kind::Refused), RESUME_EVERY)
+            && self.client_sessions.askers.may(now, (number, Kind::Refused), RESUME_EVERY)
         {
             let from = from.map_or_else(|| "somebody".into(), |from| from.to_string());
             let text = format!("{}: refused {from}: {why}", entry.name);
-            self.happenings.add(now, "enrolment-refused", (Some(&entry.name), None), text);
+            self.event_log.add(now, "enrolment-refused", (Some(&entry.name), None), text);
         }
         done
     }
@@ -335,7 +335,7 @@ impl Core {
         let record = Record { current: new, since: unix_s, former: None };
         self.remember(now, invitation, record)?;
         let text = format!("{} has joined", entry.name);
-        self.happenings.add(now, "joined", (Some(&entry.name), None), text);
+        self.event_log.add(now, "joined", (Some(&entry.name), None), text);
         Ok(())
     }
 
@@ -359,7 +359,7 @@ impl Core {
         }
         self.check_new(entry, &new)?;
         let number = ClientNumber(entry.number);
-        if !self.members.askers.may(now, (number, Kind::Rotated), ROTATE_EVERY) {
+        if !self.client_sessions.askers.may(now, (number, Kind::Rotated), ROTATE_EVERY) {
             let every = ROTATE_EVERY.as_secs_f64();
             return Err(format!("keys were changed less than {every} s ago"));
         }
@@ -369,13 +369,13 @@ impl Core {
         let former = former.filter(|former| former.until > since);
         self.remember(now, invitation, Record { current: new, since, former })?;
         let text = format!("{} has changed its keys", entry.name);
-        self.happenings.add(now, "keys-changed", (Some(&entry.name), None), text);
+        self.event_log.add(now, "keys-changed", (Some(&entry.name), None), text);
         Ok(())
     }
 
     fn resume(&mut self, now: Instant, number: ClientNumber) -> Result<(), String> {
-        if self.members.askers.may(now, (number, Kind::Resumed), RESUME_EVERY) {
-            self.members.forget_sessions(number);
+        if self.client_sessions.askers.may(now, (number, Kind::Resumed), RESUME_EVERY) {
+            self.client_sessions.forget_sessions(number);
         }
         Ok(())
     }
@@ -384,7 +384,7 @@ impl Core {
         use crate::config::Configuration;
         let server = self.config.key().map_err(|error| error.to_string())?;
         new.check(&server)?;
-        if self.members.has_other(ClientNumber(entry.number), new) {
+        if self.client_sessions.has_other(ClientNumber(entry.number), new) {
             return Err("these keys are not free: make others".into());
         }
         Ok(())
@@ -404,16 +404,16 @@ impl Core {
 
     /// Keys whose time is over end; sessions of askers that have done their work.
     pub(super) fn tick_enrolment(&mut self, now: Instant) {
-        for peer in self.members.askers.take_idle(now) {
-            self.members.forget_session(peer);
+        for peer in self.client_sessions.askers.take_idle(now) {
+            self.client_sessions.forget_session(peer);
         }
         let unix_s = self.unix_s();
-        if self.members.askers.due.is_none_or(|due| unix_s < due) {
+        if self.client_sessions.askers.due.is_none_or(|due| unix_s < due) {
             return;
         }
         self.forget_gone(now);
         if let Err(error) = self.adopt_records(now) {
-            self.happenings.add(now, "client-not-added", (None, None), error);
+            self.event_log.add(now, "client-not-added", (None, None), error);
         }
     }
 }

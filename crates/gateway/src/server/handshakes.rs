@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use tabane_engine::{Duration, Instant};
-use tabane_net::wireguard::{Batch, UdpPort, Way};
+use tabane_net::wireguard::{Batch, FourTuple, UdpPort};
 
 /// See the module.
 pub(super) struct Handshakes {
@@ -25,7 +25,7 @@ pub(super) struct Handshakes {
     /// Whether there may be something to take.
     unread: bool,
     /// Those that came by a port for data all the same, with the port.
-    strays: VecDeque<(usize, Way, Vec<u8>)>,
+    strays: VecDeque<(usize, FourTuple, Vec<u8>)>,
     /// Not before then.
     next: Instant,
 }
@@ -60,9 +60,9 @@ impl Handshakes {
     }
 
     /// A message that came by a port for data.
-    pub(super) fn push(&mut self, port: usize, way: &Way, message: &[u8]) {
+    pub(super) fn push(&mut self, port: usize, four_tuple: &FourTuple, message: &[u8]) {
         if self.strays.len() < STRAYS_MAX && message.len() <= MESSAGE_MAX {
-            self.strays.push_back((port, *way, message.to_vec()));
+            self.strays.push_back((port, *four_tuple, message.to_vec()));
         }
     }
 
@@ -79,8 +79,8 @@ impl Core {
             return Ok(());
         }
         let began = self.clock.now();
-        while let Some((port, way, message)) = self.handshakes.strays.pop_front() {
-            self.open(now, port, &way, &message);
+        while let Some((port, four_tuple, message)) = self.handshakes.strays.pop_front() {
+            self.open(now, port, &four_tuple, &message);
         }
         let mut batch = std::mem::take(&mut self.batch);
         let read = self.read_handshakes(now, began, &mut batch);
@@ -104,8 +104,8 @@ impl Core {
                 if !self.handshakes.ports[index].recv(batch)? {
                     break;
                 }
-                for (way, message) in batch.datagrams() {
-                    self.open(now, index, way, message);
+                for (four_tuple, message) in batch.datagrams() {
+                    self.open(now, index, four_tuple, message);
                 }
                 if call == CALLS || self.clock.now().saturating_since(began) >= LONGEST {
                     more = true;

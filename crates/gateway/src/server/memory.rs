@@ -10,9 +10,9 @@
 //! total`), of the clients that hold most. Memory that has become free goes back to the system.
 
 use super::Core;
+use super::client_session::{ClientSession, RelayTarget};
+use super::client_sessions::ClientSessions;
 use super::connections::Connections;
-use super::member::{Leads, Member};
-use super::members::Members;
 use crate::client::buffered;
 use crate::kernel_memory::{self, Peak};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Holding {
     bytes: u64,
-    what: Leads,
+    what: RelayTarget,
     /// At the client's side.
     conn: ConnId,
 }
@@ -73,18 +73,18 @@ impl Core {
         let began = self.clock.now();
         self.end_absent(now);
         let total = self.config.limits.total.map_or(TOTAL, |total| total.0);
-        let mut holdings = self.connections.measure(now, &mut self.members);
-        self.measure_onward(now, &mut holdings);
+        let mut holdings = self.connections.measure(now, &mut self.client_sessions);
+        self.measure_upstream(now, &mut holdings);
         let sum = |own: &Vec<Holding>| own.iter().map(|one| one.bytes).sum::<u64>();
         let sums = |at| holdings.get(&at).map_or(0, sum);
-        let sums: Vec<u64> = (0..self.members.len()).map(sums).collect();
+        let sums: Vec<u64> = (0..self.client_sessions.len()).map(sums).collect();
         let held: u64 = sums.iter().sum();
         // A client that holds less than its part of what all may hold is not to suffer for others.
         let part = total / 2 / (sums.iter().filter(|held| **held > 0).count() as u64).max(1);
         for (at, own) in sums.into_iter().enumerate() {
-            let Some(member) = self.members.get(at) else { continue };
-            member.note_held(own, (held > total / 2 && own > part, held > total && own > part));
-            let (limit, tight) = (member.limits.buffer.0, member.tight);
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            session.note_held(own, (held > total / 2 && own > part, held > total && own > part));
+            let (limit, tight) = (session.limits.buffer.0, session.tight);
             let mine = holdings.remove(&at).unwrap_or_default();
             self.connections.tighten(&mine, tight);
             let excess = if own > limit { own - (limit - limit / 8) } else { 0 };
@@ -105,10 +105,10 @@ impl Core {
         while excess > 0
             && let Some(Holding { bytes, what, conn }) = holdings.pop()
         {
-            let Some(member) = self.members.get(at) else { return };
+            let Some(session) = self.client_sessions.get(at) else { return };
             match what {
-                Leads::Out(index) => self.connections.cut(now, index, member),
-                Leads::On => abort(now, member, conn),
+                RelayTarget::Out(index) => self.connections.cut(now, index, session),
+                RelayTarget::On => abort(now, session, conn),
             }
             self.memory.shed += 1;
             excess = excess.saturating_sub(bytes);
@@ -117,26 +117,26 @@ impl Core {
     }
 
     /// What connections hold that go on to the next server, on both sides.
-    fn measure_onward(&mut self, now: Instant, holdings: &mut BTreeMap<usize, Vec<Holding>>) {
+    fn measure_upstream(&mut self, now: Instant, holdings: &mut BTreeMap<usize, Vec<Holding>>) {
         let Some(next) = &mut self.next else { return };
         for ((at, conn), beyond) in next.held(now) {
-            let Some(member) = self.members.get(at) else { continue };
-            let near = member.bundle.endpoint.connection(conn).map_or(0, |c| buffered(now, c));
-            let holding = Holding { bytes: EACH + near + beyond, what: Leads::On, conn };
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            let near = session.bond.endpoint.connection(conn).map_or(0, |c| buffered(now, c));
+            let holding = Holding { bytes: EACH + near + beyond, what: RelayTarget::On, conn };
             holdings.entry(at).or_default().push(holding);
         }
     }
 
     /// Ends the connections of clients that have been away for too long.
     fn end_absent(&mut self, now: Instant) {
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
-            if member.away(now) < ABSENCE || member.conns.is_empty() {
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            if session.away(now) < ABSENCE || session.conns.is_empty() {
                 continue;
             }
-            let ids: Vec<_> = member.conns.keys().copied().collect();
+            let ids: Vec<_> = session.conns.keys().copied().collect();
             for id in ids {
-                abort(now, member, id);
+                abort(now, session, id);
             }
             self.touch(at);
         }
@@ -145,18 +145,22 @@ impl Core {
 
 impl Connections {
     /// What the connections of each member hold; those whose last words take too long end.
-    fn measure(&mut self, now: Instant, members: &mut Members) -> BTreeMap<usize, Vec<Holding>> {
+    fn measure(
+        &mut self,
+        now: Instant,
+        client_sessions: &mut ClientSessions,
+    ) -> BTreeMap<usize, Vec<Holding>> {
         let (mut holdings, mut late) = (BTreeMap::<usize, Vec<Holding>>::new(), Vec::new());
-        for (index, outward) in self.iter_mut() {
-            let member = members.get(outward.member);
-            let conn = member.and_then(|member| member.bundle.endpoint.connection(outward.conn));
+        for (index, outbound) in self.iter_mut() {
+            let session = client_sessions.get(outbound.session);
+            let conn = session.and_then(|session| session.bond.endpoint.connection(outbound.conn));
             let engine = conn.map_or(0, |conn| buffered(now, conn));
-            if outward.orphaned.is_some_and(|since| now.saturating_since(since) >= LAST_WORDS) {
+            if outbound.orphaned.is_some_and(|since| now.saturating_since(since) >= LAST_WORDS) {
                 late.push(index);
             }
-            let bytes = EACH + engine + outward.held();
-            let holding = Holding { bytes, what: Leads::Out(index), conn: outward.conn };
-            holdings.entry(outward.member).or_default().push(holding);
+            let bytes = EACH + engine + outbound.held();
+            let holding = Holding { bytes, what: RelayTarget::Out(index), conn: outbound.conn };
+            holdings.entry(outbound.session).or_default().push(holding);
         }
         for index in late {
             self.end(index);
@@ -167,30 +171,30 @@ impl Connections {
     /// Makes the kernel's buffers small, or lets the kernel choose again.
     fn tighten(&mut self, holdings: &[Holding], tight: bool) {
         for holding in holdings {
-            if let Leads::Out(index) = holding.what
-                && let Some(outward) = self.get_mut(index)
-                && std::mem::replace(&mut outward.tight, tight) != tight
+            if let RelayTarget::Out(index) = holding.what
+                && let Some(outbound) = self.get_mut(index)
+                && std::mem::replace(&mut outbound.tight, tight) != tight
             {
-                kernel_memory::limit(outward.stream(), tight.then_some(TIGHT));
+                kernel_memory::limit(outbound.stream(), tight.then_some(TIGHT));
             }
         }
     }
 
     /// Ends a connection on both sides.
-    fn cut(&mut self, now: Instant, index: usize, member: &mut Member) {
-        let Some(outward) = self.get_mut(index) else { return };
-        let id = outward.conn;
-        abort(now, member, id);
-        if matches!(member.conns.get(&id), Some(Leads::Out(own)) if *own == index) {
-            member.conns.remove(&id);
+    fn cut(&mut self, now: Instant, index: usize, session: &mut ClientSession) {
+        let Some(outbound) = self.get_mut(index) else { return };
+        let id = outbound.conn;
+        abort(now, session, id);
+        if matches!(session.conns.get(&id), Some(RelayTarget::Out(own)) if *own == index) {
+            session.conns.remove(&id);
         }
         self.end(index);
     }
 }
 
 /// Resets a connection of a client; the engine's event does the rest.
-fn abort(now: Instant, member: &mut Member, id: ConnId) {
-    if let Some(conn) = member.bundle.endpoint.connection(id) {
+fn abort(now: Instant, session: &mut ClientSession, id: ConnId) {
+    if let Some(conn) = session.bond.endpoint.connection(id) {
         conn.abort(now);
     }
 }
@@ -200,35 +204,35 @@ mod tests {
     use super::*;
     use crate::config::{ClientEntry, ServerConfig};
 
-    fn member() -> Member {
+    fn session() -> ClientSession {
         let client = ClientEntry { name: "one".into(), number: 1, ..ClientEntry::default() };
         let server = ServerConfig::default();
-        Member::new(&server, &client, server.inner()).unwrap()
+        ClientSession::new(&server, &client, server.inner()).unwrap()
     }
 
     #[test]
     fn a_client_without_a_path_is_away_and_comes_back() {
-        let mut member = member();
+        let mut session = session();
         let at = |s: u64| Instant(s * 1_000_000_000);
-        member.look(at(5));
-        assert_eq!(member.away(at(304)), Duration::from_secs(299));
-        assert!(member.away(at(305)) >= ABSENCE);
-        member.set_up(at(306), 0, true);
-        member.look(at(306));
-        assert_eq!(member.away(at(900)), Duration::ZERO);
+        session.look(at(5));
+        assert_eq!(session.away(at(304)), Duration::from_secs(299));
+        assert!(session.away(at(305)) >= ABSENCE);
+        session.set_up(at(306), 0, true);
+        session.look(at(306));
+        assert_eq!(session.away(at(900)), Duration::ZERO);
     }
 
     #[test]
     fn half_full_is_tight_until_it_is_a_quarter() {
-        let mut member = member();
-        let limit = member.limits.buffer.0;
+        let mut session = session();
+        let limit = session.limits.buffer.0;
         for (held, tight) in [(limit / 2, false), (limit / 2 + 1, true), (limit / 3, true)] {
-            member.note_held(held, (false, false));
-            assert_eq!(member.tight, tight, "{held}");
+            session.note_held(held, (false, false));
+            assert_eq!(session.tight, tight, "{held}");
         }
-        member.note_held(limit / 4, (false, false));
-        assert!(!member.tight && !member.is_crowded());
-        member.note_held(0, (true, true));
-        assert!(member.tight && member.is_crowded(), "the server's own limit");
+        session.note_held(limit / 4, (false, false));
+        assert!(!session.tight && !session.is_over_memory_limit());
+        session.note_held(0, (true, true));
+        assert!(session.tight && session.is_over_memory_limit(), "the server's own limit");
     }
 }

@@ -2,23 +2,23 @@
 //!
 //! Needs no privilege. One thread: [`Server::run`] goes round between what is ready, what is due
 //! and what is to be sent. Each client has an engine of its own, so that what one does is nothing
-//! to the others. What other threads want of the agent comes through [`Server::mailbox`].
+//! to the others. What other threads want of the agent comes through [`Server::request_channel`].
 
 mod answers;
-mod asked;
+mod client_session;
+mod client_sessions;
 mod connections;
+mod dispatcher;
 mod enrolment;
-mod gates;
 mod handshakes;
-mod inward;
-mod member;
-mod members;
+mod ingress;
+mod limiters;
 mod memory;
 mod notes;
-mod onward;
-mod outward;
+mod outbound;
+mod overrides;
 mod reload;
-mod spread;
+mod upstream_hop;
 
 use crate::access::{Access, own_addresses};
 use crate::address::Network;
@@ -27,22 +27,21 @@ use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
 use crate::enrol::store::{Store, StoreError};
-use crate::happenings::{Happenings, LogSink};
+use crate::event_log::{EventLog, LogSink};
 use crate::keys::KeyError;
-use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::reactor::{Kind, Reactor, Ready, token};
+use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
 use crate::{PACKET_MAX, ROUNDS, TICK};
+pub use client_session::ClientSessionError;
+use client_sessions::ClientSessions;
 use connections::Connections;
 use handshakes::Handshakes;
-pub use member::MemberError;
-use members::Members;
 use memory::Memory;
 pub use memory::TOTAL;
 use mio::Interest;
 use mio::unix::SourceFd;
-use onward::Next;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -53,12 +52,13 @@ use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_net::wireguard::{Batch, Bind, PortConfig, PortError, UdpPort};
 use thiserror::Error;
+use upstream_hop::Next;
 
 /// The server agent.
 pub struct Server {
     reactor: Reactor,
     core: Core,
-    mailbox: Mailbox,
+    request_channel: RequestSender,
 }
 
 /// Everything but what waits.
@@ -72,7 +72,7 @@ struct Core {
     /// Ports with more to take at once.
     unread: Vec<usize>,
     handshakes: Handshakes,
-    members: Members,
+    client_sessions: ClientSessions,
     /// The clients that have joined.
     store: Store,
     connections: Connections,
@@ -81,8 +81,8 @@ struct Core {
     next: Option<Next>,
     names: dns::Service,
     flows: Flows,
-    happenings: Happenings,
-    inbox: Inbox,
+    event_log: EventLog,
+    inbox: RequestReceiver,
     /// Where the configuration is read again.
     source: Option<Source>,
     batch: Batch,
@@ -104,8 +104,8 @@ pub type Source = crate::config::Source<ServerConfig>;
 pub enum ServerError {
     /// A client in the configuration.
     #[error(transparent)]
-    Member(#[from] MemberError),
-    /// The bundle to the next server.
+    ClientSession(#[from] ClientSessionError),
+    /// The bond to the next server.
     #[error("[next]: {0}")]
     Next(#[from] ClientError),
     /// A key in the configuration.
@@ -162,8 +162,8 @@ impl Server {
         let registry = reactor.registry().try_clone()?;
         let connections =
             Connections::new(registry, access, network.service(), config.down.clone());
-        let (mailbox, inbox) = mailbox(reactor.waker());
-        let members = Members::new(&config, network)?;
+        let (request_channel, inbox) = request_channel(reactor.waker());
+        let client_sessions = ClientSessions::new(&config, network)?;
         let service = network.service();
         let next = config.next.as_ref().map(|next| Next::new(next, clock, &reactor, service));
         let next = next.transpose()?;
@@ -176,7 +176,7 @@ impl Server {
             ports,
             unread: Vec::new(),
             handshakes,
-            members,
+            client_sessions,
             store,
             connections,
             memory: Memory::default(),
@@ -186,7 +186,7 @@ impl Server {
                 let _ = waker.wake();
             })),
             flows: Flows::new(FLOWS_MAX),
-            happenings: Happenings::new(clock),
+            event_log: EventLog::new(clock),
             inbox,
             source: None,
             batch: Batch::new(),
@@ -197,15 +197,15 @@ impl Server {
             stopped: false,
             said_no_port: None,
         };
-        let mut server = Self { reactor, core, mailbox };
+        let mut server = Self { reactor, core, request_channel };
         server.core.start_enrolment();
         Ok(server)
     }
 
     /// To ask it something from another thread.
     #[must_use]
-    pub fn mailbox(&self) -> Mailbox {
-        self.mailbox.clone()
+    pub fn request_channel(&self) -> RequestSender {
+        self.request_channel.clone()
     }
 
     /// Where it listens (port 0 became a real one).
@@ -216,7 +216,7 @@ impl Server {
 
     /// Where events go as they happen.
     pub fn set_log(&mut self, sink: LogSink) {
-        self.core.happenings.set_log(sink);
+        self.core.event_log.set_log(sink);
     }
 
     /// Where the configuration is read when it is to be read again.
@@ -276,8 +276,8 @@ impl Core {
 
     /// A member has something to do in this round.
     fn touch(&mut self, at: usize) {
-        if let Some(member) = self.members.get(at)
-            && !std::mem::replace(&mut member.dirty, true)
+        if let Some(session) = self.client_sessions.get(at)
+            && !std::mem::replace(&mut session.dirty, true)
         {
             self.dirty.push(at);
         }
@@ -291,16 +291,16 @@ impl Core {
 
     /// Everything that a member's engine wants: timers, events, packets.
     fn serve(&mut self, now: Instant, at: usize) {
-        let Some(member) = self.members.get(at) else { return };
-        member.dirty = false;
-        self.members.on_timeout(now, at);
-        self.members.release(now, at, &mut self.ports);
+        let Some(session) = self.client_sessions.get(at) else { return };
+        session.dirty = false;
+        self.client_sessions.on_timeout(now, at);
+        self.client_sessions.release(now, at, &mut self.ports);
         self.enter_late(now, at);
         self.release_datagrams(now, at);
         let mut more = false;
         for _ in 0..ROUNDS {
             let told = self.events(now, at);
-            more = self.members.transmit(now, at, &mut self.ports, &mut self.scratch);
+            more = self.client_sessions.transmit(now, at, &mut self.ports, &mut self.scratch);
             if !more && !told {
                 break;
             }
@@ -308,23 +308,23 @@ impl Core {
         if more {
             self.touch(at);
         }
-        self.deadlines.set(at, self.members.next_timeout(at));
+        self.deadlines.set(at, self.client_sessions.next_timeout(at));
     }
 
     /// Hands out the events of a member's engine; whether there were any.
     fn events(&mut self, now: Instant, at: usize) -> bool {
         let mut any = false;
-        while let Some(member) = self.members.get(at)
-            && let Some((conn, event)) = member.bundle.endpoint.poll_event()
+        while let Some(session) = self.client_sessions.get(at)
+            && let Some((conn, event)) = session.bond.endpoint.poll_event()
         {
             any = true;
             if self.on_forwarded(now, at, conn, event) {
                 continue;
             }
-            let Some(member) = self.members.get(at) else { break };
-            let told = self.connections.on_event(now, (at, member), conn, event);
+            let Some(session) = self.client_sessions.get(at) else { break };
+            let told = self.connections.on_event(now, (at, session), conn, event);
             if let Some((path, packet)) = told {
-                self.members.send((at, path), &packet, &mut self.ports);
+                self.client_sessions.send((at, path), &packet, &mut self.ports);
             }
         }
         any
@@ -332,8 +332,8 @@ impl Core {
 
     /// Sends an inner packet to a client, by its best path.
     fn tell(&mut self, now: Instant, at: usize, packet: &[u8]) {
-        if let Some(path) = self.members.best(at) {
-            self.members.offer(now, (at, path), packet, &mut self.ports);
+        if let Some(path) = self.client_sessions.best(at) {
+            self.client_sessions.offer(now, (at, path), packet, &mut self.ports);
             self.touch(at);
         }
     }
@@ -341,9 +341,9 @@ impl Core {
     fn step_again(&mut self, now: Instant) {
         for _ in 0..self.connections.again() {
             let Some(index) = self.connections.take_again() else { return };
-            let Some(at) = self.connections.member_of(index) else { continue };
-            let Some(member) = self.members.get(at) else { continue };
-            self.connections.step(now, index, member);
+            let Some(at) = self.connections.session_of(index) else { continue };
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            self.connections.step(now, index, session);
             self.touch(at);
         }
     }
@@ -351,10 +351,10 @@ impl Core {
     /// Gives up connecting on where it takes too long.
     fn late(&mut self, now: Instant) {
         while let Some(index) = self.connections.take_late(now) {
-            let Some(at) = self.connections.member_of(index) else { continue };
-            let Some(member) = self.members.get(at) else { continue };
-            if let Some((path, packet)) = self.connections.give_up(now, index, member) {
-                self.members.send((at, path), &packet, &mut self.ports);
+            let Some(at) = self.connections.session_of(index) else { continue };
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            if let Some((path, packet)) = self.connections.give_up(now, index, session) {
+                self.client_sessions.send((at, path), &packet, &mut self.ports);
             }
             self.touch(at);
         }
@@ -370,7 +370,7 @@ impl Core {
         ];
         let due = due.into_iter().flatten().min()?;
         let due = due.saturating_since(self.clock.now());
-        let next = self.next.as_ref().and_then(|next| next.carrier_sleep());
+        let next = self.next.as_ref().and_then(|next| next.upstream_sleep());
         Some(next.map_or(due, |next| next.min(due)))
     }
 
@@ -385,12 +385,12 @@ impl Core {
             Kind::Port => {}
             Kind::Handshakes => self.handshakes.ready(),
             Kind::Program => {
-                let Some(at) = self.connections.member_of(ready.index) else { return };
-                let Some(member) = self.members.get(at) else { return };
+                let Some(at) = self.connections.session_of(ready.index) else { return };
+                let Some(session) = self.client_sessions.get(at) else { return };
                 let edges = (ready.readable, ready.writable);
-                let told = self.connections.ready(now, ready.index, edges, member);
+                let told = self.connections.ready(now, ready.index, edges, session);
                 if let Some((path, packet)) = told {
-                    self.members.send((at, path), &packet, &mut self.ports);
+                    self.client_sessions.send((at, path), &packet, &mut self.ports);
                 }
                 self.touch(at);
             }
@@ -411,7 +411,7 @@ impl Core {
                 "no local port left towards {target}: clients are told that it is unreachable; \
                  more ports: net.ipv4.ip_local_port_range, sooner again: net.ipv4.tcp_tw_reuse=1"
             );
-            self.happenings.add(now, "no-port", (None, None), text);
+            self.event_log.add(now, "no-port", (None, None), text);
         }
     }
 
@@ -419,19 +419,19 @@ impl Core {
     /// it does not reach is found by [`Core::life`].
     fn bye(&mut self) {
         let now = self.clock.now();
-        for at in 0..self.members.len() {
-            let Some(member) = self.members.get(at) else { continue };
-            member.abort_all(now);
-            while self.members.say_last(now, at, &mut self.ports, &mut self.scratch) {
+        for at in 0..self.client_sessions.len() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            session.abort_all(now);
+            while self.client_sessions.say_last(now, at, &mut self.ports, &mut self.scratch) {
                 self.flush();
             }
             self.flush();
-            if let Some(member) = self.members.get(at) {
-                self.connections.remove_all(member);
+            if let Some(session) = self.client_sessions.get(at) {
+                self.connections.remove_all(session);
             }
         }
         if let Some(next) = &mut self.next {
-            next.carrier().bye();
+            next.upstream().bye();
         }
     }
 
@@ -445,7 +445,7 @@ impl Core {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.members.tick(now, &mut self.ports, &mut self.scratch);
+        self.client_sessions.tick(now, &mut self.ports, &mut self.scratch);
         self.tick_forwarded(now);
         self.mind_memory(now);
         self.note_ports(now);

@@ -63,7 +63,7 @@ impl Notes {
     /// A datagram came to nothing, of a member if one is known by it.
     pub(super) fn opened(
         &mut self,
-        (from, member): (SocketAddr, Option<usize>),
+        (from, session): (SocketAddr, Option<usize>),
         datagram: &[u8],
         opened: Opened,
         stranger: bool,
@@ -78,11 +78,11 @@ impl Notes {
             Bad::Malformed => Why::Malformed,
             _ => return,
         };
-        let room = self.refused.len() < REFUSED_MAX;
-        match self.refused.get_mut(&(why, member)) {
+        let space = self.refused.len() < REFUSED_MAX;
+        match self.refused.get_mut(&(why, session)) {
             Some(known) => *known = (known.0 + 1, from),
-            None if room => {
-                self.refused.insert((why, member), (1, from));
+            None if space => {
+                self.refused.insert((why, session), (1, from));
             }
             None => {}
         }
@@ -92,38 +92,38 @@ impl Notes {
 impl Core {
     /// Tells what has happened to clients.
     pub(super) fn tell_notes(&mut self, now: Instant) {
-        for (at, path, note) in std::mem::take(&mut self.members.notes.paths) {
-            let way = self.members.way(at, path).map(|way| way.remote);
-            let Some(member) = self.members.get(at) else { continue };
-            let (client, name) = (member.name.clone(), format!("{}/{path}", member.name));
+        for (at, path, note) in std::mem::take(&mut self.client_sessions.notes.paths) {
+            let remote = self.client_sessions.four_tuple(at, path).map(|at| at.remote);
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            let (client, name) = (session.name.clone(), format!("{}/{path}", session.name));
             let of = (Some(client.as_str()), Some(name.as_str()));
-            let (there, was) = (member.is_there(), std::mem::take(&mut member.was_there));
-            member.was_there = there;
+            let (there, was) = (session.is_there(), std::mem::take(&mut session.was_there));
+            session.was_there = there;
             match note {
                 PathNote::Up => {
                     if there && !was {
                         let text = format!("{client} is connected");
-                        self.happenings.add(now, "client-connected", (of.0, None), text);
+                        self.event_log.add(now, "client-connected", (of.0, None), text);
                     }
-                    let from = way.map(|from| format!(" from {from}")).unwrap_or_default();
-                    self.happenings.add(now, "path-up", of, format!("{name} works{from}"));
+                    let from = remote.map(|from| format!(" from {from}")).unwrap_or_default();
+                    self.event_log.add(now, "path-up", of, format!("{name} works{from}"));
                 }
                 PathNote::Down(reason) => {
-                    self.happenings.add(now, "path-down", of, format!("{name}: {reason}"));
+                    self.event_log.add(now, "path-down", of, format!("{name}: {reason}"));
                     if was && !there {
                         let text = format!("{client} is gone: none of its paths works");
-                        self.happenings.add(now, "client-gone", (of.0, None), text);
+                        self.event_log.add(now, "client-gone", (of.0, None), text);
                     }
                 }
             }
         }
-        let notes = &mut self.members.notes;
+        let notes = &mut self.client_sessions.notes;
         if notes.refused.is_empty() || now < notes.next_refused {
             return;
         }
         notes.next_refused = now + REFUSED_EVERY;
         for ((why, at), (count, from)) in std::mem::take(&mut notes.refused) {
-            let client = at.and_then(|at| Some(self.members.get(at)?.name.clone()));
+            let client = at.and_then(|at| Some(self.client_sessions.get(at)?.name.clone()));
             let of = client.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
             // Whoever scans ports is no client that fails.
             let (kind, what) = match why {
@@ -131,7 +131,7 @@ impl Core {
                 _ => ("handshake-refused", "handshakes refused"),
             };
             let text = format!("{count} {what}{of}: {}; last from {from}", why.text());
-            self.happenings.add(now, kind, (client.as_deref(), None), text);
+            self.event_log.add(now, kind, (client.as_deref(), None), text);
         }
     }
 }

@@ -16,7 +16,7 @@ impl Core {
     pub(super) fn reload(&mut self, now: Instant, text: Option<&str>) -> Result<(), String> {
         let done = Source::read_again(self.source.as_ref(), text);
         let done = done.and_then(|new| self.adopt(now, new));
-        self.happenings.reloaded(now, &done);
+        self.event_log.reloaded(now, &done);
         done.map(drop)
     }
 
@@ -33,7 +33,7 @@ impl Core {
         if parts.contains(&ServerPart::Next) {
             match (&mut self.next, &new.next) {
                 (Some(next), Some(config)) => {
-                    if let Err(error) = next.carrier().adopt(now, config.client()) {
+                    if let Err(error) = next.upstream().adopt(now, config.client()) {
                         failed.push(format!("[next]: {error}"));
                         new.next.clone_from(&self.config.next);
                     }
@@ -106,26 +106,26 @@ impl Core {
         number: ClientNumber,
         change: ClientChange,
     ) {
-        let Some(at) = self.members.find(number) else { return };
-        let Some(member) = self.members.get(at) else { return };
+        let Some(at) = self.client_sessions.find(number) else { return };
+        let Some(session) = self.client_sessions.get(at) else { return };
         let (name, conns): (_, Vec<ConnId>) =
-            (member.name.clone(), member.conns.keys().copied().collect());
+            (session.name.clone(), session.conns.keys().copied().collect());
         for id in &conns {
-            if let Some(conn) = member.bundle.endpoint.connection(*id) {
+            if let Some(conn) = session.bond.endpoint.connection(*id) {
                 conn.abort(now);
             }
         }
         // One batch a connection says it all; a path that takes nothing must not hold us.
         for _ in 0..=conns.len() {
-            if !self.members.transmit(now, at, &mut self.ports, &mut self.scratch) {
+            if !self.client_sessions.transmit(now, at, &mut self.ports, &mut self.scratch) {
                 break;
             }
         }
         self.flush();
         self.end_forwarded(now, at);
         self.flows.forget(number);
-        if let Some(mut member) = self.members.remove(at) {
-            self.connections.remove_all(&mut member);
+        if let Some(mut session) = self.client_sessions.remove(at) {
+            self.connections.remove_all(&mut session);
         }
         let entry = new.client.iter().find(|client| client.number == number.0);
         let (kind, what) = match (change, entry.map(|client| client.disabled)) {
@@ -139,7 +139,7 @@ impl Core {
             count => format!("{count} connections"),
         };
         let text = format!("{name} {what}: sessions and {conns} ended");
-        self.happenings.add(now, kind, (Some(&name), None), text);
+        self.event_log.add(now, kind, (Some(&name), None), text);
     }
 
     fn change_client(
@@ -150,23 +150,23 @@ impl Core {
         change: ClientChange,
     ) -> Result<(), String> {
         let entry = new.client.iter().find(|client| client.number == number.0);
-        let at = self.members.find(number);
-        match (change, entry, at.and_then(|at| self.members.get(at))) {
+        let at = self.client_sessions.find(number);
+        match (change, entry, at.and_then(|at| self.client_sessions.get(at))) {
             (ClientChange::Added | ClientChange::Rekeyed, Some(entry), _) => {
-                self.members.add(new, entry).map_err(|error| error.to_string())?;
+                self.client_sessions.add(new, entry).map_err(|error| error.to_string())?;
                 if change == ClientChange::Added {
                     let text = format!("{} may connect", entry.name);
-                    self.happenings.add(now, "client-added", (Some(&entry.name), None), text);
+                    self.event_log.add(now, "client-added", (Some(&entry.name), None), text);
                 }
             }
             (
                 ClientChange::Adjusted | ClientChange::Rotated,
                 Some(ClientEntry { name, limits, .. }),
-                Some(member),
+                Some(session),
             ) => {
-                member.name.clone_from(name);
-                member.limits = limits.clone().unwrap_or_else(|| new.limits.clone());
-                member.gates.set_rate(now, member.limits.rate);
+                session.name.clone_from(name);
+                session.limits = limits.clone().unwrap_or_else(|| new.limits.clone());
+                session.limiters.set_rate(now, session.limits.rate);
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! A program's connection as the relay sees it.
 
-use crate::front::Refusal;
+use crate::listener::ConnectError;
 use bytes::Bytes;
 use std::net::SocketAddr;
 use tabane_engine::record::CloseReason;
@@ -142,14 +142,16 @@ impl ProgramEvent {
     }
 }
 
-impl From<Refusal> for Denial {
-    fn from(why: Refusal) -> Self {
+impl From<ConnectError> for Denial {
+    fn from(why: ConnectError) -> Self {
         match why {
-            Refusal::HostUnreachable | Refusal::TimedOut | Refusal::TtlExpired => {
+            ConnectError::HostUnreachable | ConnectError::TimedOut | ConnectError::TtlExpired => {
                 Self::Unreachable(Unreachable::Host)
             }
-            Refusal::NetUnreachable | Refusal::NoPath => Self::Unreachable(Unreachable::Network),
-            Refusal::NotAllowed => Self::Unreachable(Unreachable::Prohibited),
+            ConnectError::NetUnreachable | ConnectError::NoPath => {
+                Self::Unreachable(Unreachable::Network)
+            }
+            ConnectError::NotAllowed => Self::Unreachable(Unreachable::Prohibited),
             _ => Self::Reset,
         }
     }

@@ -1,4 +1,4 @@
-//! Moves bytes between a program and a connection of the bundle, as [`crate::relay`] does for a
+//! Moves bytes between a program and a connection of the bond, as [`crate::relay`] does for a
 //! socket: without copies, since both ends deal in refcounted bytes.
 //!
 //! What one end does not take stays with the other, whose window then closes; in between is one
@@ -6,7 +6,7 @@
 //! here: whoever hears that one end is gone resets the other.
 
 use super::program::{Program, Read};
-use crate::relay::Standing;
+use crate::relay::RelayState;
 use bytes::Bytes;
 use tabane_engine::Instant;
 use tabane_engine::mptcp::Connection;
@@ -48,14 +48,14 @@ impl Splice {
         now: Instant,
         program: &mut impl Program,
         connection: &mut Connection,
-    ) -> Standing {
+    ) -> RelayState {
         let up = self.upwards(now, program, connection);
         let down = self.downwards(program, connection);
         match up {
-            None => Standing::Broken,
-            Some(up) if up || down => Standing::More,
-            Some(_) if self.up_closed && self.down_closed => Standing::Finished,
-            Some(_) => Standing::Open,
+            None => RelayState::Broken,
+            Some(up) if up || down => RelayState::More,
+            Some(_) if self.up_closed && self.down_closed => RelayState::Finished,
+            Some(_) => RelayState::Open,
         }
     }
 

@@ -1,4 +1,4 @@
-//! A kernel, the sessions, a bundle of two paths and a server, in virtual time.
+//! A kernel, the sessions, a bond of two paths and a server, in virtual time.
 
 use super::*;
 use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
@@ -9,7 +9,7 @@ use tabane_engine::view::PathId;
 
 const SERVER: &str = "192.0.2.80:443";
 const NOBODY: &str = "192.0.2.80:1";
-/// Of the bundle.
+/// Of the bond.
 const PATHS: [&str; 2] = ["10.81.0.16", "10.81.0.17"];
 
 struct World {
@@ -17,7 +17,7 @@ struct World {
     kernel: Endpoint,
     stack: LocalStack,
     sessions: Sessions<ProgramId>,
-    bundle: Endpoint,
+    bond: Endpoint,
     server: Endpoint,
     /// Paths that nothing comes through.
     dead: Vec<usize>,
@@ -50,7 +50,7 @@ impl World {
             kernel: endpoint(&["10.81.0.31"], false),
             stack: LocalStack::new(LocalConfig::default(), [4; 32]).unwrap(),
             sessions: Sessions::default(),
-            bundle: endpoint(&PATHS, true),
+            bond: endpoint(&PATHS, true),
             server,
             dead: Vec::new(),
             pathless: false,
@@ -66,11 +66,11 @@ impl World {
     }
 
     fn grant(&mut self) {
-        while let Some(wish) = self.sessions.poll_wish() {
+        while let Some(connect_request) = self.sessions.poll_connect_request() {
             let path = usize::from(self.dead.contains(&0));
             let from = SocketAddr::new(PATHS[path].parse().unwrap(), 0);
-            let conn = self.bundle.connect(self.now, from, wish.destination).unwrap();
-            self.sessions.opening(wish.id, conn, path);
+            let conn = self.bond.connect(self.now, from, connect_request.destination).unwrap();
+            self.sessions.opening(connect_request.id, conn, path);
         }
     }
 
@@ -78,7 +78,7 @@ impl World {
     fn step(&mut self) {
         self.now += Duration::from_micros(500);
         let now = self.now;
-        let endpoints = [&mut self.kernel, &mut self.bundle, &mut self.server];
+        let endpoints = [&mut self.kernel, &mut self.bond, &mut self.server];
         endpoints.into_iter().for_each(|endpoint| endpoint.handle_timeout(now));
         self.stack.handle_timeout(now);
         while let Some(departure) = self.kernel.poll_segment(now) {
@@ -86,29 +86,29 @@ impl World {
         }
         self.kernel_heard.extend(std::iter::from_fn(|| self.kernel.poll_event()));
         while let Some((id, event)) = self.stack.poll_event() {
-            let ends = (&mut self.stack, &mut self.bundle);
+            let ends = (&mut self.stack, &mut self.bond);
             self.sessions.on_program(now, ends, id, event);
         }
-        self.sessions.step_again(now, (&mut self.stack, &mut self.bundle));
+        self.sessions.step_again(now, (&mut self.stack, &mut self.bond));
         self.sessions.tick(now, &mut self.stack);
         if !self.pathless {
             self.grant();
         }
-        while let Some(departure) = self.bundle.poll_segment(now) {
+        while let Some(departure) = self.bond.poll_segment(now) {
             let path = departure.paths.iter().next().unwrap();
             if !self.dead.contains(&usize::from(path.0)) {
                 self.server.handle_segment(now, PathId(0), &departure.segment);
             }
         }
-        self.bundle_events(now);
+        self.bond_events(now);
         while let Some(departure) = self.server.poll_segment(now) {
             let to = departure.segment.dst.ip();
             let path = PATHS.iter().position(|text| text.parse() == Ok(to)).unwrap();
             if !self.dead.contains(&path) {
-                self.bundle.handle_segment(now, PathId(path as u8), &departure.segment);
+                self.bond.handle_segment(now, PathId(path as u8), &departure.segment);
             }
         }
-        self.bundle_events(now);
+        self.bond_events(now);
         while let Some(outgoing) = self.stack.poll_packet(now) {
             match outgoing {
                 Outgoing::Segment(s) => self.kernel.handle_segment(now, PathId(0), &s),
@@ -119,9 +119,9 @@ impl World {
         self.server_heard.extend(std::iter::from_fn(|| self.server.poll_event()));
     }
 
-    fn bundle_events(&mut self, now: Instant) {
-        while let Some((conn, event)) = self.bundle.poll_event() {
-            let ends = (&mut self.stack, &mut self.bundle);
+    fn bond_events(&mut self, now: Instant) {
+        while let Some((conn, event)) = self.bond.poll_event() {
+            let ends = (&mut self.stack, &mut self.bond);
             self.sessions.on_event(now, ends, conn, event);
         }
     }
@@ -154,7 +154,7 @@ impl World {
     fn is_clean(&self) {
         assert!(self.sessions.is_empty() && self.sessions.by_conn.is_empty());
         assert_eq!(self.stack.connections(), 0);
-        assert_eq!(self.bundle.connections(), 0);
+        assert_eq!(self.bond.connections(), 0);
     }
 }
 
@@ -168,8 +168,8 @@ fn a_whole_life() {
     let now = world.now;
     world.kernel.connection(program).unwrap().close(now);
     world.wait(300);
-    let picture = world.sessions.connected().next().unwrap();
-    assert_eq!((picture.destination, picture.taken), (SERVER.parse().unwrap(), 100_000));
+    let snapshot = world.sessions.connected().next().unwrap();
+    assert_eq!((snapshot.destination, snapshot.taken), (SERVER.parse().unwrap(), 100_000));
     let mut got = 0;
     while let Some(data) = world.server.connection(served).unwrap().read(usize::MAX) {
         got += data.len();
@@ -251,13 +251,13 @@ fn a_message_of_the_far_end_ends_the_attempt() {
     world.connect(SERVER);
     world.wait(10);
     let conn = *world.sessions.by_conn.keys().next().unwrap();
-    let local = world.bundle.connection(conn).unwrap().info(world.now).subflows[0].local;
+    let local = world.bond.connection(conn).unwrap().info(world.now).subflows[0].local;
     let (now, remote) = (world.now, SERVER.parse().unwrap());
-    let why = Refusal::HostUnreachable;
+    let why = ConnectError::HostUnreachable;
     let other = (local, NOBODY.parse().unwrap());
-    let World { stack, bundle, sessions, .. } = &mut world;
-    assert!(!sessions.unreachable(now, (&mut *stack, &mut *bundle), other, why));
-    assert!(sessions.unreachable(now, (stack, bundle), (local, remote), why));
+    let World { stack, bond, sessions, .. } = &mut world;
+    assert!(!sessions.unreachable(now, (&mut *stack, &mut *bond), other, why));
+    assert!(sessions.unreachable(now, (stack, bond), (local, remote), why));
     world.wait(10);
     assert_eq!(world.messages.len(), 1, "told by ICMP");
     world.is_clean();
@@ -269,15 +269,15 @@ fn who_waits_for_a_path_gets_the_next_or_is_told() {
     // By a path that dies at once; then another.
     world.dead = vec![0];
     let first = world.connect(SERVER);
-    let wish_by_first = std::mem::take(&mut world.dead);
+    let request_by_first = std::mem::take(&mut world.dead);
     world.wait(1);
-    world.dead = wish_by_first;
+    world.dead = request_by_first;
     world.pathless = true;
     let second = world.connect(SERVER);
     world.wait(50);
     let now = world.now;
-    world.sessions.retry(now, &mut world.bundle, Some(0));
-    world.sessions.retry(now, &mut world.bundle, None);
+    world.sessions.retry(now, &mut world.bond, Some(0));
+    world.sessions.retry(now, &mut world.bond, None);
     world.pathless = false;
     world.wait(100);
     for program in [first, second] {
@@ -300,12 +300,12 @@ fn paths_that_come_up_together_open_one_connection() {
     let program = world.connect(SERVER);
     world.wait(50);
     for _ in 0..2 {
-        world.sessions.retry(world.now, &mut world.bundle, None);
+        world.sessions.retry(world.now, &mut world.bond, None);
     }
     world.pathless = false;
     world.wait(100);
     assert!(world.kernel_heard.contains(&(program, Event::Connected)));
-    assert_eq!((world.bundle.connections(), world.server.connections()), (1, 1));
+    assert_eq!((world.bond.connections(), world.server.connections()), (1, 1));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn who_was_told_that_there_is_no_path_gets_none_any_more() {
     assert_eq!((world.messages.len(), world.sessions.len()), (1, 0));
     world.pathless = false;
     world.wait(100);
-    assert_eq!(world.bundle.connections(), 0);
+    assert_eq!(world.bond.connections(), 0);
 }
 
 #[test]

@@ -64,7 +64,7 @@ const HOST: Ipv4Addr = Ipv4Addr::new(10, 81, 0, 31);
 /// RFC 5737 documentation addresses lead nowhere.
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 80);
 /// Written or read at once, as busy programs do.
-const PIECE: usize = 256 << 10;
+const CHUNK: usize = 256 << 10;
 
 /// Moves `bytes` through a device of this MTU.
 ///
@@ -96,20 +96,20 @@ pub fn run(flow: Flow, bytes: u64, mtu: u16) -> Result<Throughput, BenchError> {
 fn program(flow: Flow, bytes: u64) -> io::Result<()> {
     let to = SocketAddr::new(IpAddr::V4(SERVER), 9);
     let mut socket = TcpStream::connect(to)?;
-    let mut piece = vec![0; PIECE];
+    let mut chunk = vec![0; CHUNK];
     match flow {
         Flow::Up => {
             let mut left = bytes;
             while left > 0 {
-                let len = left.min(PIECE as u64) as usize;
-                socket.write_all(&piece[..len])?;
+                let len = left.min(CHUNK as u64) as usize;
+                socket.write_all(&chunk[..len])?;
                 left -= len as u64;
             }
             socket.shutdown(Shutdown::Write)?;
             // Until the other end has read everything.
-            let _ = socket.read(&mut piece)?;
+            let _ = socket.read(&mut chunk)?;
         }
-        Flow::Down => while socket.read(&mut piece)? > 0 {},
+        Flow::Down => while socket.read(&mut chunk)? > 0 {},
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ struct Bench {
     stack: LocalStack,
     packets: Packets,
     clock: Clock,
-    piece: Bytes,
+    chunk: Bytes,
     started: Option<(Instant, f64)>,
 }
 
@@ -130,9 +130,9 @@ impl Bench {
     fn new(flow: Flow, bytes: u64) -> io::Result<Self> {
         let stack = LocalStack::new(LocalConfig::default(), [7; 32]).map_err(io::Error::other)?;
         let packets = Packets::new(PacketsConfig { dns: Vec::new(), mtu: 1400 });
-        let piece = vec![0; PIECE].into();
+        let chunk = vec![0; CHUNK].into();
         let clock = Clock::start();
-        Ok(Self { flow, bytes, moved: 0, stack, packets, clock, piece, started: None })
+        Ok(Self { flow, bytes, moved: 0, stack, packets, clock, chunk, started: None })
     }
 
     fn run(mut self, device: &mut Device) -> io::Result<Throughput> {
@@ -178,8 +178,8 @@ impl Bench {
         }
         if self.flow == Flow::Down {
             while self.moved < self.bytes {
-                let left = (self.bytes - self.moved).min(PIECE as u64) as usize;
-                let taken = program.write(&mut self.piece.slice(..left));
+                let left = (self.bytes - self.moved).min(CHUNK as u64) as usize;
+                let taken = program.write(&mut self.chunk.slice(..left));
                 self.moved += taken as u64;
                 if taken < left {
                     break;

@@ -236,7 +236,7 @@ pub struct Undone {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Reconciled {
     /// Rules and routes that were in force and had been taken away by somebody; there again.
-    pub mended: usize,
+    pub restored: usize,
     /// What is no longer wanted and could not be taken away; for people.
     pub notes: Vec<String>,
 }

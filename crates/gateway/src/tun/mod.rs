@@ -1,11 +1,11 @@
-//! TUN mode of the client: the host's own packets go through the bundle.
+//! TUN mode of the client: the host's own packets go through the bond.
 //!
 //! ```text
-//! program -- kernel --[Device]-- Packets --> TCP: LocalStack --> sessions --> the bundle
+//! program -- kernel --[Device]-- Packets --> TCP: LocalStack --> sessions --> the bond
 //!                                        --> UDP, names, echo: the agent
 //! ```
 //! [`Packets`] tells what a packet is; [`LocalStack`] ends the host's TCP, whose connections
-//! [`crate::sessions`] join to connections of the bundle. All are state machines. [`Device`] moves
+//! [`crate::sessions`] join to connections of the bond. All are state machines. [`Device`] moves
 //! packets, [`Host`] leads the host's traffic to it and takes that back. Not here: what becomes of
 //! datagrams ([`crate::udp`]) and names ([`crate::dns`]).
 

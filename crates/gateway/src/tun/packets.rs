@@ -24,7 +24,7 @@ pub struct Packets {
 pub struct PacketsConfig {
     /// Names are asked for at port 53 of these.
     pub dns: Vec<IpAddr>,
-    /// Largest datagram that the bundle carries, IP header included.
+    /// Largest datagram that the bond carries, IP header included.
     pub mtu: u16,
 }
 
@@ -74,7 +74,7 @@ pub struct Counts {
     pub echo: u64,
     /// Refused: fragments.
     pub fragments: u64,
-    /// Dropped, the host told: too big for the bundle.
+    /// Dropped, the host told: too big for the bond.
     pub too_big: u64,
     /// Dropped: to a group or to everybody.
     pub multicast: u64,
@@ -97,7 +97,7 @@ impl Packets {
         &self.counts
     }
 
-    /// The bundle carries datagrams of another size from now on.
+    /// The bond carries datagrams of another size from now on.
     pub fn set_mtu(&mut self, mtu: u16) {
         self.config.mtu = mtu;
     }

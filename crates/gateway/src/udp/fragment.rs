@@ -29,7 +29,7 @@ struct Key {
 struct Partial {
     since: Instant,
     /// By offset; they do not overlap.
-    pieces: BTreeMap<usize, Vec<u8>>,
+    parts: BTreeMap<usize, Vec<u8>>,
     bytes: usize,
     /// Known with the last one.
     total: Option<usize>,
@@ -38,7 +38,7 @@ struct Partial {
 }
 
 /// A fragment taken apart.
-struct Piece<'a> {
+struct Fragment<'a> {
     key: Key,
     offset: usize,
     more: bool,
@@ -81,21 +81,21 @@ pub fn cut(packet: &mut [u8], mtu: usize, id: u32, sink: &mut dyn FnMut(&mut [u8
         true => packet[0] & 15 == 5 && !is_fragment(packet),
         false => packet.len() >= 40 && ![0, 43, FRAGMENT_HEADER, 60].contains(&packet[6]),
     };
-    let Some(room) = mtu.checked_sub(header_len + added).map(|room| room & !7) else {
+    let Some(space) = mtu.checked_sub(header_len + added).map(|space| space & !7) else {
         return false;
     };
-    if !plain || room == 0 {
+    if !plain || space == 0 {
         return false;
     }
     let (header, data) = packet.split_at(header_len);
-    let mut buffer = vec![0; header_len + added + room];
-    for (number, piece) in data.chunks(room).enumerate() {
-        let offset = number * room;
-        let more = offset + piece.len() < data.len();
-        let len = header_len + added + piece.len();
+    let mut buffer = vec![0; header_len + added + space];
+    for (number, part) in data.chunks(space).enumerate() {
+        let offset = number * space;
+        let more = offset + part.len() < data.len();
+        let len = header_len + added + part.len();
         let fragment = &mut buffer[..len];
         fragment[..header_len].copy_from_slice(header);
-        fragment[header_len + added..].copy_from_slice(piece);
+        fragment[header_len + added..].copy_from_slice(part);
         if v4 {
             fragment[2..4].copy_from_slice(&(len as u16).to_be_bytes());
             fragment[4..6].copy_from_slice(&(id as u16).to_be_bytes());
@@ -119,56 +119,56 @@ impl Reassembler {
     /// Takes a fragment; returns the packet that it completes.
     pub fn add(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
         self.expire(now);
-        let Some(piece) = parse(packet) else {
+        let Some(part) = parse(packet) else {
             self.dropped += 1;
             return None;
         };
-        let end = piece.offset + piece.data.len();
+        let end = part.offset + part.data.len();
         // Only the last may have any length.
-        let odd = piece.more && piece.data.len() % 8 != 0;
-        if odd || end + piece.header.len() > PACKET_MAX {
-            self.drop_packet(piece.key);
+        let odd = part.more && part.data.len() % 8 != 0;
+        if odd || end + part.header.len() > PACKET_MAX {
+            self.drop_packet(part.key);
             return None;
         }
         let fresh = || Partial {
             since: now,
-            pieces: BTreeMap::new(),
+            parts: BTreeMap::new(),
             bytes: 0,
             total: None,
             header: Vec::new(),
         };
-        let partial = self.packets.entry(piece.key).or_insert_with(fresh);
-        if partial.pieces.get(&piece.offset).is_some_and(|known| known == piece.data) {
+        let partial = self.packets.entry(part.key).or_insert_with(fresh);
+        if partial.parts.get(&part.offset).is_some_and(|known| known == part.data) {
             // A copy.
             return None;
         }
-        let before = partial.pieces.range(..=piece.offset).next_back();
-        let after = partial.pieces.range(piece.offset..).next();
-        let overlaps = before.is_some_and(|(at, data)| at + data.len() > piece.offset)
+        let before = partial.parts.range(..=part.offset).next_back();
+        let after = partial.parts.range(part.offset..).next();
+        let overlaps = before.is_some_and(|(at, data)| at + data.len() > part.offset)
             || after.is_some_and(|(at, _)| *at < end);
-        let ends = [partial.total, (!piece.more).then_some(end)];
+        let ends = [partial.total, (!part.more).then_some(end)];
         let contradicts = ends[0].is_some_and(|total| end > total)
             || (ends[1].is_some() && ends[0].is_some() && ends[0] != ends[1]);
-        if overlaps || contradicts || piece.data.is_empty() {
-            self.drop_packet(piece.key);
+        if overlaps || contradicts || part.data.is_empty() {
+            self.drop_packet(part.key);
             return None;
         }
         partial.total = ends[0].or(ends[1]);
-        partial.bytes += piece.data.len();
-        self.held += piece.data.len();
-        if piece.offset == 0 {
-            partial.header = piece.header.to_vec();
+        partial.bytes += part.data.len();
+        self.held += part.data.len();
+        if part.offset == 0 {
+            partial.header = part.header.to_vec();
         }
-        partial.pieces.insert(piece.offset, piece.data.to_vec());
+        partial.parts.insert(part.offset, part.data.to_vec());
         // The first fragment's header may be longer than that of the others.
         if partial.total.unwrap_or(0).max(end) + partial.header.len() > PACKET_MAX {
-            self.drop_packet(piece.key);
+            self.drop_packet(part.key);
             return None;
         }
         if partial.total == Some(partial.bytes) {
-            let partial = self.packets.remove(&piece.key)?;
+            let partial = self.packets.remove(&part.key)?;
             self.held -= partial.bytes;
-            return Some(whole(&partial, piece.key.protocol));
+            return Some(whole(&partial, part.key.protocol));
         }
         while self.packets.len() > PACKETS_MAX || self.held > BYTES_MAX {
             let oldest = self.packets.iter().min_by_key(|(key, partial)| (partial.since, **key));
@@ -204,7 +204,7 @@ impl Reassembler {
     }
 }
 
-fn parse(packet: &[u8]) -> Option<Piece<'_>> {
+fn parse(packet: &[u8]) -> Option<Fragment<'_>> {
     if !is_fragment(packet) {
         return None;
     }
@@ -221,7 +221,7 @@ fn parse(packet: &[u8]) -> Option<Piece<'_>> {
                 Some(Ipv4Addr::from(octets).into())
             };
             let field = u16_at(packet, 6);
-            Some(Piece {
+            Some(Fragment {
                 key: Key {
                     src: address(12)?,
                     dst: address(16)?,
@@ -245,7 +245,7 @@ fn parse(packet: &[u8]) -> Option<Piece<'_>> {
                 Some(Ipv6Addr::from(octets).into())
             };
             let field = u16_at(packet, 42);
-            Some(Piece {
+            Some(Fragment {
                 key: Key {
                     src: address(8)?,
                     dst: address(24)?,
@@ -264,7 +264,7 @@ fn parse(packet: &[u8]) -> Option<Piece<'_>> {
 /// The packet of all pieces.
 fn whole(partial: &Partial, protocol: u8) -> Vec<u8> {
     let mut packet = partial.header.clone();
-    for data in partial.pieces.values() {
+    for data in partial.parts.values() {
         packet.extend_from_slice(data);
     }
     if packet[0] >> 4 == 4 {
@@ -310,10 +310,10 @@ mod tests {
 
     use std::net::SocketAddr;
 
-    fn pieces(packet: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
-        let mut pieces = Vec::new();
-        assert!(cut(&mut packet.to_vec(), mtu, id, &mut |piece| pieces.push(piece.to_vec())));
-        pieces
+    fn parts(packet: &[u8], mtu: usize, id: u32) -> Vec<Vec<u8>> {
+        let mut parts = Vec::new();
+        assert!(cut(&mut packet.to_vec(), mtu, id, &mut |part| parts.push(part.to_vec())));
+        parts
     }
 
     /// Identification and "don't fragment" are not the same after reassembly.
@@ -333,22 +333,22 @@ mod tests {
             order in prop::collection::vec(any::<prop::sample::Index>(), 0..80),
         ) {
             let packet = packet(v4, len);
-            let mut pieces = pieces(&packet, mtu, id);
-            prop_assert!(pieces.iter().all(|piece| piece.len() <= mtu));
+            let mut parts = parts(&packet, mtu, id);
+            prop_assert!(parts.iter().all(|part| part.len() <= mtu));
             if packet.len() <= mtu {
-                prop_assert_eq!(&pieces, &[packet]);
+                prop_assert_eq!(&parts, &[packet]);
                 return Ok(());
             }
-            prop_assert!(pieces.iter().all(|piece| is_fragment(piece)));
+            prop_assert!(parts.iter().all(|part| is_fragment(part)));
             for (i, at) in order.iter().enumerate() {
-                let (i, at) = (i % pieces.len(), at.index(pieces.len()));
-                pieces.swap(i, at);
+                let (i, at) = (i % parts.len(), at.index(parts.len()));
+                parts.swap(i, at);
             }
             let mut reassembler = Reassembler::default();
-            let last = pieces.pop().unwrap();
-            for piece in &pieces {
-                prop_assert_eq!(reassembler.add(Instant::ZERO, piece), None);
-                prop_assert_eq!(reassembler.add(Instant::ZERO, piece), None, "a copy");
+            let last = parts.pop().unwrap();
+            for part in &parts {
+                prop_assert_eq!(reassembler.add(Instant::ZERO, part), None);
+                prop_assert_eq!(reassembler.add(Instant::ZERO, part), None, "a copy");
             }
             let got = reassembler.add(Instant::ZERO, &last).expect("complete");
             prop_assert!(same(&got, &packet));
@@ -363,17 +363,17 @@ mod tests {
         ) {
             let mut reassembler = Reassembler::default();
             reassembler.add(Instant::ZERO, &junk);
-            let mut pieces = pieces(&packet(v4, len), 600, 1);
-            for (piece, at, byte) in flips {
-                let piece = piece.index(pieces.len());
-                let at = at.index(pieces[piece].len());
-                pieces[piece][at] ^= byte;
-                let _ = cut(&mut pieces[piece].clone(), 100, 1, &mut |_| ());
+            let mut parts = parts(&packet(v4, len), 600, 1);
+            for (part, at, byte) in flips {
+                let part = part.index(parts.len());
+                let at = at.index(parts[part].len());
+                parts[part][at] ^= byte;
+                let _ = cut(&mut parts[part].clone(), 100, 1, &mut |_| ());
             }
-            for piece in &pieces {
-                reassembler.add(Instant::ZERO, piece);
+            for part in &parts {
+                reassembler.add(Instant::ZERO, part);
             }
-            prop_assert!(reassembler.held <= pieces.iter().map(Vec::len).sum());
+            prop_assert!(reassembler.held <= parts.iter().map(Vec::len).sum());
         }
     }
 
@@ -381,12 +381,12 @@ mod tests {
     fn memory_and_time_are_bounded() {
         let mut reassembler = Reassembler::default();
         for id in 0..1000 {
-            for piece in &pieces(&packet(true, 60_000), 1400, id)[1..] {
-                reassembler.add(Instant::ZERO, piece);
+            for part in &parts(&packet(true, 60_000), 1400, id)[1..] {
+                reassembler.add(Instant::ZERO, part);
             }
         }
         assert!(reassembler.held <= BYTES_MAX && reassembler.packets.len() <= PACKETS_MAX);
-        let (parts, later) = (pieces(&packet(true, 2000), 1400, 7), Instant::ZERO + PATIENCE);
+        let (parts, later) = (parts(&packet(true, 2000), 1400, 7), Instant::ZERO + PATIENCE);
         reassembler.add(later, &parts[0]);
         assert_eq!(reassembler.packets.len(), 1, "the old ones are gone");
         assert_eq!(reassembler.add(later + PATIENCE, &parts[1]), None, "too late");
@@ -394,13 +394,13 @@ mod tests {
 
     #[test]
     fn a_fragment_of_a_fragment_makes_nothing() {
-        let mut nested = pieces(&packet(false, 3000), 1400, 5);
-        for piece in &mut nested {
-            piece[40] = FRAGMENT_HEADER;
+        let mut nested = parts(&packet(false, 3000), 1400, 5);
+        for part in &mut nested {
+            part[40] = FRAGMENT_HEADER;
         }
         let mut reassembler = Reassembler::default();
-        for piece in &nested {
-            assert_eq!(reassembler.add(Instant::ZERO, piece), None);
+        for part in &nested {
+            assert_eq!(reassembler.add(Instant::ZERO, part), None);
         }
         assert_eq!((reassembler.held, reassembler.dropped()), (0, nested.len() as u64));
     }
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn no_packet_is_longer_than_its_length_can_say() {
         // 65 535 bytes with a header of 20, four more with the first fragment's option.
-        let parts = pieces(&packet(true, PACKET_MAX - 28), 1400, 5);
+        let parts = parts(&packet(true, PACKET_MAX - 28), 1400, 5);
         let mut first = parts[0].clone();
         first.splice(20..20, [1, 1, 1, 0]);
         first[0] = 0x46;
@@ -421,19 +421,19 @@ mod tests {
                 order.rotate_right(1);
             }
             let mut reassembler = Reassembler::default();
-            for piece in order {
-                assert_eq!(reassembler.add(Instant::ZERO, piece), None);
+            for part in order {
+                assert_eq!(reassembler.add(Instant::ZERO, part), None);
             }
             assert!(reassembler.dropped() > 0);
         }
         let mut reassembler = Reassembler::default();
-        let made = parts.iter().find_map(|piece| reassembler.add(Instant::ZERO, piece));
+        let made = parts.iter().find_map(|part| reassembler.add(Instant::ZERO, part));
         assert_eq!(made.expect("the same without the option").len(), PACKET_MAX);
     }
 
     #[test]
     fn overlaps_are_dropped() {
-        let (a, b) = (pieces(&packet(true, 3000), 1000, 5), pieces(&packet(true, 3000), 900, 5));
+        let (a, b) = (parts(&packet(true, 3000), 1000, 5), parts(&packet(true, 3000), 900, 5));
         let mut reassembler = Reassembler::default();
         reassembler.add(Instant::ZERO, &a[0]);
         reassembler.add(Instant::ZERO, &b[1]);
@@ -445,7 +445,7 @@ mod tests {
         let mut sink = |_: &mut [u8]| panic!("nothing comes out");
         assert!(!cut(&mut packet(true, 1000), 27, 1, &mut sink));
         assert!(!cut(&mut packet(false, 1000), 55, 1, &mut sink));
-        let mut part = pieces(&packet(true, 3000), 1000, 5).remove(0);
+        let mut part = parts(&packet(true, 3000), 1000, 5).remove(0);
         assert!(!cut(&mut part, 600, 1, &mut sink), "a fragment");
     }
 }

@@ -8,13 +8,14 @@
 //!
 //! Which paths a datagram takes, [`Sender`] says by the mode of its rule. What goes by several is
 //! numbered by [`Tagger`]; at the far end [`Filter`] removes copies and restores order. Both ends
-//! have all three, one for each direction, in a [`Spread`].
+//! have all three, one for each direction, in a [`Dispatcher`].
 //!
 //! A packet longer than the path's largest is cut into fragments ([`fragment`]), which every IP
 //! host puts together again; at ours [`fragment::Reassembler`] does. A host that forbids it (DF,
 //! always in IPv6) and sends into a TUN device learns the size by ICMP instead
 //! ([`tabane_wire::icmp::emit_too_big`]).
 
+mod dispatcher;
 mod filter;
 pub mod flows;
 pub mod fragment;
@@ -22,12 +23,11 @@ mod generations;
 mod nat;
 pub mod packet;
 mod sender;
-mod spread;
 mod tag;
 
+pub use dispatcher::{DatagramPath, Dispatcher, PREFERRED, role};
 pub use filter::{Counters as FilterCounters, Filter, HOLD, Verdict};
 pub use flows::{Flows, Outside, Refused, no_pings};
 pub use nat::{Nat, Sides};
 pub use sender::{Choice, Sender};
-pub use spread::{PREFERRED, Spread, Way, role};
 pub use tag::Tagger;

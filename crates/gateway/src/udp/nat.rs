@@ -1,5 +1,5 @@
 //! At a server that forwards: the datagrams of its clients go on from one inner address of the next
-//! bundle, each source address and port of a client as a port of its own; echo identifiers alike.
+//! bond, each source address and port of a client as a port of its own; echo identifiers alike.
 //!
 //! Endpoint-independent mapping as in [`super::flows`], with the same limits and times. What comes
 //! back is not filtered: the last server of the chain does so.
@@ -26,7 +26,7 @@ pub struct Nat {
 /// Addresses of both sides, IPv4 and IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sides {
-    /// Ours in the next bundle.
+    /// Ours in the bond to the next server.
     pub own: [IpAddr; 2],
     /// Those of the server itself: as clients know it, and as the next server is known.
     pub service: [[IpAddr; 2]; 2],
@@ -70,7 +70,7 @@ impl Nat {
     ///
     /// # Errors
     /// [`Refused`].
-    pub fn onwards(
+    pub fn forward(
         &mut self,
         now: Instant,
         (client, limit): (ClientNumber, usize),

@@ -14,7 +14,7 @@ use crate::model::Role;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 
-/// Chooses for one direction of one bundle.
+/// Chooses for one direction of one bond.
 #[derive(Clone, Default, Debug)]
 pub struct Sender {
     best: Option<PathId>,
@@ -62,7 +62,7 @@ impl Sender {
                 usable.for_each(|path| all.insert(path.id));
                 all
             }
-            UdpMode::Stripe => self.owed(usable, len).map_or(PathSet::NONE, PathSet::only),
+            UdpMode::Stripe => self.by_credit(usable, len).map_or(PathSet::NONE, PathSet::only),
         }
     }
 
@@ -95,7 +95,7 @@ impl Sender {
         self.best
     }
 
-    fn owed<'a>(
+    fn by_credit<'a>(
         &mut self,
         usable: impl Iterator<Item = &'a Choice> + Clone,
         len: usize,
@@ -111,8 +111,8 @@ impl Sender {
             credits[at] = (self.credits[at] + weight(path) * len).clamp(-bound, bound);
         }
         self.credits = credits;
-        let owed = |path: &&Choice| (credits[usize::from(path.id.0)], -i64::from(path.id.0));
-        let chosen = usable.max_by_key(owed)?.id;
+        let by_credit = |path: &&Choice| (credits[usize::from(path.id.0)], -i64::from(path.id.0));
+        let chosen = usable.max_by_key(by_credit)?.id;
         self.credits[usize::from(chosen.0)] -= sum * len;
         Some(chosen)
     }

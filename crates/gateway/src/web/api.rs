@@ -5,8 +5,8 @@ use super::history::{History, Samples};
 use super::listener::{Bounded, Bounds};
 use super::metrics;
 use super::token::Token;
-use crate::mailbox::{Answer, Mailbox, Request};
-use crate::model::{ConnStatus, Happening, Role, Status};
+use crate::model::{AgentEvent, ConnStatus, Role, Status};
+use crate::request_channel::{Answer, Request, RequestSender};
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
@@ -21,7 +21,7 @@ use tokio::time::MissedTickBehavior;
 
 /// What the handlers share.
 pub(super) struct App {
-    mailbox: Mailbox,
+    request_channel: RequestSender,
     token: Option<Token>,
     /// Reading needs the token too.
     token_reads: bool,
@@ -43,16 +43,16 @@ struct Since {
     /// Samples that the page has.
     #[serde(default)]
     samples: u64,
-    /// The last happening that it has.
-    #[serde(default)]
-    happening: u64,
+    /// The last event that it has.
+    #[serde(default, alias = "happening")]
+    event: u64,
 }
 
 #[derive(Serialize)]
-struct Picture {
+struct Snapshot {
     status: Status,
     samples: Samples,
-    happenings: Vec<Happening>,
+    events: Vec<AgentEvent>,
     /// Whether the agent answers; if not, why.
     error: Option<String>,
     /// Whether there is a token that allows changes.
@@ -92,16 +92,20 @@ const BROWSERS: Bounds = Bounds { all: 64, each: 32 };
 const BODY_MAX: usize = 4096;
 /// Connections shown.
 const CONNECTIONS_MAX: usize = 100;
-/// Happenings sent at once, the newest.
-const HAPPENINGS_MAX: usize = 200;
+/// Events sent at once, the newest.
+const EVENTS_MAX: usize = 200;
 
 const HTML: &str = include_str!("page/index.html");
 const CSS: &str = include_str!("page/style.css");
 const JS: &[&str] = &[include_str!("page/draw.js"), include_str!("page/app.js")];
 
 impl App {
-    pub(super) fn new(mailbox: Mailbox, token: Option<Token>, token_reads: bool) -> Arc<Self> {
-        Arc::new(Self { mailbox, token, token_reads, seen: Mutex::default() })
+    pub(super) fn new(
+        request_channel: RequestSender,
+        token: Option<Token>,
+        token_reads: bool,
+    ) -> Arc<Self> {
+        Arc::new(Self { request_channel, token, token_reads, seen: Mutex::default() })
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -111,7 +115,7 @@ impl App {
     async fn ask(self: &Arc<Self>, request: Request) -> Result<Answer, String> {
         let app = Arc::clone(self);
         // The agent may take its time; the page's thread must not wait for it.
-        let asked = tokio::task::spawn_blocking(move || app.mailbox.ask(request)).await;
+        let asked = tokio::task::spawn_blocking(move || app.request_channel.ask(request)).await;
         match asked {
             Ok(Ok(Answer::Error(text))) => Err(text),
             Ok(Ok(answer)) => Ok(answer),
@@ -224,22 +228,22 @@ async fn state(
     if let Err(refused) = app.check(&headers, false).await {
         return refused;
     }
-    let asked = app.ask(Request::Happenings { since: since.happening }).await;
-    let mut happenings = match asked {
-        Ok(Answer::Happenings(all)) => all,
+    let asked = app.ask(Request::Events { since: since.event }).await;
+    let mut events = match asked {
+        Ok(Answer::Events(all)) => all,
         _ => Vec::new(),
     };
-    happenings.drain(..happenings.len().saturating_sub(HAPPENINGS_MAX));
+    events.drain(..events.len().saturating_sub(EVENTS_MAX));
     let seen = app.seen();
-    let picture = Picture {
+    let snapshot = Snapshot {
         status: seen.status.clone(),
         samples: seen.history.since(since.samples),
-        happenings,
+        events,
         error: seen.error.clone(),
         changes: app.token.is_some(),
     };
     drop(seen);
-    Json(picture).into_response()
+    Json(snapshot).into_response()
 }
 
 async fn connections(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {

@@ -1,6 +1,6 @@
 //! An agent's status as Prometheus text (exposition format 0.0.4).
 //!
-//! Written by hand: the samples are a function of one picture, with labels that come and go, so
+//! Written by hand: the samples are a function of one snapshot, with labels that come and go, so
 //! a registry that holds values between scrapes would only be a second copy of the truth.
 //! One table, [`METRICS`], is all there is; base units, counters end in `_total`.
 
@@ -74,12 +74,20 @@ pub const METRICS: &[Metric] = &[
     counter(
         "tabane_path_reinjected_bytes_total",
         "Payload sent on the path that had been sent on another one.",
-        |s, out| out.paths(s, |p| p.tally.as_ref().map(|tally| tally.reinjected_bytes as f64)),
+        |s, out| {
+            out.paths(s, |p| {
+                p.record_counters.as_ref().map(|counters| counters.reinjected_bytes as f64)
+            })
+        },
     ),
     counter(
         "tabane_path_duplicate_bytes_total",
         "Payload that came by the path and had come before.",
-        |s, out| out.paths(s, |p| p.tally.as_ref().map(|tally| tally.duplicate_bytes as f64)),
+        |s, out| {
+            out.paths(s, |p| {
+                p.record_counters.as_ref().map(|counters| counters.duplicate_bytes as f64)
+            })
+        },
     ),
     gauge("tabane_path_cwnd_bytes", "Congestion windows of its subflows.", |s, out| {
         out.paths(s, |p| Some(p.cwnd_bytes as f64));
@@ -110,11 +118,13 @@ pub const METRICS: &[Metric] = &[
         "Changes of the scheduler to a path, or to none (no label `path`), by reason.",
         |s, out| {
             for path in &s.paths {
-                for (reason, count) in path.tally.iter().flat_map(|tally| &tally.decisions) {
+                for (reason, count) in
+                    path.record_counters.iter().flat_map(|counters| &counters.decisions)
+                {
                     out.path(path, &[("reason", reason)], *count as f64);
                 }
             }
-            for (reason, count) in s.tally.iter().flat_map(|tally| &tally.held) {
+            for (reason, count) in s.record_counters.iter().flat_map(|counters| &counters.held) {
                 out.add(&[("reason", reason)], *count as f64);
             }
         },
@@ -124,13 +134,13 @@ pub const METRICS: &[Metric] = &[
         kind: "histogram",
         help: "How long gaps in the data held up what came behind them.",
         samples: |s, out| {
-            if let Some(tally) = &s.tally {
-                out.histogram(&tally.gaps);
+            if let Some(counters) = &s.record_counters {
+                out.histogram(&counters.gaps);
             }
         },
     },
     counter("tabane_fallback_total", "Connections without MPTCP, by reason.", |s, out| {
-        for (reason, count) in s.tally.iter().flat_map(|tally| &tally.fallbacks) {
+        for (reason, count) in s.record_counters.iter().flat_map(|counters| &counters.fallbacks) {
             out.add(&[("reason", reason)], *count as f64);
         }
     }),

@@ -1,9 +1,9 @@
 //! The page of an agent, and its metrics, over HTTP; both are off unless configured.
 //!
 //! One thread with a current-thread runtime serves both; all it knows it asks for through the
-//! mailbox, once a second however many look. The page is for people on this machine: an address
-//! beyond it is refused unless there is a token, which reading then needs too. Changes always
-//! need the token. There is no TLS: use the loopback address and a tunnel.
+//! request channel, once a second however many look. The page is for people on this machine: an
+//! address beyond it is refused unless there is a token, which reading then needs too. Changes
+//! always need the token. There is no TLS: use the loopback address and a tunnel.
 
 mod api;
 mod guard;
@@ -14,7 +14,7 @@ mod token;
 
 pub use token::{Token, TokenError};
 
-use crate::mailbox::Mailbox;
+use crate::request_channel::RequestSender;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::thread::{self, JoinHandle};
@@ -69,11 +69,11 @@ pub enum WebError {
 const END_PATIENCE: Duration = Duration::from_millis(200);
 
 impl Pages {
-    /// Serves what `settings` say from the agent behind `mailbox`. Port 0 takes a free one.
+    /// Serves what `settings` say from the agent behind `request_channel`. Port 0 takes a free one.
     ///
     /// # Errors
     /// [`WebError`].
-    pub fn start(settings: Settings, mailbox: Mailbox) -> Result<Self, WebError> {
+    pub fn start(settings: Settings, request_channel: RequestSender) -> Result<Self, WebError> {
         if let Some(open) = settings.page.filter(|a| !a.ip().is_loopback())
             && settings.token.is_none()
         {
@@ -92,7 +92,7 @@ impl Pages {
             .map_err(WebError::Start)?;
         let thread = thread::Builder::new().name("web".into()).spawn(move || {
             let token_reads = page_at.is_some_and(|address| !address.ip().is_loopback());
-            let app = api::App::new(mailbox, settings.token, token_reads);
+            let app = api::App::new(request_channel, settings.token, token_reads);
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}

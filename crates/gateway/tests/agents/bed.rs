@@ -8,12 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tabane_gateway::client::Client;
 use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, FrontConfig, NextConfig, PathConfig, ServerConfig,
+    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, NextConfig, PathConfig, ServerConfig,
     ServerEntry,
 };
 use tabane_gateway::keys::{self, Key};
-use tabane_gateway::mailbox::{Answer, Mailbox, Request};
 use tabane_gateway::model::{ConnStatus, PathState, Status};
+use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_gateway::server::Server;
 
 /// Keys of both sides, so that either can be started again.
@@ -24,7 +24,7 @@ pub(crate) struct Keys {
 
 /// An agent in a thread; stopped when it is dropped.
 pub(crate) struct Agent {
-    pub(crate) mailbox: Mailbox,
+    pub(crate) request_channel: RequestSender,
     pub(crate) at: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,9 +69,9 @@ impl Keys {
             secret: Some(self.secret.to_string().into()),
             server: servers.iter().map(server).collect(),
             path: vec![path("one"), path("two")],
-            front: FrontConfig {
+            front: ListenerConfig {
                 socks5: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-                ..FrontConfig::default()
+                ..ListenerConfig::default()
             },
             ..ClientConfig::default()
         }
@@ -92,16 +92,16 @@ impl Agent {
     }
 
     pub(crate) fn of_server(server: Server) -> Self {
-        let (mailbox, at) = (server.mailbox(), server.local()[0]);
+        let (request_channel, at) = (server.request_channel(), server.local()[0]);
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     pub(crate) fn client(config: ClientConfig) -> Self {
         let client = Client::new(config).unwrap();
-        let (mailbox, at) = (client.mailbox(), client.fronts()[0]);
+        let (request_channel, at) = (client.request_channel(), client.listeners()[0]);
         let thread = Some(thread::spawn(move || client.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     /// A server that reads its configuration there again when it is to.
@@ -109,9 +109,9 @@ impl Agent {
         let mut server = Server::new(file.lock().unwrap().clone()).unwrap();
         let file = file.clone();
         server.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
-        let (mailbox, at) = (server.mailbox(), server.local()[0]);
+        let (request_channel, at) = (server.request_channel(), server.local()[0]);
         let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     /// A client that reads its configuration there again when it is to.
@@ -119,26 +119,26 @@ impl Agent {
         let mut client = Client::new(file.lock().unwrap().clone()).unwrap();
         let file = file.clone();
         client.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
-        let (mailbox, at) = (client.mailbox(), client.fronts()[0]);
+        let (request_channel, at) = (client.request_channel(), client.listeners()[0]);
         let thread = Some(thread::spawn(move || client.run().unwrap()));
-        Self { mailbox, at, thread }
+        Self { request_channel, at, thread }
     }
 
     pub(crate) fn connections(&self) -> Vec<ConnStatus> {
-        match self.mailbox.ask(Request::Connections).unwrap() {
+        match self.request_channel.ask(Request::Connections).unwrap() {
             Answer::Connections(all) => all,
             other => panic!("{other:?}"),
         }
     }
 
     pub(crate) fn status(&self) -> Status {
-        match self.mailbox.ask(Request::Status).unwrap() {
+        match self.request_channel.ask(Request::Status).unwrap() {
             Answer::Status(status) => *status,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Waits until a picture of it is as wanted.
+    /// Waits until a snapshot of it is as wanted.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Duration {
         let start = Instant::now();
@@ -158,7 +158,7 @@ impl Agent {
     }
 
     pub(crate) fn stop(&mut self) {
-        let _ = self.mailbox.ask(Request::Stop);
+        let _ = self.request_channel.ask(Request::Stop);
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
@@ -224,8 +224,8 @@ pub(crate) fn echo() -> SocketAddr {
 }
 
 /// A connection through SOCKS5: the stream, or the reply code.
-pub(crate) fn socks(front: SocketAddr, request: &[u8]) -> Result<TcpStream, u8> {
-    let mut stream = TcpStream::connect(front).unwrap();
+pub(crate) fn socks(listener: SocketAddr, request: &[u8]) -> Result<TcpStream, u8> {
+    let mut stream = TcpStream::connect(listener).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&[5, 1, 0]).unwrap();
     let mut answer = [0; 2];
@@ -240,15 +240,15 @@ pub(crate) fn socks(front: SocketAddr, request: &[u8]) -> Result<TcpStream, u8> 
 }
 
 /// To an address.
-pub(crate) fn connect(front: SocketAddr, to: SocketAddr) -> Result<TcpStream, u8> {
+pub(crate) fn connect(listener: SocketAddr, to: SocketAddr) -> Result<TcpStream, u8> {
     let SocketAddr::V4(to) = to else { panic!("IPv4") };
     let port = to.port().to_be_bytes();
-    socks(front, &[&[1][..], &to.ip().octets(), &port].concat())
+    socks(listener, &[&[1][..], &to.ip().octets(), &port].concat())
 }
 
 /// A relay of datagrams: the connection that holds it, and where it takes them.
-pub(crate) fn associate(front: SocketAddr) -> (TcpStream, SocketAddr) {
-    let mut stream = TcpStream::connect(front).unwrap();
+pub(crate) fn associate(listener: SocketAddr) -> (TcpStream, SocketAddr) {
+    let mut stream = TcpStream::connect(listener).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&[5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
     let mut answer = [0; 12];

@@ -10,8 +10,8 @@ use std::net::{Shutdown, TcpListener, UdpSocket};
 use std::thread;
 use std::time::Duration;
 use tabane_gateway::config::{AccessConfig, NextConfig, Policies};
-use tabane_gateway::mailbox::{Answer, Request};
 use tabane_gateway::model::Role;
+use tabane_gateway::request_channel::{Answer, Request};
 
 /// A client and the servers in their order, the last of which connects on.
 struct Chain {
@@ -187,8 +187,8 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
     let entry = server(&outer, &["127.0.0.1"], Some(next));
     let client = Agent::client(outer.client_config(&[entry.at]));
     client.until_paths_work();
-    let (front, far) = (client.at, echo());
-    let early = thread::spawn(move || exchange(front, far, 10_000, 1));
+    let (listener, far) = (client.at, echo());
+    let early = thread::spawn(move || exchange(listener, far, 10_000, 1));
     thread::sleep(Duration::from_millis(300));
     let _exit = Agent::server(inner.server_config(at));
     early.join().unwrap();
@@ -201,12 +201,12 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
         stream.read_exact(&mut back).unwrap();
         assert!(back.iter().all(|byte| *byte == round));
     }
-    let happened = |entry: &Agent| match entry.mailbox.ask(Request::Happenings { since: 0 }) {
-        Ok(Answer::Happenings(all)) => all,
+    let happened = |entry: &Agent| match entry.request_channel.ask(Request::Events { since: 0 }) {
+        Ok(Answer::Events(all)) => all,
         other => panic!("{other:?}"),
     };
     let told = happened(&entry);
-    let works = |h: &&tabane_gateway::model::Happening| {
+    let works = |h: &&tabane_gateway::model::AgentEvent| {
         h.kind == "path-up" && h.path.as_deref() == Some("next/one")
     };
     assert!(told.iter().any(|h| works(&h)), "{told:#?}");
@@ -214,7 +214,7 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
     wires[0].cut(false);
     let set = |path: &str| {
         let (path, role) = (path.to_owned(), Some(Role::Never));
-        entry.mailbox.ask(Request::SetPath { path, role, cap_bps: None }).unwrap()
+        entry.request_channel.ask(Request::SetPath { path, role, cap_bps: None }).unwrap()
     };
     assert_eq!(set("next/one"), Answer::Done);
     entry.until("never used", |status| {

@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 use tabane_gateway::config::{Policies, Rule};
-use tabane_gateway::mailbox::{Answer, Request};
 use tabane_gateway::model::{PathState, PathStatus, Role, Status};
+use tabane_gateway::request_channel::{Answer, Request};
 
 fn count(status: &Status, name: &str) -> u64 {
     status.counters.iter().find(|(known, _)| known == name).map_or(0, |(_, count)| *count)
@@ -43,7 +43,7 @@ fn a_policy_that_does_not_exist_is_refused_though_nothing_is_open() {
     let (client, server, _) = pair();
     let set = |agent: &Agent, policy: &str, spec: &str, connection| {
         let (policy, spec) = (policy.to_owned(), spec.to_owned());
-        agent.mailbox.ask(Request::SetPolicy { policy, spec, connection }).unwrap()
+        agent.request_channel.ask(Request::SetPolicy { policy, spec, connection }).unwrap()
     };
     for agent in [&client, &server] {
         for (policy, spec, said) in [
@@ -136,7 +136,7 @@ fn paths_come_and_go_with_the_file_under_a_connection() {
     };
     let reload = |config: &tabane_gateway::config::ClientConfig| {
         *file.lock().unwrap() = config.clone();
-        assert_eq!(client.mailbox.ask(Request::Reload).unwrap(), Answer::Done);
+        assert_eq!(client.request_channel.ask(Request::Reload).unwrap(), Answer::Done);
     };
     exchange(1);
     assert_eq!(subflows(&client), ["one"]);
@@ -164,10 +164,10 @@ fn what_was_set_ends_with_a_reload_also_of_the_same_file() {
     client.until_paths_work();
     let set =
         Request::SetPath { path: "two".into(), role: Some(Role::Never), cap_bps: Some(1_000_000) };
-    assert_eq!(client.mailbox.ask(set).unwrap(), Answer::Done);
+    assert_eq!(client.request_channel.ask(set).unwrap(), Answer::Done);
     let path = |status: &Status| (status.paths[1].role, status.paths[1].cap_bps);
     assert_eq!(path(&client.status()), (Role::Never, Some(1_000_000)));
-    assert_eq!(client.mailbox.ask(Request::Reload).unwrap(), Answer::Done);
+    assert_eq!(client.request_channel.ask(Request::Reload).unwrap(), Answer::Done);
     assert_eq!(path(&client.status()), (Role::Primary, None));
     client.until("used again", |status| status.paths[1].state == PathState::Up);
 }

@@ -13,8 +13,8 @@ use tabane_gateway::enrol::exchange::{self, ExchangeError, Link};
 use tabane_gateway::enrol::{Ask, Credentials};
 use tabane_gateway::invite::{Grant, Invitation, Own};
 use tabane_gateway::keys::{Key, encode};
-use tabane_gateway::mailbox::{Answer, Request};
-use tabane_gateway::model::{Happening, PathState};
+use tabane_gateway::model::{AgentEvent, PathState};
+use tabane_gateway::request_channel::{Answer, Request};
 use tabane_gateway::server::Server;
 
 /// A server with one client that is invited, and what it reads again.
@@ -104,13 +104,13 @@ impl Place {
         config
     }
 
-    fn happenings(&self) -> Vec<Happening> {
-        happenings(&self.server)
+    fn events(&self) -> Vec<AgentEvent> {
+        events(&self.server)
     }
 
     fn reload(&self, change: impl FnOnce(&mut Vec<ClientEntry>)) {
         change(&mut self.file.lock().unwrap().client);
-        assert_eq!(self.server.mailbox.ask(Request::Reload).unwrap(), Answer::Done);
+        assert_eq!(self.server.request_channel.ask(Request::Reload).unwrap(), Answer::Done);
     }
 
     /// Ends the server, and starts another one at the same address.
@@ -120,9 +120,9 @@ impl Place {
     }
 }
 
-fn happenings(agent: &Agent) -> Vec<Happening> {
-    match agent.mailbox.ask(Request::Happenings { since: 0 }).unwrap() {
-        Answer::Happenings(all) => all,
+fn events(agent: &Agent) -> Vec<AgentEvent> {
+    match agent.request_channel.ask(Request::Events { since: 0 }).unwrap() {
+        Answer::Events(all) => all,
         other => panic!("{other:?}"),
     }
 }
@@ -140,8 +140,8 @@ fn silent(done: Result<u64, ExchangeError>) {
     assert!(matches!(done, Err(ExchangeError::Silent(_))), "{done:?}");
 }
 
-fn roundtrip(front: SocketAddr, far: SocketAddr) -> Result<(), u8> {
-    let mut stream = connect(front, far)?;
+fn roundtrip(listener: SocketAddr, far: SocketAddr) -> Result<(), u8> {
+    let mut stream = connect(listener, far)?;
     stream.write_all(b"ping").unwrap();
     let mut back = [0; 4];
     stream.read_exact(&mut back).unwrap();
@@ -167,7 +167,7 @@ fn an_invitation_makes_one_client_and_no_second_one() {
     place.join(&own, ANSWER).unwrap();
     let other = place.invitation.own().unwrap();
     refused(place.join(&other, ANSWER), "has been used");
-    let told = place.happenings();
+    let told = place.events();
     let told = told.iter().find(|h| h.kind == "enrolment-refused").expect("it is noted");
     assert_eq!(told.client.as_deref(), Some("home"));
     assert!(told.text.contains("127.0.0.1"), "{}", told.text);
@@ -243,7 +243,7 @@ fn a_client_joins_when_it_starts_if_it_could_not_before() {
     drop(client);
     let client = Agent::client(place.client(&own, true));
     client.until_paths_work();
-    assert!(happenings(&client).iter().all(|h| h.kind != "enrolment-refused"));
+    assert!(events(&client).iter().all(|h| h.kind != "enrolment-refused"));
 }
 
 /// What the file says counts: without the entry there is no client, however it had joined.

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tabane_gateway::model::PathState;
 
-fn roundtrip(front: std::net::SocketAddr, far: std::net::SocketAddr) -> Result<(), u8> {
-    let mut stream = connect(front, far)?;
+fn roundtrip(listener: std::net::SocketAddr, far: std::net::SocketAddr) -> Result<(), u8> {
+    let mut stream = connect(listener, far)?;
     stream.write_all(b"ping").unwrap();
     let mut back = [0; 4];
     stream.read_exact(&mut back).unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tabane_gateway::keys;
-use tabane_net::wireguard::{Bind, PortConfig, Session, UdpPort, Way};
+use tabane_net::wireguard::{Bind, FourTuple, PortConfig, Session, UdpPort};
 use tabane_trace::quantity::Size;
 
 /// What a flood of one replayed handshake did to a client's download and to the control socket.
@@ -38,7 +38,7 @@ fn flood(to: SocketAddr, message: &[u8], over: &AtomicBool) -> u64 {
         UdpPort::open(PortConfig::new(Bind::Source(Ipv4Addr::LOCALHOST.into()))).unwrap();
     while !over.load(Ordering::Relaxed) {
         for _ in 0..256 {
-            port.queue(&Way::to(to), message.len(), |out| {
+            port.queue(&FourTuple::to(to), message.len(), |out| {
                 out.copy_from_slice(message);
                 message.len()
             });
@@ -125,7 +125,7 @@ fn uploads_that_go_nowhere_hold_no_more_than_the_limit_in_the_client() {
     let client = Agent::client(config);
     client.until_paths_work();
     static OVER: AtomicBool = AtomicBool::new(false);
-    let deaf = serve(|stream| {
+    let stalled = serve(|stream| {
         while !OVER.load(Ordering::Relaxed) {
             thread::sleep(Duration::from_millis(50));
         }
@@ -133,7 +133,7 @@ fn uploads_that_go_nowhere_hold_no_more_than_the_limit_in_the_client() {
     });
     let (mut open, mut most, mut written) = (Vec::new(), 0, 0);
     for _ in 0..150 {
-        let stream = connect(client.at, deaf).unwrap();
+        let stream = connect(client.at, stalled).unwrap();
         stream.set_nonblocking(true).unwrap();
         open.push(stream);
     }

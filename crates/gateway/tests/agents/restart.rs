@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-use tabane_gateway::mailbox::{Answer, Request};
+use tabane_gateway::request_channel::{Answer, Request};
 
 /// An origin that sends for ever, and says when it could not go on.
 fn endless() -> (SocketAddr, Receiver<Instant>) {
@@ -47,8 +47,8 @@ fn idle(client: &Agent) -> TcpStream {
 }
 
 fn happened(agent: &Agent, kind: &str) -> bool {
-    match agent.mailbox.ask(Request::Happenings { since: 0 }).unwrap() {
-        Answer::Happenings(all) => all.iter().any(|happening| happening.kind == kind),
+    match agent.request_channel.ask(Request::Events { since: 0 }).unwrap() {
+        Answer::Events(all) => all.iter().any(|event| event.kind == kind),
         other => panic!("{other:?}"),
     }
 }

@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tabane_gateway::config::ServerConfig;
-use tabane_gateway::mailbox::{Answer, Request};
-use tabane_gateway::model::{Happening, PathState};
+use tabane_gateway::model::{AgentEvent, PathState};
+use tabane_gateway::request_channel::{Answer, Request};
 
 /// A server whose file can be changed, its client, and a program's connection that works.
 fn bed() -> (Arc<Mutex<ServerConfig>>, Agent, Agent, TcpStream) {
@@ -26,9 +26,9 @@ fn bed() -> (Arc<Mutex<ServerConfig>>, Agent, Agent, TcpStream) {
     (file, server, client, stream)
 }
 
-fn events(agent: &Agent) -> Vec<Happening> {
-    match agent.mailbox.ask(Request::Happenings { since: 0 }).unwrap() {
-        Answer::Happenings(all) => all,
+fn events(agent: &Agent) -> Vec<AgentEvent> {
+    match agent.request_channel.ask(Request::Events { since: 0 }).unwrap() {
+        Answer::Events(all) => all,
         other => panic!("{other:?}"),
     }
 }
@@ -57,7 +57,7 @@ fn a_client_is_out_though_the_file_has_a_change_that_needs_a_restart() {
         file.client.clear();
         file.listen = vec!["127.0.0.9:1".parse().unwrap()];
     }
-    assert_eq!(server.mailbox.ask(Request::Reload).unwrap(), Answer::Done);
+    assert_eq!(server.request_channel.ask(Request::Reload).unwrap(), Answer::Done);
     ends(stream);
     is_out(&client);
     assert_eq!(server.status().clients, 0);
@@ -82,7 +82,7 @@ fn a_client_that_is_disabled_is_out_until_it_is_enabled() {
     let (file, server, client, stream) = bed();
     let set = |disabled| {
         file.lock().unwrap().client[0].disabled = disabled;
-        assert_eq!(server.mailbox.ask(Request::Reload).unwrap(), Answer::Done);
+        assert_eq!(server.request_channel.ask(Request::Reload).unwrap(), Answer::Done);
     };
     set(true);
     ends(stream);

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tabane_gateway::config::{ClientConfig, ClientLimits};
-use tabane_gateway::mailbox::{Answer, Request};
 use tabane_gateway::model::{ConnStatus, PathState, PathStatus, Role};
+use tabane_gateway::request_channel::{Answer, Request};
 use tabane_trace::quantity::{Rate, Size};
 
 const MBPS: u64 = 1_000_000;
@@ -48,11 +48,11 @@ impl Bed {
 
     fn set(&self, path: &str, role: Option<Role>, cap_bps: Option<u64>) {
         let request = Request::SetPath { path: path.into(), role, cap_bps };
-        assert!(matches!(self.client.mailbox.ask(request).unwrap(), Answer::Done));
+        assert!(matches!(self.client.request_channel.ask(request).unwrap(), Answer::Done));
     }
 
     fn connections(&self) -> Vec<ConnStatus> {
-        match self.client.mailbox.ask(Request::Connections).unwrap() {
+        match self.client.request_channel.ask(Request::Connections).unwrap() {
             Answer::Connections(all) => all,
             other => panic!("{other:?}"),
         }
@@ -84,21 +84,21 @@ impl Load {
     }
 
     /// Reads what a server of the test sends, as fast as it comes.
-    fn download(front: SocketAddr, block: usize, pause: Duration) -> Self {
+    fn download(listener: SocketAddr, block: usize, pause: Duration) -> Self {
         let far = serve(move |mut stream| {
             while stream.write_all(&vec![7; block]).is_ok() {
                 thread::sleep(pause);
             }
         });
-        let (mut stream, mut buffer) = (connect(front, far).unwrap(), vec![0; 65_536]);
+        let (mut stream, mut buffer) = (connect(listener, far).unwrap(), vec![0; 65_536]);
         Self::start(move || stream.read(&mut buffer).is_ok_and(|len| len > 0))
     }
 
-    fn upload(front: SocketAddr) -> Self {
+    fn upload(listener: SocketAddr) -> Self {
         let far = serve(|mut stream: TcpStream| {
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
         });
-        let mut stream = connect(front, far).unwrap();
+        let mut stream = connect(listener, far).unwrap();
         stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
         Self::start(move || {
             // A timeout only means that there is no room at the moment.

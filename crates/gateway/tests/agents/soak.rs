@@ -54,10 +54,10 @@ impl Draw {
 }
 
 /// Sends a drawn number of bytes to an echo and compares what comes back. Bytes compared.
-fn program(front: SocketAddr, far: SocketAddr, draw: &mut Draw) -> u64 {
+fn program(listener: SocketAddr, far: SocketAddr, draw: &mut Draw) -> u64 {
     let len = if draw.below(3) == 0 { 3_000_000 } else { 60_000 };
     let data = pattern(1 + draw.below(len) as usize, draw.below(1 << 31) as u32);
-    let mut stream = connect(front, far).unwrap_or_else(|code| panic!("refused: {code}"));
+    let mut stream = connect(listener, far).unwrap_or_else(|code| panic!("refused: {code}"));
     stream.set_read_timeout(Some(2 * LONG)).unwrap();
     let mut writer = stream.try_clone().unwrap();
     let sent = data.clone();
@@ -97,7 +97,7 @@ fn trouble(wires: &[Wire; 2], until: Instant, draw: &mut Draw) -> u32 {
 fn nothing_is_lost_or_doubled_whatever_links_do() {
     let seed = setting("TABANE_SOAK_SEED", 1);
     let (client, server, wires) = wired("127.0.0.1");
-    let (front, far) = (client.at, echo());
+    let (listener, far) = (client.at, echo());
     let until = Instant::now() + Duration::from_secs(setting("TABANE_SOAK_SECONDS", 12));
     let over = Arc::new(AtomicBool::new(false));
     let programs: Vec<_> = (0..PROGRAMS)
@@ -107,7 +107,7 @@ fn nothing_is_lost_or_doubled_whatever_links_do() {
                 let mut draw = Draw(seed << 8 | u64::from(i));
                 let (mut runs, mut bytes) = (0, 0);
                 while !over.load(Ordering::Relaxed) {
-                    bytes += program(front, far, &mut draw);
+                    bytes += program(listener, far, &mut draw);
                     runs += 1;
                 }
                 (runs, bytes)

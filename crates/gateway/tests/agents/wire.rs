@@ -43,7 +43,7 @@ struct Shared {
 }
 
 /// The thread's side.
-struct Carrier {
+struct UpstreamClient {
     near: UdpSocket,
     out: UdpSocket,
     far: SocketAddr,
@@ -74,7 +74,7 @@ impl Wire {
             answers: AtomicU64::new(0),
         });
         let now = Instant::now();
-        let carrier = Carrier {
+        let upstream = UpstreamClient {
             near: near.try_clone().unwrap(),
             out: socket(far),
             far,
@@ -86,7 +86,7 @@ impl Wire {
             random: 0x9e37_79b9_7f4a_7c15,
             shared: shared.clone(),
         };
-        let thread = Some(thread::spawn(move || carrier.run()));
+        let thread = Some(thread::spawn(move || upstream.run()));
         Self { near: near.local_addr().unwrap(), shared, thread }
     }
 
@@ -126,7 +126,7 @@ fn socket(like: SocketAddr) -> UdpSocket {
     socket
 }
 
-impl Carrier {
+impl UpstreamClient {
     fn run(mut self) {
         let mut buffer = vec![0; 65_536];
         while !self.shared.ended.load(Ordering::Relaxed) {

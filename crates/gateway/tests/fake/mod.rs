@@ -1,4 +1,5 @@
-//! A drawn agent: a thread that answers a mailbox from a world that a test holds and changes.
+//! A fake agent: a thread that answers a request channel from a world that a test holds and
+//! changes.
 //!
 //! Nothing is carried; what is tested with it is how an agent is asked and shown.
 
@@ -7,16 +8,18 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use tabane_gateway::mailbox::{Answer, Inbox, Mailbox, Request, mailbox};
 use tabane_gateway::model::{
-    ConnStatus, Happening, Histogram, PathState, PathStatus, PathTally, Role, Status,
-    SubflowStatus, Tallied,
+    AgentEvent, ConnStatus, Histogram, PathRecordTotals, PathState, PathStatus, RecordTotals, Role,
+    Status, SubflowStatus,
+};
+use tabane_gateway::request_channel::{
+    Answer, Request, RequestReceiver, RequestSender, request_channel,
 };
 
 /// An agent that only seems to be one; ends when dropped.
 pub(crate) struct Fake {
     /// To ask it.
-    pub(crate) mailbox: Mailbox,
+    pub(crate) request_channel: RequestSender,
     world: Arc<Mutex<World>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -25,10 +28,10 @@ pub(crate) struct Fake {
 pub(crate) struct World {
     pub(crate) status: Status,
     pub(crate) connections: Vec<ConnStatus>,
-    pub(crate) happenings: Vec<Happening>,
-    /// Everything that was asked, but for pictures.
+    pub(crate) events: Vec<AgentEvent>,
+    /// Everything that was asked, but for snapshots.
     pub(crate) orders: Vec<Request>,
-    /// Pictures asked for.
+    /// Snapshots asked for.
     pub(crate) looks: u64,
     /// Called before each answer to `Request::Status`; changes the world.
     pub(crate) step: Option<fn(&mut World)>,
@@ -43,11 +46,11 @@ impl Fake {
     pub(crate) fn with(world: World) -> Self {
         let poll = mio::Poll::new().unwrap();
         let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-        let (mailbox, inbox) = mailbox(waker);
+        let (request_channel, inbox) = request_channel(waker);
         let world = Arc::new(Mutex::new(world));
         let shared = Arc::clone(&world);
         let thread = std::thread::spawn(move || run(poll, &inbox, &shared));
-        Self { mailbox, world, thread: Some(thread) }
+        Self { request_channel, world, thread: Some(thread) }
     }
 
     /// The world, to look at and to change.
@@ -58,7 +61,7 @@ impl Fake {
     /// Ends it; whoever asks later hears that it is gone.
     pub(crate) fn end(&mut self) {
         if let Some(thread) = self.thread.take() {
-            let _ = self.mailbox.ask(Request::Stop);
+            let _ = self.request_channel.ask(Request::Stop);
             let _ = thread.join();
         }
     }
@@ -70,7 +73,7 @@ impl Drop for Fake {
     }
 }
 
-fn run(mut poll: mio::Poll, inbox: &Inbox, world: &Mutex<World>) {
+fn run(mut poll: mio::Poll, inbox: &RequestReceiver, world: &Mutex<World>) {
     let mut events = mio::Events::with_capacity(4);
     loop {
         let _ = poll.poll(&mut events, None);
@@ -100,7 +103,7 @@ impl World {
             refused_total: 3,
             udp_flows: 4,
             clock_ahead_ms: Some(3.0),
-            tally: Some(tallied()),
+            record_counters: Some(record_totals()),
             counters: vec![
                 ("duplicates_removed".into(), 17),
                 ("drop_no_route".into(), 2),
@@ -111,7 +114,7 @@ impl World {
         let mut world = Self {
             status,
             connections: vec![download(), chat()],
-            happenings: Vec::new(),
+            events: Vec::new(),
             orders: Vec::new(),
             looks: 0,
             step: None,
@@ -128,8 +131,8 @@ impl World {
     }
 
     pub(crate) fn happened(&mut self, kind: &str, path: Option<&str>, text: &str) {
-        let seq = self.happenings.len() as u64 + 1;
-        self.happenings.push(Happening {
+        let seq = self.events.len() as u64 + 1;
+        self.events.push(AgentEvent {
             seq,
             unix_ms: 1_790_000_000_000 + seq * 1000,
             kind: kind.into(),
@@ -149,9 +152,9 @@ impl World {
                 return Answer::Status(Box::new(self.status.clone()));
             }
             Request::Connections => return Answer::Connections(self.connections.clone()),
-            Request::Happenings { since } => {
-                let newer = self.happenings.iter().filter(|h| h.seq > since);
-                return Answer::Happenings(newer.cloned().collect());
+            Request::Events { since } => {
+                let newer = self.events.iter().filter(|h| h.seq > since);
+                return Answer::Events(newer.cloned().collect());
             }
             _ => self.orders.push(request.clone()),
         }
@@ -221,7 +224,7 @@ fn fibre() -> PathStatus {
         inflight_bytes: 120_400,
         subflows: 2,
         handshake_age_s: Some(71.0),
-        tally: Some(PathTally {
+        record_counters: Some(PathRecordTotals {
             decisions: vec![("lowest_rtt".into(), 412)],
             retransmitted_bytes: 1_204_123,
             reinjected_bytes: 70_000,
@@ -232,8 +235,8 @@ fn fibre() -> PathStatus {
 }
 
 /// What records say of all paths.
-fn tallied() -> Tallied {
-    Tallied {
+fn record_totals() -> RecordTotals {
+    RecordTotals {
         held: vec![("no_room".into(), 31)],
         fallbacks: vec![("peer_plain".into(), 2)],
         gaps: Histogram { counts: vec![0, 1, 2, 3, 0, 0, 0, 0, 0, 1], sum: 11.5 },

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tabane_engine::Instant;
-use tabane_gateway::front::Refusal;
+use tabane_gateway::listener::ConnectError;
 use tabane_gateway::sessions::{Near, Program, ProgramEvent, Read};
 use tabane_gateway::tun::{
     Counts, Datagrams, Device, DeviceConfig, DeviceCounters, Frame, Inbound, LocalConfig,
@@ -54,7 +54,7 @@ impl Handle {
     }
 }
 
-/// The agent's place: device, packets, stack, and no bundle behind them.
+/// The agent's place: device, packets, stack, and no bond behind them.
 pub(crate) struct Far {
     device: Device,
     stack: LocalStack,
@@ -157,13 +157,13 @@ impl Far {
         match event {
             ProgramEvent::Incoming { destination, .. } => {
                 let port = destination.port();
-                let refusal = match port {
-                    REFUSED => Some(Refusal::Refused),
-                    UNREACHABLE => Some(Refusal::NetUnreachable),
-                    FORBIDDEN => Some(Refusal::NotAllowed),
+                let connect_error = match port {
+                    REFUSED => Some(ConnectError::Refused),
+                    UNREACHABLE => Some(ConnectError::NetUnreachable),
+                    FORBIDDEN => Some(ConnectError::NotAllowed),
                     _ => None,
                 };
-                if let Some(why) = refusal {
+                if let Some(why) = connect_error {
                     return self.stack.refuse(now, id, why.into());
                 }
                 self.stack.admit(now, id);

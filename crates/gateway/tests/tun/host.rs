@@ -56,6 +56,16 @@ fn device() -> Device {
     }
 }
 
+/// Drops the device, and waits until it is gone; see [`device`] for who may hold it still.
+fn remove(namespace: &Namespace, device: Device) {
+    drop(device);
+    let end = Instant::now() + Duration::from_secs(5);
+    while namespace.ip("link show").contains("tabane0") {
+        assert!(Instant::now() < end, "the device is gone");
+        thread::sleep(PAUSE);
+    }
+}
+
 /// A device, and the host changed for it.
 fn applied(config: &HostConfig) -> (Device, Host) {
     (device(), Host::apply(config).unwrap_or_else(|e| panic!("{e}")))
@@ -78,7 +88,7 @@ fn is_changed(namespace: &Namespace) {
     assert!(route("192.0.2.80 mark 0x7462").contains("dev up0"), "the paths' own packets");
     assert!(route("198.51.100.7").contains("dev up0"), "the server");
     let local = route("10.7.0.99");
-    assert!(local.contains("dev up0"), "the local network: {local}\n{}", namespace.picture());
+    assert!(local.contains("dev up0"), "the local network: {local}\n{}", namespace.snapshot());
 }
 
 #[test]
@@ -91,9 +101,9 @@ fn the_host_is_afterwards_as_before() {
     let config = config(folder.path());
     fs::write(&config.resolv_conf, RESOLVERS).unwrap();
     namespace.inside(|| {
-        let before = namespace.picture();
+        let before = namespace.snapshot();
         let device = device();
-        let with_device = namespace.picture();
+        let with_device = namespace.snapshot();
         let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
         is_changed(&namespace);
         let resolvers = fs::read_to_string(&config.resolv_conf).unwrap();
@@ -104,20 +114,20 @@ fn the_host_is_afterwards_as_before() {
         let undone = host.restore().unwrap();
         assert_eq!(undone.notes, Vec::<String>::new());
         assert_eq!(undone.changes, CHANGES, "{undone:?}");
-        assert_eq!(namespace.picture(), with_device);
+        assert_eq!(namespace.snapshot(), with_device);
         assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
         assert!(!config.state.exists());
-        drop(device);
-        assert_eq!(namespace.picture(), before);
+        remove(&namespace, device);
+        assert_eq!(namespace.snapshot(), before);
         // Merely dropped it stays, and whoever comes next takes it over.
         let _device = self::device();
         drop(Host::apply(&config).unwrap());
         is_changed(&namespace);
-        let changed = namespace.picture();
+        let changed = namespace.snapshot();
         let host = Host::apply(&config).unwrap();
-        assert_eq!(namespace.picture(), changed);
+        assert_eq!(namespace.snapshot(), changed);
         host.restore().unwrap();
-        assert_eq!(namespace.picture(), with_device);
+        assert_eq!(namespace.snapshot(), with_device);
         assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
     });
 }
@@ -153,7 +163,7 @@ fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     fs::write(&config.resolv_conf, RESOLVERS).unwrap();
-    let before = namespace.picture();
+    let before = namespace.snapshot();
     let kill = || {
         let mut victim = start_victim(&namespace, folder.path());
         is_changed(&namespace);
@@ -175,7 +185,7 @@ fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
     assert!(namespace.ip("route get 10.7.0.99").contains("dev up0"));
     let undone = namespace.inside(|| Host::cleanup(&config.state)).unwrap();
     assert_eq!(undone.changes, CHANGES);
-    assert_eq!(namespace.picture(), before);
+    assert_eq!(namespace.snapshot(), before);
     assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
     assert!(!config.state.exists());
     // Nothing is left to clean up.
@@ -192,9 +202,9 @@ fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
         let (device, host) = applied(&config);
         is_changed(&namespace);
         host.restore().unwrap();
-        drop(device);
+        remove(&namespace, device);
     });
-    assert_eq!(namespace.picture(), before);
+    assert_eq!(namespace.snapshot(), before);
     assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
 }
 
@@ -231,7 +241,7 @@ fn only_what_differs_is_changed_and_what_was_taken_away_is_put_back() {
         namespace.ip("rule add priority 32767 lookup default");
         namespace.ip("route flush table 29794");
         let done = host.reconcile(&moved).unwrap();
-        assert!(done.mended >= 5, "{done:?}");
+        assert!(done.restored >= 5, "{done:?}");
         assert_eq!(rules(&namespace), after);
         // Another network: it is beside the tunnel from then on, and no longer than it is there.
         let route = route_in(&namespace);
@@ -292,7 +302,7 @@ fn without_the_kill_switch_a_killed_client_is_out_of_the_way() {
     namespace.inside(|| {
         let (device, host) = applied(&open);
         assert!(namespace.ip("route get 192.0.2.80").contains("dev tabane0"));
-        drop(device);
+        remove(&namespace, device);
         assert!(namespace.ip("route get 192.0.2.80").contains("dev up0"));
         assert!(!fs::exists(folder.path().join("nothing")).unwrap());
         // There was no list of resolvers, and there is none.
@@ -363,9 +373,9 @@ fn what_belongs_to_others_is_left_alone() {
     namespace.inside(|| {
         let _device = device();
         namespace.ip("route add 203.0.113.0/24 dev up0 table 29794");
-        let before = namespace.picture();
+        let before = namespace.snapshot();
         assert!(matches!(Host::apply(&config), Err(HostError::TableInUse { table: 29_794 })));
-        assert_eq!(namespace.picture(), before);
+        assert_eq!(namespace.snapshot(), before);
         config.table = 1234;
         let host = Host::apply(&config).unwrap_or_else(|e| panic!("{e}"));
         let second = Host::apply(&config);
@@ -376,7 +386,7 @@ fn what_belongs_to_others_is_left_alone() {
         assert_eq!(undone.notes.len(), 1, "{undone:?}");
         assert!(undone.notes[0].contains("left as it is"), "{undone:?}");
         assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), "nameserver 9.9.9.9\n");
-        assert_eq!(namespace.picture(), before);
+        assert_eq!(namespace.snapshot(), before);
     });
 }
 

@@ -50,9 +50,9 @@ impl Namespace {
 
     /// Rules and routes of all tables, as text; without link-local addresses, which kernels give
     /// to devices by chance and in their own time.
-    pub(crate) fn picture(&self) -> String {
-        let pictures = ["rule", "-6 rule", "route show table all", "-6 route show table all"];
-        let lines = pictures.map(|args| self.ip(args)).join("\n");
+    pub(crate) fn snapshot(&self) -> String {
+        let snapshots = ["rule", "-6 rule", "route show table all", "-6 route show table all"];
+        let lines = snapshots.map(|args| self.ip(args)).join("\n");
         let own = |line: &&str| !line.contains("fe80::") && !line.contains("ff00::");
         lines.lines().filter(own).collect::<Vec<_>>().join("\n")
     }

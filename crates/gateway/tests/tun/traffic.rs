@@ -128,8 +128,8 @@ fn an_upload_ends_by_itself_and_its_answer_comes_after() {
     let counts = world(&[], |_, _| {
         for v4 in [true, false] {
             let mut socket = connect(v4, far::COUNT).unwrap();
-            let piece = vec![7; 1 << 20];
-            (0..32).for_each(|_| socket.write_all(&piece).unwrap());
+            let chunk = vec![7; 1 << 20];
+            (0..32).for_each(|_| socket.write_all(&chunk).unwrap());
             socket.shutdown(Shutdown::Write).unwrap();
             let mut answer = String::new();
             socket.read_to_string(&mut answer).unwrap();
@@ -176,18 +176,18 @@ fn what_is_not_read_stays_with_the_program() {
     world(&[], |_, handle| {
         let socket = connect(true, far::SLOW).unwrap();
         socket.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
-        let piece = vec![7; 64 << 10];
+        let chunk = vec![7; 64 << 10];
         let mut written = 0_u64;
-        while let Ok(len) = (&socket).write(&piece) {
+        while let Ok(len) = (&socket).write(&chunk) {
             written += len as u64;
             assert!(written < 64 << 20, "there is no end to it");
         }
         println!("{written} bytes went in before the program was held");
         assert_eq!(handle.read.load(Ordering::Relaxed), 0);
         handle.reading.store(true, Ordering::Relaxed);
-        (&socket).write_all(&piece).unwrap();
+        (&socket).write_all(&chunk).unwrap();
         socket.shutdown(Shutdown::Write).unwrap();
-        let all = written + piece.len() as u64;
+        let all = written + chunk.len() as u64;
         let before = Instant::now();
         while handle.read.load(Ordering::Relaxed) < all {
             assert!(before.elapsed() < Duration::from_secs(10), "it does not go on");

@@ -1,6 +1,6 @@
 //! Buffers that a [`UdpPort`](super::UdpPort) receives into, a batch a system call.
 
-use super::Way;
+use super::FourTuple;
 use quinn_udp::{BATCH_SIZE, RecvMeta};
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 pub struct Batch {
     buffer: Box<[u8]>,
     meta: [RecvMeta; BATCH_SIZE],
-    ways: [Way; BATCH_SIZE],
+    four_tuples: [FourTuple; BATCH_SIZE],
     /// Buffers filled, and the size of one.
     filled: usize,
     size: usize,
@@ -26,11 +26,11 @@ impl Batch {
     /// Empty buffers (512 KiB).
     #[must_use]
     pub fn new() -> Self {
-        let nowhere = Way::to((Ipv4Addr::UNSPECIFIED, 0).into());
+        let nowhere = FourTuple::to((Ipv4Addr::UNSPECIFIED, 0).into());
         Self {
             buffer: vec![0; BATCH_BYTES].into_boxed_slice(),
             meta: [RecvMeta::default(); BATCH_SIZE],
-            ways: [nowhere; BATCH_SIZE],
+            four_tuples: [nowhere; BATCH_SIZE],
             filled: 0,
             size: COALESCED,
         }
@@ -55,10 +55,10 @@ impl Batch {
     /// in it and their bytes.
     pub(super) fn note(&mut self, port: u8, with_local: bool) -> (u64, u64) {
         let (mut datagrams, mut bytes) = (0, 0);
-        for (meta, way) in self.meta[..self.filled].iter().zip(&mut self.ways) {
-            way.remote = canonical(meta.addr);
-            way.local = meta.dst_ip.filter(|_| with_local).map(|ip| ip.to_canonical());
-            way.port = port;
+        for (meta, four_tuple) in self.meta[..self.filled].iter().zip(&mut self.four_tuples) {
+            four_tuple.remote = canonical(meta.addr);
+            four_tuple.local = meta.dst_ip.filter(|_| with_local).map(|ip| ip.to_canonical());
+            four_tuple.port = port;
             datagrams += meta.len.div_ceil(meta.stride.max(1)) as u64;
             bytes += meta.len as u64;
         }
@@ -66,11 +66,11 @@ impl Batch {
     }
 
     /// What [`UdpPort::recv`](super::UdpPort::recv) has put there, in the order received.
-    pub fn datagrams(&self) -> impl Iterator<Item = (&Way, &[u8])> {
-        let buffers = self.buffer.chunks_exact(self.size).zip(&self.meta).zip(&self.ways);
-        buffers.take(self.filled).flat_map(|((buffer, meta), way)| {
+    pub fn datagrams(&self) -> impl Iterator<Item = (&FourTuple, &[u8])> {
+        let buffers = self.buffer.chunks_exact(self.size).zip(&self.meta).zip(&self.four_tuples);
+        buffers.take(self.filled).flat_map(|((buffer, meta), four_tuple)| {
             let datagrams = buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1));
-            datagrams.map(move |datagram| (way, datagram))
+            datagrams.map(move |datagram| (four_tuple, datagram))
         })
     }
 }

@@ -9,8 +9,8 @@
 //! may use: [`Opened::Packet`] tells the source, the caller checks it.
 
 mod batch;
+mod gso_batches;
 mod guard;
-mod lanes;
 mod peers;
 mod port;
 mod session;
@@ -29,7 +29,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Where a datagram came from and goes back to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Way {
+pub struct FourTuple {
     /// The far end. IPv4 is IPv4 here, also on a socket of both families.
     pub remote: SocketAddr,
     /// The address of ours that the far end knows, on a port that listens on all of them.
@@ -60,12 +60,12 @@ pub fn is_handshake(datagram: &[u8]) -> bool {
 
 /// Bytes that [`Session::seal`] needs to write to for a packet of `len` bytes.
 #[must_use]
-pub const fn room(len: usize) -> usize {
+pub const fn seal_space(len: usize) -> usize {
     let sealed = len + OVERHEAD;
     if sealed > INITIATION { sealed } else { INITIATION }
 }
 
-impl Way {
+impl FourTuple {
     /// To `remote`, from whichever address of port 0 the kernel chooses.
     #[must_use]
     pub fn to(remote: SocketAddr) -> Self {

@@ -16,8 +16,8 @@
 use super::guard::Guard;
 use super::session::{counter_of, kind_of, random_index};
 use super::{
-    Bad, Opened, PublicKey, Sealed, Session, StaticSecret, TYPE_DATA, TYPE_INITIATION,
-    TYPE_RESPONSE, Way,
+    Bad, FourTuple, Opened, PublicKey, Sealed, Session, StaticSecret, TYPE_DATA, TYPE_INITIATION,
+    TYPE_RESPONSE,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -109,7 +109,7 @@ struct Peer {
     session: Option<Box<Session>>,
     /// The number of the session, if there is one.
     index: u32,
-    way: Option<Way>,
+    four_tuple: Option<FourTuple>,
     newest: Newest,
 }
 
@@ -163,8 +163,8 @@ impl Peers {
         if self.by_key.len() >= PEERS_MAX {
             return Err(AddPeerError::Full);
         }
-        let (session, index, way, newest) = (None, 0, None, Newest::none());
-        let peer = Peer { key, preshared_key, session, index, way, newest };
+        let (session, index, four_tuple, newest) = (None, 0, None, Newest::none());
+        let peer = Peer { key, preshared_key, session, index, four_tuple, newest };
         let id = PeerId(self.free.pop().unwrap_or(self.slots.len() as u32));
         match self.slots.get_mut(id.0 as usize) {
             Some(slot) => *slot = Some(peer),
@@ -227,8 +227,8 @@ impl Peers {
 
     /// Where a peer is: where its newest authentic packet came from.
     #[must_use]
-    pub fn way(&self, id: PeerId) -> Option<&Way> {
-        self.peer(id)?.way.as_ref()
+    pub fn four_tuple(&self, id: PeerId) -> Option<&FourTuple> {
+        self.peer(id)?.four_tuple.as_ref()
     }
 
     /// What strangers did.
@@ -238,7 +238,7 @@ impl Peers {
     }
 
     /// Takes a datagram that came from `from`, where a reply goes too. `out` should have 64 KiB.
-    pub fn open(&mut self, from: &Way, datagram: &[u8], out: &mut [u8]) -> Received {
+    pub fn open(&mut self, from: &FourTuple, datagram: &[u8], out: &mut [u8]) -> Received {
         let Some(kind) = kind_of(datagram) else {
             self.counters.malformed += 1;
             return Received { peer: None, opened: Opened::Bad(Bad::Malformed) };
@@ -252,11 +252,11 @@ impl Peers {
         }
     }
 
-    /// Seals a packet for a peer, to be sent to its [`Peers::way`]. A peer that never came gets
-    /// nothing.
+    /// Seals a packet for a peer, to be sent to its [`Peers::four_tuple`]. A peer that never came
+    /// gets nothing.
     ///
     /// # Panics
-    /// If `out` is shorter than [`room`](super::room)`(packet.len())`.
+    /// If `out` is shorter than [`space`](super::space)`(packet.len())`.
     pub fn seal(&mut self, id: PeerId, packet: &[u8], out: &mut [u8]) -> Sealed {
         let session = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
         match session.and_then(|peer| peer.session.as_deref_mut()) {
@@ -273,15 +273,20 @@ impl Peers {
 
     /// Does what is due; call it every [`TIMER_MS`](super::TIMER_MS). `send` gets what wants to
     /// be sent. `out` as for [`Session::on_timer`].
-    pub fn on_timer(&mut self, now: Instant, out: &mut [u8], mut send: impl FnMut(&Way, &[u8])) {
+    pub fn on_timer(
+        &mut self,
+        now: Instant,
+        out: &mut [u8],
+        mut send: impl FnMut(&FourTuple, &[u8]),
+    ) {
         self.guard.on_timer(now);
         let part = self.slots.len().div_ceil(TIMER_PARTS);
         for _ in 0..part {
             self.cursor = if self.cursor + 1 < self.slots.len() { self.cursor + 1 } else { 0 };
             let Some(peer) = &mut self.slots[self.cursor] else { continue };
             let Some(session) = peer.session.as_deref_mut() else { continue };
-            if let (Some(len), Some(way)) = (session.on_timer(out), &peer.way) {
-                send(way, &out[..len]);
+            if let (Some(len), Some(four_tuple)) = (session.on_timer(out), &peer.four_tuple) {
+                send(four_tuple, &out[..len]);
             }
         }
     }
@@ -293,7 +298,7 @@ impl Peers {
     /// A message that carries our index at `offset`.
     fn open_indexed(
         &mut self,
-        from: &Way,
+        from: &FourTuple,
         datagram: &[u8],
         offset: usize,
         out: &mut [u8],
@@ -306,7 +311,7 @@ impl Peers {
             return Received { peer: None, opened: Opened::Bad(Bad::Unexpected) };
         };
         let peer = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
-        let Some(Peer { session: Some(session), way, newest, .. }) = peer else {
+        let Some(Peer { session: Some(session), four_tuple, newest, .. }) = peer else {
             unreachable!("invariant: by_index names sessions that exist");
         };
         let is_data = datagram[0] == TYPE_DATA;
@@ -322,15 +327,15 @@ impl Peers {
             Opened::Reply(_) => !is_data,
             Opened::Cookie | Opened::Bad(_) => false,
         };
-        if moves && *way != Some(*from) {
-            *way = Some(*from);
+        if moves && *four_tuple != Some(*from) {
+            *four_tuple = Some(*from);
         }
         Received { peer: Some(id), opened }
     }
 
     /// The first message of a handshake. It does not move the peer: it could be a copy, sent on
     /// by somebody else before the original came. The first packet with the new keys does.
-    fn open_initiation(&mut self, from: &Way, datagram: &[u8], out: &mut [u8]) -> Received {
+    fn open_initiation(&mut self, from: &FourTuple, datagram: &[u8], out: &mut [u8]) -> Received {
         let source = from.remote.ip();
         let key = match self.guard.check(source, datagram, out, &self.secret, &self.public) {
             Ok(key) => key,

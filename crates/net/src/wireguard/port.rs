@@ -5,9 +5,9 @@
 //! uses it finds the MTU by probing inside the tunnel (RFC 8899). Passing troubles of the way are
 //! drops, counted by kind; only a port that cannot work any more is an error.
 
-use super::Way;
+use super::FourTuple;
 use super::batch::Batch;
-use super::lanes::{Lanes, RUN_DATAGRAMS};
+use super::gso_batches::{GsoBatches, RUN_DATAGRAMS};
 use super::socket::{bound, interface_index, offload_state, share, steer};
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
 use socket2::Socket;
@@ -19,14 +19,14 @@ use thiserror::Error;
 /// A UDP socket with queues.
 ///
 /// ```no_run
-/// # use tabane_net::wireguard::{Batch, Bind, PortConfig, UdpPort, Way};
+/// # use tabane_net::wireguard::{Batch, Bind, PortConfig, UdpPort};
 /// # fn f() -> Result<(), tabane_net::wireguard::PortError> {
 /// let bind = Bind::Interface { name: "eth0".into(), ipv6: false };
 /// let mut port = UdpPort::open(PortConfig::new(bind))?;
 /// let mut batch = Batch::new();
 /// while port.recv(&mut batch)? {
-///     for (way, datagram) in batch.datagrams() {
-///         port.queue(way, datagram.len(), |out| {
+///     for (four_tuple, datagram) in batch.datagrams() {
+///         port.queue(four_tuple, datagram.len(), |out| {
 ///             out[..datagram.len()].copy_from_slice(datagram);
 ///             datagram.len()
 ///         });
@@ -43,7 +43,7 @@ pub struct UdpPort {
     local: SocketAddr,
     /// Index of the interface that it is bound to.
     interface: Option<u32>,
-    lanes: Lanes,
+    gso_batches: GsoBatches,
     /// The kernel's buffer is full: until the next flush nothing is sent.
     blocked: bool,
     /// What the link did not carry whole: to where, and the shortest of them.
@@ -58,7 +58,7 @@ pub struct UdpPort {
 pub struct PortConfig {
     /// Where.
     pub bind: Bind,
-    /// A number of the caller's, which every [`Way`] carries.
+    /// A number of the caller's, which every [`FourTuple`] carries.
     pub id: u8,
     /// Firewall mark of what it sends (needs CAP_NET_ADMIN).
     pub mark: Option<u32>,
@@ -230,7 +230,7 @@ impl UdpPort {
             config,
             local,
             interface,
-            lanes: Lanes::new(),
+            gso_batches: GsoBatches::new(),
             blocked: false,
             too_big: Vec::new(),
             gone: None,
@@ -285,7 +285,7 @@ impl UdpPort {
     /// Whether datagrams wait for [`UdpPort::flush`].
     #[must_use]
     pub fn has_queued(&self) -> bool {
-        !self.lanes.is_empty()
+        !self.gso_batches.is_empty()
     }
 
     /// Receives up to 32 buffers of datagrams; `false` if there are none now. Until then, call it
@@ -313,7 +313,7 @@ impl UdpPort {
         Ok(false)
     }
 
-    /// Queues a datagram that `fill` writes: it gets `room` bytes and returns how many of them it
+    /// Queues a datagram that `fill` writes: it gets `space` bytes and returns how many of them it
     /// used (0: nothing to send). Runs that are complete are sent at once, the others by
     /// [`UdpPort::flush`], which must follow before the thread waits.
     ///
@@ -321,29 +321,34 @@ impl UdpPort {
     /// have been called then.
     ///
     /// # Panics
-    /// If `room` is more than 65507, or `fill` returns more than `room`.
-    pub fn queue(&mut self, to: &Way, room: usize, fill: impl FnOnce(&mut [u8]) -> usize) -> bool {
-        let Some(i) = self.lane(to, room) else {
+    /// If `space` is more than 65507, or `fill` returns more than `space`.
+    pub fn queue(
+        &mut self,
+        to: &FourTuple,
+        space: usize,
+        fill: impl FnOnce(&mut [u8]) -> usize,
+    ) -> bool {
+        let Some(i) = self.gso_batch(to, space) else {
             self.counters.dropped_full += 1;
             return false;
         };
-        let lane = self.lanes.get(i);
-        let len = fill(lane.tail(room));
-        assert!(len <= room, "more written than there was room for");
+        let gso_batch = self.gso_batches.get(i);
+        let len = fill(gso_batch.tail(space));
+        assert!(len <= space, "more written than there was room for");
         if len == 0 {
             return true;
         }
-        if lane.continues(len) {
-            lane.take(len);
+        if gso_batch.continues(len) {
+            gso_batch.take(len);
             return true;
         }
         // Longer than the datagrams before it: they go, and it begins the next run.
-        let from = lane.end();
+        let from = gso_batch.end();
         if let Sent::Blocked = self.send(i) {
             self.counters.dropped_full += 1;
             return false;
         }
-        self.lanes.get(i).restart(from, len);
+        self.gso_batches.get(i).restart(from, len);
         true
     }
 
@@ -354,8 +359,8 @@ impl UdpPort {
     /// [`PortError::Gone`], also if sending from [`UdpPort::queue`] met it.
     pub fn flush(&mut self) -> Result<bool, PortError> {
         self.blocked = false;
-        for i in 0..self.lanes.len() {
-            if !self.lanes.get(i).is_empty() {
+        for i in 0..self.gso_batches.len() {
+            if !self.gso_batches.get(i).is_empty() {
                 let _ = self.send(i);
             }
         }
@@ -373,22 +378,22 @@ impl UdpPort {
     }
 
     /// A lane with room for one more datagram; `None` if the kernel takes none.
-    fn lane(&mut self, to: &Way, room: usize) -> Option<usize> {
+    fn gso_batch(&mut self, to: &FourTuple, space: usize) -> Option<usize> {
         let most = self.most();
-        if let Some(i) = self.lanes.find(to) {
-            if self.lanes.get(i).has_room(room, most) {
+        if let Some(i) = self.gso_batches.find(to) {
+            if self.gso_batches.get(i).has_space(space, most) {
                 return Some(i);
             }
             // The emptied lane keeps its way.
             return matches!(self.send(i), Sent::All).then_some(i);
         }
-        match self.lanes.free(to) {
+        match self.gso_batches.free(to) {
             Ok(i) => Some(i),
             Err(oldest) => {
                 if let Sent::Blocked = self.send(oldest) {
                     return None;
                 }
-                self.lanes.free(to).ok()
+                self.gso_batches.free(to).ok()
             }
         }
     }
@@ -398,14 +403,14 @@ impl UdpPort {
         if self.blocked {
             return Sent::Blocked;
         }
-        let lane = self.lanes.get(i);
-        let (count, bytes) = (lane.count(), lane.run().len());
+        let gso_batch = self.gso_batches.get(i);
+        let (count, bytes) = (gso_batch.count(), gso_batch.run().len());
         if count > 1 && self.most() == 1 {
             return self.send_each(i);
         }
         match self.try_send(i, false) {
             Ok(()) => {
-                self.lanes.get(i).clear();
+                self.gso_batches.get(i).clear();
                 self.count_sent(count, bytes);
                 Sent::All
             }
@@ -422,7 +427,7 @@ impl UdpPort {
             }
             Err(e) => {
                 self.drop_for(i, e, count);
-                self.lanes.get(i).clear();
+                self.gso_batches.get(i).clear();
                 Sent::All
             }
         }
@@ -430,16 +435,16 @@ impl UdpPort {
 
     /// The same, one datagram at a time.
     fn send_each(&mut self, i: usize) -> Sent {
-        while !self.lanes.get(i).is_empty() {
+        while !self.gso_batches.get(i).is_empty() {
             match self.try_send(i, true) {
                 Ok(()) => {
-                    let len = self.lanes.get(i).first().len();
+                    let len = self.gso_batches.get(i).first().len();
                     self.count_sent(1, len);
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return self.block(),
                 Err(e) => self.drop_for(i, e, 1),
             }
-            self.lanes.get(i).advance();
+            self.gso_batches.get(i).advance();
         }
         Sent::All
     }
@@ -448,13 +453,17 @@ impl UdpPort {
     fn try_send(&mut self, i: usize, single: bool) -> io::Result<()> {
         let v6 = self.local.is_ipv6();
         let listens_everywhere = self.listens_everywhere();
-        let lane = self.lanes.get(i);
+        let gso_batch = self.gso_batches.get(i);
         let transmit = Transmit {
-            destination: if v6 { mapped(lane.way.remote) } else { lane.way.remote },
+            destination: if v6 {
+                mapped(gso_batch.four_tuple.remote)
+            } else {
+                gso_batch.four_tuple.remote
+            },
             ecn: None,
-            contents: if single { lane.first() } else { lane.run() },
-            segment_size: (!single).then_some(lane.segment()),
-            src_ip: lane.way.local.filter(|_| listens_everywhere),
+            contents: if single { gso_batch.first() } else { gso_batch.run() },
+            segment_size: (!single).then_some(gso_batch.segment()),
+            src_ip: gso_batch.four_tuple.local.filter(|_| listens_everywhere),
         };
         self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
     }
@@ -497,8 +506,8 @@ impl UdpPort {
 
     /// The first datagram of a lane (its run has one length) is too long.
     fn note_too_big(&mut self, i: usize) {
-        let lane = self.lanes.get(i);
-        let (to, len) = (lane.way.remote, lane.first().len());
+        let gso_batch = self.gso_batches.get(i);
+        let (to, len) = (gso_batch.four_tuple.remote, gso_batch.first().len());
         if let Some((_, shortest)) = self.too_big.iter_mut().find(|(remote, _)| *remote == to) {
             *shortest = len.min(*shortest);
         } else if self.too_big.len() < TOO_BIG_MAX {

@@ -17,7 +17,8 @@
 //! and none per packet. It does not pad packets to 16 bytes; neither is it done here.
 
 use super::{
-    INITIATION, OVERHEAD, PublicKey, RateLimiter, StaticSecret, TYPE_DATA, TYPE_INITIATION, room,
+    INITIATION, OVERHEAD, PublicKey, RateLimiter, StaticSecret, TYPE_DATA, TYPE_INITIATION,
+    seal_space,
 };
 use boringtun::noise::errors::WireGuardError;
 use boringtun::noise::{Tunn, TunnResult};
@@ -150,9 +151,9 @@ impl Session {
     /// Seals a packet; an empty one is a sign of life.
     ///
     /// # Panics
-    /// If `out` is shorter than [`room`]`(packet.len())`.
+    /// If `out` is shorter than [`seal_space`]`(packet.len())`.
     pub fn seal(&mut self, packet: &[u8], out: &mut [u8]) -> Sealed {
-        assert!(out.len() >= room(packet.len()), "no room to seal in");
+        assert!(out.len() >= seal_space(packet.len()), "no room to seal in");
         if !self.keys {
             self.keys = self.has_keys();
         }
@@ -244,9 +245,9 @@ impl Session {
     /// be sent, if anything: a handshake or an empty packet.
     ///
     /// # Panics
-    /// If `out` is shorter than [`room`]`(0)`.
+    /// If `out` is shorter than [`seal_space`]`(0)`.
     pub fn on_timer(&mut self, out: &mut [u8]) -> Option<usize> {
-        assert!(out.len() >= room(0), "no room to seal in");
+        assert!(out.len() >= seal_space(0), "no room to seal in");
         let result = self.tunn.update_timers(out);
         let len = match &result {
             TunnResult::WriteToNetwork(datagram) => Some(datagram.len()),
@@ -269,9 +270,9 @@ impl Session {
     /// second at most.
     ///
     /// # Panics
-    /// If `out` is shorter than [`room`]`(0)`.
+    /// If `out` is shorter than [`seal_space`]`(0)`.
     pub fn handshake(&mut self, out: &mut [u8], again: bool) -> Option<usize> {
-        assert!(out.len() >= room(0), "no room to seal in");
+        assert!(out.len() >= seal_space(0), "no room to seal in");
         match self.tunn.format_handshake_initiation(out, again) {
             TunnResult::WriteToNetwork(datagram) => {
                 self.counters.initiations += 1;

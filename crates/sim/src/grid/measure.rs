@@ -54,7 +54,7 @@ pub struct PointResult {
     /// Each path alone, in the order of the point.
     pub alone: Vec<Trial>,
     /// Schedulers, in the order of the settings.
-    pub bundles: Vec<Trial>,
+    pub bonds: Vec<Trial>,
     pub cost: Measured,
 }
 
@@ -109,13 +109,13 @@ pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunErr
         alone.push(lab.trial(contender, name, bulk.goodput_bps, stream_bps)?);
     }
     let bulk_bytes = (alone_bps / 8.0 * time.as_secs_f64()) as u64;
-    let mut bundles = Vec::new();
+    let mut bonds = Vec::new();
     for scheduler in &settings.schedulers {
         let contender = Contender::AllPaths(scheduler);
         let bulk = Some(Amount::Bytes(Size(bulk_bytes.max(1))));
         let bulk = lab.run(contender, Flow { bulk, ..Flow::default() }, time * PATIENCE)?;
         let trial = lab.trial(contender, scheduler.to_string(), bulk.goodput_bps, stream_bps)?;
-        bundles.push(trial);
+        bonds.push(trial);
     }
     Ok(PointResult {
         point: point.clone(),
@@ -123,7 +123,7 @@ pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunErr
         alone_bps,
         bulk_bytes,
         alone,
-        bundles,
+        bonds,
         cost: lab.cost,
     })
 }

@@ -37,19 +37,19 @@ pub struct Ratios {
 
 /// One summary a scheduler, in their order.
 pub fn summarise(results: &[PointResult]) -> Vec<Summary> {
-    let count = results.first().map_or(0, |r| r.bundles.len());
+    let count = results.first().map_or(0, |r| r.bonds.len());
     (0..count).map(|n| summary(results, n)).collect()
 }
 
 fn summary(results: &[PointResult], n: usize) -> Summary {
     let goodput = |limit: f64, base: fn(&PointResult) -> f64| {
-        let ratio = |r: &PointResult| (r.bundles[n].bulk_bps / base(r), r.point.number);
+        let ratio = |r: &PointResult| (r.bonds[n].bulk_bps / base(r), r.point.number);
         ratios(results.iter().map(ratio).collect(), |x| x < limit, true)
     };
     let latency = |of: fn(&Trial) -> Option<&LatencyResult>, figure: fn(&LatencyResult) -> f64| {
         let ratio = |r: &PointResult| {
             let best = r.alone.iter().filter_map(of).map(figure).fold(f64::INFINITY, f64::min);
-            let own = of(&r.bundles[n]).map_or(f64::INFINITY, figure);
+            let own = of(&r.bonds[n]).map_or(f64::INFINITY, figure);
             (own / best, r.point.number)
         };
         // Where not even the best path answered there is nothing to compare.
@@ -57,7 +57,7 @@ fn summary(results: &[PointResult], n: usize) -> Summary {
         ratios(ratios_of, |x| x > 1.05, false)
     };
     Summary {
-        scheduler: results[0].bundles[n].name.clone(),
+        scheduler: results[0].bonds[n].name.clone(),
         best: goodput(0.98, best_alone),
         bound: goodput(0.95, |r| r.bound_bps),
         alone: goodput(0.95, |r| r.alone_bps),

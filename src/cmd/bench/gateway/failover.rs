@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use tabane_engine::{Duration, Instant};
 use tabane_gateway::config::{ClientConfig, Policies};
-use tabane_gateway::mailbox::{Answer, Request};
 use tabane_gateway::model::Role;
+use tabane_gateway::request_channel::{Answer, Request};
 use tabane_net::Clock;
 
 const ROW: &str = "failover";
@@ -111,7 +111,7 @@ fn details(
         }
     }
     for (name, agent) in [("client", &bed.client), ("server", &bed.server)] {
-        if let Answer::Happenings(all) = agent.ask(Request::Happenings { since: 0 })? {
+        if let Answer::Events(all) = agent.ask(Request::Events { since: 0 })? {
             for h in all {
                 let time = h.unix_ms % 100_000;
                 say::detail(&format!("  {name} at ...{time:05} ms: {} {}", h.kind, h.text));

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_gateway::config::{Policies, UdpMode};
-use tabane_gateway::mailbox::Mailbox;
+use tabane_gateway::request_channel::RequestSender;
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::seed::Seed;
@@ -94,8 +94,8 @@ pub(super) fn measure_udp(quick: bool) -> anyhow::Result<Vec<Figure>> {
     program.connect(relay)?;
     let head = head(far)?;
     until_doubled(&program, &head, [&bed.client, &bed.server])?;
-    let ways = [(&bare.socket, &[][..]), (&program, &head[..])];
-    let [alone, doubled] = in_turn(clock, ways, count)?;
+    let four_tuples = [(&bare.socket, &[][..]), (&program, &head[..])];
+    let [alone, doubled] = in_turn(clock, four_tuples, count)?;
     bed.end()?;
     bare.end()?;
     let mut figures = Vec::new();
@@ -144,15 +144,15 @@ impl Times {
 /// Sends by both ways in turn, and collects how long each datagram took there, and back.
 fn in_turn(
     clock: Clock,
-    ways: [(&UdpSocket, &[u8]); 2],
+    four_tuples: [(&UdpSocket, &[u8]); 2],
     count: usize,
 ) -> anyhow::Result<[Times; 2]> {
     thread::scope(|scope| {
         let collect = |(socket, head): (&UdpSocket, &[u8])| collect(clock, socket, head.len());
-        let [a, b] = ways.map(|way| scope.spawn(move || collect(way)));
+        let [a, b] = four_tuples.map(|four_tuple| scope.spawn(move || collect(four_tuple)));
         sharpen_timers();
         for _ in 0..count {
-            for (socket, head) in ways {
+            for (socket, head) in four_tuples {
                 let mut datagram = head.to_vec();
                 datagram.extend_from_slice(&clock.now().0.to_be_bytes());
                 datagram.resize(head.len() + SIZE, 0);
@@ -194,7 +194,11 @@ fn collect(clock: Clock, socket: &UdpSocket, head: usize) -> anyhow::Result<Time
 
 /// Sends until both ends have removed copies: the server has the client's request, and each
 /// knows that the other numbers.
-fn until_doubled(socket: &UdpSocket, head: &[u8], agents: [&Mailbox; 2]) -> anyhow::Result<()> {
+fn until_doubled(
+    socket: &UdpSocket,
+    head: &[u8],
+    agents: [&RequestSender; 2],
+) -> anyhow::Result<()> {
     socket.set_read_timeout(Some(Duration::from_millis(20)))?;
     let clock = Clock::start();
     loop {

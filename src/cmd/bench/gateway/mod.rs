@@ -4,7 +4,7 @@
 //! Everything runs in this process, on loopback, but for the server of [`idle`] (a process of its
 //! own, whose memory is the figure) and for [`tun`] (namespaces that it makes and removes).
 
-mod bundle;
+mod bond;
 mod failover;
 mod figure;
 mod idle;
@@ -36,7 +36,7 @@ machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a q
 Examples:
   tabane bench gateway                     all rows, about three minutes
   tabane bench gateway unshaped failover   these
-  tabane bench gateway bundle --links 50@40+5@80 --loss 1
+  tabane bench gateway bond --links 50@40+5@80 --loss 1
                                            one pair of links; 50@40 is that link alone
   tabane bench gateway --quick --json      less of everything, as one JSON document")]
 pub(super) struct Args {
@@ -48,10 +48,10 @@ pub(super) struct Args {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
-    /// Links for the row `bundle`, in Mbit/s and ms, instead of the usual pairs; can be repeated.
+    /// Links for the row `bond`, in Mbit/s and ms, instead of the usual pairs; can be repeated.
     #[arg(long, value_name = "MBIT@MS[+MBIT@MS]")]
     links: Vec<Links>,
-    /// Loss for the row `bundle`, in percent, instead of 0 and 1; can be repeated.
+    /// Loss for the row `bond`, in percent, instead of 0 and 1; can be repeated.
     #[arg(long, value_name = "PERCENT", value_parser = link::percent)]
     loss: Vec<f64>,
 }
@@ -64,7 +64,8 @@ enum Row {
     /// The same through a TUN device; in network namespaces, which needs root.
     Tun,
     /// One flow over two links, beside each of them alone.
-    Bundle,
+    #[value(alias = "bundle")]
+    Bond,
     /// A link dies during a download, and comes back.
     Failover,
     /// Setting up a connection, beside the path's round trip.
@@ -120,7 +121,7 @@ impl Row {
         match self {
             Self::Unshaped => unshaped::measure(quick),
             Self::Tun => tun::measure(quick),
-            Self::Bundle => bundle::measure(quick, &args.links, &args.loss),
+            Self::Bond => bond::measure(quick, &args.links, &args.loss),
             Self::Failover => failover::measure(quick),
             Self::Setup => latency::measure_setup(quick),
             Self::Udp => latency::measure_udp(quick),

@@ -110,7 +110,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         // In order first: in TUN mode it takes back what it changed of its host.
         let asked = Client::connect(&self.folder.join("socket"))
-            .and_then(|mut agent| agent.ask(tabane_gateway::mailbox::Request::Stop));
+            .and_then(|mut agent| agent.ask(tabane_gateway::request_channel::Request::Stop));
         if asked.is_err() {
             let _ = self.child.kill();
         }

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Event, Instant};
 use tabane_gateway::address::{ClientNumber, Network};
-use tabane_gateway::bundle::{Bundle, paths};
+use tabane_gateway::bond::{Bond, paths};
 use tabane_gateway::config::Policies;
 use tabane_gateway::engine_config::engine_config;
 use tabane_gateway::keys::Key;
@@ -20,7 +20,7 @@ use tabane_gateway::path::{
     Demand, Ends, INTERVAL, LinkState, Monitor, MonitorConfig, PathEvent, inner_limit,
 };
 use tabane_net::Clock;
-use tabane_net::wireguard::{Opened, PublicKey, Sealed, Session, room};
+use tabane_net::wireguard::{Opened, PublicKey, Sealed, Session, seal_space};
 
 /// Paths of a client.
 pub(super) const PATHS: usize = 2;
@@ -37,22 +37,22 @@ pub(super) struct Sessions {
 
 struct Client {
     number: ClientNumber,
-    bundle: Bundle,
-    lanes: Vec<Lane>,
-    asked: usize,
+    bond: Bond,
+    tunnels: Vec<Tunnel>,
+    requested: usize,
     connected: usize,
     lost: usize,
     subflows: usize,
 }
 
-struct Lane {
+struct Tunnel {
     session: Session,
     monitor: Monitor,
 }
 
 /// How far they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Standing {
+pub(super) struct RelayState {
     /// Paths that work.
     pub(super) paths: usize,
     /// Connections that stand.
@@ -111,20 +111,20 @@ impl Sessions {
     ///
     /// # Errors
     /// It cannot wait.
-    pub(super) fn run(&mut self, length: Duration, eager: bool) -> anyhow::Result<Standing> {
+    pub(super) fn run(&mut self, length: Duration, eager: bool) -> anyhow::Result<RelayState> {
         let end = self.clock.now() + length;
         loop {
             for path in 0..PATHS {
                 self.receive(path);
             }
             self.round();
-            let standing = self.standing();
+            let relay_state = self.relay_state();
             let wanted = self.clients.len();
-            let all = standing.paths == wanted * PATHS
-                && standing.connected == wanted * self.target.1
-                && standing.subflows == standing.connected * PATHS;
+            let all = relay_state.paths == wanted * PATHS
+                && relay_state.connected == wanted * self.target.1
+                && relay_state.subflows == relay_state.connected * PATHS;
             if self.clock.now() >= end || eager && all {
-                return Ok(standing);
+                return Ok(relay_state);
             }
             let socket = |socket| PollFd::from_borrowed_fd(UdpSocket::as_fd(socket), PollFlags::IN);
             let mut fds: Vec<_> = self.sockets.iter().map(socket).collect();
@@ -135,15 +135,16 @@ impl Sessions {
         }
     }
 
-    fn standing(&mut self) -> Standing {
-        let mut standing = Standing { paths: 0, connected: 0, lost: 0, subflows: 0 };
+    fn relay_state(&mut self) -> RelayState {
+        let mut relay_state = RelayState { paths: 0, connected: 0, lost: 0, subflows: 0 };
         for client in &mut self.clients {
-            standing.paths += client.lanes.iter().filter(|lane| lane.monitor.is_up()).count();
-            standing.connected += client.connected;
-            standing.lost += client.lost;
-            standing.subflows += client.subflows;
+            relay_state.paths +=
+                client.tunnels.iter().filter(|tunnel| tunnel.monitor.is_up()).count();
+            relay_state.connected += client.connected;
+            relay_state.lost += client.lost;
+            relay_state.subflows += client.subflows;
         }
-        standing
+        relay_state
     }
 
     /// Takes what has come by a path.
@@ -164,11 +165,11 @@ impl Sessions {
     fn round(&mut self) {
         let now = self.clock.now();
         let Self { sockets, clients, server, target, scratch, opened, .. } = self;
-        let opening = |client: &Client| client.asked - client.connected - client.lost;
+        let opening = |client: &Client| client.requested - client.connected - client.lost;
         let mut free = OPENING.saturating_sub(clients.iter().map(opening).sum());
         for client in clients {
-            let ready = client.lanes.iter().all(|lane| lane.monitor.is_up());
-            while ready && free > 0 && client.asked < target.1 {
+            let ready = client.tunnels.iter().all(|tunnel| tunnel.monitor.is_up());
+            while ready && free > 0 && client.requested < target.1 {
                 client.connect(now, target.0);
                 free -= 1;
             }
@@ -184,11 +185,11 @@ impl Client {
     fn new(now: Instant, at: usize, secret: &Key, server: &PublicKey) -> anyhow::Result<Self> {
         let number = ClientNumber(u16::try_from(at + 1).context("too many clients")?);
         let network = Network::default();
-        let ways = paths(|path| network.path(number, path).to_vec(), 1280);
+        let four_tuples = paths(|path| network.path(number, path).to_vec(), 1280);
         let mut seed = *Key::random()?.bytes();
         let run = u32::from_le_bytes([seed[0], seed[1], seed[2], seed[3]]);
         seed[0] ^= 1;
-        let lane = |path: usize| {
+        let tunnel = |path: usize| {
             let ends = Ends { path: network.path(number, path)[0], service: network.service()[0] };
             let config =
                 MonitorConfig { ends, path: path as u8, run, interval: INTERVAL, mtu: None };
@@ -197,13 +198,13 @@ impl Client {
             monitor.handle_link(now, LinkState::Ready { limit });
             let own = secret.of_path(path).to_static();
             let index = (at * PATHS + path) as u32;
-            Lane { session: Session::new(&own, *server, None, index, None), monitor }
+            Tunnel { session: Session::new(&own, *server, None, index, None), monitor }
         };
         Ok(Self {
             number,
-            bundle: Bundle::new(engine_config(ways, &Policies::default())?, seed)?,
-            lanes: (0..PATHS).map(lane).collect(),
-            asked: 0,
+            bond: Bond::new(engine_config(four_tuples, &Policies::default())?, seed)?,
+            tunnels: (0..PATHS).map(tunnel).collect(),
+            requested: 0,
             connected: 0,
             lost: 0,
             subflows: 0,
@@ -212,8 +213,8 @@ impl Client {
 
     fn connect(&mut self, now: Instant, target: SocketAddr) {
         let local: IpAddr = Network::default().path(self.number, 0)[0];
-        self.asked += 1;
-        if self.bundle.endpoint.connect(now, (local, 0).into(), target).is_err() {
+        self.requested += 1;
+        if self.bond.endpoint.connect(now, (local, 0).into(), target).is_err() {
             self.lost += 1;
         }
     }
@@ -227,12 +228,12 @@ impl Client {
         opened: &mut [u8],
         send: impl Fn(&[u8]),
     ) {
-        let Lane { session, monitor } = &mut self.lanes[path];
+        let Tunnel { session, monitor } = &mut self.tunnels[path];
         match session.open(None, datagram, opened) {
             Opened::Packet { len, .. } => {
                 if !monitor.handle_packet(now, &opened[..len]) {
                     let id = PathId(path as u8);
-                    self.bundle.endpoint.handle_packet(now, id, &opened[..len]);
+                    self.bond.endpoint.handle_packet(now, id, &opened[..len]);
                 }
             }
             Opened::Reply(len) => {
@@ -255,8 +256,8 @@ impl Client {
         (scratch, sealed): (&mut [u8], &mut [u8]),
         mut send: impl FnMut(usize, &[u8]),
     ) {
-        let open = self.asked > self.lost;
-        for (path, Lane { session, monitor }) in self.lanes.iter_mut().enumerate() {
+        let open = self.requested > self.lost;
+        for (path, Tunnel { session, monitor }) in self.tunnels.iter_mut().enumerate() {
             monitor.handle_demand(now, Demand { open, standby: false, alone: false });
             if monitor.poll_timeout() <= now {
                 monitor.handle_timeout(now);
@@ -269,7 +270,7 @@ impl Client {
                     send(path, &sealed[..len]);
                 }
             }
-            let (id, endpoint) = (PathId(path as u8), &mut self.bundle.endpoint);
+            let (id, endpoint) = (PathId(path as u8), &mut self.bond.endpoint);
             while let Some(event) = monitor.poll_event() {
                 match event {
                     PathEvent::Up => endpoint.set_path_up(now, id, true),
@@ -279,19 +280,19 @@ impl Client {
                 }
             }
         }
-        let endpoint = &mut self.bundle.endpoint;
+        let endpoint = &mut self.bond.endpoint;
         if endpoint.poll_timeout().is_some_and(|due| due <= now) {
             endpoint.handle_timeout(now);
         }
-        let lanes = &mut self.lanes;
-        while self.bundle.transmit(now, scratch, |path, packet| {
-            seal(&mut lanes[path].session, packet, sealed, |datagram| send(path, datagram))
+        let tunnels = &mut self.tunnels;
+        while self.bond.transmit(now, scratch, |path, packet| {
+            seal(&mut tunnels[path].session, packet, sealed, |datagram| send(path, datagram))
         }) {}
         self.events();
     }
 
     fn events(&mut self) {
-        while let Some((_, event)) = self.bundle.endpoint.poll_event() {
+        while let Some((_, event)) = self.bond.endpoint.poll_event() {
             match event {
                 Event::Connected => self.connected += 1,
                 Event::SubflowEstablished(_) => self.subflows += 1,
@@ -305,7 +306,7 @@ impl Client {
 
 /// Seals a packet and sends what comes of it; whether that was the packet.
 fn seal(session: &mut Session, packet: &[u8], out: &mut [u8], send: impl FnOnce(&[u8])) -> bool {
-    match session.seal(packet, &mut out[..room(packet.len())]) {
+    match session.seal(packet, &mut out[..seal_space(packet.len())]) {
         Sealed::Packet(len) => {
             send(&out[..len]);
             true

@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, FrontConfig, PathConfig, ServerConfig, ServerEntry,
+    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, PathConfig, ServerConfig, ServerEntry,
     TunConfig,
 };
 use tabane_gateway::keys::{self, Key};
@@ -169,7 +169,7 @@ fn client_config(key: &Key, secret: &Key) -> ClientConfig {
             ..ServerEntry::default()
         }],
         path: vec![path(1), path(2)],
-        front: FrontConfig { socks5: Vec::new(), ..FrontConfig::default() },
+        front: ListenerConfig { socks5: Vec::new(), ..ListenerConfig::default() },
         tun: Some(TunConfig { routes: vec![format!("{FAR}/32")], ..TunConfig::default() }),
         ..ClientConfig::default()
     }

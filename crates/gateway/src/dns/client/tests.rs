@@ -32,7 +32,7 @@ impl World {
     }
 
     fn results(&mut self) -> Vec<(LookupId, String)> {
-        let show = |result: Result<Vec<IpAddr>, Refusal>| match result {
+        let show = |result: Result<Vec<IpAddr>, ConnectError>| match result {
             Ok(addresses) => {
                 addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
             }
@@ -50,10 +50,10 @@ fn both_families_are_asked_and_come_in_order() {
     let mut world = World::new();
     let id = world.client.resolve(world.now, NAME).unwrap();
     let queries = world.queries();
-    let asked: Vec<_> = queries.iter().map(|query| parse_query(query)).collect();
+    let states: Vec<_> = queries.iter().map(|query| parse_query(query)).collect();
     let expected =
         [Family::V4, Family::V6].map(|family| Some(Query::Addresses(NAME.into(), family)));
-    assert_eq!(asked, expected);
+    assert_eq!(states, expected);
     assert_ne!(queries[0][..2], queries[1][..2], "ids");
     world.answer(&queries[1], &BOTH, RCODE::NoError);
     assert!(world.results().is_empty());
@@ -166,7 +166,7 @@ fn memory_is_bounded() {
     for i in 0..LOOKUPS_MAX {
         world.client.resolve(world.now, &format!("{i}.example")).unwrap();
     }
-    assert_eq!(world.client.resolve(world.now, "one.more"), Err(Refusal::Busy));
+    assert_eq!(world.client.resolve(world.now, "one.more"), Err(ConnectError::Busy));
     let same = |world: &mut World| world.client.resolve(world.now, "1.example");
     let mut accepted = 0;
     while same(&mut world).is_ok() {

@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A resolver that holds its callers until it is let go.
 #[derive(Default)]
-struct Gate {
+struct RateLimiter {
     open: Mutex<bool>,
     opened: Condvar,
     calls: AtomicUsize,
 }
 
-impl Gate {
+impl RateLimiter {
     fn lookup(self: &Arc<Self>) -> LookupFn {
-        let gate = Arc::clone(self);
+        let limiter = Arc::clone(self);
         Arc::new(move |name: &str| {
-            gate.calls.fetch_add(1, Ordering::Relaxed);
-            let mut open = gate.open.lock().unwrap();
+            limiter.calls.fetch_add(1, Ordering::Relaxed);
+            let mut open = limiter.open.lock().unwrap();
             while !*open {
-                open = gate.opened.wait(open).unwrap();
+                open = limiter.opened.wait(open).unwrap();
             }
             match name {
                 "none.example" => Err(LookupError::NoName),
@@ -89,8 +89,8 @@ fn code(answer: &[u8]) -> u8 {
 
 #[test]
 fn names_are_looked_up_once_for_a_client() {
-    let gate = Arc::new(Gate::default());
-    let mut world = World::new(gate.lookup(), None);
+    let limiter = Arc::new(RateLimiter::default());
+    let mut world = World::new(limiter.lookup(), None);
     let a = query(1, "www.example", Family::V4).unwrap();
     let aaaa = query(2, "www.example", Family::V6).unwrap();
     world.ask(1, 4000, &a);
@@ -98,7 +98,7 @@ fn names_are_looked_up_once_for_a_client() {
     world.ask(1, 4000, &aaaa);
     assert_eq!(world.service.waiting(), 2, "a repetition is none");
     assert!(world.now().is_none());
-    gate.open();
+    limiter.open();
     let mut got: Vec<(Asker, Outcome)> = (0..2)
         .map(|_| world.next())
         .map(|(asker, bytes)| (asker, parse_reply(&bytes).unwrap().outcome))
@@ -107,12 +107,12 @@ fn names_are_looked_up_once_for_a_client() {
     let v4 = Outcome::Addresses(vec!["192.0.2.1".parse().unwrap()], 30);
     let v6 = Outcome::Addresses(vec!["2001:db8::1".parse().unwrap()], 30);
     assert_eq!(got, [(asker(1, 4000), v4), (asker(1, 4000), v6)]);
-    assert_eq!(gate.calls.load(Ordering::Relaxed), 1);
+    assert_eq!(limiter.calls.load(Ordering::Relaxed), 1);
     assert_eq!(world.service.waiting(), 0);
     // It is known now, for less and less long.
     world.service.ask(Instant::ZERO + Duration::from_secs(29), asker(1, 1), &a);
     assert_eq!(ttl(&world.now().unwrap().1), 1);
-    assert_eq!(gate.calls.load(Ordering::Relaxed), 1);
+    assert_eq!(limiter.calls.load(Ordering::Relaxed), 1);
 }
 
 fn ttl(bytes: &[u8]) -> u32 {
@@ -123,21 +123,21 @@ fn ttl(bytes: &[u8]) -> u32 {
 /// Neither by the time that is left, nor by not being asked for again.
 #[test]
 fn what_others_have_asked_does_not_show() {
-    let gate = Arc::new(Gate::default());
-    gate.open();
-    let mut world = World::new(gate.lookup(), None);
+    let limiter = Arc::new(RateLimiter::default());
+    limiter.open();
+    let mut world = World::new(limiter.lookup(), None);
     let a = query(1, "www.example", Family::V4).unwrap();
     world.ask(1, 1, &a);
     assert_eq!(ttl(&world.next().1), 30);
     world.service.ask(Instant::ZERO + Duration::from_secs(20), asker(2, 1), &a);
     assert_eq!(ttl(&world.next().1), 30);
-    assert_eq!(gate.calls.load(Ordering::Relaxed), 2);
+    assert_eq!(limiter.calls.load(Ordering::Relaxed), 2);
 }
 
 /// One client asks for names that nobody answers, as many as it can.
 #[test]
 fn who_asks_for_dead_names_takes_no_others_turn() {
-    let (held, dead) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
+    let (held, dead) = (Arc::new(RateLimiter::default()), Arc::new(AtomicUsize::new(0)));
     let lookup: LookupFn = Arc::new({
         let (slow, dead) = (held.lookup(), dead.clone());
         move |name: &str| {
@@ -168,8 +168,8 @@ fn who_asks_for_dead_names_takes_no_others_turn() {
 /// The resolver may take its time; who asks is told in two seconds, and for a while at once.
 #[test]
 fn nobody_waits_for_more_than_two_seconds() {
-    let gate = Arc::new(Gate::default());
-    let mut world = World::new(gate.lookup(), None);
+    let limiter = Arc::new(RateLimiter::default());
+    let mut world = World::new(limiter.lookup(), None);
     let a = query(1, "slow.example", Family::V4).unwrap();
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
     world.ask(1, 1, &a);
@@ -181,7 +181,7 @@ fn nobody_waits_for_more_than_two_seconds() {
     world.service.ask(at(3000), asker(1, 2), &a);
     assert_eq!(code(&world.service.poll_answer(at(3000)).unwrap().1), 2, "remembered");
     // What comes late is not lost: it is known when it is asked for again.
-    gate.open();
+    limiter.open();
     while world.service.clients[&ClientNumber(1)].names.contains_key("slow.example") {
         assert!(world.service.poll_answer(at(3000)).is_none());
         std::thread::yield_now();
@@ -195,24 +195,24 @@ fn nobody_waits_for_more_than_two_seconds() {
 
 #[test]
 fn what_is_not_there_is_not_asked_for_again_at_once() {
-    let gate = Arc::new(Gate::default());
-    gate.open();
-    let mut world = World::new(gate.lookup(), None);
+    let limiter = Arc::new(RateLimiter::default());
+    limiter.open();
+    let mut world = World::new(limiter.lookup(), None);
     for (calls, name) in ["none.example", "broken.example"].into_iter().enumerate() {
         let a = query(9, name, Family::V4).unwrap();
         world.ask(1, 1, &a);
         let first = code(&world.next().1);
         world.ask(1, 1, &a);
         assert_eq!(code(&world.now().unwrap().1), first);
-        assert_eq!(gate.calls.load(Ordering::Relaxed), calls + 1);
+        assert_eq!(limiter.calls.load(Ordering::Relaxed), calls + 1);
     }
 }
 
 #[test]
 fn failures_have_their_codes() {
-    let gate = Arc::new(Gate::default());
-    gate.open();
-    let mut world = World::new(gate.lookup(), None);
+    let limiter = Arc::new(RateLimiter::default());
+    limiter.open();
+    let mut world = World::new(limiter.lookup(), None);
     for (name, expected) in [("none.example", 3), ("broken.example", 2), ("127.1", 4)] {
         world.ask(1, 1, &query(9, name, Family::V4).unwrap());
         let (_, bytes) = world.next();
@@ -226,8 +226,8 @@ fn failures_have_their_codes() {
 
 #[test]
 fn a_busy_resolver_fails_what_it_cannot_hold() {
-    let gate = Arc::new(Gate::default());
-    let mut world = World::new(gate.lookup(), None);
+    let limiter = Arc::new(RateLimiter::default());
+    let mut world = World::new(limiter.lookup(), None);
     // One client has a share only.
     for port in 0..PENDING_MAX as u16 {
         world.ask(1, port, &query(1, "slow.example", Family::V4).unwrap());
@@ -244,7 +244,7 @@ fn a_busy_resolver_fails_what_it_cannot_hold() {
     let held = PENDING_MAX - refused;
     assert!((QUEUE_MAX..=QUEUE_MAX + LOOKUP_THREADS / 2).contains(&held), "{held}");
     let waiting = world.service.waiting();
-    gate.open();
+    limiter.open();
     for _ in 0..waiting {
         assert_eq!(code(&world.next().1), 0);
     }
@@ -270,8 +270,8 @@ fn name_server() -> SocketAddr {
 
 #[test]
 fn other_types_go_to_the_name_server() {
-    let gate = Arc::new(Gate::default());
-    let mut world = World::new(gate.lookup(), Some(name_server()));
+    let limiter = Arc::new(RateLimiter::default());
+    let mut world = World::new(limiter.lookup(), Some(name_server()));
     let mut txt = query(0x1234, "txt.example", Family::V4).unwrap();
     let at = txt.len() - 3;
     txt[at] = 16;
@@ -285,12 +285,12 @@ fn other_types_go_to_the_name_server() {
         assert_eq!((&answer[..2], answer[2] & 0x80), (&asked[..2], 0x80), "the asker's own id");
         assert_eq!(answer[12..], asked[12..]);
     }
-    assert_eq!(gate.calls.load(Ordering::Relaxed), 0);
+    assert_eq!(limiter.calls.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn without_a_name_server_other_types_are_not_implemented() {
-    let mut world = World::new(Arc::new(Gate::default()).lookup(), None);
+    let mut world = World::new(Arc::new(RateLimiter::default()).lookup(), None);
     let mut txt = query(7, "txt.example", Family::V4).unwrap();
     let at = txt.len() - 3;
     txt[at] = 16;

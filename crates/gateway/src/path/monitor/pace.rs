@@ -122,13 +122,13 @@ impl Monitor {
             within_ms: u16::try_from(within.as_millis()).unwrap_or(u16::MAX),
             cap_bps: self.announced.cap_bps,
             full: false,
-            told: None,
+            server_info: None,
         };
         probe.emit(&self.config.ends, usize::from(size), buffer)
     }
 
     /// Decides when to wake up next.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn schedule_wake(&mut self) {
         if self.said_mtu != self.mtu.mtu() {
             self.next_probe = self.next_probe.min(self.now);
         }

@@ -8,7 +8,7 @@ impl Monitor {
     pub fn suspect_mtu(&mut self, now: Instant) {
         self.clock(now);
         self.mtu.suspect(self.now);
-        self.settle();
+        self.schedule_wake();
     }
 
     /// An inner packet of `len` bytes was too long for the path, and did not go: `refused` by the
@@ -20,7 +20,7 @@ impl Monitor {
             self.mtu.too_big(self.now, len.saturating_sub(1));
         }
         self.too_big.note(self.now, len);
-        self.settle();
+        self.schedule_wake();
     }
 
     /// Packets that were too long for the path.

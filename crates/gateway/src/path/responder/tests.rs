@@ -126,7 +126,7 @@ proptest! {
                         within_ms,
                         cap_bps: None,
                         full: false,
-                        told: None,
+                        server_info: None,
                     };
                     let mut packet = [0; 100];
                     let length = probe.emit(&ends, 0, &mut packet).unwrap();

@@ -30,13 +30,13 @@ fn path(name: &'static str, role: Role, rtt_ms: u64) -> Path {
     Path { name, role, health, spent: None, full, rate_bps, cap_bps }
 }
 
-struct Bundle {
+struct Bond {
     roles: Roles,
     now: Instant,
     paths: Vec<Path>,
 }
 
-impl Bundle {
+impl Bond {
     fn new(paths: &[Path]) -> Self {
         Self { roles: Roles::default(), now: Instant::ZERO, paths: paths.to_vec() }
     }
@@ -80,8 +80,8 @@ impl Bundle {
 
 use Use::{Active, Low, Unused};
 
-fn household() -> Bundle {
-    Bundle::new(&[
+fn household() -> Bond {
+    Bond::new(&[
         path("dsl", Role::Primary, 20),
         path("cable", Role::Secondary, 25),
         path("lte", Role::Backup, 50),
@@ -91,8 +91,8 @@ fn household() -> Bundle {
 
 #[test]
 fn each_role_waits_for_its_turn() {
-    let mut bundle = household();
-    let decisions = bundle.run(1);
+    let mut bond = household();
+    let decisions = bond.run(1);
     let uses: Vec<_> = decisions.iter().map(|decision| decision.using).collect();
     assert_eq!(uses, [Active, Low, Low, Unused]);
     let reasons: Vec<_> = decisions.iter().map(|decision| decision.reason.as_str()).collect();
@@ -102,107 +102,105 @@ fn each_role_waits_for_its_turn() {
     );
     assert_eq!(decisions.iter().map(|d| d.standby).collect::<Vec<_>>(), [false, true, true, true]);
     // At once, and back at once.
-    bundle.down(0, true);
-    let decisions = bundle.run(0);
+    bond.down(0, true);
+    let decisions = bond.run(0);
     assert_eq!(decisions[0].using, Unused);
     assert_eq!(decisions[0].reason, "no answer for 0.9 s");
     assert_eq!(decisions[1].using, Active);
     assert_eq!(decisions[1].reason, "in use: no primary path works");
     assert_eq!(decisions[2].reason, "backup: cable works");
-    bundle.down(1, true);
-    assert_eq!(bundle.uses(0), [Unused, Unused, Active, Unused]);
-    bundle.down(2, true);
-    let decisions = bundle.run(0);
+    bond.down(1, true);
+    assert_eq!(bond.uses(0), [Unused, Unused, Active, Unused]);
+    bond.down(2, true);
+    let decisions = bond.run(0);
     assert!(decisions.iter().all(|d| d.using == Unused && d.alone));
-    bundle.down(0, false);
-    assert_eq!(bundle.uses(0), [Active, Unused, Unused, Unused]);
+    bond.down(0, false);
+    assert_eq!(bond.uses(0), [Active, Unused, Unused, Unused]);
 }
 
 #[test]
 fn secondaries_help_when_primaries_are_full_and_are_released() {
-    let mut bundle = household();
-    bundle.paths[0].rate_bps = [1_000_000, 50_000_000];
-    bundle.paths[0].full = [false, true];
-    assert_eq!(bundle.uses(1)[1], Low, "not at once");
-    let decisions = bundle.run(3);
+    let mut bond = household();
+    bond.paths[0].rate_bps = [1_000_000, 50_000_000];
+    bond.paths[0].full = [false, true];
+    assert_eq!(bond.uses(1)[1], Low, "not at once");
+    let decisions = bond.run(3);
     assert_eq!(decisions[1].using, Active);
     assert_eq!(decisions[1].reason, "in use: dsl alone is full");
     // The load is spread now: nothing is full, but dsl alone would be.
-    bundle.paths[0].full = [false; 2];
-    bundle.paths[0].rate_bps[1] = 30_000_000;
-    bundle.paths[1].rate_bps[1] = 20_000_000;
-    assert_eq!(bundle.uses(60)[1], Active);
+    bond.paths[0].full = [false; 2];
+    bond.paths[0].rate_bps[1] = 30_000_000;
+    bond.paths[1].rate_bps[1] = 20_000_000;
+    assert_eq!(bond.uses(60)[1], Active);
     // The download ends.
-    bundle.paths[0].rate_bps[1] = 20_000_000;
-    bundle.paths[1].rate_bps[1] = 10_000_000;
-    assert_eq!(bundle.uses(14)[1], Active, "it may go on");
-    assert_eq!(bundle.uses(3)[1], Low);
+    bond.paths[0].rate_bps[1] = 20_000_000;
+    bond.paths[1].rate_bps[1] = 10_000_000;
+    assert_eq!(bond.uses(14)[1], Active, "it may go on");
+    assert_eq!(bond.uses(3)[1], Low);
     // A short rush is no reason.
     for _ in 0..20 {
-        bundle.paths[0].full = [true, false];
-        assert_eq!(bundle.uses(1)[1], Low);
-        bundle.paths[0].full = [false; 2];
-        assert_eq!(bundle.uses(1)[1], Low);
+        bond.paths[0].full = [true, false];
+        assert_eq!(bond.uses(1)[1], Low);
+        bond.paths[0].full = [false; 2];
+        assert_eq!(bond.uses(1)[1], Low);
     }
 }
 
 #[test]
 fn a_capped_primary_is_full_at_its_cap() {
-    let mut bundle = household();
-    bundle.paths[0].cap_bps = [Some(2_000_000), None];
-    bundle.paths[0].rate_bps = [1_900_000, 0];
-    assert_eq!(bundle.uses(4)[1], Active);
+    let mut bond = household();
+    bond.paths[0].cap_bps = [Some(2_000_000), None];
+    bond.paths[0].rate_bps = [1_900_000, 0];
+    assert_eq!(bond.uses(4)[1], Active);
 }
 
 #[test]
 fn windows_that_open_and_close_are_full_all_the_same() {
-    let mut bundle = household();
+    let mut bond = household();
     for i in 0..20 {
-        bundle.now += Duration::from_millis(200);
-        bundle.paths[0].full = [i % 4 != 0, false];
-        bundle.decide();
+        bond.now += Duration::from_millis(200);
+        bond.paths[0].full = [i % 4 != 0, false];
+        bond.decide();
     }
-    assert_eq!(bundle.uses(0)[1], Active, "three looks of four");
-    let mut bundle = household();
+    assert_eq!(bond.uses(0)[1], Active, "three looks of four");
+    let mut bond = household();
     for i in 0..100 {
-        bundle.now += Duration::from_millis(200);
-        bundle.paths[0].full = [i % 4 == 0, false];
-        assert_eq!(bundle.decide()[1].using, Low, "one look of four");
+        bond.now += Duration::from_millis(200);
+        bond.paths[0].full = [i % 4 == 0, false];
+        assert_eq!(bond.decide()[1].using, Low, "one look of four");
     }
 }
 
 #[test]
 fn a_path_that_loses_much_is_set_back_and_taken_back() {
-    let mut bundle =
-        Bundle::new(&[path("wan1", Role::Primary, 20), path("wan2", Role::Primary, 30)]);
-    bundle.paths[1].health.loss = Some(0.4);
-    assert_eq!(bundle.uses(2), [Active, Active]);
-    let decisions = bundle.run(2);
+    let mut bond = Bond::new(&[path("wan1", Role::Primary, 20), path("wan2", Role::Primary, 30)]);
+    bond.paths[1].health.loss = Some(0.4);
+    assert_eq!(bond.uses(2), [Active, Active]);
+    let decisions = bond.run(2);
     assert_eq!(decisions[1].using, Low);
     assert_eq!(decisions[1].reason, "set back: it harms wan1 (loss 40 %, 30 ms); watched");
     assert!(!decisions[1].standby, "watched closely");
     // Hysteresis: better is not well.
-    bundle.paths[1].health.loss = Some(0.2);
-    assert_eq!(bundle.uses(60), [Active, Low]);
-    bundle.paths[1].health.loss = Some(0.02);
-    let decisions = bundle.run(5);
+    bond.paths[1].health.loss = Some(0.2);
+    assert_eq!(bond.uses(60), [Active, Low]);
+    bond.paths[1].health.loss = Some(0.02);
+    let decisions = bond.run(5);
     assert!(decisions[1].reason.ends_with("well again, in use in 5.2 s"), "{decisions:?}");
-    assert_eq!(bundle.uses(6), [Active, Active]);
+    assert_eq!(bond.uses(6), [Active, Active]);
 }
 
 #[test]
 fn a_path_that_harms_only_when_used_is_tried_ever_less_often() {
-    let mut bundle =
-        Bundle::new(&[path("wan1", Role::Primary, 20), path("wan2", Role::Primary, 30)]);
+    let mut bond = Bond::new(&[path("wan1", Role::Primary, 20), path("wan2", Role::Primary, 30)]);
     let mut used = 0;
     let mut changes = 0;
     let mut last = Active;
     for _ in 0..600 {
-        let using = bundle.uses(1)[1];
+        let using = bond.uses(1)[1];
         changes += u32::from(using != last);
         used += u32::from(using == Active);
         last = using;
-        bundle.paths[1].health.loss = Some(if using == Active { 0.5 } else { 0.0 });
+        bond.paths[1].health.loss = Some(if using == Active { 0.5 } else { 0.0 });
     }
     assert!(changes <= 12, "{changes}");
     assert!(used <= 40, "{used} of 600 s");
@@ -210,63 +208,61 @@ fn a_path_that_harms_only_when_used_is_tried_ever_less_often() {
 
 #[test]
 fn loss_on_a_slow_path_harms_sooner() {
-    let mut bundle =
-        Bundle::new(&[path("wan1", Role::Primary, 20), path("sat", Role::Primary, 600)]);
-    assert_eq!(bundle.uses(60), [Active, Active], "slow is no harm by itself");
-    bundle.paths[1].health.loss = Some(0.1);
-    assert_eq!(bundle.uses(4), [Active, Low]);
+    let mut bond = Bond::new(&[path("wan1", Role::Primary, 20), path("sat", Role::Primary, 600)]);
+    assert_eq!(bond.uses(60), [Active, Active], "slow is no harm by itself");
+    bond.paths[1].health.loss = Some(0.1);
+    assert_eq!(bond.uses(4), [Active, Low]);
     // The same loss on the fast one is none.
-    let mut bundle =
-        Bundle::new(&[path("wan1", Role::Primary, 20), path("sat", Role::Primary, 600)]);
-    bundle.paths[0].health.loss = Some(0.1);
-    assert_eq!(bundle.uses(60), [Active, Active]);
+    let mut bond = Bond::new(&[path("wan1", Role::Primary, 20), path("sat", Role::Primary, 600)]);
+    bond.paths[0].health.loss = Some(0.1);
+    assert_eq!(bond.uses(60), [Active, Active]);
 }
 
 #[test]
 fn what_harms_is_used_where_nothing_else_works() {
-    let mut bundle = household();
-    bundle.paths[0].health.loss = Some(0.5);
-    assert_eq!(bundle.uses(4), [Low, Active, Low, Unused], "cable takes over");
-    bundle.down(1, true);
-    assert_eq!(bundle.uses(0), [Low, Unused, Active, Unused]);
-    bundle.down(2, true);
-    let decisions = bundle.run(4);
+    let mut bond = household();
+    bond.paths[0].health.loss = Some(0.5);
+    assert_eq!(bond.uses(4), [Low, Active, Low, Unused], "cable takes over");
+    bond.down(1, true);
+    assert_eq!(bond.uses(0), [Low, Unused, Active, Unused]);
+    bond.down(2, true);
+    let decisions = bond.run(4);
     assert_eq!(decisions[0].using, Active);
     // Two that harm: one of them stays.
-    bundle.down(2, false);
-    bundle.paths[2].health.loss = Some(0.6);
-    assert_eq!(bundle.uses(10), [Active, Unused, Low, Unused]);
+    bond.down(2, false);
+    bond.paths[2].health.loss = Some(0.6);
+    assert_eq!(bond.uses(10), [Active, Unused, Low, Unused]);
 }
 
 #[test]
 fn a_spent_quota_is_as_never() {
-    let mut bundle = household();
-    bundle.paths[0].spent = Some("quota used up until 1 December");
-    let decisions = bundle.run(0);
+    let mut bond = household();
+    bond.paths[0].spent = Some("quota used up until 1 December");
+    let decisions = bond.run(0);
     assert_eq!(decisions[0].using, Unused);
     assert_eq!(decisions[0].reason, "quota used up until 1 December");
     assert_eq!(decisions[1].using, Active);
 }
 
 proptest! {
-    /// Whatever the facts: a bundle with a path that may be used uses one.
+    /// Whatever the facts: a bond with a path that may be used uses one.
     #[test]
     fn something_is_used_if_anything_can_be(
         steps in proptest::collection::vec(
             (0usize..4, 0usize..4, any::<bool>(), 0.0f64..1.0, 1u64..2_000, any::<bool>()), 1..200)
     ) {
-        let mut bundle = household();
+        let mut bond = household();
         for (which, role, up, loss, rtt, full) in steps {
-            bundle.down(which, !up);
-            let path = &mut bundle.paths[which];
+            bond.down(which, !up);
+            let path = &mut bond.paths[which];
             path.role = Role::ALL[role];
             path.health.loss = Some(loss);
             path.health.rtt = Some(Duration::from_millis(rtt));
             path.full = [full, false];
             path.rate_bps = [rtt * 1000; 2];
-            let decisions = bundle.run(1);
+            let decisions = bond.run(1);
             let mut any = false;
-            for (path, decision) in bundle.paths.iter().zip(&decisions) {
+            for (path, decision) in bond.paths.iter().zip(&decisions) {
                 let usable = path.role != Role::Never && path.health.state == PathState::Up;
                 any |= usable;
                 prop_assert!(usable || decision.using == Unused);

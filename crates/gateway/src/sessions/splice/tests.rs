@@ -1,4 +1,4 @@
-//! A kernel, the stack, a bundle of one path and a server, in virtual time.
+//! A kernel, the stack, a bond of one path and a server, in virtual time.
 
 use super::*;
 use crate::sessions::{Near, ProgramEvent};
@@ -14,12 +14,12 @@ struct World {
     now: Instant,
     kernel: Endpoint,
     stack: LocalStack,
-    bundle: Endpoint,
+    bond: Endpoint,
     server: Endpoint,
-    /// The program's connection: at the stack, and through the bundle.
+    /// The program's connection: at the stack, and through the bond.
     ids: Option<(ProgramId, ConnId)>,
     splice: Splice,
-    standing: Standing,
+    relay_state: RelayState,
     events: Vec<Event>,
     server_heard: Vec<(ConnId, Event)>,
 }
@@ -53,7 +53,7 @@ fn deliver(
 }
 
 impl World {
-    /// With buffers of this size in the bundle, and a program that has connected.
+    /// With buffers of this size in the bond, and a program that has connected.
     fn new(buffer: u64) -> (Self, ConnId, ConnId) {
         let mut server = endpoint("192.0.2.80", 1400, true, buffer);
         server.listen(SERVER.parse().unwrap()).unwrap();
@@ -61,11 +61,11 @@ impl World {
             now: Instant::ZERO + Duration::from_secs(1),
             kernel: endpoint("10.81.0.31", 1400, false, 128 << 10),
             stack: LocalStack::new(LocalConfig::default(), [2; 32]).unwrap(),
-            bundle: endpoint("10.81.0.16", 1400, true, buffer),
+            bond: endpoint("10.81.0.16", 1400, true, buffer),
             server,
             ids: None,
             splice: Splice::default(),
-            standing: Standing::Open,
+            relay_state: RelayState::Open,
             events: Vec::new(),
             server_heard: Vec::new(),
         };
@@ -87,11 +87,11 @@ impl World {
         let now = self.now;
         self.kernel.handle_timeout(now);
         self.stack.handle_timeout(now);
-        self.bundle.handle_timeout(now);
+        self.bond.handle_timeout(now);
         self.server.handle_timeout(now);
         let mut told = Vec::new();
-        let mut any = deliver(now, (&mut self.bundle, &mut told), &mut self.server);
-        any |= deliver(now, (&mut self.server, &mut self.server_heard), &mut self.bundle);
+        let mut any = deliver(now, (&mut self.bond, &mut told), &mut self.server);
+        any |= deliver(now, (&mut self.server, &mut self.server_heard), &mut self.bond);
         while let Some(departure) = self.kernel.poll_segment(now) {
             any = true;
             self.stack.handle_segment(now, departure.segment);
@@ -100,10 +100,10 @@ impl World {
         while let Some((id, event)) = self.stack.poll_event() {
             if let ProgramEvent::Incoming { destination, .. } = event {
                 let from: SocketAddr = "10.81.0.16:0".parse().unwrap();
-                self.ids = Some((id, self.bundle.connect(now, from, destination).unwrap()));
+                self.ids = Some((id, self.bond.connect(now, from, destination).unwrap()));
             }
         }
-        told.extend(std::iter::from_fn(|| self.bundle.poll_event()));
+        told.extend(std::iter::from_fn(|| self.bond.poll_event()));
         for (_, event) in told {
             if event == Event::Connected {
                 self.stack.admit(self.now, self.ids.unwrap().0);
@@ -112,16 +112,16 @@ impl World {
         }
         if let Some((program, conn)) = self.ids
             && let Some(mut program) = self.stack.program(now, program)
-            && let Some(connection) = self.bundle.connection(conn)
+            && let Some(connection) = self.bond.connection(conn)
         {
-            self.standing = self.splice.step(now, &mut program, connection);
+            self.relay_state = self.splice.step(now, &mut program, connection);
         }
         while let Some(outgoing) = self.stack.poll_packet(now) {
             any = true;
             let Outgoing::Segment(segment) = outgoing else { panic!("nothing is refused here") };
             self.kernel.handle_segment(now, PathId(0), &segment);
         }
-        any || self.standing == Standing::More
+        any || self.relay_state == RelayState::More
     }
 
     fn run(&mut self) {
@@ -164,7 +164,7 @@ fn a_request_and_its_answer_with_both_ends_of_stream() {
     world.wait(Duration::from_millis(100));
     assert!(got == pattern(3_000_000));
     assert!(world.server.connection(served).unwrap().is_finished(), "its end came too");
-    assert_eq!(world.standing, Standing::Open, "the answer is still to come");
+    assert_eq!(world.relay_state, RelayState::Open, "the answer is still to come");
 
     let mut answer = pattern(2_000_000);
     let mut got = Vec::new();
@@ -178,7 +178,7 @@ fn a_request_and_its_answer_with_both_ends_of_stream() {
     let now = world.now;
     world.server.connection(served).unwrap().close(now);
     world.wait(Duration::from_millis(100));
-    assert_eq!(world.standing, Standing::Finished);
+    assert_eq!(world.relay_state, RelayState::Finished);
     assert_eq!((world.splice.taken(), world.splice.given()), (3_000_000, 2_000_000));
     assert!(world.events.contains(&Event::PeerFinished));
 }
@@ -193,7 +193,7 @@ fn a_slow_end_holds_the_other_through_everything_between() {
         world.wait(Duration::from_millis(100));
     }
     let info = world.kernel.connection(program).unwrap().info(world.now);
-    // The stack's buffer, one piece, the bundle's buffers at both ends.
+    // The stack's buffer, one piece, the bond's buffers at both ends.
     let most = LocalConfig::default().receive_buffer + (64 << 10) + 2 * buffer + 4096;
     assert!(info.acked <= most, "{} bytes went in, at most {most} may", info.acked);
     let mut got = Vec::new();

@@ -21,21 +21,21 @@ impl Host {
     /// [`HostError`].
     pub fn reconcile(&mut self, config: &HostConfig) -> Result<Reconciled, HostError> {
         let first = self.made.is_none();
-        let standing = self.state.changes().to_vec();
+        let current = self.state.changes().to_vec();
         let mut wanted = plan::routing(config, &on_link());
         wanted.extend(self.resolvers(config)?.map(Change::Resolvers));
         let mut netlink = open_netlink()?;
         if first {
-            check_table(&mut netlink, config.table, &[&standing, &wanted])?;
+            check_table(&mut netlink, config.table, &[&current, &wanted])?;
         }
-        let both = standing.iter().chain(wanted.iter().filter(|new| !standing.contains(new)));
+        let both = current.iter().chain(wanted.iter().filter(|new| !current.contains(new)));
         self.state.write(both.cloned().collect())?;
         let mut done = Reconciled::default();
         let mut added: Vec<&Change> = Vec::new();
         for change in &wanted {
-            let known = standing.contains(change);
+            let known = current.contains(change);
             match make(&mut netlink, change, first || !known) {
-                Ok(new) if known => done.mended += usize::from(new && !first && !may_go(change)),
+                Ok(new) if known => done.restored += usize::from(new && !first && !may_go(change)),
                 Ok(true) => added.push(change),
                 Ok(false) => {}
                 // A link that is just going or coming; its network is looked at again soon.
@@ -45,12 +45,12 @@ impl Host {
                     for change in added.into_iter().rev() {
                         let _ = take_away(&mut netlink, change);
                     }
-                    let _ = self.state.write(standing);
+                    let _ = self.state.write(current);
                     return Err(error);
                 }
             }
         }
-        let obsolete = standing.iter().filter(|old| !wanted.iter().any(|new| new.replaces(old)));
+        let obsolete = current.iter().filter(|old| !wanted.iter().any(|new| new.replaces(old)));
         let mut left = Vec::new();
         for change in obsolete.rev() {
             match take_away(&mut netlink, change) {
@@ -69,15 +69,15 @@ impl Host {
 
     /// The list of resolvers is written once: if somebody else writes it later, it is his.
     fn resolvers(&self, config: &HostConfig) -> Result<Option<Resolvers>, HostError> {
-        let standing = self.state.changes().iter().find_map(|change| match change {
+        let current = self.state.changes().iter().find_map(|change| match change {
             Change::Resolvers(change) => Some(change),
             _ => None,
         });
         let same = |made: &HostConfig| made.resolvers == config.resolvers;
         if self.made.as_ref().is_some_and(same) {
-            return Ok(standing.cloned());
+            return Ok(current.cloned());
         }
-        Ok(match resolver::plan(config, standing)? {
+        Ok(match resolver::plan(config, current)? {
             Some(Change::Resolvers(change)) => Some(change),
             _ => None,
         })

@@ -21,13 +21,13 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     bounded::text(path, LIST_MAX)
 }
 
-/// What to change, if anything; `standing` is what was noted before.
+/// What to change, if anything; `current` is what was noted before.
 ///
 /// # Errors
 /// The list belongs to another program.
 pub(super) fn plan(
     config: &HostConfig,
-    standing: Option<&Resolvers>,
+    current: Option<&Resolvers>,
 ) -> Result<Option<Change>, HostError> {
     let Some(&resolver) = config.resolvers.first() else { return Ok(None) };
     let path = config.resolv_conf.clone();
@@ -45,7 +45,7 @@ pub(super) fn plan(
         Err(e) if e.kind() == ErrorKind::NotFound => None,
         Err(source) => return Err(HostError::Resolvers { path, source }),
     };
-    let before = match standing {
+    let before = match current {
         // What is there was written by a client that did not end in order.
         Some(ours) if ours.path == path && found.as_ref() == Some(&ours.after) => {
             ours.before.clone()

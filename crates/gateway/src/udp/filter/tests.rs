@@ -218,11 +218,11 @@ proptest! {
         let mut world = World::new(seed);
         let mut arrivals = Vec::new();
         let mut clear = [0; 2];
-        for (i, (way, delay, fate)) in fates.iter().enumerate() {
+        for (i, (datagram_path, delay, fate)) in fates.iter().enumerate() {
             let packet = world.packet(1, ordered);
             // Each path keeps its order; way 2 is both, and some are lost.
             for path in 0..2u8 {
-                if [path, 2].contains(way) && *fate > 1 {
+                if [path, 2].contains(datagram_path) && *fate > 1 {
                     let at = (i as u64 * 2 + delay).max(clear[usize::from(path)]);
                     clear[usize::from(path)] = at;
                     arrivals.push((at, path, packet.clone()));

@@ -29,8 +29,8 @@ fn source(packet: &[u8]) -> SocketAddr {
     }
 }
 
-fn onwards(nat: &mut Nat, client: u16, packet: &[u8]) -> (SocketAddr, Vec<u8>) {
-    let (to, packet) = nat.onwards(NOW, (ClientNumber(client), 10), &sides(), packet).unwrap();
+fn forward(nat: &mut Nat, client: u16, packet: &[u8]) -> (SocketAddr, Vec<u8>) {
+    let (to, packet) = nat.forward(NOW, (ClientNumber(client), 10), &sides(), packet).unwrap();
     (to, packet.to_vec())
 }
 
@@ -41,7 +41,7 @@ fn answers_find_their_clients() {
     {
         let ports: Vec<SocketAddr> = [1, 2]
             .map(|client| {
-                let (to, packet) = onwards(&mut nat, client, &datagram(near, far));
+                let (to, packet) = forward(&mut nat, client, &datagram(near, far));
                 assert_eq!(to, far.parse().unwrap());
                 source(&packet)
             })
@@ -49,7 +49,7 @@ fn answers_find_their_clients() {
         assert!(ports[0] != ports[1] && ports.iter().all(|p| sides().own.contains(&p.ip())));
         // The same source keeps its port, whoever it speaks to.
         let other = far.replace(":9", ":10");
-        assert_eq!(source(&onwards(&mut nat, 1, &datagram(near, &other)).1), ports[0]);
+        assert_eq!(source(&forward(&mut nat, 1, &datagram(near, &other)).1), ports[0]);
         for (client, port) in [(1, ports[0]), (2, ports[1])] {
             let back = datagram(far, &port.to_string());
             let (whose, packet) = nat.backwards(&sides(), &back).unwrap();
@@ -67,7 +67,7 @@ fn answers_find_their_clients() {
 fn the_server_is_known_by_another_address_on_each_side() {
     let mut nat = Nat::new(100);
     let query = datagram("10.81.0.31:5353", "10.81.0.1:53");
-    let (to, packet) = onwards(&mut nat, 1, &query);
+    let (to, packet) = forward(&mut nat, 1, &query);
     assert_eq!(to, "10.99.0.1:53".parse().unwrap());
     let answer = datagram("10.99.0.1:53", &source(&packet).to_string());
     let (_, packet) = nat.backwards(&sides(), &answer).unwrap();
@@ -81,7 +81,7 @@ fn echoes_and_failures_come_back_too() {
         let (near, far): (IpAddr, IpAddr) = (near.parse().unwrap(), far.parse().unwrap());
         let mut request = [&[0; HEADROOM][..], &[0; 8], b"ping"].concat();
         let start = packet::put_echo_request(&mut request, near, far, 7).unwrap();
-        let (_, on) = onwards(&mut nat, 1, &request[start..]);
+        let (_, on) = forward(&mut nat, 1, &request[start..]);
         let as_seen = source(&on);
         let mut reply = [&[0; HEADROOM][..], &[0; 8], b"ping"].concat();
         let start = packet::put_echo_reply(&mut reply, far, as_seen.ip(), as_seen.port()).unwrap();
@@ -99,7 +99,7 @@ fn echoes_and_failures_come_back_too() {
         assert_eq!(nat.backwards(&sides(), &failed).unwrap().1, expected);
         // And of a datagram.
         let (near, far) = (SocketAddr::new(near, 4000), SocketAddr::new(far, 9));
-        let (_, on) = onwards(&mut nat, 1, &datagram(&near.to_string(), &far.to_string()));
+        let (_, on) = forward(&mut nat, 1, &datagram(&near.to_string(), &far.to_string()));
         let failed = packet::unreachable(self::source(&on), far, why).unwrap();
         let expected = packet::unreachable(near, far, why).unwrap();
         assert_eq!(nat.backwards(&sides(), &failed).unwrap().1, expected);
@@ -112,7 +112,7 @@ fn what_is_idle_makes_room() {
     let to = "192.0.2.1:9";
     let send = |nat: &mut Nat, now: Instant, client: u16, port: u16| {
         let packet = datagram(&format!("10.81.0.31:{port}"), to);
-        nat.onwards(now, (ClientNumber(client), 2), &sides(), &packet).map(drop)
+        nat.forward(now, (ClientNumber(client), 2), &sides(), &packet).map(drop)
     };
     send(&mut nat, NOW, 1, 1).unwrap();
     send(&mut nat, NOW + Duration::from_secs(1), 1, 2).unwrap();
@@ -132,6 +132,6 @@ proptest::proptest! {
     fn any_bytes_are_taken(bytes: Vec<u8>) {
         let mut nat = Nat::new(10);
         let _ = nat.backwards(&sides(), &bytes);
-        let _ = nat.onwards(NOW, (ClientNumber(1), 1), &sides(), &bytes);
+        let _ = nat.forward(NOW, (ClientNumber(1), 1), &sides(), &bytes);
     }
 }

@@ -7,8 +7,8 @@ const EVENTS = 200;
 const COLOURS = 8;
 const graphs = new Map();
 let samples = 0;
-let happening = 0;
-let picture = null;
+let lastEvent = 0;
+let snapshot = null;
 let token = sessionStorage.getItem("token") || "";
 
 const keyOf = path => (path.client ? path.client + "/" : "") + path.name;
@@ -44,7 +44,7 @@ async function call(path, change) {
 async function look() {
   try {
     const asked = samples;
-    const next = await call(`api/state?samples=${samples}&happening=${happening}`);
+    const next = await call(`api/state?samples=${samples}&event=${lastEvent}`);
     if (samples !== asked) return;
     // An agent that has never answered has no name, and nothing to show.
     if (next.samples.taken < samples) restart();
@@ -58,13 +58,13 @@ async function look() {
 
 // The agent was started anew: its numbers begin again.
 function restart() {
-  samples = happening = 0;
+  samples = lastEvent = 0;
   graphs.clear();
   $("events").replaceChildren();
 }
 
 function take(next) {
-  picture = next;
+  snapshot = next;
   const gone = new Set(graphs.keys());
   const fresh = next.samples.taken - samples > SAMPLES;
   for (const { key, rx, tx, rtt } of next.samples.paths) {
@@ -75,7 +75,7 @@ function take(next) {
   }
   gone.forEach(key => graphs.delete(key));
   samples = next.samples.taken;
-  next.happenings.forEach(addEvent);
+  next.events.forEach(addEvent);
   show();
 }
 
@@ -86,8 +86,8 @@ function trouble(text) {
 }
 
 function show() {
-  if (!picture) return;
-  const status = picture.status;
+  if (!snapshot) return;
+  const status = snapshot.status;
   const server = status.agent === "server";
   document.title = `${status.name} - tabane`;
   set($("name"), status.name || "tabane");
@@ -100,7 +100,7 @@ function show() {
   set($("flows"), String(status.udp_flows));
   $("clients-sum").hidden = !server;
   set($("clients"), String(status.clients));
-  $("token").hidden = !picture.changes;
+  $("token").hidden = !snapshot.changes;
   set($("token"), token ? "unlocked" : "locked");
   showLinks(status.paths);
   const happened = status.counters.filter(([, n]) => n > 0);
@@ -167,11 +167,11 @@ function showLink(path, card, colour) {
   drawLine(part(".delay"), [{ values: series.rtt, colour }], 1, ms => ms + " ms");
   showFacts(path, part("dl"));
   // A server takes each client's word for the roles of its paths.
-  part(".roles").hidden = picture.status.agent === "server";
+  part(".roles").hidden = snapshot.status.agent === "server";
   for (const button of part(".roles").children) {
     button.setAttribute("aria-pressed", String(button.dataset.role === path.role));
-    button.disabled = !picture.changes;
-    button.title = picture.changes ? "" : "Set web_token_file to switch roles here";
+    button.disabled = !snapshot.changes;
+    button.title = snapshot.changes ? "" : "Set web_token_file to switch roles here";
   }
 }
 
@@ -186,7 +186,7 @@ function showFacts(path, list) {
     ["sent again", path.retransmitted_bytes ? bytes(path.retransmitted_bytes) : null],
     ["cap", path.cap_bps === null ? null : rate(path.cap_bps)],
     ["quota left", path.quota_left === null ? null : bytes(path.quota_left)],
-    ["role", picture.status.agent === "server" ? path.role : null],
+    ["role", snapshot.status.agent === "server" ? path.role : null],
   ].filter(fact => fact[1]);
   const text = facts.join("\n");
   if (list.dataset.text === text) return;
@@ -195,8 +195,8 @@ function showFacts(path, list) {
 }
 
 function addEvent(event) {
-  if (event.seq <= happening) return;
-  happening = event.seq;
+  if (event.seq <= lastEvent) return;
+  lastEvent = event.seq;
   const item = make("li", undefined, { "data-kind": event.kind });
   const at = new Date(event.unix_ms);
   const time = make("time", at.toLocaleTimeString([], { hour12: false }));
@@ -222,7 +222,7 @@ function showConnection(conn) {
   target.title = `${conn.id}, open for ${span(conn.age_s)}, ${conn.policies.join(", ")}`;
   const by = make("td", conn.subflows.map(subflow => subflow.path).join(", "));
   const share = make("span", undefined, { class: "share" });
-  const names = picture ? picture.status.paths.map(keyOf) : [];
+  const names = snapshot ? snapshot.status.paths.map(keyOf) : [];
   for (const subflow of conn.subflows) {
     const part = make("span");
     part.style.flexGrow = String(subflow.rx_bytes + subflow.tx_bytes);
@@ -237,7 +237,7 @@ function showConnection(conn) {
 async function change(card, role) {
   if (card.dataset.role === role) return;
   if (!token && !(await unlock(""))) return;
-  const path = picture.status.paths.find(path => keyOf(path) === card.dataset.path);
+  const path = snapshot.status.paths.find(path => keyOf(path) === card.dataset.path);
   try {
     await call("api/path", { path: path.name, role });
     trouble("");

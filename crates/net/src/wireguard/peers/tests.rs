@@ -1,7 +1,7 @@
 //! The table against clients that are sessions, known and unknown.
 
 use super::super::guard::{PER_SOURCE, network};
-use super::super::{Sealed, room};
+use super::super::{Sealed, seal_space};
 use super::*;
 use blake2::digest::consts::U16;
 use blake2::digest::{Digest, Mac};
@@ -21,8 +21,8 @@ fn client(seed: u8) -> Session {
     Session::new(&secret(seed), public(SERVER), None, seed.into(), None)
 }
 
-fn way(host: u8) -> Way {
-    Way::to(([192, 0, 2, host], 1000).into())
+fn four_tuple(host: u8) -> FourTuple {
+    FourTuple::to(([192, 0, 2, host], 1000).into())
 }
 
 fn packet(from: u8) -> Vec<u8> {
@@ -48,13 +48,13 @@ fn initiation(client: &mut Session) -> Vec<u8> {
 }
 
 fn sealed(client: &mut Session, packet: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; room(packet.len())];
+    let mut out = vec![0; seal_space(packet.len())];
     let Sealed::Packet(len) = client.seal(packet, &mut out) else { panic!("no keys") };
     out.truncate(len);
     out
 }
 
-fn receive(peers: &mut Peers, from: Way, datagram: &[u8]) -> (Received, Vec<u8>) {
+fn receive(peers: &mut Peers, from: FourTuple, datagram: &[u8]) -> (Received, Vec<u8>) {
     let mut out = vec![0; 65_536];
     let received = peers.open(&from, datagram, &mut out);
     let len = match received.opened {
@@ -77,7 +77,7 @@ fn answer(client: &mut Session, datagram: &[u8]) -> (Opened, Vec<u8>) {
 }
 
 /// A handshake from `from`; the peer.
-fn join(peers: &mut Peers, client: &mut Session, from: Way) -> PeerId {
+fn join(peers: &mut Peers, client: &mut Session, from: FourTuple) -> PeerId {
     let (received, response) = receive(peers, from, &initiation(client));
     assert_eq!(received.opened, Opened::Reply(92));
     let (_, keepalive) = answer(client, &response);
@@ -87,7 +87,7 @@ fn join(peers: &mut Peers, client: &mut Session, from: Way) -> PeerId {
 }
 
 fn down(peers: &mut Peers, id: PeerId, packet: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; room(packet.len())];
+    let mut out = vec![0; seal_space(packet.len())];
     let Sealed::Packet(len) = peers.seal(id, packet, &mut out) else { panic!("no keys") };
     out.truncate(len);
     out
@@ -98,15 +98,15 @@ fn every_peer_has_its_own_session() {
     let mut peers = server(5, 1000);
     let mut clients: Vec<_> = (1..=5).map(client).collect();
     for (i, client) in clients.iter_mut().enumerate() {
-        let id = join(&mut peers, client, way(i as u8));
+        let id = join(&mut peers, client, four_tuple(i as u8));
         assert_eq!(peers.find(&public(i as u8 + 1)), Some(id));
         assert_eq!(peers.key(id), Some(&public(i as u8 + 1)));
-        assert_eq!(peers.way(id), Some(&way(i as u8)));
+        assert_eq!(peers.four_tuple(id), Some(&four_tuple(i as u8)));
     }
     for (i, client) in clients.iter_mut().enumerate() {
         let id = PeerId(i as u32);
         let datagram = sealed(client, &packet(i as u8));
-        let (received, inside) = receive(&mut peers, way(i as u8), &datagram);
+        let (received, inside) = receive(&mut peers, four_tuple(i as u8), &datagram);
         assert_eq!((received.peer, inside), (Some(id), packet(i as u8)));
         let datagram = down(&mut peers, id, &packet(99));
         assert_eq!(answer(client, &datagram).1, packet(99));
@@ -117,7 +117,7 @@ fn every_peer_has_its_own_session() {
 #[test]
 fn strangers_get_no_answer_and_no_memory() {
     let mut peers = server(1, 1000);
-    let from = way(66);
+    let from = four_tuple(66);
     // Knows the server's public key, but is nobody's.
     let hello = initiation(&mut client(7));
     assert_eq!(receive(&mut peers, from, &hello).0.opened, Opened::Bad(Bad::Unauthentic));
@@ -147,7 +147,7 @@ fn strangers_get_no_answer_and_no_memory() {
         refused: 0,
     };
     assert_eq!(counters, expected);
-    assert!(peers.session(PeerId(0)).is_none() && peers.way(PeerId(0)).is_none());
+    assert!(peers.session(PeerId(0)).is_none() && peers.four_tuple(PeerId(0)).is_none());
 }
 
 #[test]
@@ -161,16 +161,19 @@ fn claiming_a_peers_key_is_not_enough() {
     let mut mac = Blake2sMac::<U16>::new_from_slice(&key.finalize()).unwrap();
     Mac::update(&mut mac, &forged[..116]);
     forged[116..132].copy_from_slice(&mac.finalize().into_bytes());
-    let (received, _) = receive(&mut peers, way(1), &forged);
+    let (received, _) = receive(&mut peers, four_tuple(1), &forged);
     assert_eq!(received.opened, Opened::Bad(Bad::Unauthentic));
     assert_eq!(received.peer, Some(PeerId(0)), "it came as far as the session");
     assert!(peers.session(PeerId(0)).is_none(), "which is not kept");
     // A replay to a server that has restarted makes a session, as any WireGuard does, but
     // whoever sends it cannot go on, and the peer has no address.
     let captured = initiation(&mut client(1));
-    assert_eq!(receive(&mut peers, way(66), &captured).0.opened, Opened::Reply(92));
-    assert!(peers.way(PeerId(0)).is_none());
-    assert_eq!(receive(&mut peers, way(66), &captured).0.opened, Opened::Bad(Bad::Timestamp));
+    assert_eq!(receive(&mut peers, four_tuple(66), &captured).0.opened, Opened::Reply(92));
+    assert!(peers.four_tuple(PeerId(0)).is_none());
+    assert_eq!(
+        receive(&mut peers, four_tuple(66), &captured).0.opened,
+        Opened::Bad(Bad::Timestamp)
+    );
 }
 
 /// A client whose clock is behind: its time is before that of its last handshake.
@@ -179,11 +182,11 @@ fn a_session_that_is_forgotten_takes_any_time() {
     let mut peers = server(1, 1000);
     let mut behind = client(1);
     let early = initiation(&mut behind);
-    let id = join(&mut peers, &mut client(1), way(1));
-    assert_eq!(receive(&mut peers, way(1), &early).0.opened, Opened::Bad(Bad::Timestamp));
+    let id = join(&mut peers, &mut client(1), four_tuple(1));
+    assert_eq!(receive(&mut peers, four_tuple(1), &early).0.opened, Opened::Bad(Bad::Timestamp));
     peers.forget_session(id);
     assert!(peers.session(id).is_none());
-    let (received, response) = receive(&mut peers, way(1), &early);
+    let (received, response) = receive(&mut peers, four_tuple(1), &early);
     assert_eq!((received.peer, received.opened), (Some(id), Opened::Reply(92)));
     assert!(matches!(answer(&mut behind, &response).0, Opened::Reply(_)));
     // Nobody is another peer for it.
@@ -194,22 +197,22 @@ fn a_session_that_is_forgotten_takes_any_time() {
 fn under_load_a_cookie_is_asked_for() {
     let mut peers = server(3, 2);
     for seed in [1, 2] {
-        join(&mut peers, &mut client(seed), way(seed));
+        join(&mut peers, &mut client(seed), four_tuple(seed));
     }
     let mut third = client(3);
-    let (received, cookie) = receive(&mut peers, way(3), &initiation(&mut third));
+    let (received, cookie) = receive(&mut peers, four_tuple(3), &initiation(&mut third));
     assert_eq!((received.peer, received.opened), (None, Opened::Reply(64)));
     assert_eq!(answer(&mut third, &cookie).0, Opened::Cookie);
     // The cookie is for this address only.
     let with_cookie = initiation(&mut third);
-    let (received, _) = receive(&mut peers, way(99), &with_cookie);
+    let (received, _) = receive(&mut peers, four_tuple(99), &with_cookie);
     assert_eq!(received.opened, Opened::Reply(64));
-    let id = join(&mut peers, &mut third, way(3));
+    let id = join(&mut peers, &mut third, four_tuple(3));
     assert_eq!(id, PeerId(2));
     assert_eq!(peers.counters().cookies, 2);
     // Those who have keys notice nothing.
     let datagram = sealed(&mut third, &packet(3));
-    assert_eq!(receive(&mut peers, way(3), &datagram).1, packet(3));
+    assert_eq!(receive(&mut peers, four_tuple(3), &datagram).1, packet(3));
 }
 
 #[test]
@@ -217,20 +220,20 @@ fn who_has_a_cookie_is_looked_at_so_often_only() {
     let mut peers = server(1, 30);
     let mut one = client(1);
     for _ in 0..30 {
-        let _ = receive(&mut peers, way(1), &initiation(&mut client(9)));
+        let _ = receive(&mut peers, four_tuple(1), &initiation(&mut client(9)));
     }
-    let (_, cookie) = receive(&mut peers, way(1), &initiation(&mut one));
+    let (_, cookie) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
     assert_eq!(answer(&mut one, &cookie).0, Opened::Cookie);
     for _ in 0..PER_SOURCE {
-        let (received, _) = receive(&mut peers, way(1), &initiation(&mut one));
+        let (received, _) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
         assert_eq!(received.opened, Opened::Reply(92));
     }
-    let (received, _) = receive(&mut peers, way(1), &initiation(&mut one));
+    let (received, _) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
     assert_eq!(received.opened, Opened::Bad(Bad::UnderLoad));
     assert_eq!((peers.counters().refused, peers.counters().cookies), (1, 1));
     std::thread::sleep(std::time::Duration::from_millis(1050));
     peers.on_timer(Instant(2_000_000_000), &mut [0; 256], |_, _| {});
-    let (received, _) = receive(&mut peers, way(1), &initiation(&mut one));
+    let (received, _) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
     assert_eq!(received.opened, Opened::Reply(92), "the next second");
 }
 
@@ -240,8 +243,9 @@ fn who_has_a_cookie_is_looked_at_so_often_only() {
 fn a_flood_from_one_source_is_not_answered_and_others_are() {
     let mut peers = server(1, 30);
     let replayed = initiation(&mut client(9));
-    let from =
-        |host: u128| Way::to((std::net::Ipv6Addr::from((0x2001_0db8 << 96) + host), 9).into());
+    let from = |host: u128| {
+        FourTuple::to((std::net::Ipv6Addr::from((0x2001_0db8 << 96) + host), 9).into())
+    };
     let mut cookies = 0;
     for host in 0..1000 {
         let (received, _) = receive(&mut peers, from(host), &replayed);
@@ -254,9 +258,9 @@ fn a_flood_from_one_source_is_not_answered_and_others_are() {
         (1_u128..4).map(|net| receive(&mut peers, from(net << 64), &replayed).0.opened);
     assert!(others.any(|opened| opened == Opened::Reply(64)));
     let mut one = client(1);
-    let (_, cookie) = receive(&mut peers, way(1), &initiation(&mut one));
+    let (_, cookie) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
     assert_eq!(answer(&mut one, &cookie).0, Opened::Cookie);
-    join(&mut peers, &mut one, way(1));
+    join(&mut peers, &mut one, four_tuple(1));
 }
 
 #[test]
@@ -273,7 +277,7 @@ fn the_number_of_a_session_is_another_one_after_a_restart() {
     let numbers: Vec<u32> = (0..4)
         .map(|_| {
             let (mut peers, mut one) = (server(1, 1000), client(1));
-            let (_, response) = receive(&mut peers, way(1), &initiation(&mut one));
+            let (_, response) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
             u32::from_le_bytes(response[4..8].try_into().unwrap()) >> 8
         })
         .collect();
@@ -285,30 +289,38 @@ fn the_number_of_a_session_is_another_one_after_a_restart() {
 fn a_peer_is_where_its_newest_packet_came_from() {
     let mut peers = server(2, 1000);
     let (mut one, mut two) = (client(1), client(2));
-    let id = join(&mut peers, &mut one, way(1));
-    join(&mut peers, &mut two, way(2));
+    let id = join(&mut peers, &mut one, four_tuple(1));
+    join(&mut peers, &mut two, four_tuple(2));
     let late = sealed(&mut one, &packet(1));
     let datagram = sealed(&mut one, &packet(1));
-    let _ = receive(&mut peers, way(11), &datagram);
-    assert_eq!(peers.way(id), Some(&way(11)));
-    let _ = receive(&mut peers, way(1), &late);
-    assert_eq!(peers.way(id), Some(&way(11)), "an older packet does not call it back");
-    let _ = receive(&mut peers, way(66), &datagram);
-    assert_eq!(peers.way(id), Some(&way(11)), "nor does a replay");
+    let _ = receive(&mut peers, four_tuple(11), &datagram);
+    assert_eq!(peers.four_tuple(id), Some(&four_tuple(11)));
+    let _ = receive(&mut peers, four_tuple(1), &late);
+    assert_eq!(
+        peers.four_tuple(id),
+        Some(&four_tuple(11)),
+        "an older packet does not call it back"
+    );
+    let _ = receive(&mut peers, four_tuple(66), &datagram);
+    assert_eq!(peers.four_tuple(id), Some(&four_tuple(11)), "nor does a replay");
     let mut changed = sealed(&mut one, &packet(1));
     changed[40] ^= 1;
-    let _ = receive(&mut peers, way(66), &changed);
-    assert_eq!(peers.way(id), Some(&way(11)), "nor what is not authentic");
-    let (_, response) = receive(&mut peers, way(66), &initiation(&mut one));
-    assert_eq!(peers.way(id), Some(&way(11)), "nor a first message, which anybody can pass on");
+    let _ = receive(&mut peers, four_tuple(66), &changed);
+    assert_eq!(peers.four_tuple(id), Some(&four_tuple(11)), "nor what is not authentic");
+    let (_, response) = receive(&mut peers, four_tuple(66), &initiation(&mut one));
+    assert_eq!(
+        peers.four_tuple(id),
+        Some(&four_tuple(11)),
+        "nor a first message, which anybody can pass on"
+    );
     let old_keys = sealed(&mut one, &packet(1));
     let (_, keepalive) = answer(&mut one, &response);
-    let _ = receive(&mut peers, way(12), &keepalive);
-    assert_eq!(peers.way(id), Some(&way(12)));
-    let (received, _) = receive(&mut peers, way(11), &old_keys);
+    let _ = receive(&mut peers, four_tuple(12), &keepalive);
+    assert_eq!(peers.four_tuple(id), Some(&four_tuple(12)));
+    let (received, _) = receive(&mut peers, four_tuple(11), &old_keys);
     assert!(matches!(received.opened, Opened::Packet { .. }));
-    assert_eq!(peers.way(id), Some(&way(12)), "nor a packet with the keys before");
-    assert_eq!(peers.way(PeerId(1)), Some(&way(2)), "others stay where they are");
+    assert_eq!(peers.four_tuple(id), Some(&four_tuple(12)), "nor a packet with the keys before");
+    assert_eq!(peers.four_tuple(PeerId(1)), Some(&four_tuple(2)), "others stay where they are");
 }
 
 #[test]
@@ -316,7 +328,7 @@ fn peers_come_and_go_without_touching_others() {
     let mut peers = server(3, 1000);
     let mut clients: Vec<_> = (1..=3).map(client).collect();
     for (i, client) in clients.iter_mut().enumerate() {
-        join(&mut peers, client, way(i as u8));
+        join(&mut peers, client, four_tuple(i as u8));
     }
     assert_eq!(peers.add(public(2), None), Err(AddPeerError::Duplicate(PeerId(1))));
     assert_eq!(peers.add(public(SERVER), None), Err(AddPeerError::Own));
@@ -326,19 +338,19 @@ fn peers_come_and_go_without_touching_others() {
     assert_eq!(peers.seal(PeerId(1), &packet(1), &mut out), Sealed::Nothing);
 
     let stale = sealed(&mut clients[1], &packet(2));
-    assert_eq!(receive(&mut peers, way(1), &stale).0.opened, Opened::Bad(Bad::Unexpected));
+    assert_eq!(receive(&mut peers, four_tuple(1), &stale).0.opened, Opened::Bad(Bad::Unexpected));
     let hello = initiation(&mut clients[1]);
-    assert_eq!(receive(&mut peers, way(1), &hello).0.opened, Opened::Bad(Bad::Unauthentic));
+    assert_eq!(receive(&mut peers, four_tuple(1), &hello).0.opened, Opened::Bad(Bad::Unauthentic));
     // Another one takes its place and does not inherit anything.
     assert_eq!(peers.add(public(4), None), Ok(PeerId(1)));
     let mut fourth = client(4);
-    join(&mut peers, &mut fourth, way(4));
-    assert!(matches!(receive(&mut peers, way(1), &stale).0.opened, Opened::Bad(_)));
+    join(&mut peers, &mut fourth, four_tuple(4));
+    assert!(matches!(receive(&mut peers, four_tuple(1), &stale).0.opened, Opened::Bad(_)));
     let datagram = sealed(&mut clients[0], &packet(1));
-    assert_eq!(receive(&mut peers, way(0), &datagram).1, packet(1));
+    assert_eq!(receive(&mut peers, four_tuple(0), &datagram).1, packet(1));
     let datagram = sealed(&mut clients[2], &packet(3));
-    assert_eq!(receive(&mut peers, way(2), &datagram).1, packet(3));
-    assert_eq!(receive(&mut peers, way(4), &sealed(&mut fourth, &packet(4))).1, packet(4));
+    assert_eq!(receive(&mut peers, four_tuple(2), &datagram).1, packet(3));
+    assert_eq!(receive(&mut peers, four_tuple(4), &sealed(&mut fourth, &packet(4))).1, packet(4));
 }
 
 #[test]
@@ -347,13 +359,13 @@ fn a_server_can_begin_the_handshake_too() {
     let mut one = client(1);
     let mut out = [0; 256];
     assert_eq!(peers.seal(PeerId(0), &packet(9), &mut out), Sealed::Nothing, "never came");
-    let _ = receive(&mut peers, way(1), &initiation(&mut one));
+    let _ = receive(&mut peers, four_tuple(1), &initiation(&mut one));
     let sealed = peers.seal(PeerId(0), &packet(9), &mut out);
     let Sealed::Handshake(len) = sealed else { panic!("{sealed:?}") };
     let (_, response) = answer(&mut one, &out[..len]);
-    let (received, keepalive) = receive(&mut peers, way(5), &response);
+    let (received, keepalive) = receive(&mut peers, four_tuple(5), &response);
     assert_eq!((received.peer, received.opened), (Some(PeerId(0)), Opened::Reply(32)));
-    assert_eq!(peers.way(PeerId(0)), Some(&way(5)));
+    assert_eq!(peers.four_tuple(PeerId(0)), Some(&four_tuple(5)));
     assert_eq!(answer(&mut one, &keepalive).0, Opened::Keepalive);
     let len = peers.pending(PeerId(0), &mut out).unwrap();
     assert_eq!(answer(&mut one, &out[..len]).1, packet(9));
@@ -363,7 +375,7 @@ fn a_server_can_begin_the_handshake_too() {
 fn the_timer_visits_everybody_and_an_idle_peer_is_small() {
     let mut peers = server(9, 1000);
     let mut one = client(9);
-    let id = join(&mut peers, &mut one, way(9));
+    let id = join(&mut peers, &mut one, four_tuple(9));
     for i in 0..8 {
         let now = Instant(i * 250_000_000);
         peers.on_timer(now, &mut [0; 256], |_, _| panic!("nothing is due"));

@@ -9,19 +9,21 @@ fn loopback(offload: bool) -> UdpPort {
 }
 
 fn put(port: &mut UdpPort, to: SocketAddr, datagram: &[u8]) -> bool {
-    port.queue(&Way::to(to), datagram.len(), |out| {
+    port.queue(&FourTuple::to(to), datagram.len(), |out| {
         out[..datagram.len()].copy_from_slice(datagram);
         datagram.len()
     })
 }
 
 /// Everything that arrives within a while of the last arrival.
-fn drain(port: &mut UdpPort) -> Vec<(Way, Vec<u8>)> {
+fn drain(port: &mut UdpPort) -> Vec<(FourTuple, Vec<u8>)> {
     let mut batch = Batch::new();
     let mut got = Vec::new();
     for _ in 0..3 {
         while port.recv(&mut batch).unwrap() {
-            got.extend(batch.datagrams().map(|(way, datagram)| (*way, datagram.to_vec())));
+            got.extend(
+                batch.datagrams().map(|(four_tuple, datagram)| (*four_tuple, datagram.to_vec())),
+            );
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -48,7 +50,11 @@ fn datagrams_arrive_whole_and_in_order_with_offload_and_without() {
         }
         assert!(a.flush().unwrap() && !a.has_queued());
         let got = drain(&mut b);
-        assert!(got.iter().all(|(way, _)| *way == Way::to(a.local())), "{:?}", got[0].0);
+        assert!(
+            got.iter().all(|(four_tuple, _)| *four_tuple == FourTuple::to(a.local())),
+            "{:?}",
+            got[0].0
+        );
         let got: Vec<_> = got.into_iter().map(|(_, datagram)| datagram).collect();
         assert_eq!(got, sent, "offload {sends} {receives}");
         let bytes = sent.iter().map(|d| d.len() as u64).sum();
@@ -93,13 +99,13 @@ fn interleaved_far_ends_still_make_runs() {
         let sent: Vec<_> = (0..10).map(|i| numbered(i * 20 + n as u32, 300)).collect();
         assert_eq!(got, sent);
     }
-    assert_eq!(a.lanes.len(), 16, "a limit, and the oldest run goes first");
+    assert_eq!(a.gso_batches.len(), 16, "a limit, and the oldest run goes first");
 }
 
 #[test]
 fn nothing_written_is_nothing_sent() {
     let (mut a, mut b) = (loopback(true), loopback(true));
-    assert!(a.queue(&Way::to(b.local()), 100, |_| 0));
+    assert!(a.queue(&FourTuple::to(b.local()), 100, |_| 0));
     assert!(!a.has_queued() && a.flush().unwrap());
     assert!(drain(&mut b).is_empty());
 }
@@ -121,11 +127,14 @@ fn one_socket_serves_both_families() {
         let mut client = UdpPort::open(PortConfig::new(Bind::Source(host))).unwrap();
         assert!(put(&mut client, (host, port).into(), b"up"));
         assert!(client.flush().unwrap());
-        let [(way, datagram)] = &drain(&mut server)[..] else { panic!("not one datagram") };
+        let [(four_tuple, datagram)] = &drain(&mut server)[..] else { panic!("not one datagram") };
         assert_eq!(datagram, b"up");
-        assert_eq!((way.remote, way.local, way.port), (client.local(), Some(host), 3));
+        assert_eq!(
+            (four_tuple.remote, four_tuple.local, four_tuple.port),
+            (client.local(), Some(host), 3)
+        );
         for _ in 0..2 {
-            assert!(server.queue(way, 4, |out| {
+            assert!(server.queue(four_tuple, 4, |out| {
                 out[..4].copy_from_slice(b"down");
                 4
             }));
@@ -133,7 +142,7 @@ fn one_socket_serves_both_families() {
         assert!(server.flush().unwrap());
         let got = drain(&mut client);
         assert_eq!(got.len(), 2);
-        assert_eq!(got[0].0, Way::to((host, port).into()));
+        assert_eq!(got[0].0, FourTuple::to((host, port).into()));
         assert_eq!(server.counters().dropped(), 0);
     }
 }
@@ -146,9 +155,9 @@ fn answers_leave_from_the_address_that_was_asked() {
     let asked = Ipv4Addr::new(127, 0, 0, 77);
     assert!(put(&mut client, (asked, server.local().port()).into(), b"x"));
     assert!(client.flush().unwrap());
-    let (way, _) = drain(&mut server)[0];
-    assert_eq!(way.local, Some(asked.into()));
-    assert!(server.queue(&way, 1, |out| out.len()));
+    let (four_tuple, _) = drain(&mut server)[0];
+    assert_eq!(four_tuple.local, Some(asked.into()));
+    assert!(server.queue(&four_tuple, 1, |out| out.len()));
     assert!(server.flush().unwrap());
     assert_eq!(drain(&mut client)[0].0.remote.ip(), IpAddr::from(asked));
 }
@@ -204,8 +213,8 @@ fn an_interface_binds_without_its_address() {
     let mut b = loopback(true);
     assert!(put(&mut a, b.local(), b"hello"));
     assert!(a.flush().unwrap());
-    let (way, datagram) = &drain(&mut b)[0];
-    assert_eq!((datagram.as_slice(), way.remote.port()), (&b"hello"[..], a.local().port()));
+    let (four_tuple, datagram) = &drain(&mut b)[0];
+    assert_eq!((datagram.as_slice(), four_tuple.remote.port()), (&b"hello"[..], a.local().port()));
     // What is not on that interface's way is unreachable, and no reason to give the port up.
     assert!(put(&mut a, "192.0.2.1:9".parse().unwrap(), b"x"));
     assert!(a.flush().unwrap());

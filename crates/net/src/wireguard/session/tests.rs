@@ -21,7 +21,7 @@ fn packet(len: usize, from: u8) -> Vec<u8> {
 }
 
 fn sealed(session: &mut Session, packet: &[u8]) -> Vec<u8> {
-    let mut out = vec![0; room(packet.len())];
+    let mut out = vec![0; seal_space(packet.len())];
     let Sealed::Packet(len) = session.seal(packet, &mut out) else { panic!("no keys") };
     out.truncate(len);
     out

@@ -1,0 +1,127 @@
+//! One path of a client: what it is bound to, and what its port carries.
+
+use super::{OUTER_MTU, OUTER_MTU_MAX, Tunnel};
+use crate::config::PathConfig;
+use crate::model::Role;
+use crate::path::{Absence, Binding, Health, LinkState, Use, inner_limit};
+use crate::reactor::{Kind, token};
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsRawFd;
+use tabane_engine::Instant;
+use tabane_net::wireguard::{Bind, FourTuple, OVERHEAD, PortConfig, Sealed, UdpPort, seal_space};
+
+impl Tunnel {
+    /// Its health.
+    pub(in crate::client) fn health(&self, now: Instant) -> Health {
+        self.monitor.health(now)
+    }
+
+    /// Whether it works and is used.
+    pub(in crate::client) fn carries(&self) -> bool {
+        self.monitor.is_up() && self.decision.using != Use::Unused
+    }
+
+    /// What it is bound to.
+    pub(in crate::client) fn binding(&self, remote: SocketAddr) -> Binding<'_> {
+        let PathConfig { interface, source, .. } = &self.config;
+        Binding { interface: interface.as_deref(), source: *source, ipv6: remote.is_ipv6() }
+    }
+
+    /// Whether a port is missing that could be opened.
+    pub(super) fn may_open(&self) -> bool {
+        let there = !matches!(self.found, Some(Err(_)));
+        self.port.is_none() && there && self.config.role != Role::Never
+    }
+
+    /// Outer MTU of what it is bound to.
+    pub(super) fn outer_mtu(&self) -> u32 {
+        match &self.found {
+            Some(Ok(Some(found))) if found.mtu <= OUTER_MTU_MAX => found.mtu,
+            _ => OUTER_MTU,
+        }
+    }
+
+    /// Seals an inner packet and queues it, unless it is longer than the path carries: then whoever
+    /// sent it is told.
+    pub(super) fn carry(&mut self, now: Instant, packet: &[u8]) -> bool {
+        if packet.len() > usize::from(self.monitor.mtu()) {
+            self.monitor.handle_too_big(now, packet.len(), false);
+            return false;
+        }
+        self.send(packet)
+    }
+
+    /// What the host's own link has refused to carry.
+    pub(super) fn hear_too_big(&mut self, now: Instant) {
+        let Some(port) = &mut self.port else { return };
+        while let Some((_, len)) = port.poll_too_big() {
+            self.monitor.handle_too_big(now, len.saturating_sub(OVERHEAD), true);
+        }
+    }
+
+    pub(super) fn send(&mut self, packet: &[u8]) -> bool {
+        let (Some(port), Some(remote)) = (&mut self.port, self.remote) else { return false };
+        let session = &mut self.session;
+        let mut taken = true;
+        let queued = port.queue(&FourTuple::to(remote), seal_space(packet.len()), |out| {
+            match session.seal(packet, out) {
+                Sealed::Packet(len) => len,
+                Sealed::Handshake(len) => {
+                    taken = false;
+                    len
+                }
+                Sealed::Nothing => {
+                    taken = false;
+                    0
+                }
+            }
+        });
+        queued && taken
+    }
+
+    pub(super) fn open(&mut self, now: Instant, path: usize, registry: &Registry) {
+        let Some(remote) = self.remote else { return };
+        let mut wanted = PortConfig::new(self.bind(remote));
+        wanted.mark = self.mark;
+        let opened = UdpPort::open(wanted);
+        let registered = opened.map_err(|error| error.to_string()).and_then(|port| {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            let fd = port.as_raw_fd();
+            let registered = registry.register(&mut SourceFd(&fd), token(Kind::Port, path), both);
+            registered.map_err(|error| error.to_string()).map(|()| port)
+        });
+        match registered {
+            Ok(port) => {
+                self.port = Some(port);
+                let limit = inner_limit(self.outer_mtu(), remote.is_ipv6());
+                self.monitor.handle_link(now, LinkState::Ready { limit });
+            }
+            Err(trouble) => {
+                self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
+            }
+        }
+    }
+
+    pub(super) fn bind(&self, remote: SocketAddr) -> Bind {
+        match (&self.config.interface, self.config.source) {
+            (_, Some(source)) => Bind::Source(source),
+            (Some(name), None) => Bind::Interface { name: name.clone(), ipv6: remote.is_ipv6() },
+            (None, None) if remote.is_ipv6() => Bind::Source(Ipv6Addr::UNSPECIFIED.into()),
+            (None, None) => Bind::Source(Ipv4Addr::UNSPECIFIED.into()),
+        }
+    }
+
+    pub(in crate::client) fn close(&mut self, registry: &Registry) {
+        if let Some(port) = self.port.take() {
+            // Closing takes it out of the poll too.
+            let _ = registry.deregister(&mut SourceFd(&port.as_raw_fd()));
+        }
+    }
+
+    pub(super) fn lose(&mut self, now: Instant, registry: &Registry, trouble: String) {
+        self.close(registry);
+        self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
+    }
+}

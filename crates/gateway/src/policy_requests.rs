@@ -1,0 +1,187 @@
+//! What a client asks of the server itself: the policies of what the server sends to it. Inside the
+//! tunnels, as one JSON document on a TCP connection to the service address, which the client then
+//! ends; the server answers by ending it too, or with a line that says what is wrong.
+//!
+//! The server knows no names: for a connection whose rule goes by the name that the program gave,
+//! the client says the policies with the connection, in a datagram to the same address and port
+//! ([`PolicyOverride`]): once before its SYN, and once more when it stands, in case the first was
+//! lost.
+
+use crate::config::{Choice, Policies, Protocol, Rule, Rules};
+use crate::engine_config::policy;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use tabane_engine::Instant;
+use tabane_engine::mptcp::{Connection, Policy};
+
+/// Where the server takes them, at its service address.
+pub const PORT: u16 = 1;
+/// Longest document, bytes; what is longer is refused.
+pub const LENGTH_MAX: usize = 256 << 10;
+
+/// Policies from the server to a client. What goes by a name holds for nothing there: see
+/// [`PolicyOverride`].
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRequests {
+    /// Of everything.
+    pub down: Policies,
+    /// Of some.
+    pub rule: Vec<Rule>,
+}
+
+impl PolicyRequests {
+    /// As it travels.
+    #[must_use]
+    pub fn emit(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("invariant: plain data")
+    }
+
+    /// What a client sent; `own` is what holds where it leaves something open.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn parse(text: &[u8], own: &Policies) -> Result<Rules, String> {
+        let policy_requests: Self =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let down = policy_requests.down.or(own);
+        let named = |rule: &Rule| rule.names.is_empty();
+        let rules: Vec<Rule> = policy_requests.rule.into_iter().filter(named).collect();
+        for policies in rules.iter().map(|rule| &rule.down).chain([&down]) {
+            check(policies)?;
+        }
+        Rules::compile(&rules, &Policies::default(), &down).map_err(|error| error.to_string())
+    }
+}
+
+/// Policies of one connection.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct PolicyOverride {
+    /// The connection's inner address at the client.
+    pub source: SocketAddr,
+    /// Where it goes.
+    pub target: SocketAddr,
+    /// It stands already: said once more.
+    pub late: bool,
+    /// From the server to the client.
+    pub down: Policies,
+}
+
+impl PolicyOverride {
+    /// As it travels.
+    #[must_use]
+    pub fn emit(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("invariant: plain data")
+    }
+
+    /// What a client sent, and what comes of it; `own` is what holds where it leaves something
+    /// open.
+    ///
+    /// # Errors
+    /// What is wrong with it, for people.
+    pub fn parse(text: &[u8], own: &Policies) -> Result<(Self, Choice), String> {
+        let policy_override: Self =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let down = policy_override.down.or(own);
+        check(&down)?;
+        let rules = Rules::compile(&[], &Policies::default(), &down);
+        let choice = rules.map_err(|error| error.to_string())?.rest().down.clone();
+        Ok((policy_override, choice))
+    }
+}
+
+impl Policies {
+    /// What is absent is taken from `other`.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let text = |a: &Option<String>, b: &Option<String>| a.clone().or_else(|| b.clone());
+        Self {
+            scheduler: text(&self.scheduler, &other.scheduler),
+            congestion: text(&self.congestion, &other.congestion),
+            egress: text(&self.egress, &other.egress),
+            udp: self.udp.or(other.udp),
+        }
+    }
+}
+
+/// Whether policies exist; an error is for people.
+fn check(policies: &Policies) -> Result<(), String> {
+    let Policies { scheduler, congestion, egress, udp: _ } = policies;
+    for (kind, spec) in [("scheduler", scheduler), ("congestion", congestion), ("egress", egress)] {
+        if let Some(spec) = spec {
+            policy(kind, spec)?;
+        }
+    }
+    Ok(())
+}
+
+/// The policies of what is sent to a client on a connection that it opened to `target`.
+#[must_use]
+pub fn choice(rules: &Rules, target: SocketAddr) -> &Choice {
+    &rules.find(Protocol::Tcp, target, None).down
+}
+
+/// Puts policies into force on a connection; those that were built when they were read.
+pub fn enforce(now: Instant, conn: &mut Connection, choice: &Choice) {
+    for policy in [
+        Policy::Scheduler(choice.scheduler.clone()),
+        Policy::Congestion(None, choice.congestion.clone()),
+        Policy::Egress(choice.egress.clone()),
+    ] {
+        // Compiling the rules has built each of them once.
+        let _ = conn.set_policy(now, policy);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_arrive_as_they_were_sent() {
+        let down = Policies { scheduler: Some("redundant".into()), ..Policies::default() };
+        let game = Rule {
+            ports: vec!["27015".into()],
+            down: Policies { egress: Some("bicast".into()), ..Policies::default() },
+            ..Rule::default()
+        };
+        let named = Rule { names: vec!["example.org".into()], ..game.clone() };
+        let policy_requests = PolicyRequests { down, rule: vec![named, game] };
+        let own = Policies { congestion: Some("reno".into()), ..Policies::default() };
+        let rules = PolicyRequests::parse(&policy_requests.emit(), &own).unwrap();
+        let at = |port| choice(&rules, ([192, 0, 2, 1], port).into());
+        let text = |choice: &Choice| {
+            [&choice.scheduler, &choice.congestion, &choice.egress].map(ToString::to_string)
+        };
+        assert_eq!(text(at(27015)), ["redundant", "reno", "bicast"]);
+        assert_eq!(text(at(80))[..2], ["redundant", "reno"]);
+    }
+
+    #[test]
+    fn what_is_asked_for_one_connection_arrives() {
+        let policy_override = PolicyOverride {
+            source: "10.81.0.16:40000".parse().unwrap(),
+            target: "192.0.2.1:443".parse().unwrap(),
+            late: true,
+            down: Policies { scheduler: Some("redundant".into()), ..Policies::default() },
+        };
+        let own = Policies { congestion: Some("reno".into()), ..Policies::default() };
+        let (again, choice) = PolicyOverride::parse(&policy_override.emit(), &own).unwrap();
+        assert_eq!(again, policy_override);
+        assert_eq!(choice.scheduler.to_string(), "redundant");
+        assert_eq!(choice.congestion.to_string(), "reno");
+        let wrong = Policies { egress: Some("no".into()), ..Policies::default() };
+        assert!(
+            PolicyOverride::parse(&PolicyOverride { down: wrong, ..policy_override }.emit(), &own)
+                .is_err()
+        );
+        assert!(PolicyOverride::parse(b"{}", &own).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [&b"{"[..], b"{}", br#"{"down":{"scheduler":"no"},"rule":[]}"#] {
+            assert!(PolicyRequests::parse(text, &Policies::default()).is_err());
+        }
+    }
+}

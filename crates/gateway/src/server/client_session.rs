@@ -1,0 +1,374 @@
+//! A client at the server: its engine, what it has open, and what it may use.
+
+use super::limiters::RateLimiters;
+use super::memory::FRESH;
+use super::overrides::OverrideCache;
+use crate::address::{ClientNumber, Network, PATHS_MAX};
+use crate::bond::{Bond, paths};
+use crate::config::matching::RuleError;
+use crate::config::{ClientEntry, ClientLimits, Policies, Rules, ServerConfig};
+use crate::engine_config::{BUFFER_MAX, engine_config};
+use crate::model::Role;
+use crate::path::{Announcement, Lives, Responder, Use};
+use crate::policy_requests::{LENGTH_MAX, PolicyRequests};
+use crate::snapshots;
+use crate::udp::Dispatcher;
+use crate::udp::fragment::Reassembler;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Bound;
+use tabane_engine::policy::PolicyError;
+use tabane_engine::view::PathId;
+use tabane_engine::{ConnId, Duration, Event, Instant};
+use tabane_net::wireguard::PeerId;
+use thiserror::Error;
+
+/// See the module.
+pub(super) struct ClientSession {
+    pub(super) name: String,
+    pub(super) number: ClientNumber,
+    pub(super) bond: Bond,
+    pub(super) limits: ClientLimits,
+    /// The tunnels of its paths.
+    pub(super) peers: [Option<PeerId>; PATHS_MAX],
+    /// The watch over its paths.
+    pub(super) responders: Vec<Responder>,
+    /// What its connections lead to.
+    pub(super) conns: BTreeMap<ConnId, RelayTarget>,
+    /// Connections since it is there, and those refused.
+    pub(super) opened: u64,
+    pub(super) refused: u64,
+    /// Packets from addresses that are not its.
+    pub(super) spoofed: u64,
+    /// Copies and order of its datagrams.
+    pub(super) dispatcher: Dispatcher,
+    /// The path by which its last datagram came first.
+    pub(super) fastest: Option<usize>,
+    /// What it drew whenever it started.
+    pub(super) lives: Lives,
+    /// Fragments of its datagrams.
+    pub(super) reassembler: Reassembler,
+    /// Of the last datagram to it that was cut.
+    pub(super) fragment_id: u32,
+    /// It is in the list of those with something to do.
+    pub(super) dirty: bool,
+    /// Policies of what it is sent.
+    pub(super) rules: Rules,
+    /// What it has said so far of its wishes, on which connection.
+    pub(super) policy_requests: Option<(ConnId, Vec<u8>)>,
+    /// What it asks for single connections.
+    pub(super) policy_override: OverrideCache,
+    /// Its rates.
+    pub(super) limiters: RateLimiters,
+    /// Bytes that its connections held at the last look, and those admitted since.
+    held: u64,
+    fresh: u64,
+    /// Its connections hold so much that buffers are to be small.
+    pub(super) tight: bool,
+    /// All clients together hold too much, and this one more than its part.
+    full: bool,
+    /// Since when no path works.
+    left: Option<Instant>,
+    up: [bool; PATHS_MAX],
+    /// Whether one did when it was last told.
+    pub(super) was_there: bool,
+    /// As the engine was told.
+    carries: [bool; PATHS_MAX],
+    /// The connection that was looked at last.
+    looked_at: ConnId,
+    /// What it says of its paths.
+    announced: [Option<Announcement>; PATHS_MAX],
+}
+
+/// What a connection of a client leads to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum RelayTarget {
+    /// To an ordinary socket: index of the outbound connection.
+    Out(usize),
+    /// On to the next server.
+    On,
+}
+
+/// Why there is no member.
+#[derive(Error, Debug)]
+pub enum ClientSessionError {
+    /// A policy that does not exist.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The same.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// The system has no random bytes.
+    #[error(transparent)]
+    Random(#[from] io::Error),
+}
+
+/// Connections looked at in one tick, to find out whether paths are full.
+const LOOKED_AT: usize = 64;
+/// A client that is sent less fills no path.
+const BUSY_BPS: f64 = 50_000.0;
+/// The receive buffer of one connection is at most this share of what all may hold, its send
+/// buffer half of that.
+const BUFFER_SHARE: u64 = 16;
+/// Least receive buffer of a connection.
+const BUFFER_MIN: u64 = 128 << 10;
+/// Least share of the send buffer.
+const SHARE_MIN: u64 = 16 << 10;
+/// Send buffer of a connection among many until the next look.
+const BUFFER_FIRST: u64 = 1 << 20;
+/// With fewer connections their buffers together are within the limit anyway.
+const CROWD: usize = 10;
+
+/// Inner MTU before anything is known: what fits into any path that carries IPv6.
+const MTU: u16 = 1280;
+
+impl ClientSession {
+    /// A client that was configured so.
+    ///
+    /// # Errors
+    /// [`ClientSessionError`].
+    pub(super) fn new(
+        server: &ServerConfig,
+        client: &ClientEntry,
+        network: Network,
+    ) -> Result<Self, ClientSessionError> {
+        let limits = client.limits.clone().unwrap_or_else(|| server.limits.clone());
+        let mut config = engine_config(paths(|_| Vec::new(), MTU), &server.down)?;
+        config.limits.connections = limits.connections;
+        config.records = server.metrics.is_some() || server.web.is_some();
+        let buffer = (limits.buffer.0 / BUFFER_SHARE).clamp(BUFFER_MIN, BUFFER_MAX);
+        config.tcp.receive_buffer_max = buffer;
+        config.tcp.receive_buffer = config.tcp.receive_buffer.min(buffer);
+        config.tcp.send_buffer = config.tcp.send_buffer.min(buffer / 2);
+        config.mptcp.full_mesh = false;
+        config.mptcp.accept_addresses = false;
+        let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
+        let mut bond = Bond::new(config, crate::seed()?)?;
+        let any: [SocketAddr; 2] = [([0, 0, 0, 0], 0).into(), ([0_u16; 8], 0).into()];
+        for address in any {
+            // A new endpoint has no other listeners.
+            let _ = bond.endpoint.listen_held(address);
+        }
+        let responder = |_| Responder::new(Instant::ZERO, network.service());
+        Ok(Self {
+            name: client.name.clone(),
+            number: ClientNumber(client.number),
+            bond,
+            limiters: RateLimiters::new(limits.rate),
+            limits,
+            peers: [None; PATHS_MAX],
+            responders: (0..PATHS_MAX).map(responder).collect(),
+            conns: BTreeMap::new(),
+            opened: 0,
+            refused: 0,
+            spoofed: 0,
+            dispatcher: Dispatcher::new(crate::seed()?),
+            fastest: None,
+            lives: Lives::default(),
+            reassembler: Reassembler::default(),
+            fragment_id: 0,
+            dirty: false,
+            rules,
+            policy_requests: None,
+            policy_override: OverrideCache::default(),
+            held: 0,
+            fresh: 0,
+            tight: false,
+            full: false,
+            left: None,
+            up: [false; PATHS_MAX],
+            was_there: false,
+            carries: [false; PATHS_MAX],
+            looked_at: ConnId(0),
+            announced: [None; PATHS_MAX],
+        })
+    }
+
+    /// Whether a packet that came by one of its paths may say that it is from there.
+    pub(super) fn owns(&self, network: &Network, source: IpAddr) -> bool {
+        network.client_of(source) == Some(self.number)
+    }
+
+    /// A path begins or ceases to work.
+    pub(super) fn set_up(&mut self, now: Instant, path: usize, up: bool) {
+        self.up[path] = up;
+        self.use_path(now, path);
+    }
+
+    /// A path that the client does not use is none for what it is sent.
+    fn use_path(&mut self, now: Instant, path: usize) {
+        let carries = self.up[path] && self.is_used(path);
+        if std::mem::replace(&mut self.carries[path], carries) != carries {
+            self.bond.endpoint.set_path_up(now, PathId(path as u8), carries);
+        }
+    }
+
+    /// Whether the client uses a path, as far as it has said.
+    pub(super) fn is_used(&self, path: usize) -> bool {
+        self.announced[path].is_none_or(|announced| announced.using != Use::Unused)
+    }
+
+    /// Whether the client keeps a path back, as far as it has said.
+    pub(super) fn is_low(&self, path: usize) -> bool {
+        self.announced[path].is_some_and(|announced| announced.using == Use::Low)
+    }
+
+    /// Looks at some of its connections: whether paths are full, and what they hold.
+    pub(super) fn look(&mut self, now: Instant) {
+        let mut full = [false; PATHS_MAX];
+        if self.bond.counters.iter().any(|counters| counters.tx_bps >= BUSY_BPS) {
+            let later = (Bound::Excluded(self.looked_at), Bound::Unbounded);
+            let later = self.conns.range(later).chain(self.conns.range(..=self.looked_at));
+            let ids: Vec<ConnId> = later.map(|(id, _)| *id).take(LOOKED_AT).collect();
+            for id in ids {
+                self.looked_at = id;
+                if let Some(conn) = self.bond.endpoint.connection(id) {
+                    snapshots::note_full(&conn.info(now), &mut full);
+                }
+            }
+        }
+        for (responder, full) in self.responders.iter_mut().zip(full) {
+            responder.set_full(full);
+        }
+        self.left = if self.is_there() { None } else { Some(self.left.unwrap_or(now)) };
+        self.share_out();
+    }
+
+    /// Divides the buffer that the client may have among its connections, so that many of them
+    /// that nobody reads leave room for the next. What they hold already counts all the same.
+    fn share_out(&mut self) {
+        let share = self.share();
+        for id in self.conns.keys() {
+            if let Some(conn) = self.bond.endpoint.connection(*id) {
+                conn.limit_send_buffer(share);
+            }
+        }
+    }
+
+    fn share(&self) -> u64 {
+        let part = if self.tight { 4 } else { 2 };
+        (self.limits.buffer.0 / part / (self.conns.len() as u64).max(1)).max(SHARE_MIN)
+    }
+
+    /// Another connection leads somewhere. Among many it begins with little, until the next
+    /// look: so many that come at once and are not read would else have filled everything by then.
+    pub(super) fn add(&mut self, id: ConnId, relay_target: RelayTarget) {
+        self.conns.insert(id, relay_target);
+        self.fresh += 1;
+        let most = if self.conns.len() > CROWD { BUFFER_FIRST } else { u64::MAX };
+        let share = self.share().min(most);
+        if let Some(conn) = self.bond.endpoint.connection(id) {
+            conn.limit_send_buffer(share);
+        }
+    }
+
+    /// Ends every connection at once: the client hears of it.
+    pub(super) fn abort_all(&mut self, now: Instant) {
+        let own = self.policy_requests.as_ref().map(|(id, _)| *id);
+        for id in self.conns.keys().copied().chain(own) {
+            if let Some(conn) = self.bond.endpoint.connection(id) {
+                conn.abort(now);
+            }
+        }
+    }
+
+    /// What its connections hold now; whether all clients together hold much or too much.
+    pub(super) fn note_held(&mut self, held: u64, (much, full): (bool, bool)) {
+        (self.held, self.fresh, self.full) = (held, 0, full);
+        let limit = self.limits.buffer.0;
+        self.tight = much || held > limit / 2 || self.tight && held > limit / 4;
+    }
+
+    /// Whether there are to be no more connections of it.
+    pub(super) fn is_over_memory_limit(&self) -> bool {
+        let held = self.held + self.fresh * FRESH;
+        self.full || self.conns.len() > CROWD && held > self.limits.buffer.0
+    }
+
+    /// For how long none of its paths has worked.
+    pub(super) fn away(&self, now: Instant) -> Duration {
+        self.left.map_or(Duration::ZERO, |left| now.saturating_since(left))
+    }
+
+    /// Whether an event was about its wishes.
+    pub(super) fn take_policy_requests(
+        &mut self,
+        now: Instant,
+        id: ConnId,
+        event: Event,
+        own: &Policies,
+    ) -> bool {
+        let Some((on, text)) = &mut self.policy_requests else { return false };
+        if *on != id {
+            return false;
+        }
+        if let Event::Closed(_) = event {
+            self.policy_requests = None;
+            return true;
+        }
+        let Some(conn) = self.bond.endpoint.connection(id) else { return true };
+        while let Some(chunk) = conn.read(LENGTH_MAX) {
+            text.extend_from_slice(&chunk);
+            if text.len() > LENGTH_MAX {
+                conn.abort(now);
+                return true;
+            }
+        }
+        if conn.is_finished() {
+            match PolicyRequests::parse(text, own) {
+                Ok(rules) => self.rules = rules,
+                Err(why) => {
+                    conn.write(&mut Bytes::from(why));
+                }
+            }
+            conn.close(now);
+        }
+        true
+    }
+
+    /// Whether a path works.
+    pub(super) fn works(&self, path: usize) -> bool {
+        self.up[path]
+    }
+
+    /// Whether one of its paths works.
+    pub(super) fn is_there(&self) -> bool {
+        self.up.contains(&true)
+    }
+
+    /// What the client says of a path.
+    pub(super) fn announced(&mut self, now: Instant, path: usize, announcement: Announcement) {
+        self.announced[path] = Some(announcement);
+        self.limiters.set_cap(now, path, announcement.cap_bps);
+        self.use_path(now, path);
+    }
+
+    /// What a path may be used for, as far as the client has said.
+    pub(super) fn role(&self, path: usize) -> Role {
+        self.announced[path].map_or(Role::Primary, |announcement| announcement.role)
+    }
+
+    /// Most that it is to be sent by a path, bits per second.
+    pub(super) fn cap_bps(&self, path: usize) -> Option<u64> {
+        self.announced[path]?.cap_bps
+    }
+
+    /// The paths that work, those that the client wants used first.
+    pub(super) fn working(&self) -> impl Iterator<Item = usize> {
+        let rank = |path: &usize| match self.announced[*path].map(|a| a.using) {
+            None | Some(Use::Active) => 0,
+            Some(Use::Low) => 1,
+            Some(Use::Unused) => 2,
+        };
+        let mut paths: Vec<usize> = (0..PATHS_MAX).filter(|path| self.up[*path]).collect();
+        paths.sort_by_key(rank);
+        paths.into_iter()
+    }
+
+    /// The path by which it is best told something.
+    pub(super) fn best(&self) -> Option<usize> {
+        self.working().next()
+    }
+}

@@ -1,0 +1,438 @@
+//! The clients of the server and their tunnels.
+
+use super::ServerError;
+use super::client_session::ClientSession;
+use super::enrolment::Askers;
+use super::limiters::RateLimiter;
+use super::notes::Notes;
+use crate::address::{ClientNumber, Network, PATHS_MAX};
+use crate::config::{ClientEntry, Configuration, ServerConfig};
+use crate::keys::{self, Key};
+use crate::path::PathEvent;
+use crate::udp::fragment;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use tabane_engine::Instant;
+use tabane_engine::view::PathId;
+use tabane_net::wireguard::{
+    FourTuple, OVERHEAD, Opened, PeerId, Peers, PeersConfig, PeersCounters, Sealed, UdpPort,
+    seal_space,
+};
+
+/// See the module.
+pub(super) struct ClientSessions {
+    /// In their places, which they keep; `None` where one has gone.
+    pub(super) all: Vec<Option<ClientSession>>,
+    by_number: BTreeMap<ClientNumber, usize>,
+    pub(super) peers: Peers,
+    /// Who asks for something, and is no path.
+    pub(super) askers: Askers,
+    /// Member and path of each peer.
+    pub(super) owners: BTreeMap<PeerId, (usize, usize)>,
+    network: Network,
+    /// What is to be told of them.
+    pub(super) notes: Notes,
+}
+
+/// What a datagram brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Came {
+    /// An inner packet by a member's path, of that length.
+    Packet(usize, usize, usize),
+    /// A packet of who is no path, of that length.
+    PolicyOverride(PeerId, usize),
+    /// A sign of life by a member's path.
+    Sign(usize, usize),
+    /// Nothing that counts.
+    Nothing,
+}
+
+impl ClientSessions {
+    /// Those of a configuration.
+    ///
+    /// # Errors
+    /// Keys and policies that are none.
+    pub(super) fn new(config: &ServerConfig, network: Network) -> Result<Self, ServerError> {
+        let peers = Peers::new(config.key()?.to_static(), PeersConfig::default());
+        let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let (askers, notes) = (Askers::default(), Notes::default());
+        let mut client_sessions = Self { all, by_number, peers, askers, owners, network, notes };
+        let there = |client: &&ClientEntry| !client.disabled && !client.keys.is_empty();
+        for client in config.client.iter().filter(there) {
+            client_sessions.add(config, client)?;
+        }
+        Ok(client_sessions)
+    }
+
+    /// A client more.
+    ///
+    /// # Errors
+    /// Keys and policies that are none.
+    pub(super) fn add(
+        &mut self,
+        config: &ServerConfig,
+        client: &ClientEntry,
+    ) -> Result<(), ServerError> {
+        let at = self.all.iter().position(Option::is_none).unwrap_or(self.all.len());
+        let preshared = client.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
+        let preshared = preshared.map(|key| *key.bytes());
+        let mut session = ClientSession::new(config, client, self.network)?;
+        for (path, key) in client.keys.iter().take(PATHS_MAX).enumerate() {
+            let peer = self.peers.add(keys::public(key)?, preshared);
+            let peer = peer.map_err(|error| {
+                ServerError::Config(format!("key {path} of client {}: {error}", client.name))
+            })?;
+            self.owners.insert(peer, (at, path));
+            session.peers[path] = Some(peer);
+        }
+        self.by_number.insert(session.number, at);
+        match self.all.get_mut(at) {
+            Some(place) => *place = Some(session),
+            None => self.all.push(Some(session)),
+        }
+        Ok(())
+    }
+
+    /// A client less.
+    pub(super) fn remove(&mut self, at: usize) -> Option<ClientSession> {
+        let session = self.all.get_mut(at)?.take()?;
+        self.by_number.remove(&session.number);
+        let own = self.owners.iter().filter(|(_, owner)| owner.0 == at);
+        for peer in own.map(|(peer, _)| *peer).collect::<Vec<_>>() {
+            self.owners.remove(&peer);
+            self.peers.remove(peer);
+        }
+        Some(session)
+    }
+
+    /// Places, taken or not.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The member at a place.
+    pub(super) fn get(&mut self, at: usize) -> Option<&mut ClientSession> {
+        self.all.get_mut(at)?.as_mut()
+    }
+
+    /// The place of the member with that number.
+    pub(super) fn find(&self, number: ClientNumber) -> Option<usize> {
+        self.by_number.get(&number).copied()
+    }
+
+    /// What strangers did.
+    pub(super) fn strangers(&self) -> &PeersCounters {
+        self.peers.counters()
+    }
+
+    /// Takes a datagram; what is inside goes to `out`.
+    pub(super) fn open(
+        &mut self,
+        now: Instant,
+        port: &mut UdpPort,
+        from: &FourTuple,
+        datagram: &[u8],
+        out: &mut [u8],
+    ) -> Came {
+        let strangers = self.peers.counters().unknown_key;
+        let received = self.peers.open(from, datagram, out);
+        if let Opened::Bad(_) = received.opened {
+            let owner = received.peer.and_then(|peer| Some(self.owners.get(&peer)?.0));
+            let stranger = self.peers.counters().unknown_key > strangers;
+            self.notes.opened((from.remote, owner), datagram, received.opened, stranger);
+        }
+        if let Opened::Reply(len) = received.opened {
+            queue(port, from, &out[..len]);
+        }
+        let Some(peer) = received.peer else { return Came::Nothing };
+        if self.askers.get(peer).is_some() {
+            return self.open_asker(now, (peer, received.opened), (port, from), out);
+        }
+        let Some(&(at, path)) = self.owners.get(&peer) else { return Came::Nothing };
+        if let Opened::Packet { .. } | Opened::Keepalive = received.opened
+            && let Some(Some(session)) = self.all.get_mut(at)
+        {
+            // Of two generations of keys that which was heard of last is answered by.
+            session.peers[path] = Some(peer);
+        }
+        match received.opened {
+            Opened::Packet { len, .. } => Came::Packet(at, path, len),
+            // The first packet with new keys, mostly an empty one, is what lets a server use them.
+            Opened::Reply(_) | Opened::Keepalive => {
+                while let Some(len) = self.peers.pending(peer, out) {
+                    queue(port, from, &out[..len]);
+                }
+                Came::Sign(at, path)
+            }
+            Opened::Cookie | Opened::Bad(_) => Came::Nothing,
+        }
+    }
+
+    /// The same of who is no path.
+    fn open_asker(
+        &mut self,
+        now: Instant,
+        (peer, opened): (PeerId, Opened),
+        (port, from): (&mut UdpPort, &FourTuple),
+        out: &mut [u8],
+    ) -> Came {
+        match opened {
+            Opened::Packet { len, .. } => {
+                self.askers.heard(now, peer);
+                Came::PolicyOverride(peer, len)
+            }
+            Opened::Reply(_) | Opened::Keepalive => {
+                self.askers.heard(now, peer);
+                while let Some(len) = self.peers.pending(peer, out) {
+                    queue(port, from, &out[..len]);
+                }
+                Came::Nothing
+            }
+            Opened::Cookie | Opened::Bad(_) => Came::Nothing,
+        }
+    }
+
+    /// Where a peer is.
+    pub(super) fn four_tuple_of(&self, peer: PeerId) -> Option<&FourTuple> {
+        self.peers.four_tuple(peer)
+    }
+
+    /// Forgets a peer's session.
+    pub(super) fn forget_session(&mut self, peer: PeerId) {
+        self.peers.forget_session(peer);
+    }
+
+    /// Something authentic came by a path.
+    pub(super) fn heard(&mut self, now: Instant, at: usize, path: usize) {
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        session.responders[path].handle_heard(now);
+        self.events(now, at, path);
+    }
+
+    /// What the watch over a path has found.
+    pub(super) fn events(&mut self, now: Instant, at: usize, path: usize) {
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        while let Some(event) = session.responders[path].poll_event() {
+            self.notes.path(at, path, &event);
+            match event {
+                PathEvent::Up => session.set_up(now, path, true),
+                PathEvent::Down(_) => session.set_up(now, path, false),
+                // Of one that was too long too: the engine may have missed the change.
+                PathEvent::Mtu(_) | PathEvent::TooBig(_) => {
+                    let mtu = session.responders[path].mtu();
+                    session.bond.endpoint.set_path_mtu(now, PathId(path as u8), mtu);
+                }
+                PathEvent::Announced(announcement) => session.announced(now, path, announcement),
+            }
+        }
+    }
+
+    /// Where a member's path is.
+    pub(super) fn four_tuple(&self, at: usize, path: usize) -> Option<&FourTuple> {
+        let peer = self.all.get(at)?.as_ref()?.peers[path]?;
+        self.peers.four_tuple(peer)
+    }
+
+    /// The path by which a member is best told something.
+    pub(super) fn best(&self, at: usize) -> Option<usize> {
+        let session = self.all.get(at)?.as_ref()?;
+        session.best()
+    }
+
+    /// Sends an inner packet by a member's path, whatever its rates.
+    pub(super) fn send(
+        &mut self,
+        (at, path): (usize, usize),
+        packet: &[u8],
+        ports: &mut [UdpPort],
+    ) {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at) else { return };
+        let taken = session.peers[path].is_some_and(|peer| seal(peers, peer, packet, ports));
+        session.bond.counters[path].sent(packet.len(), taken);
+    }
+
+    /// Sends a datagram's packet to a member, by the paths that it wants; in fragments if it is too
+    /// long for a path.
+    pub(super) fn send_datagram(
+        &mut self,
+        now: Instant,
+        at: usize,
+        packet: &mut [u8],
+        ports: &mut [UdpPort],
+    ) {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at) else { return };
+        for id in session.prepare(now, packet).iter() {
+            let (path, mtu) = (usize::from(id.0), usize::from(session.dispatcher.mtu(id)));
+            session.fragment_id = session.fragment_id.wrapping_add(1);
+            let ClientSession { bond, peers: own, fragment_id, limiters, .. } = &mut *session;
+            fragment::cut(packet, mtu, *fragment_id, &mut |chunk| {
+                let taken = own[path].is_some_and(|peer| match limiters.leave(now, path, chunk) {
+                    RateLimiter::Open => seal(peers, peer, chunk, ports),
+                    limiter => limiter == RateLimiter::Waits,
+                });
+                bond.counters[path].sent(chunk.len(), taken);
+            });
+        }
+    }
+
+    /// Sends an inner packet by a member's path, now or when its rates allow it.
+    pub(super) fn offer(
+        &mut self,
+        now: Instant,
+        (at, path): (usize, usize),
+        packet: &[u8],
+        ports: &mut [UdpPort],
+    ) {
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        match session.limiters.leave(now, path, packet) {
+            RateLimiter::Open => self.send((at, path), packet, ports),
+            limiter => {
+                session.bond.counters[path].sent(packet.len(), limiter == RateLimiter::Waits);
+            }
+        }
+    }
+
+    /// Sends a batch of what a member's engine has to send; whether there may be more.
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+        at: usize,
+        ports: &mut [UdpPort],
+        scratch: &mut [u8],
+    ) -> bool {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at) else { return false };
+        let ClientSession { bond, peers: own, limiters, responders, .. } = session;
+        bond.transmit(now, scratch, |path, packet| {
+            let Some(peer) = own[path] else { return false };
+            let responder = &mut responders[path];
+            if !responder.is_stock() && packet.len() > usize::from(responder.mtu()) {
+                responder.handle_too_big(now, packet.len(), false);
+                return false;
+            }
+            match limiters.leave(now, path, packet) {
+                RateLimiter::Open => seal(peers, peer, packet, ports),
+                limiter => limiter == RateLimiter::Waits,
+            }
+        })
+    }
+
+    /// What the host's own links have refused to carry: whose paths they were hears of it.
+    fn hear_too_big(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        let polled = ports.iter_mut().flat_map(|port| std::iter::from_fn(|| port.poll_too_big()));
+        // The least of each is all that counts; so one walk over all clients does.
+        let mut refused: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+        for (remote, len) in polled {
+            refused.entry(remote).and_modify(|least| *least = len.min(*least)).or_insert(len);
+        }
+        for at in 0..if refused.is_empty() { 0 } else { self.all.len() } {
+            let Self { all, peers, .. } = self;
+            let Some(session) = &mut all[at] else { continue };
+            for (peer, responder) in session.peers.iter().zip(&mut session.responders) {
+                let four_tuple = peer.and_then(|peer| peers.four_tuple(peer));
+                if let Some(len) = four_tuple.and_then(|four_tuple| refused.get(&four_tuple.remote))
+                {
+                    responder.handle_too_big(now, len.saturating_sub(OVERHEAD), true);
+                }
+            }
+            (0..PATHS_MAX).for_each(|path| self.events(now, at, path));
+        }
+    }
+
+    /// As [`ClientSessions::transmit`], whatever its rates: there is no later.
+    pub(super) fn say_last(
+        &mut self,
+        now: Instant,
+        at: usize,
+        ports: &mut [UdpPort],
+        scratch: &mut [u8],
+    ) -> bool {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at) else { return false };
+        let ClientSession { bond, peers: own, .. } = session;
+        bond.transmit(now, scratch, |path, packet| {
+            own[path].is_some_and(|peer| seal(peers, peer, packet, ports))
+        })
+    }
+
+    /// Sends what has waited because of a member's rates.
+    pub(super) fn release(&mut self, now: Instant, at: usize, ports: &mut [UdpPort]) {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at) else { return };
+        while let Some((path, packet)) = session.limiters.pop_leaving(now) {
+            if let Some(peer) = session.peers[path] {
+                seal(peers, peer, &packet, ports);
+            }
+        }
+    }
+
+    /// When a member wants to be looked at.
+    pub(super) fn next_timeout(&self, at: usize) -> Option<Instant> {
+        let session = self.all.get(at)?.as_ref()?;
+        let paths = session.responders.iter().map(|responder| responder.poll_timeout());
+        let due = [
+            session.bond.endpoint.poll_timeout(),
+            session.limiters.next_event(),
+            session.dispatcher.poll_timeout(),
+        ];
+        due.into_iter().flatten().chain(paths).min()
+    }
+
+    /// Timers of a member's paths and engine.
+    pub(super) fn on_timeout(&mut self, now: Instant, at: usize) {
+        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        if session.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            session.bond.endpoint.handle_timeout(now);
+        }
+        for path in 0..PATHS_MAX {
+            let Some(Some(session)) = self.all.get_mut(at) else { return };
+            if session.responders[path].poll_timeout() <= now {
+                session.responders[path].handle_timeout(now);
+                self.events(now, at, path);
+            }
+        }
+    }
+
+    /// Keys that age, and rates.
+    pub(super) fn tick(&mut self, now: Instant, ports: &mut [UdpPort], scratch: &mut [u8]) {
+        self.hear_too_big(now, ports);
+        self.peers.on_timer(now, scratch, |four_tuple, datagram| {
+            if let Some(port) = ports.get_mut(usize::from(four_tuple.port)) {
+                queue(port, four_tuple, datagram);
+            }
+        });
+        for session in self.all.iter_mut().flatten() {
+            for counters in &mut session.bond.counters {
+                counters.tick(crate::TICK.as_secs_f64());
+            }
+            session.look(now);
+        }
+    }
+}
+
+/// Seals a packet into a port's queue; whether it is on its way.
+pub(super) fn seal(peers: &mut Peers, peer: PeerId, packet: &[u8], ports: &mut [UdpPort]) -> bool {
+    let Some(four_tuple) = peers.four_tuple(peer).copied() else { return false };
+    let Some(port) = ports.get_mut(usize::from(four_tuple.port)) else { return false };
+    let mut sealed = false;
+    let queued = port.queue(&four_tuple, seal_space(packet.len()), |out| {
+        match peers.seal(peer, packet, out) {
+            Sealed::Packet(len) => {
+                sealed = true;
+                len
+            }
+            Sealed::Handshake(len) => len,
+            Sealed::Nothing => 0,
+        }
+    });
+    queued && sealed
+}
+
+fn queue(port: &mut UdpPort, four_tuple: &FourTuple, datagram: &[u8]) {
+    port.queue(four_tuple, datagram.len(), |out| {
+        out.copy_from_slice(datagram);
+        datagram.len()
+    });
+}

@@ -1,0 +1,214 @@
+//! What comes out of the tunnels.
+
+use super::client_sessions::Came;
+use super::limiters::RateLimiter;
+use super::{Core, ServerError};
+use crate::inner::peek;
+use crate::path::ServerInfo;
+use crate::udp::{Flows, Outside};
+use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
+use bytes::Bytes;
+use std::time::UNIX_EPOCH;
+use tabane_engine::Instant;
+use tabane_engine::view::PathId;
+use tabane_net::wireguard::{FourTuple, is_handshake};
+use tabane_wire::ip::protocol;
+use tabane_wire::segment::Trust;
+use tabane_wire::udp::Datagram;
+
+/// Datagrams brought back before others have their turn.
+const FLOW_BATCH: usize = 256;
+
+impl Core {
+    /// Takes a batch of what has come to each port that has something; the rest has its turn in
+    /// the next round, after everybody else.
+    pub(super) fn read_ports(&mut self, now: Instant) -> Result<(), ServerError> {
+        for index in std::mem::take(&mut self.unread) {
+            if self.receive(now, index)? {
+                self.unread.push(index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a batch of what has come to a port; whether there may be more. Handshakes wait.
+    fn receive(&mut self, now: Instant, index: usize) -> Result<bool, ServerError> {
+        let mut batch = std::mem::take(&mut self.batch);
+        let mut result = Ok(true);
+        for _ in 0..RECEIVE_CALLS {
+            let Some(port) = self.ports.get_mut(index) else { break };
+            result = port.recv(&mut batch).map_err(ServerError::from);
+            if !matches!(result, Ok(true)) {
+                break;
+            }
+            for (four_tuple, datagram) in batch.datagrams() {
+                if is_handshake(datagram) {
+                    self.handshakes.push(index, four_tuple, datagram);
+                } else {
+                    self.open(now, index, four_tuple, datagram);
+                }
+            }
+        }
+        self.batch = batch;
+        result
+    }
+
+    /// Takes a datagram that came to a port.
+    pub(super) fn open(
+        &mut self,
+        now: Instant,
+        index: usize,
+        four_tuple: &FourTuple,
+        datagram: &[u8],
+    ) {
+        let Some(port) = self.ports.get_mut(index) else { return };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        match self.client_sessions.open(now, port, four_tuple, datagram, &mut scratch) {
+            Came::Packet(at, path, len) => {
+                self.client_sessions.heard(now, at, path);
+                self.take(now, (at, path), &scratch[..len]);
+                self.touch(at);
+            }
+            Came::PolicyOverride(peer, len) => self.take_asker(now, peer, &scratch[..len]),
+            Came::Sign(at, path) => {
+                self.client_sessions.heard(now, at, path);
+                self.touch(at);
+            }
+            Came::Nothing => {}
+        }
+        self.scratch = scratch;
+    }
+
+    /// A packet of a client.
+    fn take(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        let network = self.network;
+        let Some(session) = self.client_sessions.get(at) else { return };
+        session.bond.counters[path].received(packet.len());
+        let Some(inner) = peek(packet) else { return };
+        if !session.owns(&network, inner.src) {
+            session.spoofed += 1;
+            return;
+        }
+        match inner.protocol {
+            protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
+                let seen_as =
+                    self.client_sessions.four_tuple(at, path).map(|four_tuple| four_tuple.remote);
+                let life = Some(self.life);
+                let Some(session) = self.client_sessions.get(at) else { return };
+                let unix_ms = self.clock.wall().duration_since(UNIX_EPOCH);
+                let unix_ms = unix_ms.unwrap_or_default().as_millis() as u64;
+                if let Some(seen_as) = seen_as {
+                    session.responders[path].set_server_info(ServerInfo { seen_as, unix_ms, life });
+                }
+                let answer = session.responders[path].handle_packet(now, packet);
+                if session.meet(path) {
+                    self.restarted(now, at);
+                }
+                self.client_sessions.events(now, at, path);
+                if let Some(answer) = answer {
+                    self.client_sessions.send((at, path), &answer, &mut self.ports);
+                }
+            }
+            protocol::TCP | protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
+                let limiter = session.limiters.enter(now, path, packet);
+                if limiter == RateLimiter::Open {
+                    self.enter(now, (at, path), packet);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A client was started again: what it had connected is over.
+    fn restarted(&mut self, now: Instant, at: usize) {
+        self.end_forwarded(now, at);
+        let Some(session) = self.client_sessions.get(at) else { return };
+        session.abort_all(now);
+        self.connections.remove_all(session);
+    }
+
+    /// Packets of a client that have waited because of its rate.
+    pub(super) fn enter_late(&mut self, now: Instant, at: usize) {
+        while let Some(session) = self.client_sessions.get(at)
+            && let Some((path, packet)) = session.limiters.pop_entering(now)
+        {
+            self.enter(now, (at, path), &packet);
+        }
+    }
+
+    /// A packet of a client that is within its rate.
+    fn enter(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        let service = self.network.service();
+        let Some(session) = self.client_sessions.get(at) else { return };
+        let Some(inner) = peek(packet) else { return };
+        match inner.protocol {
+            protocol::TCP => {
+                session.bond.endpoint.handle_packet(now, PathId(path as u8), packet);
+            }
+            protocol::UDP if service.contains(&inner.dst) => {
+                self.take_question(now, (at, path), packet);
+            }
+            protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
+                self.take_datagram(now, (at, path), packet);
+            }
+            _ => {}
+        }
+    }
+
+    /// A datagram to the server itself: names.
+    fn take_question(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        let Ok(datagram) = Datagram::parse_slice(packet, Trust::Verify) else { return };
+        let to = datagram.dst;
+        if to.port() == policy_requests::PORT {
+            return self.take_policy_override(now, at, &datagram.payload);
+        }
+        if to.port() == dns::PORT && !self.send_forward(now, (at, path), packet) {
+            let Some(session) = self.client_sessions.get(at) else { return };
+            let asker =
+                dns::Asker { client: session.number, source: datagram.src, destination: to };
+            self.names.ask(now, asker, &datagram.payload);
+            self.answer_names(now);
+        }
+    }
+
+    /// A whole datagram or an echo request to the outside.
+    pub(super) fn send_on(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+        if self.send_forward(now, (at, path), packet) {
+            return;
+        }
+        let Some(session) = self.client_sessions.get(at) else { return };
+        let (registry, access) = self.connections.outside();
+        let outside = Outside { registry, access, flows: session.limits.udp_flows };
+        let sent = self.flows.send(now, &outside, session.number, packet);
+        if let Err(why) = sent
+            && let Some(answer) = Flows::explain(packet, why)
+        {
+            self.client_sessions.send((at, path), &answer, &mut self.ports);
+        }
+    }
+
+    /// Brings back what has come from outside; whether there may be more.
+    pub(super) fn read_flows(&mut self, now: Instant) -> bool {
+        self.flows.handle_timeout(now);
+        let Self { flows, client_sessions, ports, .. } = self;
+        let mut told = Vec::new();
+        let more = flows.read(FLOW_BATCH, &mut |client, packet| {
+            if let Some(at) = client_sessions.find(client) {
+                client_sessions.send_datagram(now, at, packet, ports);
+                told.push(at);
+            }
+        });
+        // What waits because of a rate has a time to leave at.
+        told.into_iter().for_each(|at| self.touch(at));
+        more
+    }
+
+    /// Sends the answers about names that are there.
+    pub(super) fn answer_names(&mut self, now: Instant) {
+        while let Some((asker, answer)) = self.names.poll_answer(now) {
+            let Some(at) = self.client_sessions.find(asker.client) else { continue };
+            let packet = udp_packet(asker.destination, asker.source, Bytes::from(answer));
+            self.tell(now, at, &packet);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Snapshots of connections, and of paths as their connections see them, for both agents.
+
+use crate::address::PATHS_MAX;
+use crate::bond::Bond;
+use crate::model::{ConnStatus, PathStatus, SubflowStatus};
+use tabane_engine::mptcp::Info;
+use tabane_engine::{ConnId, Instant};
+
+/// What the connections of a bond have on each path.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Load {
+    /// Subflows.
+    pub subflows: u32,
+    /// Congestion windows, bytes.
+    pub cwnd: u64,
+    /// In flight, bytes.
+    pub in_flight: u64,
+    /// Payload bytes sent again.
+    pub retransmitted: u64,
+}
+
+/// By path.
+#[must_use]
+pub fn loads(
+    bond: &mut Bond,
+    now: Instant,
+    conns: impl Iterator<Item = ConnId>,
+) -> [Load; PATHS_MAX] {
+    let mut loads = [Load::default(); PATHS_MAX];
+    for id in conns {
+        let Some(conn) = bond.endpoint.connection(id) else { continue };
+        for subflow in conn.info(now).subflows {
+            let Some(load) = loads.get_mut(usize::from(subflow.path.0)) else { continue };
+            load.subflows += 1;
+            load.cwnd += subflow.view.cwnd;
+            load.in_flight += subflow.view.in_flight;
+            load.retransmitted += subflow.stats.bytes_retransmitted;
+        }
+    }
+    loads
+}
+
+/// Notes the paths on which a connection's data waits for room.
+pub fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
+    if info.written <= info.acked + info.outstanding {
+        return;
+    }
+    for subflow in &info.subflows {
+        let view = &subflow.view;
+        if let Some(full) = full.get_mut(usize::from(subflow.path.0)) {
+            *full |= view.usable && view.room < view.mss;
+        }
+    }
+}
+
+/// Puts counters and load into a path's snapshot.
+pub fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
+    let counters = &bond.counters[path];
+    (status.tx_bps, status.rx_bps) = (counters.tx_bps, counters.rx_bps);
+    (status.tx_bytes, status.rx_bytes) = (counters.tx_bytes, counters.rx_bytes);
+    (status.tx_packets, status.rx_packets) = (counters.tx_packets, counters.rx_packets);
+    status.record_counters =
+        bond.record_counters.as_ref().and_then(|record_counters| record_counters.path(path));
+    // Those of open connections alone; records know of all.
+    let all =
+        status.record_counters.as_ref().map(|record_counters| record_counters.retransmitted_bytes);
+    status.retransmitted_bytes = all.unwrap_or(load.retransmitted);
+    (status.cwnd_bytes, status.inflight_bytes) = (load.cwnd, load.in_flight);
+    status.subflows = load.subflows;
+}
+
+/// A connection's snapshot, as far as the engine knows it.
+#[must_use]
+pub fn connection(id: ConnId, info: &Info, name: impl Fn(usize) -> String) -> ConnStatus {
+    let subflow = |subflow: &tabane_engine::mptcp::SubflowInfo| SubflowStatus {
+        path: name(usize::from(subflow.path.0)),
+        state: format!("{:?}", subflow.state).to_lowercase(),
+        backup: subflow.view.backup,
+        rtt_ms: subflow.view.srtt.as_secs_f64() * 1e3,
+        cwnd_bytes: subflow.view.cwnd,
+        inflight_bytes: subflow.view.in_flight,
+        tx_bytes: subflow.stats.bytes_sent,
+        rx_bytes: subflow.delivered,
+        retransmitted_bytes: subflow.stats.bytes_retransmitted,
+    };
+    ConnStatus {
+        id: id.0,
+        token: info.token,
+        tx_bytes: info.written,
+        rx_bytes: info.received,
+        reinjected_bytes: info.reinjected,
+        subflows: info.subflows.iter().map(subflow).collect(),
+        ..ConnStatus::default()
+    }
+}
