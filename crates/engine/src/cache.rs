@@ -13,7 +13,7 @@ const LINE: usize = 64;
 
 /// Asks for every cache line of `value`.
 #[inline(always)]
-pub fn fetch<T>(value: &T) {
+pub(crate) fn fetch<T>(value: &T) {
     fetch_range(ptr::from_ref(value).addr(), size_of::<T>());
 }
 

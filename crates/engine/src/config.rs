@@ -1,13 +1,23 @@
-//! Settings, as plain structs with defaults.
+//! Settings, as structs with defaults. New versions add settings, so that other crates begin with
+//! the defaults and change what they want: by assigning fields, or in an expression by `with`.
+//!
+//! ```
+//! use tabane_engine::config::{Config, TcpConfig};
+//!
+//! let config = Config::default().with(|c| c.tcp = TcpConfig::default().with(|t| t.nagle = false));
+//! assert!(!config.tcp.nagle);
+//! ```
 
 use crate::policy::Spec;
 use crate::time::Duration;
 use crate::view::PathId;
+use crate::with::with;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Settings of an endpoint. Those in `tcp` and `mptcp` are defaults for its connections.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// The paths, each with the addresses that this host has on it. A subflow belongs to the path
     /// that has its local address.
@@ -65,6 +75,7 @@ impl Profile {
 
 /// A path out of this host: an interface or a tunnel.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct PathConfig {
     /// Its id, 0 to 63.
     pub id: PathId,
@@ -76,8 +87,18 @@ pub struct PathConfig {
     pub backup: bool,
 }
 
+impl PathConfig {
+    /// A path of normal priority.
+    pub fn new(id: PathId, addresses: Vec<IpAddr>, mtu: u16) -> Self {
+        Self { id, addresses, mtu, backup: false }
+    }
+}
+
+with!(Config, PathConfig, TcpConfig, MptcpConfig, Limits);
+
 /// TCP settings, for the subflows of a connection.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct TcpConfig {
     /// Congestion control of new subflows.
     pub congestion: Spec,
@@ -159,6 +180,7 @@ impl Default for TcpConfig {
 
 /// MPTCP settings (RFC 8684).
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct MptcpConfig {
     /// Ask for and accept MPTCP.
     pub enabled: bool,
@@ -227,6 +249,7 @@ impl Default for MptcpConfig {
 
 /// Size of the data sequence numbers and data acknowledgements sent (RFC 8684 section 3.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum NumberSize {
     /// 4 bytes, until 2^32 could wrap within an MSL or the peer uses 8; then 8.
     #[default]
@@ -240,6 +263,7 @@ pub const OUT_OF_ORDER_RANGES: usize = 4_096;
 
 /// Limits of an endpoint. What is beyond is dropped and recorded as `DropReason::Limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// Connections in all states, those being opened or closed included.
     pub connections: usize,

@@ -1,5 +1,19 @@
 //! The interface of the engine: many connections behind one state machine ([`Endpoint`]).
 //!
+//! # The run loop
+//!
+//! 1. Feed `handle_*`: one input, or a batch of what has come. Time does not go back.
+//! 2. Take: `poll_segment` (or `poll_into`, or `poll_transmit`), `poll_event` and `poll_record`,
+//!    until each returns `None`; each may make more for the others. Segments may be left for later
+//!    by a driver that cannot send any more or has others to serve. Events may not: those of the
+//!    last inputs are taken before the next input.
+//! 3. Sleep until `poll_timeout`, which is at once while something is left.
+//!
+//! Debug builds panic where time goes back, and at an input too early. What the rule is for: it
+//! alone limits the number of events that wait, to what one turn makes.
+//!
+//! Connections may be called at any time; what was done with them takes effect in step 2.
+//!
 //! Whatever the number of connections, a segment costs the same: a hash table finds its
 //! connection, a queue holds the connections that may have something to send, and a heap holds
 //! one deadline per connection.
@@ -13,6 +27,7 @@ mod open;
 mod slots;
 mod stateless;
 mod time_wait;
+mod turn;
 
 use self::ahead::Ahead;
 pub use self::api::{ConnectError, Departure, ListenError, Stats, Transmit};
@@ -22,6 +37,7 @@ use self::flow::{FlowTable, Owner, Tuple};
 use self::open::{Ports, Secrets};
 use self::slots::Slots;
 use self::time_wait::TimeWaits;
+use self::turn::Turn;
 use crate::config::{Config, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
 use crate::mptcp::{Connection, Mtus};
@@ -88,6 +104,7 @@ pub struct Endpoint {
     next_id: u64,
     ports: Ports,
     now: Instant,
+    turn: Turn,
     stats: Stats,
 }
 
@@ -147,6 +164,7 @@ impl Endpoint {
             next_id: 1,
             ports: Ports::default(),
             now: Instant::ZERO,
+            turn: Turn::default(),
             stats: Stats::default(),
             tcp: Arc::new(config.tcp.clone()),
             config: Arc::new(config),
@@ -204,7 +222,7 @@ impl Endpoint {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Result<ConnId, ConnectError> {
-        self.now = now;
+        self.advance(now);
         self.open_active(local, remote, self.own_profile())
     }
 
@@ -219,7 +237,7 @@ impl Endpoint {
         remote: SocketAddr,
         profile: &Profile,
     ) -> Result<ConnId, ConnectError> {
-        self.now = now;
+        self.advance(now);
         self.open_active(local, remote, profile.clone())
     }
 
@@ -249,7 +267,7 @@ impl Endpoint {
     /// Takes a segment that came by `path`. Never fails: bad input is a record and a counter.
     #[inline]
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: &Segment) {
-        self.now = now;
+        self.feed(now);
         let tuple = Tuple { local: segment.dst, remote: segment.src };
         match self.find_owner(tuple) {
             Some(Owner::Subflow(key, id)) => {
@@ -301,7 +319,8 @@ impl Endpoint {
     /// and its paths as the answer. For those who send so many that copying one counts.
     #[inline]
     pub fn poll_into(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
-        self.now = now;
+        self.turn.take();
+        self.advance(now);
         if let Some(departure) = self.stateless.pop_front() {
             *segment = departure.segment;
             return Some(departure.paths);
@@ -339,7 +358,7 @@ impl Endpoint {
         match segment {
             Ok(segment) => self.handle_segment(now, path, &segment),
             Err(_) => {
-                self.now = now;
+                self.feed(now);
                 self.stats.malformed += 1;
                 let reason = DropReason::Malformed;
                 self.log.add(now, None, None, || What::Dropped { reason });
@@ -360,10 +379,11 @@ impl Endpoint {
         }
     }
 
-    /// When `handle_timeout` wants to be called next. May be early, never late.
+    /// When `handle_timeout` wants to be called next. May be early, never late; at once while
+    /// there is something to take.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.ready.is_empty() || !self.stateless.is_empty() {
+        if !self.ready.is_empty() || !self.stateless.is_empty() || !self.events.is_empty() {
             return Some(self.now);
         }
         let deadline = self.deadlines.first().map(|(at, _)| at);
@@ -375,7 +395,7 @@ impl Endpoint {
 
     /// Runs every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.now = now;
+        self.feed(now);
         while let Some(key) = self.deadlines.expire(now) {
             let Some(slot) = self.connections.get_mut(key) else { continue };
             if slot.connection.next_timeout() <= now {
@@ -393,7 +413,11 @@ impl Endpoint {
 
     /// The next event for the application. With `Event::Closed` the connection is gone.
     pub fn poll_event(&mut self) -> Option<(ConnId, Event)> {
-        let (id, event) = self.events.pop_front()?;
+        self.turn.take();
+        let Some((id, event)) = self.events.pop_front() else {
+            self.turn.events_taken();
+            return None;
+        };
         if let Event::Closed(_) = event
             && let Some(key) = self.key_of(id)
         {
@@ -420,7 +444,7 @@ impl Endpoint {
     /// A path went down or came up (link state): subflows on it count as potentially
     /// failed, or are tried again.
     pub fn set_path_up(&mut self, now: Instant, path: PathId, up: bool) {
-        self.now = now;
+        self.advance(now);
         if up {
             self.paths_down.remove(path);
         } else {
@@ -431,7 +455,7 @@ impl Endpoint {
 
     /// The MTU of a path changed.
     pub fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
-        self.now = now;
+        self.advance(now);
         let mtus = Mtus::make_mut(&mut self.mtus);
         mtus.retain(|(id, _)| *id != path);
         mtus.push((path, mtu));

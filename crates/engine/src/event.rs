@@ -10,6 +10,7 @@ pub struct ConnId(pub u64);
 
 /// An event of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Event {
     /// The handshake that `connect` began is done: data can be sent.
     Connected,

@@ -10,6 +10,7 @@ use crate::view::{PathId, PathSet, RecoveryPhase, SubflowId, SubflowSet};
 
 /// Something that happened at one endpoint.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Record {
     /// When it happened, by the driver's clock.
     pub at: Instant,
@@ -21,8 +22,16 @@ pub struct Record {
     pub what: What,
 }
 
+impl Record {
+    /// A record of something.
+    pub fn new(at: Instant, conn: Option<ConnId>, subflow: Option<SubflowId>, what: What) -> Self {
+        Self { at, conn, subflow, what }
+    }
+}
+
 /// The kinds of observation, with their figures.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum What {
     /// A segment left.
     Sent {
@@ -140,6 +149,7 @@ pub enum What {
 
 /// Why a segment was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum DropReason {
     /// Not parsable, or a wrong checksum.
     Malformed,
@@ -177,6 +187,7 @@ pub enum DropReason {
 
 /// Why data went again on another subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReinjectReason {
     /// Its subflow had a retransmission timeout.
     Timeout,
@@ -196,6 +207,7 @@ pub enum ReinjectReason {
 
 /// Changes in a subflow's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SubflowChange {
     /// SYN sent or received.
     Opening,
@@ -211,6 +223,7 @@ pub enum SubflowChange {
 
 /// Why a subflow or a connection closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// Both ends closed it in order (FIN).
     Finished,
@@ -230,6 +243,7 @@ pub enum CloseReason {
 
 /// Why a connection fell back to plain TCP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum FallbackReason {
     /// Peer does not speak MPTCP v1 (no MP_CAPABLE on its SYN or SYN+ACK).
     PeerPlain,
@@ -247,6 +261,7 @@ pub enum FallbackReason {
 
 /// Changes in a connection's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ConnectionChange {
     /// The first SYN was sent or received.
     Opening,

@@ -1,6 +1,7 @@
 //! Read-only snapshots of subflows and paths that policies see, and the sets they answer with.
 
 use crate::time::{Duration, Instant};
+use crate::with::with;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -153,6 +154,7 @@ pub enum RecoveryPhase {
 
 /// A subflow as schedulers and coupled controllers see it. Byte counts are payload bytes.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct SubflowView {
     /// The subflow's slot.
     pub id: SubflowId,
@@ -201,8 +203,11 @@ pub struct SubflowView {
     pub loss_interval: u64,
 }
 
+with!(SubflowView);
+
 /// A path as egress policies see it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct PathView {
     /// The path's number.
     pub id: PathId,

@@ -484,6 +484,9 @@ impl Churn {
                 server.handle_segment(*now, PathId(0), &departure.segment);
                 any = true;
             }
+            while client.poll_event().is_some() {
+                any = true;
+            }
             while let Some((id, event)) = server.poll_event() {
                 if event == Event::PeerFinished
                     && let Some(conn) = server.connection(id)
@@ -494,9 +497,6 @@ impl Churn {
             }
             while let Some(departure) = server.poll_segment(*now) {
                 client.handle_segment(*now, PathId(0), &departure.segment);
-                any = true;
-            }
-            while client.poll_event().is_some() {
                 any = true;
             }
             if !any {

@@ -72,29 +72,29 @@ fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
         let sendable = if usable { sendable } else { 0 };
         let in_flight = if sendable == 0 { in_flight.max(1) } else { in_flight } * 1448;
         let srtt = Duration::from_millis(rtt * 20);
-        SubflowView {
-            id: SubflowId(id),
-            path: PathId(id),
-            usable,
-            backup,
-            potentially_failed,
-            phase,
-            sendable,
-            cwnd: cwnd * 1448,
-            ssthresh: if rtt == 2 { u64::MAX } else { 20 * 1448 },
-            in_flight,
-            unacked: in_flight,
-            oldest_sent: Instant(rtt * 10_000_000),
-            mss: 1448,
-            srtt,
-            rttvar: srtt / 4,
-            latest_rtt: srtt,
-            min_rtt: srtt,
-            max_rtt: srtt,
-            pacing_rate: 1_000_000,
-            delivery_rate: rtt * 100_000,
-            loss_interval: sizes.1 * 10_000,
-        }
+        SubflowView::default().with(|v| {
+            v.id = SubflowId(id);
+            v.path = PathId(id);
+            v.usable = usable;
+            v.backup = backup;
+            v.potentially_failed = potentially_failed;
+            v.phase = phase;
+            v.sendable = sendable;
+            v.cwnd = cwnd * 1448;
+            v.ssthresh = if rtt == 2 { u64::MAX } else { 20 * 1448 };
+            v.in_flight = in_flight;
+            v.unacked = in_flight;
+            v.oldest_sent = Instant(rtt * 10_000_000);
+            v.mss = 1448;
+            v.srtt = srtt;
+            v.rttvar = srtt / 4;
+            v.latest_rtt = srtt;
+            v.min_rtt = srtt;
+            v.max_rtt = srtt;
+            v.pacing_rate = 1_000_000;
+            v.delivery_rate = rtt * 100_000;
+            v.loss_interval = sizes.1 * 10_000;
+        })
     })
 }
 
@@ -129,16 +129,16 @@ fn ask(
     (views, ms, flag, bits): &(Vec<SubflowView>, u64, bool, u64),
 ) -> Result<(SubflowSet, SubflowSet, Reason), TestCaseError> {
     let carried = if *flag { carriers(views, *bits) } else { SubflowSet::NONE };
-    let work = Work {
-        now: Instant(ms * 1_000_000),
-        dsn: Dsn(1),
-        len: 1448,
-        unsent: bits % 1_000_000 + 1448,
-        carried,
-        reinjection: *flag,
-        window_space: bits % 300_000,
-        window: bits % 300_000 + 50_000,
-    };
+    let work = Work::default().with(|v| {
+        v.now = Instant(ms * 1_000_000);
+        v.dsn = Dsn(1);
+        v.len = 1448;
+        v.unsent = bits % 1_000_000 + 1448;
+        v.carried = carried;
+        v.reinjection = *flag;
+        v.window_space = bits % 300_000;
+        v.window = bits % 300_000 + 50_000;
+    });
     let replicas = scheduler.replicas(views);
     let usable: SubflowSet = views.iter().filter(|v| v.usable).map(|v| v.id).collect();
     prop_assert!(replicas.minus(usable).is_empty(), "replicas on {replicas:?}");
@@ -153,8 +153,13 @@ fn ask(
         prop_assert_eq!(reason == Reason::NoSpace, could(views).is_empty(), "{:?}", reason);
     }
     let fast = views[(bits % views.len() as u64) as usize].id;
-    let blocked =
-        Blocked { now: work.now, dsn: Dsn(1), carried, fast, window_full: bits & 64 == 0 };
+    let blocked = Blocked::default().with(|v| {
+        v.now = work.now;
+        v.dsn = Dsn(1);
+        v.carried = carried;
+        v.fast = fast;
+        v.window_full = bits & 64 == 0;
+    });
     let answer = scheduler.opportunistic_retransmission(&blocked, views);
     prop_assert!(answer.resend.minus(could(views)).is_empty(), "{answer:?}");
     prop_assert!(answer.resend.intersection(carried).is_empty(), "{answer:?}");
@@ -222,24 +227,24 @@ impl Driven {
         let acked = (segments * self.mss).min(self.nxt - self.una);
         self.una += acked;
         let rtt = Duration::from_millis(20 + rtt);
-        Some(Ack {
-            now: self.now,
-            subflow: SubflowId(0),
-            acked,
-            delivered: acked + sacked * self.mss,
-            rtt: (acked > 0).then_some(rtt),
-            srtt: rtt,
-            min_rtt: Duration::from_millis(20),
-            prior_in_flight: self.nxt - self.una + acked,
-            in_flight: self.nxt - self.una,
-            mss: self.mss,
-            cwnd_limited: limited,
-            phase,
-            snd_una: self.una,
-            snd_nxt: self.nxt,
-            delivery_rate: (ms > 0).then_some((acked * 50, !limited)),
-            lost: (sacked * self.mss) / 2,
-        })
+        Some(Ack::default().with(|v| {
+            v.now = self.now;
+            v.subflow = SubflowId(0);
+            v.acked = acked;
+            v.delivered = acked + sacked * self.mss;
+            v.rtt = (acked > 0).then_some(rtt);
+            v.srtt = rtt;
+            v.min_rtt = Duration::from_millis(20);
+            v.prior_in_flight = self.nxt - self.una + acked;
+            v.in_flight = self.nxt - self.una;
+            v.mss = self.mss;
+            v.cwnd_limited = limited;
+            v.phase = phase;
+            v.snd_una = self.una;
+            v.snd_nxt = self.nxt;
+            v.delivery_rate = (ms > 0).then_some((acked * 50, !limited));
+            v.lost = (sacked * self.mss) / 2;
+        }))
     }
 
     /// Tells the controller; checks what must hold.
@@ -286,14 +291,10 @@ impl Driven {
 
     fn signal(&mut self, kind: CongestionKind) -> Result<(), TestCaseError> {
         let before = self.controller.state();
-        let event = Congestion {
-            now: self.now,
-            subflow: SubflowId(0),
-            kind,
-            in_flight: self.nxt - self.una,
-            mss: self.mss,
-            snd_nxt: self.nxt,
-        };
+        let event = Congestion::new(self.now, kind, self.mss).with(|c| {
+            c.in_flight = self.nxt - self.una;
+            c.snd_nxt = self.nxt;
+        });
         self.controller.on_congestion(&event, &[]);
         let after = self.controller.state();
         prop_assert!(after.cwnd <= before.cwnd, "{kind:?} raises cwnd");
@@ -323,8 +324,12 @@ proptest! {
     /// the data.
     #[test]
     fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
-        let view = SubflowView { usable: true, backup: false, sendable: 1448, ..view };
-        let view = SubflowView { potentially_failed: false, ..view };
+        let view = view.with(|v| {
+v.usable = true;
+v.backup = false;
+v.potentially_failed = false;
+v.sendable = 1448;
+});
         for spec in scheduler_specs() {
             let mut scheduler = build_scheduler(&spec);
             for _ in 0..5 {
@@ -341,7 +346,7 @@ proptest! {
         mss in prop::sample::select(vec![536, 1448, 8960_u64]),
         ssthresh in prop::sample::select(vec![u64::MAX, 30_000]),
     ) {
-        let start = Start { mss, cwnd: 10 * mss, ssthresh };
+        let start = Start::new(mss, 10 * mss, ssthresh);
         for spec in congestion_specs() {
             let (mut first, mut second) = (Driven::new(&spec, start), Driven::new(&spec, start));
             for event in &events {
@@ -360,19 +365,24 @@ proptest! {
         let own = PathId(own % up.len() as u8);
         let view = |(i, up): (usize, &bool)| {
             let rtt = Duration::from_millis(i as u64 * 10);
-            PathView { id: PathId(i as u8), up: *up, rtt, heard: Instant::ZERO }
+            PathView::default().with(|v| {
+v.id = PathId(i as u8);
+v.up = *up;
+v.rtt = rtt;
+v.heard = Instant::ZERO;
+})
         };
         let paths: Vec<PathView> = up.iter().enumerate().map(view).collect();
         let (pure_ack, own_required) = flags;
-        let segment = Outgoing {
-            now: Instant::ZERO,
-            subflow: SubflowId(0),
-            own,
-            handshake: false,
-            pure_ack,
-            own_required,
-            len: 40,
-        };
+        let segment = Outgoing::default().with(|v| {
+v.now = Instant::ZERO;
+v.subflow = SubflowId(0);
+v.own = own;
+v.handshake = false;
+v.pure_ack = pure_ack;
+v.own_required = own_required;
+v.len = 40;
+});
         for spec in specs(egress::ALL, &[]) {
             let mut policy = egress::build(&spec).expect("a row");
             let chosen = policy.route(&segment, &paths);

@@ -6,42 +6,42 @@ use tabane_engine::time::{Duration, Instant};
 use tabane_engine::view::{PathId, RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 
 fn view(id: u8, srtt_ms: u64) -> SubflowView {
-    SubflowView {
-        id: SubflowId(id),
-        path: PathId(id),
-        usable: true,
-        backup: false,
-        potentially_failed: false,
-        phase: RecoveryPhase::Open,
-        sendable: 1448,
-        cwnd: 14480,
-        ssthresh: u64::MAX,
-        in_flight: 13032,
-        unacked: 13032,
-        oldest_sent: Instant::FAR_FUTURE,
-        mss: 1448,
-        srtt: Duration::from_millis(srtt_ms),
-        rttvar: Duration::from_millis(1),
-        latest_rtt: Duration::from_millis(srtt_ms),
-        min_rtt: Duration::from_millis(srtt_ms),
-        max_rtt: Duration::from_millis(srtt_ms),
-        pacing_rate: 1_000_000,
-        delivery_rate: 0,
-        loss_interval: 0,
-    }
+    SubflowView::default().with(|v| {
+        v.id = SubflowId(id);
+        v.path = PathId(id);
+        v.usable = true;
+        v.backup = false;
+        v.potentially_failed = false;
+        v.phase = RecoveryPhase::Open;
+        v.sendable = 1448;
+        v.cwnd = 14480;
+        v.ssthresh = u64::MAX;
+        v.in_flight = 13032;
+        v.unacked = 13032;
+        v.oldest_sent = Instant::FAR_FUTURE;
+        v.mss = 1448;
+        v.srtt = Duration::from_millis(srtt_ms);
+        v.rttvar = Duration::from_millis(1);
+        v.latest_rtt = Duration::from_millis(srtt_ms);
+        v.min_rtt = Duration::from_millis(srtt_ms);
+        v.max_rtt = Duration::from_millis(srtt_ms);
+        v.pacing_rate = 1_000_000;
+        v.delivery_rate = 0;
+        v.loss_interval = 0;
+    })
 }
 
 fn work() -> Work {
-    Work {
-        now: Instant::ZERO,
-        dsn: Dsn(1),
-        len: 1448,
-        unsent: 100_000,
-        carried: SubflowSet::NONE,
-        reinjection: false,
-        window_space: 100_000,
-        window: 200_000,
-    }
+    Work::default().with(|v| {
+        v.now = Instant::ZERO;
+        v.dsn = Dsn(1);
+        v.len = 1448;
+        v.unsent = 100_000;
+        v.carried = SubflowSet::NONE;
+        v.reinjection = false;
+        v.window_space = 100_000;
+        v.window = 200_000;
+    })
 }
 
 fn make(spec: &str) -> Box<dyn Scheduler> {
@@ -54,7 +54,7 @@ fn set(ids: &[u8]) -> SubflowSet {
 
 fn select(views: &[SubflowView], carried: &[u8]) -> (SubflowSet, Reason) {
     let mut scheduler = make("minrtt");
-    let chosen = scheduler.select(&Work { carried: set(carried), ..work() }, views);
+    let chosen = scheduler.select(&work().with(|v| v.carried = set(carried)), views);
     (chosen, scheduler.reason())
 }
 
@@ -114,7 +114,13 @@ fn a_sound_backup_is_preferred_to_a_potentially_failed_active() {
 
 fn blocked(at_ms: u64, carried: &[u8], window_full: bool) -> Blocked {
     let now = Instant(at_ms * 1_000_000);
-    Blocked { now, dsn: Dsn(1), carried: set(carried), fast: SubflowId(0), window_full }
+    Blocked::default().with(|v| {
+        v.now = now;
+        v.dsn = Dsn(1);
+        v.carried = set(carried);
+        v.fast = SubflowId(0);
+        v.window_full = window_full;
+    })
 }
 
 #[test]
@@ -147,7 +153,7 @@ fn a_carrier_that_is_faster_or_repairing_is_not_penalised() {
         s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
         set(&[])
     );
-    views[1] = SubflowView { phase: RecoveryPhase::Recovery, ..view(1, 30) };
+    views[1] = view(1, 30).with(|v| v.phase = RecoveryPhase::Recovery);
     assert_eq!(
         s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
         set(&[])
@@ -243,7 +249,10 @@ fn backups_wait_and_reinjections_avoid_carriers() {
     let mut views = [view(0, 10), view(1, 20), view(2, 30)];
     views[2].backup = true;
     assert_eq!(turns(&mut *s, &views, 2), [1, 0]);
-    let again = Work { reinjection: true, carried: SubflowSet::only(SubflowId(1)), ..work() };
+    let again = work().with(|v| {
+        v.reinjection = true;
+        v.carried = SubflowSet::only(SubflowId(1));
+    });
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(0)));
     views[0].sendable = 0;
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(1)));

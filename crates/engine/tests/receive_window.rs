@@ -87,6 +87,7 @@ impl Peer {
         let now = self.now;
         let departures = std::iter::from_fn(|| self.endpoint.poll_segment(now));
         let segments: Vec<_> = departures.map(|d| d.segment).take(100).collect();
+        while self.endpoint.poll_event().is_some() {}
         assert!(segments.len() < 100, "no end to what leaves");
         segments
     }

@@ -141,7 +141,7 @@ fn row<F: ?Sized>(table: &[Entry<F>], row: u8) -> Spec {
 }
 
 fn config(setup: &EndSetup) -> Config {
-    let mut config = Config { records: setup.more & 1 != 0, ..Config::default() };
+    let mut config = Config::default().with(|c| c.records = setup.more & 1 != 0);
     let bit = |n: u8| setup.flags >> n & 1 != 0;
     let (tcp, mptcp) = (&mut config.tcp, &mut config.mptcp);
     tcp.sack = !bit(0);

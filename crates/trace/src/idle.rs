@@ -152,7 +152,8 @@ fn why_not(eligible: bool, reason: Reason) -> Why {
         (true, Reason::WaitingIsFaster { for_subflow, .. }) => Why::WaitingFor(for_subflow),
         (true, Reason::WouldBlock { for_subflow }) => Why::WouldBlock(for_subflow),
         (true, Reason::SoonestArrival | Reason::ShortestQueue) => Why::Later,
-        (true, Reason::OnlyChoice | Reason::Replicated) => Why::OtherChosen,
+        // `OnlyChoice`, `Replicated`, and reasons that are not told apart here.
+        (true, _) => Why::OtherChosen,
     }
 }
 

@@ -28,13 +28,8 @@ pub(crate) struct Outcome {
 
 /// The configuration of a host with an address on each of the paths.
 pub(crate) fn config(host: u8, paths: usize) -> Config {
-    let path = |n: u8| PathConfig {
-        id: PathId(n),
-        addresses: vec![address(host, n)],
-        mtu: 1500,
-        backup: false,
-    };
-    Config { paths: (0..paths as u8).map(path).collect(), ..Config::default() }
+    let path = |n: u8| PathConfig::new(PathId(n), vec![address(host, n)], 1500);
+    Config::default().with(|c| c.paths = (0..paths as u8).map(path).collect())
 }
 
 fn address(host: u8, path: u8) -> IpAddr {

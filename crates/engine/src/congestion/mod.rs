@@ -76,6 +76,7 @@ pub trait CongestionController: Send {
 
 /// Window of a controller.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct CcState {
     /// Congestion window, bytes; at least one MSS.
     pub cwnd: u64,
@@ -90,6 +91,7 @@ pub struct CcState {
 
 /// Phases, for records and plots.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum CcPhase {
     /// Slow start: exponential growth.
     #[default]
@@ -103,7 +105,8 @@ pub enum CcPhase {
 }
 
 /// What a controller is told per ACK that delivers data.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Ack {
     /// When the ACK or signal arrived.
     pub now: Instant,
@@ -142,7 +145,8 @@ pub struct Ack {
 }
 
 /// The path by which acknowledgements return, as congestion control sees it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct AckPath {
     /// RTT with data and acknowledgements on the subflow's own path.
     pub own_rtt: Duration,
@@ -157,6 +161,7 @@ pub struct AckPath {
 
 /// A congestion signal, with what a controller needs to answer it.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Congestion {
     /// When the ACK or signal arrived.
     pub now: Instant,
@@ -172,6 +177,14 @@ pub struct Congestion {
     pub snd_nxt: u64,
 }
 
+impl Congestion {
+    /// A signal with nothing in flight.
+    pub fn new(now: Instant, kind: CongestionKind, mss: u64) -> Self {
+        let subflow = SubflowId::default();
+        Self { now, subflow, kind, in_flight: 0, mss, snd_nxt: 0 }
+    }
+}
+
 /// Kinds of congestion signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionKind {
@@ -185,6 +198,7 @@ pub enum CongestionKind {
 
 /// What a new controller starts from. On a live change of controller, the old one's window.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Start {
     /// Payload of a full segment, bytes.
     pub mss: u64,
@@ -192,6 +206,13 @@ pub struct Start {
     pub cwnd: u64,
     /// Slow start threshold, bytes; `u64::MAX` if none.
     pub ssthresh: u64,
+}
+
+impl Start {
+    /// So many bytes each.
+    pub fn new(mss: u64, cwnd: u64, ssthresh: u64) -> Self {
+        Self { mss, cwnd, ssthresh }
+    }
 }
 
 /// Signature of a row's constructor.

@@ -29,7 +29,8 @@ pub trait Egress: Send {
 }
 
 /// A segment about to leave.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Outgoing {
     /// When it leaves.
     pub now: Instant,

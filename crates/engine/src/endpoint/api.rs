@@ -8,6 +8,7 @@ use thiserror::Error;
 
 /// Counters of an endpoint: what belongs to no connection.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// Packets that could not be parsed.
     pub malformed: u64,
@@ -23,6 +24,7 @@ pub struct Stats {
 
 /// A segment to send, and the paths by which a copy leaves.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Departure {
     /// The paths by which a copy leaves; never empty.
     pub paths: PathSet,
@@ -32,6 +34,7 @@ pub struct Departure {
 
 /// Bytes to send: `len` bytes of the caller's buffer, by these paths.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Transmit {
     /// The paths by which a copy leaves; never empty.
     pub paths: PathSet,
@@ -41,6 +44,7 @@ pub struct Transmit {
 
 /// Why `connect` was refused.
 #[derive(Error, Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// No path has this local address.
     #[error("no path has the address {0}")]
@@ -61,6 +65,7 @@ pub enum ConnectError {
 
 /// Why `listen` was refused.
 #[derive(Error, Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum ListenError {
     /// Somebody listens there already.
     #[error("{0} is in use")]

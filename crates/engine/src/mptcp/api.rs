@@ -4,11 +4,13 @@ use crate::policy::Spec;
 use crate::tcp;
 use crate::time::Duration;
 use crate::view::{PathId, SubflowId, SubflowView};
+use crate::with::with;
 use std::net::SocketAddr;
 use thiserror::Error;
 
 /// Why `add_subflow` was refused.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SubflowError {
     /// Plain TCP, or fallen back to it.
     #[error("the connection is plain TCP")]
@@ -29,6 +31,7 @@ pub enum SubflowError {
 
 /// Which policy to change on a live connection.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum Policy {
     /// Which subflow carries the next data.
     Scheduler(Spec),
@@ -40,6 +43,7 @@ pub enum Policy {
 
 /// A snapshot of a connection, for applications, status pages and tests.
 #[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct Info {
     /// MPTCP in use (no fallback).
     pub mptcp: bool,
@@ -76,6 +80,7 @@ pub struct Info {
 
 /// A snapshot of a subflow.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct SubflowInfo {
     /// How many its connection had before it.
     pub number: u32,
@@ -96,3 +101,22 @@ pub struct SubflowInfo {
     /// Payload bytes received on it that were new at data level.
     pub delivered: u64,
 }
+
+impl SubflowInfo {
+    /// An established subflow between two addresses, ours first, of which only the view is known.
+    pub fn new(view: SubflowView, [local, remote]: [SocketAddr; 2]) -> Self {
+        Self {
+            number: 0,
+            view,
+            path: view.path,
+            local,
+            remote,
+            state: tcp::State::Established,
+            rto: Duration::ZERO,
+            stats: tcp::Stats::default(),
+            delivered: 0,
+        }
+    }
+}
+
+with!(Info, SubflowInfo);

@@ -30,6 +30,7 @@ pub struct Params(pub BTreeMap<String, f64>);
 
 /// Why a policy could not be made.
 #[derive(Error, Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// No policy has that name or alias.
     #[error("unknown {kind} '{name}'{}; known: {known}", meant(*.nearest))]

@@ -58,7 +58,8 @@ pub trait Scheduler: Send {
 }
 
 /// Data to be placed.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Work {
     /// When it is asked.
     pub now: Instant,
@@ -79,7 +80,8 @@ pub struct Work {
 }
 
 /// The oldest data not acknowledged at data level, when it blocks the connection.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Blocked {
     /// When it is asked.
     pub now: Instant,
@@ -95,6 +97,7 @@ pub struct Blocked {
 
 /// Answer of [`Scheduler::opportunistic_retransmission`].
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct OpportunisticRetransmission {
     /// Send the blocked data again here.
     pub resend: SubflowSet,
@@ -104,6 +107,7 @@ pub struct OpportunisticRetransmission {
 
 /// Why a scheduler decided so.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub enum Reason {
     /// The only one that could.
     #[default]

@@ -128,7 +128,7 @@ impl Tcb {
     /// The next segment came by the subflow's own path or not. `compensate`: what ACKs save by
     /// other paths is not to speed up congestion control.
     #[inline]
-    pub fn arrives(&mut self, own: bool, compensate: bool) {
+    pub(crate) fn arrives(&mut self, own: bool, compensate: bool) {
         if own && self.ack_path.is_none() {
             return;
         }
@@ -171,7 +171,7 @@ impl Tcb {
     }
 
     /// RTT with data and ACKs on the own path; zero before the first sample.
-    pub fn own_rtt(&self) -> Duration {
+    pub(crate) fn own_rtt(&self) -> Duration {
         match &self.ack_path {
             Some(ack_path) if ack_path.mostly_elsewhere => self.describe_ack_path(ack_path).own_rtt,
             _ => self.rtt.srtt(),
@@ -214,7 +214,7 @@ impl Tcb {
     }
 
     /// A copy of an acknowledgement, by the own path: only its time says something.
-    pub fn on_copy(&mut self, now: Instant, segment: &Segment) {
+    pub(crate) fn on_copy(&mut self, now: Instant, segment: &Segment) {
         if let Some(ack) = segment.ack.unwrap_near(self.iss, self.snd_una)
             && let Some(ack_path) = &mut self.ack_path
         {

@@ -8,11 +8,11 @@ use tabane_wire::Segment;
 
 /// Data bound to a subflow: refcounted bytes and the data position of the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// Data position of the first byte.
-    pub dsn: Dsn,
+    pub(crate) dsn: Dsn,
     /// The bytes; never empty, at most [`SubflowView::mss`](crate::view::SubflowView::mss) long.
-    pub data: Bytes,
+    pub(crate) data: Bytes,
 }
 
 /// States of RFC 9293 section 3.3.2 (LISTEN is the endpoint's, CLOSED is `Closed`).
@@ -42,59 +42,59 @@ pub enum State {
 
 /// What a segment brought. `Default` is "nothing".
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Accepted {
+pub(crate) struct Accepted {
     /// The segment was dropped (an answer may be due all the same).
-    pub dropped: Option<DropReason>,
+    pub(crate) dropped: Option<DropReason>,
     /// The handshake completed with this segment.
-    pub established: bool,
+    pub(crate) established: bool,
     /// Payload within the window, as it came, at its position. May overlap what came before.
-    pub payload: Option<(Ssn, Bytes)>,
+    pub(crate) payload: Option<(Ssn, Bytes)>,
     /// Whether nothing in the segment was new to this subflow (a copy of a copy).
-    pub duplicate: bool,
+    pub(crate) duplicate: bool,
     /// SND.UNA advanced to here (counts SYN at 0 and FIN).
-    pub acked_to: Option<Ssn>,
+    pub(crate) acked_to: Option<Ssn>,
     /// The acknowledgement field was acceptable and the window field is this many bytes, scaled:
     /// space for the peer from its acknowledgement (or DATA_ACK) on.
-    pub window: Option<u64>,
+    pub(crate) window: Option<u64>,
     /// The peer's FIN has been reached, nothing before it is missing.
-    pub fin: bool,
+    pub(crate) fin: bool,
     /// Our FIN has been acknowledged.
-    pub fin_acked: bool,
+    pub(crate) fin_acked: bool,
     /// The subflow closed with this segment.
-    pub closed: Option<CloseReason>,
+    pub(crate) closed: Option<CloseReason>,
 }
 
 /// What `on_timeout` did that the connection must know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Expired {
+pub(crate) struct Expired {
     /// A retransmission timeout fired; the value counts those in a row.
-    pub rto: Option<u32>,
+    pub(crate) rto: Option<u32>,
     /// Two round trips have passed without an acknowledgement of the data in flight.
-    pub unresponsive: bool,
+    pub(crate) unresponsive: bool,
     /// The subflow gave up or its TIME-WAIT ended.
-    pub closed: Option<CloseReason>,
+    pub(crate) closed: Option<CloseReason>,
 }
 
 /// A segment to send: TCP complete, MPTCP options still to be added by the connection, which may
 /// cut SACK blocks to make space. It is filled in where the caller wants it: what has just been
 /// written bit by bit is slow to be copied as a whole.
 #[derive(PartialEq, Debug)]
-pub struct Outgoing<'s> {
+pub(crate) struct Outgoing<'s> {
     /// Addresses, numbers, flags, window, timestamps, SACK, payload.
-    pub segment: &'s mut Segment,
+    pub(crate) segment: &'s mut Segment,
     /// What it is for; decides its MPTCP options.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// Position of its first byte (or of SYN, FIN).
-    pub ssn: Ssn,
+    pub(crate) ssn: Ssn,
     /// Data position of its payload; `None` without payload.
-    pub dsn: Option<Dsn>,
+    pub(crate) dsn: Option<Dsn>,
     /// Its payload (or SYN, FIN) was sent before.
-    pub retransmission: bool,
+    pub(crate) retransmission: bool,
 }
 
 /// What a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// SYN of an active open (`Outgoing::retransmission` tells a repeat).
     Syn,
     /// SYN+ACK (also of a simultaneous open).

@@ -21,7 +21,7 @@ impl Tcb {
     ///
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
-    pub fn connect(
+    pub(crate) fn connect(
         now: Instant,
         config: &Arc<TcpConfig>,
         setup: Setup,
@@ -33,7 +33,7 @@ impl Tcb {
     ///
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
-    pub fn accept(
+    pub(crate) fn accept(
         now: Instant,
         config: &Arc<TcpConfig>,
         setup: Setup,

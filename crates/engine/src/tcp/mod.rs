@@ -23,18 +23,21 @@ mod scoreboard;
 mod setup;
 mod space;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod timeout;
 mod timer;
 mod view;
 
 use self::ack_path::AckPathState;
-pub use self::api::{Accepted, Chunk, Expired, Kind, Outgoing, State};
+pub use self::api::State;
+pub(crate) use self::api::{Accepted, Chunk, Expired, Kind, Outgoing};
 use self::rate::RateSampler;
 use self::receive::Receiver;
 use self::recovery::Recovery;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
-pub use self::setup::Setup;
+pub(crate) use self::setup::Setup;
 use self::space::Space;
 pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
@@ -71,7 +74,7 @@ use tabane_wire::{Segment, SeqNum};
 // In the order of how often fields are needed: with thousands of subflows each cache line that a
 // segment touches is a miss (`prefetch.rs` asks for them by these groups).
 #[repr(C)]
-pub struct Tcb {
+pub(crate) struct Tcb {
     state: State,
     /// Shift of the windows that we advertise.
     scale: u8,
@@ -100,7 +103,7 @@ pub struct Tcb {
     /// Made when a segment first comes by another path than the own.
     ack_path: Option<Box<AckPathState>>,
     /// Records of this subflow, drained by the connection (which fills in its id).
-    pub log: RecordLog,
+    pub(crate) log: RecordLog,
     /// When anything acceptable was last received.
     last_heard: Instant,
     timers: Timers,
@@ -190,7 +193,7 @@ impl Tcb {
     /// Payload bytes of new data that may leave now: cwnd or PRR, pacing and the peer's subflow
     /// window. 0 unless ESTABLISHED or CLOSE-WAIT, or while retransmissions come first.
     #[inline]
-    pub fn sendable(&self, now: Instant) -> u64 {
+    pub(crate) fn sendable(&self, now: Instant) -> u64 {
         let open = matches!(self.state, State::Established | State::CloseWait);
         if !open || self.fin_bound || self.due.reset.is_some() || self.pace_until > now {
             return 0;
@@ -208,7 +211,7 @@ impl Tcb {
 
     /// Binds a chunk to the next positions; it leaves with the next `poll_segment`s, in order.
     /// The caller has asked `sendable` (a chunk pushed without space leaves all the same).
-    pub fn push(&mut self, now: Instant, chunk: Chunk) -> Ssn {
+    pub(crate) fn push(&mut self, now: Instant, chunk: Chunk) -> Ssn {
         debug_assert!(!chunk.data.is_empty() && !self.fin_bound);
         self.restart_after_idle(now);
         let ssn = self.bound;
@@ -218,12 +221,12 @@ impl Tcb {
     }
 
     /// Chunks bound and not yet acknowledged cumulatively, oldest first (those SACKed included).
-    pub fn unacked(&self) -> impl Iterator<Item = &Chunk> {
+    pub(crate) fn unacked(&self) -> impl Iterator<Item = &Chunk> {
         self.tx.chunks()
     }
 
     /// No more data will be pushed: FIN after what was.
-    pub fn close(&mut self, now: Instant) {
+    pub(crate) fn close(&mut self, now: Instant) {
         match self.state {
             State::SynSent => self.finish(now, CloseReason::Aborted),
             State::SynReceived | State::Established | State::CloseWait => {
@@ -246,7 +249,7 @@ impl Tcb {
     }
 
     /// Sends RST (if the state calls for it) and closes.
-    pub fn abort(&mut self) {
+    pub(crate) fn abort(&mut self) {
         let no_reset = matches!(self.state, State::Closed | State::TimeWait | State::SynSent);
         if self.state != State::Closed {
             self.finish(self.last_heard, CloseReason::Aborted);
@@ -258,7 +261,7 @@ impl Tcb {
 
     /// An ACK (perhaps on data) leaves at the next `poll_segment`: window update, DATA_ACK, or
     /// an MPTCP option to carry.
-    pub fn request_ack(&mut self) {
+    pub(crate) fn request_ack(&mut self) {
         if self.state > State::SynReceived && self.state != State::Closed {
             self.rx.due = receive::AckDue::Now;
         }
@@ -266,7 +269,7 @@ impl Tcb {
 
     /// Data waits for the peer's window while nothing is in flight: run the persist timer, which
     /// sends old-sequence ACK probes with backoff and never gives up while they are answered.
-    pub fn set_blocked(&mut self, now: Instant, blocked: bool) {
+    pub(crate) fn set_blocked(&mut self, now: Instant, blocked: bool) {
         let open = matches!(self.state, State::Established | State::CloseWait);
         if blocked == self.blocked || (blocked && !open) {
             return;
@@ -281,24 +284,24 @@ impl Tcb {
     }
 
     /// Bytes of option space that MPTCP needs on data segments, without padding; lowers `mss`.
-    pub fn set_option_reserve(&mut self, bytes: u16) {
+    pub(crate) fn set_option_reserve(&mut self, bytes: u16) {
         self.option_reserve = bytes;
         self.update_mss();
     }
 
     /// Bytes of option space that the first data needs beyond that (MP_CAPABLE with data).
-    pub fn set_opening_reserve(&mut self, bytes: u16) {
+    pub(crate) fn set_opening_reserve(&mut self, bytes: u16) {
         self.opening = bytes;
     }
 
     /// Room for options beside so much payload, at most 40 bytes.
     #[inline]
-    pub fn option_space(&self, payload: usize) -> usize {
+    pub(crate) fn option_space(&self, payload: usize) -> usize {
         self.space.options(payload)
     }
 
     /// New path MTU (ICMP or probing): smaller segments from now on, also for retransmissions.
-    pub fn set_mtu(&mut self, mtu: u16) {
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
         self.setup.mtu = mtu;
         self.update_mss();
     }
@@ -307,7 +310,7 @@ impl Tcb {
     ///
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
-    pub fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
+    pub(crate) fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
         let old = self.window;
         let start = Start { mss: self.mss, cwnd: old.cwnd, ssthresh: old.ssthresh };
         self.cc = self.make_controller(spec, start)?;
@@ -318,7 +321,7 @@ impl Tcb {
     }
 
     /// Penalisation by the scheduler (`CongestionController::on_penalty`).
-    pub fn penalise(&mut self, now: Instant) {
+    pub(crate) fn penalise(&mut self, now: Instant) {
         self.cc.on_penalty();
         self.cc.report(&mut self.window);
         self.record_window(now);
@@ -327,103 +330,93 @@ impl Tcb {
     /// When `on_timeout` wants to be called (RTO, TLP, reordering, delayed ACK, persist,
     /// keepalive, TIME-WAIT, pacing release).
     #[inline]
-    pub fn next_timeout(&self) -> Option<Instant> {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
 
     /// The state of RFC 9293 that it is in.
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         self.state
     }
 
     /// Why it closed; `None` unless `Closed`.
-    pub fn close_reason(&self) -> Option<CloseReason> {
+    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
         self.close_reason
     }
 
     /// What it was made from.
-    pub fn setup(&self) -> &Setup {
+    pub(crate) fn setup(&self) -> &Setup {
         &self.setup
     }
 
     /// First position not acknowledged.
-    pub fn snd_una(&self) -> Ssn {
+    pub(crate) fn snd_una(&self) -> Ssn {
         Ssn(self.snd_una)
     }
 
     /// Next position to bind (pushed data counts).
-    pub fn snd_nxt(&self) -> Ssn {
+    pub(crate) fn snd_nxt(&self) -> Ssn {
         Ssn(self.bound)
     }
 
     /// The first position that has not arrived (RCV.NXT).
-    pub fn rcv_nxt(&self) -> Ssn {
+    pub(crate) fn rcv_nxt(&self) -> Ssn {
         Ssn(self.rx.rcv_nxt)
     }
 
     /// Whether something of the peer's is missing before what has come.
-    pub fn has_gap(&self) -> bool {
+    pub(crate) fn has_gap(&self) -> bool {
         self.rx.has_gap()
     }
 
     /// Whether either end has acknowledged more than a SYN.
-    pub fn has_exchanged(&self) -> bool {
+    pub(crate) fn has_exchanged(&self) -> bool {
         self.snd_una > 1 || self.rx.acked > 1
     }
 
-    /// Peer's initial sequence number.
-    pub fn irs(&self) -> SeqNum {
-        self.rx.irs
-    }
-
     /// Position of a sequence number of the peer, nearest to `rcv_nxt`.
-    pub fn position(&self, seq: SeqNum) -> Option<Ssn> {
+    pub(crate) fn position(&self, seq: SeqNum) -> Option<Ssn> {
         self.rx.position(seq).map(Ssn)
     }
 
     /// Whether a segment is no longer than the path carries and the peer takes.
-    pub fn carries(&self, segment: &Segment) -> bool {
+    pub(crate) fn carries(&self, segment: &Segment) -> bool {
         self.space.holds(segment.payload.len(), segment.options.emitted_len())
     }
 
     /// Payload of a full segment.
-    pub fn mss(&self) -> u64 {
+    pub(crate) fn mss(&self) -> u64 {
         self.mss
     }
 
     /// Present retransmission timeout, backoff included.
-    pub fn rto(&self) -> Duration {
+    pub(crate) fn rto(&self) -> Duration {
         self.rtt.rto()
     }
 
     /// Retransmission timeouts in a row.
-    pub fn timeouts(&self) -> u32 {
+    pub(crate) fn timeouts(&self) -> u32 {
         self.rtt.backoff()
     }
 
     /// Smoothed RTT; zero before the first sample.
-    pub fn srtt(&self) -> Duration {
+    pub(crate) fn srtt(&self) -> Duration {
         self.rtt.srtt()
     }
 
     /// Caps the retransmission timeout with its backoff (`None`: as configured). A subflow probed
     /// this often is given up after 100 s of silence (RFC 9293 section 3.8.3, R2), not by a count.
-    pub fn limit_rto(&mut self, limit: Option<Duration>) {
+    pub(crate) fn limit_rto(&mut self, limit: Option<Duration>) {
         self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
     }
 
-    /// Whether anything is bound and not acknowledged.
-    pub fn has_outstanding(&self) -> bool {
-        self.bound > self.snd_una
-    }
-
     /// When anything acceptable last came from the peer.
-    pub fn last_heard(&self) -> Instant {
+    pub(crate) fn last_heard(&self) -> Instant {
         self.last_heard
     }
 
     /// Counters since the start.
-    pub fn stats(&self) -> &Stats {
+    pub(crate) fn stats(&self) -> &Stats {
         &self.stats
     }
 

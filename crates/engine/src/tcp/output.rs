@@ -29,7 +29,7 @@ impl Tcb {
     /// The next segment that this subflow has to or may send: handshake, resets, retransmissions,
     /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
     /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
-    pub fn poll_segment<'s>(
+    pub(crate) fn poll_segment<'s>(
         &mut self,
         now: Instant,
         window: u64,

@@ -27,7 +27,7 @@ pub(super) struct TailProbe {
 impl Tcb {
     /// Data in flight that is neither acknowledged nor SACKed, newest first: the chunk, when it was
     /// last sent, and whether it is marked lost. For reinjection on other subflows.
-    pub fn unsacked(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
+    pub(crate) fn unsacked(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
         self.tx.unsacked().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
     }
 

@@ -1,8 +1,11 @@
 //! What a subflow counts.
 
+use crate::with::with;
+
 /// Counters of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct Stats {
     /// Payload bytes sent, repeats included.
     pub bytes_sent: u64,
@@ -29,6 +32,8 @@ pub struct Stats {
     /// Segments dropped on arrival.
     pub dropped: u64,
 }
+
+with!(Stats);
 
 /// Bytes acknowledged between losses (OLIA's l1 and l2).
 #[derive(Clone, Copy, Default, Debug)]

@@ -17,7 +17,7 @@ const PEER_GIVES_UP: Duration = Duration::from_secs(60);
 
 impl Tcb {
     /// Runs every timer that is due.
-    pub fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
+    pub(crate) fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
         let mut expired = Expired::default();
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
@@ -46,7 +46,7 @@ impl Tcb {
     /// The path is reported to work again: data that has timed out is sent again at once. It counts
     /// as lost even if the first segment had arrived and only its ACK was lost: that says nothing
     /// about the rest (a DSACK would undo the timeout, and the rest would wait for the next one).
-    pub fn retry(&mut self, now: Instant) {
+    pub(crate) fn retry(&mut self, now: Instant) {
         let Some(due) = self.timers.get(Timer::Retransmit) else { return self.ask(now) };
         if self.rtt.backoff() == 0 {
             return;

@@ -6,7 +6,7 @@ use crate::view::SubflowView;
 
 impl Tcb {
     /// The snapshot for policies. The connection fills in `backup` and `potentially_failed`.
-    pub fn view(&self, now: Instant) -> SubflowView {
+    pub(crate) fn view(&self, now: Instant) -> SubflowView {
         let mut view = SubflowView::default();
         self.fill_view(now, &mut view);
         view

@@ -91,13 +91,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(family: Family, seed: u64, speaks: Speaks) -> Self {
-        let path = |n: u8| PathConfig {
-            id: PathId(n - 1),
-            addresses: vec![address(family, 1, n)],
-            mtu: MTU,
-            backup: false,
-        };
-        let config = Config { paths: vec![path(1), path(2)], ..Config::default() };
+        let path = |n: u8| PathConfig::new(PathId(n - 1), vec![address(family, 1, n)], MTU);
+        let config = Config::default().with(|c| c.paths = vec![path(1), path(2)]);
         let mut us = Endpoint::new(config, [seed as u8; 32]).unwrap();
         us.listen(SocketAddr::new(address(family, 1, 1), PORT)).unwrap();
         us.listen(SocketAddr::new(address(family, 1, 2), PORT)).unwrap();

@@ -5,9 +5,9 @@ use crate::driver::Counters;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use tabane_engine::ConnId;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::view::PathId;
-use tabane_engine::{ConnId, Event};
 
 /// A connection.
 pub(super) fn connection_report<'l>(
@@ -88,23 +88,4 @@ pub(super) fn path_report(id: PathId, label: &str, counters: &Counters) -> Value
 /// Our end of a subflow.
 pub(super) fn subflow_of(subflow: &SubflowInfo) -> SocketAddr {
     subflow.local
-}
-
-/// The name of an event.
-pub(super) fn event_name(event: Event) -> &'static str {
-    match event {
-        Event::Connected => "connected",
-        Event::Incoming { .. } => "incoming",
-        Event::Accepted { .. } => "accepted",
-        Event::Readable => "readable",
-        Event::Writable => "writable",
-        Event::PeerFinished => "peer_finished",
-        Event::Flushed => "flushed",
-        Event::Closed(_) => "closed",
-        Event::SubflowEstablished(_) => "subflow_established",
-        Event::SubflowClosed(..) => "subflow_closed",
-        Event::AddressAnnounced { .. } => "address_announced",
-        Event::AddressRemoved { .. } => "address_removed",
-        Event::Fallback(_) => "fallback",
-    }
 }

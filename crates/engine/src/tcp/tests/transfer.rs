@@ -1,10 +1,10 @@
 //! Transfers over a link with faults.
 
-use crate::pair::{Fate, Pair};
-use tabane_engine::config::TcpConfig;
-use tabane_engine::policy::Spec;
-use tabane_engine::tcp::State;
-use tabane_engine::time::{Duration, Instant};
+use super::pair::{Fate, Pair};
+use crate::config::TcpConfig;
+use crate::policy::Spec;
+use crate::tcp::State;
+use crate::time::{Duration, Instant};
 
 fn config(congestion: &str) -> TcpConfig {
     TcpConfig { congestion: Spec::named(congestion), ..TcpConfig::default() }

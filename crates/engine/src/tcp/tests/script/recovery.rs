@@ -2,7 +2,7 @@
 //! another: probes, timeouts and what shows that they were spurious, what is no duplicate.
 
 use super::*;
-use tabane_engine::view::RecoveryPhase;
+use crate::view::RecoveryPhase;
 use tabane_wire::MptcpOption;
 
 /// ssthresh is infinite until there is a congestion response.
