@@ -104,12 +104,8 @@ impl DeviceArgs {
         let mut paths = Vec::new();
         for (tun, id) in self.tun.iter().zip(0..) {
             let device = TunDevice::open(tun).map_err(anyhow::Error::new)?;
-            let path = PathConfig {
-                id: PathId(id),
-                addresses: device.addresses().to_vec(),
-                mtu: device.mtu(),
-                backup: tun.backup || self.backup.contains(&tun.name),
-            };
+            let path = PathConfig::new(PathId(id), device.addresses().to_vec(), device.mtu())
+                .with(|p| p.backup = tun.backup || self.backup.contains(&tun.name));
             paths.push(Path::new(&path, &tun.name, Box::new(device)));
             config.paths.push(path);
         }
@@ -153,16 +149,15 @@ impl DeviceArgs {
     fn config(&self) -> Config {
         let mut config = Config::default();
         config.tcp.congestion = self.congestion.clone();
-        config.mptcp = MptcpConfig {
-            enabled: !self.no_mptcp,
-            checksum: self.checksum,
-            scheduler: self.scheduler.clone(),
-            egress: self.egress.clone(),
-            full_mesh: !self.no_full_mesh,
-            accept_addresses: !self.ignore_announced,
-            announce: self.announce.iter().any(|a| matches!(a, Announce::All)),
-            ..MptcpConfig::default()
-        };
+        config.mptcp = MptcpConfig::default().with(|c| {
+            c.enabled = !self.no_mptcp;
+            c.checksum = self.checksum;
+            c.scheduler = self.scheduler.clone();
+            c.egress = self.egress.clone();
+            c.full_mesh = !self.no_full_mesh;
+            c.accept_addresses = !self.ignore_announced;
+            c.announce = self.announce.iter().any(|a| matches!(a, Announce::All));
+        });
         config
     }
 

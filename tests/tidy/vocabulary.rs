@@ -9,9 +9,12 @@ use crate::source::Source;
 /// (plural, past) are rows of their own.
 const RETIRED: &[(&str, &str, &[&str])] = &[
     ("book", "override cache", &[]),
-    ("buried", "closed", &["crates/engine/"]),
+    ("buried", "closed", &[]),
+    ("bury", "remove", &[]),
     ("crowded", "over its memory limit", &[]),
-    ("deaf", "one-way", &["crates/engine/"]),
+    ("deaf", "one-way", &[]),
+    ("dress", "add options", &[]),
+    ("dressed", "with options", &[]),
     ("drawn", "sampled or generated", &["crates/fuzz/", "crates/papers/", "src/", "tests/"]),
     ("gates", "rate limiters", &[]),
     ("happening", "event", &[]),
@@ -24,14 +27,22 @@ const RETIRED: &[(&str, &str, &[&str])] = &[
     ("onward", "upstream", &[]),
     ("onwards", "upstream", &[]),
     ("outward", "outbound", &[]),
-    ("owed", "pending", &["crates/engine/"]),
-    ("picture", "snapshot", &["crates/engine/", "crates/net/"]),
+    ("owed", "pending", &[]),
+    ("owes", "has pending", &[]),
+    ("picture", "snapshot", &["crates/net/"]),
     ("pictures", "snapshots", &[]),
-    ("pieces", "ranges, chunks or parts", &["crates/engine/", "crates/trace/", "crates/wire/"]),
+    ("pieces", "ranges, chunks or parts", &["crates/trace/", "crates/wire/"]),
+    ("raced", "reinjected at the tail", &[]),
+    ("rescue", "opportunistic retransmission", &["crates/sim/"]),
+    ("rescued", "retransmitted opportunistically", &[]),
+    ("settle", "flush", &["crates/fuzz/", "tests/kernel/"]),
+    ("settled", "flushed or final", &["crates/gateway/src/path/", "crates/papers/"]),
     ("surroundings", "runtime", &[]),
+    ("suspect", "potentially failed", &["crates/gateway/"]),
+    ("suspects", "potentially failed subflows", &[]),
     ("tally", "counters", &[]),
     ("teller", "policy sync or sender", &[]),
-    ("telling", "policy sync or notification", &["crates/engine/"]),
+    ("telling", "policy sync or notification", &[]),
     ("wish", "request", &[]),
     ("wishes", "requests", &[]),
 ];
@@ -49,13 +60,8 @@ const NOISE: &[&str] = &[
 ];
 
 /// Where such comments still stand, or are the help texts of options.
-const NOISE_STANDS: &[&str] = &[
-    "crates/engine/",
-    "crates/gateway/",
-    "crates/kernel/",
-    "crates/net/",
-    "src/cmd/server/clients.rs",
-];
+const NOISE_STANDS: &[&str] =
+    &["crates/gateway/", "crates/kernel/", "crates/net/", "src/cmd/server/clients.rs"];
 
 /// Retired words in identifiers, and noise in doc comments.
 pub(crate) fn source(path: &str, source: &Source) -> Vec<Violation> {

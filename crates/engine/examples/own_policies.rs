@@ -22,13 +22,13 @@ struct CheapestFirst {
 impl Scheduler for CheapestFirst {
     fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet {
         let cheapest = subflows.iter().filter(|s| s.usable).min_by_key(|s| s.path);
-        let with_space = || subflows.iter().filter(|s| s.usable && s.room > 0);
+        let with_space = || subflows.iter().filter(|s| s.usable && s.sendable > 0);
         let chosen = with_space().min_by_key(|s| s.path);
         let waits = chosen.map(|s| s.id) != cheapest.map(|s| s.id) && work.unsent < self.patience;
         self.reason = match (chosen, cheapest) {
             (Some(_), Some(cheapest)) if waits => Reason::AwaitsTurn(cheapest.id),
             (Some(_), _) => Reason::Turn,
-            (None, _) => Reason::NoRoom,
+            (None, _) => Reason::NoSpace,
         };
         chosen.filter(|_| !waits).map_or(SubflowSet::NONE, |s| SubflowSet::only(s.id))
     }

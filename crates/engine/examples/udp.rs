@@ -5,6 +5,7 @@
 //! `cargo run --release -p tabane-engine --example udp`
 
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc;
@@ -21,6 +22,8 @@ const LENGTH: usize = 10_000_000;
 struct Driver {
     endpoint: Endpoint,
     sockets: Vec<UdpSocket>,
+    /// Not yet looked at.
+    events: VecDeque<(ConnId, Event)>,
     started: std::time::Instant,
 }
 
@@ -29,17 +32,13 @@ impl Driver {
         for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
-        let path = |n: u8| PathConfig {
-            id: PathId(n),
-            addresses: vec![Ipv4Addr::new(10, n, 0, host).into()],
-            mtu: MTU,
-            backup: false,
-        };
+        let path =
+            |n: u8| PathConfig::new(PathId(n), vec![Ipv4Addr::new(10, n, 0, host).into()], MTU);
         let paths = (0..sockets.len() as u8).map(path).collect();
-        let endpoint = Endpoint::new(Config { paths, ..Config::default() }, [host; 32])?;
+        let endpoint = Endpoint::new(Config::default().with(|c| c.paths = paths), [host; 32])?;
         #[expect(clippy::disallowed_methods, reason = "a driver is where the clock is")]
         let started = std::time::Instant::now();
-        Ok(Self { endpoint, sockets, started })
+        Ok(Self { endpoint, sockets, events: VecDeque::new(), started })
     }
 
     /// The engine's time: since the start of the driver.
@@ -48,7 +47,7 @@ impl Driver {
     }
 
     /// One turn of the run loop: what has arrived goes in, what is due runs, and what is to leave
-    /// leaves. Afterwards events are to be taken.
+    /// leaves. Afterwards events are to be looked at.
     fn turn(&mut self) -> io::Result<()> {
         let mut buffer = [0; MTU as usize];
         let mut idle = true;
@@ -59,7 +58,7 @@ impl Driver {
                         let now = self.now();
                         self.endpoint.handle_packet(now, PathId(n as u8), &buffer[..len]);
                         // What it answers goes out before the next packet comes in.
-                        self.send(&mut [0; MTU as usize])?;
+                        self.drain(&mut [0; MTU as usize])?;
                         idle = false;
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -73,7 +72,7 @@ impl Driver {
         if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
             self.endpoint.handle_timeout(now);
         }
-        self.send(&mut buffer)?;
+        self.drain(&mut buffer)?;
         if idle {
             // A driver for more than an example waits for its sockets or `poll_timeout`.
             thread::sleep(std::time::Duration::from_micros(200));
@@ -81,7 +80,8 @@ impl Driver {
         Ok(())
     }
 
-    fn send(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+    /// Takes what there is: packets to the sockets, events to the queue.
+    fn drain(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         while let Some(transmit) = self.endpoint.poll_transmit(self.now(), buffer) {
             for path in transmit.paths.iter() {
                 match self.sockets[usize::from(path.0)].send(&buffer[..transmit.len]) {
@@ -92,6 +92,7 @@ impl Driver {
                 }
             }
         }
+        self.events.extend(std::iter::from_fn(|| self.endpoint.poll_event()));
         Ok(())
     }
 }
@@ -113,7 +114,7 @@ fn client(sockets: Vec<UdpSocket>) -> Result<Vec<u64>, Box<dyn std::error::Error
             sent = info.subflows.iter().map(|subflow| subflow.stats.bytes_sent).collect();
         }
         driver.turn()?;
-        while let Some((_, event)) = driver.endpoint.poll_event() {
+        while let Some((_, event)) = driver.events.pop_front() {
             match event {
                 Event::Flushed => return Ok(sent),
                 Event::Closed(reason) => return Err(format!("{reason:?}").into()),
@@ -133,7 +134,7 @@ fn server(
     let mut received = 0;
     while over.try_recv().is_err() {
         driver.turn()?;
-        while let Some((id, event)) = driver.endpoint.poll_event() {
+        while let Some((id, event)) = driver.events.pop_front() {
             match event {
                 Event::Readable => received += read(&mut driver, id),
                 Event::PeerFinished => close(&mut driver, id),

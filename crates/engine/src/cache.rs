@@ -1,8 +1,8 @@
-//! Asking the processor for memory before it is needed.
+//! Prefetching: asking the processor for memory before it is needed.
 //!
-//! With thousands of connections a segment finds the state of its connection in no cache, and
-//! reading it field by field waits for one miss after the other. Asked for at once, they are
-//! waited for together. Only speed depends on it.
+//! With thousands of connections the state of a segment's connection is in no cache, and reading it
+//! field by field waits for one cache miss after the other. With prefetching the misses overlap.
+//! Only speed depends on it.
 
 use prefetch_index::prefetch_index;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ const LINE: usize = 64;
 
 /// Asks for every cache line of `value`.
 #[inline(always)]
-pub fn fetch<T>(value: &T) {
+pub(crate) fn fetch<T>(value: &T) {
     fetch_range(ptr::from_ref(value).addr(), size_of::<T>());
 }
 

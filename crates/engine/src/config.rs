@@ -1,22 +1,32 @@
-//! Settings, as plain structs with defaults.
+//! Settings, as structs with defaults. New versions add settings, so that other crates begin with
+//! the defaults and change what they want: by assigning fields, or in an expression by `with`.
+//!
+//! ```
+//! use tabane_engine::config::{Config, TcpConfig};
+//!
+//! let config = Config::default().with(|c| c.tcp = TcpConfig::default().with(|t| t.nagle = false));
+//! assert!(!config.tcp.nagle);
+//! ```
 
 use crate::policy::Spec;
 use crate::time::Duration;
 use crate::view::PathId;
+use crate::with::with;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Settings of an endpoint. Those in `tcp` and `mptcp` are defaults for its connections.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Config {
-    /// Ways out, each with the addresses of this host on it. A subflow belongs to the path that
-    /// has its local address.
+    /// The paths, each with the addresses that this host has on it. A subflow belongs to the path
+    /// that has its local address.
     pub paths: Vec<PathConfig>,
-    /// TCP.
+    /// TCP settings, for subflows.
     pub tcp: TcpConfig,
-    /// MPTCP.
+    /// MPTCP settings, for connections.
     pub mptcp: MptcpConfig,
-    /// Limits.
+    /// What the endpoint refuses to hold more of.
     pub limits: Limits,
     /// Whether records are made.
     pub records: bool,
@@ -63,8 +73,9 @@ impl Profile {
     }
 }
 
-/// A way out.
+/// A path out of this host: an interface or a tunnel.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct PathConfig {
     /// Its id, 0 to 63.
     pub id: PathId,
@@ -76,16 +87,26 @@ pub struct PathConfig {
     pub backup: bool,
 }
 
-/// TCP settings (sections are of algorithms and RFCs).
+impl PathConfig {
+    /// A path of normal priority.
+    pub fn new(id: PathId, addresses: Vec<IpAddr>, mtu: u16) -> Self {
+        Self { id, addresses, mtu, backup: false }
+    }
+}
+
+with!(Config, PathConfig, TcpConfig, MptcpConfig, Limits);
+
+/// TCP settings, for the subflows of a connection.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct TcpConfig {
     /// Congestion control of new subflows.
     pub congestion: Spec,
-    /// Timestamps (RFC 7323).
+    /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
-    /// SACK (RFC 2018).
+    /// Offer and accept SACK (RFC 2018).
     pub sack: bool,
-    /// ECN (RFC 3168).
+    /// Offer and accept ECN (RFC 3168).
     pub ecn: bool,
     /// Nagle's algorithm (RFC 1122 section 4.2.3.4), at connection level.
     pub nagle: bool,
@@ -95,7 +116,7 @@ pub struct TcpConfig {
     pub rto_min: Duration,
     /// RTO before the first sample.
     pub rto_initial: Duration,
-    /// Largest RTO.
+    /// Largest RTO that backoff reaches.
     pub rto_max: Duration,
     /// Longest delay of an ACK (RFC 1122 allows 500 ms).
     pub ack_delay: Duration,
@@ -107,7 +128,7 @@ pub struct TcpConfig {
     pub retries: u32,
     /// Idle time before keepalive probes; `None` is off (RFC 1122 section 4.2.3.6).
     pub keepalive: Option<Duration>,
-    /// Between keepalive probes.
+    /// Time between keepalive probes.
     pub keepalive_interval: Duration,
     /// Unanswered keepalive probes before giving up.
     pub keepalive_probes: u32,
@@ -159,6 +180,7 @@ impl Default for TcpConfig {
 
 /// MPTCP settings (RFC 8684).
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct MptcpConfig {
     /// Ask for and accept MPTCP.
     pub enabled: bool,
@@ -190,12 +212,13 @@ pub struct MptcpConfig {
     /// SYN (with MP_CAPABLE) transmissions before one without the option; those that leave because
     /// a path comes up are not counted.
     pub capable_syns: u32,
-    /// Opportunistic retransmission and penalisation.
-    pub rescue: bool,
-    /// Others carry what one subflow is late with (ours; not Linux's): when nothing new may leave,
-    /// what a slower one has still under way goes again on one with room that delivers it sooner;
-    /// what a silent one has under way goes again at its tail loss probe, not at its timeout.
-    pub race: bool,
+    /// Opportunistic retransmission and penalisation: when the peer's window or the send buffer is
+    /// full, the scheduler may have the data that blocks it sent again on a subflow with space.
+    pub opportunistic_retransmission: bool,
+    /// Tail reinjection (ours; Linux has none): when nothing new may leave, data that a slower
+    /// subflow still has in flight is sent again on one with space that delivers it sooner; data in
+    /// flight on an unresponsive subflow is reinjected at its tail loss probe, not at its timeout.
+    pub tail_reinjection: bool,
     /// How long all subflows may be gone before the connection is.
     pub break_before_make: Duration,
 }
@@ -217,8 +240,8 @@ impl Default for MptcpConfig {
             deny_join_initial: false,
             stale_after: 2,
             capable_syns: 3,
-            rescue: true,
-            race: true,
+            opportunistic_retransmission: true,
+            tail_reinjection: true,
             break_before_make: Duration::from_secs(60),
         }
     }
@@ -226,11 +249,12 @@ impl Default for MptcpConfig {
 
 /// Size of the data sequence numbers and data acknowledgements sent (RFC 8684 section 3.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum NumberSize {
     /// 4 bytes, until 2^32 could wrap within an MSL or the peer uses 8; then 8.
     #[default]
     Auto,
-    /// 8 bytes always.
+    /// Always 8 bytes.
     Long,
 }
 
@@ -239,8 +263,9 @@ pub const OUT_OF_ORDER_RANGES: usize = 4_096;
 
 /// Limits of an endpoint. What is beyond is dropped and recorded as `DropReason::Limit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Limits {
-    /// Connections, all states.
+    /// Connections in all states, those being opened or closed included.
     pub connections: usize,
     /// Connections in SYN-RECEIVED, per endpoint.
     pub syn_backlog: usize,

@@ -1,13 +1,25 @@
-//! The engine's face: many connections behind one state machine.
+//! The interface of the engine: many connections behind one state machine ([`Endpoint`]).
 //!
-//! Run loop of a driver: feed `handle_*`, then drain `poll_segment` (or `poll_transmit`),
-//! `poll_event` and `poll_record` until each returns `None`, then sleep until `poll_timeout`.
+//! # The run loop
+//!
+//! 1. Feed `handle_*`: one input, or a batch of what has come. Time does not go back.
+//! 2. Take: `poll_segment` (or `poll_into`, or `poll_transmit`), `poll_event` and `poll_record`,
+//!    until each returns `None`; each may make more for the others. Segments may be left for later
+//!    by a driver that cannot send any more or has others to serve. Events may not: those of the
+//!    last inputs are taken before the next input.
+//! 3. Sleep until `poll_timeout`, which is at once while something is left.
+//!
+//! Debug builds panic where time goes back, and at an input too early. What the rule is for: it
+//! alone limits the number of events that wait, to what one turn makes.
+//!
+//! Connections may be called at any time; what was done with them takes effect in step 2.
 //!
 //! Whatever the number of connections, a segment costs the same: a hash table finds its
 //! connection, a queue holds the connections that may have something to send, and a heap holds
 //! one deadline per connection.
 
 mod ahead;
+mod api;
 mod copies;
 mod deadlines;
 mod flow;
@@ -15,14 +27,17 @@ mod open;
 mod slots;
 mod stateless;
 mod time_wait;
+mod turn;
 
 use self::ahead::Ahead;
+pub use self::api::{ConnectError, Departure, ListenError, Stats, Transmit};
 use self::copies::Copies;
 use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::{Ports, Secrets};
 use self::slots::Slots;
 use self::time_wait::TimeWaits;
+use self::turn::Turn;
 use crate::config::{Config, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
 use crate::mptcp::{Connection, Mtus};
@@ -39,9 +54,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tabane_wire::{ParseError, Segment};
-use thiserror::Error;
 
-/// Many connections, one per peer and port pair.
+/// A host's TCP and MPTCP stack: it accepts, opens and owns connections, and assigns each arriving
+/// segment to one. It has no sockets, no clock and no threads; a driver calls it.
+///
+/// # Contract
+///
+/// The driver gives the time with every call, and time never goes back. It feeds one input
+/// (`handle_segment`, `handle_packet`, `handle_timeout`, or a change to a [`Connection`]) and then
+/// drains `poll_segment` (or `poll_into`, `poll_transmit`), `poll_event` and, if records are on,
+/// `poll_record`, until each returns `None`. Then it waits for a packet or for `poll_timeout`.
+///
+/// - Input never fails: what is malformed, forged or beyond a limit is counted and recorded.
+/// - A segment leaves by every path in its [`Departure::paths`]; the driver knows what a path is.
+/// - A connection exists from `connect`, or from the SYN that a listener took, until `poll_event`
+///   has returned its [`Event::Closed`]; then its [`ConnId`] is invalid and never used again.
+/// - With the same configuration, seed and inputs it does the same, byte for byte.
 pub struct Endpoint {
     config: Arc<Config>,
     /// `config.tcp`, as subflows share it.
@@ -76,6 +104,7 @@ pub struct Endpoint {
     next_id: u64,
     ports: Ports,
     now: Instant,
+    turn: Turn,
     stats: Stats,
 }
 
@@ -84,9 +113,9 @@ pub struct Endpoint {
 struct Slot {
     /// As entered in `tokens`.
     token: Option<u32>,
-    /// In `ready`.
+    /// Whether it is in `ready`.
     queued: bool,
-    /// Counted in `backlog`.
+    /// Whether it is counted in `backlog`.
     in_backlog: bool,
     /// Its SYN is not answered before `admit`.
     held: bool,
@@ -96,74 +125,10 @@ struct Slot {
 /// What a listener does with a SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Admission {
-    /// Answers it.
+    /// Answers it at once.
     Open,
     /// Tells the application, and waits for `admit`.
     Held,
-}
-
-/// Counters of an endpoint: what belongs to no connection.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Stats {
-    /// Packets that could not be parsed.
-    pub malformed: u64,
-    /// Segments for no connection and no listener, or refused by a limit.
-    pub dropped: u64,
-    /// Resets sent for no connection.
-    pub resets: u64,
-    /// Segments that another path had brought before (`MptcpConfig::remove_copies`).
-    pub copies: u64,
-    /// Segments that could not be put into the caller's buffer.
-    pub unsendable: u64,
-}
-
-/// A segment to send, and the paths by which a copy leaves.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Departure {
-    /// Ways out; never empty.
-    pub paths: PathSet,
-    /// The segment.
-    pub segment: Segment,
-}
-
-/// Bytes to send: `len` bytes of the caller's buffer, by these paths.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Transmit {
-    /// Ways out; never empty.
-    pub paths: PathSet,
-    /// Length of the IP packet at the start of the buffer.
-    pub len: usize,
-}
-
-/// Why `connect` was refused.
-#[derive(Error, Clone, PartialEq, Debug)]
-pub enum ConnectError {
-    /// No path has this local address.
-    #[error("no path has the address {0}")]
-    NoPath(std::net::IpAddr),
-    /// The remote address is of a group, of everybody or of nobody (RFC 9293 section 3.9.2.3).
-    #[error("{0} is no address of a host")]
-    Address(std::net::IpAddr),
-    /// Every ephemeral port to that destination is in use.
-    #[error("no free port towards {0}")]
-    NoPort(SocketAddr),
-    /// `Limits::connections`.
-    #[error("too many connections (limit {0})")]
-    Limit(usize),
-    /// A policy named in the configuration.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-}
-
-/// Why `listen` was refused.
-#[derive(Error, Clone, PartialEq, Debug)]
-pub enum ListenError {
-    /// Somebody listens there already.
-    #[error("{0} is in use")]
-    InUse(SocketAddr),
-    /// A policy named in the configuration.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
 }
 
 impl Endpoint {
@@ -199,6 +164,7 @@ impl Endpoint {
             next_id: 1,
             ports: Ports::default(),
             now: Instant::ZERO,
+            turn: Turn::default(),
             stats: Stats::default(),
             tcp: Arc::new(config.tcp.clone()),
             config: Arc::new(config),
@@ -256,7 +222,7 @@ impl Endpoint {
         local: SocketAddr,
         remote: SocketAddr,
     ) -> Result<ConnId, ConnectError> {
-        self.now = now;
+        self.advance(now);
         self.open_active(local, remote, self.own_profile())
     }
 
@@ -271,7 +237,7 @@ impl Endpoint {
         remote: SocketAddr,
         profile: &Profile,
     ) -> Result<ConnId, ConnectError> {
-        self.now = now;
+        self.advance(now);
         self.open_active(local, remote, profile.clone())
     }
 
@@ -290,7 +256,7 @@ impl Endpoint {
         Profile { config: self.config.clone(), tcp: self.tcp.clone() }
     }
 
-    /// A connection, to read, write and steer. `None` once it is gone. What was done with it
+    /// A connection, to read, write and steer. `None` once it is over. What was done with it
     /// takes effect with the next `poll_segment`.
     pub fn connection(&mut self, id: ConnId) -> Option<&mut Connection> {
         let key = self.key_of(id)?;
@@ -301,7 +267,7 @@ impl Endpoint {
     /// Takes a segment that came by `path`. Never fails: bad input is a record and a counter.
     #[inline]
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: &Segment) {
-        self.now = now;
+        self.feed(now);
         let tuple = Tuple { local: segment.dst, remote: segment.src };
         match self.find_owner(tuple) {
             Some(Owner::Subflow(key, id)) => {
@@ -350,10 +316,11 @@ impl Endpoint {
     }
 
     /// As `poll_segment`, with the segment where the caller wants it, in place of what was there,
-    /// and its ways out as the answer. For those who send so many that copying one counts.
+    /// and its paths as the answer. For those who send so many that copying one counts.
     #[inline]
     pub fn poll_into(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
-        self.now = now;
+        self.turn.take();
+        self.advance(now);
         if let Some(departure) = self.stateless.pop_front() {
             *segment = departure.segment;
             return Some(departure.paths);
@@ -367,7 +334,7 @@ impl Endpoint {
             if !held && let Some(paths) = slot.connection.poll(now, segment) {
                 return Some(paths);
             }
-            if held || !self.settle(key) {
+            if held || !self.flush(key) {
                 self.ready.pop_front();
                 if let Some(slot) = self.connections.get_mut(key) {
                     slot.queued = false;
@@ -391,7 +358,7 @@ impl Endpoint {
         match segment {
             Ok(segment) => self.handle_segment(now, path, &segment),
             Err(_) => {
-                self.now = now;
+                self.feed(now);
                 self.stats.malformed += 1;
                 let reason = DropReason::Malformed;
                 self.log.add(now, None, None, || What::Dropped { reason });
@@ -412,10 +379,11 @@ impl Endpoint {
         }
     }
 
-    /// When `handle_timeout` wants to be called next. May be early, never late.
+    /// When `handle_timeout` wants to be called next. May be early, never late; at once while
+    /// there is something to take.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.ready.is_empty() || !self.stateless.is_empty() {
+        if !self.ready.is_empty() || !self.stateless.is_empty() || !self.events.is_empty() {
             return Some(self.now);
         }
         let deadline = self.deadlines.first().map(|(at, _)| at);
@@ -427,7 +395,7 @@ impl Endpoint {
 
     /// Runs every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.now = now;
+        self.feed(now);
         while let Some(key) = self.deadlines.expire(now) {
             let Some(slot) = self.connections.get_mut(key) else { continue };
             if slot.connection.next_timeout() <= now {
@@ -445,7 +413,11 @@ impl Endpoint {
 
     /// The next event for the application. With `Event::Closed` the connection is gone.
     pub fn poll_event(&mut self) -> Option<(ConnId, Event)> {
-        let (id, event) = self.events.pop_front()?;
+        self.turn.take();
+        let Some((id, event)) = self.events.pop_front() else {
+            self.turn.events_taken();
+            return None;
+        };
         if let Event::Closed(_) = event
             && let Some(key) = self.key_of(id)
         {
@@ -469,9 +441,10 @@ impl Endpoint {
         self.connections.len()
     }
 
-    /// A path went down or came up (link state): subflows on it are suspect, or tried again.
+    /// A path went down or came up (link state): subflows on it count as potentially
+    /// failed, or are tried again.
     pub fn set_path_up(&mut self, now: Instant, path: PathId, up: bool) {
-        self.now = now;
+        self.advance(now);
         if up {
             self.paths_down.remove(path);
         } else {
@@ -482,7 +455,7 @@ impl Endpoint {
 
     /// The MTU of a path changed.
     pub fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
-        self.now = now;
+        self.advance(now);
         let mtus = Mtus::make_mut(&mut self.mtus);
         mtus.retain(|(id, _)| *id != path);
         mtus.push((path, mtu));
@@ -509,11 +482,12 @@ impl Endpoint {
         }
     }
 
-    /// A connection has nothing to send for now: what it asks for is done, what it says passed
-    /// on, its deadline noted. Whether it may have something to send again.
-    fn settle(&mut self, key: u32) -> bool {
+    /// Called when a connection has nothing more to send for now: opens the subflows that it
+    /// requested, forgets the flows that closed, passes on its events, and notes its deadline.
+    /// Returns whether it may have something to send again.
+    fn flush(&mut self, key: u32) -> bool {
         let Some(slot) = self.connections.get_mut(key) else { return false };
-        let again = slot.connection.settle();
+        let again = slot.connection.flush_closed();
         if slot.in_backlog && !slot.connection.is_opening() {
             slot.in_backlog = false;
             self.backlog -= 1;
@@ -551,11 +525,12 @@ impl Endpoint {
     }
 
     fn forget_flows(&mut self, key: u32) {
-        while let Some(gone) = self.connections.get_mut(key).and_then(|s| s.connection.take_gone())
+        while let Some(closed) =
+            self.connections.get_mut(key).and_then(|s| s.connection.take_closed_tuple())
         {
-            let tuple = Tuple { local: gone.local, remote: gone.remote };
-            self.flows.remove(&tuple, Owner::Subflow(key, gone.id));
-            if let Some((at, evicted)) = self.time_waits.insert(self.now, tuple, gone) {
+            let tuple = Tuple { local: closed.local, remote: closed.remote };
+            self.flows.remove(&tuple, Owner::Subflow(key, closed.id));
+            if let Some((at, evicted)) = self.time_waits.insert(self.now, tuple, closed) {
                 if let Some((old, old_at)) = evicted {
                     self.flows.remove(&old, Owner::TimeWait(old_at));
                 }

@@ -4,13 +4,14 @@
 //!
 //! Three things can be chosen by name, or added by [registering](policy::Registry) them:
 //! *which subflow* carries data ([`scheduler`]), *how much* is in flight ([`congestion`]), and
-//! *which way out* a segment takes ([`egress`]).
+//! *by which paths* a segment leaves ([`egress`]).
 //!
 //! # The run loop
 //!
-//! Feed one input (`handle_packet`, `handle_timeout`, or a call of a [`Connection`]), then drain
-//! `poll_transmit` and `poll_event` until each returns `None`, then wait until a packet arrives or
-//! `poll_timeout` is due. Here the network is two function calls, and time passes at once:
+//! Feed inputs (`handle_packet`, `handle_timeout`), then take what there is by `poll_transmit` and
+//! `poll_event` until each returns `None`, then wait until a packet arrives or `poll_timeout` is
+//! due; the exact rules are in [`endpoint`]. Here the network is a function, and time passes at
+//! once:
 //!
 //! ```
 //! use bytes::Bytes;
@@ -19,13 +20,8 @@
 //! use tabane_engine::{Endpoint, Event, Instant};
 //!
 //! fn endpoint(host: u8) -> Endpoint {
-//!     let path = |n| PathConfig {
-//!         id: PathId(n),
-//!         addresses: vec![[10, n, 0, host].into()],
-//!         mtu: 1500,
-//!         backup: false,
-//!     };
-//!     let config = Config { paths: vec![path(0), path(1)], ..Config::default() };
+//!     let path = |n| PathConfig::new(PathId(n), vec![[10, n, 0, host].into()], 1500);
+//!     let config = Config::default().with(|c| c.paths = vec![path(0), path(1)]);
 //!     Endpoint::new(config, [host; 32]).expect("the default policies exist")
 //! }
 //!
@@ -47,6 +43,7 @@
 //! while received.len() < 100_000 {
 //!     client.connection(id).expect("it is open").write(&mut unsent);
 //!     deliver(now, &mut client, &mut server);
+//!     while client.poll_event().is_some() {}
 //!     while let Some((id, event)) = server.poll_event() {
 //!         if event == Event::Readable {
 //!             let connection = server.connection(id).expect("it is open");
@@ -71,13 +68,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod cache;
+mod cache;
 pub mod config;
 pub mod congestion;
 pub mod egress;
 pub mod endpoint;
 pub mod event;
 pub mod mptcp;
+mod names;
 pub mod policy;
 pub mod record;
 pub mod scheduler;
@@ -85,9 +83,15 @@ pub mod seq;
 pub mod tcp;
 pub mod time;
 pub mod view;
+mod with;
 
 pub use config::{Config, Profile};
 pub use endpoint::{Departure, Endpoint, Transmit};
 pub use event::{ConnId, Event};
 pub use mptcp::Connection;
 pub use time::{Duration, Instant};
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

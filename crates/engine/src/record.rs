@@ -1,5 +1,5 @@
-//! The one vocabulary of what happened: engine, simulator, data plane and lab emit it, and every
-//! table, plot, metric and trace is a function of it.
+//! Records: observations of the engine. The simulator, the gateway and the lab emit the same kind,
+//! and every table, plot, metric and trace is made from them.
 
 use crate::congestion::{CcPhase, CongestionKind};
 use crate::event::ConnId;
@@ -10,27 +10,36 @@ use crate::view::{PathId, PathSet, RecoveryPhase, SubflowId, SubflowSet};
 
 /// Something that happened at one endpoint.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Record {
-    /// When.
+    /// When it happened, by the driver's clock.
     pub at: Instant,
     /// On which connection; `None` for what belongs to none.
     pub conn: Option<ConnId>,
     /// On which subflow, if on one.
     pub subflow: Option<SubflowId>,
-    /// What.
+    /// What happened, with its figures.
     pub what: What,
 }
 
-/// What happened.
+impl Record {
+    /// A record of something.
+    pub fn new(at: Instant, conn: Option<ConnId>, subflow: Option<SubflowId>, what: What) -> Self {
+        Self { at, conn, subflow, what }
+    }
+}
+
+/// The kinds of observation, with their figures.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum What {
     /// A segment left.
     Sent {
-        /// By these paths.
+        /// The paths by which copies of it left.
         paths: PathSet,
         /// First subflow position, payload length.
         ssn: Ssn,
-        /// Payload bytes.
+        /// Payload length, bytes.
         len: u32,
         /// First data position, for segments with payload.
         dsn: Option<Dsn>,
@@ -39,43 +48,43 @@ pub enum What {
     },
     /// A segment was accepted.
     Received {
-        /// By this path.
+        /// The path by which it came.
         path: PathId,
-        /// First subflow position.
+        /// Subflow position of its first byte.
         ssn: Ssn,
-        /// Payload bytes.
+        /// Payload length, bytes.
         len: u32,
         /// Nothing in it was new.
         duplicate: bool,
     },
     /// A segment or packet was dropped.
     Dropped {
-        /// Why.
+        /// Why it was dropped.
         reason: DropReason,
     },
     /// cwnd, ssthresh or phase of a subflow changed.
     Window {
-        /// Bytes.
+        /// Congestion window, bytes.
         cwnd: u64,
         /// Bytes; `u64::MAX` if none.
         ssthresh: u64,
-        /// Controller's phase.
+        /// The phase that the controller reports.
         phase: CcPhase,
-        /// Bytes in flight.
+        /// RFC 6675's pipe, bytes.
         in_flight: u64,
     },
-    /// An RTT sample.
+    /// An RTT sample was taken.
     Rtt {
-        /// Sample.
+        /// The sample.
         sample: Duration,
-        /// Smoothed, after it.
+        /// Smoothed RTT, after it.
         srtt: Duration,
         /// Retransmission timeout, after it.
         rto: Duration,
     },
     /// A congestion signal reached the controller.
     Congestion(CongestionKind),
-    /// Recovery changed phase.
+    /// Loss recovery entered this phase.
     Recovery(RecoveryPhase),
     /// Loss marks were undone: the retransmission was spurious.
     Undone,
@@ -88,7 +97,7 @@ pub enum What {
     },
     /// Receive window as advertised and as used by the peer's sender.
     ReceiveWindow {
-        /// Advertised now, bytes.
+        /// Bytes advertised, from what is in order on.
         window: u64,
         /// Buffer size now, bytes.
         buffer: u64,
@@ -102,13 +111,13 @@ pub enum What {
     },
     /// The scheduler placed data (or held it).
     Decision {
-        /// First byte.
+        /// Data position of the first byte.
         dsn: Dsn,
         /// Those that could carry it.
         eligible: SubflowSet,
-        /// Those that do.
+        /// Those that carry it; empty if it is held.
         chosen: SubflowSet,
-        /// Why.
+        /// Why the scheduler decided so.
         reason: Reason,
     },
     /// A policy's answer was not possible and another was taken.
@@ -118,11 +127,11 @@ pub enum What {
     },
     /// Data goes again, on another subflow.
     Reinjected {
-        /// First byte.
+        /// Data position of the first byte.
         dsn: Dsn,
-        /// Bytes.
+        /// Length, bytes.
         len: u32,
-        /// Why.
+        /// Why it is sent again.
         why: ReinjectReason,
     },
     /// A gap in the data has been filled, which had held up what came behind it.
@@ -130,7 +139,7 @@ pub enum What {
         /// Since the first byte behind it came, or since it became the first gap.
         delay: Duration,
     },
-    /// A subflow's life.
+    /// A subflow opened, closed or changed.
     Subflow(SubflowChange),
     /// The connection fell back to plain TCP (RFC 8684 section 3.7).
     Fallback(FallbackReason),
@@ -140,6 +149,7 @@ pub enum What {
 
 /// Why a segment was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum DropReason {
     /// Not parsable, or a wrong checksum.
     Malformed,
@@ -161,7 +171,7 @@ pub enum DropReason {
     BadHmac,
     /// A limit was reached: SYN backlog, connections, pending joins, subflows.
     Limit(&'static str),
-    /// DSS checksum wrong.
+    /// The DSS checksum does not fit the data.
     DssChecksum,
     /// Data that no mapping covers.
     Unmapped,
@@ -177,18 +187,19 @@ pub enum DropReason {
 
 /// Why data went again on another subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ReinjectReason {
     /// Its subflow had a retransmission timeout.
     Timeout,
-    /// Its subflow had been unanswered for two round trips while others were answered.
-    Silence,
+    /// Its subflow had not been answered for two round trips while others were.
+    Unresponsive,
     /// Its subflow was closed or reset.
     SubflowClosed,
     /// Its subflow went stale.
     Stale,
     /// Opportunistic retransmission: it blocked the window.
     Opportunistic,
-    /// Connection-level timeout.
+    /// The timer of the data level expired: no DATA_ACK came.
     DataTimeout,
     /// The redundant scheduler's copy.
     Replica,
@@ -196,23 +207,25 @@ pub enum ReinjectReason {
 
 /// Changes in a subflow's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SubflowChange {
     /// SYN sent or received.
     Opening,
-    /// Ready for data.
+    /// The handshake is done; it can carry data.
     Established,
     /// Priority, as seen from both sides.
     Backup(bool),
     /// Unanswered for too long (true), answered again (false).
     Stale(bool),
-    /// Gone.
+    /// It is closed, for this reason.
     Closed(CloseReason),
 }
 
-/// Why a subflow or a connection is gone.
+/// Why a subflow or a connection closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CloseReason {
-    /// FIN both ways.
+    /// Both ends closed it in order (FIN).
     Finished,
     /// RST from the peer; MP_TCPRST's reason code, if it had one.
     Reset(Option<u8>),
@@ -230,6 +243,7 @@ pub enum CloseReason {
 
 /// Why a connection fell back to plain TCP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
 pub enum FallbackReason {
     /// Peer does not speak MPTCP v1 (no MP_CAPABLE on its SYN or SYN+ACK).
     PeerPlain,
@@ -247,14 +261,15 @@ pub enum FallbackReason {
 
 /// Changes in a connection's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum ConnectionChange {
-    /// Handshake begun.
+    /// The first SYN was sent or received.
     Opening,
     /// Established; true if MPTCP.
     Established(bool),
     /// Peer will send no more data.
     PeerFinished,
-    /// Over.
+    /// It is closed, for this reason.
     Closed(CloseReason),
 }
 
@@ -306,7 +321,7 @@ impl RecordLog {
         }
     }
 
-    /// The oldest record.
+    /// Removes and returns the oldest record.
     pub fn pop(&mut self) -> Option<Record> {
         self.0.as_mut()?.records.pop_front()
     }

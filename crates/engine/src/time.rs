@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 pub struct Instant(pub u64);
 
 impl Instant {
-    /// The origin.
+    /// The origin: 0 ns.
     pub const ZERO: Self = Self(0);
     /// Later than anything that happens.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
@@ -38,20 +38,20 @@ impl Instant {
 pub struct Duration(pub u64);
 
 impl Duration {
-    /// No time.
+    /// The empty duration.
     pub const ZERO: Self = Self(0);
     /// The longest span (584 years).
     pub const MAX: Self = Self(u64::MAX);
 
-    /// From seconds.
+    /// So many seconds.
     pub const fn from_secs(s: u64) -> Self {
         Self(s * 1_000_000_000)
     }
-    /// From milliseconds.
+    /// So many milliseconds.
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms * 1_000_000)
     }
-    /// From microseconds.
+    /// So many microseconds.
     pub const fn from_micros(us: u64) -> Self {
         Self(us * 1_000)
     }
@@ -59,15 +59,15 @@ impl Duration {
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9) as u64)
     }
-    /// Whole milliseconds.
+    /// Its length in milliseconds, rounded down.
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
-    /// Whole microseconds.
+    /// Its length in microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
-    /// Fractional seconds.
+    /// Its length in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }

@@ -1,6 +1,7 @@
-//! Read-only pictures of subflows and paths that policies see, and the sets they answer with.
+//! Read-only snapshots of subflows and paths that policies see, and the sets they answer with.
 
 use crate::time::{Duration, Instant};
+use crate::with::with;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -9,13 +10,13 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct SubflowId(pub u8);
 
-/// A way out of this host: an interface or a tunnel. Given by the driver.
+/// A path out of this host: an interface or a tunnel. The driver gives the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct PathId(pub u8);
 
 /// Small ids that a [`Set`] can hold: 0 to 63.
 pub trait Id: Copy {
-    /// The number.
+    /// The id as a number below 64.
     fn index(self) -> u8;
     /// The id with that number.
     fn from_index(index: u8) -> Self;
@@ -51,7 +52,7 @@ impl<T: Id> Set<T> {
     /// The empty set.
     pub const NONE: Self = Self(0, PhantomData);
 
-    /// Only `id`.
+    /// The set that has only `id`.
     #[inline]
     pub fn only(id: T) -> Self {
         Self(1 << (id.index() & 63), PhantomData)
@@ -75,7 +76,7 @@ impl<T: Id> Set<T> {
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
-    /// Number of ids.
+    /// How many ids it has.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -83,12 +84,12 @@ impl<T: Id> Set<T> {
     pub fn first(self) -> Option<T> {
         (self.0 != 0).then(|| T::from_index(self.0.trailing_zeros() as u8))
     }
-    /// Ids in both.
+    /// The ids that are in both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0, PhantomData)
     }
-    /// Ids in either.
+    /// The ids that are in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0, PhantomData)
@@ -153,23 +154,24 @@ pub enum RecoveryPhase {
 
 /// A subflow as schedulers and coupled controllers see it. Byte counts are payload bytes.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct SubflowView {
-    /// Which.
+    /// The subflow's slot.
     pub id: SubflowId,
-    /// Its own path.
+    /// The path that has its local address.
     pub path: PathId,
     /// Established at both levels and not closing: may carry data at all.
     pub usable: bool,
     /// Low priority, asked for by either side (MP_PRIO, MP_JOIN flag B).
     pub backup: bool,
-    /// Data went unanswered too long; use only if nothing better is there (stale or, after an
-    /// RTO, "potentially failed"). Cleared by the next valid segment on the subflow.
-    pub suspect: bool,
-    /// Loss recovery.
+    /// Retransmission timeouts have gone unanswered, or its path is down: use it only if nothing
+    /// better is there. The next acceptable segment on the subflow clears the timeouts.
+    pub potentially_failed: bool,
+    /// Where loss recovery stands.
     pub phase: RecoveryPhase,
     /// New payload bytes that may leave now: congestion window (or PRR), pacing and the peer's
     /// subflow window allow them. 0 if not usable.
-    pub room: u64,
+    pub sendable: u64,
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Slow start threshold, bytes; `u64::MAX` before the first loss.
@@ -186,11 +188,11 @@ pub struct SubflowView {
     pub srtt: Duration,
     /// RTT variation, RFC 6298's RTTVAR.
     pub rttvar: Duration,
-    /// Latest sample.
+    /// Latest RTT sample.
     pub latest_rtt: Duration,
     /// Smallest sample of the last ten seconds or so.
     pub min_rtt: Duration,
-    /// Largest recent sample.
+    /// Largest RTT sample of the last ten seconds or so.
     pub max_rtt: Duration,
     /// Pacing rate of the controller or, without one, an estimate cwnd/srtt, bytes/s.
     pub pacing_rate: u64,
@@ -201,10 +203,13 @@ pub struct SubflowView {
     pub loss_interval: u64,
 }
 
+with!(SubflowView);
+
 /// A path as egress policies see it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct PathView {
-    /// Which.
+    /// The path's number.
     pub id: PathId,
     /// Known to work now.
     pub up: bool,

@@ -160,7 +160,7 @@ fn long_and_short(egress: &str, time: u64) -> (SubflowView, u64, Net) {
     for config in [&mut client, &mut server] {
         config.mptcp.egress = egress.parse().unwrap();
         config.mptcp.scheduler = Spec::named("minrtt");
-        config.mptcp.race = false;
+        config.mptcp.tail_reinjection = false;
         config.tcp.congestion = Spec::named("reno");
     }
     let mut net = Net::new(client, server);
@@ -189,7 +189,7 @@ fn hayack_shortens_the_loop_and_the_timeout_still_waits_for_the_own_path() {
     assert_eq!(timeouts, 0);
 }
 
-/// Slow start by the faster way doubles twice as often; compensated, as often as without.
+/// Slow start by the faster path doubles twice as often; compensated, as often as without.
 #[test]
 fn compensation_grows_as_by_the_own_path() {
     let rate = |egress, ms| {

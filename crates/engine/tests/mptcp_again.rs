@@ -1,5 +1,5 @@
 //! Data that goes again on another subflow (RFC 8684 section 3.3.6), and why: what blocks the
-//! window, what a silent subflow has under way, what a closed one had. By records.
+//! window, what an unresponsive subflow has in flight, what a closed one had. By records.
 
 mod mptcp_net;
 
@@ -23,9 +23,10 @@ fn again(host: &Host, why: ReinjectReason) -> Vec<(Instant, Option<SubflowId>, u
 
 /// A fast path and one that is far slower in both, to a reader with so much
 /// memory. The client writes all that it has.
-fn uneven(rescue: bool, buffer: u64) -> Net {
+fn uneven(opportunistic: bool, buffer: u64) -> Net {
     let (mut client, mut server) = (config(1, 2), config(2, 1));
-    (client.mptcp.rescue, client.mptcp.race) = (rescue, false);
+    (client.mptcp.opportunistic_retransmission, client.mptcp.tail_reinjection) =
+        (opportunistic, false);
     client.mptcp.scheduler = Spec::named("minrtt");
     (server.tcp.receive_buffer, server.tcp.receive_buffer_max) = (buffer, buffer);
     let mut net = Net::new(client, server);
@@ -37,8 +38,8 @@ fn uneven(rescue: bool, buffer: u64) -> Net {
     net
 }
 
-// Raiciu et al., NSDI 2012, section 4.2: the head goes again on a subflow with room when the peer's
-// window is full, at most once a round trip of that subflow, and not otherwise.
+// Raiciu et al., NSDI 2012, section 4.2: the head goes again on a subflow with space when the
+// peer's window is full, at most once a round trip of that subflow, and not otherwise.
 #[test]
 fn what_blocks_the_window_goes_again_by_the_faster_subflow() {
     let net = uneven(true, 300_000);
@@ -46,16 +47,20 @@ fn what_blocks_the_window_goes_again_by_the_faster_subflow() {
     assert!(sent.len() > 3, "{sent:?}");
     assert!(sent.iter().all(|(_, by, _)| *by == Some(SubflowId(0))), "{sent:?}");
     assert!(sent.windows(2).all(|w| w[1].0 - w[0].0 >= ms(20)), "{sent:?}");
-    for (rescue, buffer) in [(false, 300_000), (true, 16_000_000)] {
-        let net = uneven(rescue, buffer);
-        assert_eq!(again(&net.client, ReinjectReason::Opportunistic), [], "{rescue} {buffer}");
+    for (opportunistic, buffer) in [(false, 300_000), (true, 16_000_000)] {
+        let net = uneven(opportunistic, buffer);
+        assert_eq!(
+            again(&net.client, ReinjectReason::Opportunistic),
+            [],
+            "{opportunistic} {buffer}"
+        );
     }
 }
 
 /// Two paths, of which the second swallows everything from 500 ms on.
-fn one_goes_silent(race: bool, backup: Option<u8>, both: bool) -> Net {
+fn one_stops_answering(tail_reinjection: bool, backup: Option<u8>, both: bool) -> Net {
     let mut client = config(1, 2);
-    client.mptcp.race = race;
+    client.mptcp.tail_reinjection = tail_reinjection;
     if let Some(path) = backup {
         client.paths[usize::from(path)].backup = true;
     }
@@ -73,21 +78,21 @@ fn one_goes_silent(race: bool, backup: Option<u8>, both: bool) -> Net {
     net
 }
 
-// At its tail loss probe what a silent subflow has under way is offered to a sibling that is heard,
-// before its timeout.
+// At its tail loss probe what an unresponsive subflow has in flight is offered to a sibling that is
+// heard, before its timeout.
 #[test]
-fn what_a_silent_subflow_has_goes_by_one_that_is_heard() {
-    let net = one_goes_silent(true, None, false);
-    let silence = again(&net.client, ReinjectReason::Silence);
+fn data_of_an_unresponsive_subflow_is_reinjected_on_one_that_answers() {
+    let net = one_stops_answering(true, None, false);
+    let silence = again(&net.client, ReinjectReason::Unresponsive);
     assert!(silence.iter().all(|(_, by, _)| *by == Some(SubflowId(0))), "{silence:?}");
     let first = silence.first().expect("it goes again").0;
     let timeouts = again(&net.client, ReinjectReason::Timeout);
     assert!(timeouts.iter().all(|t| t.0 >= first), "{timeouts:?}");
-    let off = one_goes_silent(false, None, false);
-    assert_eq!(again(&off.client, ReinjectReason::Silence), []);
+    let off = one_stops_answering(false, None, false);
+    assert_eq!(again(&off.client, ReinjectReason::Unresponsive), []);
     assert!(!again(&off.client, ReinjectReason::Timeout).is_empty());
-    let none = one_goes_silent(true, None, true);
-    assert_eq!(again(&none.client, ReinjectReason::Silence), [], "nobody is heard");
+    let none = one_stops_answering(true, None, true);
+    assert_eq!(again(&none.client, ReinjectReason::Unresponsive), [], "nobody is heard");
 }
 
 // RFC 8684 section 3.3.1: the sender keeps data until its DATA_ACK, and a subflow's own

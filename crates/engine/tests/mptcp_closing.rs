@@ -418,14 +418,14 @@ fn rfc8684_a_data_fin_waits_for_the_gap() {
 // one, and not for ever.
 #[test]
 fn a_connection_outlives_its_only_subflow_for_a_while() {
-    for returns in [true, false] {
+    for restored in [true, false] {
         let mut net = Net::pair(1);
         net.server.answer = (data(1_000), true);
         net.connect(data(500_000), false);
         net.sleep(ms(300));
         let (id, now) = (net.client.only(), net.now);
         net.client.conn(id).reset_subflow(now, SubflowId(0)).unwrap();
-        net.filter = Box::new(move |_| returns);
+        net.filter = Box::new(move |_| restored);
         net.sleep(secs(3));
         assert!(!net.client.has(|e| matches!(e, Event::Closed(_))), "{:?}", net.client.events);
         let (now, local) = (net.now, SocketAddr::new(addr(1, 0), 0));
@@ -433,10 +433,10 @@ fn a_connection_outlives_its_only_subflow_for_a_while() {
         net.client.conn(id).add_subflow(now, local, remote, false).unwrap();
         net.client.app().to_send = data(1_000);
         net.client.app().close_after = true;
-        assert!(net.run(secs(200), |n| n.client.app().over), "{returns}");
-        let reason = if returns { CloseReason::Finished } else { CloseReason::TimedOut };
+        assert!(net.run(secs(200), |n| n.client.app().over), "{restored}");
+        let reason = if restored { CloseReason::Finished } else { CloseReason::TimedOut };
         assert!(net.client.has(|e| *e == Event::Closed(reason)), "{:?}", net.client.events);
-        assert_eq!(net.server.app().received.len(), if returns { 501_000 } else { 500_000 });
+        assert_eq!(net.server.app().received.len(), if restored { 501_000 } else { 500_000 });
     }
 }
 
@@ -469,19 +469,22 @@ impl Churn {
     /// Opens a connection and closes it in order, the client first: it stays in TIME-WAIT there.
     fn open_and_close(&mut self) -> Result<(), ConnectError> {
         let id = self.client.connect(self.now, (addr(1, 0), 0).into(), self.target())?;
-        self.settle();
+        self.run_until_idle();
         self.client.connection(id).expect("it is open").close(self.now);
-        self.settle();
+        self.run_until_idle();
         assert!(self.client.connection(id).is_none(), "it is over");
         Ok(())
     }
 
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         let Self { now, client, server } = self;
         loop {
             let mut any = false;
             while let Some(departure) = client.poll_segment(*now) {
                 server.handle_segment(*now, PathId(0), &departure.segment);
+                any = true;
+            }
+            while client.poll_event().is_some() {
                 any = true;
             }
             while let Some((id, event)) = server.poll_event() {
@@ -496,9 +499,6 @@ impl Churn {
                 client.handle_segment(*now, PathId(0), &departure.segment);
                 any = true;
             }
-            while client.poll_event().is_some() {
-                any = true;
-            }
             if !any {
                 return;
             }
@@ -509,7 +509,7 @@ impl Churn {
         self.now += time;
         self.client.handle_timeout(self.now);
         self.server.handle_timeout(self.now);
-        self.settle();
+        self.run_until_idle();
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use mptcp_net::*;
 use proptest::prelude::*;
 use std::net::SocketAddr;
-use tabane_engine::config::{Config, Limits};
+use tabane_engine::config::Limits;
 use tabane_engine::event::Event;
 use tabane_engine::record::{DropReason, What};
 use tabane_engine::view::PathId;
@@ -36,7 +36,7 @@ fn syn(port: u16, option: Option<MptcpOption>) -> Segment {
 }
 
 fn server(limits: Limits) -> Endpoint {
-    let config = Config { limits, ..config(2, 1) };
+    let config = config(2, 1).with(|c| c.limits = limits);
     let mut endpoint = Endpoint::new(config, [3; 32]).unwrap();
     endpoint.listen("[::]:80".parse().unwrap()).unwrap();
     endpoint
@@ -57,14 +57,14 @@ fn answers(endpoint: &mut Endpoint) -> Vec<Segment> {
 
 #[test]
 fn a_flood_of_syns_stops_at_the_backlog() {
-    let mut endpoint = server(Limits { syn_backlog: 100, ..Limits::default() });
+    let mut endpoint = server(Limits::default().with(|c| c.syn_backlog = 100));
     for port in 1..=5000 {
         endpoint.handle_segment(Instant(1), PathId(0), &syn(port, None));
     }
     assert_eq!(endpoint.connections(), 100);
     let refused = drops(&mut endpoint);
     assert_eq!(refused, vec![DropReason::Limit("SYN backlog"); 4900]);
-    // They are given up in time, and there is room again.
+    // They are given up in time, and there is space again.
     let mut now = Instant(1);
     while let Some(at) = endpoint.poll_timeout() {
         now = at.max(now);
@@ -78,7 +78,7 @@ fn a_flood_of_syns_stops_at_the_backlog() {
 
 #[test]
 fn connections_are_limited() {
-    let mut endpoint = server(Limits { connections: 10, ..Limits::default() });
+    let mut endpoint = server(Limits::default().with(|c| c.connections = 10));
     (1..=20).for_each(|p| endpoint.handle_segment(Instant(1), PathId(0), &syn(p, None)));
     assert_eq!(endpoint.connections(), 10);
     assert_eq!(drops(&mut endpoint), vec![DropReason::Limit("connections"); 10]);
@@ -88,7 +88,7 @@ fn connections_are_limited() {
 
 #[test]
 fn strangers_are_reset_with_numbers_that_they_accept() {
-    let mut endpoint = server(Limits { resets: 3, ..Limits::default() });
+    let mut endpoint = server(Limits::default().with(|c| c.resets = 3));
     let mut segment = syn(7, None);
     segment.dst.set_port(81);
     endpoint.handle_segment(Instant(1), PathId(0), &segment.clone());

@@ -9,7 +9,7 @@ use tabane_engine::record::CloseReason;
 const LEN: usize = 3_000_000;
 
 /// Both directions at once, closed by both: everything arrives, each event comes once.
-fn both_ways(mut net: Net) -> Net {
+fn both_directions(mut net: Net) -> Net {
     net.server.answer = (data(LEN / 2), true);
     net.connect(data(LEN), true);
     assert!(net.run(secs(60), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
@@ -33,7 +33,7 @@ fn plain() -> Net {
 
 #[test]
 fn plain_tcp() {
-    let net = both_ways(plain());
+    let net = both_directions(plain());
     assert!(net.now.as_secs_f64() < 3.0, "{:?}", net.now);
 }
 
@@ -41,25 +41,25 @@ fn plain_tcp() {
 fn plain_tcp_by_bytes() {
     let mut net = plain();
     net.wire = true;
-    both_ways(net);
+    both_directions(net);
 }
 
 #[test]
 fn plain_tcp_with_loss() {
     let mut net = plain();
     net.filter = Box::new(|c| c.index % 71 != 70);
-    both_ways(net);
+    both_directions(net);
 }
 
 #[test]
 fn mptcp_one_path() {
-    let net = both_ways(Net::pair(1));
+    let net = both_directions(Net::pair(1));
     assert_eq!(net.client.count(|e| matches!(e, Event::SubflowEstablished(_))), 1);
 }
 
 #[test]
 fn mptcp_two_paths() {
-    let net = both_ways(Net::pair(2));
+    let net = both_directions(Net::pair(2));
     assert_eq!(net.client.count(|e| matches!(e, Event::SubflowEstablished(_))), 2);
 }
 
@@ -67,7 +67,7 @@ fn mptcp_two_paths() {
 fn mptcp_two_paths_by_bytes() {
     let mut net = Net::pair(2);
     net.wire = true;
-    both_ways(net);
+    both_directions(net);
 }
 
 /// Twice what the application reads in a round trip, four times with several subflows; nothing

@@ -220,9 +220,9 @@ fn copies_go_only_by_paths_that_carry_them() {
     }
 }
 
-// RFC 2018 section 4, RFC 5681 section 4.2: what data has no room for goes by an ACK of its own.
+// RFC 2018 section 4, RFC 5681 section 4.2: what data has no space for goes by an ACK of its own.
 #[test]
-fn rfc2018_blocks_that_data_has_no_room_for_are_sent_all_the_same() {
+fn rfc2018_blocks_that_data_has_no_space_for_are_sent_all_the_same() {
     let mut net = Net::pair(1);
     let log = Rc::new(RefCell::new([0_u64; 3]));
     let seen = Rc::clone(&log);

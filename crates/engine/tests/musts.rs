@@ -282,7 +282,7 @@ fn rfc9293_a_closed_port_resets_whatever_comes() {
     }
 }
 
-/// The server, which has room for one connection, has closed first and is in TIME-WAIT; the last
+/// The server, which has space for one connection, has closed first and is in TIME-WAIT; the last
 /// segment of the client.
 fn in_time_wait() -> (Net, Segment) {
     let mut server = plain(2);
@@ -315,9 +315,9 @@ fn newer(fin: &Segment) -> Segment {
     syn
 }
 
-// RFC 6191: a SYN for which there is no room does not end TIME-WAIT either.
+// RFC 6191: a SYN for which there is no space does not end TIME-WAIT either.
 #[test]
-fn rfc6191_a_syn_without_room_leaves_time_wait_alone() {
+fn rfc6191_a_syn_without_space_leaves_time_wait_alone() {
     let (mut net, fin) = in_time_wait();
     let (now, path, server) = (net.now, PathId(0), &mut net.server.endpoint);
     server.handle_segment(now, path, &syn("10.0.0.9:5", "10.0.0.2:80"));

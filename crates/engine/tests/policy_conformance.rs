@@ -1,4 +1,4 @@
-//! What every row of every policy table must keep, whatever it decides: never pick without room,
+//! What every row of every policy table must keep, whatever it decides: never pick without space,
 //! never starve, a window of at least one segment, the same answers to the same questions.
 
 mod adding;
@@ -62,39 +62,39 @@ fn any_phase() -> impl Strategy<Value = RecoveryPhase> {
     prop_oneof![3 => Just(Open), 1 => Just(Recovery), 1 => Just(Loss)]
 }
 
-/// A picture that can exist: a usable subflow without room has something in flight.
+/// A snapshot that can exist: a usable subflow without space has something in flight.
 fn any_view(id: u8) -> impl Strategy<Value = SubflowView> {
     let flags = (prop::bool::weighted(0.8), prop::bool::weighted(0.3), prop::bool::weighted(0.2));
     let sizes = (prop::sample::select(vec![0, 0, 500, 1448, 30_000_u64]), 1..60_u64, 0..60_u64);
     (flags, any_phase(), sizes, 0..5_u64).prop_map(move |(flags, phase, sizes, rtt)| {
-        let (usable, backup, suspect) = flags;
-        let (room, cwnd, in_flight) = sizes;
-        let room = if usable { room } else { 0 };
-        let in_flight = if room == 0 { in_flight.max(1) } else { in_flight } * 1448;
+        let (usable, backup, potentially_failed) = flags;
+        let (sendable, cwnd, in_flight) = sizes;
+        let sendable = if usable { sendable } else { 0 };
+        let in_flight = if sendable == 0 { in_flight.max(1) } else { in_flight } * 1448;
         let srtt = Duration::from_millis(rtt * 20);
-        SubflowView {
-            id: SubflowId(id),
-            path: PathId(id),
-            usable,
-            backup,
-            suspect,
-            phase,
-            room,
-            cwnd: cwnd * 1448,
-            ssthresh: if rtt == 2 { u64::MAX } else { 20 * 1448 },
-            in_flight,
-            unacked: in_flight,
-            oldest_sent: Instant(rtt * 10_000_000),
-            mss: 1448,
-            srtt,
-            rttvar: srtt / 4,
-            latest_rtt: srtt,
-            min_rtt: srtt,
-            max_rtt: srtt,
-            pacing_rate: 1_000_000,
-            delivery_rate: rtt * 100_000,
-            loss_interval: sizes.1 * 10_000,
-        }
+        SubflowView::default().with(|v| {
+            v.id = SubflowId(id);
+            v.path = PathId(id);
+            v.usable = usable;
+            v.backup = backup;
+            v.potentially_failed = potentially_failed;
+            v.phase = phase;
+            v.sendable = sendable;
+            v.cwnd = cwnd * 1448;
+            v.ssthresh = if rtt == 2 { u64::MAX } else { 20 * 1448 };
+            v.in_flight = in_flight;
+            v.unacked = in_flight;
+            v.oldest_sent = Instant(rtt * 10_000_000);
+            v.mss = 1448;
+            v.srtt = srtt;
+            v.rttvar = srtt / 4;
+            v.latest_rtt = srtt;
+            v.min_rtt = srtt;
+            v.max_rtt = srtt;
+            v.pacing_rate = 1_000_000;
+            v.delivery_rate = rtt * 100_000;
+            v.loss_interval = sizes.1 * 10_000;
+        })
     })
 }
 
@@ -112,12 +112,14 @@ fn carriers(views: &[SubflowView], bits: u64) -> SubflowSet {
 }
 
 fn could(views: &[SubflowView]) -> SubflowSet {
-    views.iter().filter(|v| v.usable && v.room > 0).map(|v| v.id).collect()
+    views.iter().filter(|v| v.usable && v.sendable > 0).map(|v| v.id).collect()
 }
 
 fn is_hold(reason: Reason) -> bool {
-    use Reason::{AwaitsTurn, BackupHeld, NoRoom, SuspectHeld, WaitingIsFaster, WouldBlock};
-    matches!(reason, NoRoom | BackupHeld | SuspectHeld)
+    use Reason::{
+        AwaitsTurn, BackupHeld, NoSpace, PotentiallyFailedHeld, WaitingIsFaster, WouldBlock,
+    };
+    matches!(reason, NoSpace | BackupHeld | PotentiallyFailedHeld)
         || matches!(reason, AwaitsTurn(_) | WaitingIsFaster { .. } | WouldBlock { .. })
 }
 
@@ -127,16 +129,16 @@ fn ask(
     (views, ms, flag, bits): &(Vec<SubflowView>, u64, bool, u64),
 ) -> Result<(SubflowSet, SubflowSet, Reason), TestCaseError> {
     let carried = if *flag { carriers(views, *bits) } else { SubflowSet::NONE };
-    let work = Work {
-        now: Instant(ms * 1_000_000),
-        dsn: Dsn(1),
-        len: 1448,
-        unsent: bits % 1_000_000 + 1448,
-        carried,
-        reinjection: *flag,
-        window_room: bits % 300_000,
-        window: bits % 300_000 + 50_000,
-    };
+    let work = Work::default().with(|v| {
+        v.now = Instant(ms * 1_000_000);
+        v.dsn = Dsn(1);
+        v.len = 1448;
+        v.unsent = bits % 1_000_000 + 1448;
+        v.carried = carried;
+        v.reinjection = *flag;
+        v.window_space = bits % 300_000;
+        v.window = bits % 300_000 + 50_000;
+    });
     let replicas = scheduler.replicas(views);
     let usable: SubflowSet = views.iter().filter(|v| v.usable).map(|v| v.id).collect();
     prop_assert!(replicas.minus(usable).is_empty(), "replicas on {replicas:?}");
@@ -148,17 +150,22 @@ fn ask(
     prop_assert!(!starves, "holds with nothing in flight");
     prop_assert_eq!(is_hold(reason), chosen.is_empty(), "{:?}", reason);
     if chosen.is_empty() {
-        prop_assert_eq!(reason == Reason::NoRoom, could(views).is_empty(), "{:?}", reason);
+        prop_assert_eq!(reason == Reason::NoSpace, could(views).is_empty(), "{:?}", reason);
     }
     let fast = views[(bits % views.len() as u64) as usize].id;
-    let blocked =
-        Blocked { now: work.now, dsn: Dsn(1), carried, fast, window_full: bits & 64 == 0 };
-    let rescue = scheduler.rescue(&blocked, views);
-    prop_assert!(rescue.resend.minus(could(views)).is_empty(), "{rescue:?}");
-    prop_assert!(rescue.resend.intersection(carried).is_empty(), "{rescue:?}");
-    prop_assert!(rescue.penalise.minus(carried).is_empty(), "{rescue:?}");
-    prop_assert!(!rescue.penalise.contains(fast), "{rescue:?}");
-    Ok((replicas, chosen.union(rescue.resend), reason))
+    let blocked = Blocked::default().with(|v| {
+        v.now = work.now;
+        v.dsn = Dsn(1);
+        v.carried = carried;
+        v.fast = fast;
+        v.window_full = bits & 64 == 0;
+    });
+    let answer = scheduler.opportunistic_retransmission(&blocked, views);
+    prop_assert!(answer.resend.minus(could(views)).is_empty(), "{answer:?}");
+    prop_assert!(answer.resend.intersection(carried).is_empty(), "{answer:?}");
+    prop_assert!(answer.penalise.minus(carried).is_empty(), "{answer:?}");
+    prop_assert!(!answer.penalise.contains(fast), "{answer:?}");
+    Ok((replicas, chosen.union(answer.resend), reason))
 }
 
 #[derive(Clone, Debug)]
@@ -220,24 +227,24 @@ impl Driven {
         let acked = (segments * self.mss).min(self.nxt - self.una);
         self.una += acked;
         let rtt = Duration::from_millis(20 + rtt);
-        Some(Ack {
-            now: self.now,
-            subflow: SubflowId(0),
-            acked,
-            delivered: acked + sacked * self.mss,
-            rtt: (acked > 0).then_some(rtt),
-            srtt: rtt,
-            min_rtt: Duration::from_millis(20),
-            prior_in_flight: self.nxt - self.una + acked,
-            in_flight: self.nxt - self.una,
-            mss: self.mss,
-            cwnd_limited: limited,
-            phase,
-            snd_una: self.una,
-            snd_nxt: self.nxt,
-            delivery_rate: (ms > 0).then_some((acked * 50, !limited)),
-            lost: (sacked * self.mss) / 2,
-        })
+        Some(Ack::default().with(|v| {
+            v.now = self.now;
+            v.subflow = SubflowId(0);
+            v.acked = acked;
+            v.delivered = acked + sacked * self.mss;
+            v.rtt = (acked > 0).then_some(rtt);
+            v.srtt = rtt;
+            v.min_rtt = Duration::from_millis(20);
+            v.prior_in_flight = self.nxt - self.una + acked;
+            v.in_flight = self.nxt - self.una;
+            v.mss = self.mss;
+            v.cwnd_limited = limited;
+            v.phase = phase;
+            v.snd_una = self.una;
+            v.snd_nxt = self.nxt;
+            v.delivery_rate = (ms > 0).then_some((acked * 50, !limited));
+            v.lost = (sacked * self.mss) / 2;
+        }))
     }
 
     /// Tells the controller; checks what must hold.
@@ -284,14 +291,10 @@ impl Driven {
 
     fn signal(&mut self, kind: CongestionKind) -> Result<(), TestCaseError> {
         let before = self.controller.state();
-        let event = Congestion {
-            now: self.now,
-            subflow: SubflowId(0),
-            kind,
-            in_flight: self.nxt - self.una,
-            mss: self.mss,
-            snd_nxt: self.nxt,
-        };
+        let event = Congestion::new(self.now, kind, self.mss).with(|c| {
+            c.in_flight = self.nxt - self.una;
+            c.snd_nxt = self.nxt;
+        });
         self.controller.on_congestion(&event, &[]);
         let after = self.controller.state();
         prop_assert!(after.cwnd <= before.cwnd, "{kind:?} raises cwnd");
@@ -303,7 +306,7 @@ impl Driven {
 
 proptest! {
     #[test]
-    fn schedulers_pick_what_has_room_and_do_not_starve(
+    fn schedulers_pick_what_has_space_and_do_not_starve(
         questions in prop::collection::vec(any_question(), 1..30),
     ) {
         for spec in scheduler_specs() {
@@ -317,11 +320,16 @@ proptest! {
         }
     }
 
-    /// With nothing to forbid it: the only sound, active subflow has room and has not carried
+    /// With nothing to forbid it: the only sound, active subflow has space and has not carried
     /// the data.
     #[test]
     fn schedulers_use_the_only_active_subflow(view in any_view(3)) {
-        let view = SubflowView { usable: true, backup: false, suspect: false, room: 1448, ..view };
+        let view = view.with(|v| {
+v.usable = true;
+v.backup = false;
+v.potentially_failed = false;
+v.sendable = 1448;
+});
         for spec in scheduler_specs() {
             let mut scheduler = build_scheduler(&spec);
             for _ in 0..5 {
@@ -338,7 +346,7 @@ proptest! {
         mss in prop::sample::select(vec![536, 1448, 8960_u64]),
         ssthresh in prop::sample::select(vec![u64::MAX, 30_000]),
     ) {
-        let start = Start { mss, cwnd: 10 * mss, ssthresh };
+        let start = Start::new(mss, 10 * mss, ssthresh);
         for spec in congestion_specs() {
             let (mut first, mut second) = (Driven::new(&spec, start), Driven::new(&spec, start));
             for event in &events {
@@ -357,19 +365,24 @@ proptest! {
         let own = PathId(own % up.len() as u8);
         let view = |(i, up): (usize, &bool)| {
             let rtt = Duration::from_millis(i as u64 * 10);
-            PathView { id: PathId(i as u8), up: *up, rtt, heard: Instant::ZERO }
+            PathView::default().with(|v| {
+v.id = PathId(i as u8);
+v.up = *up;
+v.rtt = rtt;
+v.heard = Instant::ZERO;
+})
         };
         let paths: Vec<PathView> = up.iter().enumerate().map(view).collect();
         let (pure_ack, own_required) = flags;
-        let segment = Outgoing {
-            now: Instant::ZERO,
-            subflow: SubflowId(0),
-            own,
-            handshake: false,
-            pure_ack,
-            own_required,
-            len: 40,
-        };
+        let segment = Outgoing::default().with(|v| {
+v.now = Instant::ZERO;
+v.subflow = SubflowId(0);
+v.own = own;
+v.handshake = false;
+v.pure_ack = pure_ack;
+v.own_required = own_required;
+v.len = 40;
+});
         for spec in specs(egress::ALL, &[]) {
             let mut policy = egress::build(&spec).expect("a row");
             let chosen = policy.route(&segment, &paths);

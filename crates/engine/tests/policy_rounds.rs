@@ -33,7 +33,7 @@ struct Sender {
 
 impl Sender {
     fn new(spec: &str, cwnd: u64) -> Self {
-        let start = Start { mss: MSS, cwnd: cwnd * MSS, ssthresh: u64::MAX };
+        let start = Start::new(MSS, cwnd * MSS, u64::MAX);
         let controller = congestion::build(&spec.parse().expect("a spec"), start).expect("a row");
         let phase = RecoveryPhase::Open;
         let (now, rounds) = (Instant::ZERO, Vec::new());
@@ -49,24 +49,24 @@ impl Sender {
     fn ack(&mut self, acked: u64, delivered: u64) {
         let prior_in_flight = self.nxt - self.una;
         self.una += acked * MSS;
-        let ack = Ack {
-            now: self.now,
-            subflow: SubflowId(0),
-            acked: acked * MSS,
-            delivered: delivered * MSS,
-            rtt: Some(self.rtt),
-            srtt: self.rtt,
-            min_rtt: RTT,
-            prior_in_flight,
-            in_flight: self.nxt - self.una,
-            mss: MSS,
-            cwnd_limited: self.limited,
-            phase: self.phase,
-            snd_una: self.una,
-            snd_nxt: self.nxt,
-            delivery_rate: self.rate.map(|(rate, _)| (rate, !self.limited)),
-            lost: 0,
-        };
+        let ack = Ack::default().with(|v| {
+            v.now = self.now;
+            v.subflow = SubflowId(0);
+            v.acked = acked * MSS;
+            v.delivered = delivered * MSS;
+            v.rtt = Some(self.rtt);
+            v.srtt = self.rtt;
+            v.min_rtt = RTT;
+            v.prior_in_flight = prior_in_flight;
+            v.in_flight = self.nxt - self.una;
+            v.mss = MSS;
+            v.cwnd_limited = self.limited;
+            v.phase = self.phase;
+            v.snd_una = self.una;
+            v.snd_nxt = self.nxt;
+            v.delivery_rate = self.rate.map(|(rate, _)| (rate, !self.limited));
+            v.lost = 0;
+        });
         self.controller.on_ack(&ack, &[]);
     }
 
@@ -115,7 +115,9 @@ impl Sender {
         let in_flight = self.cwnd() * MSS;
         let snd_nxt = self.una + in_flight;
         let (now, subflow) = (self.now, SubflowId(0));
-        let event = Congestion { now, subflow, kind, in_flight, mss: MSS, snd_nxt };
+        let event = Congestion::new(now, kind, MSS).with(|c| {
+            (c.subflow, c.in_flight, c.snd_nxt) = (subflow, in_flight, snd_nxt);
+        });
         self.controller.on_congestion(&event, &[]);
         self.phase = match kind {
             CongestionKind::Loss => RecoveryPhase::Recovery,

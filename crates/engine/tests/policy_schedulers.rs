@@ -6,42 +6,42 @@ use tabane_engine::time::{Duration, Instant};
 use tabane_engine::view::{PathId, RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 
 fn view(id: u8, srtt_ms: u64) -> SubflowView {
-    SubflowView {
-        id: SubflowId(id),
-        path: PathId(id),
-        usable: true,
-        backup: false,
-        suspect: false,
-        phase: RecoveryPhase::Open,
-        room: 1448,
-        cwnd: 14480,
-        ssthresh: u64::MAX,
-        in_flight: 13032,
-        unacked: 13032,
-        oldest_sent: Instant::FAR_FUTURE,
-        mss: 1448,
-        srtt: Duration::from_millis(srtt_ms),
-        rttvar: Duration::from_millis(1),
-        latest_rtt: Duration::from_millis(srtt_ms),
-        min_rtt: Duration::from_millis(srtt_ms),
-        max_rtt: Duration::from_millis(srtt_ms),
-        pacing_rate: 1_000_000,
-        delivery_rate: 0,
-        loss_interval: 0,
-    }
+    SubflowView::default().with(|v| {
+        v.id = SubflowId(id);
+        v.path = PathId(id);
+        v.usable = true;
+        v.backup = false;
+        v.potentially_failed = false;
+        v.phase = RecoveryPhase::Open;
+        v.sendable = 1448;
+        v.cwnd = 14480;
+        v.ssthresh = u64::MAX;
+        v.in_flight = 13032;
+        v.unacked = 13032;
+        v.oldest_sent = Instant::FAR_FUTURE;
+        v.mss = 1448;
+        v.srtt = Duration::from_millis(srtt_ms);
+        v.rttvar = Duration::from_millis(1);
+        v.latest_rtt = Duration::from_millis(srtt_ms);
+        v.min_rtt = Duration::from_millis(srtt_ms);
+        v.max_rtt = Duration::from_millis(srtt_ms);
+        v.pacing_rate = 1_000_000;
+        v.delivery_rate = 0;
+        v.loss_interval = 0;
+    })
 }
 
 fn work() -> Work {
-    Work {
-        now: Instant::ZERO,
-        dsn: Dsn(1),
-        len: 1448,
-        unsent: 100_000,
-        carried: SubflowSet::NONE,
-        reinjection: false,
-        window_room: 100_000,
-        window: 200_000,
-    }
+    Work::default().with(|v| {
+        v.now = Instant::ZERO;
+        v.dsn = Dsn(1);
+        v.len = 1448;
+        v.unsent = 100_000;
+        v.carried = SubflowSet::NONE;
+        v.reinjection = false;
+        v.window_space = 100_000;
+        v.window = 200_000;
+    })
 }
 
 fn make(spec: &str) -> Box<dyn Scheduler> {
@@ -54,7 +54,7 @@ fn set(ids: &[u8]) -> SubflowSet {
 
 fn select(views: &[SubflowView], carried: &[u8]) -> (SubflowSet, Reason) {
     let mut scheduler = make("minrtt");
-    let chosen = scheduler.select(&Work { carried: set(carried), ..work() }, views);
+    let chosen = scheduler.select(&work().with(|v| v.carried = set(carried)), views);
     (chosen, scheduler.reason())
 }
 
@@ -68,7 +68,7 @@ fn lowest_rtt_wins_and_ties_go_to_the_first() {
 #[test]
 fn a_full_active_subflow_still_keeps_backups_out() {
     let mut views = [view(0, 10), view(1, 5)];
-    views[0].room = 0;
+    views[0].sendable = 0;
     views[1].backup = true;
     assert_eq!(select(&views, &[]), (set(&[]), Reason::BackupHeld));
     views[0].usable = false;
@@ -80,7 +80,7 @@ fn a_backup_carries_what_every_active_has_carried() {
     let mut views = [view(0, 10), view(1, 50)];
     views[1].backup = true;
     assert_eq!(select(&views, &[0]).0, set(&[1]));
-    views[1].room = 0;
+    views[1].sendable = 0;
     assert_eq!(select(&views, &[0]).0, set(&[]), "the unused backup will carry it");
 }
 
@@ -92,50 +92,74 @@ fn what_all_have_carried_may_go_again() {
 }
 
 #[test]
-fn suspects_are_used_only_when_nothing_is_sound() {
+fn potentially_failed_subflows_are_used_only_when_nothing_is_sound() {
     let mut views = [view(0, 10), view(1, 50)];
-    views[0].suspect = true;
+    views[0].potentially_failed = true;
     assert_eq!(select(&views, &[]).0, set(&[1]));
-    views[1].room = 0;
-    assert_eq!(select(&views, &[]), (set(&[]), Reason::SuspectHeld));
-    views[1].suspect = true;
+    views[1].sendable = 0;
+    assert_eq!(select(&views, &[]), (set(&[]), Reason::PotentiallyFailedHeld));
+    views[1].potentially_failed = true;
     assert_eq!(select(&views, &[]).0, set(&[0]));
-    views[0].room = 0;
-    assert_eq!(select(&views, &[]), (set(&[]), Reason::NoRoom));
+    views[0].sendable = 0;
+    assert_eq!(select(&views, &[]), (set(&[]), Reason::NoSpace));
 }
 
 #[test]
-fn a_sound_backup_is_preferred_to_a_suspect_active() {
+fn a_sound_backup_is_preferred_to_a_potentially_failed_active() {
     let mut views = [view(0, 10), view(1, 50)];
-    views[0].suspect = true;
+    views[0].potentially_failed = true;
     views[1].backup = true;
     assert_eq!(select(&views, &[]).0, set(&[1]));
 }
 
 fn blocked(at_ms: u64, carried: &[u8], window_full: bool) -> Blocked {
     let now = Instant(at_ms * 1_000_000);
-    Blocked { now, dsn: Dsn(1), carried: set(carried), fast: SubflowId(0), window_full }
+    Blocked::default().with(|v| {
+        v.now = now;
+        v.dsn = Dsn(1);
+        v.carried = set(carried);
+        v.fast = SubflowId(0);
+        v.window_full = window_full;
+    })
 }
 
 #[test]
 fn the_first_carrier_is_penalised_once_per_round_trip_of_the_fast_one() {
     let mut s = make("minrtt");
     let views = [view(0, 10), view(1, 30), view(2, 60)];
-    assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[1]));
-    assert_eq!(s.rescue(&blocked(9, &[1, 2], true), &views).penalise, set(&[]));
-    assert_eq!(s.rescue(&blocked(10, &[1, 2], true), &views).penalise, set(&[1]));
-    assert_eq!(s.rescue(&blocked(30, &[1, 2], false), &views).penalise, set(&[]));
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
+        set(&[1])
+    );
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(9, &[1, 2], true), &views).penalise,
+        set(&[])
+    );
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(10, &[1, 2], true), &views).penalise,
+        set(&[1])
+    );
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(30, &[1, 2], false), &views).penalise,
+        set(&[])
+    );
 }
 
 #[test]
 fn a_carrier_that_is_faster_or_repairing_is_not_penalised() {
     let mut s = make("minrtt");
     let mut views = [view(0, 10), view(1, 5), view(2, 60)];
-    assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[]));
-    views[1] = SubflowView { phase: RecoveryPhase::Recovery, ..view(1, 30) };
-    assert_eq!(s.rescue(&blocked(0, &[1, 2], true), &views).penalise, set(&[]));
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
+        set(&[])
+    );
+    views[1] = view(1, 30).with(|v| v.phase = RecoveryPhase::Recovery);
+    assert_eq!(
+        s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise,
+        set(&[])
+    );
     views[1].phase = RecoveryPhase::Open;
-    let found = s.rescue(&blocked(0, &[1, 2], true), &views).penalise;
+    let found = s.opportunistic_retransmission(&blocked(0, &[1, 2], true), &views).penalise;
     assert_eq!(found, set(&[1]), "a refusal does not start the gate");
 }
 
@@ -143,7 +167,7 @@ fn a_carrier_that_is_faster_or_repairing_is_not_penalised() {
 fn resent_when_carriers_are_four_times_slower_or_nearly_stopped() {
     let mut s = make("minrtt");
     let mut resend = |views: &[SubflowView], carried: &[u8]| {
-        s.rescue(&blocked(0, carried, true), views).resend == set(&[0])
+        s.opportunistic_retransmission(&blocked(0, carried, true), views).resend == set(&[0])
     };
     let mut views = [view(0, 10), view(1, 41), view(2, 41)];
     assert!(resend(&views, &[1, 2]));
@@ -152,16 +176,16 @@ fn resent_when_carriers_are_four_times_slower_or_nearly_stopped() {
     views[2].cwnd = 4 * 1448;
     assert!(resend(&views, &[1, 2]));
     assert!(!resend(&views, &[0, 1]), "the fast one has carried it");
-    views[0].room = 0;
+    views[0].sendable = 0;
     assert!(!resend(&views, &[1, 2]));
     assert!(!resend(&[view(0, 10)], &[]), "one subflow only");
 }
 
 #[test]
-fn every_active_subflow_replicates_even_without_room() {
+fn every_active_subflow_replicates_even_without_space() {
     let mut s = make("redundant");
     let mut views = [view(0, 10), view(1, 20), view(2, 5)];
-    views[1].room = 0;
+    views[1].sendable = 0;
     views[2].backup = true;
     let replicas = s.replicas(&views);
     assert_eq!(replicas, [SubflowId(0), SubflowId(1)].into_iter().collect());
@@ -181,12 +205,12 @@ fn backups_alone_share_by_rtt_without_copies() {
 }
 
 #[test]
-fn a_suspect_subflow_gets_no_copies_while_another_is_sound() {
+fn a_potentially_failed_subflow_gets_no_copies_while_another_is_sound() {
     let mut s = make("redundant");
     let mut views = [view(0, 10), view(1, 20)];
-    views[0].suspect = true;
+    views[0].potentially_failed = true;
     assert_eq!(s.replicas(&views), SubflowSet::only(SubflowId(1)));
-    views[1].suspect = true;
+    views[1].potentially_failed = true;
     assert_eq!(s.replicas(&views).len(), 2);
 }
 
@@ -207,14 +231,14 @@ fn each_in_turn_the_last_first() {
 #[test]
 fn full_ones_are_passed_over_unless_strict() {
     let mut views = [view(0, 10), view(1, 20)];
-    views[1].room = 0;
+    views[1].sendable = 0;
     assert_eq!(turns(&mut *make("roundrobin"), &views, 3), [0, 0, 0]);
     let mut strict = make("roundrobin:cwnd_limited=0");
     assert_eq!(turns(&mut *strict, &views, 2), [-1, -1]);
     assert_eq!(strict.reason(), Reason::AwaitsTurn(SubflowId(1)));
-    views[1].room = 1448;
+    views[1].sendable = 1448;
     assert_eq!(turns(&mut *strict, &views, 3), [1, 0, 1]);
-    views[0].room = 0;
+    views[0].sendable = 0;
     views[0].in_flight = 0;
     assert_eq!(turns(&mut *strict, &views, 2), [1, 1], "nothing would ever free it");
 }
@@ -225,11 +249,14 @@ fn backups_wait_and_reinjections_avoid_carriers() {
     let mut views = [view(0, 10), view(1, 20), view(2, 30)];
     views[2].backup = true;
     assert_eq!(turns(&mut *s, &views, 2), [1, 0]);
-    let again = Work { reinjection: true, carried: SubflowSet::only(SubflowId(1)), ..work() };
+    let again = work().with(|v| {
+        v.reinjection = true;
+        v.carried = SubflowSet::only(SubflowId(1));
+    });
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(0)));
-    views[0].room = 0;
+    views[0].sendable = 0;
     assert_eq!(s.select(&again, &views), SubflowSet::only(SubflowId(1)));
-    views[1].room = 0;
+    views[1].sendable = 0;
     assert_eq!(s.select(&again, &views), SubflowSet::NONE);
     assert_eq!(s.reason(), Reason::BackupHeld);
     views[0].usable = false;

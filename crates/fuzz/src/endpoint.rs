@@ -141,7 +141,7 @@ fn row<F: ?Sized>(table: &[Entry<F>], row: u8) -> Spec {
 }
 
 fn config(setup: &EndSetup) -> Config {
-    let mut config = Config { records: setup.more & 1 != 0, ..Config::default() };
+    let mut config = Config::default().with(|c| c.records = setup.more & 1 != 0);
     let bit = |n: u8| setup.flags >> n & 1 != 0;
     let (tcp, mptcp) = (&mut config.tcp, &mut config.mptcp);
     tcp.sack = !bit(0);
@@ -152,8 +152,8 @@ fn config(setup: &EndSetup) -> Config {
     mptcp.announce = bit(5);
     mptcp.enabled = setup.flags >> 6 != 3;
     mptcp.numbers = if bit(6) { NumberSize::Long } else { NumberSize::Auto };
-    mptcp.rescue = setup.more & 2 == 0;
-    mptcp.race = setup.more & 4 == 0;
+    mptcp.opportunistic_retransmission = setup.more & 2 == 0;
+    mptcp.tail_reinjection = setup.more & 4 == 0;
     mptcp.remove_copies = setup.more & 8 == 0;
     mptcp.subflows_per_path = 1 + (setup.more >> 4 & 1);
     tcp.keepalive = (setup.more & 32 != 0).then(|| Duration::from_secs(10));

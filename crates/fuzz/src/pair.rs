@@ -67,12 +67,10 @@ pub(crate) fn address(server: bool, path: u8) -> IpAddr {
 impl End {
     fn new(server: bool, mut config: Config) -> Self {
         config.paths = (0..PATHS)
-            .map(|path| PathConfig {
-                id: PathId(path),
+            .map(|path| {
                 // The server listens at one address, on every path.
-                addresses: vec![address(server, if server { 0 } else { path })],
-                mtu: MTU,
-                backup: false,
+                let address = address(server, if server { 0 } else { path });
+                PathConfig::new(PathId(path), vec![address], MTU)
             })
             .collect();
         let tcp = &config.tcp;

@@ -111,7 +111,6 @@ impl Counters {
 /// The paths of an endpoint with these inner addresses.
 #[must_use]
 pub fn paths(addresses: impl Fn(usize) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
-    let path =
-        |i: usize| PathConfig { id: PathId(i as u8), addresses: addresses(i), mtu, backup: false };
+    let path = |i: usize| PathConfig::new(PathId(i as u8), addresses(i), mtu);
     (0..PATHS_MAX).map(path).collect()
 }

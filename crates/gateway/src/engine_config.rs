@@ -14,28 +14,26 @@ pub(crate) const BUFFER_MAX: u64 = 16 << 20;
 /// # Errors
 /// A policy that is not of the form of one; whether it exists is known when it is built.
 pub fn engine_config(paths: Vec<PathConfig>, policies: &Policies) -> Result<Config, PolicyError> {
-    let mut config = Config { paths, ..Config::default() };
-    config.tcp = TcpConfig {
-        receive_buffer: 256 << 10,
-        receive_buffer_max: BUFFER_MAX,
-        send_buffer: BUFFER_MAX / 2,
+    let mut config = Config::default().with(|c| c.paths = paths);
+    config.tcp = TcpConfig::default().with(|c| {
+        c.receive_buffer = 256 << 10;
+        c.receive_buffer_max = BUFFER_MAX;
+        c.send_buffer = BUFFER_MAX / 2;
         // Programs have decided already what belongs together.
-        nagle: false,
+        c.nagle = false;
         // A peer that is gone for good is noticed although nothing is said.
-        keepalive: Some(Duration::from_secs(120)),
-        keepalive_interval: Duration::from_secs(20),
-        keepalive_probes: 6,
+        c.keepalive = Some(Duration::from_secs(120));
+        c.keepalive_interval = Duration::from_secs(20);
+        c.keepalive_probes = 6;
         // Tunnels to one peer: what is still under way is not mistaken for something new.
-        time_wait: Duration::from_secs(10),
-        ..TcpConfig::default()
-    };
-    config.mptcp = MptcpConfig {
-        max_subflows: 32,
-        break_before_make: Duration::from_secs(60),
+        c.time_wait = Duration::from_secs(10);
+    });
+    config.mptcp = MptcpConfig::default().with(|c| {
+        c.max_subflows = 32;
+        c.break_before_make = Duration::from_secs(60);
         // Dead for this path is what the probes say: the engine need not wait longer.
-        stale_after: 1,
-        ..MptcpConfig::default()
-    };
+        c.stale_after = 1;
+    });
     apply(&mut config, policies)?;
     Ok(config)
 }

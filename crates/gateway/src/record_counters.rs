@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use tabane_engine::record::{ConnectionChange, Record, SubflowChange, What};
 use tabane_engine::view::SubflowId;
 use tabane_engine::{ConnId, Endpoint};
-use tabane_trace::labels;
 
 /// Of one endpoint.
 #[derive(Default, Debug)]
@@ -65,7 +64,7 @@ impl RecordCounters {
                 }
             }
             What::Decision { chosen, reason, .. } => {
-                let reason = labels::scheduler_reason(*reason);
+                let reason = reason.name();
                 if chosen.is_empty() {
                     *self.held.entry(reason).or_default() += 1;
                 }
@@ -82,7 +81,7 @@ impl RecordCounters {
             }
             What::GapFilled { delay } => self.gaps.add(delay.as_secs_f64()),
             What::Fallback(reason) => {
-                *self.fallbacks.entry(labels::fallback_reason(*reason)).or_default() += 1;
+                *self.fallbacks.entry(reason.name()).or_default() += 1;
             }
             What::Subflow(SubflowChange::Closed(_)) => {
                 if let Some(subflow) = record.subflow {
@@ -173,7 +172,7 @@ mod tests {
 
     fn record(conn: u64, subflow: Option<u8>, what: What) -> Record {
         let subflow = subflow.map(SubflowId);
-        Record { at: Instant::ZERO, conn: Some(ConnId(conn)), subflow, what }
+        Record::new(Instant::ZERO, Some(ConnId(conn)), subflow, what)
     }
 
     fn sent(path: u8, retransmission: bool) -> What {
@@ -194,7 +193,7 @@ mod tests {
             record(1, Some(0), sent(2, true)),
             record(1, None, decision(first, Reason::LowestRtt)),
             record(1, None, decision(first, Reason::LowestRtt)),
-            record(1, None, decision(SubflowSet::NONE, Reason::NoRoom)),
+            record(1, None, decision(SubflowSet::NONE, Reason::NoSpace)),
             // Of a subflow that nothing has been sent on.
             record(9, None, decision(first, Reason::Turn)),
             record(

@@ -48,7 +48,7 @@ pub(crate) fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
     for subflow in &info.subflows {
         let view = &subflow.view;
         if let Some(full) = full.get_mut(usize::from(subflow.path.0)) {
-            *full |= view.usable && view.room < view.mss;
+            *full |= view.usable && view.sendable < view.mss;
         }
     }
 }

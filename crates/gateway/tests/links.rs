@@ -56,6 +56,11 @@ fn interfaces_are_followed() {
     namespace.ip("link set lan1 up");
     namespace.ip("addr add 192.0.2.1/24 dev lan0");
     namespace.ip("link set lan0 up mtu 1400");
+    // The kernel says so a moment after the command has ended.
+    let from = Instant::now();
+    while !namespace.ip("link show dev lan0").contains("state UP") {
+        assert!(from.elapsed() < Duration::from_secs(5), "lan0 has a carrier");
+    }
     let (wake, woken) = channel();
     let mut links = namespace.inside(|| {
         Links::start(move || {

@@ -9,9 +9,9 @@
 use crate::packet::Packet;
 use crate::plan::far_end;
 use std::net::{IpAddr, SocketAddr};
+use tabane_engine::Instant;
 use tabane_engine::egress::{self, Echo, Egress, Outgoing};
 use tabane_engine::view::{PathId, PathSet, PathView, SubflowId};
-use tabane_engine::{Duration, Instant};
 use tabane_sim::engine_config;
 use tabane_sim::scenario::Scenario;
 use tabane_sim::topology::{NO_ROUTE, Topology};
@@ -159,15 +159,11 @@ impl Switch {
         packet: &Packet,
         tcp: Option<(&Segment, usize)>,
     ) -> Outgoing {
-        let mut asked = Outgoing {
-            now,
-            subflow: SubflowId(0),
-            own,
-            handshake: false,
-            pure_ack: false,
-            own_required: false,
-            len: packet.bytes.len() as u32,
-        };
+        let mut asked = Outgoing::default().with(|v| {
+            v.now = now;
+            v.own = own;
+            v.len = packet.bytes.len() as u32;
+        });
         let Some((segment, at)) = tcp else { return asked };
         let control = Flags::SYN | Flags::FIN | Flags::RST;
         asked.subflow = SubflowId(at as u8);
@@ -188,7 +184,10 @@ impl Switch {
                 continue;
             }
             let (id, up) = (PathId(path as u8), self.up[path]);
-            let mut view = PathView { id, up, rtt: Duration::ZERO, heard: Instant::ZERO };
+            let mut view = PathView::default().with(|v| {
+                v.id = id;
+                v.up = up;
+            });
             for subflow in self.subflows.iter().filter(|s| s.own == id && Some(s.far) == far) {
                 let rtt = subflow.echo.rtt();
                 if view.rtt.is_zero() || !rtt.is_zero() && rtt < view.rtt {

@@ -12,6 +12,7 @@ pub mod link;
 pub mod models;
 mod packet;
 pub mod pattern;
+mod prefetch;
 pub mod relay;
 pub mod result;
 pub mod scenario;

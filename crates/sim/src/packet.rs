@@ -1,8 +1,8 @@
 //! What travels through the world: a segment, its place on its route, and what happened to it.
 
 use crate::link;
+use crate::prefetch::fetch;
 use bytes::Bytes;
-use tabane_engine::cache::fetch;
 use tabane_wire::{Ecn, Segment};
 
 /// A packet. Queues move these two words, in registers; what they and routers ask for is in them,

@@ -56,7 +56,7 @@ fn points_are_scenarios_that_can_be_run_from_a_file() {
 struct Carried {
     first: BTreeSet<(HostIdx, u8, u64)>,
     again: Vec<(f64, u8, u64)>,
-    raced: u32,
+    reinjected: u32,
 }
 
 impl Observer for Carried {
@@ -67,7 +67,7 @@ impl Observer for Carried {
     fn record(&mut self, host: HostIdx, record: &Record) {
         let Some(subflow) = record.subflow else { return };
         match record.what {
-            What::Reinjected { .. } => self.raced += 1,
+            What::Reinjected { .. } => self.reinjected += 1,
             What::Sent { dsn: Some(dsn), retransmission: false, .. }
                 if !self.first.insert((host, subflow.0, dsn.0)) =>
             {
@@ -78,10 +78,10 @@ impl Observer for Carried {
     }
 }
 
-/// Two paths without loss, 18 and 99 Mbit/s, and requests: what is raced goes where it is not under
-/// way already. (It went there when the subflow that it was meant for had no room left.)
+/// Two paths without loss, 18 and 99 Mbit/s, and requests: what is reinjected goes where it is not
+/// in flight already. (It went there when the subflow that it was meant for had no room left.)
 #[test]
-fn what_is_raced_goes_by_a_subflow_that_has_not_carried_it() {
+fn what_is_reinjected_goes_by_a_subflow_that_has_not_carried_it() {
     let request =
         Request { think: Time(Duration::from_millis(100)), count: Some(20), ..Request::default() };
     let flow = Flow { request: Some(request), ..Flow::default() };
@@ -90,6 +90,6 @@ fn what_is_raced_goes_by_a_subflow_that_has_not_carried_it() {
     let scenario = Point::generate(5, 4).scenario(contender, None, flow, Duration::from_secs(20));
     let mut carried = Carried::default();
     tabane_sim::run(&scenario, &mut carried).unwrap();
-    assert!(carried.raced > 0);
+    assert!(carried.reinjected > 0);
     assert_eq!(carried.again, []);
 }

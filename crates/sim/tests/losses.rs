@@ -106,7 +106,9 @@ impl Observer for Seen {
         match record.what {
             What::Congestion(_) => self.congestion += 1,
             What::Undone => self.undone += 1,
-            What::Reinjected { why: ReinjectReason::Silence, .. } => self.silence.push(record.at),
+            What::Reinjected { why: ReinjectReason::Unresponsive, .. } => {
+                self.silence.push(record.at)
+            }
             What::GapFilled { delay } => self.gaps.push((record.at, delay)),
             _ => {}
         }

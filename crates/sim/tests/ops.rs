@@ -87,14 +87,14 @@ fn address(server: bool, path: u8) -> IpAddr {
 
 impl End {
     fn new(server: bool) -> Self {
-        let paths = (0..PATHS).map(|path| PathConfig {
-            id: PathId(path),
-            // The server listens at one address, on every path.
-            addresses: vec![address(server, if server { 0 } else { path })],
-            mtu: 1500,
-            backup: false,
+        let paths = (0..PATHS).map(|path| {
+            PathConfig::new(
+                PathId(path),
+                vec![address(server, if server { 0 } else { path })],
+                1500,
+            )
         });
-        let mut config = Config { paths: paths.collect(), ..Config::default() };
+        let mut config = Config::default().with(|c| c.paths = paths.collect());
         config.tcp.receive_buffer = 40_000;
         config.tcp.receive_buffer_max = 40_000;
         config.tcp.send_buffer = 100_000;

@@ -6,7 +6,6 @@
 
 use crate::histogram::Histogram;
 use crate::idle::Decisions;
-use crate::labels;
 use crate::observe::{FlowIdx, HostIdx, Layout, LinkIdx, LinkSample, Observer, Wants};
 use crate::track::{Clock, Track};
 use std::collections::BTreeMap;
@@ -175,7 +174,7 @@ impl Observer for Collector {
     fn record(&mut self, host: HostIdx, record: &Record) {
         self.now = self.now.max(record.at);
         if let What::Dropped { reason } = record.what {
-            *self.drops.entry((host, labels::drop_reason(reason))).or_default() += 1;
+            *self.drops.entry((host, reason.name())).or_default() += 1;
         }
         let Some(conn) = record.conn else { return };
         let Some(&flow) = self.owners.get(&(host, conn)) else { return };

@@ -11,23 +11,23 @@ use tabane_engine::view::{SubflowId, SubflowSet};
 /// Why a subflow did not carry data that was placed or held.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Why {
-    /// It had no room (window full, repairing losses) or was not usable.
-    NoRoom,
-    /// It had room, and another had the smaller RTT.
+    /// It had no space (window full, repairing losses) or was not usable.
+    NoSpace,
+    /// It had space, and another had the smaller RTT.
     Slower,
-    /// It had room, and it was another's turn.
+    /// It had space, and it was another's turn.
     NotItsTurn,
     /// It is a backup while an active subflow lives.
     Backup,
     /// Its data went unanswered, and a better one lives.
-    Suspect,
-    /// It had room, and waiting for this subflow beats using it.
+    PotentiallyFailed,
+    /// It had space, and waiting for this subflow beats using it.
     WaitingFor(SubflowId),
-    /// It had room, and its data would have blocked the peer's window for this subflow.
+    /// It had space, and its data would have blocked the peer's window for this subflow.
     WouldBlock(SubflowId),
-    /// It had room, and another's data arrives sooner or drains first.
+    /// It had space, and another's data arrives sooner or drains first.
     Later,
-    /// It had room and another was chosen, for a reason that names none of the above.
+    /// It had space and another was chosen, for a reason that names none of the above.
     OtherChosen,
 }
 
@@ -35,11 +35,11 @@ impl Why {
     /// Name in files: one word.
     pub fn name(self) -> &'static str {
         match self {
-            Self::NoRoom => "no_room",
+            Self::NoSpace => "no_room",
             Self::Slower => "slower",
             Self::NotItsTurn => "not_its_turn",
             Self::Backup => "backup",
-            Self::Suspect => "suspect",
+            Self::PotentiallyFailed => "suspect",
             Self::WaitingFor(_) => "waiting_is_faster",
             Self::WouldBlock(_) => "would_block",
             Self::Later => "later",
@@ -120,11 +120,11 @@ impl Decisions {
         reasons.sort_by_key(|&(_, n)| std::cmp::Reverse(*n));
         for (i, (&why, n)) in reasons.into_iter().enumerate() {
             let words = match why {
-                Why::NoRoom => "its window was full".to_owned(),
+                Why::NoSpace => "its window was full".to_owned(),
                 Why::Slower => "another had the smaller RTT".to_owned(),
                 Why::NotItsTurn => "it was not its turn".to_owned(),
                 Why::Backup => "it is a backup and an active one lives".to_owned(),
-                Why::Suspect => "its data went unanswered".to_owned(),
+                Why::PotentiallyFailed => "its data went unanswered".to_owned(),
                 Why::OtherChosen => "another was chosen".to_owned(),
                 Why::Later => "another was sooner".to_owned(),
                 Why::WouldBlock(other) => {
@@ -145,14 +145,15 @@ impl Decisions {
 fn why_not(eligible: bool, reason: Reason) -> Why {
     match (eligible, reason) {
         (true, Reason::BackupHeld) => Why::Backup,
-        (true, Reason::SuspectHeld) => Why::Suspect,
-        (false, _) | (true, Reason::NoRoom) => Why::NoRoom,
+        (true, Reason::PotentiallyFailedHeld) => Why::PotentiallyFailed,
+        (false, _) | (true, Reason::NoSpace) => Why::NoSpace,
         (true, Reason::LowestRtt) => Why::Slower,
         (true, Reason::Turn | Reason::AwaitsTurn(_)) => Why::NotItsTurn,
         (true, Reason::WaitingIsFaster { for_subflow, .. }) => Why::WaitingFor(for_subflow),
         (true, Reason::WouldBlock { for_subflow }) => Why::WouldBlock(for_subflow),
         (true, Reason::SoonestArrival | Reason::ShortestQueue) => Why::Later,
-        (true, Reason::OnlyChoice | Reason::Replicated) => Why::OtherChosen,
+        // `OnlyChoice`, `Replicated`, and reasons that are not told apart here.
+        (true, _) => Why::OtherChosen,
     }
 }
 
@@ -196,8 +197,8 @@ mod tests {
         decisions.add([WIFI, LTE], set(&[LTE]), SubflowSet::NONE, Reason::BackupHeld);
         decisions.add([WIFI, LTE], set(&[WIFI]), set(&[WIFI]), Reason::OnlyChoice);
         let (_, lte) = decisions.subflows().nth(1).unwrap();
-        assert_eq!(lte.not, BTreeMap::from([(Why::Backup, 1), (Why::NoRoom, 1)]));
+        assert_eq!(lte.not, BTreeMap::from([(Why::Backup, 1), (Why::NoSpace, 1)]));
         let (_, wifi) = decisions.subflows().next().unwrap();
-        assert_eq!((wifi.chosen, &wifi.not), (1, &BTreeMap::from([(Why::NoRoom, 1)])));
+        assert_eq!((wifi.chosen, &wifi.not), (1, &BTreeMap::from([(Why::NoSpace, 1)])));
     }
 }

@@ -28,7 +28,6 @@
 //! | `changed` | `what`: the world was changed |
 //! | `completed` | the flow has delivered everything |
 
-use crate::labels;
 use crate::observe::{FlowIdx, HostIdx, Layout, Observer, Wants};
 use crate::run::RunInfo;
 use std::collections::BTreeMap;
@@ -255,7 +254,7 @@ impl Fields<'_> {
             }
             What::Dropped { reason } => {
                 self.event("dropped");
-                self.text("reason", labels::drop_reason(reason));
+                self.text("reason", reason.name());
                 if let DropReason::Limit(limit) = reason {
                     self.text("limit", limit);
                 }
@@ -265,7 +264,7 @@ impl Fields<'_> {
                 self.number("dsn", dsn.0);
                 self.set("eligible", eligible);
                 self.set("chosen", chosen);
-                self.text("reason", labels::scheduler_reason(reason));
+                self.text("reason", reason.name());
                 if let Reason::WaitingIsFaster { for_subflow, gain } = reason {
                     self.number("waits_for", for_subflow.0.into());
                     self.span("gain_s", gain);
@@ -282,7 +281,7 @@ impl Fields<'_> {
                 self.event("reinjected");
                 self.number("dsn", dsn.0);
                 self.number("len", len.into());
-                self.text("reason", labels::reinject_reason(why));
+                self.text("reason", why.name());
             }
             What::GapFilled { delay } => {
                 self.event("gap_filled");
@@ -291,7 +290,7 @@ impl Fields<'_> {
             What::Subflow(change) => self.subflow(change),
             What::Fallback(reason) => {
                 self.event("fallback");
-                self.text("reason", labels::fallback_reason(reason));
+                self.text("reason", reason.name());
             }
             What::Connection(change) => self.connection(change),
             _ => self.transport(what),
@@ -305,7 +304,7 @@ impl Fields<'_> {
                 self.event("window");
                 self.number("cwnd", cwnd);
                 self.number_or_null("ssthresh", (ssthresh != u64::MAX).then_some(ssthresh));
-                self.text("phase", &labels::cc_phase(phase));
+                self.text("phase", &phase.name());
                 self.number("in_flight", in_flight);
             }
             What::Rtt { sample, srtt, rto } => {
@@ -315,10 +314,10 @@ impl Fields<'_> {
                 self.span("rto_s", rto);
             }
             What::Congestion(kind) => {
-                self.text_after_event("congestion", "kind", labels::congestion_kind(kind));
+                self.text_after_event("congestion", "kind", kind.name());
             }
             What::Recovery(phase) => {
-                self.text_after_event("recovery", "phase", labels::recovery_phase(phase));
+                self.text_after_event("recovery", "phase", phase.name());
             }
             What::Undone => self.event("undone"),
             What::TailLossProbe => self.event("tail_loss_probe"),
@@ -354,6 +353,7 @@ impl Fields<'_> {
                 self.flag("value", value);
             }
             SubflowChange::Closed(reason) => self.closed(reason),
+            _ => self.text("change", "other"),
         }
     }
 
@@ -367,12 +367,13 @@ impl Fields<'_> {
             }
             ConnectionChange::PeerFinished => self.text("change", "peer_finished"),
             ConnectionChange::Closed(reason) => self.closed(reason),
+            _ => self.text("change", "other"),
         }
     }
 
     fn closed(&mut self, reason: CloseReason) {
         self.text("change", "closed");
-        self.text("reason", labels::close_reason(reason));
+        self.text("reason", reason.name());
         if let CloseReason::Reset(Some(code)) | CloseReason::Mptcp(code) = reason {
             self.number("code", code.into());
         }

@@ -20,7 +20,6 @@ pub mod fairness;
 pub mod histogram;
 pub mod idle;
 pub mod jsonl;
-pub mod labels;
 pub mod observe;
 pub mod pcap;
 pub mod plot;

@@ -3,6 +3,7 @@
 /// Why bytes are not the packet that was asked for. Such packets are dropped; the text is the
 /// reason that goes into the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseError {
     /// The packet ends inside the named header, or before the length that the header states.
     #[error("{0}: truncated")]
@@ -46,6 +47,7 @@ pub enum ParseError {
 
 /// Why a value could not be emitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum EmitError {
     /// The buffer is too small.
     #[error("packet of {needed} bytes into a buffer of {available}")]

@@ -29,3 +29,8 @@ pub use pcapng::PcapngWriter;
 pub use segment::{Ecn, Flags, Segment, Trust};
 pub use seq::SeqNum;
 pub use udp::Datagram;
+
+/// Compiles and runs what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -39,6 +39,7 @@ pub struct Mapping {
 
 /// Every MPTCP option but DSS, which [`crate::TcpOptions`] holds apart.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum MptcpOption {
     /// Subtype 0.
     Capable(MpCapable),

@@ -240,9 +240,8 @@ fn option_values(option: &MptcpOption, mptcp: &mut impl FnMut(&str, Option<u64>)
             mptcp("rst_reason", Some(rst.reason.into()));
             mptcp("flag_T.flag", Some(rst.transient.into()));
         }
-        MptcpOption::Join(MpJoin::Ack { .. })
-        | MptcpOption::Prio { .. }
-        | MptcpOption::Unknown { .. } => {}
+        // `Join` on an ACK, `Prio`, `Unknown`: no values that tshark has too.
+        _ => {}
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) fn transfer(total: u64) -> anyhow::Result<()> {
     while received < total {
         now += TICK;
         wire.carry(now, &mut client, &mut server);
+        while client.poll_event().is_some() {}
         source.work(now, &mut server);
         wire.carry(now, &mut server, &mut client);
         let got = drain(&mut client, conn);
@@ -56,8 +57,8 @@ pub(super) fn transfer(total: u64) -> anyhow::Result<()> {
 
 fn config(address: [u8; 4]) -> Config {
     let addresses = vec![address.into()];
-    let path = PathConfig { id: PathId(0), addresses, mtu: MTU, backup: false };
-    let mut config = Config { paths: vec![path], ..Config::default() };
+    let path = PathConfig::new(PathId(0), addresses, MTU);
+    let mut config = Config::default().with(|c| c.paths = vec![path]);
     config.mptcp.enabled = false;
     config
 }

@@ -28,13 +28,8 @@ pub(crate) struct Outcome {
 
 /// The configuration of a host with an address on each of the paths.
 pub(crate) fn config(host: u8, paths: usize) -> Config {
-    let path = |n: u8| PathConfig {
-        id: PathId(n),
-        addresses: vec![address(host, n)],
-        mtu: 1500,
-        backup: false,
-    };
-    Config { paths: (0..paths as u8).map(path).collect(), ..Config::default() }
+    let path = |n: u8| PathConfig::new(PathId(n), vec![address(host, n)], 1500);
+    Config::default().with(|c| c.paths = (0..paths as u8).map(path).collect())
 }
 
 fn address(host: u8, path: u8) -> IpAddr {
@@ -68,7 +63,7 @@ pub(crate) fn transfer(client: Config, links: &[Link], data: Bytes) -> Result<Ou
         if let Some(connection) = net.hosts[0].connection(id) {
             while connection.write(&mut unsent) > 0 {}
         }
-        net.settle(&mut received)?;
+        net.drain(&mut received)?;
         if received.len() >= data.len() {
             break;
         }
@@ -107,7 +102,7 @@ struct Flight {
 
 impl Network<'_> {
     /// Takes everything out of both endpoints, until neither has anything left.
-    fn settle(&mut self, received: &mut Vec<u8>) -> Result<(), String> {
+    fn drain(&mut self, received: &mut Vec<u8>) -> Result<(), String> {
         for from in [0, 1] {
             while let Some(departure) = self.hosts[from].poll_segment(self.now) {
                 for path in departure.paths.iter() {

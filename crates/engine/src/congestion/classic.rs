@@ -28,7 +28,6 @@ pub(super) trait Rule: Send {
     fn reset(&mut self, _window: &Window) {}
 }
 
-/// A loss-based controller.
 pub(super) struct Classic<R> {
     window: Window,
     rule: R,
@@ -60,7 +59,7 @@ impl<R: Rule> CongestionController for Classic<R> {
     }
 
     fn on_congestion(&mut self, event: &Congestion, siblings: &[SubflowView]) {
-        if self.window.is_news(event) {
+        if self.window.is_new(event) {
             self.before = Some(self.window);
         }
         let reduced = self.rule.reduced(&self.window, event, siblings);

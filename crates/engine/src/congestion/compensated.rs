@@ -1,5 +1,5 @@
 //! Any controller, fair to others although its ACKs return by a faster path than its data's
-//! (`hayack-fair`; algorithms after the paper that docs/papers.md calls S2, the remedy is ours).
+//! (`hayack-fair`). The problem is that of the paper `hayack` (docs/papers.md); the remedy is ours.
 //!
 //! The controller inside lives in a world in which ACKs come by the subflow's own path: RTT R
 //! instead of the effective r, and the window w' = w R/r that has the same rate there. It gets
@@ -11,11 +11,12 @@
 //! R: losses that are found within R of a reduction belong to what it has answered. (While a queue
 //! overflows, until those whose ACKs take R have noticed, it would else reduce twice.)
 //!
-//! News of a loss is R - r old there. What is lost is sent again at once, but the window shrinks
-//! when the own path would have told: whoever gives way first leaves the queue to the others, who
-//! lose the less, and with equal growth that decides who gets what.
+//! A loss is reported R - r earlier than by the own path. The lost data is sent again at once, but
+//! the window shrinks only when the own path would have reported it: a sender that backs off first
+//! leaves the queue to the others, which then lose less, and with equal growth that decides the
+//! shares.
 
-use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Return};
+use super::{Ack, AckPath, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 
@@ -24,7 +25,7 @@ pub(crate) struct Compensated {
     inner: Box<dyn CongestionController>,
     /// R/r, at least 1.
     scale: f64,
-    /// R - r.
+    /// R - r of the head of this file: how much later ACKs come by the own path.
     lag: Duration,
     own_rtt: Duration,
     mss: u64,
@@ -82,15 +83,15 @@ impl Compensated {
 }
 
 impl CongestionController for Compensated {
-    fn on_return(&mut self, now: Instant, way: &Return) {
-        self.inner.on_return(now, &Return { moved: false, rtt: way.own_rtt, ..*way });
-        if self.recovering || way.rtt.is_zero() {
+    fn on_ack_path(&mut self, now: Instant, ack_path: &AckPath) {
+        self.inner.on_ack_path(now, &AckPath { moved: false, rtt: ack_path.own_rtt, ..*ack_path });
+        if self.recovering || ack_path.rtt.is_zero() {
             return;
         }
-        let slower = way.compensate && way.own_rtt > way.rtt;
-        self.own_rtt = if slower { way.own_rtt } else { way.rtt };
-        self.lag = self.own_rtt - way.rtt;
-        self.scale = self.own_rtt.0 as f64 / way.rtt.0 as f64;
+        let slower = ack_path.compensate && ack_path.own_rtt > ack_path.rtt;
+        self.own_rtt = if slower { ack_path.own_rtt } else { ack_path.rtt };
+        self.lag = self.own_rtt - ack_path.rtt;
+        self.scale = self.own_rtt.0 as f64 / ack_path.rtt.0 as f64;
     }
 
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
@@ -198,8 +199,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    fn way(own_us: u64, us: u64) -> Return {
-        Return {
+    fn ack_path(own_us: u64, us: u64) -> AckPath {
+        AckPath {
             own_rtt: Duration(own_us * 1000),
             rtt: Duration(us * 1000),
             moved: false,
@@ -227,7 +228,7 @@ mod tests {
     }
 
     /// What slow start adds per acknowledged packet, and congestion avoidance per window: the
-    /// vectors of algorithms 3.4 and 12.
+    /// factors a = (r/R)^2 and 2^(r/R) - 1 of the head of this file.
     #[test]
     fn growth_is_that_of_the_own_path() {
         for (own, effective, avoidance, slow_start) in [
@@ -240,7 +241,7 @@ mod tests {
             assert!((per_packet - slow_start).abs() < 6e-5, "{per_packet}");
             // 400 windows of ours, acknowledged one by one.
             let mut cc = reno(2_000, 10 * MSS);
-            cc.on_return(Instant::ZERO, &way(own, effective));
+            cc.on_ack_path(Instant::ZERO, &ack_path(own, effective));
             let virtual_before = cc.inner.state().cwnd;
             let window = cc.down(virtual_before);
             for _ in 0..400 {
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn slow_start_doubles_once_in_an_rtt_of_the_own_path() {
         let mut cc = reno(1_000, u64::MAX);
-        cc.on_return(Instant::ZERO, &way(300_000, 100_000));
+        cc.on_ack_path(Instant::ZERO, &ack_path(300_000, 100_000));
         cc.cwnd = cc.down(cc.inner.state().cwnd);
         let before = cc.state().cwnd;
         for _ in 0..3 {
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn one_reduction_in_an_rtt_of_the_own_path_and_not_before_that_would_tell() {
         let mut cc = reno(100, 50 * MSS);
-        cc.on_return(Instant::ZERO, &way(200_000, 100_000));
+        cc.on_ack_path(Instant::ZERO, &ack_path(200_000, 100_000));
         let lose = |cc: &mut Compensated, ms: u64| {
             let event = Congestion {
                 now: Instant(ms * 1_000_000),
@@ -297,9 +298,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_faster_way_it_is_the_controller_itself() {
+    fn without_a_faster_ack_path_it_is_the_controller_itself() {
         let mut cc = reno(10, 5 * MSS);
-        cc.on_return(Instant::ZERO, &way(100, 120));
+        cc.on_ack_path(Instant::ZERO, &ack_path(100, 120));
         for _ in 0..10 {
             cc.on_ack(&ack(&cc, MSS), &[]);
         }
@@ -310,10 +311,10 @@ mod tests {
     #[test]
     fn the_window_follows_the_ratio_without_a_burst() {
         let mut cc = reno(100, 50 * MSS);
-        cc.on_return(Instant::ZERO, &way(200, 100));
+        cc.on_ack_path(Instant::ZERO, &ack_path(200, 100));
         cc.on_ack(&ack(&cc, MSS), &[]);
         assert_eq!(cc.state().cwnd, 50 * MSS);
-        cc.on_return(Instant::ZERO, &way(200, 200));
+        cc.on_ack_path(Instant::ZERO, &ack_path(200, 200));
         cc.on_ack(&ack(&cc, 2 * MSS), &[]);
         assert_eq!(cc.state().cwnd, 52 * MSS);
     }

@@ -15,7 +15,7 @@ use super::hystart::HyStart;
 use super::queueing::Queueing;
 use super::window::Window;
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
-use super::{Return, Start};
+use super::{AckPath, Start};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
@@ -27,7 +27,8 @@ pub(super) const PARAMS: &[Param] = &[
     Param::switch("hystart", true, "1: HyStart++ in the first slow start; 0: off"),
 ];
 
-/// The controller `cubic`. In the order of how often fields are needed: see `cache.rs`.
+/// The controllers `cubic` and `cubicq`.
+// In the order of how often fields are needed: see `cache.rs`.
 #[repr(C, align(64))]
 pub(super) struct Cubic {
     window: Window,
@@ -35,10 +36,10 @@ pub(super) struct Cubic {
     last: Instant,
     /// The window was what limited sending, as of the last ACK.
     limited: bool,
-    /// The recovery under way is for a loss at random.
+    /// The present recovery is for a random loss, which does not cost the window.
     spared: bool,
     /// The window returns to what it was before the last reduction (`cubicq`).
-    returns: bool,
+    restoring: bool,
     /// The most in flight in the round before and in this one, and where this one ends.
     flight: [u64; 2],
     round_end: u64,
@@ -52,7 +53,7 @@ pub(super) struct Cubic {
     hystart: Option<HyStart>,
     /// Window and curve before the last reduction of ssthresh.
     before: Option<(Window, Curve)>,
-    /// Since when something has been under way all the time.
+    /// Since when something has been in flight without a break.
     busy_since: Instant,
     /// When the window was last reduced (`cubicq`).
     reduced_at: Instant,
@@ -92,8 +93,8 @@ impl Cubic {
         Ok(Box::new(Self::new(values, start, None)))
     }
 
-    /// `cubicq`.
-    pub(super) fn build_told(
+    /// CUBIC that asks `queueing.rs` about each loss: the controller `cubicq`.
+    pub(super) fn build_with_queueing(
         values: &Values<'_>,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
@@ -120,7 +121,7 @@ impl Cubic {
             spared: false,
             busy_since: Instant::ZERO,
             reduced_at: Instant::ZERO,
-            returns: false,
+            restoring: false,
         }
     }
 
@@ -158,15 +159,15 @@ impl Cubic {
     }
 
     /// The window returns to what it was before the last reduction: the link is empty.
-    fn is_returning(&self) -> bool {
+    fn is_restoring(&self) -> bool {
         let below = self.segments(self.window.cwnd) < self.curve.cwnd_prior;
-        self.returns && below && self.queueing.is_some_and(|queueing| queueing.is_calm())
+        self.restoring && below && self.queueing.is_some_and(|queueing| queueing.is_calm())
     }
 
     /// Congestion avoidance by `bytes` newly acknowledged.
     fn avoid(&mut self, ack: &Ack, bytes: u64) {
-        if self.is_returning() {
-            self.window.cwnd += bytes / RETURN;
+        if self.is_restoring() {
+            self.window.cwnd += bytes / RESTORE_DIVISOR;
             self.curve.epoch = None;
             return;
         }
@@ -233,8 +234,8 @@ impl CongestionController for Cubic {
         let timeout = event.kind == CongestionKind::Rto;
         let cwnd = self.segments(self.window.cwnd);
         let first = self.window.ssthresh == u64::MAX;
-        let told = self.queueing.filter(|_| event.kind != CongestionKind::Ecn);
-        let kept = told.map_or(Some(self.beta), |q| q.answer(self.beta, event.mss, first));
+        let queueing = self.queueing.filter(|_| event.kind != CongestionKind::Ecn);
+        let kept = queueing.map_or(Some(self.beta), |q| q.answer(self.beta, event.mss, first));
         self.spared = kept.is_none() && event.kind == CongestionKind::Loss;
         if let Some(queueing) = &mut self.queueing {
             queueing.begin();
@@ -244,7 +245,7 @@ impl CongestionController for Cubic {
             self.before = None;
             return;
         }
-        if self.window.is_news(event) {
+        if self.window.is_new(event) {
             self.before = Some((self.window, self.curve));
             let w_max = self.curve.w_max;
             let converging = cwnd < w_max;
@@ -260,7 +261,7 @@ impl CongestionController for Cubic {
             // from that of a burst after idleness, which is over before its queue is seen.
             let empty = queueing.is_empty() && !timeout;
             let rounds = queueing.reduced() * ROUNDS;
-            self.returns = empty && event.now > self.reduced_at.max(self.busy_since) + rounds;
+            self.restoring = empty && event.now > self.reduced_at.max(self.busy_since) + rounds;
             self.reduced_at = event.now;
         }
         let most = event.in_flight.max(self.flight[0]).max(self.flight[1]);
@@ -276,8 +277,8 @@ impl CongestionController for Cubic {
         }
     }
 
-    fn on_return(&mut self, _now: Instant, way: &Return) {
-        if way.moved
+    fn on_ack_path(&mut self, _now: Instant, ack_path: &AckPath) {
+        if ack_path.moved
             && let Some(hystart) = &mut self.hystart
         {
             hystart.restart();
@@ -333,7 +334,7 @@ impl CongestionController for Cubic {
 const VALID: Duration = Duration::from_secs(300);
 
 /// A returning window grows by this part of what is acknowledged: by an eighth a round trip.
-const RETURN: u64 = 8;
+const RESTORE_DIVISOR: u64 = 8;
 /// A window that is reduced again within so many round trips, or so soon after idleness, does not
 /// return.
 const ROUNDS: u64 = 16;
@@ -392,9 +393,9 @@ mod tests {
     const MSS: u64 = 1000;
 
     /// Of 100 segments, beyond slow start.
-    fn made(told: bool) -> Box<dyn CongestionController> {
+    fn made(queueing: bool) -> Box<dyn CongestionController> {
         let start = Start { mss: MSS, cwnd: 100 * MSS, ssthresh: 50 * MSS };
-        let build = if told { Cubic::build_told } else { Cubic::build };
+        let build = if queueing { Cubic::build_with_queueing } else { Cubic::build };
         build(&Values::defaults(PARAMS), start).unwrap()
     }
 
@@ -439,8 +440,8 @@ mod tests {
     #[test]
     fn a_window_outlasts_idleness_if_losses_are_told_apart() {
         let second = |s: u64| Instant(s * 1_000_000_000);
-        for (told, idle, segments) in [(true, 200, 100), (true, 400, 10), (false, 2, 10)] {
-            let mut cubic = made(told);
+        for (queueing, idle, segments) in [(true, 200, 100), (true, 400, 10), (false, 2, 10)] {
+            let mut cubic = made(queueing);
             cubic.on_ack(&Ack { now: second(1), cwnd_limited: false, ..tests::ack(0, 100) }, &[]);
             cubic.on_idle_restart(second(1 + idle), 10 * MSS);
             assert_eq!(cubic.state().cwnd, segments * MSS, "{idle} s");

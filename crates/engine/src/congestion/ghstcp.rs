@@ -168,7 +168,6 @@ impl Detector {
     }
 }
 
-/// The variant `trend`.
 struct Trend {
     high: f64,
     low: f64,
@@ -283,7 +282,6 @@ impl Sums {
     }
 }
 
-/// The variant `thresholds`.
 struct Thresholds {
     high: f64,
     low: f64,

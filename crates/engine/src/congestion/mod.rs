@@ -33,7 +33,7 @@ pub(crate) use compensated::Compensated;
 pub trait CongestionController: Send {
     /// Data was newly delivered (cumulatively or by SACK), also during recovery: see
     /// [`Ack::phase`]. `siblings` are all subflows of the connection, this one included (its
-    /// own picture may be one ACK old: use `ack` for it).
+    /// own snapshot may be one ACK old: use `ack` for it).
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]);
 
     /// A congestion signal; at most one per window of data for `Loss` and `Ecn`.
@@ -45,18 +45,18 @@ pub trait CongestionController: Send {
     /// The last congestion signal was spurious: restore what was before it.
     fn on_spurious(&mut self, _now: Instant) {}
 
-    /// Acknowledgements return (also) by another path than the data's own; told before each
-    /// `on_ack` while that is so. With [`Return::moved`] all that was learnt from RTTs is of
-    /// another way.
-    fn on_return(&mut self, _now: Instant, _way: &Return) {}
+    /// Acknowledgements return (also) by another path than the subflow's own. Called before each
+    /// `on_ack` while that is so. After [`AckPath::moved`] earlier RTTs are not comparable with
+    /// later ones.
+    fn on_ack_path(&mut self, _now: Instant, _ack_path: &AckPath) {}
 
     /// Nothing was in flight for longer than an RTO and data is about to leave: restart window
     /// (RFC 5681 section 4.1, RFC 9438 section 5.8...). `restart` is min(IW, cwnd), bytes.
     fn on_idle_restart(&mut self, _now: Instant, _restart: u64) {}
 
-    /// The scheduler penalises this subflow: halve without it being a congestion event
-    /// (algorithms: cwnd to half, at least one segment; ssthresh to half only if cwnd was at or
-    /// above it).
+    /// The scheduler penalises this subflow: halve the window without a congestion event (as
+    /// `mptcp_rcv_buf_optimization` of Linux MPTCP v0.9x: cwnd to half, at least one segment;
+    /// ssthresh to half only if cwnd was at or above it).
     fn on_penalty(&mut self) {}
 
     /// The segment size changed (path MTU).
@@ -66,7 +66,7 @@ pub trait CongestionController: Send {
     /// has just been written so is slow to be copied as a whole.
     fn report(&self, state: &mut CcState);
 
-    /// The window now.
+    /// The present window, as `report` writes it.
     fn state(&self) -> CcState {
         let mut state = CcState::default();
         self.report(&mut state);
@@ -76,6 +76,7 @@ pub trait CongestionController: Send {
 
 /// Window of a controller.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct CcState {
     /// Congestion window, bytes; at least one MSS.
     pub cwnd: u64,
@@ -90,24 +91,26 @@ pub struct CcState {
 
 /// Phases, for records and plots.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
 pub enum CcPhase {
-    /// Exponential growth.
+    /// Slow start: exponential growth.
     #[default]
     SlowStart,
     /// HyStart++ conservative slow start (RFC 9406).
     ConservativeSlowStart,
-    /// Congestion avoidance.
+    /// Congestion avoidance: growth about once per round trip.
     Avoidance,
     /// A phase of the controller's own (BBR and the like), by number.
     Other(u8),
 }
 
 /// What a controller is told per ACK that delivers data.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Ack {
-    /// Now.
+    /// When the ACK or signal arrived.
     pub now: Instant,
-    /// Of which subflow.
+    /// The subflow that it is about.
     pub subflow: SubflowId,
     /// Bytes newly acknowledged cumulatively.
     pub acked: u64,
@@ -133,7 +136,7 @@ pub struct Ack {
     pub phase: crate::view::RecoveryPhase,
     /// First byte not acknowledged and next byte to send, as subflow positions: rounds.
     pub snd_una: u64,
-    /// See `snd_una`.
+    /// The next byte to send (SND.NXT), as a subflow position.
     pub snd_nxt: u64,
     /// Delivery rate sample in bytes/s and whether it was limited by the application.
     pub delivery_rate: Option<(u64, bool)>,
@@ -141,28 +144,30 @@ pub struct Ack {
     pub lost: u64,
 }
 
-/// How acknowledgements return.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Return {
+/// The path by which acknowledgements return, as congestion control sees it.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
+pub struct AckPath {
     /// RTT with data and acknowledgements on the subflow's own path.
     pub own_rtt: Duration,
-    /// RTT as it is.
+    /// RTT with acknowledgements on the path by which they really return.
     pub rtt: Duration,
-    /// Most acknowledgements come by another way than before.
+    /// Most acknowledgements come by another path than before this one.
     pub moved: bool,
-    /// What they save by it is not to speed up growth (`hayack-fair`): a wrapper around the
-    /// controller sees to that.
+    /// The shorter RTT must not make the window grow faster (`hayack-fair`); a wrapper around the
+    /// controller compensates for it.
     pub compensate: bool,
 }
 
-/// A congestion signal.
+/// A congestion signal, with what a controller needs to answer it.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Congestion {
-    /// Now.
+    /// When the ACK or signal arrived.
     pub now: Instant,
-    /// Of which subflow.
+    /// The subflow that it is about.
     pub subflow: SubflowId,
-    /// What happened.
+    /// What signalled congestion.
     pub kind: CongestionKind,
     /// Bytes in flight when it happened (FlightSize).
     pub in_flight: u64,
@@ -172,12 +177,20 @@ pub struct Congestion {
     pub snd_nxt: u64,
 }
 
+impl Congestion {
+    /// A signal with nothing in flight.
+    pub fn new(now: Instant, kind: CongestionKind, mss: u64) -> Self {
+        let subflow = SubflowId::default();
+        Self { now, subflow, kind, in_flight: 0, mss, snd_nxt: 0 }
+    }
+}
+
 /// Kinds of congestion signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionKind {
     /// Loss found by acknowledgements: fast recovery begins.
     Loss,
-    /// Retransmission timeout.
+    /// A retransmission timeout: the window collapses to one segment.
     Rto,
     /// ECN echo (RFC 3168).
     Ecn,
@@ -185,6 +198,7 @@ pub enum CongestionKind {
 
 /// What a new controller starts from. On a live change of controller, the old one's window.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct Start {
     /// Payload of a full segment, bytes.
     pub mss: u64,
@@ -194,11 +208,18 @@ pub struct Start {
     pub ssthresh: u64,
 }
 
+impl Start {
+    /// So many bytes each.
+    pub fn new(mss: u64, cwnd: u64, ssthresh: u64) -> Self {
+        Self { mss, cwnd, ssthresh }
+    }
+}
+
 /// Signature of a row's constructor.
 pub type Build =
     dyn Fn(&Values<'_>, Start) -> Result<Box<dyn CongestionController>, PolicyError> + Send + Sync;
 
-/// Every controller.
+/// The table of the controllers that come with the engine.
 pub const ALL: &[Entry<Build>] = &[
     Entry {
         name: "reno",
@@ -219,7 +240,7 @@ pub const ALL: &[Entry<Build>] = &[
         aliases: &[],
         summary: "as cubic, but a loss without a queue does not cost the window (ours)",
         params: cubic::PARAMS,
-        build: &cubic::Cubic::build_told,
+        build: &cubic::Cubic::build_with_queueing,
     },
     Entry {
         name: "highspeed",

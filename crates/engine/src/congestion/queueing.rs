@@ -15,7 +15,7 @@
 use super::Ack;
 use crate::time::{Duration, Instant};
 
-/// What round trips and losses of late say about the bottleneck.
+/// What recent round trips and losses say about the bottleneck's queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queueing {
     /// The latest sample of a round trip.

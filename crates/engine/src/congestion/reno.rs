@@ -16,7 +16,6 @@ use crate::policy::{PolicyError, Values};
 use crate::time::Instant;
 use crate::view::SubflowView;
 
-/// The controller `reno`.
 pub(super) struct Reno {
     window: Window,
     /// Before the last reduction of ssthresh.
@@ -47,7 +46,7 @@ impl CongestionController for Reno {
     }
 
     fn on_congestion(&mut self, event: &Congestion, _siblings: &[SubflowView]) {
-        if self.window.is_news(event) {
+        if self.window.is_new(event) {
             self.before = Some(self.window);
         }
         self.window.reduce(event, self.window.cwnd / 2);

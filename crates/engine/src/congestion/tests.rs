@@ -1,4 +1,4 @@
-//! Windows, ACKs and pictures for the unit tests of coupled controllers.
+//! Windows, ACKs and snapshots for the unit tests of coupled controllers.
 
 use super::window::Window;
 use super::{Ack, Start};

@@ -5,7 +5,7 @@
 use super::{Ack, CcPhase, CcState, Congestion, CongestionKind, Start};
 use crate::view::RecoveryPhase;
 
-/// A congestion window.
+/// The window of a loss-based controller, and how it grows and shrinks (RFC 5681).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// Payload of a full segment, bytes; never 0.
@@ -25,8 +25,8 @@ pub(super) struct Window {
 struct Episode {
     /// Over when everything below this is acknowledged (RFC 6582's recover).
     end: u64,
-    /// Began with a timeout; then any progress ends it, because a timeout after progress is news
-    /// (RFC 5681 section 3.1 holds ssthresh only for a segment that times out again).
+    /// It began with a timeout. Then any progress ends it, because a timeout after progress is a
+    /// new event (RFC 5681 section 3.1 keeps ssthresh only for a segment that times out again).
     timeout: bool,
 }
 
@@ -97,11 +97,11 @@ impl Window {
 
     /// Whether `event` calls for a reduction of ssthresh. A timeout in a window of data that has
     /// been answered already does not.
-    pub(super) fn is_news(&self, event: &Congestion) -> bool {
+    pub(super) fn is_new(&self, event: &Congestion) -> bool {
         event.kind != CongestionKind::Rto || self.episode.is_none()
     }
 
-    /// Answers `event`: ssthresh to `reduced` (at least two segments) if it is news, cwnd to that
+    /// Answers `event`: ssthresh to `reduced` (at least two segments) if it is new, cwnd to that
     /// or, after a timeout, to one segment. cwnd never grows by it. Whole segments, as Linux:
     /// what is beyond them cannot be sent, but would have to be acknowledged to grow.
     pub(super) fn reduce(&mut self, event: &Congestion, reduced: u64) {
@@ -111,7 +111,7 @@ impl Window {
     /// As `reduce`, with another least ssthresh in segments.
     pub(super) fn reduce_to(&mut self, event: &Congestion, reduced: u64, least: u64) {
         let reduced = reduced - reduced % self.mss;
-        if self.is_news(event) {
+        if self.is_new(event) {
             self.ssthresh = reduced.max(least * self.mss);
         }
         let timeout = event.kind == CongestionKind::Rto;

@@ -1,5 +1,5 @@
 //! `bicast` and `bicast-ack`: a copy by every path that is up (client-side constant bicast for
-//! MPTCP, the paper that docs/papers.md calls S1). A copy keeps addresses, ports and TCP header,
+//! MPTCP, the paper `bicast` of docs/papers.md). A copy keeps addresses, ports and TCP header,
 //! and only travels another path, so it needs paths that carry foreign source addresses: tunnels,
 //! one operator, a laboratory.
 //!
@@ -10,7 +10,6 @@ use super::{Egress, Outgoing};
 use crate::policy::{Param, PolicyError, Values};
 use crate::view::{PathSet, PathView};
 
-/// Parameters of `bicast`.
 pub(super) const PARAMS: &[Param] = &[Param::switch(
     "syn",
     false,

@@ -60,7 +60,7 @@ impl Echo {
         *least = if least.is_zero() { now - at } else { (now - at).min(*least) };
     }
 
-    /// Zero when unknown.
+    /// The measured RTT of the own path; zero when unknown.
     pub fn rtt(&self) -> Duration {
         match self.least {
             [new, Duration::ZERO] => new,

@@ -1,9 +1,9 @@
-//! `hayack` and `hayack-fair`: pure ACKs by the path with the smallest RTT (HayACK, the paper that
-//! docs/papers.md calls S2). Mode `raw`: an ACK keeps the addresses of its subflow and only
+//! `hayack` and `hayack-fair`: pure ACKs by the path with the smallest RTT (the paper `hayack` of
+//! docs/papers.md). Mode `raw`: an ACK keeps the addresses of its subflow and only
 //! travels another path.
 //!
 //! Ours, not the paper's: a path is left only for one that is faster by a fifth in three decisions
-//! in a row, since changes of the way back look like changes of the way there; and every eighth
+//! in a row, since changes of the return path look like changes of the forward path; every eighth
 //! ACK, or one in half a round trip (100 ms at most), goes by the subflow's own path as well, which
 //! keeps middleboxes content and lets the sender measure what RTT that path has.
 //!
@@ -31,13 +31,13 @@ pub(super) struct HayAck {
     every: u32,
     path: Option<PathId>,
     fair: bool,
-    /// By subflow.
-    ways: Vec<Way>,
+    /// Indexed by the subflow's slot.
+    choices: Vec<AckPathChoice>,
 }
 
-/// How a subflow's ACKs return.
+/// The path that a subflow's ACKs take.
 #[derive(Clone, Copy, Default)]
-struct Way {
+struct AckPathChoice {
     /// `None` before the first ACK.
     path: Option<PathId>,
     /// Decisions in a row in which another was better.
@@ -47,12 +47,12 @@ struct Way {
     own_at: Instant,
 }
 
-/// Decisions in a row that it takes to change the way.
+/// Decisions in a row that it takes to change the path.
 const DECISIONS: u32 = 3;
 /// By its own path at least this often while ACKs leave at all.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
 /// A path from which nothing has come for this long, and four round trips, may be dead.
-const SILENCE: Duration = Duration::from_secs(1);
+const UNRESPONSIVE: Duration = Duration::from_secs(1);
 
 impl HayAck {
     pub(super) fn raw(values: &Values<'_>) -> Result<Box<dyn Egress>, PolicyError> {
@@ -67,10 +67,10 @@ impl HayAck {
         let every = values.get("every") as u32;
         let path = values.get("path");
         let path = (path >= 0.0).then_some(PathId(path as u8));
-        Self { every, path, fair, ways: Vec::new() }
+        Self { every, path, fair, choices: Vec::new() }
     }
 
-    /// The way for the next ACK, by hysteresis.
+    /// The path for the next ACK, by hysteresis.
     fn choose(&mut self, segment: &Outgoing, paths: &[PathView]) -> PathId {
         let own = paths.iter().find(|p| p.id == segment.own);
         if let Some(path) = self.path {
@@ -78,34 +78,35 @@ impl HayAck {
             return if up { path } else { segment.own };
         }
         let heard = own.map_or(Instant::ZERO, |p| p.heard);
-        let alive = |p: &&PathView| p.up && !p.rtt.is_zero() && !is_silent(p, segment.now, heard);
-        let way = &mut self.ways[usize::from(segment.subflow.0)];
-        let now = way.path.unwrap_or(segment.own);
+        let alive =
+            |p: &&PathView| p.up && !p.rtt.is_zero() && !is_unresponsive(p, segment.now, heard);
+        let choice = &mut self.choices[usize::from(segment.subflow.0)];
+        let now = choice.path.unwrap_or(segment.own);
         let Some(present) = paths.iter().filter(alive).find(|p| p.id == now) else {
             // Unknown or dead: its own path, of which more is known soon.
-            way.path = Some(segment.own);
-            way.better = 0;
+            choice.path = Some(segment.own);
+            choice.better = 0;
             return segment.own;
         };
         let best = paths.iter().filter(alive).min_by_key(|p| (p.rtt, p.id != segment.own));
         match best.filter(|best| best.rtt.0 * 5 < present.rtt.0 * 4) {
             Some(best) => {
-                way.better += 1;
-                if way.better >= DECISIONS {
-                    way.path = Some(best.id);
-                    way.better = 0;
+                choice.better += 1;
+                if choice.better >= DECISIONS {
+                    choice.path = Some(best.id);
+                    choice.better = 0;
                 }
             }
-            None => way.better = 0,
+            None => choice.better = 0,
         }
-        way.path.unwrap_or(now)
+        choice.path.unwrap_or(now)
     }
 }
 
 /// Whether nothing has come by `path` although the subflow's own path, last heard at `own`, has
 /// brought something since.
-fn is_silent(path: &PathView, now: Instant, own: Instant) -> bool {
-    path.heard < own && now - path.heard > SILENCE.max(path.rtt * 4)
+fn is_unresponsive(path: &PathView, now: Instant, own: Instant) -> bool {
+    path.heard < own && now - path.heard > UNRESPONSIVE.max(path.rtt * 4)
 }
 
 impl Egress for HayAck {
@@ -115,21 +116,21 @@ impl Egress for HayAck {
             return own;
         }
         let at = usize::from(segment.subflow.0);
-        if self.ways.len() <= at {
-            self.ways.resize(at + 1, Way::default());
+        if self.choices.len() <= at {
+            self.choices.resize(at + 1, AckPathChoice::default());
         }
         let path = self.choose(segment, paths);
-        let way = &mut self.ways[at];
-        way.since_own += 1;
+        let choice = &mut self.choices[at];
+        choice.since_own += 1;
         let rtt = paths.iter().find(|p| p.id == segment.own).map_or(Duration::ZERO, |p| p.rtt);
         let interval = if rtt.is_zero() { OWN_INTERVAL } else { OWN_INTERVAL.min(rtt / 2) };
         let by_own = path == segment.own
             || segment.own_required
-            || way.since_own >= self.every
-            || segment.now - way.own_at >= interval;
+            || choice.since_own >= self.every
+            || segment.now - choice.own_at >= interval;
         let mut answer = PathSet::only(path);
         if by_own {
-            (way.since_own, way.own_at) = (0, segment.now);
+            (choice.since_own, choice.own_at) = (0, segment.now);
             answer.insert(segment.own);
         }
         answer
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_failure_send_them_home() {
+    fn acks_return_to_their_own_path_when_the_other_fails() {
         let mut hayack = policy();
         for ms in 0..5 {
             hayack.route(&ack(ms), &paths([100, 5], Instant(ms * 1_000_000)));

@@ -1,4 +1,4 @@
-//! *Which way out* a segment takes: the third plug point.
+//! *By which paths* a segment leaves: the third plug point.
 //!
 //! Normally a segment leaves by its subflow's own path. To add a policy: its file, and its row in
 //! [`ALL`].
@@ -29,15 +29,16 @@ pub trait Egress: Send {
 }
 
 /// A segment about to leave.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Outgoing {
-    /// Now.
+    /// When it leaves.
     pub now: Instant,
-    /// Of which subflow.
+    /// The subflow that it belongs to.
     pub subflow: SubflowId,
     /// Its subflow's own path.
     pub own: PathId,
-    /// SYN or SYN+ACK.
+    /// Whether it is a SYN or SYN+ACK.
     pub handshake: bool,
     /// No payload and none of SYN, FIN, RST.
     pub pure_ack: bool,
@@ -50,7 +51,7 @@ pub struct Outgoing {
 /// Signature of a row's constructor.
 pub type Build = dyn Fn(&Values<'_>) -> Result<Box<dyn Egress>, PolicyError> + Send + Sync;
 
-/// Every egress policy.
+/// The table of the egress policies that come with the engine.
 pub const ALL: &[Entry<Build>] = &[
     Entry {
         name: "own",

@@ -1,12 +1,11 @@
-//! Segments that are known to come soon: what they will need is brought into the caches, step by
-//! step, while those before them are dealt with.
+//! Prefetching for segments that are known to arrive soon: the memory that they will need is
+//! brought into the caches step by step, while earlier segments are processed.
 //!
-//! With thousands of connections the state of each has long left the caches when its next segment
-//! comes, and its parts are found one behind the other: table, connection, subflow, queue. Each
-//! [`Endpoint::expect`] takes the segments announced before it one step further. All of it goes
-//! straight on, whatever is found: a branch that a processor does not foresee costs more than some
-//! lines asked for in vain. Only speed depends on it: a segment that was expected and does not come
-//! is no harm.
+//! With thousands of connections the state of each has left the caches when its next segment
+//! arrives, and each part leads to the next: table, connection, subflow, queue. Each
+//! [`Endpoint::expect`] takes the segments announced before it one step further. The code has few
+//! branches on purpose: a mispredicted branch costs more than some cache lines fetched in vain.
+//! Only speed depends on it; a segment that was announced and does not arrive does no harm.
 
 use super::flow::{Owner, Tuple};
 use super::{Endpoint, Slot};
@@ -17,12 +16,12 @@ use tabane_wire::Segment;
 #[derive(Default)]
 pub(super) struct Ahead([u32; 3]);
 
-/// The state of fewer connections stays in the second cache by itself, and asking costs more than
-/// it saves.
+/// The state of fewer connections stays in the L2 cache anyway, and prefetching costs more than it
+/// saves.
 const MANY: usize = 256;
 
 impl Endpoint {
-    /// A segment that will be handed over after four others (or about then).
+    /// Announces a segment that will be handed over after about four others.
     #[inline]
     pub fn expect(&mut self, segment: &Segment) {
         if self.connections.len() < MANY {

@@ -1,11 +1,11 @@
 //! Copies that a peer sends by several paths (bicast), dropped before the stack sees them: no
 //! DSACK, no PAWS, no duplicate ACKs.
 //!
-//! A segment is a copy if another path has brought as many like it as this one now has: repeats
-//! on one path (retransmissions, genuine duplicate ACKs) are none. What is like what is decided by
-//! a keyed hash of everything in the header but addresses of the way. Segments that carry MPTCP
-//! signals always pass. Nothing is remembered, and no work done, until a segment comes by another
-//! path than its subflow's own.
+//! A segment is a copy if another path has brought as many equal segments as this path has now
+//! brought. Repeats on one path (retransmissions, genuine duplicate ACKs) are therefore no copies.
+//! Segments are equal if a keyed hash of their headers is, without the fields that depend on the
+//! path. Segments that carry MPTCP signals always pass. Nothing is remembered, and no work done,
+//! until a segment comes by another path than its subflow's own.
 
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};

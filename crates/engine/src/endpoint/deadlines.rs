@@ -1,16 +1,16 @@
 //! The deadlines of connections, the earliest first: a heap in which each node has four children
-//! that share a cache line. With thousands of connections it is in no cache when it is needed, and
-//! half as many levels are half as many misses.
+//! that share a cache line. With thousands of connections the heap is in no cache when it is
+//! needed, and half as many levels mean half as many misses.
 //!
 //! A deadline moves with nearly every segment, mostly to later. An entry whose deadline has become
 //! later stays where it is until it is the first; then it moves once, however often the deadline
-//! did. Which deadline holds is noted here and not with the connection, which is in no cache
-//! either, and is not disturbed before its time.
+//! did. The valid deadline is noted here and not in the connection, which need not be touched
+//! before it is due.
 
 use crate::cache::fetch;
 use crate::time::Instant;
 
-/// When, and whose. Equal times go by number.
+/// The time and the connection's key. Equal times are ordered by key.
 type Entry = (Instant, u32);
 
 /// No entry: after all others.
@@ -19,7 +19,7 @@ const NONE: Entry = (Instant::FAR_FUTURE, u32::MAX);
 /// The deadline of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// `FAR_FUTURE` is none.
+    /// `FAR_FUTURE` if there is no deadline.
     at: Instant,
     /// When its entry in the heap fires, never later than `at`; others of it mean nothing.
     entered: Instant,
@@ -42,7 +42,7 @@ impl Group {
 #[derive(Clone, Debug)]
 pub(super) struct Deadlines {
     heap: Heap,
-    /// By key.
+    /// Indexed by the connection's key.
     due: Vec<Due>,
 }
 
@@ -51,7 +51,7 @@ impl Deadlines {
         Self { heap: Heap::new(), due: Vec::new() }
     }
 
-    /// The earliest.
+    /// The earliest deadline, and whose it is.
     #[inline]
     pub(super) fn first(&self) -> Option<Entry> {
         self.heap.peek()
@@ -122,7 +122,6 @@ impl Heap {
         Self { first: NONE, groups: Vec::new(), len: 0 }
     }
 
-    /// The least.
     #[inline]
     fn peek(&self) -> Option<Entry> {
         (self.len > 0).then_some(self.first)

@@ -20,7 +20,7 @@ pub(crate) struct Tuple {
     pub(crate) remote: SocketAddr,
 }
 
-/// Whose it is.
+/// Who takes the segments of a 4-tuple.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A subflow of the connection in this slot.
@@ -39,7 +39,7 @@ impl Owner {
     }
 }
 
-/// The table.
+/// A hash table from 4-tuples to their owners.
 pub(crate) struct FlowTable {
     secret: (u64, u64),
     /// Small, so that it stays in the caches when thousands of connections do not.
@@ -53,16 +53,16 @@ pub(crate) struct FlowTable {
 /// Where a tuple with this hash is.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The upper half.
+    /// The upper half of the 4-tuple's hash.
     hash: u32,
     at: u32,
 }
 
-/// No connection's key.
+/// A key that no connection has.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// Keys of connections by what their tuples have in common, the last that came. Who chooses tuples
-/// that meet in one group gains a slower look-up for them.
+/// Hints: the keys of the connections whose tuples hash to a group, the most recent ones. A peer
+/// that chooses tuples of one group only makes its own look-ups slower.
 struct Hints(Vec<Group>);
 
 /// Hints that share half a cache line.
@@ -70,7 +70,7 @@ struct Hints(Vec<Group>);
 #[repr(align(32))]
 struct Group([Hint; Group::SIZE]);
 
-/// That a tuple with this mark probably is of the connection with this key.
+/// A hint: a tuple with this mark probably belongs to the connection with this key.
 #[derive(Clone, Copy)]
 struct Hint {
     mark: u32,
@@ -115,7 +115,7 @@ impl Hints {
         self.0[at].0.iter().fold(NOBODY, found)
     }
 
-    /// `NOBODY` makes room for others.
+    /// `NOBODY` makes space for others.
     fn set(&mut self, tuple: &Tuple, key: u32) {
         let (at, mark) = self.place(tuple);
         let group = &mut self.0[at].0;
@@ -140,7 +140,7 @@ impl FlowTable {
         }
     }
 
-    /// Whose `tuple` is.
+    /// The owner of `tuple`.
     pub(crate) fn find(&mut self, tuple: &Tuple) -> Option<Owner> {
         let hash = hash(self.secret, tuple);
         let same = |p: &Place| self.is_at(p, hash, tuple);
@@ -156,7 +156,7 @@ impl FlowTable {
         self.last.as_ref().filter(|(last, _)| last == tuple).map(|(_, owner)| *owner)
     }
 
-    /// The key of the connection whose `tuple` probably is; not even that there is one is sure.
+    /// The key of the connection that `tuple` probably belongs to. The key may be stale.
     #[inline]
     pub(crate) fn hint(&self, tuple: &Tuple) -> u32 {
         self.hints.get(tuple)
@@ -179,7 +179,7 @@ impl FlowTable {
         place.hash == upper(hash) && self.entries[place.at as usize].0 == *tuple
     }
 
-    /// Adds or replaces.
+    /// Makes `owner` the owner of `tuple`.
     pub(crate) fn insert(&mut self, tuple: Tuple, owner: Owner) {
         self.last = None;
         self.hints.set(&tuple, owner.key());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_of_those_that_are_gone_make_room() {
+    fn hints_of_closed_flows_are_replaced() {
         let mut table = filled((0..8).map(tuple));
         for n in 8..5000 {
             table.insert(tuple(n), owner(n));

@@ -27,7 +27,7 @@ pub(super) struct Secrets {
     pub(super) copies: (u64, u64),
 }
 
-/// What is remembered in order to choose ports.
+/// State for choosing ephemeral ports.
 #[derive(Default)]
 pub(super) struct Ports {
     counter: u32,
@@ -279,7 +279,7 @@ impl Endpoint {
         }
     }
 
-    /// A connection's token counts no more (fallback, or gone).
+    /// Forgets the token of a connection that fell back or is over.
     pub(super) fn drop_token(&mut self, key: u32) {
         let slot = self.connections.get_mut(key);
         let Some(token) = slot.and_then(|slot| slot.token.take()) else { return };

@@ -11,7 +11,7 @@ impl Endpoint {
     }
 }
 
-/// Connections by key.
+/// The connections of an endpoint, by a key that is used again.
 #[derive(Default)]
 pub(super) struct Slots {
     /// Boxed: they stay where they are, and a key leads to them by one word.

@@ -22,7 +22,7 @@ impl Endpoint {
     }
 
     /// A SYN that asks for a connection, and somebody listens, or that joins one: opened, or
-    /// refused for want of room. False: there is nothing that it could open. `iss_after`: our old
+    /// refused for want of space. False: there is nothing that it could open. `iss_after`: our old
     /// sequence numbers of this 4-tuple.
     pub(super) fn open(
         &mut self,
@@ -43,7 +43,8 @@ impl Endpoint {
         true
     }
 
-    /// What belongs to nothing and opens nothing is answered with a reset, unless it is one.
+    /// Answers a segment that belongs to no connection and opens none with a reset, unless it is a
+    /// reset itself.
     fn refuse(&mut self, path: PathId, tuple: Tuple, segment: &Segment) {
         let flags = segment.flags;
         if flags.contains(Flags::RST) {
@@ -108,11 +109,11 @@ impl Endpoint {
 
     /// Queues a segment of no connection; false if too many wait.
     pub(super) fn send_stateless(&mut self, path: PathId, segment: Segment) -> bool {
-        let room = self.stateless.len() < self.config.limits.resets;
-        if room {
+        let space = self.stateless.len() < self.config.limits.resets;
+        if space {
             self.stateless.push_back(Departure { paths: PathSet::only(path), segment });
         }
-        room
+        space
     }
 }
 

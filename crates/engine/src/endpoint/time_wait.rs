@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::flow::{Owner, Tuple};
-use crate::mptcp::Gone;
+use crate::mptcp::ClosedTuple;
 use crate::record::DropReason;
 use crate::time::{Duration, Instant};
 use crate::view::PathId;
@@ -44,14 +44,14 @@ impl TimeWaits {
         Self { entries, order, numbers: 0, limit, lasts }
     }
 
-    /// Adds an entry; also returns one that had to go for it.
+    /// Adds an entry; also returns the one that was evicted for it.
     pub(super) fn insert(
         &mut self,
         now: Instant,
         tuple: Tuple,
-        gone: Gone,
+        closed: ClosedTuple,
     ) -> Option<(u32, Option<(Tuple, u32)>)> {
-        let last = gone.time_wait?;
+        let last = closed.time_wait?;
         let mut evicted = None;
         while self.entries.len() >= self.limit
             && let Some((_, at, number)) = self.order.pop_front()
@@ -61,9 +61,9 @@ impl TimeWaits {
             }
         }
         let expires = now + self.lasts;
-        let timestamp_offset = gone.timestamp_offset;
+        let timestamp_offset = closed.timestamp_offset;
         self.numbers += 1;
-        let (number, path, since) = (self.numbers, gone.path, now);
+        let (number, path, since) = (self.numbers, closed.path, now);
         let entry = TimeWait { number, tuple, path, last, timestamp_offset, since, expires };
         let at = self.entries.insert(entry) as u32;
         self.order.push_back((expires, at, number));
@@ -109,7 +109,7 @@ impl Endpoint {
         }
         let (expected, after) = (entry.last.ack, entry.last.seq);
         if is_newer(&entry.last, segment) && self.open(path, tuple, segment, Some(after)) {
-            // Only a subflow in its place ends it: there may have been no room for one.
+            // Only a subflow in its place ends it: there may have been no space for one.
             if self.flows.find(&tuple) != Some(Owner::TimeWait(at)) {
                 self.time_waits.entries.remove(at as usize);
             }
@@ -136,7 +136,7 @@ impl Endpoint {
 
 impl Endpoint {
     /// Whether a connection that is over has left its 4-tuple long enough ago that another may have
-    /// it: its SYN is newer than anything that may still be under way, by timestamps that differ
+    /// it: its SYN is newer than anything that may still be in flight, by timestamps that differ
     /// by a second at least (RFC 6191, from the side that opens; Linux: `tcp_tw_reuse`).
     pub(super) fn may_reuse(&self, at: u32) -> bool {
         let Some(entry) = self.time_waits.entries.get(at as usize) else { return false };

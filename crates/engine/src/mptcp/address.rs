@@ -84,7 +84,7 @@ impl Connection {
                 let hmac = Some(keys.add_addr(address_id, ip, port));
                 let option = AddAddr { address_id, address: ip, port, hmac };
                 self.subflows[at].signal(MptcpOption::AddAddr(option));
-                self.owed.insert(self.subflows[at].id);
+                self.pending.insert(self.subflows[at].id);
             }
             if announced.tries > 0 {
                 next = next.min(announced.next);
@@ -95,8 +95,11 @@ impl Connection {
 
     /// The subflow for options that belong to the connection.
     fn best_for_signal(&self) -> Option<usize> {
-        let usable =
-            |suspect| self.subflows.iter().position(|s| s.usable() && s.suspect() == suspect);
+        let usable = |potentially_failed| {
+            self.subflows
+                .iter()
+                .position(|s| s.usable() && s.potentially_failed() == potentially_failed)
+        };
         usable(false).or_else(|| usable(true))
     }
 
@@ -107,7 +110,7 @@ impl Connection {
             && !ids.is_empty()
         {
             self.subflows[at].signal(MptcpOption::RemoveAddr(ids.to_vec()));
-            self.owed.insert(self.subflows[at].id);
+            self.pending.insert(self.subflows[at].id);
         }
         let leaving: Vec<_> =
             self.subflows.iter().filter(|s| ids.contains(&s.local_id)).map(|s| s.id).collect();
@@ -147,7 +150,7 @@ impl Connection {
             session.addresses.push(PeerAddress { id: add.address_id, address });
         }
         self.subflows[at].signal(MptcpOption::AddAddr(AddAddr { hmac: None, ..*add }));
-        self.owed.insert(self.subflows[at].id);
+        self.pending.insert(self.subflows[at].id);
         if new {
             self.events.push_back(Event::AddressAnnounced { address_id: add.address_id, address });
         }
@@ -185,7 +188,7 @@ impl Connection {
         if self.is_mptcp() && self.subflows[at].is_open() {
             self.subflows[at].signals.retain(|s| !matches!(s, MptcpOption::Prio { .. }));
             self.subflows[at].signal(MptcpOption::Prio { backup });
-            self.owed.insert(self.subflows[at].id);
+            self.pending.insert(self.subflows[at].id);
         }
         self.backup_changed(at);
     }

@@ -1,14 +1,16 @@
-//! What applications see of a connection beside its methods: errors, policies, pictures.
+//! What applications see of a connection beside its methods: errors, policies, snapshots.
 
 use crate::policy::Spec;
 use crate::tcp;
 use crate::time::Duration;
 use crate::view::{PathId, SubflowId, SubflowView};
+use crate::with::with;
 use std::net::SocketAddr;
 use thiserror::Error;
 
 /// Why `add_subflow` was refused.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum SubflowError {
     /// Plain TCP, or fallen back to it.
     #[error("the connection is plain TCP")]
@@ -16,30 +18,32 @@ pub enum SubflowError {
     /// Not yet fully established (RFC 8684 section 3.1), or closing.
     #[error("the connection is not established")]
     NotEstablished,
-    /// `MptcpConfig::max_subflows`.
+    /// There are as many subflows as `MptcpConfig::max_subflows` allows.
     #[error("too many subflows")]
     Limit,
     /// No path has the local address.
     #[error("no path has the local address")]
     NoPath,
-    /// No such subflow.
+    /// The connection has no subflow with this id.
     #[error("no such subflow")]
     NoSubflow,
 }
 
 /// Which policy to change on a live connection.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum Policy {
-    /// Which subflow.
+    /// Which subflow carries the next data.
     Scheduler(Spec),
-    /// How much: on one subflow or, with `None`, on all and those to come.
+    /// How much may be in flight: on one subflow or, with `None`, on all and on those to come.
     Congestion(Option<SubflowId>, Spec),
-    /// Which way out.
+    /// By which paths segments leave.
     Egress(Spec),
 }
 
-/// A picture of a connection, for applications, status pages and tests.
+/// A snapshot of a connection, for applications, status pages and tests.
 #[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub struct Info {
     /// MPTCP in use (no fallback).
     pub mptcp: bool,
@@ -74,25 +78,45 @@ pub struct Info {
     pub subflows: Vec<SubflowInfo>,
 }
 
-/// A picture of a subflow.
+/// A snapshot of a subflow.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub struct SubflowInfo {
     /// How many its connection had before it.
     pub number: u32,
-    /// For policies.
+    /// The snapshot that policies get.
     pub view: SubflowView,
-    /// Its own path.
+    /// The path that has its local address.
     pub path: PathId,
-    /// Addresses.
+    /// Our address and port.
     pub local: SocketAddr,
-    /// See `local`.
+    /// The peer's address and port.
     pub remote: SocketAddr,
-    /// State.
+    /// State of its TCP connection.
     pub state: tcp::State,
-    /// Retransmission timeout.
+    /// Retransmission timeout (RFC 6298), backoff included.
     pub rto: Duration,
-    /// Counters.
+    /// Counters since it was opened.
     pub stats: tcp::Stats,
     /// Payload bytes received on it that were new at data level.
     pub delivered: u64,
 }
+
+impl SubflowInfo {
+    /// An established subflow between two addresses, ours first, of which only the view is known.
+    pub fn new(view: SubflowView, [local, remote]: [SocketAddr; 2]) -> Self {
+        Self {
+            number: 0,
+            view,
+            path: view.path,
+            local,
+            remote,
+            state: tcp::State::Established,
+            rto: Duration::ZERO,
+            stats: tcp::Stats::default(),
+            delivered: 0,
+        }
+    }
+}
+
+with!(Info, SubflowInfo);

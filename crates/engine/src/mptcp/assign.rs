@@ -11,9 +11,9 @@ use crate::time::{Duration, Instant};
 use crate::view::{SubflowSet, SubflowView};
 use std::mem;
 
-/// Data about to be bound.
+/// A range of data about to be bound to subflows.
 #[derive(Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct DataRange {
     pub(super) dsn: Dsn,
     /// At most this long; cut to the segment size of the subflows picked.
     pub(super) len: u64,
@@ -36,71 +36,71 @@ impl Connection {
         }
     }
 
-    /// One subflow: no choice, no pictures.
+    /// One subflow: no choice, no snapshots.
     fn assign_single(&mut self) -> bool {
         if !self.subflows[0].usable() {
             return false;
         }
         let mss = self.segment_size(0);
-        let piece = match self.next_reinjection() {
-            Some(piece) => piece,
+        let range = match self.next_reinjection() {
+            Some(range) => range,
             None if self.send.unsent() == 0 => return self.finish(),
-            None => match self.new_piece(mss) {
-                Some(piece) => piece,
+            None => match self.new_range(mss) {
+                Some(range) => range,
                 None => return self.hold(),
             },
         };
-        let room = self.subflows[0].tcb.sendable(self.now);
-        let len = piece.len.min(mss);
-        let Some(len) = self.fit_room(0, len, room) else { return self.hold() };
-        let piece = Piece { len, ..piece };
-        self.bind(piece, SubflowSet::only(self.subflows[0].id));
+        let sendable = self.subflows[0].tcb.sendable(self.now);
+        let len = range.len.min(mss);
+        let Some(len) = self.fit_sendable(0, len, sendable) else { return self.hold() };
+        let range = DataRange { len, ..range };
+        self.bind(range, SubflowSet::only(self.subflows[0].id));
         true
     }
 
     /// Several subflows: the scheduler decides.
     fn assign_scheduled(&mut self) -> bool {
-        self.redraw();
+        self.refresh_views();
         let replicas = self.scheduler.replicas(&self.views);
         if let Some(bound) = self.repeat_next() {
-            return bound || self.stuck();
+            return bound || self.probe_if_idle();
         }
         if !replicas.is_empty() {
             return self.replicate(replicas) || self.finish();
         }
         if self.send.unsent() == 0 {
-            return self.finish() || self.rescue(false) || self.race();
+            return self.finish() || self.resend_blocked(false) || self.reinject_tail();
         }
         let mss = self.views.iter().filter(|v| v.usable).map(|v| v.mss).max().unwrap_or(0);
         if mss == 0 {
             return false;
         }
-        match self.new_piece(mss) {
-            Some(piece) => self.schedule(piece) || self.stuck(),
+        match self.new_range(mss) {
+            Some(range) => self.schedule(range) || self.probe_if_idle(),
             None => {
                 let window_full = self.send.edge - self.send.nxt < self.send.unsent().min(mss);
-                window_full && (self.rescue(true) || self.race()) || self.hold()
+                window_full && (self.resend_blocked(true) || self.reinject_tail()) || self.hold()
             }
         }
     }
 
-    /// Sends the next reinjection, if there is one; whether it could be bound. What is raced does
-    /// not wait for room, nor does it go where it is under way: it is forgotten.
+    /// Sends the next reinjection, if there is one; whether it could be bound. A tail reinjection
+    /// does not wait for space, nor does it go where it is under way: it is forgotten.
     pub(super) fn repeat_next(&mut self) -> Option<bool> {
         loop {
-            let piece = self.next_reinjection()?;
-            if self.schedule(piece) {
+            let range = self.next_reinjection()?;
+            if self.schedule(range) {
                 return Some(true);
             }
-            if piece.again != Some(ReinjectReason::Opportunistic) {
+            if range.again != Some(ReinjectReason::Opportunistic) {
                 return Some(false);
             }
-            self.session.as_mut()?.reinjections.taken(piece.dsn, piece.len);
+            self.session.as_mut()?.reinjections.taken(range.dsn, range.len);
         }
     }
 
     /// Nothing could be bound: what was blocked is probed for, what is urgent goes alone.
-    fn stuck(&mut self) -> bool {
+    fn probe_if_idle(&mut self) -> bool {
         if self.views.iter().any(|v| v.in_flight > 0) {
             return false;
         }
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// New data that may leave at data level: `None` if Nagle or the peer's window holds it.
-    fn new_piece(&mut self, mss: u64) -> Option<Piece> {
+    fn new_range(&mut self, mss: u64) -> Option<DataRange> {
         let unsent = self.send.unsent();
         let allowed = self.send.edge - self.send.nxt;
         let mut len = unsent.min(mss);
@@ -120,7 +120,7 @@ impl Connection {
         } else if len < mss && self.config.tcp.nagle && self.short_is_out() && !self.send.closed {
             return None;
         }
-        Some(Piece { dsn: self.send.nxt, len, again: None, carried: SubflowSet::NONE })
+        Some(DataRange { dsn: self.send.nxt, len, again: None, carried: SubflowSet::NONE })
     }
 
     /// Whether a segment short of a full one is under way: another waits for it. Full ones are not
@@ -135,17 +135,17 @@ impl Connection {
         len * 2 >= self.send.window_max || self.send.override_due
     }
 
-    /// What of `len` bytes fits `room` of a subflow without being silly.
+    /// What of `len` bytes fits `sendable` of a subflow without being silly.
     #[inline]
-    fn fit_room(&self, at: usize, len: u64, room: u64) -> Option<u64> {
-        if room >= len {
+    fn fit_sendable(&self, at: usize, len: u64, sendable: u64) -> Option<u64> {
+        if sendable >= len {
             return Some(len);
         }
         let idle = self.subflows[at].tcb.snd_una() == self.subflows[at].tcb.snd_nxt();
-        (room > 0 && idle && self.worth_sending(room)).then_some(room)
+        (sendable > 0 && idle && self.worth_sending(sendable)).then_some(sendable)
     }
 
-    /// Payload of a full segment on a subflow, with room for the options of this phase.
+    /// Payload of a full segment on a subflow, with space for the options of this phase.
     #[inline]
     fn segment_size(&self, at: usize) -> u64 {
         let mss = self.subflows[at].tcb.mss();
@@ -154,8 +154,8 @@ impl Connection {
         mss.saturating_sub(extra).max(1)
     }
 
-    /// Brings the pictures up to date.
-    fn redraw(&mut self) {
+    /// Brings the snapshots up to date.
+    fn refresh_views(&mut self) {
         if self.views.len() != self.subflows.len() {
             self.views.clear();
             let now = self.now;
@@ -167,26 +167,27 @@ impl Connection {
         for at in 0..self.subflows.len() {
             let subflow = &self.subflows[at];
             if all.contains(subflow.id) {
-                subflow.tcb.draw(self.now, &mut self.views[at]);
+                subflow.tcb.fill_view(self.now, &mut self.views[at]);
             }
-            let (usable, suspect) = (subflow.usable(), subflow.suspect());
+            let (usable, potentially_failed) = (subflow.usable(), subflow.potentially_failed());
             let backup = subflow.backup || subflow.peer_backup;
-            let room = if usable { subflow.tcb.sendable(self.now) } else { 0 };
+            let sendable = if usable { subflow.tcb.sendable(self.now) } else { 0 };
             let mss = self.segment_size(at);
-            // Less than what would be sent is no room: schedulers test only for zero.
-            let fits = self.fit_room(at, unsent.clamp(1, mss), room).is_some();
+            // Less than what would be sent is no space: schedulers test only for zero.
+            let fits = self.fit_sendable(at, unsent.clamp(1, mss), sendable).is_some();
             let view = &mut self.views[at];
-            (view.usable, view.suspect, view.backup, view.mss) = (usable, suspect, backup, mss);
-            view.room = if fits { room } else { 0 };
+            (view.usable, view.potentially_failed, view.backup, view.mss) =
+                (usable, potentially_failed, backup, mss);
+            view.sendable = if fits { sendable } else { 0 };
         }
     }
 
-    /// Pictures for congestion control; those of an only subflow are of no use to anybody.
+    /// Snapshots for congestion control; those of an only subflow are of no use to anybody.
     #[inline]
     pub(super) fn siblings(&mut self) {
         if self.subflows.len() > 1 {
             if self.views.len() != self.subflows.len() || !self.outdated.is_empty() {
-                self.redraw();
+                self.refresh_views();
             }
         } else {
             self.views.clear();
@@ -194,19 +195,19 @@ impl Connection {
     }
 
     /// Asks the scheduler, checks the answer, carries it out.
-    pub(super) fn schedule(&mut self, piece: Piece) -> bool {
+    pub(super) fn schedule(&mut self, range: DataRange) -> bool {
         let work = Work {
             now: self.now,
-            dsn: piece.dsn,
-            len: piece.len,
+            dsn: range.dsn,
+            len: range.len,
             unsent: self.send.unsent(),
-            carried: piece.carried,
-            reinjection: piece.again.is_some(),
-            window_room: self.send.edge - self.send.nxt,
+            carried: range.carried,
+            reinjection: range.again.is_some(),
+            window_space: self.send.edge - self.send.nxt,
             window: self.send.edge - self.send.buffer.una(),
         };
         let picks = self.scheduler.select(&work, &self.views);
-        let eligible = self.views.iter().filter(|v| v.usable && v.room > 0);
+        let eligible = self.views.iter().filter(|v| v.usable && v.sendable > 0);
         let eligible: SubflowSet = eligible.map(|v| v.id).collect();
         let mut chosen = picks.intersection(eligible);
         if chosen != picks {
@@ -216,17 +217,17 @@ impl Connection {
             // A policy may be slow or odd, but never stops a connection.
             chosen = eligible.first().map_or(SubflowSet::NONE, SubflowSet::only);
         }
-        if piece.again == Some(ReinjectReason::Opportunistic) {
-            chosen = chosen.minus(piece.carried);
+        if range.again == Some(ReinjectReason::Opportunistic) {
+            chosen = chosen.minus(range.carried);
         }
-        self.decided(piece.dsn, eligible, chosen);
+        self.decided(range.dsn, eligible, chosen);
         if chosen.is_empty() {
             return false;
         }
         let limit = |v: &&SubflowView| chosen.contains(v.id);
-        let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.room)).min();
-        let len = len.unwrap_or(0).min(piece.len);
-        self.bind(Piece { len, ..piece }, chosen);
+        let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.sendable)).min();
+        let len = len.unwrap_or(0).min(range.len);
+        self.bind(DataRange { len, ..range }, chosen);
         true
     }
 
@@ -244,10 +245,10 @@ impl Connection {
         self.note(None, || What::Decision { dsn, eligible, chosen, reason });
     }
 
-    /// Pushes a piece down to `chosen`.
+    /// Pushes a range of data down to the subflows `chosen`.
     #[inline]
-    pub(super) fn bind(&mut self, piece: Piece, chosen: SubflowSet) {
-        let Piece { dsn, len, again, .. } = piece;
+    pub(super) fn bind(&mut self, range: DataRange, chosen: SubflowSet) {
+        let DataRange { dsn, len, again, .. } = range;
         let mut data = self.send.buffer.slice(dsn, len as usize);
         self.send.override_at = Instant::FAR_FUTURE;
         self.send.override_due = false;
@@ -260,7 +261,7 @@ impl Connection {
             let Some(at) = self.index(id) else { continue };
             let data = if left == 0 { mem::take(&mut data) } else { data.clone() };
             self.subflows[at].tcb.push(self.now, Chunk { dsn, data });
-            self.owed.insert(id);
+            self.pending.insert(id);
             self.outdated.insert(id);
             let why = again.or(first.is_some().then_some(ReinjectReason::Replica));
             first.get_or_insert(id);
@@ -272,8 +273,8 @@ impl Connection {
                 }
             }
         }
-        // `take`n by `poll`: only with a lone subflow owing is it known what comes out.
-        let lone = chosen.len() == 1 && self.owed == chosen;
+        // `poll` takes it: only if no other subflow has anything pending is the next segment known.
+        let lone = chosen.len() == 1 && self.pending == chosen;
         self.send.pushed = first.filter(|_| lone).map(|id| (id, len as usize));
         if again.is_none() {
             self.send.nxt += len;
@@ -293,7 +294,7 @@ impl Connection {
     }
 
     /// The next reinjection, not longer than one segment.
-    pub(super) fn next_reinjection(&mut self) -> Option<Piece> {
+    pub(super) fn next_reinjection(&mut self) -> Option<DataRange> {
         let session = self.session.as_mut()?;
         let (dsn, len, why) = session.reinjections.first(self.send.buffer.una())?;
         let len = len.min(self.send.nxt - dsn);
@@ -305,31 +306,32 @@ impl Connection {
         let live: SubflowSet = self.subflows.iter().map(|s| s.id).collect();
         let mss = self.subflows.iter().map(|s| s.tcb.mss()).max()?;
         let carried = carried.intersection(live);
-        Some(Piece { dsn, len: len.min(mss), again: Some(why), carried })
+        Some(DataRange { dsn, len: len.min(mss), again: Some(why), carried })
     }
 
-    /// Every byte on each of `replicas`, each at its own pace (algorithms: cursor per subflow,
-    /// jumping over what is acknowledged, rotating start).
+    /// Every byte on each of `replicas`, each at its own pace: a cursor per subflow, which jumps
+    /// over what is acknowledged, and a rotating start (as `mptcp_redundant.c` of Linux MPTCP since
+    /// v0.90).
     fn replicate(&mut self, replicas: SubflowSet) -> bool {
         let n = self.subflows.len();
         let start = self.session.as_ref().map_or(0, |s| usize::from(s.rotation));
         for at in (0..n).map(|i| (start + i) % n) {
             let view = self.views[at];
-            if !replicas.contains(view.id) || !view.usable || view.room == 0 {
+            if !replicas.contains(view.id) || !view.usable || view.sendable == 0 {
                 continue;
             }
             let cursor = self.subflows[at].replica.max(self.send.buffer.una());
-            let piece = if cursor < self.send.nxt {
-                let len = (self.send.nxt - cursor).min(view.mss).min(view.room);
+            let range = if cursor < self.send.nxt {
+                let len = (self.send.nxt - cursor).min(view.mss).min(view.sendable);
                 let again = Some(ReinjectReason::Replica);
-                Some(Piece { dsn: cursor, len, again, carried: SubflowSet::NONE })
+                Some(DataRange { dsn: cursor, len, again, carried: SubflowSet::NONE })
             } else {
-                self.new_piece(view.mss).map(|p| Piece { len: p.len.min(view.room), ..p })
+                self.new_range(view.mss).map(|p| DataRange { len: p.len.min(view.sendable), ..p })
             };
-            let Some(piece) = piece.filter(|p| p.len > 0) else { continue };
-            self.decided(piece.dsn, replicas, SubflowSet::only(view.id));
-            self.bind(piece, SubflowSet::only(view.id));
-            self.subflows[at].replica = piece.dsn + piece.len;
+            let Some(range) = range.filter(|p| p.len > 0) else { continue };
+            self.decided(range.dsn, replicas, SubflowSet::only(view.id));
+            self.bind(range, SubflowSet::only(view.id));
+            self.subflows[at].replica = range.dsn + range.len;
             if let Some(session) = &mut self.session {
                 session.rotation = ((at + 1) % n) as u8;
             }
@@ -379,7 +381,7 @@ impl Connection {
         self.send.fin_sent = true;
         let id = self.subflows[0].id;
         self.subflows[0].tcb.close(self.now);
-        self.owed.insert(id);
+        self.pending.insert(id);
         true
     }
 }

@@ -60,7 +60,6 @@ impl SendBuffer {
         self.end - self.una
     }
 
-    /// Appends `data`.
     pub(crate) fn push(&mut self, data: Bytes) {
         let start = self.end;
         self.end += data.len() as u64;
@@ -137,14 +136,13 @@ impl SendBuffer {
         }
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.parts = VecDeque::new();
         self.una = self.end;
     }
 }
 
-/// `last` followed by `next` in one piece, if both are small: a part costs some 60 bytes beside
+/// `last` followed by `next` as one part, if both are small: a part costs some 60 bytes beside
 /// its content, and a peer or application that deals in single bytes must not cost a hundred
 /// times what it sends.
 pub(crate) fn join_small(last: &Bytes, next: &Bytes) -> Option<Bytes> {

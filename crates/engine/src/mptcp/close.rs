@@ -1,7 +1,7 @@
 //! Endings (RFC 8684 sections 3.3.3, 3.5, 3.6): DATA_FIN, subflow FINs and resets, MP_FASTCLOSE,
 //! and when the connection is over.
 
-use super::session::Gone;
+use super::session::ClosedTuple;
 use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
 use super::{Connection, Mode, Role};
@@ -18,8 +18,11 @@ use tabane_wire::{MptcpOption, Segment};
 impl Connection {
     /// The DATA_FIN alone, on the best subflow at hand.
     pub(super) fn send_data_fin(&mut self) -> bool {
-        let usable =
-            |suspect: bool| self.subflows.iter().position(|s| s.usable() && s.suspect() == suspect);
+        let usable = |potentially_failed: bool| {
+            self.subflows
+                .iter()
+                .position(|s| s.usable() && s.potentially_failed() == potentially_failed)
+        };
         let Some(at) = usable(false).or_else(|| usable(true)) else { return false };
         let Some(session) = &mut self.session else { return false };
         session.fin_due = true;
@@ -108,7 +111,7 @@ impl Connection {
     /// Whether what a subflow would carry can go by another that is in order, both ways open.
     fn others_carry(&self, at: usize) -> bool {
         let id = self.subflows[at].id;
-        let sound = |s: &Subflow| s.id != id && s.usable() && !s.suspect();
+        let sound = |s: &Subflow| s.id != id && s.usable() && !s.potentially_failed();
         self.subflows.iter().any(|s| sound(s) && s.tcb.state() == State::Established)
     }
 
@@ -123,7 +126,7 @@ impl Connection {
         }
         let now = self.now;
         self.subflows[at].tcb.close(now);
-        self.owed.insert(id);
+        self.pending.insert(id);
         self.outdated.insert(id);
         if self.subflows[at].tcb.state() == State::Closed {
             self.on_subflow_closed(at, CloseReason::Aborted);
@@ -140,7 +143,7 @@ impl Connection {
         for subflow in &mut self.subflows {
             if !std::mem::replace(&mut subflow.closing, true) {
                 subflow.tcb.close(now);
-                self.owed.insert(subflow.id);
+                self.pending.insert(subflow.id);
             }
         }
         if let Some(session) = &mut self.session
@@ -148,7 +151,7 @@ impl Connection {
         {
             session.timers.set(Timer::Linger, now + FAREWELL);
         }
-        // Attempts without an answer are gone by being closed.
+        // Attempts without an answer close at once.
         while let Some(at) = self.subflows.iter().position(|s| s.tcb.state() == State::Closed) {
             self.on_subflow_closed(at, CloseReason::Aborted);
         }
@@ -197,7 +200,7 @@ impl Connection {
         self.on_subflow_closed(at, why);
     }
 
-    /// A subflow is gone: its data goes on by others, or the connection ends.
+    /// A subflow has closed: its data is sent on the others, or the connection ends.
     pub(super) fn on_subflow_closed(&mut self, at: usize, reason: CloseReason) {
         let id = self.subflows[at].id;
         self.drain_log(at);
@@ -210,7 +213,7 @@ impl Connection {
             self.events.push_back(Event::SubflowClosed(id, reason));
             self.mesh_failed(at, reason);
         }
-        self.bury(at);
+        self.remove_subflow(at);
         if self.ended.is_some() || self.subflows.iter().any(|s| s.established) {
             return;
         }
@@ -260,9 +263,9 @@ impl Connection {
         }
     }
 
-    /// Takes a subflow out of the list; its last segments leave first.
-    fn bury(&mut self, at: usize) {
-        // What is still to be said (a reset) is fetched by the endpoint before it forgets.
+    /// Removes a closed subflow; the segments that it still has to send, mostly a reset, are
+    /// queued.
+    fn remove_subflow(&mut self, at: usize) {
         let id = self.subflows[at].id;
         let now = self.now;
         let window = self.advertised();
@@ -271,27 +274,27 @@ impl Connection {
             let tcb = &mut self.subflows[at].tcb;
             let Some(mut out) = tcb.poll_segment(now, window, &mut segment) else { break };
             if self.session.is_some() {
-                self.dress(at, &mut out);
+                self.add_options(at, &mut out);
             }
             let paths = PathSet::only(self.subflows[at].path);
-            self.last_words.push_back(Departure { paths, segment });
+            self.pending_resets.push_back(Departure { paths, segment });
         }
         let info = self.subflow_info(at, now);
         let mut subflow = self.subflows.remove(at);
         subflow.tcb.log.set_on(false);
         self.views.clear();
-        self.owed.remove(id);
+        self.pending.remove(id);
         self.slots.remove(id);
         self.send.pushed = None;
         if let Some(session) = &mut self.session {
             session.forget_carrier(id);
         }
-        if self.buried.len() == BURIED {
-            self.buried.pop_front();
+        if self.closed_subflows.len() == CLOSED_SUBFLOWS_MAX {
+            self.closed_subflows.pop_front();
         }
-        self.buried.push_back(info);
+        self.closed_subflows.push_back(info);
         let setup = subflow.tcb.setup();
-        self.gone.push(Gone {
+        self.closed_tuples.push(ClosedTuple {
             id,
             local: setup.local,
             remote: setup.remote,
@@ -315,12 +318,12 @@ impl Connection {
             let last = self.subflows[at].tcb.poll_segment(now, window, &mut segment);
             let ack = last.filter(|out| out.kind == Kind::Ack).map(|mut out| {
                 if self.session.is_some() {
-                    self.dress(at, &mut out);
+                    self.add_options(at, &mut out);
                 }
             });
             self.on_subflow_closed(at, CloseReason::Finished);
-            if let Some(gone) = self.gone.last_mut() {
-                gone.time_wait = ack.map(|()| Box::new(segment));
+            if let Some(closed) = self.closed_tuples.last_mut() {
+                closed.time_wait = ack.map(|()| Box::new(segment));
             }
         }
     }
@@ -339,7 +342,7 @@ impl Connection {
             let why = MpTcpRst { transient: false, reason: reset_reason::UNSPECIFIED };
             self.subflows[0].reset = Some(why);
             self.subflows[0].tcb.abort();
-            self.bury(0);
+            self.remove_subflow(0);
         }
     }
 
@@ -353,7 +356,7 @@ impl Connection {
         while !self.subflows.is_empty() {
             self.subflows[0].fast_close = key.map(|k| k.0);
             self.subflows[0].tcb.abort();
-            self.bury(0);
+            self.remove_subflow(0);
         }
     }
 
@@ -400,5 +403,5 @@ impl Connection {
 /// The last FINs are repeated at most this long: R2 of RFC 9293 section 3.8.3.
 const FAREWELL: Duration = Duration::from_secs(100);
 
-/// Pictures of closed subflows kept at most.
-const BURIED: usize = 32;
+/// Closed subflows whose last state `info` still reports.
+const CLOSED_SUBFLOWS_MAX: usize = 32;

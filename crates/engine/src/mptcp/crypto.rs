@@ -23,7 +23,7 @@ impl Key {
 pub struct Keys {
     /// That of the end which sees it so.
     pub local: Key,
-    /// Its peer's.
+    /// The key of the other end.
     pub remote: Key,
 }
 

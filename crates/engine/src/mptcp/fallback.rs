@@ -1,4 +1,4 @@
-//! Falling back to plain TCP (RFC 8684 section 3.7). There is no way back, and no subflow joins
+//! Falling back to plain TCP (RFC 8684 section 3.7). It is final, and no subflow joins
 //! afterwards.
 
 use super::mapping::Mapping;
@@ -15,7 +15,7 @@ impl Connection {
     /// carried data, so that subflow and data positions have kept step.
     pub(super) fn may_fall_back(&self) -> bool {
         let in_step = self.session.as_ref().is_some_and(|s| s.in_step);
-        self.only_first() && self.buried.is_empty() && in_step
+        self.only_first() && self.closed_subflows.is_empty() && in_step
     }
 
     /// Falls back before anything was mapped.
@@ -57,11 +57,11 @@ impl Connection {
             // The DATA_FIN means nothing any more: the FIN takes its place.
             self.send.fin_sent = false;
         }
-        self.owed.insert(self.subflows[at].id);
+        self.pending.insert(self.subflows[at].id);
     }
 
     /// As above, and the peer is told: MP_FAIL at once, the infinite mapping with the next data.
-    fn fall_back_telling(&mut self, at: usize, reason: FallbackReason, fail: Option<u64>) {
+    fn fall_back_and_notify(&mut self, at: usize, reason: FallbackReason, fail: Option<u64>) {
         let session = self.session.take();
         self.fall_back_live(at, reason);
         if self.mode != Mode::Plain || self.subflows.is_empty() {
@@ -93,7 +93,7 @@ impl Connection {
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         }
         self.set_offset_in(at, mapping.dsn, mapping.ssn);
-        self.fall_back_telling(at, FallbackReason::Checksum, Some(sum.dsn));
+        self.fall_back_and_notify(at, FallbackReason::Checksum, Some(sum.dsn));
     }
 
     /// MP_FAIL from the peer: our data does not reach it as we sent it. `expected`: RCV.NXT before
@@ -106,7 +106,7 @@ impl Connection {
             let next = self.receive.stream.next();
             let fail = self.session.as_ref().map(|s| s.remote_idsn.wrapping_add(next.0));
             self.set_offset_in(at, next, ssn);
-            self.fall_back_telling(at, FallbackReason::Checksum, fail);
+            self.fall_back_and_notify(at, FallbackReason::Checksum, fail);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::crypto::Key;
 use super::options::VERSION;
-use super::route::Ways;
+use super::route::EgressState;
 use super::session::{Opening, Receiver, Request, Sender, Session};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::{Connection, Mode, Role};
@@ -47,22 +47,22 @@ impl Connection {
             role,
             mode: if session.is_some() { Mode::Opening } else { Mode::Plain },
             slots: SubflowSet::only(slot),
-            owed: SubflowSet::only(slot),
+            pending: SubflowSet::only(slot),
             views: Vec::new(),
             outdated: SubflowSet::NONE,
             send: Sender::new(),
             receive: Receiver::new(now, buffer),
             session,
             scheduler: scheduler::build(&config.mptcp.scheduler)?,
-            ways: Ways::build(&config.mptcp.egress)?,
+            egress: EgressState::build(&config.mptcp.egress)?,
             congestion: None,
             events: VecDeque::new(),
             log: RecordLog::new(config.records),
             requests: Vec::new(),
-            gone: Vec::new(),
-            last_words: VecDeque::new(),
+            closed_tuples: Vec::new(),
+            pending_resets: VecDeque::new(),
             created: 1,
-            buried: VecDeque::new(),
+            closed_subflows: VecDeque::new(),
             paths_down: PathSet::NONE,
             mtus: None,
             established: false,
@@ -281,7 +281,7 @@ impl Connection {
         subflow.replica = self.send.buffer.una();
         subflow.number = self.created;
         self.created += 1;
-        self.owed.insert(id);
+        self.pending.insert(id);
         self.subflows.push(subflow);
         self.note(Some(id), || What::Subflow(SubflowChange::Opening));
     }
@@ -362,7 +362,7 @@ impl Connection {
     fn announce_subflow(&mut self, at: usize) {
         let id = self.subflows[at].id;
         self.outdated.insert(id);
-        self.owed.insert(id);
+        self.pending.insert(id);
         if std::mem::replace(&mut self.subflows[at].established, true) {
             return;
         }

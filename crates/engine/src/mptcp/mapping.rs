@@ -13,11 +13,9 @@ use tabane_wire::checksum::dss_checksum_fits;
 /// A mapping with absolute positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mapping {
-    /// First subflow position.
     pub(crate) ssn: Ssn,
     /// Bytes on the subflow: without the DATA_FIN.
     pub(crate) len: u64,
-    /// First data position.
     pub(crate) dsn: Dsn,
     /// As received, if checksums are in use.
     pub(crate) checksum: Option<Sum>,
@@ -26,7 +24,7 @@ pub(crate) struct Mapping {
 /// What a DSS checksum covers beside the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sum {
-    /// As received.
+    /// The checksum as received.
     pub(crate) value: u16,
     /// 64-bit number of the first byte, as on the wire.
     pub(crate) dsn: u64,
@@ -68,7 +66,7 @@ pub(crate) struct Inbox {
     unmapped_len: u64,
 }
 
-/// A mapping, and (with a checksum) what came of it.
+/// A mapping; with a checksum also the payload that it still waits for, and whether it is done.
 #[derive(Debug)]
 struct Entry {
     mapping: Mapping,
@@ -159,7 +157,7 @@ impl Inbox {
             return;
         }
         let len = payload.len() as u64;
-        // A held piece is charged a little beside its bytes, so that single bytes are no trick.
+        // Each payload held is charged 128 bytes beside its own, so that single bytes cost enough.
         if self.unmapped_len + len > limit || self.unmapped.len() as u64 * 128 > limit {
             out.push(Delivery::Overflow);
             return;
@@ -224,9 +222,9 @@ impl Entry {
                 }
             }
             let gap = self.held.range(ssn..).next().map_or(u64::MAX, |(start, _)| *start - ssn);
-            let piece = payload.split_to(gap.min(payload.len() as u64) as usize);
-            let len = piece.len() as u64;
-            self.held.insert(ssn, piece);
+            let part = payload.split_to(gap.min(payload.len() as u64) as usize);
+            let len = part.len() as u64;
+            self.held.insert(ssn, part);
             self.held_len += len;
             ssn += len;
         }
@@ -356,7 +354,8 @@ mod tests {
         }
     }
 
-    /// A byte costs as much as 128, so that single bytes are no trick; what grows is counted once.
+    /// Each payload is charged 128 bytes more, so that many single bytes hit the limit; a payload
+    /// that is replaced by a longer one is charged once.
     #[test]
     fn payload_without_a_mapping_is_counted() {
         let mut inbox = Inbox::default();

@@ -128,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// A subflow is gone: another may be opened later, sooner if it merely got no answer.
+    /// A subflow has closed: another may be opened later, sooner if the SYN merely got no answer.
     pub(super) fn mesh_failed(&mut self, at: usize, reason: CloseReason) {
         let now = self.now;
         let Some(attempt) = self.attempt(at) else { return };
@@ -145,7 +145,8 @@ impl Connection {
         }
     }
 
-    /// Somebody does not want a subflow between these addresses: the mesh lets it be.
+    /// The application or the peer does not want a subflow between these addresses: the mesh does
+    /// not open it again.
     pub(super) fn forbid_mesh(&mut self, at: usize) {
         if let Some(attempt) = self.attempt(at) {
             attempt.next = Instant::FAR_FUTURE;
@@ -175,7 +176,7 @@ impl Connection {
             if up {
                 self.subflows[at].tcb.retry(now);
                 // It may have a question for the peer.
-                self.owed.insert(self.subflows[at].id);
+                self.pending.insert(self.subflows[at].id);
             }
             self.outdated.insert(self.subflows[at].id);
             if !up && self.is_mptcp() && self.subflows.len() > 1 {
@@ -218,6 +219,6 @@ impl Connection {
 /// Pairs of addresses remembered; the oldest goes.
 const ATTEMPTS: usize = 256;
 
-/// After a subflow is gone, before another is tried; doubled up to half a minute if the peer
-/// refuses it.
+/// Time after a subflow has closed before another is tried; doubled up to half a minute if the
+/// peer refuses it.
 const RETRY: Duration = Duration::from_secs(1);

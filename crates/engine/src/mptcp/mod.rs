@@ -2,7 +2,7 @@
 //! is a connection with one subflow and no MPTCP options: there `Dsn` and `Ssn` coincide.
 //!
 //! The life of a segment. Out: [`Connection::write`] puts data into `buffer.rs`; `poll` (in
-//! `send.rs`) first lets subflows send what they owe, then binds data to a subflow that can send
+//! `send.rs`) first sends what subflows have pending, then binds data to a subflow that can send
 //! it now (`assign.rs`); `options.rs` adds the MPTCP options. In: `receive.rs` hands a segment to
 //! its subflow, reads its options, maps its payload (`mapping.rs`) and reassembles it
 //! (`reassembly.rs`).
@@ -32,34 +32,53 @@ mod fallback;
 mod handshake;
 mod mapping;
 mod mesh;
+mod opportunistic;
 mod options;
-mod race;
 mod reassembly;
 mod receive;
 mod reinject;
-mod rescue;
 mod route;
 mod send;
 mod session;
 mod steer;
 mod subflow;
+mod tail_reinjection;
 mod timers;
 mod window;
 
 pub use api::{Info, Policy, SubflowError, SubflowInfo};
-use route::Ways;
-pub(crate) use session::{Gone, Opening, Request};
+use route::EgressState;
+pub(crate) use session::{ClosedTuple, Opening, Request};
 use session::{Receiver, Sender, Session};
 use subflow::Subflow;
 
-/// A connection. In the order of how often fields are needed: with thousands of connections each
-/// cache line that a segment touches is a miss.
+/// One stream of data in each direction, over one or more subflows (MPTCP), or over one (plain
+/// TCP).
+///
+/// # Contract
+///
+/// The application gets it from [`Endpoint::connection`](crate::Endpoint::connection), for one use
+/// at a time: whatever it changes takes effect with the endpoint's next poll.
+///
+/// - `write` takes as much as the send buffer has space for. After a short write `Event::Writable`
+///   says when to go on. `read` returns data in order; `Event::Readable` comes again only after
+///   `read` has returned `None`.
+/// - `close` ends only our direction, after all that was written; `Event::Flushed` says that the
+///   peer has it. `abort` ends both at once.
+/// - It is over, with one `Event::Closed`, when both directions have ended and everything has been
+///   read, or at once if it is reset, aborted or given up.
+/// - Losing a subflow loses no data: whatever the peer has not acknowledged at data level goes by
+///   the others, or by the next one if there is none.
+///
+/// The endpoint feeds it with segments and timeouts and polls it for segments; it never calls up.
+// In the order of how often fields are needed: with thousands of connections each cache line that a
+// segment touches is a miss.
 #[repr(C)]
 pub struct Connection {
     id: ConnId,
     now: Instant,
-    /// Subflows that may have something to send: asked by `poll`.
-    owed: SubflowSet,
+    /// Subflows that may have something to send; `poll` asks these.
+    pending: SubflowSet,
     /// Live subflows in order of creation.
     subflows: Vec<Subflow>,
     /// MPTCP's part; `None` for plain TCP.
@@ -71,18 +90,18 @@ pub struct Connection {
     ended: Option<CloseReason>,
     config: Arc<Config>,
     log: RecordLog,
-    /// `None` is `own`, which needs no asking.
-    ways: Option<Box<Ways>>,
-    /// Pictures for policies, in the order of `subflows`; those in `outdated` are to be redrawn.
+    /// `None` is `own`, which always answers the subflow's own path.
+    egress: Option<Box<EgressState>>,
+    /// Snapshots for policies, in the order of `subflows`; those in `outdated` are to be refreshed.
     outdated: SubflowSet,
     views: Vec<SubflowView>,
     events: VecDeque<Event>,
-    /// Segments of subflows that are gone: resets, mostly.
-    last_words: VecDeque<Departure>,
+    /// Segments that closed subflows still have to send: resets, mostly.
+    pending_resets: VecDeque<Departure>,
     /// Subflows that the endpoint is to open.
     requests: Vec<Request>,
     /// 4-tuples that the endpoint may forget or keep in TIME-WAIT.
-    gone: Vec<Gone>,
+    closed_tuples: Vec<ClosedTuple>,
     send: Sender,
     receive: Receiver,
     // From here on: rarely.
@@ -98,8 +117,8 @@ pub struct Connection {
     mtus: Option<Mtus>,
     /// Subflows so far, those that are no more included.
     created: u32,
-    /// Pictures of subflows that are no more (the last few).
-    buried: VecDeque<SubflowInfo>,
+    /// The last states of the subflows that closed last.
+    closed_subflows: VecDeque<SubflowInfo>,
 }
 
 /// MTUs of paths, shared by an endpoint's connections.
@@ -167,7 +186,7 @@ impl Connection {
         let data = self.receive.stream.read(max);
         match &data {
             Some(data) => self.receive.read += data.len() as u64,
-            None => self.receive.told_readable = false,
+            None => self.receive.readable_reported = false,
         }
         data
     }
@@ -198,7 +217,7 @@ impl Connection {
         while self.read(usize::MAX).is_some() {}
     }
 
-    /// Opens a subflow (MP_JOIN) from `local` (port 0: ephemeral) to `remote`. It is gone again,
+    /// Opens a subflow (MP_JOIN) from `local` (port 0: ephemeral) to `remote`. It is closed again,
     /// with an event, if no port is free.
     ///
     /// # Errors
@@ -279,12 +298,12 @@ impl Connection {
         self.withdraw_addresses(address_ids);
     }
 
-    /// A picture.
+    /// A snapshot of the connection.
     pub fn info(&self, now: Instant) -> Info {
-        self.picture(now)
+        self.snapshot(now)
     }
 
-    /// Its id.
+    /// The id that the endpoint knows it by.
     pub fn id(&self) -> ConnId {
         self.id
     }
@@ -330,15 +349,14 @@ impl Connection {
         self.subflows.iter().find(has).map(|s| s.id)
     }
 
-    /// Nothing is left to send: what is over is put away. Whether there is something to send
-    /// again.
-    pub(crate) fn settle(&mut self) -> bool {
+    /// Called when nothing is left to send: subflows in TIME-WAIT leave the connection, and its end
+    /// is reported if it is over. Returns whether there is something to send again.
+    pub(crate) fn flush_closed(&mut self) -> bool {
         self.retire_time_wait();
         self.report_end();
-        !self.last_words.is_empty() || !self.owed.is_empty()
+        !self.pending_resets.is_empty() || !self.pending.is_empty()
     }
 
-    /// The next event.
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
@@ -349,15 +367,14 @@ impl Connection {
         event
     }
 
-    /// The next record.
     pub(crate) fn take_record(&mut self) -> Option<crate::record::Record> {
         self.log.pop()
     }
 
-    /// The next 4-tuple that is no more.
+    /// The next 4-tuple whose subflow has closed.
     #[inline]
-    pub(crate) fn take_gone(&mut self) -> Option<Gone> {
-        self.gone.pop()
+    pub(crate) fn take_closed_tuple(&mut self) -> Option<ClosedTuple> {
+        self.closed_tuples.pop()
     }
 
     /// The own path of a subflow.

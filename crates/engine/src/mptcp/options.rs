@@ -1,5 +1,5 @@
-//! The MPTCP options of a segment that leaves (RFC 8684 section 3), and what gives way when there
-//! is not enough room, of the 40 bytes or of the path's MTU (RFC 9293 section 3.7.1): SACK blocks
+//! The MPTCP options of an outgoing segment (RFC 8684 section 3), and what is left out when they do
+//! not fit into the 40 bytes of options or the path's MTU (RFC 9293 section 3.7.1): SACK blocks
 //! first, then (for ADD_ADDR) the DSS and the timestamps.
 
 use super::subflow::Join;
@@ -12,18 +12,19 @@ use tabane_wire::mptcp::{MpCapable, MpJoin};
 use tabane_wire::{Checksum, Dss, Mapping, MptcpOption, TcpOptions};
 
 impl Connection {
-    /// Adds the MPTCP options.
+    /// Adds the MPTCP options to a segment of the subflow at index `at`, and drops what does not
+    /// fit beside them.
     #[inline]
-    pub(super) fn dress(&mut self, at: usize, out: &mut Outgoing<'_>) {
+    pub(super) fn add_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         if !self.is_mptcp() {
-            return self.dress_other(at, out);
+            return self.add_options_without_mptcp(at, out);
         }
         match out.kind {
-            Kind::Data => self.dress_data(out),
-            Kind::Ack | Kind::Fin => self.dress_ack(at, out),
-            Kind::Syn => self.dress_syn(at, out),
-            Kind::SynAck => self.dress_syn_ack(at, out),
-            Kind::Reset => self.dress_reset(at, out),
+            Kind::Data => self.add_data_options(out),
+            Kind::Ack | Kind::Fin => self.add_ack_options(at, out),
+            Kind::Syn => self.add_syn_options(at, out),
+            Kind::SynAck => self.add_syn_ack_options(at, out),
+            Kind::Reset => self.add_reset_options(at, out),
         }
         self.fit(at, out);
     }
@@ -31,23 +32,23 @@ impl Connection {
     /// Cuts down what does not fit.
     #[inline]
     fn fit(&self, at: usize, out: &mut Outgoing<'_>) {
-        let room = self.subflows[at].tcb.option_space(out.segment.payload.len());
-        fit(&mut out.segment.options, room);
+        let space = self.subflows[at].tcb.option_space(out.segment.payload.len());
+        fit(&mut out.segment.options, space);
     }
 
-    /// Before the peer's key is known, and after a fallback.
-    fn dress_other(&mut self, at: usize, out: &mut Outgoing<'_>) {
+    /// As `add_options`, before the peer's key is known and after a fallback.
+    fn add_options_without_mptcp(&mut self, at: usize, out: &mut Outgoing<'_>) {
         match out.kind {
-            Kind::Syn => self.dress_syn(at, out),
-            Kind::SynAck => self.dress_syn_ack(at, out),
-            Kind::Reset => self.dress_reset(at, out),
-            Kind::Data | Kind::Ack | Kind::Fin => self.dress_fallback(at, out),
+            Kind::Syn => self.add_syn_options(at, out),
+            Kind::SynAck => self.add_syn_ack_options(at, out),
+            Kind::Reset => self.add_reset_options(at, out),
+            Kind::Data | Kind::Ack | Kind::Fin => self.add_fallback_options(at, out),
         }
         self.fit(at, out);
     }
 
     #[inline]
-    fn dress_data(&mut self, out: &mut Outgoing<'_>) {
+    fn add_data_options(&mut self, out: &mut Outgoing<'_>) {
         let Some(dsn) = out.dsn else { return };
         let ack = self.receive.stream.next();
         let len = out.segment.payload.len();
@@ -81,7 +82,7 @@ impl Connection {
         }
     }
 
-    fn dress_ack(&mut self, at: usize, out: &mut Outgoing<'_>) {
+    fn add_ack_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         if let Join::Initiator { nonce, peer_nonce, confirmed: false, .. } = self.subflows[at].join
         {
             if let Some(keys) = self.session.as_ref().and_then(|s| s.keys()) {
@@ -101,7 +102,7 @@ impl Connection {
             self.role == Role::Client && !session.fully && self.subflows[at].join == Join::First;
         if unknown && (session.keys_due || !session.fin_due) {
             // Repeated until the peer's first DSS shows that it has our key. A DATA_FIN, for which
-            // there is no room beside it, comes right after it.
+            // there is no space beside it, follows at once.
             session.keys_due = false;
             let option = session.capable(None);
             let fin_due = session.fin_due;
@@ -127,18 +128,19 @@ impl Connection {
             out.segment.options.push_mptcp(signal);
             if !self.subflows[at].signals.is_empty() {
                 self.subflows[at].tcb.request_ack();
-                self.owed.insert(self.subflows[at].id);
+                self.pending.insert(self.subflows[at].id);
             }
         }
         out.segment.options.dss = Some(dss);
     }
 
-    fn dress_syn(&mut self, at: usize, out: &mut Outgoing<'_>) {
+    fn add_syn_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let backup = self.subflows[at].backup;
         let address_id = self.subflows[at].local_id;
         let Some(session) = &self.session else { return };
         match self.subflows[at].join {
-            // Not by transmissions: those beside the timer's tell nothing of what is in the way.
+            // Timeouts, not transmissions: a SYN repeated for another reason than its timer says
+            // nothing about middleboxes that drop the option.
             Join::First if self.subflows[at].tcb.timeouts() < self.config.mptcp.capable_syns => {
                 let option = MpCapable {
                     version: VERSION,
@@ -158,7 +160,7 @@ impl Connection {
         }
     }
 
-    fn dress_syn_ack(&mut self, at: usize, out: &mut Outgoing<'_>) {
+    fn add_syn_ack_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let subflow = &self.subflows[at];
         let (backup, address_id) = (subflow.backup, subflow.local_id);
         let Some(session) = &self.session else { return };
@@ -185,7 +187,7 @@ impl Connection {
         }
     }
 
-    fn dress_reset(&mut self, at: usize, out: &mut Outgoing<'_>) {
+    fn add_reset_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let subflow = &self.subflows[at];
         if let Some(key) = subflow.fast_close {
             out.segment.options.push_mptcp(MptcpOption::FastClose(key));
@@ -199,7 +201,7 @@ impl Connection {
 
     /// After a fallback that the peer must be told of: MP_FAIL waits among the signals, and the
     /// next data carries the infinite mapping (RFC 8684 section 3.7).
-    fn dress_fallback(&mut self, at: usize, out: &mut Outgoing<'_>) {
+    fn add_fallback_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let Some(session) = &mut self.session else { return };
         if out.kind == Kind::Ack {
             if let Some(signal) = self.subflows[at].signals.pop_front() {
@@ -247,7 +249,7 @@ impl Connection {
     pub(super) fn request_ack(&mut self, at: usize) {
         let id: SubflowId = self.subflows[at].id;
         self.subflows[at].tcb.request_ack();
-        self.owed.insert(id);
+        self.pending.insert(id);
     }
 }
 
@@ -266,14 +268,14 @@ impl super::session::Session {
     }
 }
 
-/// Cuts options down to `room` bytes. Only signals need more without SACK blocks, and they are on
+/// Cuts options down to `space` bytes. Only signals need more without SACK blocks, and they are on
 /// acknowledgements, not on data.
 #[inline]
-fn fit(options: &mut TcpOptions, room: usize) {
-    while options.emitted_len() > room && !options.sack.is_empty() {
+fn fit(options: &mut TcpOptions, space: usize) {
+    while options.emitted_len() > space && !options.sack.is_empty() {
         options.sack.truncate(options.sack.len() - 1);
     }
-    if options.emitted_len() > room && options.mptcp.is_some() && options.dss.is_some() {
+    if options.emitted_len() > space && options.mptcp.is_some() && options.dss.is_some() {
         options.dss = None;
     }
     if options.emitted_len() > TcpOptions::SPACE {

@@ -11,10 +11,10 @@ use crate::seq::Dsn;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Received data.
+/// Received data: what is in order and not read yet, and the ranges beyond the first gap.
 #[derive(Debug)]
 pub(crate) struct Reassembler {
-    /// Next position expected.
+    /// The first position that has not arrived.
     next: Dsn,
     /// In order, not yet read.
     ready: VecDeque<Bytes>,
@@ -32,7 +32,7 @@ pub(crate) struct Reassembler {
 const SPARES: usize = 32;
 /// After this many calm moments in a row, spare and long lists are given back.
 const CALM: u32 = 64;
-/// A list with room for more segments than this is long.
+/// A list with space for more segments than this is long.
 const LONG: usize = 64;
 
 /// A contiguous range out of order.
@@ -75,7 +75,7 @@ impl Reassembler {
         fetch_front(&self.ready, 1);
     }
 
-    /// Next position expected.
+    /// The first position that has not arrived.
     #[inline]
     pub(crate) fn next(&self) -> Dsn {
         self.next
@@ -189,9 +189,9 @@ impl Reassembler {
                 }
                 gap = range.start - dsn;
             }
-            let piece = data.split_to(gap.min(data.len() as u64) as usize);
-            let len = piece.len() as u64;
-            match self.place(at, dsn, piece, limit) {
+            let part = data.split_to(gap.min(data.len() as u64) as usize);
+            let len = part.len() as u64;
+            match self.place(at, dsn, part, limit) {
                 Some(then) => {
                     at = then;
                     result.new += len;
@@ -202,10 +202,10 @@ impl Reassembler {
         }
     }
 
-    /// Puts `piece`, which overlaps nothing, at `dsn`, before range `at`, joining its neighbours.
+    /// Puts `part`, which overlaps nothing, at `dsn`, before range `at`, joining its neighbours.
     /// The place of the first range that ends beyond it; `None` if it is one range too many.
-    fn place(&mut self, at: usize, dsn: Dsn, piece: Bytes, limit: usize) -> Option<usize> {
-        let len = piece.len() as u64;
+    fn place(&mut self, at: usize, dsn: Dsn, part: Bytes, limit: usize) -> Option<usize> {
+        let len = part.len() as u64;
         let end = dsn + len;
         let follows = at > 0 && self.ranges[at - 1].end == dsn;
         let leads = self.ranges.get(at).is_some_and(|r| r.start == end);
@@ -214,7 +214,7 @@ impl Reassembler {
                 let after = self.ranges.remove(at).expect("invariant: `leads` found it");
                 let range = &mut self.ranges[at - 1];
                 range.end = after.end;
-                push_part(&mut range.parts, piece);
+                push_part(&mut range.parts, part);
                 let emptied = append_parts(&mut range.parts, after.parts);
                 self.recycle(emptied);
                 at - 1
@@ -222,13 +222,13 @@ impl Reassembler {
             (true, false) => {
                 let range = &mut self.ranges[at - 1];
                 range.end = end;
-                push_part(&mut range.parts, piece);
+                push_part(&mut range.parts, part);
                 at
             }
             (false, true) => {
                 let range = &mut self.ranges[at];
                 range.start = dsn;
-                range.parts.push_front(piece);
+                range.parts.push_front(part);
                 at
             }
             (false, false) => {
@@ -236,7 +236,7 @@ impl Reassembler {
                     return None;
                 }
                 let mut parts = self.spare.pop().unwrap_or_default();
-                parts.push_back(piece);
+                parts.push_back(part);
                 self.ranges.insert(at, Range { start: dsn, end, parts });
                 at + 1
             }
@@ -361,16 +361,16 @@ mod tests {
         /// new and duplicate bytes add up.
         #[test]
         fn any_order_gives_the_stream(
-            mut pieces in prop::collection::vec((0u64..5000, 1u64..900), 1..60),
+            mut segments in prop::collection::vec((0u64..5000, 1u64..900), 1..60),
             seed in any::<u64>(),
         ) {
-            let end = pieces.iter().map(|(s, l)| s + l).max().unwrap();
-            pieces.extend((0..end).step_by(700).map(|s| (s, 700.min(end - s))));
-            let rotate = seed as usize % pieces.len();
-            pieces.rotate_left(rotate);
+            let end = segments.iter().map(|(s, l)| s + l).max().unwrap();
+            segments.extend((0..end).step_by(700).map(|s| (s, 700.min(end - s))));
+            let rotate = seed as usize % segments.len();
+            segments.rotate_left(rotate);
             let mut r = Reassembler::new(Dsn(1));
             let (mut new, mut in_order) = (0, 0);
-            for (start, len) in pieces {
+            for (start, len) in segments {
                 let i = r.insert(Dsn(1 + start), pattern(start, len), usize::MAX);
                 prop_assert_eq!(i.new + i.duplicate, len);
                 new += i.new;

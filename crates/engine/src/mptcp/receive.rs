@@ -1,5 +1,5 @@
-//! What arrives (RFC 8684 section 3.3): a segment goes to its subflow, its MPTCP options are read,
-//! its payload is mapped to data positions and reassembled.
+//! Arriving segments (RFC 8684 section 3.3): each goes to its subflow, its MPTCP options are read,
+//! and its payload is mapped to data positions and reassembled.
 
 use super::handshake::acceptable;
 use super::mapping::{Delivery, Mapping, Sum};
@@ -34,15 +34,15 @@ impl Connection {
         self.siblings();
         let expected = self.subflows[at].tcb.rcv_nxt();
         if self.config.paths.len() > 1 {
-            self.came_by(at, path, segment);
+            self.set_arrival_path(at, path, segment);
         }
-        let siblings = self.ways.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
+        let siblings = self.egress.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
         let undone = self.subflows[at].tcb.stats().undone;
         let mut accepted = self.subflows[at].tcb.on_segment(now, segment, siblings);
         if self.subflows[at].tcb.stats().undone != undone {
             self.recall(at, ReinjectReason::Timeout);
         }
-        self.owed.insert(id);
+        self.pending.insert(id);
         self.outdated.insert(id);
         if self.log.is_on() {
             self.note_arrival(at, path, segment, &accepted);
@@ -354,8 +354,8 @@ impl Connection {
         }
         if inserted.in_order > 0 {
             self.receive.received += inserted.in_order;
-            if !self.receive.told_readable {
-                self.receive.told_readable = true;
+            if !self.receive.readable_reported {
+                self.receive.readable_reported = true;
                 self.events.push_back(Event::Readable);
             }
             if self.receive.fin.is_some() {
@@ -439,7 +439,7 @@ impl Connection {
         let dss_seen = self.subflows[at].dss_seen;
         let data_acked = self.session.as_ref().is_some_and(|s| s.data_acked);
         let payload = accepted.payload.is_some();
-        // An option that left no room for the DATA_ACK shows that options do pass.
+        // An option that left no space for the DATA_ACK shows that options do pass.
         let bare_ack = acks_data && !data_acked && !segment.options.has_mptcp();
         if first && (bare_ack || payload && !dss_seen) && self.only_first() {
             let reason =

@@ -77,7 +77,6 @@ impl Reinjections {
         }
     }
 
-    /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -95,7 +94,7 @@ impl Session {
 
     /// After a data timeout, the DATA_ACK came `acked` bytes further, to `to`: as the subflows
     /// have acknowledged what is beyond, the peer has dropped that too (it may, when it has too
-    /// many ranges out of order). The next piece goes at once, twice as much as was repaired.
+    /// many ranges out of order). The next range goes at once, twice as much as was repaired.
     pub(super) fn go_on_recovering(&mut self, to: Dsn, acked: u64, mss: u64) {
         let Some((done, end)) = self.data_recovery else { return };
         if to >= end {
@@ -123,7 +122,7 @@ impl Session {
         }
     }
 
-    /// A slot's subflow is gone: what it carried counts no more for the next one there.
+    /// The subflow in a slot has closed: what it carried does not count for the next one there.
     pub(super) fn forget_carrier(&mut self, id: SubflowId) {
         self.sent.iter_mut().for_each(|s| s.carried.remove(id));
     }
@@ -159,7 +158,7 @@ impl Connection {
             .subflows
             .iter()
             .enumerate()
-            .filter(|(i, s)| *i != at && s.usable() && !s.suspect())
+            .filter(|(i, s)| *i != at && s.usable() && !s.potentially_failed())
             .map(|(_, s)| s.id)
             .collect();
         let una = self.send.buffer.una();
@@ -174,27 +173,35 @@ impl Connection {
         }
     }
 
-    /// A subflow asks by a tail loss probe: two round trips have passed without an answer. While
-    /// others are answered its path has gone, or stands still for longer than usual; either way the
-    /// stream waits for what it carries. That is offered to the others, the oldest first, until
-    /// something comes by it. Its timeout is more than twice as far away, and the reader would be
-    /// without data until then. Backups are not called for so little.
-    pub(super) fn on_silence(&mut self, at: usize) {
-        let silent = &self.subflows[at];
+    /// A subflow is due for a tail loss probe: two round trips have passed without an answer. If
+    /// other subflows are answered meanwhile, its path has failed or stalls, and the stream waits
+    /// for the data that it carries. That data is offered to the others, oldest first, until
+    /// something arrives on it again. The retransmission timeout is more than twice as far away,
+    /// and the reader would get no data until then. Backups are not used for this.
+    pub(super) fn on_unresponsive(&mut self, at: usize) {
+        let own = &self.subflows[at];
         let answered = |s: &super::Subflow| {
-            let backup = (s.backup || s.peer_backup) && !(silent.backup || silent.peer_backup);
-            let heard = s.tcb.last_heard() > silent.tcb.last_heard();
-            s.id != silent.id && s.usable() && !s.suspect() && !s.silent && heard && !backup
+            let backup = (s.backup || s.peer_backup) && !(own.backup || own.peer_backup);
+            let heard = s.tcb.last_heard() > own.tcb.last_heard();
+            s.id != own.id
+                && s.usable()
+                && !s.potentially_failed()
+                && !s.unresponsive
+                && heard
+                && !backup
         };
-        if !self.config.mptcp.race || !self.is_mptcp() || !self.subflows.iter().any(answered) {
+        if !self.config.mptcp.tail_reinjection
+            || !self.is_mptcp()
+            || !self.subflows.iter().any(answered)
+        {
             return;
         }
-        self.subflows[at].silent = true;
-        self.reinject(at, ReinjectReason::Silence);
+        self.subflows[at].unresponsive = true;
+        self.reinject(at, ReinjectReason::Unresponsive);
     }
 
-    /// A subflow whose data was offered to others is at it after all: what has not gone elsewhere
-    /// need not.
+    /// A subflow whose data was offered to others answers after all: what has not been sent
+    /// elsewhere yet is withdrawn.
     pub(super) fn recall(&mut self, at: usize, why: ReinjectReason) {
         let Some(session) = &mut self.session else { return };
         for chunk in self.subflows[at].tcb.unacked() {

@@ -1,4 +1,5 @@
-//! The way out of a segment: what the [`Egress`] policy is shown, and what of its answer holds.
+//! The paths by which a segment leaves: what the [`Egress`] policy is shown, and which part of its
+//! answer is obeyed.
 //!
 //! What must be seen on the subflow's own path leaves by it whatever the policy says: handshakes,
 //! resets, FIN, ECN echoes, MPTCP signals, everything that says that something is missing, and
@@ -15,8 +16,8 @@ use crate::time::{Duration, Instant};
 use crate::view::{PathId, PathSet, PathView, SubflowId, SubflowView};
 use tabane_wire::{Flags, Segment};
 
-/// An egress policy, and the pictures that it is shown.
-pub(super) struct Ways {
+/// An egress policy, and the snapshots that it is shown.
+pub(super) struct EgressState {
     policy: Box<dyn Egress>,
     views: Vec<PathView>,
     /// By slot of a subflow.
@@ -33,8 +34,8 @@ struct OwnEcho {
     echo: Echo,
 }
 
-impl Ways {
-    /// `None` for `own`, which needs no asking.
+impl EgressState {
+    /// `None` for `own`, which always answers the subflow's own path.
     pub(super) fn build(spec: &Spec) -> Result<Option<Box<Self>>, PolicyError> {
         let policy = egress::build(spec)?;
         let made = || Self { policy, views: Vec::new(), echoes: Vec::new(), siblings: Vec::new() };
@@ -64,7 +65,7 @@ impl Connection {
     /// The paths by which a segment of the subflow at `at` leaves.
     #[inline]
     pub(super) fn route(&mut self, at: usize, out: &Outgoing<'_>) -> PathSet {
-        if self.ways.is_none() || self.config.paths.len() < 2 {
+        if self.egress.is_none() || self.config.paths.len() < 2 {
             return PathSet::only(self.subflows[at].path);
         }
         self.ask_egress(at, out)
@@ -72,14 +73,14 @@ impl Connection {
 
     fn ask_egress(&mut self, at: usize, out: &Outgoing<'_>) -> PathSet {
         let own = self.subflows[at].path;
-        let asked = self.question(at, out);
-        let Some(mut ways) = self.ways.take() else { return PathSet::only(own) };
-        ways.views.clear();
-        let view = |path: &PathConfig| self.path_view(&ways.echoes, path.id);
-        ways.views.extend(self.config.paths.iter().map(view));
-        let answer = ways.policy.route(&asked, &ways.views);
-        let known: PathSet = ways.views.iter().map(|v| v.id).collect();
-        let up: PathSet = ways.views.iter().filter(|v| v.up).map(|v| v.id).collect();
+        let asked = self.egress_question(at, out);
+        let Some(mut egress) = self.egress.take() else { return PathSet::only(own) };
+        egress.views.clear();
+        let view = |path: &PathConfig| self.path_view(&egress.echoes, path.id);
+        egress.views.extend(self.config.paths.iter().map(view));
+        let answer = egress.policy.route(&asked, &egress.views);
+        let known: PathSet = egress.views.iter().map(|v| v.id).collect();
+        let up: PathSet = egress.views.iter().filter(|v| v.up).map(|v| v.id).collect();
         let carry = self.carrying(own, asked.len);
         let mut paths = answer.intersection(known);
         let refused = paths != answer || paths.intersection(up).is_empty() && up.contains(own);
@@ -94,9 +95,9 @@ impl Connection {
             && !asked.handshake
         {
             let alone = paths == PathSet::only(own);
-            ways.echo(&self.subflows[at]).on_sent(self.now, timestamps.value, alone);
+            egress.echo(&self.subflows[at]).on_sent(self.now, timestamps.value, alone);
         }
-        self.ways = Some(ways);
+        self.egress = Some(egress);
         paths
     }
 
@@ -111,29 +112,29 @@ impl Connection {
 
     /// A segment has come for the subflow at `at`, by `path`: what its TCB must know before it
     /// takes it.
-    pub(super) fn came_by(&mut self, at: usize, path: PathId, segment: &Segment) {
+    pub(super) fn set_arrival_path(&mut self, at: usize, path: PathId, segment: &Segment) {
         let own = self.subflows[at].path == path;
-        let Some(ways) = &mut self.ways else {
+        let Some(egress) = &mut self.egress else {
             return self.subflows[at].tcb.arrives(own, false);
         };
         if let Some(timestamps) = segment.options.timestamps
             && own
             && !segment.payload.is_empty()
         {
-            ways.echo(&self.subflows[at]).on_echo(self.now, timestamps.echo);
+            egress.echo(&self.subflows[at]).on_echo(self.now, timestamps.echo);
         }
-        let compensates = ways.policy.compensates();
+        let compensates = egress.policy.compensates();
         self.subflows[at].tcb.arrives(own, compensates);
-        ways.siblings.clear();
+        egress.siblings.clear();
         if compensates {
-            ways.siblings.extend_from_slice(&self.views);
-            for (view, subflow) in ways.siblings.iter_mut().zip(&self.subflows) {
+            egress.siblings.extend_from_slice(&self.views);
+            for (view, subflow) in egress.siblings.iter_mut().zip(&self.subflows) {
                 by_own_path(view, subflow.tcb.own_rtt());
             }
         }
     }
 
-    fn question(&self, at: usize, out: &Outgoing<'_>) -> egress::Outgoing {
+    fn egress_question(&self, at: usize, out: &Outgoing<'_>) -> egress::Outgoing {
         let (segment, subflow) = (&out.segment, &self.subflows[at]);
         let special = Flags::ECE | Flags::CWR | Flags::FIN | Flags::SYN | Flags::RST;
         let pure_ack = out.kind == Kind::Ack;
@@ -185,7 +186,7 @@ impl Connection {
     }
 }
 
-/// A picture with the RTT that the subflow's own path has, and the window that has the same rate
+/// Changes a view to the RTT of the subflow's own path, and to the window that has the same rate
 /// there.
 fn by_own_path(view: &mut SubflowView, own: Duration) {
     if own <= view.srtt || view.srtt.is_zero() {

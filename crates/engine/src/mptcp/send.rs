@@ -1,7 +1,7 @@
 //! Sending: what `poll` gives out, and how a segment leaves.
 //!
-//! First what subflows owe (handshakes, ACKs, retransmissions), then data is bound, one segment
-//! at a time, when a subflow can send it now (late binding; `assign.rs`).
+//! First what subflows have pending (handshakes, ACKs, retransmissions), then data is bound, one
+//! segment at a time, when a subflow can send it now (late binding; `assign.rs`).
 
 use super::{Connection, Mode};
 use crate::record::What;
@@ -12,32 +12,32 @@ use crate::view::PathSet;
 use tabane_wire::{Flags, Segment};
 
 impl Connection {
-    /// The next segment to send, and its ways out.
+    /// Writes the next segment to send into `segment` and returns the paths by which it leaves.
     pub(crate) fn poll(&mut self, now: Instant, segment: &mut Segment) -> Option<PathSet> {
         self.now = now;
-        if let Some(departure) = self.last_words.pop_front() {
+        if let Some(departure) = self.pending_resets.pop_front() {
             *segment = departure.segment;
             return Some(departure.paths);
         }
         self.offer_window();
         loop {
-            while let Some(id) = self.owed.first() {
+            while let Some(id) = self.pending.first() {
                 let Some(at) = self.index(id) else {
-                    self.owed.remove(id);
+                    self.pending.remove(id);
                     continue;
                 };
                 let window = self.advertised();
                 let mut out = self.subflows[at].tcb.poll_segment(now, window, segment);
                 let Some(out) = &mut out else {
-                    self.owed.remove(id);
+                    self.pending.remove(id);
                     self.drain_log(at);
                     continue;
                 };
-                // A subflow that owed nothing before this push owes nothing after it.
+                // A subflow that had nothing pending before this push has nothing pending after it.
                 if self.send.pushed.take() == Some((id, out.segment.payload.len()))
                     && !out.retransmission
                 {
-                    self.owed.remove(id);
+                    self.pending.remove(id);
                 }
                 self.outdated.insert(id);
                 return Some(self.depart(at, out));
@@ -48,10 +48,10 @@ impl Connection {
         }
     }
 
-    /// Adds what MPTCP has to say and finds the way out.
+    /// Adds the MPTCP options and asks the egress policy for the paths.
     fn depart(&mut self, at: usize, out: &mut Outgoing<'_>) -> PathSet {
         if self.session.is_some() {
-            self.dress(at, out);
+            self.add_options(at, out);
         }
         self.push_last(out);
         debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);

@@ -37,9 +37,9 @@ pub(super) struct Sender {
     pub(super) short_write: bool,
     /// DATA_FIN has left, or FIN has been handed down.
     pub(super) fin_sent: bool,
-    /// And acknowledged.
+    /// DATA_FIN or FIN has been acknowledged.
     pub(super) fin_acked: bool,
-    /// `Event::Flushed` is out.
+    /// `Event::Flushed` has been reported.
     pub(super) flushed: bool,
     /// The persist timer of a subflow runs on our account.
     pub(super) blocked: bool,
@@ -107,12 +107,12 @@ pub(super) struct Receiver {
     /// Everything up to the peer's end has arrived.
     pub(super) finished: bool,
     /// `Event::Readable` is out and `read` has not returned `None` since.
-    pub(super) told_readable: bool,
+    pub(super) readable_reported: bool,
     /// The window was advertised as (near) zero.
     pub(super) closed_window: bool,
     /// Position of the peer's DATA_FIN.
     pub(super) fin: Option<Dsn>,
-    /// Bytes in order.
+    /// Bytes received in order.
     pub(super) received: u64,
     pub(super) stream: Reassembler,
     /// Since when the first gap holds up data; kept for records only.
@@ -133,7 +133,7 @@ impl Receiver {
             edge: Dsn(1) + buffer,
             fin: None,
             finished: false,
-            told_readable: false,
+            readable_reported: false,
             read: 0,
             received: 0,
             duplicate: 0,
@@ -148,7 +148,13 @@ impl Receiver {
     }
 }
 
-/// What only MPTCP has.
+/// The state that a connection has beyond plain TCP: keys and data sequence numbers, which subflow
+/// carries which data, addresses, and the timers of the data level.
+///
+/// It exists from the start if MPTCP was asked for. A fallback drops it, unless the peer has still
+/// to be told of that; whether MPTCP is spoken is in the connection's `mode`. `sent` has every byte
+/// that is bound and not acknowledged at data level, once and in order; `reinjections` has the
+/// ranges that wait to be sent again on another subflow.
 pub(super) struct Session {
     pub(super) local_key: Key,
     pub(super) token: u32,
@@ -180,7 +186,7 @@ pub(super) struct Session {
     pub(super) fin_backoff: u32,
     pub(super) data_backoff: u32,
     /// After a data timeout: sent again up to the first, and everything before the second is
-    /// suspected to be lost at data level although subflows acknowledged it.
+    /// assumed lost at data level although subflows acknowledged it.
     pub(super) data_recovery: Option<(Dsn, Dsn)>,
     pub(super) timers: Timers,
     /// Ids of our addresses; the first address is 0.
@@ -194,8 +200,8 @@ pub(super) struct Session {
     pub(super) plan_due: bool,
     /// Whose turn it is in the rotation of replicas.
     pub(super) rotation: u8,
-    /// When data was last sent again by rescue.
-    pub(super) rescued_at: Instant,
+    /// When the scheduler last asked for an opportunistic retransmission or a penalty.
+    pub(super) opportunistic_at: Instant,
     pub(super) last_decision: Option<(SubflowSet, Reason)>,
     /// Only the first subflow has ever carried data, each byte once: subflow and data positions
     /// have kept step, and falling back is possible.
@@ -235,7 +241,7 @@ impl Session {
             attempts: Vec::new(),
             plan_due: false,
             rotation: 0,
-            rescued_at: Instant::ZERO,
+            opportunistic_at: Instant::ZERO,
             last_decision: None,
             in_step: true,
             infinite_due: false,
@@ -339,9 +345,9 @@ pub(super) struct Attempt {
 /// A subflow that the endpoint is to open: it has ports, ISNs and the table of flows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// Its slot.
+    /// The slot reserved for it.
     pub(crate) id: SubflowId,
-    /// Port 0: ephemeral.
+    /// Port 0 asks for an ephemeral one.
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) path: PathId,
@@ -355,9 +361,9 @@ pub(crate) struct Opening {
     pub(crate) key: Option<(Key, u32, u64)>,
 }
 
-/// A 4-tuple that is no more: forgotten, or kept in TIME-WAIT.
+/// The 4-tuple of a closed subflow: the endpoint forgets it, or keeps it in TIME-WAIT.
 #[derive(Clone, Debug)]
-pub(crate) struct Gone {
+pub(crate) struct ClosedTuple {
     pub(crate) id: SubflowId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,

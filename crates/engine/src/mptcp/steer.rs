@@ -1,6 +1,6 @@
-//! Changes of policy on a live connection, and pictures of it.
+//! Changes of policy on a live connection, and snapshots of it.
 
-use super::route::Ways;
+use super::route::EgressState;
 use super::{Connection, Info, Policy, SubflowInfo};
 use crate::config::Profile;
 use crate::congestion::{self, Start};
@@ -32,7 +32,7 @@ impl Connection {
         policy.check()?;
         match policy {
             Policy::Scheduler(spec) => self.scheduler = scheduler::build(&spec)?,
-            Policy::Egress(spec) => self.ways = Ways::build(&spec)?,
+            Policy::Egress(spec) => self.egress = EgressState::build(&spec)?,
             Policy::Congestion(which, spec) => {
                 for at in 0..self.subflows.len() {
                     if which.is_none_or(|id| self.subflows[at].id == id) {
@@ -54,15 +54,15 @@ impl Connection {
         self.congestion.as_ref().unwrap_or(&self.config.tcp.congestion)
     }
 
-    /// Its settings.
+    /// The settings of this connection, to open another with the same.
     pub(crate) fn profile(&self) -> Profile {
         Profile { config: self.config.clone(), tcp: self.tcp.clone() }
     }
 
-    pub(super) fn picture(&self, now: Instant) -> Info {
+    pub(super) fn snapshot(&self, now: Instant) -> Info {
         let session = self.session.as_ref().filter(|_| self.is_mptcp());
         let live = (0..self.subflows.len()).map(|at| self.subflow_info(at, now));
-        let mut subflows: Vec<_> = self.buried.iter().cloned().chain(live).collect();
+        let mut subflows: Vec<_> = self.closed_subflows.iter().cloned().chain(live).collect();
         subflows.sort_by_key(|subflow| subflow.number);
         Info {
             mptcp: session.is_some(),
@@ -88,7 +88,7 @@ impl Connection {
         let mut view = subflow.tcb.view(now);
         view.usable = subflow.usable();
         view.backup = subflow.backup || subflow.peer_backup;
-        view.suspect = subflow.suspect();
+        view.potentially_failed = subflow.potentially_failed();
         SubflowInfo {
             number: subflow.number,
             view,

@@ -10,7 +10,12 @@ use std::collections::VecDeque;
 use tabane_wire::MptcpOption;
 use tabane_wire::mptcp::MpTcpRst;
 
-/// A subflow. What is seldom needed comes last in memory.
+/// A subflow of a connection: its TCP state and what the connection notes about it.
+///
+/// The connection owns it, from the SYN until the TCB has closed or entered TIME-WAIT. It may carry
+/// new data while it is `usable`. A subflow that is `potentially_failed` gets new data only if no
+/// other is usable; the data of one that is `unresponsive` is offered to the others.
+// What is seldom needed comes last in memory.
 #[repr(C, align(64))]
 pub(super) struct Subflow {
     pub(super) id: SubflowId,
@@ -25,9 +30,9 @@ pub(super) struct Subflow {
     pub(super) peer_backup: bool,
     pub(super) stale: bool,
     /// Unanswered for two round trips: its data is offered to others (`reinject.rs`).
-    pub(super) silent: bool,
+    pub(super) unresponsive: bool,
     pub(super) path_down: bool,
-    /// `Event::SubflowEstablished` is out.
+    /// `Event::SubflowEstablished` has been reported.
     pub(super) established: bool,
     /// No new data on it: its FIN is out or about to be.
     pub(super) closing: bool,
@@ -62,7 +67,7 @@ pub(super) struct Subflow {
     /// where it goes on when the scheduler replicates.
     pub(super) replica: Dsn,
     /// Not before then does it look for what it could deliver sooner than its siblings.
-    pub(super) race_at: Instant,
+    pub(super) tail_reinjection_at: Instant,
 }
 
 /// How it belongs to its connection.
@@ -101,7 +106,7 @@ impl Subflow {
             peer_backup: false,
             timeouts: 0,
             stale: false,
-            silent: false,
+            unresponsive: false,
             path_down: false,
             established: false,
             closing: false,
@@ -114,7 +119,7 @@ impl Subflow {
             bare_acks: 0,
             delivered: 0,
             replica: Dsn(1),
-            race_at: Instant::ZERO,
+            tail_reinjection_at: Instant::ZERO,
             receive_rtt: Duration::ZERO,
             offset_in: Offset::default(),
             offset_out: Offset::default(),
@@ -151,7 +156,7 @@ impl Subflow {
 
     /// Use only if nothing better is there.
     #[inline]
-    pub(super) fn suspect(&self) -> bool {
+    pub(super) fn potentially_failed(&self) -> bool {
         self.timeouts > 0 || self.stale || self.path_down
     }
 

@@ -14,14 +14,13 @@ pub(super) enum Timer {
     Late,
     /// The DATA_FIN goes again.
     Fin,
-    /// ADD_ADDR goes again.
+    /// An ADD_ADDR that was not echoed is sent again.
     Announce,
     /// The mesh of subflows is looked at again.
     Mesh,
-    /// All subflows are gone (break before make).
+    /// No subflow is left, and none came in time (break before make).
     Bare,
-    /// The stream is over both ways, and the peer knows or is gone: subflows that do not close are
-    /// reset.
+    /// The stream is over in both directions: subflows that do not close in time are reset.
     Linger,
 }
 
@@ -133,13 +132,14 @@ impl Connection {
         let now = self.now;
         let id = self.subflows[at].id;
         if self.subflows[at].tcb.next_timeout().is_some_and(|due| due <= now) {
-            let siblings = self.ways.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
+            let siblings =
+                self.egress.as_ref().map_or(&self.views[..], |w| w.siblings(&self.views));
             let expired = self.subflows[at].tcb.on_timeout(now, siblings);
-            self.owed.insert(id);
+            self.pending.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
-            if expired.silent {
-                self.on_silence(at);
+            if expired.unresponsive {
+                self.on_unresponsive(at);
             }
             if let Some(in_a_row) = expired.rto {
                 self.on_subflow_rto(at, in_a_row);
@@ -192,15 +192,15 @@ impl Connection {
         self.subflows[at].tcb.limit_rto(Some(PROBE_INTERVAL));
     }
 
-    /// A valid segment came: the subflow is as good as any.
+    /// A valid segment came: the subflow is neither potentially failed nor unresponsive any more.
     #[inline]
     pub(super) fn on_alive(&mut self, at: usize) {
         let subflow = &mut self.subflows[at];
-        if subflow.timeouts == 0 && !subflow.stale && !subflow.silent {
+        if subflow.timeouts == 0 && !subflow.stale && !subflow.unresponsive {
             return;
         }
-        if std::mem::take(&mut subflow.silent) {
-            self.recall(at, ReinjectReason::Silence);
+        if std::mem::take(&mut subflow.unresponsive) {
+            self.recall(at, ReinjectReason::Unresponsive);
         }
         let subflow = &mut self.subflows[at];
         subflow.timeouts = 0;
@@ -233,7 +233,7 @@ impl Connection {
         let nxt = self.send.nxt;
         let busy = self.subflows.iter().any(|s| {
             s.usable()
-                && !s.suspect()
+                && !s.potentially_failed()
                 && s.tcb.unacked().any(|c| c.dsn <= una && una < c.dsn + c.data.len() as u64)
         });
         let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
@@ -274,10 +274,10 @@ impl Connection {
     }
 }
 
-/// Twice the longest timeout of a subflow that is in order (algorithms: meta RTO), doubled with
-/// each expiry, up to two minutes.
+/// Twice the longest retransmission timeout of a usable subflow that is not potentially failed (as
+/// Linux MPTCP v0.9x for its connection-level timer), doubled with each expiry, up to two minutes.
 fn data_interval(subflows: &[super::Subflow], backoff: u32) -> Duration {
-    let sound = subflows.iter().filter(|s| s.usable() && !s.suspect());
+    let sound = subflows.iter().filter(|s| s.usable() && !s.potentially_failed());
     let rto = sound.map(|s| s.tcb.rto()).max().unwrap_or(Duration::from_millis(500));
     let interval = Duration(rto.0.saturating_mul(2 << backoff.min(16)));
     interval.min(Duration::from_secs(120))

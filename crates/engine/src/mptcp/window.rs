@@ -27,8 +27,8 @@ impl Connection {
         window
     }
 
-    /// The application has read: if that opens the window by much, the peer is told, on every
-    /// subflow if it had been told that there is next to nothing.
+    /// Called when the application has read. If that opens the window by much, the peer is sent an
+    /// update; on every subflow, if the window last announced was nearly zero.
     #[inline]
     pub(super) fn offer_window(&mut self) {
         let receive = &self.receive;
@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// Tells the window on every subflow, and again until the peer sends.
+    /// Announces the window on every subflow, and repeats that until the peer sends.
     pub(super) fn repeat_window_update(&mut self) {
         let mut rto = Duration::from_millis(200);
         for at in 0..self.subflows.len() {
@@ -134,5 +134,5 @@ impl Connection {
 /// A window below this is as good as none.
 const SMALL: u64 = 1460;
 
-/// How often an opened window is told while the peer stays silent.
+/// How often an opened window is announced while nothing comes from the peer.
 const UPDATES: u8 = 4;

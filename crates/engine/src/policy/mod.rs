@@ -18,7 +18,7 @@ use thiserror::Error;
 /// A policy by name, with parameters.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
-    /// Name or alias.
+    /// The name or an alias of the policy.
     pub name: String,
     /// Its parameters, as far as they are given.
     pub params: Params,
@@ -30,8 +30,9 @@ pub struct Params(pub BTreeMap<String, f64>);
 
 /// Why a policy could not be made.
 #[derive(Error, Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum PolicyError {
-    /// No such name.
+    /// No policy has that name or alias.
     #[error("unknown {kind} '{name}'{}; known: {known}", meant(*.nearest))]
     Unknown {
         /// `scheduler`, `congestion control` or `egress`.
@@ -40,29 +41,29 @@ pub enum PolicyError {
         name: String,
         /// The known name that it is near to, if it is near to one.
         nearest: Option<&'static str>,
-        /// All names.
+        /// The names that exist, joined by commas.
         known: String,
     },
     /// A parameter the policy does not have.
     #[error("'{policy}' has no parameter '{name}'; it has: {known}")]
     UnknownParam {
-        /// The policy.
+        /// The name of the policy.
         policy: &'static str,
-        /// What was given.
+        /// The name given, which no parameter has.
         name: String,
-        /// What there is.
+        /// The parameters that exist, joined by commas.
         known: String,
     },
     /// A value outside its range.
     #[error("parameter '{name}' is {value}, allowed is {low} to {high}")]
     OutOfRange {
-        /// The parameter.
+        /// The name of the parameter.
         name: &'static str,
-        /// What was given.
+        /// The value given.
         value: f64,
-        /// Least.
+        /// The smallest value allowed.
         low: f64,
-        /// Most.
+        /// The largest value allowed.
         high: f64,
     },
     /// Not of the form `name:key=value,...`.

@@ -95,6 +95,7 @@ impl Values<'_> {
 
 /// Why a policy could not be registered.
 #[derive(Error, Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum RegisterError {
     /// Another policy of the kind has the name, or the alias.
     #[error("there is a {kind} '{name}' already")]

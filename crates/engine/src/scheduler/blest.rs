@@ -1,13 +1,14 @@
 //! `blest`, blocking estimation (Ferlin et al., IFIP Networking 2016), as in Linux MPTCP v0.9x
-//! (algorithms 1.4): a slower subflow gets no data if, while that is under way, the fastest could
-//! fill the peer's window, which would then be blocked by it.
+//! (`mptcp_blest.c`): a slower subflow gets no data if, while that is in flight, the fastest could
+//! fill the peer's window, which the slower one would then block.
 //!
-//! The smallest and largest RTT are those of the last ten seconds or so, not of a connection's
-//! life; the fastest is sought among those that the default choice may use (there also among
-//! backups and suspects, where waiting can last forever).
+//! Two things differ from Linux. The smallest and largest RTT are those of the last ten seconds or
+//! so, not of the connection's whole life. And the fastest subflow is sought among those that the
+//! default choice may use; Linux also counts backups and potentially failed subflows, for which it
+//! can wait forever.
 
-use super::common::{Choice, Rescuer};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::Instant;
 use crate::view::{SubflowSet, SubflowView};
@@ -29,7 +30,6 @@ pub(super) const PARAMS: &[Param] = &[
     Param::new("down", 0.01, 0.0..=0.3, "taken off it after a round in which it was not"),
 ];
 
-/// The scheduler `blest`.
 pub(super) struct Blest {
     /// In thousandths, as the following two.
     lambda: u64,
@@ -39,7 +39,7 @@ pub(super) struct Blest {
     blocked: bool,
     judged: Instant,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Blest {
@@ -55,7 +55,7 @@ impl Blest {
             blocked: false,
             judged: Instant::ZERO,
             reason: Reason::default(),
-            rescuer: Rescuer::default(),
+            opportunistic: Opportunistic::default(),
         }
     }
 
@@ -89,9 +89,13 @@ impl Scheduler for Blest {
         SubflowSet::NONE
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
         self.blocked = true;
-        self.rescuer.rescue(blocked, subflows)
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {
@@ -129,11 +133,12 @@ mod tests {
     use super::*;
     use crate::time::Duration;
 
-    /// The vector of algorithms 12: f without room, s with.
+    /// A fast subflow without space and a slow one with space. The bytes that the tests expect were
+    /// computed by hand from `mptcp_blest.c`.
     fn vector() -> [SubflowView; 2] {
         let us = Duration::from_micros;
         let f = SubflowView {
-            room: 0,
+            sendable: 0,
             cwnd: 14_000,
             ssthresh: 8 * 1400,
             mss: 1400,

@@ -1,12 +1,13 @@
-//! `burst`, the default of upstream Linux (algorithms 1.7): the subflow whose queue drains first,
-//! at its average pacing rate, gets up to 64 KiB in a row; no opportunistic retransmission, no
-//! penalisation; backups only when no active subflow exists at all.
+//! `burst`, the default of upstream Linux (`mptcp_subflow_get_send` in `net/mptcp/protocol.c`): the
+//! subflow whose queue drains first at its average pacing rate gets up to 64 KiB in a row; no
+//! opportunistic retransmission, no penalisation; backups only when no active subflow exists at
+//! all.
 //!
 //! Upstream binds data early: it queues on a subflow up to the socket's send buffer, about two
-//! windows, whether the congestion window has room or not. Here data is bound late: the backlog
-//! is counted, in thought, as the queue of a full subflow, up to one window; if even so that
-//! drains first, the data waits for it. A burst ends where room does. Upstream gives a
-//! reinjection only to an idle subflow; here an idle one is preferred.
+//! windows, whether the congestion window has space or not. Here data is bound late: the backlog
+//! counts as the queue of a full subflow, up to one window, and the data waits for that subflow if
+//! its queue drains first even so. A burst ends when the subflow has no more space. Upstream gives
+//! a reinjection only to an idle subflow; here an idle one is preferred.
 
 use super::common::{Choice, is_awaitable};
 use super::{Reason, Scheduler, Work};
@@ -18,7 +19,6 @@ use crate::view::{SubflowId, SubflowSet, SubflowView};
 pub(super) const PARAMS: &[Param] =
     &[Param::new("burst", 65_428.0, 1.0..=1e6, "bytes in a row on one subflow")];
 
-/// The scheduler `burst`.
 pub(super) struct Burst {
     burst: u64,
     /// Who has the present burst, and what is left of it.
@@ -45,7 +45,7 @@ impl Burst {
 
     /// Time until `view` has sent everything, `backlog` included if that must wait there.
     fn linger(&self, view: &SubflowView, backlog: u64) -> Duration {
-        let waiting = if view.room == 0 { backlog.min(view.cwnd) } else { 0 };
+        let waiting = if view.sendable == 0 { backlog.min(view.cwnd) } else { 0 };
         let nanos = u128::from(view.unacked + waiting) * 1_000_000_000;
         let nanos = nanos / u128::from(self.rate(view).max(1));
         Duration(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -79,32 +79,32 @@ impl Scheduler for Burst {
                 *rate = 0;
             }
         }
-        let peers = || choice.peers(subflows).filter(|v| v.room > 0 || is_awaitable(v));
+        let peers = || choice.peers(subflows).filter(|v| v.sendable > 0 || is_awaitable(v));
         if work.reinjection {
-            let free = peers().filter(|v| v.room > 0);
+            let free = peers().filter(|v| v.sendable > 0);
             let best = free.min_by_key(|v| (v.unacked > 0, self.linger(v, 0)));
             return best.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id));
         }
         if let Some((id, left)) = &mut self.current
             && *left > 0
-            && peers().any(|v| v.id == *id && v.room > 0)
+            && peers().any(|v| v.id == *id && v.sendable > 0)
         {
             *left = left.saturating_sub(work.len);
             return SubflowSet::only(*id);
         }
         let linger = |v: &&SubflowView| self.linger(v, work.unsent);
         let Some(best) = peers().min_by_key(linger) else { return SubflowSet::NONE };
-        if best.room > 0 {
+        if best.sendable > 0 {
             if peers().count() > 1 {
                 self.reason = Reason::ShortestQueue;
             }
-            self.begin(best, work.window_room);
+            self.begin(best, work.window_space);
             if let Some((_, left)) = &mut self.current {
                 *left = left.saturating_sub(work.len);
             }
             return SubflowSet::only(best.id);
         }
-        let free = peers().filter(|v| v.room > 0).map(|v| self.linger(v, 0)).min();
+        let free = peers().filter(|v| v.sendable > 0).map(|v| self.linger(v, 0)).min();
         let gain = free.unwrap_or(Duration::ZERO).saturating_sub(linger(&best));
         self.reason = Reason::WaitingIsFaster { for_subflow: best.id, gain };
         SubflowSet::NONE
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn waits_for_a_full_one_that_drains_first() {
         let mut s = Burst::new(&Values::defaults(PARAMS));
-        let fast = SubflowView { room: 0, unacked: 14_480, ..view(0, 10) };
+        let fast = SubflowView { sendable: 0, unacked: 14_480, ..view(0, 10) };
         let slow = SubflowView { unacked: 14_480, ..view(1, 100) };
         assert_eq!(s.select(&work(), &[fast, slow]), ids(&[]));
         assert!(matches!(s.reason(), Reason::WaitingIsFaster { .. }));

@@ -1,29 +1,29 @@
-//! What schedulers share: which subflows count (algorithms 1.0: backups, suspects, who has carried
-//! the data already), the choice of Linux's `default` that most others start from, and its
+//! What schedulers share: which subflows count (backups, potentially failed ones, those that have
+//! carried the data already), the choice of Linux's `default` that most others start from, and its
 //! opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012, section 4.2).
 //!
-//! Of the availability tests of Linux MPTCP v0.9x, what `room` says already (congestion window,
+//! Of the availability tests of Linux MPTCP v0.9x, what `sendable` says already (congestion window,
 //! queue, the peer's window) is not repeated here. It sends no new data at all on a subflow that
 //! has had a retransmission timeout until all of it is repaired; here such a subflow is avoided
-//! while it is suspect, and afterwards its window (one segment after a timeout) is the limit.
+//! while it is potentially failed, and afterwards its window (one segment after a timeout) is the
+//! limit.
 
-use super::{Blocked, Reason, Rescue};
+use super::{Blocked, OpportunisticRetransmission, Reason};
 use crate::time::{Duration, Instant, mul_div};
 use crate::view::{RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 use std::collections::BTreeMap;
 
-/// What Linux's `default` would choose: the smallest smoothed RTT among those with room, active
+/// What Linux's `default` would choose: the smallest smoothed RTT among those with space, active
 /// ones before backups, such as have not carried the data before such as have.
 #[derive(Clone, Copy)]
 pub(super) struct Choice<'v> {
     /// The subflow; `None` if the data waits.
     pub(super) view: Option<&'v SubflowView>,
-    /// Why.
     pub(super) reason: Reason,
     class: Class,
 }
 
-/// Subflows that are as good as the one chosen, but for room and RTT.
+/// Subflows that are as good as the one chosen, but for space and RTT.
 #[derive(Clone, Copy)]
 struct Class {
     backup: bool,
@@ -40,11 +40,11 @@ impl<'v> Choice<'v> {
         let mut carried = carried;
         loop {
             let active = best(subflows, false, carried, any_sound);
-            if active.settled {
+            if active.conclusive {
                 return Self::made(&active, Class { backup: false, any_sound, carried }, subflows);
             }
             let backup = best(subflows, true, carried, any_sound);
-            if backup.settled || carried.is_empty() {
+            if backup.conclusive || carried.is_empty() {
                 return Self::made(&backup, Class { backup: true, any_sound, carried }, subflows);
             }
             carried = SubflowSet::NONE;
@@ -60,7 +60,7 @@ impl<'v> Choice<'v> {
         Self { view: best.view, reason, class }
     }
 
-    /// The subflows of the class, in list order, those without room included.
+    /// The subflows of the class, in list order, those without space included.
     pub(super) fn peers(
         self,
         subflows: &'v [SubflowView],
@@ -72,7 +72,7 @@ impl<'v> Choice<'v> {
         subflows.iter().filter(move |v| counts(v))
     }
 
-    /// The peer with the smallest smoothed RTT, if that is not the one chosen: without room, but
+    /// The peer with the smallest smoothed RTT, if that is not the one chosen: without space, but
     /// an ACK of what it has in flight will give it some.
     pub(super) fn faster(self, subflows: &'v [SubflowView]) -> Option<&'v SubflowView> {
         let chosen = self.view?;
@@ -81,37 +81,41 @@ impl<'v> Choice<'v> {
     }
 }
 
-/// Whether something in flight will give a full subflow room again.
+/// Whether something in flight will give a full subflow space again.
 pub(super) fn is_awaitable(view: &SubflowView) -> bool {
-    view.room == 0 && view.in_flight > 0
+    view.sendable == 0 && view.in_flight > 0
 }
 
-/// Whether some usable subflow is not suspect: then suspects count as unavailable.
+/// Whether some usable subflow is not potentially failed: then those that are count as unavailable.
 pub(super) fn any_sound(subflows: &[SubflowView]) -> bool {
-    subflows.iter().any(|v| v.usable && !v.suspect)
+    subflows.iter().any(|v| v.usable && !v.potentially_failed)
 }
 
-/// Whether `view` may carry data at all (it may still lack room).
+/// Whether `view` may carry data at all (it may still lack space).
 pub(super) fn available(view: &SubflowView, any_sound: bool) -> bool {
-    view.usable && !(view.suspect && any_sound)
+    view.usable && !(view.potentially_failed && any_sound)
 }
 
-/// Why nothing was picked, told from those that do have room.
+/// Why nothing was picked, told from those that do have space.
 pub(super) fn why_held(subflows: &[SubflowView]) -> Reason {
     let sound = any_sound(subflows);
-    let with_room = |v: &&SubflowView| v.usable && v.room > 0;
-    if subflows.iter().filter(with_room).any(|v| v.backup && available(v, sound)) {
+    let with_space = |v: &&SubflowView| v.usable && v.sendable > 0;
+    if subflows.iter().filter(with_space).any(|v| v.backup && available(v, sound)) {
         return Reason::BackupHeld;
     }
-    if subflows.iter().any(|v| with_room(&v)) { Reason::SuspectHeld } else { Reason::NoRoom }
+    if subflows.iter().any(|v| with_space(&v)) {
+        Reason::PotentiallyFailedHeld
+    } else {
+        Reason::NoSpace
+    }
 }
 
-/// What one class (active or backup) has to offer.
+/// The best subflow of one class (active or backup).
 struct Best<'v> {
     view: Option<&'v SubflowView>,
-    /// Picked one that has not carried the data, or there is such a one but without room: the
-    /// other class is not asked.
-    settled: bool,
+    /// The other class need not be asked: a subflow that has not carried the data was picked, or
+    /// there is one, which has no space at the moment.
+    conclusive: bool,
     /// How many were compared.
     candidates: u32,
 }
@@ -125,7 +129,7 @@ fn best(subflows: &[SubflowView], backup: bool, carried: SubflowSet, any_sound: 
         if !unused && unused_found {
             continue;
         }
-        if view.room == 0 {
+        if view.sendable == 0 {
             unused_busy |= unused;
             continue;
         }
@@ -138,30 +142,34 @@ fn best(subflows: &[SubflowView], backup: bool, carried: SubflowSet, any_sound: 
             best = Some(view);
         }
     }
-    let settled = if best.is_some() { unused_found } else { unused_busy };
-    Best { view: best, settled, candidates }
+    let conclusive = if best.is_some() { unused_found } else { unused_busy };
+    Best { view: best, conclusive, candidates }
 }
 
 /// Opportunistic retransmission and penalisation.
 #[derive(Default)]
-pub(super) struct Rescuer {
+pub(super) struct Opportunistic {
     /// When each subflow, as the fast one, last had another penalised. At most 64 entries.
     penalised: BTreeMap<SubflowId, Instant>,
 }
 
-impl Rescuer {
+impl Opportunistic {
     /// What Linux's `default` does for data that blocks the connection.
-    pub(super) fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
+    pub(super) fn answer(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
         let Some(fast) = subflows.iter().find(|v| v.id == blocked.fast) else {
-            return Rescue::default();
+            return OpportunisticRetransmission::default();
         };
         if subflows.len() < 2 {
-            return Rescue::default();
+            return OpportunisticRetransmission::default();
         }
         let penalise = self.penalty(blocked, fast, subflows);
-        let available = fast.usable && fast.room > 0 && !blocked.carried.contains(fast.id);
+        let available = fast.usable && fast.sendable > 0 && !blocked.carried.contains(fast.id);
         let resend = available && worth_resending(blocked.carried, fast, subflows);
-        Rescue {
+        OpportunisticRetransmission {
             resend: if resend { SubflowSet::only(fast.id) } else { SubflowSet::NONE },
             penalise,
         }

@@ -1,15 +1,14 @@
-//! `daps`, delay-aware packet scheduling (Kuhn et al., ICC 2014; algorithms 1.8): with D the half
-//! of the smoothed RTT, each subflow carries a window of data every D, and the data is dealt in
-//! that order of time.
+//! `daps`, delay-aware packet scheduling (Kuhn et al., ICC 2014): with D half of the smoothed RTT,
+//! each subflow carries a window of data every D, and data is assigned in the order of these times.
 //!
-//! The published plan covers the least common multiple of all D and is then drawn up again. Here
-//! it is drawn up as it goes: whose time comes next is next, with its window as it then is. That
-//! is the same order without the multiple, which with D in microseconds is never reached. The
-//! paper further gives the slow subflow data from further ahead; data is bound late here, and
-//! what is next goes. A subflow whose turn it is but which has no room is waited for.
+//! The published plan covers the least common multiple of all D and is then made again. Here it is
+//! made step by step: the subflow whose time comes next is next, with its present window. The order
+//! is the same, without the multiple, which is practically never reached with D in microseconds.
+//! The paper also gives the slow subflow data from further ahead; here data is bound late, and each
+//! subflow gets the next data. A subflow whose turn it is but which has no space is waited for.
 
-use super::common::{Choice, Rescuer, is_awaitable};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic, is_awaitable};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
@@ -17,7 +16,6 @@ use crate::view::{SubflowId, SubflowSet, SubflowView};
 pub(super) const PARAMS: &[Param] =
     &[Param::switch("smooth", false, "1: windows smoothed with weight 1/8; 0: as they are")];
 
-/// The scheduler `daps`.
 pub(super) struct Daps {
     smooth: bool,
     plan: Vec<Planned>,
@@ -26,7 +24,7 @@ pub(super) struct Daps {
     /// Whose turn it is, and the bytes left of it.
     turn: Option<(SubflowId, u64)>,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 /// A subflow in the plan. At most 64.
@@ -41,9 +39,9 @@ struct Planned {
 impl Daps {
     pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         let smooth = values.is_on("smooth");
-        let (reason, rescuer) = (Reason::default(), Rescuer::default());
+        let (reason, opportunistic) = (Reason::default(), Opportunistic::default());
         let plan = Vec::new();
-        Ok(Box::new(Self { smooth, plan, clock: 0, turn: None, reason, rescuer }))
+        Ok(Box::new(Self { smooth, plan, clock: 0, turn: None, reason, opportunistic }))
     }
 
     /// The plan holds those that may carry data now, and no others.
@@ -89,9 +87,9 @@ impl Scheduler for Daps {
         if work.reinjection {
             return SubflowSet::only(default.id);
         }
-        let peers = choice.peers(subflows).filter(|v| v.room > 0 || is_awaitable(v));
+        let peers = choice.peers(subflows).filter(|v| v.sendable > 0 || is_awaitable(v));
         let Some(view) = self.turn(peers) else { return SubflowSet::only(default.id) };
-        if view.room == 0 {
+        if view.sendable == 0 {
             self.reason = Reason::AwaitsTurn(view.id);
             return SubflowSet::NONE;
         }
@@ -104,8 +102,12 @@ impl Scheduler for Daps {
         SubflowSet::only(view.id)
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {
@@ -145,7 +147,7 @@ mod tests {
         let mut daps = Daps::build(&Values::defaults(PARAMS)).unwrap();
         let views = [view(0, 20), view(1, 25)];
         assert_eq!(turns(&mut *daps, &views, 1), [0]);
-        let full = SubflowView { room: 0, ..views[0] };
+        let full = SubflowView { sendable: 0, ..views[0] };
         assert_eq!(turns(&mut *daps, &[full, views[1]], 2), [-1, -1]);
         assert_eq!(daps.reason(), Reason::AwaitsTurn(SubflowId(0)));
         let dead = SubflowView { in_flight: 0, ..full };

@@ -1,13 +1,14 @@
-//! `ecf`, earliest completion first (Lim et al., CoNEXT 2017), as in Linux MPTCP v0.9x (algorithms
-//! 1.5): a slower subflow gets no data if the fastest, though full, completes the backlog sooner,
-//! and if the slower one would need more than the time that waiting costs.
+//! `ecf`, earliest completion first (Lim et al., CoNEXT 2017), as in Linux MPTCP v0.9x
+//! (`mptcp_ecf.c`): a slower subflow gets no data if the fastest, though full, completes the
+//! backlog sooner, and if the slower one would need more than the time that waiting costs.
 //!
-//! The products are computed in 128 bits (there 32 bits overflow from 20 ms times 250 kB on), the
-//! backlog is payload (there buffer space), and the fastest is sought among those that the default
-//! choice may use (there also among backups and suspects, where waiting can last forever).
+//! Three things differ from Linux. The products are computed in 128 bits (32 bits overflow at 20 ms
+//! times 250 kB). The backlog is counted as payload, not as buffer space. And the fastest subflow
+//! is sought among those that the default choice may use; Linux also counts backups and potentially
+//! failed subflows, for which it can wait forever.
 
-use super::common::{Choice, Rescuer};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
@@ -20,14 +21,13 @@ pub(super) const PARAMS: &[Param] = &[Param::new(
     "how much longer waiting goes on than it would begin, share of RTT",
 )];
 
-/// The scheduler `ecf`.
 pub(super) struct Ecf {
-    /// In 256ths.
+    /// The hysteresis of the paper, in 256ths.
     beta: u64,
     /// `w` of the paper: the last decision was to wait. One per connection.
     waiting: bool,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Ecf {
@@ -37,8 +37,8 @@ impl Ecf {
 
     fn new(values: &Values<'_>) -> Self {
         let beta = (values.get("beta") * 256.0) as u64;
-        let (reason, rescuer) = (Reason::default(), Rescuer::default());
-        Self { beta, waiting: false, reason, rescuer }
+        let (reason, opportunistic) = (Reason::default(), Opportunistic::default());
+        Self { beta, waiting: false, reason, opportunistic }
     }
 
     /// Whether to wait for `fast` with a backlog of `k` bytes; by how much that is sooner.
@@ -78,8 +78,12 @@ impl Scheduler for Ecf {
         }
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {
@@ -97,7 +101,8 @@ mod tests {
         SubflowView { cwnd: cwnd * 1448, rttvar, ..view(id, srtt_ms) }
     }
 
-    /// The table of algorithms 12: k, cwnd_f, RTT_f, cwnd_s, RTT_s, delta, w; wait, w after.
+    /// Inputs k, cwnd_f, RTT_f, cwnd_s, RTT_s, delta, w; whether it waits, and w afterwards.
+    /// Computed by hand from the two inequalities in `mptcp_ecf.c`.
     #[test]
     fn vectors() {
         let table = [
@@ -122,18 +127,18 @@ mod tests {
     #[test]
     fn waits_for_the_fastest_and_says_so() {
         let mut ecf = Ecf::new(&Values::defaults(PARAMS));
-        let f = SubflowView { room: 0, ..path(0, 10, 20, 0) };
+        let f = SubflowView { sendable: 0, ..path(0, 10, 20, 0) };
         let s = path(1, 10, 60, 0);
         let work = Work { unsent: 1448, ..work() };
         assert_eq!(ecf.select(&work, &[f, s]), ids(&[]));
         let gain = Duration::from_millis(20);
         assert_eq!(ecf.reason(), Reason::WaitingIsFaster { for_subflow: f.id, gain });
-        let f = SubflowView { room: 1448, ..f };
+        let f = SubflowView { sendable: 1448, ..f };
         assert_eq!(ecf.select(&work, &[f, s]), ids(&[0]));
-        let dead = SubflowView { room: 0, in_flight: 0, ..f };
+        let dead = SubflowView { sendable: 0, in_flight: 0, ..f };
         assert_eq!(ecf.select(&work, &[dead, s]), ids(&[1]), "nothing would ever free it");
-        let suspect = SubflowView { room: 0, suspect: true, ..f };
-        assert_eq!(ecf.select(&work, &[suspect, s]), ids(&[1]));
+        let potentially_failed = SubflowView { sendable: 0, potentially_failed: true, ..f };
+        assert_eq!(ecf.select(&work, &[potentially_failed, s]), ids(&[1]));
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! `ecf3`, ECF for three subflows as published (paper S3, Algorithm 1; algorithms 1.6): subflows
-//! sorted by RTT, the backlog weighed against the fastest alone, no variation, no hysteresis.
+//! `ecf3`, ECF for three subflows as published (Algorithm 1 of the paper that docs/papers.md calls
+//! `ecf3`): subflows sorted by RTT, the backlog weighed against the fastest alone, no variation, no
+//! hysteresis.
 //!
 //! The published rule has no more than three subflows; further ones are treated as the third.
-//! Backups, suspects and carriers are left out as by the default choice, and a subflow that
-//! nothing in flight will free is not waited for.
+//! Backups, potentially failed subflows and those that have carried the data are left out as by the
+//! default choice, and a subflow is not waited for if it has nothing in flight that could free it.
 
-use super::common::{Choice, Rescuer, drain_time, is_awaitable};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic, drain_time, is_awaitable};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
-/// The scheduler `ecf3`.
 #[derive(Default)]
 pub(super) struct Ecf3 {
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Ecf3 {
@@ -40,10 +40,10 @@ impl Ecf3 {
             self.reason = wait(second.srtt);
             return None;
         }
-        if second.room > 0 {
+        if second.sendable > 0 {
             return Some(second.id);
         }
-        let third = others.find(|v| v.room > 0)?;
+        let third = others.find(|v| v.sendable > 0)?;
         if third.srtt < finish {
             return Some(third.id);
         }
@@ -57,16 +57,20 @@ impl Scheduler for Ecf3 {
         let choice = Choice::of(work.carried, subflows);
         self.reason = choice.reason;
         let Some(default) = choice.view else { return SubflowSet::NONE };
-        let peers = || choice.peers(subflows).filter(|v| v.room > 0 || is_awaitable(v));
-        let Some(fastest) = peers().min_by_key(|v| v.srtt).filter(|v| v.room == 0) else {
+        let peers = || choice.peers(subflows).filter(|v| v.sendable > 0 || is_awaitable(v));
+        let Some(fastest) = peers().min_by_key(|v| v.srtt).filter(|v| v.sendable == 0) else {
             return SubflowSet::only(default.id);
         };
         let chosen = self.decide(work.unsent, fastest, by_rtt(peers()).skip(1));
         chosen.map_or(SubflowSet::NONE, SubflowSet::only)
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {
@@ -92,13 +96,14 @@ mod tests {
     use super::super::tests::{ids, view, work};
     use super::*;
 
-    /// cwnd 10 each, RTT 20/50/90, the fastest full (algorithms 12).
+    /// cwnd 10 each, RTT 20/50/90, the fastest full (computed by hand from
+    /// Algorithm 1).
     fn decide(k: u64, second_free: bool, third_free: bool) -> SubflowSet {
-        let room = |free| if free { 1448 } else { 0 };
+        let sendable = |free| if free { 1448 } else { 0 };
         let views = [
-            SubflowView { room: room(third_free), ..view(0, 90) },
-            SubflowView { room: 0, ..view(1, 20) },
-            SubflowView { room: room(second_free), ..view(2, 50) },
+            SubflowView { sendable: sendable(third_free), ..view(0, 90) },
+            SubflowView { sendable: 0, ..view(1, 20) },
+            SubflowView { sendable: sendable(second_free), ..view(2, 50) },
         ];
         Ecf3::default().select(&Work { unsent: k * 1448, ..work() }, &views)
     }
@@ -115,7 +120,7 @@ mod tests {
     fn the_fastest_takes_what_it_can() {
         let views = [view(0, 90), view(1, 20), view(2, 50)];
         assert_eq!(Ecf3::default().select(&work(), &views), ids(&[1]));
-        let two = [view(0, 90), SubflowView { room: 0, ..view(1, 20) }];
+        let two = [view(0, 90), SubflowView { sendable: 0, ..view(1, 20) }];
         assert_eq!(Ecf3::default().select(&work(), &two), ids(&[0]), "a large backlog");
     }
 

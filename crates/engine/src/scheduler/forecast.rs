@@ -1,5 +1,5 @@
-//! Forecasts of round trips and of the time that a backlog takes, for `necf` and for the race of
-//! late data (`mptcp/race.rs`). Ours; no paper.
+//! Forecasts of round trips and of the time that a backlog takes, for `necf` and for
+//! tail reinjection (`mptcp/tail_reinjection.rs`). Ours; no paper.
 //!
 //! The smoothed RTT alone says little about a path that is not loaded as it was when the samples
 //! were taken: it lags behind a queue that builds up by some eight ACKs, and stays high after the
@@ -33,7 +33,7 @@ fn bottleneck(view: &SubflowView) -> Option<f64> {
 }
 
 /// Nanoseconds until the last of `bytes` that wait for these full subflows is acknowledged, by
-/// water-filling: each carries a window a round trip from its next room on. A subflow in slow
+/// water-filling: each carries a window a round trip from its next space on. A subflow in slow
 /// start without a queue may do it alone sooner, as its window doubles.
 pub(super) fn finish<'v>(
     now: Instant,

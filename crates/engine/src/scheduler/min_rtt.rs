@@ -1,18 +1,17 @@
-//! `minrtt`, the scheduler `default` of Linux MPTCP v0.9x (algorithms 1.1): smallest smoothed RTT
-//! among the subflows with room, active ones before backups; with its opportunistic
-//! retransmission and penalisation. The rule itself is in `common.rs`, as most others start from
-//! it.
+//! `minrtt`, the scheduler `default` of Linux MPTCP v0.9x (`get_available_subflow` in
+//! `mptcp_sched.c`): smallest smoothed RTT among the subflows with space, active ones before
+//! backups; with its opportunistic retransmission and penalisation. The rule itself is in
+//! `common.rs`, as most others start from it.
 
-use super::common::{Choice, Rescuer};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::view::{SubflowSet, SubflowView};
 
-/// The scheduler `minrtt`.
 #[derive(Default)]
 pub(super) struct MinRtt {
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl MinRtt {
@@ -28,8 +27,12 @@ impl Scheduler for MinRtt {
         choice.view.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id))
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
-        self.rescuer.rescue(blocked, subflows)
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        self.opportunistic.answer(blocked, subflows)
     }
 
     fn reason(&self) -> Reason {

@@ -1,7 +1,7 @@
 //! *Which subflow* carries the next data: the first plug point.
 //!
-//! A scheduler sees pictures and returns a set of subflows; the connection checks the answer (a
-//! pick without room is refused and recorded), does it and records it. To add one: write its
+//! A scheduler sees snapshots and returns a set of subflows; the connection checks the answer (a
+//! pick without space is refused and recorded), does it and records it. To add one: write its
 //! file, add its row to [`ALL`].
 
 use crate::policy::{Entry, PolicyError, Registry, Spec, Values};
@@ -31,10 +31,15 @@ pub trait Scheduler: Send {
     /// something changes (an ACK, a timer, a new subflow).
     fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet;
 
-    /// `blocked` stalls the connection although a subflow has room: who sends it again
-    /// (opportunistic retransmission), and who is punished for it (penalisation)?
-    fn rescue(&mut self, _blocked: &Blocked, _subflows: &[SubflowView]) -> Rescue {
-        Rescue::default()
+    /// `blocked` stalls the connection although a subflow has space. Returns the subflows that send
+    /// it again (opportunistic retransmission) and those whose windows are halved because they hold
+    /// it up (penalisation). By default neither.
+    fn opportunistic_retransmission(
+        &mut self,
+        _blocked: &Blocked,
+        _subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        OpportunisticRetransmission::default()
     }
 
     /// Subflows that shall each carry *every* byte. For each of these the connection keeps a
@@ -53,11 +58,12 @@ pub trait Scheduler: Send {
 }
 
 /// Data to be placed.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Work {
-    /// Now.
+    /// When it is asked.
     pub now: Instant,
-    /// Its first byte.
+    /// Data position of the first byte.
     pub dsn: Dsn,
     /// Length in bytes: at most one segment of the largest MSS.
     pub len: u64,
@@ -68,64 +74,67 @@ pub struct Work {
     /// Whether this is a reinjection.
     pub reinjection: bool,
     /// Bytes that the peer's connection-level window still allows beyond what has been sent.
-    pub window_room: u64,
+    pub window_space: u64,
     /// The peer's connection-level window: bytes allowed beyond its data-level acknowledgement.
     pub window: u64,
 }
 
 /// The oldest data not acknowledged at data level, when it blocks the connection.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+#[non_exhaustive]
 pub struct Blocked {
-    /// Now.
+    /// When it is asked.
     pub now: Instant,
-    /// Its first byte.
+    /// Data position of the first byte.
     pub dsn: Dsn,
     /// Subflows that have carried it.
     pub carried: SubflowSet,
-    /// The subflow that has room but no new data may go on it.
+    /// The subflow that has space but no new data may go on it.
     pub fast: crate::view::SubflowId,
     /// Blocked by the peer's window (penalise) rather than by our own send buffer.
     pub window_full: bool,
 }
 
-/// Answer of [`Scheduler::rescue`].
+/// Answer of [`Scheduler::opportunistic_retransmission`].
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Rescue {
+#[non_exhaustive]
+pub struct OpportunisticRetransmission {
     /// Send the blocked data again here.
     pub resend: SubflowSet,
-    /// Halve the windows of these (algorithms: opportunistic penalisation).
+    /// Halve the windows of these (Raiciu et al., NSDI 2012, section 4.2: penalisation).
     pub penalise: SubflowSet,
 }
 
 /// Why a scheduler decided so.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[non_exhaustive]
 pub enum Reason {
     /// The only one that could.
     #[default]
     OnlyChoice,
-    /// Smallest smoothed RTT among those with room.
+    /// Smallest smoothed RTT among those with space.
     LowestRtt,
-    /// Its turn.
+    /// It was its turn.
     Turn,
-    /// Copied to all.
+    /// Each active subflow carries every byte.
     Replicated,
     /// Its data arrives first, backlog and windows considered.
     SoonestArrival,
     /// Its queue drains first.
     ShortestQueue,
-    /// Nobody has room.
-    NoRoom,
-    /// Only backups have room while an active subflow lives.
+    /// No usable subflow has space.
+    NoSpace,
+    /// Only backups have space while an active subflow lives.
     BackupHeld,
-    /// Only suspect subflows have room while a sound one lives.
-    SuspectHeld,
-    /// Strict order: the one whose turn it is has no room, others do.
+    /// Only potentially failed subflows have space, while a sound one is usable.
+    PotentiallyFailedHeld,
+    /// Strict order: the one whose turn it is has no space, others do.
     AwaitsTurn(crate::view::SubflowId),
     /// A faster subflow, when it frees, beats sending now by this many nanoseconds.
     WaitingIsFaster {
         /// The subflow waited for.
         for_subflow: crate::view::SubflowId,
-        /// By how much.
+        /// How much sooner the data arrives by waiting.
         gain: Duration,
     },
     /// Data on a slower subflow would block the peer's window for a faster one.
@@ -138,7 +147,7 @@ pub enum Reason {
 /// Signature of a row's constructor.
 pub type Build = dyn Fn(&Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> + Send + Sync;
 
-/// Every scheduler.
+/// The table of the schedulers that come with the engine.
 pub const ALL: &[Entry<Build>] = &[
     Entry {
         name: "minrtt",

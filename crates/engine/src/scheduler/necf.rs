@@ -1,14 +1,14 @@
-//! `necf`, earliest completion first for any number of subflows (ours; after algorithms 1.6, 1.5
-//! and paper S3): data goes where it will be acknowledged first, and waits if full subflows will
-//! have carried the whole backlog before that.
+//! `necf`, earliest completion first for any number of subflows. Ours, after `ecf` and `ecf3`: data
+//! goes where it will be acknowledged first, and waits if full subflows will have carried the whole
+//! backlog before that.
 //!
-//! It differs from ECF in four ways. The time at which the full ones have carried the backlog is
-//! that of all of them together (water-filling). A round trip is forecast from the load of the
-//! moment and not the smoothed RTT (`forecast.rs`). The first subflow is the one that the data
-//! arrives by first, not the one with the least RTT. And a slower subflow's queue is kept so short
-//! that the faster ones do not fill the peer's window meanwhile (after BLEST). Windows are not
-//! penalised, and the head of a full window is not sent again by itself: whatever is late is raced
-//! (`mptcp/race.rs`).
+//! It differs from ECF in four respects. The time in which the full subflows carry the backlog is
+//! that of all of them together (water-filling). A round trip is forecast from the present load,
+//! not from the smoothed RTT (`forecast.rs`). The first subflow is the one on which the data
+//! arrives first, not the one with the smallest RTT. And the queue of a slower subflow is kept so
+//! short that the faster ones do not fill the peer's window meanwhile (after BLEST). It neither
+//! penalises windows nor retransmits the head of a full window: late data is the business of tail
+//! reinjection (`mptcp/tail_reinjection.rs`).
 
 use super::common::{Choice, is_awaitable};
 use super::forecast::{finish, round_trip};
@@ -25,7 +25,6 @@ pub(super) const PARAMS: &[Param] = &[Param::new(
     "how much longer waiting goes on than it would begin, share of RTT",
 )];
 
-/// The scheduler `necf`.
 pub(super) struct NEcf {
     beta: f64,
     /// Those not used by the last decision on them (`w` of ECF).
@@ -66,7 +65,7 @@ impl Scheduler for NEcf {
         self.reason = choice.reason;
         let arrival = |v: &SubflowView| round_trip(work.now, v, v.mss);
         let peers = || choice.peers(subflows).map(|v| (arrival(v), v));
-        let free = peers().filter(|(_, v)| v.room > 0);
+        let free = peers().filter(|(_, v)| v.sendable > 0);
         let Some((soonest, best)) = free.min_by(|a, b| a.0.total_cmp(&b.0)) else {
             // The default choice may be one that has carried the data.
             return choice.view.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id));
@@ -119,7 +118,7 @@ mod tests {
 
     /// Full, and beyond slow start.
     fn full(id: u8, srtt_ms: u64) -> SubflowView {
-        SubflowView { room: 0, ssthresh: 2 * 1448, ..view(id, srtt_ms) }
+        SubflowView { sendable: 0, ssthresh: 2 * 1448, ..view(id, srtt_ms) }
     }
 
     fn necf() -> Box<dyn Scheduler> {

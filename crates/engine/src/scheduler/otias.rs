@@ -1,9 +1,9 @@
-//! `otias`, out-of-order transmission for in-order arrival (Yang et al., 2014; algorithms 1.8):
-//! each packet is for the subflow on which it arrives first, by smoothed RTT and present window.
+//! `otias`, out-of-order transmission for in-order arrival (Yang et al., 2014): each packet goes to
+//! the subflow on which it arrives first, by smoothed RTT and present window.
 //!
-//! There packets queue on the subflow chosen for them and cannot be moved when it turns slow. With
-//! data bound late that weakness is not reproduced; see `sttf.rs`, from which it differs in that
-//! windows are not expected to grow.
+//! In the paper, packets queue on the subflow chosen for them and cannot be moved when it becomes
+//! slow. As data is bound late here, that weakness is not reproduced. `sttf.rs`, which it shares
+//! its code with, differs in that it expects windows to grow.
 
 use super::Scheduler;
 use super::sttf::{Growth, Sttf};

@@ -11,7 +11,6 @@ use super::{Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::view::{SubflowSet, SubflowView};
 
-/// The scheduler `redundant`.
 #[derive(Default)]
 pub(super) struct Redundant {
     /// Places reinjections, and everything while only backups are left.

@@ -1,8 +1,8 @@
 //! `roundrobin`, as in Linux MPTCP v0.9x: each subflow in turn carries `num_segments` segments.
 //!
-//! With `cwnd_limited` (the default) subflows without room are passed over: under saturation the
+//! With `cwnd_limited` (the default) subflows without space are passed over: under saturation the
 //! ACK clock then decides the split, as with `minrtt`. Without it the order is strict: a subflow
-//! whose turn it is but which has no room blocks the rest, so that goodput is that of the slowest
+//! whose turn it is but which has no space blocks the rest, so that goodput is that of the slowest
 //! times their number. Unlike there, backups wait until no active subflow is left (RFC 8684
 //! section 3.3.8), and a subflow that nothing in flight will ever free is passed over even in
 //! strict order.
@@ -22,7 +22,6 @@ pub(super) const PARAMS: &[Param] = &[
     ),
 ];
 
-/// The scheduler `roundrobin`.
 pub(super) struct RoundRobin {
     num_segments: u8,
     strict: bool,
@@ -41,11 +40,11 @@ impl RoundRobin {
 
     /// Reinjections go to the last in the list that has not carried the data, or else that has.
     fn reinject(&mut self, work: &Work, takers: SubflowSet, all: &[SubflowView]) -> SubflowSet {
-        let with_room = || all.iter().filter(|v| takers.contains(v.id) && v.room > 0);
-        let unused = with_room().rfind(|v| !work.carried.contains(v.id));
-        let chosen = unused.or_else(|| with_room().next_back());
+        let with_space = || all.iter().filter(|v| takers.contains(v.id) && v.sendable > 0);
+        let unused = with_space().rfind(|v| !work.carried.contains(v.id));
+        let chosen = unused.or_else(|| with_space().next_back());
         self.reason = match chosen {
-            Some(_) if with_room().count() > 1 => Reason::Turn,
+            Some(_) if with_space().count() > 1 => Reason::Turn,
             Some(_) => Reason::OnlyChoice,
             None => why_held(all),
         };
@@ -70,7 +69,7 @@ impl Scheduler for RoundRobin {
         let sound = any_sound(subflows);
         let backups = !subflows.iter().any(|v| !v.backup && available(v, sound));
         let candidates = subflows.iter().filter(|v| v.backup == backups && available(v, sound));
-        let takes = |v: &&SubflowView| v.room > 0 || (self.strict && v.in_flight > 0);
+        let takes = |v: &&SubflowView| v.sendable > 0 || (self.strict && v.in_flight > 0);
         let takers: SubflowSet = candidates.filter(takes).map(|v| v.id).collect();
         if work.reinjection {
             return self.reinject(work, takers, subflows);
@@ -79,9 +78,9 @@ impl Scheduler for RoundRobin {
             self.reason = why_held(subflows);
             return SubflowSet::NONE;
         };
-        let with_room = |v: &&SubflowView| takers.contains(v.id) && v.room > 0;
-        let Some(view) = subflows.iter().filter(with_room).find(|v| v.id == id) else {
-            let held = subflows.iter().any(|v| with_room(&v));
+        let with_space = |v: &&SubflowView| takers.contains(v.id) && v.sendable > 0;
+        let Some(view) = subflows.iter().filter(with_space).find(|v| v.id == id) else {
+            let held = subflows.iter().any(|v| with_space(&v));
             self.reason = if held { Reason::AwaitsTurn(id) } else { why_held(subflows) };
             return SubflowSet::NONE;
         };

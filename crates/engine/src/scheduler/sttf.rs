@@ -1,13 +1,13 @@
-//! `sttf`, shortest transfer time first (Hurtig et al., ToN 2019; algorithms 1.8): each packet is
-//! for the subflow on which it arrives first, full ones included. Also what `otias` shares.
+//! `sttf`, shortest transfer time first (Hurtig et al., ToN 2019): each packet goes to the subflow
+//! on which it arrives first, full subflows included. It also has the code that `otias` shares.
 //!
-//! There a packet is bound to a full subflow, waits there, and is taken back when the forecast
-//! changes. Here data is bound late: the packets written and not yet sent are dealt to the
-//! subflows in thought, each to the earliest arrival, and a slower subflow gets data now if at
-//! least one packet of the backlog would be its. What it then gets is the first, not that one.
+//! In the paper a packet is bound to a full subflow, waits there, and is taken back when the
+//! forecast changes. Here data is bound late: the packets written and not yet sent are assigned in
+//! thought, each to the earliest arrival, and a slower subflow gets data now if at least one packet
+//! of the backlog would be its own. It then gets the first packet, not that one.
 
-use super::common::{Choice, Rescuer, is_awaitable};
-use super::{Blocked, Reason, Rescue, Scheduler, Work};
+use super::common::{Choice, Opportunistic, is_awaitable};
+use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
@@ -25,7 +25,7 @@ pub(super) enum Growth {
 pub(super) struct Sttf {
     growth: Growth,
     reason: Reason,
-    rescuer: Rescuer,
+    opportunistic: Opportunistic,
 }
 
 impl Sttf {
@@ -34,7 +34,7 @@ impl Sttf {
     }
 
     pub(super) fn new(growth: Growth) -> Self {
-        Self { growth, reason: Reason::default(), rescuer: Rescuer::default() }
+        Self { growth, reason: Reason::default(), opportunistic: Opportunistic::default() }
     }
 
     fn rtt(&self, view: &SubflowView) -> Duration {
@@ -47,7 +47,7 @@ impl Sttf {
         if time.0 < rtt / 2 {
             return 0;
         }
-        let mut bytes = view.room;
+        let mut bytes = view.sendable;
         let mut rounds = (time.0 - rtt / 2) / rtt;
         let mut cwnd = view.cwnd.max(1);
         if self.growth == Growth::None {
@@ -70,7 +70,7 @@ impl Scheduler for Sttf {
         if choice.view.is_none() {
             return SubflowSet::NONE;
         }
-        let free = choice.peers(subflows).filter(|v| v.room > 0);
+        let free = choice.peers(subflows).filter(|v| v.sendable > 0);
         let Some(best) = free.min_by_key(|v| self.rtt(v)) else { return SubflowSet::NONE };
         let arrival = self.rtt(best) / 2;
         let mut left = work.unsent.max(work.len);
@@ -94,10 +94,14 @@ impl Scheduler for Sttf {
         SubflowSet::NONE
     }
 
-    fn rescue(&mut self, blocked: &Blocked, subflows: &[SubflowView]) -> Rescue {
+    fn opportunistic_retransmission(
+        &mut self,
+        blocked: &Blocked,
+        subflows: &[SubflowView],
+    ) -> OpportunisticRetransmission {
         // STTF's default: opportunistic retransmission, no penalisation.
-        let rescue = self.rescuer.rescue(blocked, subflows);
-        Rescue { penalise: SubflowSet::NONE, ..rescue }
+        let answer = self.opportunistic.answer(blocked, subflows);
+        OpportunisticRetransmission { penalise: SubflowSet::NONE, ..answer }
     }
 
     fn reason(&self) -> Reason {
@@ -115,7 +119,7 @@ mod tests {
     }
 
     fn full(id: u8, srtt_ms: u64) -> SubflowView {
-        SubflowView { room: 0, ..view(id, srtt_ms) }
+        SubflowView { sendable: 0, ..view(id, srtt_ms) }
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Pictures for the unit tests of schedulers.
+//! Snapshots for the unit tests of schedulers.
 
 use super::Work;
 use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
 use crate::view::{PathId, RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 
-/// A subflow with room, a window of ten segments and nine in flight.
+/// A subflow with space, a window of ten segments and nine in flight.
 pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
     let srtt = Duration::from_millis(srtt_ms);
     SubflowView {
@@ -13,9 +13,9 @@ pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
         path: PathId(id),
         usable: true,
         backup: false,
-        suspect: false,
+        potentially_failed: false,
         phase: RecoveryPhase::Open,
-        room: 1448,
+        sendable: 1448,
         cwnd: 14_480,
         ssthresh: u64::MAX,
         in_flight: 13_032,
@@ -42,7 +42,7 @@ pub(super) fn work() -> Work {
         unsent: 100_000,
         carried: SubflowSet::NONE,
         reinjection: false,
-        window_room: 100_000,
+        window_space: 100_000,
         window: 1 << 20,
     }
 }

@@ -132,9 +132,9 @@ impl Tcb {
         }
         // What comes in one ACK has no order in time: the newest block is the first (RFC 2018
         // section 4), and those below it are no reordering (RFC 8985 section 6.2 step 3).
-        let news = &mut blocks[usize::from(dsack)..];
-        news.sort_unstable();
-        for &mut (a, b) in news {
+        let sacks = &mut blocks[usize::from(dsack)..];
+        sacks.sort_unstable();
+        for &mut (a, b) in sacks {
             if b > self.snd_una {
                 self.tx.sack((a.max(self.snd_una), b), context, delta);
             }
@@ -181,7 +181,7 @@ impl Tcb {
         self.probe_answered(now, self.snd_una, dsack, siblings);
         self.step_recovery(now, segment, delta, lost, siblings);
         if delta.delivered > 0 {
-            self.tell_way_back(now, delta.acked > 0);
+            self.notify_ack_path(now, delta.acked > 0);
             let (yes, in_flight) = (self.limited.yes, self.pipe());
             let cc = self.window;
             let doubling = cc.cwnd < cc.ssthresh && cc.cwnd < 2 * self.limited.max_in_flight;
@@ -219,7 +219,7 @@ impl Tcb {
         self.rtt.on_sample(now, now - oldest);
         let recent = now - delta.latest.unwrap_or(oldest);
         self.rtt.on_recent(now, recent);
-        self.returned(now, oldest, delta.acked > 0);
+        self.sample_ack_path(now, oldest, delta.acked > 0);
         let (id, sample) = (self.setup.id, now - oldest);
         let (srtt, rto) = (self.rtt.srtt(), self.rtt.rto());
         self.log.add(now, None, Some(id), || What::Rtt { sample, srtt, rto });
@@ -256,7 +256,7 @@ impl Tcb {
         if third && !covered || partial { self.tx.mark_first_lost() } else { 0 }
     }
 
-    /// What the delivery means for the recovery under way, or starts one.
+    /// Continues, ends or starts loss recovery according to what was delivered.
     pub(super) fn step_recovery(
         &mut self,
         now: Instant,
@@ -322,8 +322,8 @@ impl Tcb {
         self.recovery.undo.begin();
         let flight = self.snd_nxt - self.snd_una;
         let sacked = self.tx.sacked_bytes();
-        let news = if self.peer.sack { delivered } else { 0 };
-        self.recovery.prr.begin(flight.saturating_sub(sacked) + news);
+        let newly_delivered = if self.peer.sack { delivered } else { 0 };
+        self.recovery.prr.begin(flight.saturating_sub(sacked) + newly_delivered);
         self.stats.recoveries += 1;
         self.congestion(now, CongestionKind::Loss, siblings);
         self.recovery_changed(now);

@@ -21,7 +21,7 @@ impl Tcb {
     ///
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
-    pub fn connect(
+    pub(crate) fn connect(
         now: Instant,
         config: &Arc<TcpConfig>,
         setup: Setup,
@@ -33,7 +33,7 @@ impl Tcb {
     ///
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
-    pub fn accept(
+    pub(crate) fn accept(
         now: Instant,
         config: &Arc<TcpConfig>,
         setup: Setup,
@@ -73,7 +73,7 @@ impl Tcb {
             mss,
             timers: Timers::default(),
             rtt: RttEstimator::new(config),
-            returns: None,
+            ack_path: None,
             tx: Scoreboard::default(),
             rx: Receiver::new(config),
             recovery: Recovery::default(),

@@ -13,9 +13,9 @@ use tabane_wire::{Ecn, Flags, Segment};
 const PAWS_IDLE: Duration = Duration::from_secs(24 * 24 * 3600);
 
 impl Tcb {
-    /// Processes a segment of this 4-tuple (RFC 9293 section 3.10.7). `siblings`: pictures of all
+    /// Processes a segment of this 4-tuple (RFC 9293 section 3.10.7). `siblings`: snapshots of all
     /// subflows of the connection.
-    pub fn on_segment(
+    pub(crate) fn on_segment(
         &mut self,
         now: Instant,
         segment: &Segment,

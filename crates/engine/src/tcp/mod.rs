@@ -1,45 +1,50 @@
 //! One TCP subflow (RFC 9293): handshake, acknowledgements, loss recovery, timers, closing.
 //!
-//! The subflow never calls up. The connection pushes [`Chunk`]s down and pulls [`Outgoing`]
-//! segments out; what a segment brought comes back as an [`Accepted`] value. It knows no data
-//! sequence numbers beyond the label on a chunk, no scheduler, no siblings, and no reassembly:
-//! payload goes up as it arrives. Chunks stay here until acknowledged, so that retransmission is
-//! local; a segment never spans two chunks.
+//! A [`Tcb`] never calls its connection. The connection pushes [`Chunk`]s down and pulls
+//! [`Outgoing`] segments out; what a segment brought comes back as an [`Accepted`] value. It knows
+//! no data sequence numbers beyond the label on a chunk, no scheduler, no siblings, and no
+//! reassembly: payload goes up as it arrives. Chunks stay here until acknowledged, so that
+//! retransmission is local; a segment never spans two chunks.
 
 mod ack;
+mod ack_path;
+mod api;
 mod handshake;
 mod input;
 mod output;
-mod picture;
 mod prefetch;
 mod probe;
 mod ranges;
 mod rate;
 mod receive;
 mod recovery;
-mod returns;
 mod rtt;
 mod scoreboard;
 mod setup;
 mod space;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod timeout;
 mod timer;
+mod view;
 
+use self::ack_path::AckPathState;
+pub use self::api::State;
+pub(crate) use self::api::{Accepted, Chunk, Expired, Kind, Outgoing};
 use self::rate::RateSampler;
 use self::receive::Receiver;
 use self::recovery::Recovery;
-use self::returns::Returns;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
-pub use self::setup::Setup;
+pub(crate) use self::setup::Setup;
 use self::space::Space;
 pub use self::stats::Stats;
 use self::timer::{Timer, Timers};
 use crate::config::TcpConfig;
 use crate::congestion::{CcState, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
-use crate::record::{CloseReason, DropReason, RecordLog, What};
+use crate::record::{CloseReason, RecordLog, What};
 use crate::seq::{Dsn, Ssn};
 use crate::time::{Duration, Instant};
 use crate::view::RecoveryPhase;
@@ -47,115 +52,29 @@ use bytes::Bytes;
 use std::sync::Arc;
 use tabane_wire::{Segment, SeqNum};
 
-/// Data bound to a subflow: refcounted bytes and the data position of the first.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Chunk {
-    /// Data position of the first byte.
-    pub dsn: Dsn,
-    /// The bytes; never empty, at most [`SubflowView::mss`](crate::view::SubflowView::mss) long.
-    pub data: Bytes,
-}
-
-/// States of RFC 9293 section 3.3.2 (LISTEN is the endpoint's, CLOSED is `Closed`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum State {
-    /// SYN sent.
-    SynSent,
-    /// SYN received, ours sent.
-    SynReceived,
-    /// Open.
-    Established,
-    /// We closed first; FIN sent or about to be.
-    FinWait1,
-    /// Our FIN is acknowledged.
-    FinWait2,
-    /// The peer closed first.
-    CloseWait,
-    /// Both closed at once.
-    Closing,
-    /// The peer closed first, then we.
-    LastAck,
-    /// Waiting for old segments to die.
-    TimeWait,
-    /// Gone; [`Tcb::close_reason`] says why.
-    Closed,
-}
-
-/// What a segment brought. `Default` is "nothing".
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Accepted {
-    /// The segment was dropped (an answer may be due all the same).
-    pub dropped: Option<DropReason>,
-    /// The handshake completed with this segment.
-    pub established: bool,
-    /// Payload within the window, as it came, at its position. May overlap what came before.
-    pub payload: Option<(Ssn, Bytes)>,
-    /// Whether nothing in the segment was new to this subflow (a copy of a copy).
-    pub duplicate: bool,
-    /// SND.UNA advanced to here (counts SYN at 0 and FIN).
-    pub acked_to: Option<Ssn>,
-    /// The acknowledgement field was acceptable and the window field is this many bytes, scaled:
-    /// room for the peer from its acknowledgement (or DATA_ACK) on.
-    pub window: Option<u64>,
-    /// The peer's FIN has been reached, nothing before it is missing.
-    pub fin: bool,
-    /// Our FIN has been acknowledged.
-    pub fin_acked: bool,
-    /// The subflow closed with this segment.
-    pub closed: Option<CloseReason>,
-}
-
-/// What `on_timeout` did that the connection must know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Expired {
-    /// A retransmission timeout fired: the how-manieth in a row.
-    pub rto: Option<u32>,
-    /// Two round trips without an acknowledgement of what is under way.
-    pub silent: bool,
-    /// The subflow gave up or its TIME-WAIT ended.
-    pub closed: Option<CloseReason>,
-}
-
-/// A segment to send: TCP complete, MPTCP options still to be added by the connection, which may
-/// cut SACK blocks to make room. It is filled in where the caller wants it: what has just been
-/// written bit by bit is slow to be copied as a whole.
-#[derive(PartialEq, Debug)]
-pub struct Outgoing<'s> {
-    /// Addresses, numbers, flags, window, timestamps, SACK, payload.
-    pub segment: &'s mut Segment,
-    /// What it is.
-    pub kind: Kind,
-    /// Position of its first byte (or of SYN, FIN).
-    pub ssn: Ssn,
-    /// Data position of its payload; `None` without payload.
-    pub dsn: Option<Dsn>,
-    /// Sent before.
-    pub retransmission: bool,
-}
-
-/// What a segment is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// SYN of an active open (`Outgoing::retransmission` tells a repeat).
-    Syn,
-    /// SYN+ACK (also of a simultaneous open).
-    SynAck,
-    /// Carries payload (perhaps a FIN too).
-    Data,
-    /// FIN without payload.
-    Fin,
-    /// No payload: acknowledgement, window update, probe, keepalive, challenge.
-    Ack,
-    /// Reset.
-    Reset,
-}
-
-/// One subflow.
+/// The state of one TCP connection between two addresses (transmission control block, RFC 9293
+/// section 3.3.1): what a subflow is at the level of TCP.
 ///
-/// In the order of how often fields are needed: with thousands of subflows each cache line that
-/// a segment touches is a miss (`prefetch.rs` asks for them by these groups).
+/// # Contract
+///
+/// Its connection calls it; it calls nobody and returns what happened as values.
+///
+/// - In: `arrives` (by which path), then `on_segment`, returns an [`Accepted`]; `on_timeout`, due
+/// at
+///   `next_timeout`, returns an [`Expired`].
+/// - Down: `push` binds a [`Chunk`] to the next positions. The caller has asked `sendable` and
+/// `mss`
+/// before. `close` and `abort` end it; `request_ack` and `set_blocked` ask for an ACK or for window
+///   probes.
+/// - Out: `poll_segment` after each of these, until it returns `None`.
+///
+/// Positions count from 0, the SYN, and never wrap; the first payload byte is at 1. A chunk stays
+/// here until it is acknowledged cumulatively, and a segment never spans two chunks. Once the state
+/// is [`State::Closed`], `close_reason` says why, and only a reset may still be sent.
+// In the order of how often fields are needed: with thousands of subflows each cache line that a
+// segment touches is a miss (`prefetch.rs` asks for them by these groups).
 #[repr(C)]
-pub struct Tcb {
+pub(crate) struct Tcb {
     state: State,
     /// Shift of the windows that we advertise.
     scale: u8,
@@ -182,9 +101,9 @@ pub struct Tcb {
     /// Shared by all subflows of an endpoint: one copy in the caches.
     config: Arc<TcpConfig>,
     /// Made when a segment first comes by another path than the own.
-    returns: Option<Box<Returns>>,
+    ack_path: Option<Box<AckPathState>>,
     /// Records of this subflow, drained by the connection (which fills in its id).
-    pub log: RecordLog,
+    pub(crate) log: RecordLog,
     /// When anything acceptable was last received.
     last_heard: Instant,
     timers: Timers,
@@ -229,7 +148,7 @@ struct Peer {
     ts_recent_at: Instant,
 }
 
-/// Segments owed beyond acknowledgements and data.
+/// Segments to send beside acknowledgements and data.
 #[derive(Clone, Copy, Default, Debug)]
 struct Due {
     syn: bool,
@@ -274,7 +193,7 @@ impl Tcb {
     /// Payload bytes of new data that may leave now: cwnd or PRR, pacing and the peer's subflow
     /// window. 0 unless ESTABLISHED or CLOSE-WAIT, or while retransmissions come first.
     #[inline]
-    pub fn sendable(&self, now: Instant) -> u64 {
+    pub(crate) fn sendable(&self, now: Instant) -> u64 {
         let open = matches!(self.state, State::Established | State::CloseWait);
         if !open || self.fin_bound || self.due.reset.is_some() || self.pace_until > now {
             return 0;
@@ -286,13 +205,13 @@ impl Tcb {
         let window = (self.snd_una + self.snd_wnd).saturating_sub(self.bound);
         // RFC 5682 section 3.1 step 2b: two new segments since the timeout.
         let two = || (2 * self.mss).saturating_sub(self.bound - self.recovery.high);
-        let room = if hold { two() } else { self.congestion_room() };
-        window.min(room)
+        let space = if hold { two() } else { self.congestion_space() };
+        window.min(space)
     }
 
     /// Binds a chunk to the next positions; it leaves with the next `poll_segment`s, in order.
-    /// The caller has asked `sendable` (a chunk pushed without room leaves all the same).
-    pub fn push(&mut self, now: Instant, chunk: Chunk) -> Ssn {
+    /// The caller has asked `sendable` (a chunk pushed without space leaves all the same).
+    pub(crate) fn push(&mut self, now: Instant, chunk: Chunk) -> Ssn {
         debug_assert!(!chunk.data.is_empty() && !self.fin_bound);
         self.restart_after_idle(now);
         let ssn = self.bound;
@@ -302,12 +221,12 @@ impl Tcb {
     }
 
     /// Chunks bound and not yet acknowledged cumulatively, oldest first (those SACKed included).
-    pub fn unacked(&self) -> impl Iterator<Item = &Chunk> {
+    pub(crate) fn unacked(&self) -> impl Iterator<Item = &Chunk> {
         self.tx.chunks()
     }
 
     /// No more data will be pushed: FIN after what was.
-    pub fn close(&mut self, now: Instant) {
+    pub(crate) fn close(&mut self, now: Instant) {
         match self.state {
             State::SynSent => self.finish(now, CloseReason::Aborted),
             State::SynReceived | State::Established | State::CloseWait => {
@@ -330,19 +249,19 @@ impl Tcb {
     }
 
     /// Sends RST (if the state calls for it) and closes.
-    pub fn abort(&mut self) {
-        let silent = matches!(self.state, State::Closed | State::TimeWait | State::SynSent);
+    pub(crate) fn abort(&mut self) {
+        let no_reset = matches!(self.state, State::Closed | State::TimeWait | State::SynSent);
         if self.state != State::Closed {
             self.finish(self.last_heard, CloseReason::Aborted);
         }
-        if !silent {
+        if !no_reset {
             self.due.reset = Some(ResetDue::Own);
         }
     }
 
     /// An ACK (perhaps on data) leaves at the next `poll_segment`: window update, DATA_ACK, or
     /// an MPTCP option to carry.
-    pub fn request_ack(&mut self) {
+    pub(crate) fn request_ack(&mut self) {
         if self.state > State::SynReceived && self.state != State::Closed {
             self.rx.due = receive::AckDue::Now;
         }
@@ -350,7 +269,7 @@ impl Tcb {
 
     /// Data waits for the peer's window while nothing is in flight: run the persist timer, which
     /// sends old-sequence ACK probes with backoff and never gives up while they are answered.
-    pub fn set_blocked(&mut self, now: Instant, blocked: bool) {
+    pub(crate) fn set_blocked(&mut self, now: Instant, blocked: bool) {
         let open = matches!(self.state, State::Established | State::CloseWait);
         if blocked == self.blocked || (blocked && !open) {
             return;
@@ -365,24 +284,24 @@ impl Tcb {
     }
 
     /// Bytes of option space that MPTCP needs on data segments, without padding; lowers `mss`.
-    pub fn set_option_reserve(&mut self, bytes: u16) {
+    pub(crate) fn set_option_reserve(&mut self, bytes: u16) {
         self.option_reserve = bytes;
         self.update_mss();
     }
 
     /// Bytes of option space that the first data needs beyond that (MP_CAPABLE with data).
-    pub fn set_opening_reserve(&mut self, bytes: u16) {
+    pub(crate) fn set_opening_reserve(&mut self, bytes: u16) {
         self.opening = bytes;
     }
 
     /// Room for options beside so much payload, at most 40 bytes.
     #[inline]
-    pub fn option_space(&self, payload: usize) -> usize {
+    pub(crate) fn option_space(&self, payload: usize) -> usize {
         self.space.options(payload)
     }
 
     /// New path MTU (ICMP or probing): smaller segments from now on, also for retransmissions.
-    pub fn set_mtu(&mut self, mtu: u16) {
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
         self.setup.mtu = mtu;
         self.update_mss();
     }
@@ -391,7 +310,7 @@ impl Tcb {
     ///
     /// # Errors
     /// [`PolicyError`] for an unknown congestion control.
-    pub fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
+    pub(crate) fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
         let old = self.window;
         let start = Start { mss: self.mss, cwnd: old.cwnd, ssthresh: old.ssthresh };
         self.cc = self.make_controller(spec, start)?;
@@ -402,7 +321,7 @@ impl Tcb {
     }
 
     /// Penalisation by the scheduler (`CongestionController::on_penalty`).
-    pub fn penalise(&mut self, now: Instant) {
+    pub(crate) fn penalise(&mut self, now: Instant) {
         self.cc.on_penalty();
         self.cc.report(&mut self.window);
         self.record_window(now);
@@ -411,103 +330,93 @@ impl Tcb {
     /// When `on_timeout` wants to be called (RTO, TLP, reordering, delayed ACK, persist,
     /// keepalive, TIME-WAIT, pacing release).
     #[inline]
-    pub fn next_timeout(&self) -> Option<Instant> {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// State.
-    pub fn state(&self) -> State {
+    /// The state of RFC 9293 that it is in.
+    pub(crate) fn state(&self) -> State {
         self.state
     }
 
     /// Why it closed; `None` unless `Closed`.
-    pub fn close_reason(&self) -> Option<CloseReason> {
+    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
         self.close_reason
     }
 
     /// What it was made from.
-    pub fn setup(&self) -> &Setup {
+    pub(crate) fn setup(&self) -> &Setup {
         &self.setup
     }
 
     /// First position not acknowledged.
-    pub fn snd_una(&self) -> Ssn {
+    pub(crate) fn snd_una(&self) -> Ssn {
         Ssn(self.snd_una)
     }
 
     /// Next position to bind (pushed data counts).
-    pub fn snd_nxt(&self) -> Ssn {
+    pub(crate) fn snd_nxt(&self) -> Ssn {
         Ssn(self.bound)
     }
 
-    /// Next position expected.
-    pub fn rcv_nxt(&self) -> Ssn {
+    /// The first position that has not arrived (RCV.NXT).
+    pub(crate) fn rcv_nxt(&self) -> Ssn {
         Ssn(self.rx.rcv_nxt)
     }
 
     /// Whether something of the peer's is missing before what has come.
-    pub fn has_gap(&self) -> bool {
+    pub(crate) fn has_gap(&self) -> bool {
         self.rx.has_gap()
     }
 
     /// Whether either end has acknowledged more than a SYN.
-    pub fn has_exchanged(&self) -> bool {
+    pub(crate) fn has_exchanged(&self) -> bool {
         self.snd_una > 1 || self.rx.acked > 1
     }
 
-    /// Peer's initial sequence number.
-    pub fn irs(&self) -> SeqNum {
-        self.rx.irs
-    }
-
     /// Position of a sequence number of the peer, nearest to `rcv_nxt`.
-    pub fn position(&self, seq: SeqNum) -> Option<Ssn> {
+    pub(crate) fn position(&self, seq: SeqNum) -> Option<Ssn> {
         self.rx.position(seq).map(Ssn)
     }
 
     /// Whether a segment is no longer than the path carries and the peer takes.
-    pub fn carries(&self, segment: &Segment) -> bool {
+    pub(crate) fn carries(&self, segment: &Segment) -> bool {
         self.space.holds(segment.payload.len(), segment.options.emitted_len())
     }
 
     /// Payload of a full segment.
-    pub fn mss(&self) -> u64 {
+    pub(crate) fn mss(&self) -> u64 {
         self.mss
     }
 
     /// Present retransmission timeout, backoff included.
-    pub fn rto(&self) -> Duration {
+    pub(crate) fn rto(&self) -> Duration {
         self.rtt.rto()
     }
 
     /// Retransmission timeouts in a row.
-    pub fn timeouts(&self) -> u32 {
+    pub(crate) fn timeouts(&self) -> u32 {
         self.rtt.backoff()
     }
 
     /// Smoothed RTT; zero before the first sample.
-    pub fn srtt(&self) -> Duration {
+    pub(crate) fn srtt(&self) -> Duration {
         self.rtt.srtt()
     }
 
     /// Caps the retransmission timeout with its backoff (`None`: as configured). A subflow probed
     /// this often is given up after 100 s of silence (RFC 9293 section 3.8.3, R2), not by a count.
-    pub fn limit_rto(&mut self, limit: Option<Duration>) {
+    pub(crate) fn limit_rto(&mut self, limit: Option<Duration>) {
         self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
     }
 
-    /// Whether anything is bound and not acknowledged.
-    pub fn has_outstanding(&self) -> bool {
-        self.bound > self.snd_una
-    }
-
     /// When anything acceptable last came from the peer.
-    pub fn last_heard(&self) -> Instant {
+    pub(crate) fn last_heard(&self) -> Instant {
         self.last_heard
     }
 
     /// Counters since the start.
-    pub fn stats(&self) -> &Stats {
+    pub(crate) fn stats(&self) -> &Stats {
         &self.stats
     }
 
@@ -519,7 +428,7 @@ impl Tcb {
 
     /// Bytes that congestion control lets go beyond what is in flight or bound.
     #[inline]
-    fn congestion_room(&self) -> u64 {
+    fn congestion_space(&self) -> u64 {
         let queued = self.tx.unsent_bytes();
         if self.recovery.phase == RecoveryPhase::Recovery && self.window.pacing_rate.is_none() {
             let allowance = self.recovery.prr.allowance();

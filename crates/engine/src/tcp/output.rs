@@ -14,7 +14,7 @@ use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Timestamps};
 const FIRST: u64 = 1;
 
 /// A segment with payload or FIN, taken from the scoreboard.
-struct Piece {
+struct TxRange {
     ssn: u64,
     dsn: Dsn,
     data: Bytes,
@@ -26,10 +26,10 @@ impl Tcb {
     /// Bursts of the pacer that a timer could not resolve anyway.
     const PACING_CREDIT: Duration = Duration::from_millis(1);
 
-    /// The next segment that this subflow owes or may send: handshake, resets, retransmissions,
+    /// The next segment that this subflow has to or may send: handshake, resets, retransmissions,
     /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
     /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
-    pub fn poll_segment<'s>(
+    pub(crate) fn poll_segment<'s>(
         &mut self,
         now: Instant,
         window: u64,
@@ -51,8 +51,8 @@ impl Tcb {
             }
             _ => {}
         }
-        if let Some(piece) = self.next_piece(now) {
-            return Some(self.data(now, window, piece, segment));
+        if let Some(range) = self.next_range(now) {
+            return Some(self.data(now, window, range, segment));
         }
         if self.due.probe {
             self.due.probe = false;
@@ -62,18 +62,18 @@ impl Tcb {
     }
 
     /// What comes next of data: a loss probe, what is lost, what is new.
-    fn next_piece(&mut self, now: Instant) -> Option<Piece> {
+    fn next_range(&mut self, now: Instant) -> Option<TxRange> {
         if self.probe.due {
             self.probe.due = false;
-            if let Some(piece) = self.take_last(now) {
-                return Some(piece);
+            if let Some(range) = self.take_last(now) {
+                return Some(range);
             }
         }
         if self.tx.has_lost()
             && self.recovery.frto_hold.is_none()
-            && let Some(piece) = self.take_lost(now)
+            && let Some(range) = self.take_lost(now)
         {
-            return Some(piece);
+            return Some(range);
         }
         if self.tx.unsent_bytes() == 0 {
             return None;
@@ -86,16 +86,16 @@ impl Tcb {
         if self.recovery.force {
             return true;
         }
-        let room = match self.recovery.phase {
+        let space = match self.recovery.phase {
             RecoveryPhase::Recovery if self.window.pacing_rate.is_none() => {
                 self.recovery.prr.allowance() > 0
             }
             _ => self.pipe() < self.window.cwnd,
         };
-        room && self.pace_until <= now
+        space && self.pace_until <= now
     }
 
-    fn take_lost(&mut self, now: Instant) -> Option<Piece> {
+    fn take_lost(&mut self, now: Instant) -> Option<TxRange> {
         if !self.may_retransmit(now) {
             return None;
         }
@@ -111,7 +111,7 @@ impl Tcb {
         self.resend(now, ssn, false)
     }
 
-    fn take_last(&mut self, now: Instant) -> Option<Piece> {
+    fn take_last(&mut self, now: Instant) -> Option<TxRange> {
         loop {
             let last = self.tx.last_sent()?;
             let (ssn, len) = (last.ssn, last.chunk.data.len());
@@ -124,7 +124,7 @@ impl Tcb {
         }
     }
 
-    fn resend(&mut self, now: Instant, ssn: u64, probe: bool) -> Option<Piece> {
+    fn resend(&mut self, now: Instant, ssn: u64, probe: bool) -> Option<TxRange> {
         let idle = !self.tx.outstanding();
         let segment = if probe { self.tx.last_sent()? } else { self.tx.next_lost()? };
         self.rate.stamp(now, segment, idle);
@@ -140,10 +140,10 @@ impl Tcb {
             // would call a retransmission lost that RACK has only just repeated (as in Linux).
             self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         }
-        Some(Piece { ssn, dsn, data, fin, again: true })
+        Some(TxRange { ssn, dsn, data, fin, again: true })
     }
 
-    fn take_unsent(&mut self, now: Instant) -> Option<Piece> {
+    fn take_unsent(&mut self, now: Instant) -> Option<TxRange> {
         let idle = !self.tx.outstanding();
         let limited = self.limited.yes || self.paces(now);
         let (mss, opening) = (self.mss as usize, self.opening);
@@ -165,7 +165,7 @@ impl Tcb {
             self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         }
         self.arm_probe(now, idle);
-        Some(Piece { ssn, dsn, data, fin, again: false })
+        Some(TxRange { ssn, dsn, data, fin, again: false })
     }
 
     /// Payload of a full segment that begins at `ssn`.
@@ -214,26 +214,26 @@ impl Tcb {
         &mut self,
         now: Instant,
         window: u64,
-        piece: Piece,
+        range: TxRange,
         segment: &'s mut Segment,
     ) -> Outgoing<'s> {
         let mut flags = Flags::ACK;
-        if piece.fin {
+        if range.fin {
             flags = flags | Flags::FIN;
         }
-        if self.due.cwr && !piece.again {
+        if self.due.cwr && !range.again {
             self.due.cwr = false;
             flags = flags | Flags::CWR;
         }
-        let has_data = !piece.data.is_empty();
-        self.fill(now, window, (piece.ssn, piece.data.len()), flags, segment);
-        if self.peer.ecn && has_data && !piece.again {
+        let has_data = !range.data.is_empty();
+        self.fill(now, window, (range.ssn, range.data.len()), flags, segment);
+        if self.peer.ecn && has_data && !range.again {
             segment.ecn = Ecn::Ect0;
         }
-        segment.payload = piece.data;
+        segment.payload = range.data;
         let kind = if has_data { Kind::Data } else { Kind::Fin };
-        let dsn = has_data.then_some(piece.dsn);
-        Outgoing { segment, kind, ssn: Ssn(piece.ssn), dsn, retransmission: piece.again }
+        let dsn = has_data.then_some(range.dsn);
+        Outgoing { segment, kind, ssn: Ssn(range.ssn), dsn, retransmission: range.again }
     }
 
     fn ack<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
@@ -257,7 +257,7 @@ impl Tcb {
     }
 
     /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK
-    /// as far as there is room for it beside so much payload.
+    /// as far as there is space for it beside so much payload.
     fn fill(
         &mut self,
         now: Instant,
@@ -282,8 +282,8 @@ impl Tcb {
         }
         self.timers.stop(Timer::Ack);
         self.rx.on_ack_sent(self.rx.rcv_nxt + (field << self.scale), payload == 0);
-        if payload > 0 && self.rx.has_news() {
-            // It had no room for the blocks, or the peer takes no data for a duplicate ACK: the
+        if payload > 0 && self.rx.has_unreported() {
+            // It had no space for the blocks, or the peer takes no data for a duplicate ACK: the
             // peer's recovery must not wait until we have nothing to send.
             self.rx.due = AckDue::Now;
         }

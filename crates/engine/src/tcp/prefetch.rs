@@ -1,5 +1,5 @@
-//! Which parts of a subflow a segment will need: asked for in time when thousands of connections
-//! take turns (`cache.rs`).
+//! Which parts of a subflow a segment will need, to be prefetched when there are thousands of
+//! connections (`cache.rs`).
 
 use super::Tcb;
 use crate::cache::{fetch_from, fetch_start};

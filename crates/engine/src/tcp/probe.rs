@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 use crate::view::{RecoveryPhase, SubflowView};
 use tabane_wire::Segment;
 
-/// The probe under way.
+/// The state of the tail loss probe.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct TailProbe {
     /// SND.NXT when it was sent.
@@ -20,15 +20,15 @@ pub(super) struct TailProbe {
     pub(super) due: bool,
     /// When it is due; the timer may run out before (`on_probe_timer`).
     at: Instant,
-    /// The connection has been told of the silence.
-    told: bool,
+    /// The connection has been told that nothing is heard.
+    reported: bool,
 }
 
 impl Tcb {
-    /// What is under way and neither acknowledged nor SACKed, newest first: the data, when it was
-    /// last sent, and whether it is thought lost. For those who may send it elsewhere too.
-    pub fn pending(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
-        self.tx.pending().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
+    /// Data in flight that is neither acknowledged nor SACKed, newest first: the chunk, when it was
+    /// last sent, and whether it is marked lost. For reinjection on other subflows.
+    pub(crate) fn unsacked(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
+        self.tx.unsacked().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
     }
 
     /// Schedules a probe after sending new data or (`answered`) an advancing ACK, if one is allowed
@@ -58,7 +58,7 @@ impl Tcb {
         }
         self.probe.at = at;
         if answered || self.timers.get(Timer::Probe).is_none_or(|set| at < set) {
-            self.probe.told = false;
+            self.probe.reported = false;
             self.timers.set(Timer::Probe, at);
         }
     }
@@ -69,10 +69,10 @@ impl Tcb {
         if !self.tx.outstanding() || self.recovery.phase != RecoveryPhase::Open {
             return false;
         }
-        let silent = !std::mem::replace(&mut self.probe.told, true);
+        let unresponsive = !std::mem::replace(&mut self.probe.reported, true);
         if self.probe.at > now {
             self.timers.set(Timer::Probe, self.probe.at);
-            return silent;
+            return unresponsive;
         }
         let end = Some(self.snd_nxt);
         self.probe = TailProbe { end, awaiting_sample: true, due: true, ..TailProbe::default() };
@@ -80,7 +80,7 @@ impl Tcb {
         self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::TailLossProbe);
-        silent
+        unresponsive
     }
 
     /// SND.UNA is `ack` after what an acknowledgement brought: is the probe answered, and what does

@@ -23,13 +23,13 @@ impl Ranges {
         if low.0 <= start && end <= low.1 {
             return None;
         }
-        let news_start = if low.0 <= start { low.1.max(start) } else { start };
+        let new_start = if low.0 <= start { low.1.max(start) } else { start };
         let high = self.0[last - 1];
-        let news_end = if high.1 >= end { high.0.max(news_start) } else { end };
+        let new_end = if high.1 >= end { high.0.max(new_start) } else { end };
         let whole = (low.0.min(start), high.1.max(end));
         self.0[first] = whole;
         self.0.drain(first + 1..last);
-        Some(((news_start, news_end), whole))
+        Some(((new_start, new_end), whole))
     }
 
     /// Forgets everything below `position`.
@@ -37,8 +37,8 @@ impl Ranges {
         if self.0.first().is_none_or(|r| r.0 >= position) {
             return;
         }
-        let gone = self.0.partition_point(|r| r.1 <= position);
-        self.0.drain(..gone);
+        let below = self.0.partition_point(|r| r.1 <= position);
+        self.0.drain(..below);
         if let Some(first) = self.0.first_mut() {
             first.0 = first.0.max(position);
         }
@@ -66,7 +66,6 @@ impl Ranges {
         (a < end).then(|| (a.max(start), b.min(end)))
     }
 
-    /// Number of ranges.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -76,7 +75,6 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// The ranges.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0.iter().copied()
     }

@@ -27,12 +27,12 @@ pub(super) enum Arrival {
     Refused,
 }
 
-/// Receiving state.
+/// The receiving side of a subflow: what has arrived, and which ACK is due.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     /// Peer's initial sequence number: position 0.
     pub(super) irs: SeqNum,
-    /// Next position expected.
+    /// The first position that has not arrived (RCV.NXT).
     pub(super) rcv_nxt: u64,
     /// Right edge: the furthest position ever advertised.
     pub(super) edge: u64,
@@ -47,8 +47,8 @@ pub(super) struct Receiver {
     /// A position in each of the most recently changed ranges, newest first.
     recent: [u64; 4],
     dsack: Option<(u64, u64)>,
-    /// Something came out of order, or again, since blocks (or a duplicate ACK) last said so.
-    news: bool,
+    /// Something came out of order, or again, and no SACK block (or duplicate ACK) has reported it.
+    unreported: bool,
     quick: u32,
     largest: u64,
     ce: bool,
@@ -70,7 +70,7 @@ impl Receiver {
             out_of_order: Ranges::default(),
             recent: [0; 4],
             dsack: None,
-            news: false,
+            unreported: false,
             quick: config.quick_acks,
             largest: 0,
             ce: false,
@@ -116,7 +116,7 @@ impl Receiver {
         if self.out_of_order.len() >= Self::RANGES && !touches {
             return Arrival::Refused;
         }
-        self.news = true;
+        self.unreported = true;
         // RFC 2883 section 4: of what had come before, the first part.
         if let Some(twice) = self.out_of_order.overlap(start, end) {
             self.dsack = Some(twice);
@@ -177,7 +177,7 @@ impl Receiver {
         if let Some((start, end)) = self.dsack.take() {
             blocks.push(seq(start), seq(end));
         }
-        self.news = blocks.len() >= max && !self.out_of_order.is_empty();
+        self.unreported = blocks.len() >= max && !self.out_of_order.is_empty();
         if self.out_of_order.is_empty() {
             return;
         }
@@ -209,16 +209,16 @@ impl Receiver {
         !self.out_of_order.is_empty()
     }
 
-    /// Whether something came out of order, or again, that no acknowledgement has told yet: not by
-    /// a block, nor (to peers without SACK) as a duplicate ACK, which carries no data.
-    pub(super) fn has_news(&self) -> bool {
-        self.news && self.has_sack()
+    /// Whether something came out of order, or again, that no acknowledgement has reported yet: by
+    /// a SACK block or, to peers without SACK, as a duplicate ACK, which carries no data.
+    pub(super) fn has_unreported(&self) -> bool {
+        self.unreported && self.has_sack()
     }
 
     /// An acknowledgement left, advertising up to `edge`; with data or without.
     #[inline]
     pub(super) fn on_ack_sent(&mut self, edge: u64, pure: bool) {
-        self.news &= !pure;
+        self.unreported &= !pure;
         self.acked = self.rcv_nxt;
         self.edge = self.edge.max(edge);
         self.due = AckDue::No;
@@ -234,7 +234,7 @@ impl Receiver {
 
     fn repeated(&mut self, start: u64, end: u64) {
         self.dsack = Some((start, end));
-        self.news = true;
+        self.unreported = true;
     }
 
     fn touch(&mut self, position: u64) {

@@ -9,7 +9,7 @@ use crate::time::{Duration, Instant};
 use crate::view::RecoveryPhase;
 use std::collections::VecDeque;
 
-/// Recovery state.
+/// Loss recovery: its phase, and what tells whether a timeout was spurious.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
     pub(super) phase: RecoveryPhase,
@@ -30,8 +30,7 @@ pub(super) struct Recovery {
     pub(super) dup_credit: u64,
     /// ECN: one cut per window; it ends when this is acknowledged.
     pub(super) ecn_high: u64,
-    /// Bytes found lost by the reordering timer, which congestion control hears of with the next
-    /// ACK.
+    /// Bytes found lost by the reordering timer; the next ACK reports them to congestion control.
     pub(super) untold: u64,
     /// When the first path came up since data was last acknowledged.
     pub(super) retried: Option<Instant>,
@@ -79,7 +78,7 @@ impl Prr {
         }
     }
 
-    /// Bytes left.
+    /// Counts `bytes` sent during recovery.
     pub(super) fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
         self.allowance = self.allowance.saturating_sub(bytes);
@@ -158,8 +157,8 @@ pub(super) struct Undo {
     episode: Option<Episode>,
     /// Ranges sent again in it for which no DSACK has come.
     pending: Vec<(u64, u64)>,
-    /// Ranges sent again lately, whatever for, and whether a DSACK has come for them: one for
-    /// anything else is the network's doing.
+    /// Ranges sent again recently, for whatever reason, and whether a DSACK has come for them. A
+    /// DSACK for any other range means that the network duplicates segments.
     resent: VecDeque<((u64, u64), bool)>,
     /// The network duplicates segments: duplicates prove nothing (RFC 3708 section 3.4).
     network_duplicates: bool,

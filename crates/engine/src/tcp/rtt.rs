@@ -18,7 +18,7 @@ pub(super) struct RttEstimator {
     rto_min: Duration,
     rto_max: Duration,
     backoff: u32,
-    /// The timeout is never shorter than this: acknowledgements may come by a slower way.
+    /// The timeout is never shorter than this: acknowledgements may come by a slower path.
     least: Duration,
 }
 
@@ -60,14 +60,14 @@ impl RttEstimator {
         self.min.update(now, Duration(sample.0.max(1)), |new, old| new < old);
     }
 
-    /// Samples have another way since the latest: those before it count no more.
+    /// The ACK path has changed since the latest sample: earlier ones count no more.
     pub(super) fn restart(&mut self) {
         (self.srtt, self.rttvar) = (self.latest, self.latest / 2);
         self.min.restart(self.latest);
         self.max.restart(self.latest);
     }
 
-    /// A lower limit.
+    /// Sets a lower limit of the timeout.
     pub(super) fn set_least(&mut self, least: Duration) {
         self.least = least;
     }
@@ -77,7 +77,7 @@ impl RttEstimator {
         self.rto
     }
 
-    /// Another upper limit.
+    /// Sets the largest timeout.
     pub(super) fn set_max(&mut self, max: Duration) {
         // Timeouts that a lower limit kept from doubling are not counted as if they had: the
         // timeout stays what it was. As many of them are no long silence.
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (10, 90), "of the present one");
     }
 
-    /// Acknowledgements by another way: what was measured before counts no more.
+    /// The ACK path has changed: what was measured before counts no more.
     #[test]
     fn restart_keeps_the_latest_sample_alone() {
         let mut rtt = RttEstimator::new(&TcpConfig::default());

@@ -18,7 +18,7 @@ pub(super) struct TxSegment {
     pub(super) ssn: u64,
     /// The data; empty on a bare FIN.
     pub(super) chunk: Chunk,
-    /// Last transmission.
+    /// When it was last sent.
     pub(super) sent_at: Instant,
     /// Connection's delivered count at last transmission (delivery rate).
     pub(super) delivered: u64,
@@ -32,7 +32,7 @@ pub(super) struct TxSegment {
     pub(super) fin: bool,
     sacked: bool,
     lost: bool,
-    /// Ever sent again.
+    /// Whether it was ever sent again.
     pub(super) retransmitted: bool,
     /// The application, not the window, limited sending.
     pub(super) app_limited: bool,
@@ -56,7 +56,7 @@ impl TxSegment {
         }
     }
 
-    /// Sequence space used.
+    /// Length in sequence space: payload and FIN.
     #[inline]
     pub(super) fn len(&self) -> u64 {
         self.chunk.data.len() as u64 + u64::from(self.fin)
@@ -153,14 +153,15 @@ pub(super) struct AckContext {
     pub(super) high: u64,
 }
 
-/// The queue. What is asked of it when there is nothing in it comes first.
+/// The retransmission queue of a subflow, with what SACK and RACK say about each segment.
+// What is asked of it when it is empty comes first in memory.
 #[derive(Default, Debug)]
 #[repr(C)]
 pub(super) struct Scoreboard {
     segments: VecDeque<TxSegment>,
     /// Segments at the end of the queue that have not been sent.
     unsent: usize,
-    /// Bytes of these.
+    /// Payload bytes of the segments not sent yet.
     unsent_bytes: u64,
     /// RFC 6675 pipe, bytes.
     pipe: u64,
@@ -225,8 +226,9 @@ impl Scoreboard {
         self.segments.iter().map(|s| &s.chunk).filter(|c| !c.data.is_empty())
     }
 
-    /// Data sent and neither acknowledged nor SACKed, newest first; whether it is thought lost.
-    pub(super) fn pending(&self) -> impl Iterator<Item = (&TxSegment, bool)> {
+    /// Segments sent and neither acknowledged nor SACKed, newest first; whether each is marked
+    /// lost.
+    pub(super) fn unsacked(&self) -> impl Iterator<Item = (&TxSegment, bool)> {
         let sent = self.segments.iter().take(self.segments.len() - self.unsent).rev();
         sent.filter(|s| !s.sacked && !s.chunk.data.is_empty()).map(|s| (s, s.lost))
     }
@@ -272,13 +274,12 @@ impl Scoreboard {
         sent.checked_sub(1).and_then(|at| self.segments.get_mut(at))
     }
 
-    /// When the oldest segment under way was last sent; far in the future if there is none.
+    /// When the oldest segment in flight was last sent; far in the future if there is none.
     pub(super) fn oldest_sent(&self) -> Instant {
         let oldest = self.segments.front().filter(|_| self.outstanding());
         oldest.map_or(Instant::FAR_FUTURE, |s| s.sent_at)
     }
 
-    /// The oldest segment.
     pub(super) fn first(&self) -> Option<&TxSegment> {
         self.segments.front()
     }
@@ -379,10 +380,10 @@ impl Scoreboard {
 
     /// Takes one SACK block, clipped by the caller to what has been sent.
     pub(super) fn sack(&mut self, block: (u64, u64), context: &AckContext, delta: &mut Delta) {
-        let Some((news, whole)) = self.sacked.insert(block.0, block.1) else { return };
-        let mut at = self.segments.partition_point(|s| s.end() <= news.0);
+        let Some((added, whole)) = self.sacked.insert(block.0, block.1) else { return };
+        let mut at = self.segments.partition_point(|s| s.end() <= added.0);
         let sent = self.segments.len() - self.unsent;
-        while at < sent && self.segments[at].ssn < news.1 {
+        while at < sent && self.segments[at].ssn < added.1 {
             let segment = &mut self.segments[at];
             let inside = segment.ssn >= whole.0 && segment.end() <= whole.1;
             if inside && !segment.sacked {
@@ -542,7 +543,7 @@ impl Scoreboard {
         self.scanned = self.segments.front().map_or(self.scanned, |s| s.ssn);
     }
 
-    /// Drops everything (the subflow is gone).
+    /// Drops everything (the subflow has closed).
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

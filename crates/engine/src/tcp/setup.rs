@@ -9,25 +9,25 @@ use tabane_wire::SeqNum;
 /// What a subflow is made from. In this order in memory: what every segment needs comes first.
 #[derive(Clone, Debug)]
 #[repr(C)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// Our address and port.
-    pub local: SocketAddr,
-    /// The peer's.
-    pub remote: SocketAddr,
+    pub(crate) local: SocketAddr,
+    /// The peer's address and port.
+    pub(crate) remote: SocketAddr,
     /// Initial send sequence number (RFC 6528; the endpoint makes it).
-    pub iss: u32,
+    pub(crate) iss: u32,
     /// Offset of this connection's timestamps (RFC 7323 section 5.4).
-    pub timestamp_offset: u32,
-    /// Its slot.
-    pub id: SubflowId,
-    /// Its path.
-    pub path: PathId,
+    pub(crate) timestamp_offset: u32,
+    /// The subflow's slot in its connection.
+    pub(crate) id: SubflowId,
+    /// The path that has the local address.
+    pub(crate) path: PathId,
     /// Largest IP packet of that path, bytes.
-    pub mtu: u16,
+    pub(crate) mtu: u16,
     /// Largest window we will ever advertise: decides the window scale.
-    pub window_max: u64,
-    /// Congestion control.
-    pub congestion: Spec,
+    pub(crate) window_max: u64,
+    /// Which congestion control it begins with.
+    pub(crate) congestion: Spec,
 }
 
 impl Setup {

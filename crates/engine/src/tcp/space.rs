@@ -1,14 +1,14 @@
 //! What fits into a segment (RFC 9293 section 3.7.1, MUST-16; RFC 6691): the MSS counts no options,
 //! so that whoever sends subtracts those of each segment.
 //!
-//! A full segment has room for the timestamps and for MPTCP's mapping. SACK blocks come and go:
+//! A full segment has space for the timestamps and for MPTCP's mapping. SACK blocks come and go:
 //! data never gives way to them, or what was cut to the full size would have to be cut again, and
-//! leave in two segments. They ride on data that leaves them room, and else on an ACK of their own
-//! (`Receiver::has_news`).
+//! leave in two segments. They ride on data that leaves them space, and else on an ACK of their own
+//! (`Receiver::has_unreported`).
 
 use tabane_wire::{SackBlocks, TcpOptions};
 
-/// The room in the segments of a subflow, in bytes.
+/// The space in the segments of a subflow, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Space {
     /// Payload and options of a full segment.
@@ -54,7 +54,7 @@ impl Space {
             // What the connection adds is not known yet; it cuts blocks down.
             return SackBlocks::MAX - usize::from(self.timestamps);
         }
-        let room = self.options(payload);
+        let available = self.options(payload);
         let (padded, packed) = if self.timestamps { Self::TIMESTAMPS } else { (0, 0) };
         let fits = |blocks: &usize| {
             let sack = 2 + 8 * blocks;
@@ -63,7 +63,7 @@ impl Space {
             if len > TcpOptions::SPACE {
                 len = (usize::from(packed) + sack + own).next_multiple_of(4);
             }
-            len <= room
+            len <= available
         };
         (1..=SackBlocks::MAX).rev().find(fits).unwrap_or(0)
     }

@@ -1,26 +1,29 @@
 //! What a subflow counts.
 
+use crate::with::with;
+
 /// Counters of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct Stats {
     /// Payload bytes sent, repeats included.
     pub bytes_sent: u64,
     /// Payload bytes sent again.
     pub bytes_retransmitted: u64,
-    /// Payload bytes acknowledged.
+    /// Payload bytes acknowledged cumulatively.
     pub bytes_acked: u64,
     /// Payload bytes received, repeats included.
     pub bytes_received: u64,
     /// Of these, bytes that had been received before.
     pub bytes_duplicate: u64,
-    /// Segments sent.
+    /// Segments sent, retransmissions and pure ACKs included.
     pub segments_sent: u64,
-    /// Segments received.
+    /// Segments received, those that were dropped included.
     pub segments_received: u64,
     /// Times fast recovery was entered.
     pub recoveries: u64,
-    /// Retransmission timeouts.
+    /// Retransmission timeouts that fired.
     pub timeouts: u64,
     /// Congestion responses undone.
     pub undone: u64,
@@ -29,6 +32,8 @@ pub struct Stats {
     /// Segments dropped on arrival.
     pub dropped: u64,
 }
+
+with!(Stats);
 
 /// Bytes acknowledged between losses (OLIA's l1 and l2).
 #[derive(Clone, Copy, Default, Debug)]

@@ -12,17 +12,17 @@ use crate::view::{RecoveryPhase, SubflowView};
 /// R2 of RFC 9293 section 3.8.3, where data is repeated more often than by doubling timeouts: with
 /// a capped timeout, and when paths come up.
 const GIVE_UP: Duration = Duration::from_secs(100);
-/// Silence after which a peer may have given up; ours after [`GIVE_UP`].
+/// If nothing has been heard for so long, the peer may have given up; we do after [`GIVE_UP`].
 const PEER_GIVES_UP: Duration = Duration::from_secs(60);
 
 impl Tcb {
     /// Runs every timer that is due.
-    pub fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
+    pub(crate) fn on_timeout(&mut self, now: Instant, siblings: &[SubflowView]) -> Expired {
         let mut expired = Expired::default();
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
                 Timer::Retransmit => self.on_retransmit_timer(now, siblings, &mut expired),
-                Timer::Probe => expired.silent = self.on_probe_timer(now),
+                Timer::Probe => expired.unresponsive = self.on_probe_timer(now),
                 Timer::Reorder => self.on_reorder_timer(now, siblings),
                 Timer::Ack => {
                     if self.rx.due == AckDue::Delayed {
@@ -43,10 +43,10 @@ impl Tcb {
         expired
     }
 
-    /// The way is said to be open again: what has timed out is not waited for any longer. It was
-    /// lost: that the first of it had arrived, and only its ACK had not, proves nothing about the
-    /// rest (a DSACK would undo the timeout, and all wait for the next one).
-    pub fn retry(&mut self, now: Instant) {
+    /// The path is reported to work again: data that has timed out is sent again at once. It counts
+    /// as lost even if the first segment had arrived and only its ACK was lost: that says nothing
+    /// about the rest (a DSACK would undo the timeout, and the rest would wait for the next one).
+    pub(crate) fn retry(&mut self, now: Instant) {
         let Some(due) = self.timers.get(Timer::Retransmit) else { return self.ask(now) };
         if self.rtt.backoff() == 0 {
             return;
@@ -61,8 +61,8 @@ impl Tcb {
         self.recovery.frto = false;
     }
 
-    /// Nothing here is repeated. The peer, which may have had something to repeat, may have given
-    /// up meanwhile: that would show at the next keepalive only, so this is it.
+    /// Sends a keepalive early. Nothing of ours has to be repeated, but the peer may have given up
+    /// repeating something; without this only the next keepalive would find that out.
     fn ask(&mut self, now: Instant) {
         let open = matches!(self.state, State::Established | State::FinWait2 | State::CloseWait);
         if !open || now - self.last_heard < PEER_GIVES_UP {

@@ -68,7 +68,6 @@ impl Timers {
         self.0[timer as usize] != Instant::FAR_FUTURE
     }
 
-    /// The earliest deadline.
     #[inline]
     pub(super) fn next(&self) -> Option<Instant> {
         let first = self.0.iter().copied().fold(Instant::FAR_FUTURE, Instant::min);
@@ -82,7 +81,6 @@ impl Timers {
         Some(due)
     }
 
-    /// Stops everything.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

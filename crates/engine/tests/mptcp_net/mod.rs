@@ -110,13 +110,8 @@ pub fn data(len: usize) -> Bytes {
 }
 
 pub fn config(host: u8, paths: u8) -> Config {
-    let path = |id| PathConfig {
-        id: PathId(id),
-        addresses: vec![addr(host, id)],
-        mtu: 1500,
-        backup: false,
-    };
-    let mut config = Config { paths: (0..paths).map(path).collect(), ..Config::default() };
+    let path = |id| PathConfig::new(PathId(id), vec![addr(host, id)], 1500);
+    let mut config = Config::default().with(|c| c.paths = (0..paths).map(path).collect());
     config.records = true;
     config
 }

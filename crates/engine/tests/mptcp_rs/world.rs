@@ -47,7 +47,7 @@ pub(crate) struct Link {
 const QUEUE_NS: u64 = 100_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum Direction {
     ToUs = 0,
     ToThem = 1,
 }
@@ -83,7 +83,7 @@ pub(crate) struct World {
     subflow: Option<TheirSubflow>,
     now: u64,
     opened: u64,
-    flying: BTreeMap<(u64, u64), (Way, usize, Vec<u8>)>,
+    flying: BTreeMap<(u64, u64), (Direction, usize, Vec<u8>)>,
     rng: ChaCha20Rng,
     buffer: Vec<u8>,
     to_write: (Bytes, usize),
@@ -91,13 +91,8 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(family: Family, seed: u64, speaks: Speaks) -> Self {
-        let path = |n: u8| PathConfig {
-            id: PathId(n - 1),
-            addresses: vec![address(family, 1, n)],
-            mtu: MTU,
-            backup: false,
-        };
-        let config = Config { paths: vec![path(1), path(2)], ..Config::default() };
+        let path = |n: u8| PathConfig::new(PathId(n - 1), vec![address(family, 1, n)], MTU);
+        let config = Config::default().with(|c| c.paths = vec![path(1), path(2)]);
         let mut us = Endpoint::new(config, [seed as u8; 32]).unwrap();
         us.listen(SocketAddr::new(address(family, 1, 1), PORT)).unwrap();
         us.listen(SocketAddr::new(address(family, 1, 2), PORT)).unwrap();
@@ -258,12 +253,12 @@ impl World {
     pub(crate) fn run(&mut self, what: &str, limit: u64, done: impl Fn(&mut Self) -> bool) {
         let end = self.now + limit;
         loop {
-            self.settle();
+            self.run_until_idle();
             if done(self) {
                 return;
             }
             // To look at a connection is to touch it: the endpoint wants to be asked again.
-            self.settle();
+            self.run_until_idle();
             assert!(self.now < end && self.step(end), "{what} not within {limit} ns; {self}");
         }
     }
@@ -271,9 +266,9 @@ impl World {
     /// Runs for `time` ns.
     pub(crate) fn run_for(&mut self, time: u64) {
         let end = self.now + time;
-        self.settle();
+        self.run_until_idle();
         while self.step(end) {
-            self.settle();
+            self.run_until_idle();
         }
         self.now = end;
     }
@@ -289,8 +284,8 @@ impl World {
         }
         self.now = self.now.max(next);
         while let Some(entry) = self.flying.first_entry().filter(|e| e.key().0 <= self.now) {
-            let (way, path, packet) = entry.remove();
-            self.arrive(way, path, &packet);
+            let (direction, path, packet) = entry.remove();
+            self.arrive(direction, path, &packet);
         }
         if self.us.poll_timeout().is_some_and(|at| at.0 <= self.now) {
             self.us.handle_timeout(Instant(self.now));
@@ -302,9 +297,9 @@ impl World {
         true
     }
 
-    fn arrive(&mut self, way: Way, path: usize, packet: &[u8]) {
+    fn arrive(&mut self, direction: Direction, path: usize, packet: &[u8]) {
         let payload = payload_len(packet);
-        if way == Way::ToUs {
+        if direction == Direction::ToUs {
             self.payload_to_us[path] += payload;
             let local = PathId(number(packet, true) - 1);
             self.us.handle_packet(Instant(self.now), local, packet);
@@ -315,7 +310,7 @@ impl World {
     }
 
     /// Lets applications act and both sides send, until nothing more happens at this time.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         loop {
             let before = self.packets;
             self.our_application();
@@ -323,12 +318,12 @@ impl World {
             let now = mptcp_rs::Instant::from_nanos(self.now);
             while let Some(len) = self.them.poll_transmit(now, &mut self.buffer) {
                 let packet = self.buffer[..len].to_vec();
-                self.depart(Way::ToUs, packet);
+                self.depart(Direction::ToUs, packet);
             }
             while let Some(sent) = self.us.poll_transmit(Instant(self.now), &mut self.buffer) {
                 let packet = self.buffer[..sent.len].to_vec();
                 assert_eq!(sent.paths.len(), 1, "a copy by another path");
-                self.depart(Way::ToThem, packet);
+                self.depart(Direction::ToThem, packet);
             }
             if self.packets == before {
                 return;
@@ -376,11 +371,11 @@ impl World {
     }
 
     /// A packet enters the link that belongs to its addresses.
-    fn depart(&mut self, way: Way, packet: Vec<u8>) {
+    fn depart(&mut self, direction: Direction, packet: Vec<u8>) {
         self.packets += 1;
         // A path of exact MTU.
         let len = packet.len();
-        assert!(len <= usize::from(MTU), "{len} bytes are too long ({way:?})");
+        assert!(len <= usize::from(MTU), "{len} bytes are too long ({direction:?})");
         let mut hasher = std::hash::DefaultHasher::new();
         hasher.write_u64(self.trace);
         hasher.write_u64(self.now);
@@ -388,15 +383,15 @@ impl World {
         self.trace = hasher.finish();
         let path = usize::from(number(&packet, true).max(number(&packet, false)) - 1);
         let link = &mut self.links[path];
-        let start = link.free_at[way as usize].max(self.now);
+        let start = link.free_at[direction as usize].max(self.now);
         let lost = (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
         if start > self.now + QUEUE_NS {
             return;
         }
         let sent = start + packet.len() as u64 * 8 * 1_000_000_000 / link.rate;
-        link.free_at[way as usize] = sent;
+        link.free_at[direction as usize] = sent;
         if !link.down && lost >= link.loss {
-            self.flying.insert((sent + link.delay, self.packets), (way, path, packet));
+            self.flying.insert((sent + link.delay, self.packets), (direction, path, packet));
         }
     }
 }

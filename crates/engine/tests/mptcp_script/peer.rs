@@ -68,13 +68,8 @@ pub(crate) fn capable() -> MpCapable {
 }
 
 fn config() -> Config {
-    let path = |id: u8| PathConfig {
-        id: PathId(id),
-        addresses: vec![[10, id, 0, 1].into()],
-        mtu: 1500,
-        backup: false,
-    };
-    let mut config = Config { paths: vec![path(0)], ..Config::default() };
+    let path = |id: u8| PathConfig::new(PathId(id), vec![[10, id, 0, 1].into()], 1500);
+    let mut config = Config::default().with(|c| c.paths = vec![path(0)]);
     config.tcp.congestion = Spec::named("reno");
     config.tcp.quick_acks = 0;
     config

@@ -16,7 +16,7 @@ pub(crate) enum ClientPart {
     /// What connections may hold.
     Buffer,
     /// Where programs connect to, and their login.
-    Fronts,
+    Listeners,
     /// TUN mode.
     Tun,
     /// Control socket, metrics, web page, and where state is kept.
@@ -109,7 +109,7 @@ impl ClientPart {
             Self::Paths => "paths",
             Self::Policies => "policies",
             Self::Buffer => "buffer",
-            Self::Fronts => "front ends",
+            Self::Listeners => "front ends",
             Self::Tun => "TUN mode",
             Self::Sockets => "control socket, metrics, web page or state",
         }
@@ -157,7 +157,7 @@ impl ClientConfig {
             (ClientPart::Paths, self.path != new.path),
             (ClientPart::Policies, policies(self) != policies(new)),
             (ClientPart::Buffer, self.buffer != new.buffer),
-            (ClientPart::Fronts, self.front != new.front),
+            (ClientPart::Listeners, self.front != new.front),
             (ClientPart::Tun, self.tun != new.tun),
             (ClientPart::Sockets, sockets(self) != sockets(new)),
         ];

@@ -522,7 +522,7 @@ mod page {
         ("ClientConfig", "## Client"),
         ("ServerEntry", "### `[[server]]`"),
         ("PathConfig", "### `[[path]]`"),
-        ("FrontConfig", "### `[front]`"),
+        ("ListenerConfig", "### `[front]`"),
         ("TunConfig", "### `[tun]`"),
         ("Policies", "### `[up]`, `[down]`"),
         ("Rule", "### `[[rule]]`"),

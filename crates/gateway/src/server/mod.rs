@@ -264,6 +264,7 @@ impl Core {
         self.step_again(now);
         self.serve_all(now);
         let forwards = self.forward(now);
+        let now = self.clock.now();
         self.serve_all(now);
         // What strangers send, too: after everything else.
         self.take_handshakes(now)?;

@@ -168,6 +168,8 @@ impl Core {
                 self.event_log.add(now, "next-failed", (None, None), text);
             }
         }
+        // The bond has read the clock meanwhile.
+        let now = self.clock.now();
         let (any, packets) = next.hear(now, &mut clients);
         busy |= any | next.grant(now, &mut clients) | next.sessions.has_again();
         let Clients { notifications, touched, .. } = clients;

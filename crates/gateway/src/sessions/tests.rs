@@ -4,7 +4,7 @@ use super::*;
 use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 use bytes::Bytes;
 use std::net::IpAddr;
-use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::view::PathId;
 
 const SERVER: &str = "192.0.2.80:443";
@@ -31,14 +31,13 @@ struct World {
 fn endpoint(addresses: &[&str], mptcp: bool) -> Endpoint {
     let path = |(i, text): (usize, &&str)| {
         let addresses = vec![text.parse::<IpAddr>().unwrap()];
-        PathConfig { id: PathId(i as u8), addresses, mtu: 1400, backup: false }
+        PathConfig::new(PathId(i as u8), addresses, 1400)
     };
-    let config = Config {
-        paths: addresses.iter().enumerate().map(path).collect(),
-        mptcp: MptcpConfig { enabled: mptcp, ..MptcpConfig::default() },
-        tcp: TcpConfig { nagle: false, ..TcpConfig::default() },
-        ..Config::default()
-    };
+    let config = Config::default().with(|c| {
+        c.paths = addresses.iter().enumerate().map(path).collect();
+        c.mptcp.enabled = mptcp;
+        c.tcp.nagle = false;
+    });
     Endpoint::new(config, [addresses.len() as u8 + u8::from(mptcp); 32]).unwrap()
 }
 
@@ -85,6 +84,7 @@ impl World {
         while let Some(departure) = self.kernel.poll_segment(now) {
             self.stack.handle_segment(now, departure.segment);
         }
+        self.kernel_heard.extend(std::iter::from_fn(|| self.kernel.poll_event()));
         while let Some((id, event)) = self.stack.poll_event() {
             let ends = (&mut self.stack, &mut self.bond);
             self.sessions.on_program(now, ends, id, event);
@@ -100,6 +100,7 @@ impl World {
                 self.server.handle_segment(now, PathId(0), &departure.segment);
             }
         }
+        self.bond_events(now);
         while let Some(departure) = self.server.poll_segment(now) {
             let to = departure.segment.dst.ip();
             let path = PATHS.iter().position(|text| text.parse() == Ok(to)).unwrap();
@@ -107,10 +108,7 @@ impl World {
                 self.bond.handle_segment(now, PathId(path as u8), &departure.segment);
             }
         }
-        while let Some((conn, event)) = self.bond.poll_event() {
-            let ends = (&mut self.stack, &mut self.bond);
-            self.sessions.on_event(now, ends, conn, event);
-        }
+        self.bond_events(now);
         while let Some(outgoing) = self.stack.poll_packet(now) {
             match outgoing {
                 Outgoing::Segment(s) => self.kernel.handle_segment(now, PathId(0), &s),
@@ -119,6 +117,13 @@ impl World {
         }
         self.kernel_heard.extend(std::iter::from_fn(|| self.kernel.poll_event()));
         self.server_heard.extend(std::iter::from_fn(|| self.server.poll_event()));
+    }
+
+    fn bond_events(&mut self, now: Instant) {
+        while let Some((conn, event)) = self.bond.poll_event() {
+            let ends = (&mut self.stack, &mut self.bond);
+            self.sessions.on_event(now, ends, conn, event);
+        }
     }
 
     fn wait(&mut self, milliseconds: u64) {

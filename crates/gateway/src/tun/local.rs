@@ -11,7 +11,7 @@ use crate::sessions::{Denial, EngineProgram, Near, Program, ProgramEvent};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use tabane_engine::config::{Config, Limits, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::policy::PolicyError;
 use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Departure, Duration, Endpoint, Instant};
@@ -127,32 +127,26 @@ impl LocalStack {
 }
 
 fn engine_config(config: LocalConfig) -> Config {
-    Config {
-        paths: vec![PathConfig { id: HOST, addresses: Vec::new(), mtu: u16::MAX, backup: false }],
-        tcp: TcpConfig {
-            // Nothing is older than the last packet, and no round trip needs measuring.
-            timestamps: false,
-            nagle: false,
-            idle_restart: false,
-            // A kernel that sends 64 KB at once must not wait for the second half of a window.
-            quick_acks: u32::MAX,
-            initial_window: 64,
-            receive_buffer: config.receive_buffer,
-            receive_buffer_max: config.receive_buffer,
-            send_buffer: config.send_buffer,
-            // Nothing is under way that could come late.
-            time_wait: Duration::from_secs(1),
-            ..TcpConfig::default()
-        },
-        mptcp: MptcpConfig { enabled: false, ..MptcpConfig::default() },
-        limits: Limits {
-            connections: config.connections,
-            syn_backlog: config.waiting,
-            ..Limits::default()
-        },
-        records: false,
-        reset_unknown: true,
-    }
+    Config::default().with(|c| {
+        c.paths = vec![PathConfig::new(HOST, Vec::new(), u16::MAX)];
+        // Nothing is older than the last packet, and no round trip needs measuring.
+        c.tcp.timestamps = false;
+        c.tcp.nagle = false;
+        c.tcp.idle_restart = false;
+        // A kernel that sends 64 KB at once must not wait for the second half of a window.
+        c.tcp.quick_acks = u32::MAX;
+        c.tcp.initial_window = 64;
+        c.tcp.receive_buffer = config.receive_buffer;
+        c.tcp.receive_buffer_max = config.receive_buffer;
+        c.tcp.send_buffer = config.send_buffer;
+        // Nothing is under way that could come late.
+        c.tcp.time_wait = Duration::from_secs(1);
+        c.mptcp.enabled = false;
+        c.limits.connections = config.connections;
+        c.limits.syn_backlog = config.waiting;
+        c.records = false;
+        c.reset_unknown = true;
+    })
 }
 
 /// What is done with a connection takes effect with the next `poll_packet`.

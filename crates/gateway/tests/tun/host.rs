@@ -56,6 +56,16 @@ fn device() -> Device {
     }
 }
 
+/// Drops the device, and waits until it is gone; see [`device`] for who may hold it still.
+fn remove(namespace: &Namespace, device: Device) {
+    drop(device);
+    let end = Instant::now() + Duration::from_secs(5);
+    while namespace.ip("link show").contains("tabane0") {
+        assert!(Instant::now() < end, "the device is gone");
+        thread::sleep(PAUSE);
+    }
+}
+
 /// A device, and the host changed for it.
 fn applied(config: &HostConfig) -> (Device, Host) {
     (device(), Host::apply(config).unwrap_or_else(|e| panic!("{e}")))
@@ -107,7 +117,7 @@ fn the_host_is_afterwards_as_before() {
         assert_eq!(namespace.snapshot(), with_device);
         assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
         assert!(!config.state.exists());
-        drop(device);
+        remove(&namespace, device);
         assert_eq!(namespace.snapshot(), before);
         // Merely dropped it stays, and whoever comes next takes it over.
         let _device = self::device();
@@ -192,7 +202,7 @@ fn a_killed_client_leaks_nothing_and_is_cleaned_up_after() {
         let (device, host) = applied(&config);
         is_changed(&namespace);
         host.restore().unwrap();
-        drop(device);
+        remove(&namespace, device);
     });
     assert_eq!(namespace.snapshot(), before);
     assert_eq!(fs::read_to_string(&config.resolv_conf).unwrap(), RESOLVERS);
@@ -292,7 +302,7 @@ fn without_the_kill_switch_a_killed_client_is_out_of_the_way() {
     namespace.inside(|| {
         let (device, host) = applied(&open);
         assert!(namespace.ip("route get 192.0.2.80").contains("dev tabane0"));
-        drop(device);
+        remove(&namespace, device);
         assert!(namespace.ip("route get 192.0.2.80").contains("dev up0"));
         assert!(!fs::exists(folder.path().join("nothing")).unwrap());
         // There was no list of resolvers, and there is none.

@@ -52,7 +52,7 @@ impl Snapshots {
             let known = self.subflows.iter().position(|s| (s.local, s.remote) == (local, remote));
             let number = known.unwrap_or(self.subflows.len());
             let path = path_of([local.ip(), remote.ip()]);
-            let snapshot = subflow(&Fields(&info), number, path, (local, remote));
+            let snapshot = subflow(&Fields(&info), number, path, [local, remote]);
             match known {
                 Some(at) => self.subflows[at] = snapshot,
                 None => self.subflows.push(snapshot),
@@ -63,20 +63,19 @@ impl Snapshots {
         let fields = Fields(mptcp.as_deref().unwrap_or_default());
         let outstanding = socket.outstanding();
         let subflows = self.subflows.clone();
-        let first = subflows.first();
-        Info {
-            mptcp: mptcp.is_some() && fields.u32(8) & 1 == 0,
-            checksum: fields.byte(42) != 0,
-            token: fields.u32(12),
-            written: socket.written,
-            acked: socket.written.saturating_sub(outstanding),
-            received: socket.received,
-            read: socket.received,
-            reinjected: fields.u64(48),
-            outstanding: first.map_or(0, |_| subflows.iter().map(|s| s.view.in_flight).sum()),
-            subflows,
-            ..Info::default()
-        }
+        let in_flight = subflows.iter().map(|s| s.view.in_flight).sum();
+        Info::default().with(|v| {
+            v.mptcp = mptcp.is_some() && fields.u32(8) & 1 == 0;
+            v.checksum = fields.byte(42) != 0;
+            v.token = fields.u32(12);
+            v.written = socket.written;
+            v.acked = socket.written.saturating_sub(outstanding);
+            v.received = socket.received;
+            v.read = socket.received;
+            v.reinjected = fields.u64(48);
+            v.outstanding = in_flight;
+            v.subflows = subflows;
+        })
     }
 }
 
@@ -166,60 +165,50 @@ impl Fields<'_> {
 }
 
 /// `struct tcp_info` as a subflow of the engine.
-fn subflow(
-    info: &Fields<'_>,
-    number: usize,
-    path: PathId,
-    (local, remote): (SocketAddr, SocketAddr),
-) -> SubflowInfo {
+fn subflow(info: &Fields<'_>, number: usize, path: PathId, ends: [SocketAddr; 2]) -> SubflowInfo {
     let us = |at| Duration::from_micros(info.u32(at).into());
     let mss = u64::from(info.u32(16));
     let packets = |at| u64::from(info.u32(at));
     let in_flight = packets(24) + packets(36) - (packets(28) + packets(32)).min(packets(24));
     let ssthresh = packets(76);
-    let view = SubflowView {
-        id: SubflowId(number.min(63) as u8),
-        path,
-        usable: info.byte(0) == ESTABLISHED,
-        phase: match info.byte(1) {
+    let view = SubflowView::default().with(|v| {
+        v.id = SubflowId(number.min(63) as u8);
+        v.path = path;
+        v.usable = info.byte(0) == ESTABLISHED;
+        v.phase = match info.byte(1) {
             3 => RecoveryPhase::Recovery,
             4 => RecoveryPhase::Loss,
             _ => RecoveryPhase::Open,
-        },
-        cwnd: packets(80) * mss,
-        ssthresh: if ssthresh >= NO_SSTHRESH { u64::MAX } else { ssthresh * mss },
-        in_flight: in_flight * mss,
-        unacked: packets(24) * mss,
-        oldest_sent: Instant::FAR_FUTURE,
-        mss,
-        srtt: us(68),
-        rttvar: us(72),
-        latest_rtt: us(68),
-        min_rtt: us(148),
-        pacing_rate: info.u64(104),
-        delivery_rate: info.u64(160),
-        ..SubflowView::default()
-    };
-    SubflowInfo {
-        number: number as u32,
-        view,
-        path,
-        local,
-        remote,
-        state: if view.usable { State::Established } else { State::Closed },
-        rto: us(8),
-        stats: Stats {
-            bytes_sent: info.u64(200),
-            bytes_retransmitted: info.u64(208),
-            bytes_acked: info.u64(120),
-            bytes_received: info.u64(128),
-            segments_sent: packets(136),
-            segments_received: packets(140),
-            timeouts: info.u16(240).into(),
-            ..Stats::default()
-        },
-        delivered: info.u64(128),
-    }
+        };
+        v.cwnd = packets(80) * mss;
+        v.ssthresh = if ssthresh >= NO_SSTHRESH { u64::MAX } else { ssthresh * mss };
+        v.in_flight = in_flight * mss;
+        v.unacked = packets(24) * mss;
+        v.oldest_sent = Instant::FAR_FUTURE;
+        v.mss = mss;
+        v.srtt = us(68);
+        v.rttvar = us(72);
+        v.latest_rtt = us(68);
+        v.min_rtt = us(148);
+        v.pacing_rate = info.u64(104);
+        v.delivery_rate = info.u64(160);
+    });
+    let stats = Stats::default().with(|v| {
+        v.bytes_sent = info.u64(200);
+        v.bytes_retransmitted = info.u64(208);
+        v.bytes_acked = info.u64(120);
+        v.bytes_received = info.u64(128);
+        v.segments_sent = packets(136);
+        v.segments_received = packets(140);
+        v.timeouts = info.u16(240).into();
+    });
+    SubflowInfo::new(view, ends).with(|v| {
+        v.number = number as u32;
+        v.state = if view.usable { State::Established } else { State::Closed };
+        v.rto = us(8);
+        v.stats = stats;
+        v.delivered = info.u64(128);
+    })
 }
 
 /// `TCP_ESTABLISHED` and `TCP_INFINITE_SSTHRESH` of Linux.
@@ -246,8 +235,8 @@ mod tests {
         put(80, 40);
         put(200, 1_000_000);
         put(208, 2896);
-        let ends: (SocketAddr, SocketAddr) =
-            ("10.0.0.1:1".parse().unwrap(), "10.0.1.250:5001".parse().unwrap());
+        let ends: [SocketAddr; 2] =
+            ["10.0.0.1:1", "10.0.1.250:5001"].map(|end| end.parse().unwrap());
         let snapshot = subflow(&Fields(&bytes), 1, PathId(1), ends);
         assert_eq!(snapshot.view.in_flight, 27 * 1448);
         assert_eq!((snapshot.view.cwnd, snapshot.view.ssthresh), (40 * 1448, u64::MAX));

@@ -78,7 +78,7 @@ impl<A: App> Controlled<A> {
             "seq": self.next_event,
             "at_s": now.as_secs_f64(),
             "conn": id.0,
-            "event": report::event_name(event),
+            "event": event.name(),
             "detail": format!("{event:?}"),
         });
         if self.events.len() == EVENTS_MAX {

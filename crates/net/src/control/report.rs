@@ -5,9 +5,9 @@ use crate::driver::Counters;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
+use tabane_engine::ConnId;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::view::PathId;
-use tabane_engine::{ConnId, Event};
 
 /// A connection.
 pub(super) fn connection_report<'l>(
@@ -44,7 +44,7 @@ fn subflow_report(subflow: &SubflowInfo, path: Option<&str>) -> Value {
         "state": format!("{:?}", subflow.state),
         "usable": view.usable,
         "backup": view.backup,
-        "suspect": view.suspect,
+        "suspect": view.potentially_failed,
         "phase": format!("{:?}", view.phase),
         "cwnd": view.cwnd,
         "ssthresh": (view.ssthresh != u64::MAX).then_some(view.ssthresh),
@@ -88,23 +88,4 @@ pub(super) fn path_report(id: PathId, label: &str, counters: &Counters) -> Value
 /// Our end of a subflow.
 pub(super) fn subflow_of(subflow: &SubflowInfo) -> SocketAddr {
     subflow.local
-}
-
-/// The name of an event.
-pub(super) fn event_name(event: Event) -> &'static str {
-    match event {
-        Event::Connected => "connected",
-        Event::Incoming { .. } => "incoming",
-        Event::Accepted { .. } => "accepted",
-        Event::Readable => "readable",
-        Event::Writable => "writable",
-        Event::PeerFinished => "peer_finished",
-        Event::Flushed => "flushed",
-        Event::Closed(_) => "closed",
-        Event::SubflowEstablished(_) => "subflow_established",
-        Event::SubflowClosed(..) => "subflow_closed",
-        Event::AddressAnnounced { .. } => "address_announced",
-        Event::AddressRemoved { .. } => "address_removed",
-        Event::Fallback(_) => "fallback",
-    }
 }

@@ -455,5 +455,6 @@ pub fn close_reason(reason: CloseReason) -> String {
         CloseReason::TimedOut => "the peer does not answer".into(),
         CloseReason::Refused => "refused: nobody listens there".into(),
         CloseReason::Mptcp(code) => format!("MPTCP error (MP_TCPRST reason {code})"),
+        _ => reason.name().into(),
     }
 }

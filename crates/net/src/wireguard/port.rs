@@ -19,14 +19,14 @@ use thiserror::Error;
 /// A UDP socket with queues.
 ///
 /// ```no_run
-/// # use tabane_net::wireguard::{Batch, Bind, PortConfig, UdpPort, Way};
+/// # use tabane_net::wireguard::{Batch, Bind, PortConfig, UdpPort};
 /// # fn f() -> Result<(), tabane_net::wireguard::PortError> {
 /// let bind = Bind::Interface { name: "eth0".into(), ipv6: false };
 /// let mut port = UdpPort::open(PortConfig::new(bind))?;
 /// let mut batch = Batch::new();
 /// while port.recv(&mut batch)? {
-///     for (way, datagram) in batch.datagrams() {
-///         port.queue(way, datagram.len(), |out| {
+///     for (four_tuple, datagram) in batch.datagrams() {
+///         port.queue(four_tuple, datagram.len(), |out| {
 ///             out[..datagram.len()].copy_from_slice(datagram);
 ///             datagram.len()
 ///         });

@@ -25,13 +25,8 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let endpoint = |address: &str, seed| {
-            let path = PathConfig {
-                id: PathId(0),
-                addresses: vec![address.parse().unwrap()],
-                mtu: 1500,
-                backup: false,
-            };
-            let config = Config { paths: vec![path], ..Config::default() };
+            let path = PathConfig::new(PathId(0), vec![address.parse().unwrap()], 1500);
+            let config = Config::default().with(|c| c.paths = vec![path]);
             Endpoint::new(config, [seed; 32]).unwrap()
         };
         let mut server = endpoint("10.0.0.2", 2);

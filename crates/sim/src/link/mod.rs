@@ -15,6 +15,7 @@ pub mod queue;
 pub mod rate;
 mod stats;
 
+use crate::prefetch::fetch;
 use crate::seed::{Rng, Seed};
 use delay::Delay;
 use flight::Flight;
@@ -22,7 +23,6 @@ use loss::Loss;
 use queue::{Arrival, Head, Queue, Verdict};
 use rate::{Rate, Work};
 use std::collections::VecDeque;
-use tabane_engine::cache::fetch;
 use tabane_engine::{Duration, Instant};
 
 pub use config::{DelayConfig, Faults, LinkChange, LinkConfig, LinkError, RateConfig};

@@ -41,13 +41,8 @@ impl Row {
     /// The server listens, or not.
     fn new(listens: bool) -> Self {
         let config = |n: usize, paths: u8| {
-            let path = |p| PathConfig {
-                id: PathId(p),
-                addresses: vec![address(n, p).ip()],
-                mtu: 1500,
-                backup: false,
-            };
-            let mut config = Config { paths: (0..paths).map(path).collect(), ..Config::default() };
+            let path = |p| PathConfig::new(PathId(p), vec![address(n, p).ip()], 1500);
+            let mut config = Config::default().with(|c| c.paths = (0..paths).map(path).collect());
             config.mptcp.enabled = n != SERVER;
             config.tcp.receive_buffer = if n == RELAY { BUFFER } else { 1 << 20 };
             config.tcp.receive_buffer_max = config.tcp.receive_buffer;

@@ -215,9 +215,9 @@ settings! {
         /// RTOs in a row before a subflow is stale.
         stale_after: u32 => |c, v| c.stale_after = v;
         /// Opportunistic retransmission and penalisation.
-        rescue: bool => |c, v| c.rescue = v;
+        rescue: bool => |c, v| c.opportunistic_retransmission = v;
         /// At the end of data, send again what a slower subflow would deliver later.
-        race: bool => |c, v| c.race = v;
+        race: bool => |c, v| c.tail_reinjection = v;
         /// How long all subflows may be gone before the connection is.
         break_before_make: Time => |c, v| c.break_before_make = v.0;
     }

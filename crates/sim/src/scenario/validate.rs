@@ -102,7 +102,7 @@ fn check_policies(
         scheduler::build(&choice.0).map_err(|e| fault("scheduler", e))?;
     }
     if let Some(choice) = congestion {
-        let start = Start { mss: 1448, cwnd: 14_480, ssthresh: u64::MAX };
+        let start = Start::new(1448, 14_480, u64::MAX);
         congestion::build(&choice.0, start).map_err(|e| fault("congestion", e))?;
     }
     if let Some(choice) = egress {

@@ -107,12 +107,9 @@ fn defaults(scenario: &Scenario, topology: &Topology, host: usize) -> Config {
     let mut config = Config::default();
     let shared = topology.shared_address(host);
     for (n, path) in node.paths.iter().enumerate() {
-        config.paths.push(PathConfig {
-            id: PathId(n as u8),
-            addresses: vec![topology.address(host, n), shared],
-            mtu: path.mtu,
-            backup: path.backup,
-        });
+        let addresses = vec![topology.address(host, n), shared];
+        let ours = PathConfig::new(PathId(n as u8), addresses, path.mtu);
+        config.paths.push(ours.with(|p| p.backup = path.backup));
     }
     // One subflow a path must be possible, however many paths there are.
     let paths = u8::try_from(node.paths.len()).unwrap_or(u8::MAX);

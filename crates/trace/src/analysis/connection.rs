@@ -185,7 +185,8 @@ impl Connection {
             MptcpOption::TcpRst(rst) => {
                 What::Reset { reason: rst.reason, transient: rst.transient }
             }
-            MptcpOption::Join(_) | MptcpOption::Unknown { .. } => return,
+            // Joins are told by their subflows; the others say nothing.
+            _ => return,
         };
         self.event(place, what);
     }

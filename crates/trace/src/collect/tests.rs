@@ -32,52 +32,58 @@ fn layout(flows: u32) -> Layout {
 
 fn subflow(slot: u8, sent: u64, delivered: u64) -> SubflowInfo {
     let ms = Duration::from_millis;
-    let view = SubflowView {
-        id: SubflowId(slot),
-        path: PathId(slot),
-        usable: true,
-        backup: false,
-        suspect: false,
-        phase: RecoveryPhase::Open,
-        room: 0,
-        cwnd: 20_000,
-        ssthresh: u64::MAX,
-        in_flight: 10_000,
-        unacked: 10_000,
-        oldest_sent: tabane_engine::Instant::FAR_FUTURE,
-        mss: 1_000,
-        srtt: ms(20),
-        rttvar: ms(1),
-        latest_rtt: ms(21),
-        min_rtt: ms(19),
-        max_rtt: ms(30),
-        pacing_rate: 0,
-        delivery_rate: 0,
-        loss_interval: 0,
-    };
+    let view = SubflowView::default().with(|v| {
+        v.id = SubflowId(slot);
+        v.path = PathId(slot);
+        v.usable = true;
+        v.backup = false;
+        v.potentially_failed = false;
+        v.phase = RecoveryPhase::Open;
+        v.sendable = 0;
+        v.cwnd = 20_000;
+        v.ssthresh = u64::MAX;
+        v.in_flight = 10_000;
+        v.unacked = 10_000;
+        v.oldest_sent = tabane_engine::Instant::FAR_FUTURE;
+        v.mss = 1_000;
+        v.srtt = ms(20);
+        v.rttvar = ms(1);
+        v.latest_rtt = ms(21);
+        v.min_rtt = ms(19);
+        v.max_rtt = ms(30);
+        v.pacing_rate = 0;
+        v.delivery_rate = 0;
+        v.loss_interval = 0;
+    });
     let bytes_retransmitted = sent / 10;
-    let stats = tcp::Stats { bytes_sent: sent, bytes_retransmitted, ..tcp::Stats::default() };
-    SubflowInfo {
-        number: slot.into(),
-        view,
-        path: PathId(0),
-        local: "10.9.0.1:80".parse().unwrap(),
-        remote: ([10, 0, 0, slot + 1], 1_000).into(),
-        state: tcp::State::Established,
-        rto: ms(200),
-        stats,
-        delivered,
-    }
+    let stats = tcp::Stats::default().with(|v| {
+        v.bytes_sent = sent;
+        v.bytes_retransmitted = bytes_retransmitted;
+    });
+    let ends = ["10.9.0.1:80".parse().unwrap(), ([10, 0, 0, slot + 1], 1_000).into()];
+    SubflowInfo::new(view, ends).with(|v| {
+        v.number = slot.into();
+        v.path = PathId(0);
+        v.rto = ms(200);
+        v.stats = stats;
+        v.delivered = delivered;
+    })
 }
 
 fn server_info(bytes: u64) -> Info {
     let subflows = vec![subflow(0, bytes * 3 / 4, 0), subflow(1, bytes / 4, 0)];
-    Info { written: bytes, subflows, ..Info::default() }
+    Info::default().with(|v| {
+        v.written = bytes;
+        v.subflows = subflows;
+    })
 }
 
 fn client_info(bytes: u64) -> Info {
     let subflows = vec![subflow(0, 0, bytes * 3 / 4), subflow(1, 0, bytes / 4)];
-    Info { received: bytes, subflows, ..Info::default() }
+    Info::default().with(|v| {
+        v.received = bytes;
+        v.subflows = subflows;
+    })
 }
 
 fn ms(ms: u64) -> Instant {
@@ -183,7 +189,7 @@ fn records_give_rtt_quantiles_reasons_and_drops() {
     let mut collector = download(Settings::default(), 1, 1);
     let mut record = |subflow, what| {
         let (at, conn) = (ms(1_000), Some(ConnId(0)));
-        collector.record(SERVER, &Record { at, conn, subflow, what });
+        collector.record(SERVER, &Record::new(at, conn, subflow, what));
     };
     for i in 1..=100 {
         let sample = Duration::from_millis(i);

@@ -33,7 +33,7 @@ fn lines(whats: Vec<What>) -> Vec<String> {
     lines.opened(Instant(0), FlowIdx(0), HostIdx(1), ConnId(4));
     for what in whats {
         let (conn, subflow) = (Some(ConnId(4)), Some(SubflowId(1)));
-        lines.record(HostIdx(1), &Record { at: Instant(1_000_000_001), conn, subflow, what });
+        lines.record(HostIdx(1), &Record::new(Instant(1_000_000_001), conn, subflow, what));
     }
     lines.changed(Instant(2_000_000_000), "wifi down");
     lines.completed(Instant(3_000_000_000), FlowIdx(0));

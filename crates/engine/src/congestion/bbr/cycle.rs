@@ -7,7 +7,7 @@ use crate::time::{Duration, Instant};
 /// Where the cycle stands.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cycle {
-    /// DOWN began then.
+    /// When DOWN began.
     since: Instant,
     /// Longest time until the next probe.
     wait: Duration,

@@ -10,7 +10,7 @@
 //! keeps a record of each segment (delivered, lost, in flight when it was sent); here rounds are
 //! counted by what has been delivered or lost since they began, loss is that of the round so far,
 //! and the flight at sending is looked up in 64 samples of it. Without SACK loss is counted the
-//! same way. What is random in the draft (time between probes) is drawn from a hash of the time,
+//! same way. What is random in the draft (time between probes) is sampled from a hash of the time,
 //! so that equal inputs give equal answers. Losses that a timer finds, not an ACK, are not counted.
 //!
 //! The subflow leaves recovery to it: who paces is bound by cwnd then, not by PRR.
@@ -41,7 +41,6 @@ const FULL_BW_ROUNDS: u32 = 3;
 /// Times that loss must have been found in a round to end Startup.
 const STARTUP_LOSSES: u32 = 6;
 
-/// The controller `bbr`.
 pub(super) struct Bbr {
     mss: u64,
     cwnd: u64,
@@ -410,7 +409,7 @@ impl CongestionController for Bbr {
 
     /// ssthresh is nothing that BBR has; from the first signal on the window stands for it.
     fn report(&self, state: &mut CcState) {
-        let settled = self.full.reached || self.signalled;
+        let startup_over = self.full.reached || self.signalled;
         state.phase = match self.state {
             State::Startup => CcPhase::SlowStart,
             State::Drain => CcPhase::Other(1),
@@ -421,7 +420,7 @@ impl CongestionController for Bbr {
             State::ProbeRtt => CcPhase::Other(6),
         };
         state.cwnd = self.cwnd;
-        state.ssthresh = if settled { self.cwnd.max(2 * self.mss) } else { u64::MAX };
+        state.ssthresh = if startup_over { self.cwnd.max(2 * self.mss) } else { u64::MAX };
         state.pacing_rate = self.pacing_rate;
     }
 }

@@ -131,7 +131,7 @@ impl Model {
         }
     }
 
-    /// Bytes/s.
+    /// Largest delivery rate of the last two cycles (BBR.max_bw), bytes/s.
     pub(super) fn max_bw(&self) -> u64 {
         self.max_bw[0].max(self.max_bw[1])
     }

@@ -8,7 +8,7 @@ impl Scoreboard {
     /// After so many roomy moments in a row memory is given back: a queue that runs round in
     /// memory that it does not need is in no cache.
     const ROOMY: u32 = 32;
-    /// A queue with room for so many segments is small.
+    /// A queue with space for so many segments is small.
     const SMALL: usize = 16;
 
     /// Asks for what an acknowledgement will need: see `cache.rs`.

@@ -257,8 +257,8 @@ fn what_is_pending_comes_newest_first() {
     b.mark_first_lost();
     let chunk = Chunk { dsn: Dsn(541), data: Bytes::from_static(b"unsent") };
     b.push(TxSegment::new(41, chunk, false));
-    let pending: Vec<_> = b.pending().map(|(s, lost)| (s.ssn, lost)).collect();
-    assert_eq!(pending, [(31, false), (11, false), (1, true)]);
+    let unsacked: Vec<_> = b.unsacked().map(|(s, lost)| (s.ssn, lost)).collect();
+    assert_eq!(unsacked, [(31, false), (11, false), (1, true)]);
     assert_eq!((b.outstanding_segments(), b.unsent_bytes()), (4, 6));
     assert_eq!(b.oldest_sent(), Instant(1));
     assert_eq!(Scoreboard::default().oldest_sent(), Instant::FAR_FUTURE);
@@ -308,7 +308,7 @@ fn rfc8985_timeout_marks() {
     let mut b = board(&[100, 110, 120, 130]);
     sack(&mut b, (11, 21), &CONTEXT);
     assert_eq!(b.mark_timeout(Instant(170), Duration(50)), 20);
-    let lost: Vec<_> = b.pending().map(|(s, lost)| (s.ssn, lost)).collect();
+    let lost: Vec<_> = b.unsacked().map(|(s, lost)| (s.ssn, lost)).collect();
     assert_eq!(lost, [(31, false), (21, true), (1, true)]);
     b.resent(1, Instant(171));
     assert_eq!(b.mark_timeout(Instant(172), Duration(50)), 10, "the first, always");

@@ -43,7 +43,7 @@ impl CongestionController for Gentle {
     }
 
     fn on_congestion(&mut self, event: &Congestion, _siblings: &[SubflowView]) {
-        if self.window.is_news(event) {
+        if self.window.is_new(event) {
             self.before = Some(self.window);
         }
         self.window.reduce(event, self.window.cwnd / 1000 * self.keep);

@@ -18,10 +18,10 @@ impl FewestBytes {
 
 impl Scheduler for FewestBytes {
     fn select(&mut self, _work: &Work, subflows: &[SubflowView]) -> SubflowSet {
-        let with_room = subflows.iter().filter(|v| v.usable && v.room > 0);
-        let least = with_room.clone().min_by_key(|v| v.in_flight);
-        self.reason = match with_room.count() {
-            0 => Reason::NoRoom,
+        let with_space = subflows.iter().filter(|v| v.usable && v.sendable > 0);
+        let least = with_space.clone().min_by_key(|v| v.in_flight);
+        self.reason = match with_space.count() {
+            0 => Reason::NoSpace,
             1 => Reason::OnlyChoice,
             _ => Reason::ShortestQueue,
         };

@@ -4,7 +4,7 @@ use super::*;
 use crate::sessions::{Near, ProgramEvent};
 use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 use std::net::{IpAddr, SocketAddr};
-use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::config::{Config, PathConfig, TcpConfig};
 use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Duration, Endpoint, Event};
 
@@ -21,28 +21,32 @@ struct World {
     splice: Splice,
     relay_state: RelayState,
     events: Vec<Event>,
+    server_heard: Vec<(ConnId, Event)>,
 }
 
 fn endpoint(address: &str, mtu: u16, mptcp: bool, buffer: u64) -> Endpoint {
     let addresses = vec![address.parse::<IpAddr>().unwrap()];
-    let tcp = TcpConfig {
-        receive_buffer: buffer,
-        receive_buffer_max: buffer,
-        send_buffer: buffer,
-        ..TcpConfig::default()
-    };
-    let config = Config {
-        paths: vec![PathConfig { id: PathId(0), addresses, mtu, backup: false }],
-        mptcp: MptcpConfig { enabled: mptcp, ..MptcpConfig::default() },
-        tcp,
-        ..Config::default()
-    };
+    let tcp = TcpConfig::default().with(|c| {
+        c.receive_buffer = buffer;
+        c.receive_buffer_max = buffer;
+        c.send_buffer = buffer;
+    });
+    let config = Config::default().with(|c| {
+        c.paths = vec![PathConfig::new(PathId(0), addresses, mtu)];
+        c.mptcp.enabled = mptcp;
+        c.tcp = tcp;
+    });
     Endpoint::new(config, [address.len() as u8; 32]).unwrap()
 }
 
-/// Moves what `from` has to send.
-fn deliver(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> bool {
+/// Moves what `from` has to send, and takes its events.
+fn deliver(
+    now: Instant,
+    (from, heard): (&mut Endpoint, &mut Vec<(ConnId, Event)>),
+    to: &mut Endpoint,
+) -> bool {
     let segments: Vec<_> = std::iter::from_fn(|| from.poll_segment(now)).collect();
+    heard.extend(std::iter::from_fn(|| from.poll_event()));
     let any = !segments.is_empty();
     segments.into_iter().for_each(|d| to.handle_segment(now, PathId(0), &d.segment));
     any
@@ -63,13 +67,14 @@ impl World {
             splice: Splice::default(),
             relay_state: RelayState::Open,
             events: Vec::new(),
+            server_heard: Vec::new(),
         };
         let from = "10.81.0.31:0".parse().unwrap();
         let program = world.kernel.connect(world.now, from, SERVER.parse().unwrap()).unwrap();
         let mut accepted = None;
         for _ in 0..10 {
             world.step();
-            while let Some((id, event)) = world.server.poll_event() {
+            for (id, event) in world.server_heard.drain(..) {
                 accepted = accepted.or(matches!(event, Event::Accepted { .. }).then_some(id));
             }
         }
@@ -84,19 +89,22 @@ impl World {
         self.stack.handle_timeout(now);
         self.bond.handle_timeout(now);
         self.server.handle_timeout(now);
-        let mut any = deliver(now, &mut self.bond, &mut self.server);
-        any |= deliver(now, &mut self.server, &mut self.bond);
+        let mut told = Vec::new();
+        let mut any = deliver(now, (&mut self.bond, &mut told), &mut self.server);
+        any |= deliver(now, (&mut self.server, &mut self.server_heard), &mut self.bond);
         while let Some(departure) = self.kernel.poll_segment(now) {
             any = true;
             self.stack.handle_segment(now, departure.segment);
         }
+        while self.kernel.poll_event().is_some() {}
         while let Some((id, event)) = self.stack.poll_event() {
             if let ProgramEvent::Incoming { destination, .. } = event {
                 let from: SocketAddr = "10.81.0.16:0".parse().unwrap();
                 self.ids = Some((id, self.bond.connect(now, from, destination).unwrap()));
             }
         }
-        while let Some((_, event)) = self.bond.poll_event() {
+        told.extend(std::iter::from_fn(|| self.bond.poll_event()));
+        for (_, event) in told {
             if event == Event::Connected {
                 self.stack.admit(self.now, self.ids.unwrap().0);
             }

@@ -4,7 +4,6 @@ use super::*;
 use crate::sessions::Read;
 use std::collections::VecDeque;
 use tabane_engine::Event;
-use tabane_engine::config::TcpConfig;
 use tabane_engine::record::CloseReason;
 
 const SERVER: &str = "192.0.2.80:443";
@@ -29,12 +28,11 @@ impl World {
     /// A kernel that makes segments for this MTU (its offloads make it a large one).
     fn new(mtu: u16, config: LocalConfig) -> Self {
         let addresses = vec!["10.81.0.31".parse().unwrap(), "fd00::31".parse().unwrap()];
-        let kernel = Config {
-            paths: vec![PathConfig { id: PathId(0), addresses, mtu, backup: false }],
-            mptcp: MptcpConfig { enabled: false, ..MptcpConfig::default() },
-            tcp: TcpConfig { nagle: false, ..TcpConfig::default() },
-            ..Config::default()
-        };
+        let kernel = Config::default().with(|c| {
+            c.paths = vec![PathConfig::new(PathId(0), addresses, mtu)];
+            c.mptcp.enabled = false;
+            c.tcp.nagle = false;
+        });
         Self {
             now: Instant::ZERO + Duration::from_secs(1),
             kernel: Endpoint::new(kernel, [1; 32]).unwrap(),

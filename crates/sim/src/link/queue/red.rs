@@ -16,7 +16,7 @@ pub(super) const PARAMS: &[Param] = &[
         "max",
         15.0,
         1e-6..=1e9,
-        "average length at which the probability is max_p; by default 3 times `min`, at least 15",
+        "average length at which the probability is max_p; not given: at least 3 times `min`",
     ),
     Param::new("max_p", 0.1, 0.0..=1.0, "probability at `max`"),
     Param::new("weight", 0.002, 1e-6..=1.0, "weight of the present length in the average"),
@@ -55,7 +55,7 @@ enum Band {
 impl Red {
     pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Queue>, PolicyError> {
         let min = values.get("min");
-        let max = values.given("max").unwrap_or((3.0 * min).max(15.0));
+        let max = values.given("max").unwrap_or((3.0 * min).max(values.get("max")));
         if max < min + 1e-6 {
             return Err(PolicyError::OutOfRange { name: "max", value: max, low: min, high: 1e9 });
         }

@@ -1,19 +1,19 @@
 //! A scripted peer (packetdrill as Rust): by RFC section; the comment names the MUST.
 
-use crate::pair::{poll, setup};
+use super::pair::{poll, setup};
+use crate::config::TcpConfig;
+use crate::policy::Spec;
+use crate::record::{CloseReason, DropReason};
+use crate::seq::Dsn;
+use crate::tcp::{Accepted, Chunk, State, Tcb};
+use crate::time::{Duration, Instant};
 use bytes::Bytes;
-use tabane_engine::config::TcpConfig;
-use tabane_engine::policy::Spec;
-use tabane_engine::record::{CloseReason, DropReason};
-use tabane_engine::seq::Dsn;
-use tabane_engine::tcp::{Accepted, Chunk, State, Tcb};
-use tabane_engine::time::{Duration, Instant};
 use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Timestamps};
 
+mod ack_path;
 mod arrival;
 mod recovery;
 mod response;
-mod returns;
 
 const ISS: u32 = 0xffff_f000;
 const PEER_ISS: u32 = 5000;

@@ -1,11 +1,12 @@
-//! Late data is raced: when nothing new may leave (all has been sent once, or the peer's window is
-//! full) and a subflow has room, what its siblings have under way goes again on it, as far as it
-//! delivers that sooner.
+//! Tail reinjection of late data: when nothing new may leave (all has been sent once, or the peer's
+//! window is full) and a subflow has space, what its siblings have under way goes again on it, as
+//! far as it delivers that sooner.
 //!
-//! Ours. Linux sends again only what blocks a window (`rescue.rs`), so that the last segments of a
-//! file or an answer wait for the slowest subflow's queue, or for its retransmission timer. The
-//! cost is duplicates: at most what siblings have in flight, and only when nothing else may be
-//! sent. After DEMS (MobiCom 2017), which lets a fast path work from the end of a slow one's share.
+//! Ours. Linux sends again only what blocks a window (`opportunistic.rs`), so that the last
+//! segments of a file or an answer wait for the slowest subflow's queue, or for its retransmission
+//! timer. The cost is duplicates: at most what siblings have in flight, and only when nothing else
+//! may be sent. After DEMS (MobiCom 2017), which lets a fast path work from the end of a slow one's
+//! share.
 
 use super::Connection;
 use super::timers::Timer;
@@ -15,30 +16,33 @@ use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
 
 impl Connection {
-    /// Offers each subflow with room what it would deliver sooner. A subflow that has nothing to
+    /// Offers each subflow with space what it would deliver sooner. A subflow that has nothing to
     /// win looks again after a round trip, or when something becomes overdue: the walk over what
     /// is under way is as long as a window. Whether something was bound.
-    pub(super) fn race(&mut self) -> bool {
-        if !self.config.mptcp.race || !self.outstanding() {
+    pub(super) fn reinject_tail(&mut self) -> bool {
+        if !self.config.mptcp.tail_reinjection || !self.outstanding() {
             return false;
         }
-        let active = self.views.iter().any(|v| v.usable && !v.suspect && !v.backup);
+        let active = self.views.iter().any(|v| v.usable && !v.potentially_failed && !v.backup);
         let mut again = Instant::FAR_FUTURE;
         let mut queued = false;
         for n in 0..self.views.len() {
             let fast = self.views[n];
-            let able = fast.usable && !fast.suspect && fast.room > 0 && !fast.srtt.is_zero();
+            let able = fast.usable
+                && !fast.potentially_failed
+                && fast.sendable > 0
+                && !fast.srtt.is_zero();
             let Some(at) = self.index(fast.id) else { continue };
             if !able || fast.backup && active {
                 continue;
             }
-            if self.now >= self.subflows[at].race_at {
-                queued = self.challenge(at, &fast);
+            if self.now >= self.subflows[at].tail_reinjection_at {
+                queued = self.queue_tail(at, &fast);
                 if queued {
                     break;
                 }
             }
-            again = again.min(self.subflows[at].race_at);
+            again = again.min(self.subflows[at].tail_reinjection_at);
         }
         if let Some(session) = &mut self.session {
             session.timers.set(Timer::Late, if queued { Instant::FAR_FUTURE } else { again });
@@ -46,9 +50,9 @@ impl Connection {
         queued && self.repeat_next().unwrap_or(false)
     }
 
-    /// Queues what `fast` delivers sooner than the sibling that carries it, and has room for. Each
+    /// Queues what `fast` delivers sooner than the sibling that carries it, and has space for. Each
     /// sibling is walked from its newest data, which would arrive last.
-    fn challenge(&mut self, at: usize, fast: &SubflowView) -> bool {
+    fn queue_tail(&mut self, at: usize, fast: &SubflowView) -> bool {
         let now = self.now;
         let una = self.send.buffer.una();
         let Some(session) = &mut self.session else { return false };
@@ -57,7 +61,7 @@ impl Connection {
         for (_, subflow) in self.subflows.iter().enumerate().filter(|(i, _)| *i != at) {
             let slow = subflow.tcb.view(now);
             let mut ahead = slow.in_flight;
-            for (chunk, sent_at, lost) in subflow.tcb.pending() {
+            for (chunk, sent_at, lost) in subflow.tcb.unsacked() {
                 let (dsn, len) = (chunk.dsn, chunk.data.len() as u64);
                 let left = if lost {
                     slow.srtt.0 as f64
@@ -71,8 +75,8 @@ impl Connection {
                     continue;
                 }
                 if forecast::round_trip(now, fast, queued + len) < left {
-                    if queued + len > fast.room {
-                        // More may be worth it as soon as there is room again.
+                    if queued + len > fast.sendable {
+                        // More may be worth it as soon as there is space again.
                         again = now;
                         break;
                     }
@@ -82,7 +86,7 @@ impl Connection {
             }
         }
         let soonest = now + (fast.srtt / 8).max(LEAST);
-        self.subflows[at].race_at = again.max(soonest);
+        self.subflows[at].tail_reinjection_at = again.max(soonest);
         queued > 0
     }
 }

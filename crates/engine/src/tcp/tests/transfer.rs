@@ -1,10 +1,10 @@
 //! Transfers over a link with faults.
 
-use crate::pair::{Fate, Pair};
-use tabane_engine::config::TcpConfig;
-use tabane_engine::policy::Spec;
-use tabane_engine::tcp::State;
-use tabane_engine::time::{Duration, Instant};
+use super::pair::{Fate, Pair};
+use crate::config::TcpConfig;
+use crate::policy::Spec;
+use crate::tcp::State;
+use crate::time::{Duration, Instant};
 
 fn config(congestion: &str) -> TcpConfig {
     TcpConfig { congestion: Spec::named(congestion), ..TcpConfig::default() }
@@ -172,7 +172,7 @@ fn zero_window_is_probed_and_reopens() {
     while open {
         open = pair.step() && pair.end(1).tcb.stats().segments_sent > 0;
         let now = pair.now;
-        open &= pair.end(0).tcb.view(now).room > 0;
+        open &= pair.end(0).tcb.view(now).sendable > 0;
     }
     pair.end(0).to_send = 100_000;
     let now = pair.now;

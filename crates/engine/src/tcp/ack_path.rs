@@ -1,32 +1,33 @@
-//! Acknowledgements that come back by another path than the subflow's own (alternate-path ACKs,
-//! `egress` of the peer is `hayack` or the like): RTTs by way of return, kept apart.
+//! Acknowledgements that return by another path than the subflow's own (the peer's `egress` is
+//! `hayack` or the like): separate RTT estimates for the two ACK paths.
 //!
-//! The RTT that acknowledgements really have is the subflow's ordinary estimate. Beside it stands
-//! that of its own path, from the thinned stream that returns there: an ACK that has been overtaken
-//! by its copy brings nothing new, but how much later it comes is what the other way saves.
+//! The subflow's ordinary estimate is of the RTT that acknowledgements really have. The second one
+//! is of its own path, from those ACKs that return there as well: such an ACK was overtaken by its
+//! copy and acknowledges nothing new, but its delay behind the copy is what the other ACK path
+//! saves.
 
 use super::Tcb;
 use super::rtt::RttEstimator;
-use crate::congestion::{self, Compensated, CongestionController, Return, Start};
+use crate::congestion::{self, AckPath, Compensated, CongestionController, Start};
 use crate::policy::{PolicyError, Spec};
 use crate::time::{Duration, Instant};
 use std::collections::VecDeque;
 use tabane_wire::Segment;
 
-/// What is known of the ways back.
+/// What is known of the ACK paths of one subflow.
 #[derive(Debug)]
-pub(super) struct Returns {
-    /// The segment under way came by another path.
+pub(super) struct AckPathState {
+    /// The segment being processed came by another path.
     pub(super) elsewhere: bool,
     /// RTT with data and ACKs on the own path.
     pub(super) own: RttEstimator,
     /// How much later ACKs come by the own path, smoothed; `None` before the first measurement.
     lag: Option<Duration>,
-    /// What has been acknowledged by other paths and not yet by the own ([`Returns::MARKS`]).
+    /// What has been acknowledged by other paths and not yet by the own ([`AckPathState::MARKS`]).
     marks: VecDeque<Mark>,
     /// The last mark that the own path has passed.
     passed: Option<Mark>,
-    /// The way by which most acknowledgements come, and how many in a row came by the other.
+    /// Whether most acknowledgements come by another path, and how many in a row did the opposite.
     mostly_elsewhere: bool,
     against: u32,
     turned: bool,
@@ -46,10 +47,10 @@ struct Mark {
     came_at: Instant,
 }
 
-impl Returns {
+impl AckPathState {
     /// Marks kept; beyond, the oldest is forgotten.
     const MARKS: usize = 256;
-    /// Acknowledgements in a row by another way that make it the usual one.
+    /// Acknowledgements in a row by the other ACK path that make it the usual one.
     const TURN: u32 = 8;
 
     fn new(rtt: &RttEstimator) -> Self {
@@ -67,7 +68,7 @@ impl Returns {
         }
     }
 
-    /// An advancing acknowledgement; whether the usual way has changed with it.
+    /// Counts an advancing acknowledgement; returns whether the usual ACK path has changed with it.
     fn turns(&mut self) -> bool {
         if self.elsewhere == self.mostly_elsewhere {
             self.against = 0;
@@ -127,19 +128,19 @@ impl Tcb {
     /// The next segment came by the subflow's own path or not. `compensate`: what ACKs save by
     /// other paths is not to speed up congestion control.
     #[inline]
-    pub fn arrives(&mut self, own: bool, compensate: bool) {
-        if own && self.returns.is_none() {
+    pub(crate) fn arrives(&mut self, own: bool, compensate: bool) {
+        if own && self.ack_path.is_none() {
             return;
         }
-        if self.returns.is_none() {
-            let returns = self.returns.insert(Box::new(Returns::new(&self.rtt)));
-            self.rtt.set_least(returns.own.base());
+        if self.ack_path.is_none() {
+            let ack_path = self.ack_path.insert(Box::new(AckPathState::new(&self.rtt)));
+            self.rtt.set_least(ack_path.own.base());
         }
-        let Some(returns) = &mut self.returns else { return };
-        returns.elsewhere = !own;
-        returns.compensate = compensate;
-        if compensate && !returns.compensated {
-            returns.compensated = true;
+        let Some(ack_path) = &mut self.ack_path else { return };
+        ack_path.elsewhere = !own;
+        ack_path.compensate = compensate;
+        if compensate && !ack_path.compensated {
+            ack_path.compensated = true;
             let (mss, now) = (self.mss, self.window);
             let start = Start { mss, cwnd: now.cwnd, ssthresh: now.ssthresh };
             // The name was checked when the subflow was made.
@@ -150,74 +151,74 @@ impl Tcb {
         }
     }
 
-    /// The controller that `spec` names, as the ways back ask for.
+    /// The controller that `spec` names, wrapped if its growth is to be compensated.
     pub(super) fn make_controller(
         &self,
         spec: &Spec,
         start: Start,
     ) -> Result<Box<dyn CongestionController>, PolicyError> {
         let cc = congestion::build(spec, start)?;
-        if self.returns.as_ref().is_some_and(|r| r.compensated) {
+        if self.ack_path.as_ref().is_some_and(|r| r.compensated) {
             return Ok(Box::new(Compensated::new(cc, start.mss)));
         }
         Ok(cc)
     }
 
-    /// Whether the segment under way came by another path.
+    /// Whether the segment being processed came by another path.
     #[inline]
     pub(super) fn is_elsewhere(&self) -> bool {
-        self.returns.as_ref().is_some_and(|r| r.elsewhere)
+        self.ack_path.as_ref().is_some_and(|r| r.elsewhere)
     }
 
     /// RTT with data and ACKs on the own path; zero before the first sample.
-    pub fn own_rtt(&self) -> Duration {
-        match &self.returns {
-            Some(returns) if returns.mostly_elsewhere => self.way_back(returns).own_rtt,
+    pub(crate) fn own_rtt(&self) -> Duration {
+        match &self.ack_path {
+            Some(ack_path) if ack_path.mostly_elsewhere => self.describe_ack_path(ack_path).own_rtt,
             _ => self.rtt.srtt(),
         }
     }
 
     /// Smallest RTT that ACKs have had which came as this one does.
     pub(super) fn min_rtt_here(&self) -> Duration {
-        match &self.returns {
-            Some(returns) if !returns.elsewhere => returns.own.min(),
+        match &self.ack_path {
+            Some(ack_path) if !ack_path.elsewhere => ack_path.own.min(),
             _ => self.rtt.min(),
         }
     }
 
-    fn way_back(&self, returns: &Returns) -> Return {
+    fn describe_ack_path(&self, ack_path: &AckPathState) -> AckPath {
         let rtt = self.rtt.srtt();
         // Forward queues are in both: the difference is steadier than two estimates.
-        let own_rtt = match returns.lag {
+        let own_rtt = match ack_path.lag {
             Some(lag) => rtt + lag,
-            None if returns.mostly_elsewhere => returns.own.srtt().max(rtt),
+            None if ack_path.mostly_elsewhere => ack_path.own.srtt().max(rtt),
             // They come by the own path: two estimates of the same.
             None => rtt,
         };
-        Return { own_rtt, rtt, moved: false, compensate: returns.compensate }
+        AckPath { own_rtt, rtt, moved: false, compensate: ack_path.compensate }
     }
 
     /// An acknowledgement brought something new, and whether SND.UNA has advanced by it; `sent_at`
     /// is of the oldest that it delivers.
-    pub(super) fn returned(&mut self, now: Instant, sent_at: Instant, advanced: bool) {
+    pub(super) fn sample_ack_path(&mut self, now: Instant, sent_at: Instant, advanced: bool) {
         let ack = self.snd_una;
-        let Some(returns) = &mut self.returns else { return };
-        if returns.elsewhere && advanced {
-            returns.mark(now, ack, sent_at);
-        } else if !returns.elsewhere {
-            returns.pass(ack);
-            returns.own.on_sample(now, now - sent_at);
-            returns.own.on_recent(now, now - sent_at);
-            self.rtt.set_least(returns.own.base());
+        let Some(ack_path) = &mut self.ack_path else { return };
+        if ack_path.elsewhere && advanced {
+            ack_path.mark(now, ack, sent_at);
+        } else if !ack_path.elsewhere {
+            ack_path.pass(ack);
+            ack_path.own.on_sample(now, now - sent_at);
+            ack_path.own.on_recent(now, now - sent_at);
+            self.rtt.set_least(ack_path.own.base());
         }
     }
 
     /// A copy of an acknowledgement, by the own path: only its time says something.
-    pub fn on_copy(&mut self, now: Instant, segment: &Segment) {
+    pub(crate) fn on_copy(&mut self, now: Instant, segment: &Segment) {
         if let Some(ack) = segment.ack.unwrap_near(self.iss, self.snd_una)
-            && let Some(returns) = &mut self.returns
+            && let Some(ack_path) = &mut self.ack_path
         {
-            returns.elsewhere = false;
+            ack_path.elsewhere = false;
             self.overtaken(now, segment, ack);
         }
     }
@@ -225,32 +226,32 @@ impl Tcb {
     /// An acknowledgement that brought nothing new has come by the own path: it may be one that
     /// was overtaken by its copy.
     pub(super) fn overtaken(&mut self, now: Instant, segment: &Segment, ack: u64) {
-        let Some(returns) = &mut self.returns else { return };
+        let Some(ack_path) = &mut self.ack_path else { return };
         // Repeats of an acknowledgement, which say that something is missing, are later.
-        if returns.elsewhere || !segment.options.sack.is_empty() || !segment.payload.is_empty() {
+        if ack_path.elsewhere || !segment.options.sack.is_empty() || !segment.payload.is_empty() {
             return;
         }
-        let Some((sent_at, came_at)) = returns.pass(ack) else { return };
-        returns.own.on_sample(now, now - sent_at);
-        returns.own.on_recent(now, now - sent_at);
+        let Some((sent_at, came_at)) = ack_path.pass(ack) else { return };
+        ack_path.own.on_sample(now, now - sent_at);
+        ack_path.own.on_recent(now, now - sent_at);
         let sample = now - came_at;
-        returns.lag = Some(match returns.lag {
+        ack_path.lag = Some(match ack_path.lag {
             Some(lag) => Duration((lag.0 * 7 + sample.0) / 8),
             None => sample,
         });
-        self.rtt.set_least(returns.own.base());
+        self.rtt.set_least(ack_path.own.base());
     }
 
-    /// Tells the controller how acknowledgements return, before it is told of one.
-    pub(super) fn tell_way_back(&mut self, now: Instant, advanced: bool) {
-        let Some(returns) = &mut self.returns else { return };
-        let moved = advanced && returns.turns();
+    /// Reports the ACK path to the controller, before it gets the acknowledgement itself.
+    pub(super) fn notify_ack_path(&mut self, now: Instant, advanced: bool) {
+        let Some(ack_path) = &mut self.ack_path else { return };
+        let moved = advanced && ack_path.turns();
         if moved {
             self.rtt.restart();
         }
-        let Some(returns) = &self.returns else { return };
-        let way = Return { moved, ..self.way_back(returns) };
-        self.cc.on_return(now, &way);
+        let Some(ack_path) = &self.ack_path else { return };
+        let report = AckPath { moved, ..self.describe_ack_path(ack_path) };
+        self.cc.on_ack_path(now, &report);
         self.cc.report(&mut self.window);
     }
 }
@@ -260,15 +261,15 @@ mod tests {
     use super::*;
     use crate::config::TcpConfig;
 
-    fn returns(srtt: Duration) -> Returns {
+    fn ack_path(srtt: Duration) -> AckPathState {
         let mut rtt = RttEstimator::new(&TcpConfig::default());
         rtt.on_sample(Instant(1), srtt);
-        Returns::new(&rtt)
+        AckPathState::new(&rtt)
     }
 
     #[test]
     fn between_marks_times_are_interpolated() {
-        let mut r = returns(Duration(128));
+        let mut r = ack_path(Duration(128));
         r.mark(Instant(100), 1000, Instant(10));
         r.mark(Instant(200), 2000, Instant(60));
         assert_eq!(r.pass(500), None, "nothing before it to start from");
@@ -284,19 +285,19 @@ mod tests {
 
     #[test]
     fn marks_are_some_way_apart_and_not_too_many() {
-        let mut r = returns(Duration(1280));
+        let mut r = ack_path(Duration(1280));
         for (at, kept) in [(100, 1), (109, 1), (110, 2), (120, 3)] {
             r.mark(Instant(at), at, Instant(1));
             assert_eq!(r.marks.len(), kept, "at {at}: a 128th of the round trip");
         }
         (0..300).for_each(|n| r.mark(Instant(1000 + 10 * n), 1000 + n, Instant(1)));
-        assert_eq!(r.marks.len(), Returns::MARKS);
+        assert_eq!(r.marks.len(), AckPathState::MARKS);
         assert_eq!(r.marks.back().map(|m| m.ack), Some(1299), "the oldest is forgotten");
     }
 
     #[test]
-    fn the_usual_way_turns_after_eight_in_a_row() {
-        let mut r = returns(Duration(128));
+    fn the_usual_ack_path_changes_after_eight_in_a_row() {
+        let mut r = ack_path(Duration(128));
         assert!(r.turns(), "the first time at once");
         assert!(!r.turns());
         r.mark(Instant(5), 5, Instant(1));
@@ -311,6 +312,6 @@ mod tests {
         }
         assert!(r.lag.is_some() && !r.marks.is_empty());
         assert!(r.turns());
-        assert!(r.lag.is_none() && r.marks.is_empty(), "they were of the other way");
+        assert!(r.lag.is_none() && r.marks.is_empty(), "they were of the other ACK path");
     }
 }

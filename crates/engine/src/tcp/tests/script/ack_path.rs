@@ -1,5 +1,5 @@
 //! Acknowledgements by another path than the subflow's own, against the scripted peer: what their
-//! times, and those of their copies, say of the two ways.
+//! times, and those of their copies, say of the two ACK paths.
 
 use super::*;
 
@@ -16,8 +16,8 @@ fn round(s: &mut Script, there: Duration, later: Duration) {
     s.give(all);
 }
 
-// What the other way saves is smoothed as an RTT is (RFC 6298 section 2: seven eighths), and added
-// to the round trip that acknowledgements have.
+// What the other ACK path saves is smoothed as an RTT is (RFC 6298 section 2: seven eighths), and
+// added to the round trip that acknowledgements have.
 #[test]
 fn a_copy_that_is_late_tells_the_round_trip_of_the_own_path() {
     let mut s = Script::established(plain());

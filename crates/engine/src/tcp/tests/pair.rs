@@ -1,13 +1,13 @@
 //! Two subflows and a link between them, in virtual time.
 
+use crate::config::TcpConfig;
+use crate::policy::Spec;
+use crate::seq::Dsn;
+use crate::tcp::{Chunk, Setup, State, Tcb};
+use crate::time::{Duration, Instant};
+use crate::view::{PathId, SubflowId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use tabane_engine::config::TcpConfig;
-use tabane_engine::policy::Spec;
-use tabane_engine::seq::Dsn;
-use tabane_engine::tcp::{Chunk, Setup, State, Tcb};
-use tabane_engine::time::{Duration, Instant};
-use tabane_engine::view::{PathId, SubflowId};
 use tabane_wire::{
     DataNumber, Dss, Ecn, Flags, MptcpOption, Segment, SeqNum, TcpOptions, Timestamps,
 };

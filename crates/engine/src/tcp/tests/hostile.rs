@@ -1,14 +1,14 @@
 //! Hostile and random segments, timers and application calls in any order: nothing panics, what
 //! is sent stays within what is known, and memory stays bounded.
 
-use crate::pair::setup;
+use super::pair::setup;
+use crate::config::TcpConfig;
+use crate::policy::Spec;
+use crate::seq::Dsn;
+use crate::tcp::{Chunk, State, Tcb};
+use crate::time::{Duration, Instant};
 use bytes::Bytes;
 use proptest::prelude::*;
-use tabane_engine::config::TcpConfig;
-use tabane_engine::policy::Spec;
-use tabane_engine::seq::Dsn;
-use tabane_engine::tcp::{Chunk, State, Tcb};
-use tabane_engine::time::{Duration, Instant};
 use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Timestamps};
 
 const PEER_ISS: u32 = 0x7fff_fff0;
@@ -162,7 +162,7 @@ impl Victim {
         let view = self.tcb.view(self.now);
         assert!(view.cwnd >= view.mss || view.cwnd >= 88);
         if self.tcb.state() == State::Closed {
-            assert_eq!((self.tcb.next_timeout(), view.room), (None, 0));
+            assert_eq!((self.tcb.next_timeout(), view.sendable), (None, 0));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::recovery::{responded, time_out};
 use super::*;
-use tabane_engine::view::RecoveryPhase;
+use crate::view::RecoveryPhase;
 
 const MSS: u32 = 1460;
 

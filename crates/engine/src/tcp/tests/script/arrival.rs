@@ -3,7 +3,7 @@
 //! about.
 
 use super::*;
-use tabane_engine::seq::Ssn;
+use crate::seq::Ssn;
 
 /// Opened passively, our SYN+ACK is out.
 fn syn_received(config: TcpConfig) -> Script {

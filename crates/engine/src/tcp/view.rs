@@ -5,16 +5,16 @@ use crate::time::{Instant, mul_div};
 use crate::view::SubflowView;
 
 impl Tcb {
-    /// The picture for policies; `backup` and `suspect` are the connection's to fill in.
-    pub fn view(&self, now: Instant) -> SubflowView {
+    /// The snapshot for policies. The connection fills in `backup` and `potentially_failed`.
+    pub(crate) fn view(&self, now: Instant) -> SubflowView {
         let mut view = SubflowView::default();
-        self.draw(now, &mut view);
+        self.fill_view(now, &mut view);
         view
     }
 
-    /// As `view`, where it is wanted: several are drawn for each segment that is scheduled.
+    /// As `view`, into `view`: several are made for each segment that is scheduled.
     #[inline]
-    pub(crate) fn draw(&self, now: Instant, view: &mut SubflowView) {
+    pub(crate) fn fill_view(&self, now: Instant, view: &mut SubflowView) {
         let cc = &self.window;
         let srtt = self.rtt.srtt();
         view.id = self.setup.id;
@@ -22,9 +22,9 @@ impl Tcb {
         view.usable =
             matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound;
         view.backup = false;
-        view.suspect = false;
+        view.potentially_failed = false;
         view.phase = self.recovery.phase;
-        view.room = self.sendable(now);
+        view.sendable = self.sendable(now);
         view.cwnd = cc.cwnd;
         view.ssthresh = cc.ssthresh;
         view.in_flight = self.pipe();

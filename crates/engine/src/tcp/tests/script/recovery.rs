@@ -2,7 +2,7 @@
 //! another: probes, timeouts and what shows that they were spurious, what is no duplicate.
 
 use super::*;
-use tabane_engine::view::RecoveryPhase;
+use crate::view::RecoveryPhase;
 use tabane_wire::MptcpOption;
 
 /// ssthresh is infinite until there is a congestion response.
@@ -268,10 +268,10 @@ fn rfc9293_a_closed_window_is_no_death() {
         s.give(closed.clone());
     }
     assert_eq!(s.tcb.state(), State::Established);
-    let silent = s.now;
+    let since = s.now;
     while let Some(at) = s.tcb.next_timeout() {
         s.now = at;
-        assert!(s.now - silent < Duration::from_secs(600), "it is dead");
+        assert!(s.now - since < Duration::from_secs(600), "it is dead");
         s.tcb.on_timeout(s.now, &[]);
         s.sent();
     }
