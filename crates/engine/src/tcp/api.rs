@@ -36,7 +36,7 @@ pub enum State {
     LastAck,
     /// Waiting for old segments to die.
     TimeWait,
-    /// Gone; [`Tcb::close_reason`] says why.
+    /// Gone; `Tcb::close_reason` says why.
     Closed,
 }
 

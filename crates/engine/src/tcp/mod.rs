@@ -1,7 +1,7 @@
 //! One TCP subflow (RFC 9293): handshake, acknowledgements, loss recovery, timers, closing.
 //!
-//! A [`Tcb`] never calls its connection. The connection pushes [`Chunk`]s down and pulls
-//! [`Outgoing`] segments out; what a segment brought comes back as an [`Accepted`] value. It knows
+//! A `Tcb` never calls its connection. The connection pushes `Chunk`s down and pulls
+//! `Outgoing` segments out; what a segment brought comes back as an `Accepted` value. It knows
 //! no data sequence numbers beyond the label on a chunk, no scheduler, no siblings, and no
 //! reassembly: payload goes up as it arrives. Chunks stay here until acknowledged, so that
 //! retransmission is local; a segment never spans two chunks.
