@@ -96,11 +96,6 @@ impl Access {
         Ok(Self { entries, deny_ports, own, own_open: Kind::Own.is_open(config) })
     }
 
-    /// The server's addresses have changed.
-    pub(crate) fn set_own(&mut self, own: Vec<IpAddr>) {
-        self.own = own;
-    }
-
     /// Whether an address may be reached, over TCP or UDP.
     ///
     /// # Errors

@@ -73,7 +73,11 @@ pub(crate) fn unreachable(
 /// That datagrams from `from` to `to` cannot go on: an ICMP packet as [`unreachable()`] makes it,
 /// which quotes the headers of one. `None` if it cannot be written.
 #[must_use]
-pub(crate) fn quoting_unreachable(from: SocketAddr, to: SocketAddr, why: Unreachable) -> Option<Vec<u8>> {
+pub(crate) fn quoting_unreachable(
+    from: SocketAddr,
+    to: SocketAddr,
+    why: Unreachable,
+) -> Option<Vec<u8>> {
     let quote = crate::udp_packet(from, to, Bytes::new());
     let mut packet = vec![0; 48 + quote.len()];
     let len = emit_unreachable(&mut packet, to.ip(), why, &quote).ok()?;

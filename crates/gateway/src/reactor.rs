@@ -19,7 +19,7 @@ pub(crate) struct Reactor {
 
 /// What a token stands for; the rest of the token is an index into what the agent keeps of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Another thread has something.
     Wake,
     /// A UDP port of a path.
@@ -101,7 +101,11 @@ impl Reactor {
     ///
     /// # Errors
     /// The system's; never that a signal came.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+    pub(crate) fn wait(
+        &mut self,
+        limit: Option<Duration>,
+        ready: &mut Vec<Ready>,
+    ) -> io::Result<()> {
         if limit != Some(Duration::ZERO) {
             self.sleep(limit)?;
         }

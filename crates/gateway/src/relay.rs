@@ -36,9 +36,6 @@ pub(crate) struct Relay {
     /// The connection's stream has ended, and that was passed on.
     down_closed: bool,
     exchange: Option<Box<Exchange>>,
-    /// Bytes from and to the socket.
-    taken: u64,
-    given: u64,
 }
 
 /// How a relay stands after a step.
@@ -80,8 +77,6 @@ impl Relay {
             up_closed: false,
             down_closed: false,
             exchange: None,
-            taken: 0,
-            given: 0,
         }
     }
 
@@ -90,7 +85,6 @@ impl Relay {
         if !first.is_empty() {
             self.down.push_back(first);
         }
-        self.taken += early.len() as u64;
         self.exchange = exchange.map(Box::new);
         self.up = match &mut self.exchange {
             Some(exchange) => exchange.begin(early, &mut self.down),
@@ -116,20 +110,13 @@ impl Relay {
         own as u64 + kernel_memory::held(&self.stream)
     }
 
-    /// Bytes read from the socket.
-    #[must_use]
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken
-    }
-
-    /// Bytes given to the socket.
-    #[must_use]
-    pub(crate) fn given(&self) -> u64 {
-        self.given
-    }
-
     /// Moves what can be moved.
-    pub(crate) fn step(&mut self, now: Instant, conn: &mut Connection, pool: &mut Pool) -> RelayState {
+    pub(crate) fn step(
+        &mut self,
+        now: Instant,
+        conn: &mut Connection,
+        pool: &mut Pool,
+    ) -> RelayState {
         let up = self.upwards(now, conn, pool);
         let down = up.and_then(|more| Ok(more | self.downwards(conn)?));
         match down {
@@ -189,7 +176,6 @@ impl Relay {
             match pool.read(&mut self.stream) {
                 Ok(data) if data.is_empty() => self.up_ended = true,
                 Ok(data) => {
-                    self.taken += data.len() as u64;
                     self.up = match &mut self.exchange {
                         Some(exchange) => exchange.request(data, &mut self.down),
                         None => data,
@@ -260,7 +246,6 @@ impl Relay {
         let count = self.down.len().min(CHUNKS);
         match self.stream.write_vectored(&slices[..count]) {
             Ok(len) => {
-                self.given += len as u64;
                 advance(&mut self.down, len);
                 return Ok(len);
             }

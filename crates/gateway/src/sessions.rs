@@ -136,7 +136,13 @@ impl<I: Copy + Ord> Sessions<I> {
     }
 
     /// It does not get what it wanted.
-    pub(crate) fn fail<N: Near<Id = I>>(&mut self, now: Instant, near: &mut N, id: I, why: ConnectError) {
+    pub(crate) fn fail<N: Near<Id = I>>(
+        &mut self,
+        now: Instant,
+        near: &mut N,
+        id: I,
+        why: ConnectError,
+    ) {
         if self.all.remove(&id).is_some() {
             self.refused += 1;
             near.refuse(now, id, Denial::from(why));

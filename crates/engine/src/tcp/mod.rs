@@ -60,12 +60,10 @@ use tabane_wire::{Segment, SeqNum};
 /// Its connection calls it; it calls nobody and returns what happened as values.
 ///
 /// - In: `arrives` (by which path), then `on_segment`, returns an [`Accepted`]; `on_timeout`, due
-/// at
-///   `next_timeout`, returns an [`Expired`].
+///   at `next_timeout`, returns an [`Expired`].
 /// - Down: `push` binds a [`Chunk`] to the next positions. The caller has asked `sendable` and
-/// `mss`
-/// before. `close` and `abort` end it; `request_ack` and `set_blocked` ask for an ACK or for window
-///   probes.
+///   `mss` before. `close` and `abort` end it; `request_ack` and `set_blocked` ask for an ACK or
+///   for window probes.
 /// - Out: `poll_segment` after each of these, until it returns `None`.
 ///
 /// Positions count from 0, the SYN, and never wrap; the first payload byte is at 1. A chunk stays

@@ -231,8 +231,8 @@ fn mistakes_are_reported() {
 fn this_machine_has_a_loopback_address() {
     let own = own_addresses();
     assert!(own.iter().any(IpAddr::is_loopback), "{own:?}");
-    let mut access = access(&AccessConfig::default());
-    access.set_own(vec!["1.1.1.1".parse().unwrap()]);
+    let own = vec!["1.1.1.1".parse().unwrap()];
+    let access = Access::new(&AccessConfig::default(), &Network::default(), own).unwrap();
     assert_ne!(verdict(&access, "1.1.1.1"), "open");
     assert_eq!(verdict(&access, "8.8.4.4"), "open");
 }

@@ -100,7 +100,11 @@ impl Rules {
     ///
     /// # Errors
     /// [`RuleError`].
-    pub(crate) fn compile(rules: &[Rule], up: &Policies, down: &Policies) -> Result<Self, RuleError> {
+    pub(crate) fn compile(
+        rules: &[Rule],
+        up: &Policies,
+        down: &Policies,
+    ) -> Result<Self, RuleError> {
         if rules.len() > RULES_MAX {
             return Err(RuleError::TooMany(rules.len()));
         }
@@ -121,7 +125,12 @@ impl Rules {
     /// The policies of traffic to `destination`, and to `name` if the program named one. Letters
     /// count alike in both cases.
     #[must_use]
-    pub(crate) fn find(&self, on: Protocol, destination: SocketAddr, name: Option<&str>) -> &Resolved {
+    pub(crate) fn find(
+        &self,
+        on: Protocol,
+        destination: SocketAddr,
+        name: Option<&str>,
+    ) -> &Resolved {
         let name = name.map(|name| name.strip_suffix('.').unwrap_or(name));
         let fits = |(matcher, _): &&(Matcher, Resolved)| matcher.fits(on, destination, name);
         self.rules.iter().find(fits).map_or(&self.rest, |(_, resolved)| resolved)
@@ -131,12 +140,6 @@ impl Rules {
     #[must_use]
     pub(crate) fn rest(&self) -> &Resolved {
         &self.rest
-    }
-
-    /// Whether what is found may depend on the name.
-    #[must_use]
-    pub(crate) fn look_at_names(&self) -> bool {
-        self.rules.iter().any(|(matcher, _)| !matcher.names.is_empty())
     }
 
     /// What is wrong with a rule's conditions.

@@ -19,7 +19,7 @@ pub mod source;
 pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
 pub use load::{ConfigError, Configuration, Loaded, default_file, environment, parse, read};
-pub(crate) use matching::{Choice, Protocol, Resolved, Rules};
+pub(crate) use matching::{Choice, Protocol, Rules};
 pub use next::NextConfig;
 pub use rule::{Policies, Rule, UdpMode};
 pub(crate) use secret::Secret;

@@ -46,6 +46,7 @@ const CREDENTIAL_MAX: u64 = 64 << 10;
 
 impl ConfigFile {
     /// A file that the agent reads itself.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn own(file: &Path) -> Self {
         Self { file: file.to_owned(), copy_of: None }

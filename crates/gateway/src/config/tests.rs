@@ -450,7 +450,6 @@ up = { egress = "bicast" }
         assert_eq!(game.up.scheduler.name, "roundrobin", "what is open is the agent's");
         assert_eq!(game.down.scheduler.name, "redundant");
         assert_eq!(game.down.egress.name, "own", "and what that leaves open is the engine's");
-        assert!(rules.look_at_names());
         assert_eq!(rules.find(tcp, to, None), rules.rest());
     }
 

@@ -12,7 +12,6 @@ mod place;
 mod server;
 
 pub use client::{Client, ClientError, Follow};
-pub(crate) use line::Question;
 pub use place::{FindError, Places, Which};
 pub use server::{ControlError, ControlSocket};
 

@@ -111,12 +111,14 @@ impl Places {
     }
 
     /// Exactly these folders.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn only(folders: Vec<PathBuf>) -> Self {
         Self { folders, services: None }
     }
 
     /// The same, with services whose folders are in that one.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn with_services(self, folder: PathBuf) -> Self {
         Self { services: Some(folder), ..self }

@@ -117,15 +117,6 @@ impl Client {
         Ok(id)
     }
 
-    /// Nobody waits for it any more. The lookup goes on: its answer is soon wanted again.
-    pub(crate) fn cancel(&mut self, id: LookupId) {
-        if let Some(key) = self.waiting.remove(&id)
-            && let Some(lookup) = self.lookups.get_mut(&key)
-        {
-            lookup.waiters.retain(|waiter| *waiter != id);
-        }
-    }
-
     /// The next query: a UDP payload for port 53 of the service address, from a port whose
     /// answers come to [`Client::handle_answer`].
     pub fn poll_query(&mut self) -> Option<Vec<u8>> {

@@ -13,6 +13,7 @@ mod tun;
 
 pub use diagnose::diagnose;
 pub use host::{Host, Interface, LinkFacts, Want};
+#[cfg(test)]
 pub(crate) use routes::MainRoute;
 pub use trial::{TrialError, trial};
 

@@ -8,10 +8,11 @@
 //! 2. [`Step::Send`]: write, and feed again at once, also without new input. [`Step::Close`]:
 //!    write, then close. [`Step::More`]: read on.
 //! 3. [`Step::Connect`] or [`Step::Associate`]: try it; write what [`Negotiation::connected`] or
-//! [`Negotiation::failed`] returns, and close after the latter. What is left in the buffer, and all
-//! that follows, is the program's data: as much of it as [`Negotiation::exchange`] lets through. 4.
-//! A program that has not asked for anything [`PATIENCE`] after it was accepted, however busily it
-//! trickles, is closed; at most [`NEGOTIATING_MAX`] programs negotiate at a time.
+//!    [`Negotiation::failed`] returns, and close after the latter. What is left in the buffer, and
+//!    all that follows, is the program's data: as much of it as [`Negotiation::exchange`] lets
+//!    through.
+//! 4. A program that has not asked for anything [`PATIENCE`] after it was accepted, however busily
+//!    it trickles, is closed; at most [`NEGOTIATING_MAX`] programs negotiate at a time.
 
 mod connect_error;
 mod exchange;
@@ -32,7 +33,7 @@ pub use target::{Target, TargetError};
 use bytes::{Bytes, BytesMut};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
-use tabane_engine::{Duration, Instant};
+use tabane_engine::Duration;
 
 /// A negotiation with one program, from its first byte to its answer.
 pub trait Negotiation: Send {
@@ -86,12 +87,6 @@ pub(crate) const INPUT_MAX: usize = 2 * HEAD_MAX;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Programs that negotiate at a time, at one listener; a further one replaces the oldest.
 pub(crate) const NEGOTIATING_MAX: usize = 256;
-
-/// When a program accepted at `accepted` must have asked for something.
-#[must_use]
-pub(crate) fn deadline(accepted: Instant) -> Instant {
-    accepted + PATIENCE
-}
 
 impl Login {
     /// From `user:password`; the user's name has no colon.

@@ -65,15 +65,6 @@ impl Target {
         }
         Self::new(host.as_bytes(), parse_port(port)?)
     }
-
-    /// The port.
-    #[must_use]
-    pub(crate) fn port(&self) -> u16 {
-        match self {
-            Self::Address(address) => address.port(),
-            Self::Name(_, port) => *port,
-        }
-    }
 }
 
 impl fmt::Display for Target {

@@ -257,7 +257,6 @@ fn long_heads_are_refused_and_memory_is_bounded() {
     let talk = talk(open(), &early, early.len());
     assert_eq!((talk.end, talk.left.len()), (connect("a:1"), endless.len()));
     const { assert!(HEAD_MAX < INPUT_MAX) };
-    assert_eq!(deadline(Instant::ZERO), Instant::ZERO + PATIENCE);
 }
 
 proptest! {

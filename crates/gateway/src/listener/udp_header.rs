@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 
 /// Longest header that [`emit`] writes, bytes.
+#[cfg(test)]
 pub(crate) const HEADER_MAX: usize = 22;
 
 /// Why a datagram is dropped.

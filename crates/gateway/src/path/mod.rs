@@ -26,8 +26,8 @@ pub use monitor::{
     PathEvent, SILENCE,
 };
 pub use probe::{Ends, ServerInfo};
-pub(crate) use quota::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY, Used};
+pub(crate) use quota::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY};
 pub use reason::{Absence, LinkState, inner_limit};
 pub use responder::Responder;
-pub(crate) use roles::{CALM_FOR, Decision, FULL_FOR, PathFacts, Roles, Use};
+pub(crate) use roles::{Decision, PathFacts, Roles, Use};
 pub(crate) use shaper::Shaper;

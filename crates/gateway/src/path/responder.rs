@@ -109,16 +109,6 @@ impl Responder {
         }
     }
 
-    /// The tunnel was given up (no keys, the client left): it is as new.
-    pub(crate) fn reset(&mut self, now: Instant) {
-        self.now = self.now.max(now);
-        self.heard = None;
-        self.probe = None;
-        self.most = None;
-        self.enter(PathState::Connecting);
-        self.schedule_wake();
-    }
-
     /// Time has come to [`Responder::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
         let back = self.now - now > OVERSLEPT;

@@ -91,12 +91,14 @@ impl<P> Shaper<P> {
     }
 
     /// Bytes that wait.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn queued(&self) -> usize {
         self.queued
     }
 
     /// Packets refused so far.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped

@@ -39,7 +39,6 @@ use client_sessions::ClientSessions;
 use connections::Connections;
 use handshakes::Handshakes;
 use memory::Memory;
-pub(crate) use memory::TOTAL;
 use mio::Interest;
 use mio::unix::SourceFd;
 use std::io;

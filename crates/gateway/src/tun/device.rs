@@ -191,14 +191,6 @@ impl Device {
         &self.counters
     }
 
-    /// Another MTU from now on.
-    ///
-    /// # Errors
-    /// The system's word.
-    pub(crate) fn set_mtu(&mut self, mtu: u16) -> io::Result<()> {
-        self.device.set_mtu(mtu)
-    }
-
     fn write_train(&mut self, head: &Segment, train: &Train) -> io::Result<()> {
         let mut bytes = [0; HEADER_LEN + HEADERS_MAX];
         let (front, headers) = bytes.split_at_mut(HEADER_LEN);

@@ -56,6 +56,7 @@ impl Train {
     }
 
     /// Whether there is nothing.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.head.is_none()

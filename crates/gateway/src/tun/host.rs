@@ -283,7 +283,11 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError::State`].
-    pub(crate) fn remember(&mut self, name: &str, addresses: &[SocketAddr]) -> Result<(), HostError> {
+    pub(crate) fn remember(
+        &mut self,
+        name: &str,
+        addresses: &[SocketAddr],
+    ) -> Result<(), HostError> {
         self.state.remember(name, addresses)
     }
 

@@ -120,6 +120,7 @@ impl LocalStack {
     }
 
     /// Connections there are, in whatever state.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn connections(&self) -> usize {
         self.endpoint.connections()

@@ -97,16 +97,6 @@ impl Packets {
         &self.counts
     }
 
-    /// The bond carries datagrams of another size from now on.
-    pub(crate) fn set_mtu(&mut self, mtu: u16) {
-        self.config.mtu = mtu;
-    }
-
-    /// Names are asked for elsewhere from now on.
-    pub(crate) fn set_dns(&mut self, dns: Vec<IpAddr>) {
-        self.config.dns = dns;
-    }
-
     /// Tells what a packet is.
     pub fn classify(&mut self, frame: Frame) -> Inbound {
         let Some(number) = protocol_of(&frame.packet) else { return self.uncommon(&frame) };

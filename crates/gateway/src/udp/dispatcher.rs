@@ -55,7 +55,11 @@ impl Dispatcher {
     }
 
     /// The paths as they are now.
-    pub(crate) fn set_paths(&mut self, now: Instant, datagram_paths: impl Iterator<Item = DatagramPath>) {
+    pub(crate) fn set_paths(
+        &mut self,
+        now: Instant,
+        datagram_paths: impl Iterator<Item = DatagramPath>,
+    ) {
         self.datagram_paths.clear();
         self.datagram_paths.extend(datagram_paths);
         let rate = self

@@ -71,7 +71,7 @@ pub enum Refused {
 
 /// What happened, since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Flows opened.
     pub(crate) opened: u64,
     /// Flows ended because a client was at its limit.
@@ -217,7 +217,11 @@ impl Flows {
 
     /// Reads from flows that are ready, in turn, and hands out whole IP packets for their clients;
     /// at most `budget` datagrams. True if there may be more: call again before waiting.
-    pub(crate) fn read(&mut self, budget: usize, sink: &mut dyn FnMut(ClientNumber, &mut [u8])) -> bool {
+    pub(crate) fn read(
+        &mut self,
+        budget: usize,
+        sink: &mut dyn FnMut(ClientNumber, &mut [u8]),
+    ) -> bool {
         let mut left = budget;
         while left > 0
             && let Some(index) = self.unread.pop_front()
@@ -278,12 +282,14 @@ impl Flows {
     }
 
     /// Whether there are none.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }
 
     /// What happened.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn counters(&self) -> Counters {
         self.counters

@@ -179,6 +179,7 @@ impl Reassembler {
     }
 
     /// Packets given up, and fragments that make none.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped

@@ -98,7 +98,11 @@ impl Nat {
     }
 
     /// What has come back, as its client gets it; `None` if it is nobody's.
-    pub(crate) fn backwards(&mut self, sides: &Sides, packet: &[u8]) -> Option<(ClientNumber, &mut [u8])> {
+    pub(crate) fn backwards(
+        &mut self,
+        sides: &Sides,
+        packet: &[u8],
+    ) -> Option<(ClientNumber, &mut [u8])> {
         let buffer = &mut self.buffer;
         buffer.clear();
         buffer.resize(HEADROOM, 0);
@@ -164,6 +168,7 @@ impl Nat {
     }
 
     /// Whether there are none.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -81,6 +81,7 @@ pub(crate) struct Reason {
 
 impl Reason {
     /// Nobody listens there.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn port(v4: bool) -> Self {
         if v4 { Self { kind: 3, code: 3 } } else { Self { kind: 1, code: 4 } }
@@ -242,7 +243,11 @@ fn put_echo(
 /// The packet that tells the sender of a datagram (or echo request, with ports 0 and
 /// `identifier`) that it did not arrive, in the name of its destination.
 #[must_use]
-pub(crate) fn unreachable(source: SocketAddr, destination: SocketAddr, why: Reason) -> Option<Vec<u8>> {
+pub(crate) fn unreachable(
+    source: SocketAddr,
+    destination: SocketAddr,
+    why: Reason,
+) -> Option<Vec<u8>> {
     let v4 = source.is_ipv4();
     let quoted = IpHeader::new(source.ip(), destination.ip(), protocol::UDP);
     let mut udp = [0; HEADER_LEN];

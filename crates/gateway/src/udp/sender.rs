@@ -50,7 +50,13 @@ const UNIT: u64 = 10_000;
 
 impl Sender {
     /// The paths for a datagram of `len` bytes; none if none works.
-    pub(crate) fn choose(&mut self, now: Instant, mode: UdpMode, paths: &[Choice], len: usize) -> PathSet {
+    pub(crate) fn choose(
+        &mut self,
+        now: Instant,
+        mode: UdpMode,
+        paths: &[Choice],
+        len: usize,
+    ) -> PathSet {
         let tier = tier(mode, paths);
         let usable = paths
             .iter()

@@ -122,7 +122,7 @@ fn questions_for_names_are_told_apart_by_address_and_port() {
         let (_, packet) = datagram(PROGRAM[0], other, 40);
         assert!(matches!(packets.classify(packet.into()), Inbound::Udp(_)), "{other}");
     }
-    packets.set_dns(Vec::new());
+    packets.config.dns.clear();
     let (_, packet) = datagram(PROGRAM[0], "10.81.0.1:53", 40);
     assert!(matches!(packets.classify(packet.into()), Inbound::Udp(_)));
     assert_eq!((packets.counts().dns, packets.counts().udp), (2, 3));
@@ -146,7 +146,7 @@ fn what_is_too_big_is_answered_with_the_size_that_fits() {
         assert_eq!(icmp[6..8], 1_400_u16.to_be_bytes());
         assert!(packet.starts_with(&icmp[8..]));
         assert_eq!(packets.counts().too_big, 1);
-        packets.set_mtu(1_401);
+        packets.config.mtu = 1_401;
         assert!(matches!(packets.classify(packet.into()), Inbound::Udp(_)));
     }
 }
