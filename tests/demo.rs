@@ -152,20 +152,12 @@ fn a_demo_that_takes_too_long_fails_and_says_why() {
 
 #[test]
 fn wrong_usage_is_2_and_says_what_to_do() {
-    let tun = "tabx=10.99.1.2/24";
     for (arguments, named) in [
         (vec!["demo", "--wifi", "speed=5"], "keys are rate"),
         (vec!["demo", "--size", "5X"], "not a unit"),
         (vec!["demo", "--scheduler", "minrt"], "minrtt"),
         (vec!["demo", "--congestion", "cubik"], "cubic"),
         (vec!["demo", "--file", "/dev/null"], "not a file with bytes"),
-        (vec!["serve", "."], "--tun"),
-        (vec!["serve", "--tun", "tabx=10.99.1.2", "."], "prefix length"),
-        (vec!["serve", "--tun", tun, "--scheduler", "minrt", "."], "minrtt"),
-        (vec!["serve", "--tun", tun, "--backup", "wan9", "."], "there is no such path"),
-        (vec!["get", "--tun", tun, "https://10.0.0.1/"], "only http"),
-        (vec!["get", "--tun", tun, "--json", "http://10.0.0.1/"], "-o FILE"),
-        (vec!["get", "--tun", tun], "<URL>"),
     ] {
         let output = tabane().args(&arguments).output().unwrap();
         let err = text_of(&output.stderr);
@@ -201,8 +193,15 @@ fn without_permission_the_user_is_told_what_to_run_instead() {
         Command::new(&copy)
     };
     binary::close(&mut command);
-    let get = ["get", "--tun", "tabx=10.99.1.2/24", "http://10.99.1.1/"];
-    let output = command.args(get).current_dir("/").output().unwrap();
+    let key = "uRHCGeFjN+8uoyl4sLbve9ZB2C1z4GgBscZP+y2rknk=";
+    let config = format!(
+        "secret = '{key}'\n[[server]]\naddresses = ['192.0.2.1:1']\npublic_key = '{key}'\n\
+         [[path]]\nsource = '127.0.0.1'\n[tun]\nname = 'tabx'\nroutes = ['192.0.2.0/24']\n"
+    );
+    let file = directory.path().join("client.toml");
+    std::fs::write(&file, config).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let output = command.args(["client", "-c"]).arg(&file).current_dir("/").output().unwrap();
     let err = text_of(&output.stderr);
     assert_eq!(code(&output), 1, "{err}");
     if err.contains("/dev/net/tun is missing") {

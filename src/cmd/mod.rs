@@ -3,7 +3,6 @@
 
 mod agent;
 mod agents;
-mod attach;
 mod bench;
 mod client;
 mod compare;
@@ -12,7 +11,6 @@ mod conn;
 mod demo;
 mod doctor;
 mod generate;
-mod get;
 mod kernel;
 mod keys;
 mod lab;
@@ -26,7 +24,6 @@ mod policy;
 mod progress;
 mod reload;
 mod running;
-mod serve;
 mod server;
 mod service;
 mod sets;
@@ -74,10 +71,6 @@ pub(crate) enum Verb {
     List(list::Args),
     /// Send a file over emulated Wi-Fi and LTE links, alone and together; no root needed.
     Demo(demo::Args),
-    /// Serve a directory over HTTP, from the engine behind TUN devices.
-    Serve(serve::Args),
-    /// Download or upload over HTTP, from the engine behind TUN devices.
-    Get(get::Args),
     /// Measure the speed and memory of the simulator and the engine.
     Bench(bench::Args),
     /// Run scenarios in simulated time.
@@ -121,8 +114,6 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Reload(args) => reload::run(&args),
         Verb::List(args) => list::run(args),
         Verb::Demo(args) => demo::run(&args),
-        Verb::Serve(args) => serve::run(&args),
-        Verb::Get(args) => get::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Sim(args) => sim::run(args),
         Verb::Lab(args) => lab::run(args),

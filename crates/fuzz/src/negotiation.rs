@@ -11,7 +11,6 @@ use tabane_gateway::dns::{self, Asker, LookupFn, Preference};
 use tabane_gateway::listener::{
     Auto, ConnectError, HEAD_MAX, Login, Negotiation, Step, Target, udp_header,
 };
-use tabane_net::control::Command;
 use tabane_net::http::head::HeadReader;
 
 /// A program's bytes: whole and in pieces the same comes of them.
@@ -31,7 +30,6 @@ pub(crate) fn negotiation(data: &[u8]) {
     let _ = udp_header::parse(data);
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = Target::parse(text);
-        let _ = text.parse::<Command>();
     }
     heads(data, usize::from(how >> 1));
     response(data, usize::from(how >> 1));
@@ -102,7 +100,7 @@ fn talk(mut negotiation: impl Negotiation, input: &[u8], piece: usize) -> Talk {
     Talk { said, end, left }
 }
 
-/// Heads of HTTP requests and responses as `tabane serve` and `get` read them.
+/// Heads of HTTP requests and responses.
 fn heads(data: &[u8], piece: usize) {
     let (mut request, mut response) = (HeadReader::default(), HeadReader::default());
     for piece in data.chunks(piece.max(1)) {

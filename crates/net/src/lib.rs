@@ -5,9 +5,7 @@
 //! Everything that touches the world is here: sockets, TUN, files, time. What the engine decides
 //! is never decided again here.
 
-pub mod capture;
 pub mod clock;
-pub mod control;
 pub mod device;
 pub mod driver;
 pub mod http;

@@ -3,7 +3,6 @@
 use super::kernel::{self, PORT, Speaks};
 use super::namespace::Process;
 use super::world::{Far, World};
-use crate::binary;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -147,7 +146,7 @@ impl World {
     }
 
     fn tabane(&self, verb: &str, paths: Paths) -> Command {
-        let mut command = binary::by(|tabane| self.t.command(tabane));
+        let mut command = self.t.command(env!("CARGO_BIN_EXE_tabane-interop"));
         command.arg(verb).arg("--control").arg(self.folder.file("control.sock"));
         let [first, second] = self.tuns();
         command.args(["--tun", &first]);

@@ -5,13 +5,13 @@
 use super::body::{BodyError, BodyReader, Framing};
 use super::head::{HeadError, HeadReader, Response};
 use super::{BLOCK, hex};
-use crate::driver::App;
 use bytes::{Bytes, BytesMut};
 use sha2::{Digest, Sha256};
 use std::io::{self, Read, Write};
 use tabane_engine::mptcp::Connection;
 use tabane_engine::record::CloseReason;
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
+use tabane_net::driver::App;
 use thiserror::Error;
 
 /// A request on its way.

@@ -9,7 +9,8 @@ mod world;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use tabane_net::http::{FileServer, ServerConfig, hex};
+use tabane_interop::http::{FileServer, ServerConfig};
+use tabane_net::http::hex;
 
 /// A directory with a file `big` of 3 MB and a file `small` of 10 bytes.
 pub(crate) struct Files {

@@ -35,7 +35,7 @@ pub(crate) fn program(host: &Namespace, speaks: Speaks, name: &str) -> Command {
 
 /// Our Python peer with its arguments.
 pub(crate) fn peer(host: &Namespace, arguments: &[&str]) -> Command {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/peers/peer.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/interop/peers/peer.py");
     let mut command = host.command("python3");
     command.args(["-u", script]).args(arguments);
     command

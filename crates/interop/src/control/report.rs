@@ -1,13 +1,13 @@
 //! Pictures of connections, subflows and paths as JSON. Names are those of the engine's views;
 //! times in microseconds say so.
 
-use crate::driver::Counters;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use tabane_engine::ConnId;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::view::PathId;
+use tabane_net::driver::Counters;
 
 /// A connection.
 pub(super) fn connection_report<'l>(

@@ -9,14 +9,16 @@
 //! `TABANE_INTEROP_CAPTURE=FOLDER` has tcpdump write what each test's kernel sends and receives.
 #![allow(clippy::disallowed_methods)] // real packets need the real clock
 
-mod binary;
-
 mod interop {
+    #[path = "../../../../tests/interop/data.rs"]
     mod data;
     mod far;
     mod kernel;
+    #[path = "../../../../tests/interop/link.rs"]
     mod link;
+    #[path = "../../../../tests/interop/namespace.rs"]
     mod namespace;
+    #[path = "../../../../tests/interop/packet.rs"]
     mod packet;
     mod transfers;
     mod world;

@@ -2,7 +2,6 @@
 //!
 //! Threads that block read the lines; they hand each to the driver and wait for its answer.
 
-use crate::driver::Waker;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::{fs, thread};
+use tabane_net::driver::Waker;
 
 /// Lines for the driver. Make it with [`Inbox::new`] and give the other half to those who ask.
 pub struct Inbox {

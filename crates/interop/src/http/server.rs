@@ -6,13 +6,13 @@
 //! Files are read on the driver's thread, a block at a time as the connection takes it.
 
 use super::session::{Phase, Session, Step};
-use crate::driver::App;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::SystemTime;
 use std::{fs, io};
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
+use tabane_net::driver::App;
 
 /// An HTTP file server on the connections that an endpoint accepts.
 pub struct FileServer {

@@ -175,7 +175,7 @@ fn uploads_are_kept_whole_or_not_at_all() {
     let run = |text: &str, finish| {
         let mut config = files.config();
         config.uploads = Some(kept.path().to_owned());
-        let (mut world, mut server) = (World::new(), tabane_net::http::FileServer::new(config));
+        let (mut world, mut server) = (World::new(), tabane_interop::http::FileServer::new(config));
         let mut client = Raw { finish, ..Raw::sending(text.to_owned()) };
         world.connect();
         let answered = |c: &Raw, _: &_| c.closed.is_some() || c.text().ends_with("\n");

@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
+use tabane_interop::http::{Fetch, FetchError, FetchReport, FetchRequest};
 use tabane_net::App;
-use tabane_net::http::{Fetch, FetchError, FetchReport, FetchRequest};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -1,5 +1,5 @@
-//! Steering live connections by lines of text, for experiments and tests: `docs/control.md` has
-//! the grammar. One command a line, one JSON object a line in answer.
+//! Steering live connections by lines of text: `crates/interop/control.md` has the grammar. One
+//! command a line, one JSON object a line in answer.
 //!
 //! [`Controlled`] wraps an application and does the commands on the driver's thread; [`Inbox`] is
 //! how they get there from others.
@@ -11,7 +11,6 @@ mod socket;
 pub use command::{Address, Command, CommandError, ConnRef, GRAMMAR};
 pub use socket::{ControlSocket, Inbox, Outbox, serve_lines};
 
-use crate::driver::{App, Counters, Path, Waker};
 use report::{path_report, subflow_of};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +19,7 @@ use std::sync::Arc;
 use tabane_engine::mptcp::Connection;
 use tabane_engine::view::{PathId, SubflowId};
 use tabane_engine::{ConnId, Endpoint, Event, Instant};
+use tabane_net::driver::{App, Counters, Path, Waker};
 
 /// An application whose connections can be steered.
 pub struct Controlled<A> {
@@ -42,7 +42,7 @@ struct Known {
     fallback: Option<String>,
     peer_addresses: BTreeMap<u8, SocketAddr>,
     paused: bool,
-    /// The last picture, for when it is gone.
+    /// The last snapshot, for when it is gone.
     last: Value,
 }
 
@@ -85,10 +85,10 @@ impl<A: App> Controlled<A> {
             self.events.pop_front();
         }
         self.events.push_back(entry);
-        let picture = self.picture(endpoint, now, id);
+        let snapshot = self.snapshot(endpoint, now, id);
         let known = self.known.entry(id).or_default();
-        if let Some(picture) = picture {
-            known.last = picture;
+        if let Some(snapshot) = snapshot {
+            known.last = snapshot;
         }
         match event {
             Event::Accepted { local, remote } => {
@@ -116,7 +116,7 @@ impl<A: App> Controlled<A> {
         }
     }
 
-    fn picture(&self, endpoint: &mut Endpoint, now: Instant, id: ConnId) -> Option<Value> {
+    fn snapshot(&self, endpoint: &mut Endpoint, now: Instant, id: ConnId) -> Option<Value> {
         let info = endpoint.connection(id)?.info(now);
         let label = |path| {
             self.paths.iter().find(|(id, _, _)| *id == path).map(|(_, label, _)| label.as_str())
@@ -155,7 +155,7 @@ impl<A: App> Controlled<A> {
             Command::ConnList => {
                 let ids: Vec<ConnId> = self.known.keys().copied().collect();
                 let all: Vec<Value> =
-                    ids.into_iter().filter_map(|id| self.picture(endpoint, now, id)).collect();
+                    ids.into_iter().filter_map(|id| self.snapshot(endpoint, now, id)).collect();
                 Ok(json!({ "connections": all }))
             }
             Command::ConnClosed => Ok(json!({ "connections": self.closed })),
@@ -189,7 +189,7 @@ impl<A: App> Controlled<A> {
             }
             Command::ConnShow(conn) => {
                 let id = self.conn(conn)?;
-                self.picture(endpoint, now, id).ok_or_else(|| gone(id))
+                self.snapshot(endpoint, now, id).ok_or_else(|| gone(id))
             }
             command => {
                 let id = self.conn(command.conn().unwrap_or(ConnRef::Last))?;
