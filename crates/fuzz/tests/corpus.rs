@@ -156,7 +156,7 @@ targets! {
     client_config,
     server_config,
     invitation,
-    front,
+    negotiation,
     names,
     tunnel,
     inner,

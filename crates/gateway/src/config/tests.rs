@@ -534,11 +534,16 @@ mod page {
         ("UdpMode", ""),
     ];
 
+    /// What stands behind `pub` or `pub(crate)`.
+    fn public(line: &'static str) -> Option<&'static str> {
+        line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) "))
+    }
+
     fn fields(name: &str) -> Vec<&'static str> {
-        let head = format!("pub struct {name} {{\n");
+        let head = format!(" struct {name} {{\n");
         let body = SOURCES.iter().find_map(|source| source.split_once(&head)).unwrap().1;
         let body = body.split_once("\n}").unwrap().0;
-        let field = |line: &'static str| line.trim().strip_prefix("pub ")?.split_once(": ");
+        let field = |line: &'static str| public(line.trim())?.split_once(": ");
         let lines: Vec<_> = body.lines().collect();
         let pairs = [""].iter().chain(&lines).zip(&lines);
         let document = pairs.filter(|(before, _)| before.trim() != "#[serde(skip)]");
@@ -564,7 +569,8 @@ mod page {
     #[test]
     fn every_struct_has_a_table() {
         let structs = SOURCES.iter().flat_map(|source| source.lines()).filter_map(|line| {
-            line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum "))
+            let item = public(line)?;
+            item.strip_prefix("struct ").or_else(|| item.strip_prefix("enum "))
         });
         for name in structs.map(|rest| rest.trim_end_matches(" {")) {
             assert!(TABLES.iter().any(|table| table.0 == name), "{name}");
