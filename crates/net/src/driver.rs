@@ -23,7 +23,6 @@ pub struct Driver {
     endpoint: Endpoint,
     clock: Clock,
     paths: Vec<Path>,
-    tap: Option<Box<dyn Tap>>,
     waker: Waker,
     wakeups: u64,
     buffer: Vec<u8>,
@@ -52,21 +51,6 @@ pub trait App {
     fn is_done(&self) -> bool {
         false
     }
-}
-
-/// Sees every packet, sent and received (a capture).
-pub trait Tap: Send {
-    /// A packet on a path.
-    fn packet(&mut self, at: Instant, path: PathId, direction: Direction, packet: &[u8]);
-}
-
-/// Which way a packet went.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// To us.
-    In,
-    /// From us.
-    Out,
 }
 
 /// A way out: a device with a name.
@@ -144,12 +128,7 @@ impl Driver {
         let event = eventfd(0, flags).map_err(|e| DriverError::Setup(e.into()))?;
         let waker = Waker { event: Arc::new(event), stopped: Arc::new(AtomicBool::new(false)) };
         let buffer = vec![0; PACKET_MAX];
-        Ok(Self { endpoint, clock, paths, tap: None, waker, wakeups: 0, buffer })
-    }
-
-    /// Shows every packet to `tap`.
-    pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
-        self.tap = Some(tap);
+        Ok(Self { endpoint, clock, paths, waker, wakeups: 0, buffer })
     }
 
     /// The endpoint, before or after a run.
@@ -257,9 +236,6 @@ impl Driver {
         add(&path.counters.rx_packets, 1);
         add(&path.counters.rx_bytes, len as u64);
         let packet = &self.buffer[..len];
-        if let Some(tap) = &mut self.tap {
-            tap.packet(now, path.id, Direction::In, packet);
-        }
         match icmp::answer(packet, &path.addresses) {
             Answer::NotIcmp => self.endpoint.handle_packet(now, path.id, packet),
             Answer::TooBig(report) => {
@@ -271,9 +247,6 @@ impl Driver {
                 // A device that is gone is noticed when it is read.
                 let taken = path.device.send(&reply).unwrap_or(false);
                 path.count_sent(taken, reply.len());
-                if let Some(tap) = &mut self.tap {
-                    tap.packet(now, path.id, Direction::Out, &reply);
-                }
             }
             Answer::Ignored => {}
         }
@@ -288,14 +261,14 @@ impl Driver {
             };
             for i in 0..self.paths.len() {
                 if transmit.paths.contains(self.paths[i].id) {
-                    self.send(i, now, transmit.len)?;
+                    self.send(i, transmit.len)?;
                 }
             }
         }
         Ok(Progress::More)
     }
 
-    fn send(&mut self, i: usize, now: Instant, len: usize) -> Result<(), DriverError> {
+    fn send(&mut self, i: usize, len: usize) -> Result<(), DriverError> {
         let path = &mut self.paths[i];
         let packet = &self.buffer[..len];
         if !path.alive {
@@ -308,9 +281,6 @@ impl Driver {
                 path.sent.note(packet);
             }
             Err(source) => return self.lose(i, source),
-        }
-        if let Some(tap) = &mut self.tap {
-            tap.packet(now, path.id, Direction::Out, packet);
         }
         Ok(())
     }
