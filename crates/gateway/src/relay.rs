@@ -297,6 +297,8 @@ fn advance(chunks: &mut VecDeque<Bytes>, mut len: usize) {
 #[derive(Default)]
 pub(crate) struct Pool {
     block: BytesMut,
+    /// Bytes read, all together.
+    pub(crate) taken: u64,
 }
 
 impl Pool {
@@ -309,6 +311,7 @@ impl Pool {
             self.block = BytesMut::zeroed(BLOCK);
         }
         let len = stream.read(&mut self.block)?;
+        self.taken += len as u64;
         if len < BLOCK / 2 {
             return Ok(Bytes::copy_from_slice(&self.block[..len]));
         }

@@ -28,6 +28,8 @@ pub(crate) struct Sessions<I> {
     again: VecDeque<I>,
     total: u64,
     refused: u64,
+    /// Bytes read from programs, all together.
+    pub(crate) taken: u64,
 }
 
 /// A program wants to connect.
@@ -92,6 +94,7 @@ impl<I> Default for Sessions<I> {
             again: VecDeque::new(),
             total: 0,
             refused: 0,
+            taken: 0,
         }
     }
 }
@@ -307,7 +310,10 @@ impl<I: Copy + Ord> Sessions<I> {
         match &mut session.stage {
             Stage::Relaying(conn, splice) => {
                 let Some(connection) = bond.connection(*conn) else { return };
-                match splice.step(now, &mut program, connection) {
+                let before = splice.taken();
+                let state = splice.step(now, &mut program, connection);
+                self.taken += splice.taken() - before;
+                match state {
                     RelayState::More => self.again.push_back(id),
                     RelayState::Broken => connection.abort(now),
                     // Both ends close by themselves now, and say when they have.

@@ -29,19 +29,38 @@ pub(super) struct Memory {
     pub(super) held: u64,
     /// Connections have a share each.
     tight: bool,
+    /// Bytes that programs had written at that time, all together.
+    taken: u64,
     peak: Peak,
 }
 
 impl Core {
+    /// Looks at once when programs have written much since the last look: how fast they write must
+    /// not decide how much is held.
+    pub(super) fn mind_uploads(&mut self, now: Instant) {
+        if self.taken().saturating_sub(self.memory.taken) > self.total() / 8 {
+            self.mind_memory(now);
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.config.buffer.map_or(TOTAL, |size| size.0)
+    }
+
+    fn taken(&self) -> u64 {
+        self.programs.taken() + self.host.as_ref().map_or(0, |host| host.sessions.taken)
+    }
+
     /// Counts what is held, and divides what may be held if it is much.
     pub(super) fn mind_memory(&mut self, now: Instant) {
+        let total = self.total();
+        self.memory.taken = self.taken();
         let endpoint = &mut self.bond.endpoint;
         let ids: Vec<ConnId> = endpoint.connection_ids().collect();
         let mut held = 0;
         for id in &ids {
             held += endpoint.connection(*id).map_or(0, |conn| buffered(now, conn));
         }
-        let total = self.config.buffer.map_or(TOTAL, |size| size.0);
         let was_tight = self.memory.tight;
         let tight = held > total / 2 || was_tight && held > total / 4;
         (self.memory.held, self.memory.tight) = (held, tight);

@@ -335,6 +335,7 @@ impl Core {
         }
         self.programs.step_again(now, &mut self.bond);
         self.host_round(now);
+        self.mind_uploads(now);
         let mut more = false;
         for _ in 0..ROUNDS {
             let told = self.events(now);
@@ -384,6 +385,7 @@ impl Core {
                 let edges = (ready.readable, ready.writable);
                 let connect_request = self.programs.ready(now, ready.index, edges, &mut self.bond);
                 self.grant(now, ready.index, connect_request);
+                self.mind_uploads(now);
             }
             Kind::Associate => self.unread.push(ready.index),
             Kind::Tun => {

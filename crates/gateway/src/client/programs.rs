@@ -350,6 +350,11 @@ impl Programs {
         }
     }
 
+    /// Bytes read from programs, all together.
+    pub(super) fn taken(&self) -> u64 {
+        self.pool.taken
+    }
+
     /// Steps those that had more to do, each once.
     pub(super) fn step_again(&mut self, now: Instant, bond: &mut Bond) {
         self.accept_left(now, Left::More);
