@@ -1,6 +1,6 @@
 //! How other threads ask an agent something: a request and its answer, in order, no locks.
 //!
-//! The agent's thread answers between packets; whoever asks waits at most [`PATIENCE`].
+//! The agent's thread answers between packets; whoever asks waits at most `PATIENCE`.
 
 use crate::model::{AgentEvent, ConnStatus, Role, Status};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,7 @@
 //! that of the clients of a server that forwards, short of choosing paths.
 //!
 //! Sans-I/O: events of the near ends in ([`Near`]); the bond is an [`Endpoint`] that the caller
-//! drives. A program's SYN becomes a [`ConnectRequest`]; the caller opens the connection and says
+//! drives. A program's SYN becomes a `ConnectRequest`; the caller opens the connection and says
 //! so (`opening`), or that it has to wait (nothing to call: `retry` wishes again), or cannot be
 //! (`fail`).
 

@@ -181,7 +181,7 @@ impl ClientConfig {
     /// The policies of all traffic.
     ///
     /// # Errors
-    /// [`RuleError`]; never for a configuration that was read.
+    /// `RuleError`; never for a configuration that was read.
     pub fn rules(&self) -> Result<Rules, RuleError> {
         Rules::compile(&self.rule, &self.up, &self.down)
     }

@@ -1,8 +1,8 @@
 //! What an agent is told: one TOML file a role.
 //!
-//! The plain structs with their defaults are in [`client`], [`server`] and [`rule`]. [`load`] reads
+//! The plain structs with their defaults are in `client`, `server` and `rule`. `load` reads
 //! files, with line and remedy for what is wrong, and what the environment lays over them;
-//! [`matching`] answers which policies some traffic has; [`changes`] says what a reload can do.
+//! `matching` answers which policies some traffic has; `changes` says what a reload can do.
 
 pub(crate) mod changes;
 mod check;

@@ -5,7 +5,7 @@
 //! client     --(a session with its control key)-->        Ask::Rotate --> two generations
 //! client     --(the same)-->                              Ask::Resume --> sessions anew
 //! ```
-//! Each is one datagram to [`PORT`] of the server's service address inside a WireGuard session of
+//! Each is one datagram to `PORT` of the server's service address inside a WireGuard session of
 //! its own, beside those of the paths, and one datagram in answer. The session says who asks, and
 //! its preshared key hides what is asked from whoever records it and once has a computer that
 //! breaks X25519. A question may be repeated: the same keys are accepted again, others are not.

@@ -1,9 +1,9 @@
 //! Front ends that need no privilege: what programs speak to reach the tunnel. SOCKS5
-//! ([`Socks5`]), HTTP proxy ([`HttpConnect`]), or whichever of the two the first byte tells
+//! (`Socks5`), HTTP proxy (`HttpConnect`), or whichever of the two the first byte tells
 //! ([`Auto`]).
 //!
 //! A [`Negotiation`] is a state machine over bytes: no sockets, no clock. Its loop does this:
-//! 1. Read what the program sent into one buffer, at most [`INPUT_MAX`] bytes while the answer to
+//! 1. Read what the program sent into one buffer, at most `INPUT_MAX` bytes while the answer to
 //!    the program is open, and [`Negotiation::feed`] it.
 //! 2. [`Step::Send`]: write, and feed again at once, also without new input. [`Step::Close`]:
 //!    write, then close. [`Step::More`]: read on.
@@ -11,8 +11,8 @@
 //!    [`Negotiation::failed`] returns, and close after the latter. What is left in the buffer, and
 //!    all that follows, is the program's data: as much of it as [`Negotiation::exchange`] lets
 //!    through.
-//! 4. A program that has not asked for anything [`PATIENCE`] after it was accepted, however busily
-//!    it trickles, is closed; at most [`NEGOTIATING_MAX`] programs negotiate at a time.
+//! 4. A program that has not asked for anything `PATIENCE` after it was accepted, however busily
+//!    it trickles, is closed; at most `NEGOTIATING_MAX` programs negotiate at a time.
 
 mod connect_error;
 mod exchange;

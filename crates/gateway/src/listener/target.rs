@@ -10,7 +10,7 @@ pub enum Target {
     /// An address and a port.
     Address(SocketAddr),
     /// A name in lower case without its last dot, and a port; always a valid host name
-    /// ([`Target::new`]).
+    /// (`Target::new`).
     Name(String, u16),
 }
 

@@ -1,8 +1,8 @@
 //! Paths: whether each works, how fast, how large a packet, and what it may be used for.
 //!
 //! [`Monitor`] (client) and [`Responder`] (server) find out by probes inside the tunnel; what the
-//! probes carry is in [`probe`]. [`Roles`] decides what each is used for; [`Shaper`] keeps a rate
-//! cap, [`Quota`] counts bytes, and [`Links`] follows the host's interfaces.
+//! probes carry is in [`probe`]. `Roles` decides what each is used for; `Shaper` keeps a rate
+//! cap, `Quota` counts bytes, and [`Links`] follows the host's interfaces.
 
 mod damping;
 mod history;

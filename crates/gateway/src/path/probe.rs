@@ -98,7 +98,7 @@ impl Ends {
 }
 
 impl Probe {
-    /// Writes an echo request of `size` bytes, at least [`Ends::smallest`]; returns its length,
+    /// Writes an echo request of `size` bytes, at least `Ends::smallest`; returns its length,
     /// or `None` if the buffer is too small or the addresses are of two families.
     pub fn emit(&self, ends: &Ends, size: usize, buffer: &mut [u8]) -> Option<usize> {
         let size = size.max(ends.smallest());

@@ -42,7 +42,7 @@ pub struct Flows {
     counters: Counters,
 }
 
-/// What [`Flows::send`] needs of its surroundings.
+/// What `Flows::send` needs of its surroundings.
 pub struct Outside<'a> {
     /// The agent's poll; flows have tokens of [`Kind::Flow`].
     pub(crate) registry: &'a Registry,
@@ -182,7 +182,7 @@ impl Flows {
         Ok(())
     }
 
-    /// The ICMP packet for the sender of a packet that [`Flows::send`] refused; `None` where
+    /// The ICMP packet for the sender of a packet that `Flows::send` refused; `None` where
     /// silence is right.
     #[must_use]
     pub fn explain(packet: &[u8], why: Refused) -> Option<Vec<u8>> {

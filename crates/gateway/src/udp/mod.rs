@@ -4,11 +4,11 @@
 //! address of a client a socket of its own, as a NAT does, and brings the replies back as packets;
 //! pings too, where the system lets ordinary users send them. ECN and hop limits end at the server.
 //!
-//! A server that forwards gives the sources of its clients ports of its own instead ([`Nat`]).
+//! A server that forwards gives the sources of its clients ports of its own instead (`Nat`).
 //!
-//! Which paths a datagram takes, [`Sender`] says by the mode of its rule. What goes by several is
+//! Which paths a datagram takes, `Sender` says by the mode of its rule. What goes by several is
 //! numbered by [`Tagger`]; at the far end [`Filter`] removes copies and restores order. Both ends
-//! have all three, one for each direction, in a [`Dispatcher`].
+//! have all three, one for each direction, in a `Dispatcher`.
 //!
 //! A packet longer than the path's largest is cut into fragments ([`fragment`]), which every IP
 //! host puts together again; at ours [`fragment::Reassembler`] does. A host that forbids it (DF,

@@ -256,7 +256,7 @@ impl Peers {
     /// gets nothing.
     ///
     /// # Panics
-    /// If `out` is shorter than [`space`](super::space)`(packet.len())`.
+    /// If `out` is shorter than `seal_space(packet.len())`.
     pub fn seal(&mut self, id: PeerId, packet: &[u8], out: &mut [u8]) -> Sealed {
         let session = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
         match session.and_then(|peer| peer.session.as_deref_mut()) {
