@@ -22,7 +22,7 @@ use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::link::{Link, LinkChange, LinkStats};
 use tabane_sim::models;
-use tabane_sim::scenario::{Change, Direction, LinkDirection, Scenario};
+use tabane_sim::scenario::{Change, LinkDirection, LinkParams, Scenario};
 use tabane_sim::seed::Seed;
 use tabane_sim::topology::{DEFAULT_MTU, Hop, NO_ROUTE, Topology};
 use tabane_trace::observe::{CapturePoint, HostIdx, LinkIdx, LinkSample, Wants};
@@ -61,7 +61,7 @@ pub(crate) struct Port {
 
 struct Wire {
     link: Link<Packet>,
-    spec: Direction,
+    params: LinkParams,
     mtu: usize,
     too_long: u64,
     achieved: Achieved,
@@ -105,15 +105,15 @@ impl Emulator {
         for n in 0..topology.links.len() {
             let (name, spec) = &scenario.link.0[n / 2];
             let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
-            let direction = spec.direction(up);
-            let config = models::config(&direction)?;
+            let params = spec.direction(up);
+            let config = models::config(&params)?;
             let name = format!("link/{name}/{way}");
             let seed = Seed(scenario.seed);
             let mut link = Link::new(&config, seed, &name).map_err(|e| e.to_string())?;
             link.report_losses(wants.packets);
             let mtu = usize::from(spec.mtu.unwrap_or(DEFAULT_MTU));
             let achieved = Achieved::default();
-            links.push(Wire { link, spec: direction, mtu, too_long: 0, achieved });
+            links.push(Wire { link, params, mtu, too_long: 0, achieved });
         }
         let changes = scenario.at.iter().enumerate().filter(|(_, c)| c.host.is_none());
         let agenda = changes.map(|(n, c)| ((Instant::ZERO + c.time.0, n), c.clone())).collect();
@@ -170,7 +170,7 @@ impl Emulator {
         let now = self.clock.now();
         self.sample(now);
         for wire in &mut self.links {
-            let rate = wire.spec.rate.map(|rate| rate.0 as f64);
+            let rate = wire.params.rate.map(|rate| rate.0 as f64);
             let stats = wire.link.stats(now);
             self.report.links.push((stats, wire.too_long, rate, wire.achieved.rate()));
         }
@@ -285,7 +285,7 @@ impl Emulator {
                 let Some(due) = wire.link.next_event().filter(|due| *due <= now) else { break };
                 let Some(mut packet) = wire.link.pop(now) else { continue };
                 // Jitter moves packets towards each other: those are no rate.
-                let steady = wire.spec.rate.filter(|_| wire.spec.jitter.is_none());
+                let steady = wire.params.rate.filter(|_| wire.params.jitter.is_none());
                 let rate = steady.map(|rate| rate.0 as f64);
                 wire.achieved.add(due, now, packet.bytes.len(), rate);
                 self.report.lateness.add(now.saturating_since(due));
@@ -333,8 +333,8 @@ impl Emulator {
     fn change(&mut self, now: Instant, direction: usize, change: &Change) {
         let wire = &mut self.links[direction];
         let up = if change.up.is_some() { Some(true) } else { change.down.as_ref().map(|_| false) };
-        let parameters = models::change(&mut wire.spec, change);
-        let done = wire.link.change(now, &LinkChange { up, ..parameters });
+        let change = models::change(&mut wire.params, &change.params());
+        let done = wire.link.change(now, &LinkChange { up, ..change });
         debug_assert!(done.is_ok(), "changes were checked with the scenario: {done:?}");
     }
 

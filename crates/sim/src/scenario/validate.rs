@@ -258,8 +258,11 @@ fn check_change(
     }
     if !fits {
         let help = match target {
-            "link" => "give rate, delay, jitter, loss, queue, reorder, duplicate, corrupt or mtu",
-            _ => "give scheduler, congestion, egress, backup, subflow, abort or asleep",
+            "link" => {
+                let params: Vec<_> = change.params_given().iter().map(|(name, _)| *name).collect();
+                format!("give {} or mtu", params.join(", "))
+            }
+            _ => "give scheduler, congestion, egress, backup, subflow, abort or asleep".into(),
         };
         return Err(Fault::new(here, "this changes nothing").help(help));
     }

@@ -78,7 +78,7 @@ impl World<'_> {
     }
 
     fn change_direction(&mut self, direction: usize, change: &Change) {
-        let link_change = models::change(&mut self.links[direction].spec, change);
+        let link_change = models::change(&mut self.links[direction].params, &change.params());
         let changed = self.links[direction].link.change(self.now, &link_change);
         debug_assert!(changed.is_ok(), "changes were checked with the scenario: {changed:?}");
         self.reschedule(direction);

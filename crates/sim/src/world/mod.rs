@@ -15,7 +15,7 @@ use crate::models;
 use crate::observe::{CapturePoint, FlowIdx, Layout, LinkIdx, Observer, Wants};
 use crate::packet::{Packet, Pool};
 use crate::result::{FlowResult, RunResult};
-use crate::scenario::{Direction, FlowDirection, Scenario};
+use crate::scenario::{FlowDirection, LinkParams, Scenario};
 use crate::schedule::Schedule;
 use crate::seed::Seed;
 use crate::topology::{Hop, Topology};
@@ -85,7 +85,7 @@ pub struct World<'o> {
 struct LinkState {
     link: Link<Packet>,
     /// What it is made from, with the changes so far.
-    spec: Direction,
+    params: LinkParams,
     mtu: u32,
     /// Packets longer than `mtu`.
     too_long: u64,
@@ -403,13 +403,13 @@ fn make_links(
     for n in 0..topology.links.len() {
         let (name, spec) = &scenario.link.0[n / 2];
         let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
-        let direction = spec.direction(up);
-        let config = models::config(&direction).map_err(RunError::Scenario)?;
+        let params = spec.direction(up);
+        let config = models::config(&params).map_err(RunError::Scenario)?;
         let mut link = Link::new(&config, seed, &format!("link/{name}/{way}"))
             .map_err(|error| RunError::Scenario(error.to_string()))?;
         link.report_losses(true);
         let mtu = u32::from(spec.mtu.unwrap_or(crate::topology::DEFAULT_MTU));
-        links.push(LinkState { link, spec: direction, mtu, too_long: 0 });
+        links.push(LinkState { link, params, mtu, too_long: 0 });
     }
     Ok(links)
 }
