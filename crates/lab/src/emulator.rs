@@ -16,22 +16,22 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
+use tabane_sim::Plan;
 use tabane_sim::link::{Link, LinkChange, LinkStats};
-use tabane_sim::models;
 use tabane_sim::scenario::{Change, LinkDirection, LinkParams, Scenario};
-use tabane_sim::seed::Seed;
-use tabane_sim::topology::{DEFAULT_MTU, Hop, NO_ROUTE, Topology};
+use tabane_sim::topology::{Hop, NO_ROUTE, Topology};
 use tabane_trace::observe::{CapturePoint, HostIdx, LinkIdx, LinkSample, Wants};
 use tun_rs::SyncDevice;
 
 /// A network, ready to run.
 pub(crate) struct Emulator {
     clock: Clock,
-    topology: Topology,
+    topology: Arc<Topology>,
     ports: Vec<Port>,
     /// Index of the first port of each host.
     first: Vec<usize>,
@@ -94,26 +94,20 @@ impl Emulator {
     /// # Errors
     /// In words, a link that cannot be.
     pub(crate) fn new(
-        scenario: &Scenario,
-        (topology, stack): (&Topology, Stack),
+        plan: &Plan,
+        stack: Stack,
         ports: Vec<Port>,
         clock: Clock,
         (notifier, wants): (Notifier, Wants),
         stop: OwnedFd,
     ) -> Result<Self, String> {
+        let (scenario, topology) = (&*plan.scenario, &*plan.topology);
         let mut links = Vec::new();
-        for n in 0..topology.links.len() {
-            let (name, spec) = &scenario.link.0[n / 2];
-            let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
-            let params = spec.direction(up);
-            let config = models::config(&params)?;
-            let name = format!("link/{name}/{way}");
-            let seed = Seed(scenario.seed);
-            let mut link = Link::new(&config, seed, &name).map_err(|e| e.to_string())?;
+        for direction in plan.links.iter() {
+            let mut link = direction.build(scenario.seed).map_err(|e| e.to_string())?;
             link.report_losses(wants.packets);
-            let mtu = usize::from(spec.mtu.unwrap_or(DEFAULT_MTU));
-            let achieved = Achieved::default();
-            links.push(Wire { link, params, mtu, too_long: 0, achieved });
+            let (params, mtu) = (direction.params.clone(), usize::from(direction.mtu));
+            links.push(Wire { link, params, mtu, too_long: 0, achieved: Achieved::default() });
         }
         let changes = scenario.at.iter().enumerate().filter(|(_, c)| c.host.is_none());
         let agenda = changes.map(|(n, c)| ((Instant::ZERO + c.time.0, n), c.clone())).collect();
@@ -127,7 +121,7 @@ impl Emulator {
         }
         Ok(Self {
             clock,
-            topology: topology.clone(),
+            topology: plan.topology.clone(),
             ports,
             first,
             links,
@@ -333,7 +327,7 @@ impl Emulator {
     fn change(&mut self, now: Instant, direction: usize, change: &Change) {
         let wire = &mut self.links[direction];
         let up = if change.up.is_some() { Some(true) } else { change.down.as_ref().map(|_| false) };
-        let change = models::change(&mut wire.params, &change.params());
+        let change = LinkChange::of(&mut wire.params, &change.params());
         let done = wire.link.change(now, &LinkChange { up, ..change });
         debug_assert!(done.is_ok(), "changes were checked with the scenario: {done:?}");
     }

@@ -27,7 +27,7 @@ mod translate;
 pub use accuracy::{Accuracy, LinkAccuracy};
 pub use namespace::{Found, is_alive, list, remove_leftovers};
 pub use network::{Up, up};
-pub use plan::{DevicePlan, HostPlan, PREFIX, Plan};
+pub use plan::{DevicePlan, HostPlan, NetworkPlan, PREFIX};
 pub use run::{LabResult, run};
 pub use translate::{KernelSettings, refuse};
 

@@ -5,6 +5,7 @@
 //! tables [`queue::ALL`](super::queue::ALL) and [`loss::ALL`](super::loss::ALL).
 
 use super::{DelayConfig, Faults, RateConfig};
+use crate::scenario::{LinkParams, Stage};
 use tabane_engine::Duration;
 use tabane_engine::policy::{PolicyError, Spec};
 use thiserror::Error;
@@ -95,6 +96,20 @@ impl LinkConfig {
 }
 
 impl LinkChange {
+    /// What it means for a direction with `params` that it gets those of `over`. It has them from
+    /// then on.
+    pub fn of(params: &mut LinkParams, over: &LinkParams) -> Self {
+        params.lay(over);
+        Self {
+            rate: over.shapes(Stage::Rate).then(|| RateConfig::of(params)),
+            delay: over.shapes(Stage::Delay).then(|| DelayConfig::of(params)),
+            queue: over.queue.as_ref().map(|queue| queue.0.clone()),
+            loss: over.loss.as_ref().map(|loss| loss.0.clone()),
+            faults: over.shapes(Stage::Faults).then(|| Faults::of(params)),
+            up: None,
+        }
+    }
+
     /// Whether it can be made.
     ///
     /// # Errors

@@ -1,7 +1,6 @@
 //! A link's parameters, for both directions or each by itself.
 
 use super::params::*;
-use crate::link::LinkConfig;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -35,15 +34,6 @@ with_link_params! {
 }
 
 impl Link {
-    /// What both directions are made from, up first.
-    ///
-    /// # Errors
-    /// In words, when a trace file cannot be read.
-    pub fn configs(&self) -> Result<[LinkConfig; 2], String> {
-        let config = |up| crate::models::config(&self.direction(up));
-        Ok([config(true)?, config(false)?])
-    }
-
     /// All parameters of a direction.
     pub fn direction(&self, up: bool) -> LinkParams {
         let mut params = self.params();

@@ -14,7 +14,7 @@ mod named;
 mod params;
 mod path;
 mod proxy;
-mod validate;
+pub(crate) mod validate;
 
 pub use change::{Change, LinkDirection, ProxySide, SubflowChange};
 pub use document::{Axis, Document, Variant};
@@ -34,6 +34,7 @@ pub use tabane_trace::source_document::Problem as ScenarioError;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tabane_engine::Duration;
 use tabane_trace::quantity::Time;
 
@@ -142,7 +143,7 @@ impl Scenario {
         let document = Document::parse(name, text, &[])?;
         let mut variants = document.variants()?;
         match variants.len() {
-            1 => Ok(variants.remove(0).scenario),
+            1 => Ok(Arc::unwrap_or_clone(variants.remove(0).plan.scenario)),
             n => Err(document.error_at(&[], format!("this is a sweep of {n} runs, not one run"))),
         }
     }
