@@ -11,14 +11,15 @@ use crate::notification::{Notification, Notifier};
 use crate::packet::Packet;
 use crate::priority;
 use crate::switch::Switch;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wires::{Pool, pop_due, wait};
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use tabane_engine::Instant;
 use tabane_engine::view::{PathId, PathSet};
-use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::Plan;
@@ -43,8 +44,7 @@ pub(crate) struct Emulator {
     wants: Wants,
     notifier: Notifier,
     stop: OwnedFd,
-    /// Buffers that no packet is in.
-    pool: Vec<Vec<u8>>,
+    pool: Pool,
     /// Largest packet that a device gives.
     longest: usize,
     /// Devices lose their carrier with their link.
@@ -131,7 +131,7 @@ impl Emulator {
             wants,
             notifier,
             stop,
-            pool: Vec::new(),
+            pool: Pool::new(POOL),
             longest: topology
                 .hosts
                 .iter()
@@ -174,7 +174,7 @@ impl Emulator {
     fn take_in(&mut self) {
         for n in 0..self.ports.len() {
             for _ in 0..BATCH {
-                let mut buffer = self.pool.pop().unwrap_or_default();
+                let mut buffer = self.pool.take();
                 buffer.resize(self.longest, 0);
                 match self.ports[n].device.recv(&mut buffer) {
                     Ok(len) => {
@@ -182,7 +182,7 @@ impl Emulator {
                         self.depart(n, buffer);
                     }
                     Err(_) => {
-                        self.give_back(buffer);
+                        self.pool.give_back(buffer);
                         break;
                     }
                 }
@@ -199,7 +199,7 @@ impl Emulator {
         let to = to.filter(|to| self.topology.route(host, path, *to) != NO_ROUTE);
         let Some(to) = to else {
             // Neighbour discovery and the like: nobody at the far end wants it.
-            return self.give_back(packet.bytes);
+            return self.pool.give_back(packet.bytes);
         };
         let paths = match &mut self.switches[host] {
             None => PathSet::only(PathId(path as u8)),
@@ -207,14 +207,14 @@ impl Emulator {
         };
         let first = paths.first();
         for copy in paths.iter().filter(|path| Some(*path) != first) {
-            let mut bytes = self.pool.pop().unwrap_or_default();
+            let mut bytes = self.pool.take();
             bytes.clear();
             bytes.extend_from_slice(&packet.bytes);
             self.send(now, (host, copy, to), Packet::new(bytes));
         }
         match first {
             Some(first) => self.send(now, (host, first, to), packet),
-            None => self.give_back(packet.bytes),
+            None => self.pool.give_back(packet.bytes),
         }
     }
 
@@ -239,7 +239,7 @@ impl Emulator {
                 let wire = &mut self.links[link as usize];
                 if packet.bytes.len() > wire.mtu {
                     wire.too_long += 1;
-                    return self.give_back(packet.bytes);
+                    return self.pool.give_back(packet.bytes);
                 }
                 wire.link.push(now, packet);
                 self.lost(link);
@@ -260,7 +260,7 @@ impl Emulator {
         if port.device.send(&packet.bytes).is_err() {
             self.report.refused += 1;
         }
-        self.give_back(packet.bytes);
+        self.pool.give_back(packet.bytes);
     }
 
     /// Tells of the packets that a link direction has lost.
@@ -273,11 +273,8 @@ impl Emulator {
 
     fn let_out(&mut self) {
         for n in 0..self.links.len() {
-            loop {
-                let now = self.clock.now();
+            while let Some((due, now, mut packet)) = pop_due(&mut self.links[n].link, self.clock) {
                 let wire = &mut self.links[n];
-                let Some(due) = wire.link.next_event().filter(|due| *due <= now) else { break };
-                let Some(mut packet) = wire.link.pop(now) else { continue };
                 // Jitter moves packets towards each other: those are no rate.
                 let steady = wire.params.rate.filter(|_| wire.params.jitter.is_none());
                 let rate = steady.map(|rate| rate.0 as f64);
@@ -370,13 +367,6 @@ impl Emulator {
         let due = self.links.iter().filter_map(|wire| wire.link.next_event());
         let planned = self.agenda.first_key_value().map(|((at, _), _)| *at);
         let due = due.chain(planned).chain(self.next_sample).min();
-        let timeout = due.map(|due| {
-            let wait: Duration = due.saturating_since(self.clock.now());
-            Timespec {
-                tv_sec: (wait.0 / 1_000_000_000) as i64,
-                tv_nsec: (wait.0 % 1_000_000_000) as i64,
-            }
-        });
         let mut fds = Vec::with_capacity(1 + self.ports.len());
         fds.push(PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN));
         for port in &self.ports {
@@ -384,17 +374,7 @@ impl Emulator {
             let fd = unsafe { BorrowedFd::borrow_raw(port.device.as_raw_fd()) };
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         }
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => Ok(!fds[0].revents().is_empty()),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn give_back(&mut self, buffer: Vec<u8>) {
-        if self.pool.len() < POOL {
-            self.pool.push(buffer);
-        }
+        wait(self.clock, due, &mut fds)
     }
 }
 
