@@ -3,8 +3,12 @@
 mod mptcp_net;
 
 use mptcp_net::*;
+use std::net::SocketAddr;
+use tabane_engine::Instant;
 use tabane_engine::event::Event;
 use tabane_engine::record::CloseReason;
+use tabane_engine::view::SubflowId;
+use tabane_wire::Flags;
 
 const LEN: usize = 3_000_000;
 
@@ -93,4 +97,46 @@ fn the_receive_buffer_grows_with_what_is_read() {
     assert!(two >= 1_600_000, "{two}, and more as what came early is read in lumps");
     assert_eq!(grown(1, 300_000, false), 300_000);
     assert_eq!(grown(1, 16 << 20, true), 128 << 10);
+}
+
+// RFC 8684 section 3.1: the third packet may be lost; the first data carries the same keys, and its
+// window counts as well. What answers it leaves at once.
+#[test]
+fn the_first_data_stands_for_a_lost_third_packet() {
+    let mut net = Net::pair(1);
+    net.server.answer = (data(20_000), false);
+    net.filter = Box::new(|c| {
+        let syn = c.segment.flags.contains(Flags::SYN);
+        !c.up || syn || !c.segment.payload.is_empty() || c.now > Instant(1_045_000_000)
+    });
+    net.connect(data(300), false);
+    assert!(net.run(ms(45), |n| n.client.app().received.len() > 1_000), "{:?}", net.client.events);
+}
+
+// RFC 9293 section 3.8.6.1: a closed window is probed for as long as data waits. The subflow that
+// was there when it closed may go, and one that joined later is as good.
+#[test]
+fn a_subflow_that_joins_at_a_closed_window_probes_it() {
+    let (mut client, mut server) = (config(1, 2), config(2, 2));
+    client.mptcp.full_mesh = false;
+    (server.tcp.receive_buffer, server.tcp.receive_buffer_max) = (50_000, 50_000);
+    let mut net = Net::new(client, server);
+    let id = net.connect(data(200_000), true);
+    net.sleep(ms(35));
+    net.server.app().paused = true;
+    net.sleep(secs(3));
+    let info = net.client_info();
+    assert!(info.subflows.len() == 1 && info.written > info.acked, "{info:?}");
+    let now = net.now;
+    let remote = SocketAddr::new(addr(2, 0), 80);
+    net.client.conn(id).add_subflow(now, SocketAddr::new(addr(1, 1), 0), remote, false).unwrap();
+    net.sleep(secs(1));
+    let now = net.now;
+    net.client.conn(id).reset_subflow(now, SubflowId(0)).unwrap();
+    // The reader goes on, and what tells so is lost until it is no more repeated.
+    let from = net.now;
+    net.filter = Box::new(move |c| c.up || c.now > from + secs(20));
+    net.server.app().paused = false;
+    assert!(net.run(secs(120), |n| n.over()), "{:?}", net.client_info());
+    assert!(net.server.app().received == data(200_000));
 }

@@ -41,7 +41,8 @@ fn a_fresh_seed_is_safe_and_live() {
 /// (9658), an old SYN accepted (1606, 4931), a host gone before it was heard (1205, 2715, 4071),
 /// round trips that were repairs (9766), a relay with an end that nobody reads (21432), answers to
 /// repeated SYNs counted as repetitions (22035), and so were SYNs sent because a path came up
-/// (23805, 30165, 33735), a subflow that ended with the DATA_ACK of the end (14115).
+/// (23805, 30165, 33735), a subflow that ended with the DATA_ACK of the end (14115), a closed window
+/// that nobody probed when the subflow that had was gone (89827).
 ///
 /// Three asked for what cannot be: that an end knows of a reset that was lost, with nothing to send
 /// and no keepalive (1315, 26019, 33433, 35873); that a link carries 50 MB sixteen times (32293);
@@ -50,7 +51,7 @@ fn a_fresh_seed_is_safe_and_live() {
 fn seeds_that_failed_once_pass() {
     let seeds = [
         903, 1085, 1205, 1315, 1606, 2715, 3165, 3269, 4071, 4931, 7839, 9658, 9766, 14115, 21432,
-        22035, 23805, 26019, 30165, 32293, 33433, 33735, 35873, 46002,
+        22035, 23805, 26019, 30165, 32293, 33433, 33735, 35873, 46002, 89827,
     ];
     check(&sweep::each(&seeds, |seed| replay(*seed, &mut Silent), |_, _| ()), Outcome::passed);
 }

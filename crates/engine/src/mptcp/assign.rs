@@ -346,9 +346,9 @@ impl Connection {
         if self.send.unsent() == 0 || self.outstanding() {
             return false;
         }
-        if !self.send.blocked {
-            self.set_blocked(true);
-        }
+        // Asked again each time: a subflow that has joined since probes too, and the one that probed
+        // may be gone.
+        self.set_blocked(true);
         let now = self.now;
         let some = self.send.edge > self.send.nxt
             && self.subflows.iter().any(|s| s.usable() && s.tcb.sendable(now) > 0);

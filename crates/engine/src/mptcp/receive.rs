@@ -122,6 +122,7 @@ impl Connection {
                 }
             }
             None => {
+                self.take_opening_window(at, accepted);
                 mapping = self.capable_mapping(at, segment);
                 if mapping.is_none() && !self.without_dss(at, segment, accepted) {
                     return;
@@ -420,18 +421,22 @@ impl Connection {
         }
     }
 
+    /// Before the first DATA_ACK the windows of the handshake count, that of the first data beside
+    /// MP_CAPABLE among them: the third packet may be lost, and this takes its place.
+    fn take_opening_window(&mut self, at: usize, accepted: &Accepted) {
+        if let Some(window) = accepted.window
+            && self.subflows[at].join == Join::First
+            && self.session.as_ref().is_some_and(|s| !s.data_acked)
+        {
+            self.send.window_max = self.send.window_max.max(window);
+            self.send.edge = self.send.edge.max(Dsn(1) + window);
+        }
+    }
+
     /// A segment that should have had a DSS, and has none (RFC 8684 section 3.7). Whether its
     /// payload goes further.
     fn without_dss(&mut self, at: usize, segment: &Segment, accepted: &Accepted) -> bool {
         let first = self.subflows[at].join == Join::First;
-        if let Some(window) = accepted.window
-            && first
-            && self.session.as_ref().is_some_and(|s| !s.data_acked)
-        {
-            // Before the first DATA_ACK the windows of the handshake count.
-            self.send.window_max = self.send.window_max.max(window);
-            self.send.edge = self.send.edge.max(Dsn(1) + window);
-        }
         if segment.flags.contains(Flags::SYN) {
             return true;
         }

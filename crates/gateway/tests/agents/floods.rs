@@ -1,6 +1,6 @@
 //! Strangers and clients that send a server as much as they can.
 
-use super::bed::{Agent, Keys, connect, echo, exchange, serve};
+use super::bed::{Agent, Keys, connect, echo, exchange, serve, wired_by};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -184,4 +184,38 @@ fn connections_that_nobody_reads_hold_no_more_than_the_limit() {
     drop(open);
     server.until("free", |status| status.held_bytes < 1 << 20);
     exchange(client.at, echo(), 1_000_000, 3);
+}
+
+/// Short connections to one destination, as fast as four programs can open them: every one works,
+/// or the agent says what is exhausted, and the next one after them works at once.
+#[test]
+#[ignore = "a measurement: release build, and nothing else on the machine"]
+fn new_connections_to_one_destination_as_fast_as_programs_open_them() {
+    let (client, _server, _wires) = wired_by(&Keys::new(), "127.0.0.1");
+    let (listener, to) = (client.at, echo());
+    let start = Instant::now();
+    let open = move || {
+        let (mut worked, mut refused) = (0_u32, [0_u32; 256]);
+        while start.elapsed() < Duration::from_secs(40) {
+            let done = connect(listener, to).map(|mut stream| {
+                stream.write_all(b"x").and_then(|()| stream.read_exact(&mut [0])).unwrap();
+            });
+            match done {
+                Ok(()) => worked += 1,
+                Err(code) => refused[usize::from(code)] += 1,
+            }
+        }
+        (worked, refused)
+    };
+    let programs: Vec<_> = (0..4).map(|_| thread::spawn(open)).collect();
+    let (mut worked, mut refused) = (0, 0);
+    for program in programs {
+        let (well, badly) = program.join().unwrap();
+        worked += well;
+        refused += badly.iter().sum::<u32>();
+    }
+    let after = Instant::now();
+    exchange(listener, to, 1000, 1);
+    println!("{} a second, {refused} refused; after it {:?}", worked / 40, after.elapsed());
+    assert!(refused * 1000 <= worked && after.elapsed() < Duration::from_secs(1));
 }

@@ -130,3 +130,33 @@ fn a_client_that_is_killed_and_started_again_leaves_nothing_at_the_server() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     exchange(client.at, echo(), 300_000, 1);
 }
+
+/// Without any path for longer than retransmission steps grow: the return of a path cuts the step
+/// short, and a download goes on at once.
+#[test]
+#[ignore = "takes two minutes"]
+fn a_download_goes_on_at_once_after_all_paths_were_dead_for_110_s() {
+    let (client, _server, wires) = wired_by(&Keys::new(), "127.0.0.1");
+    let (far, _ended) = endless();
+    let mut download = connect(client.at, far).unwrap();
+    download.set_read_timeout(None).unwrap();
+    download.read_exact(&mut [0; 100_000]).unwrap();
+    wires.iter().for_each(|wire| wire.cut(true));
+    let reader = thread::spawn(move || {
+        let (mut gap, mut last) = (Duration::ZERO, Instant::now());
+        let mut resumed = last;
+        while gap < Duration::from_secs(100) {
+            assert!(download.read(&mut [0; 65_536]).unwrap() > 0, "the connection has ended");
+            resumed = Instant::now();
+            gap = resumed - last;
+            last = resumed;
+        }
+        resumed
+    });
+    thread::sleep(Duration::from_secs(110));
+    let back = Instant::now();
+    wires.iter().for_each(|wire| wire.cut(false));
+    let took = reader.join().unwrap() - back;
+    println!("goes on after {took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
