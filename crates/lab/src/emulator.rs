@@ -17,22 +17,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use tabane_engine::Instant;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::Plan;
 use tabane_sim::link::{Link, LinkChange, LinkStats};
-use tabane_sim::scenario::{Change, LinkDirection, LinkParams, Scenario};
-use tabane_sim::topology::{Hop, NO_ROUTE, Topology};
+use tabane_sim::scenario::{Change, LinkDirection, LinkParams};
+use tabane_sim::topology::{Hop, NO_ROUTE};
 use tabane_trace::observe::{CapturePoint, HostIdx, LinkIdx, LinkSample, Wants};
 use tun_rs::SyncDevice;
 
 /// A network, ready to run.
 pub(crate) struct Emulator {
     clock: Clock,
-    topology: Arc<Topology>,
+    plan: Plan,
     ports: Vec<Port>,
     /// Index of the first port of each host.
     first: Vec<usize>,
@@ -114,14 +113,14 @@ impl Emulator {
         let (mut first, mut switches) = (Vec::new(), Vec::new());
         for host in 0..topology.hosts.len() {
             switches.push(match stack {
-                Stack::Kernel => Switch::of(scenario, topology, host)?,
+                Stack::Kernel => Switch::of(plan, host)?,
                 Stack::Tabane => None,
             });
             first.push(ports.iter().position(|p| p.host == host).unwrap_or(0));
         }
         Ok(Self {
             clock,
-            topology: plan.topology.clone(),
+            plan: plan.clone(),
             ports,
             first,
             links,
@@ -144,13 +143,13 @@ impl Emulator {
     }
 
     /// Carries packets until it is stopped.
-    pub(crate) fn run(mut self, scenario: &Scenario) -> Report {
+    pub(crate) fn run(mut self) -> Report {
         sharpen_timers();
         self.report.realtime = priority::take(priority::LINKS);
         loop {
             self.take_in();
             self.let_out();
-            self.act(scenario);
+            self.act();
             match self.sleep() {
                 Ok(true) => break,
                 Ok(false) => {}
@@ -196,14 +195,14 @@ impl Emulator {
         let Port { host, path, .. } = self.ports[port];
         let packet = Packet::new(bytes);
         let to = packet.destination();
-        let to = to.filter(|to| self.topology.route(host, path, *to) != NO_ROUTE);
+        let to = to.filter(|to| self.plan.topology.route(host, path, *to) != NO_ROUTE);
         let Some(to) = to else {
             // Neighbour discovery and the like: nobody at the far end wants it.
             return self.pool.give_back(packet.bytes);
         };
         let paths = match &mut self.switches[host] {
             None => PathSet::only(PathId(path as u8)),
-            Some(switch) => switch.route(now, &self.topology, path, (&packet, to)),
+            Some(switch) => switch.route(now, &self.plan.topology, path, (&packet, to)),
         };
         let first = paths.first();
         for copy in paths.iter().filter(|path| Some(*path) != first) {
@@ -224,13 +223,13 @@ impl Emulator {
             let point = CapturePoint::Sent(HostIdx(host as u32), path);
             self.notifier.try_send(Notification::Packet(point, now, packet.bytes.clone()));
         }
-        let cursor = self.topology.route(host, usize::from(path.0), to);
+        let cursor = self.plan.topology.route(host, usize::from(path.0), to);
         self.enter(now, Packet { cursor, ..packet });
     }
 
     /// A packet comes to the hop at its cursor.
     fn enter(&mut self, now: Instant, packet: Packet) {
-        match self.topology.hop(packet.cursor) {
+        match self.plan.topology.hop(packet.cursor) {
             Hop::Link(link) => {
                 if self.wants.packets {
                     let point = CapturePoint::Link(LinkIdx(link));
@@ -283,7 +282,7 @@ impl Emulator {
                 self.report.hops += 1;
                 packet.cursor += 1;
                 // The next link counts from when the packet should have come.
-                let at = match self.topology.hop(packet.cursor) {
+                let at = match self.plan.topology.hop(packet.cursor) {
                     Hop::Link(_) => due,
                     Hop::Arrive(..) => now,
                 };
@@ -294,7 +293,7 @@ impl Emulator {
     }
 
     /// Does what is due on the agenda.
-    fn act(&mut self, scenario: &Scenario) {
+    fn act(&mut self) {
         let now = self.clock.now();
         while let Some(entry) = self.agenda.first_entry().filter(|e| e.key().0 <= now) {
             let ((at, n), change) = entry.remove_entry();
@@ -302,7 +301,9 @@ impl Emulator {
                 self.agenda.insert((at + every.0, n), change.clone());
             }
             let name = change.down.as_ref().or(change.up.as_ref()).or(change.link.as_ref());
-            let Some(link) = name.and_then(|name| scenario.link.position(name)) else { continue };
+            let Some(link) = name.and_then(|name| self.plan.scenario.link.position(name)) else {
+                continue;
+            };
             for (direction, way) in
                 [(2 * link, LinkDirection::Up), (2 * link + 1, LinkDirection::Down)]
             {
@@ -332,7 +333,7 @@ impl Emulator {
     /// Whoever is attached to a link sees its carrier go and come.
     fn set_carrier(&mut self, link: u32, up: bool) {
         for port in &self.ports {
-            if self.topology.hosts[port.host].paths[port.path].first / 2 == link {
+            if self.plan.topology.hosts[port.host].paths[port.path].first / 2 == link {
                 if let Some(switch) = &mut self.switches[port.host] {
                     switch.set_up(port.path, up);
                 }

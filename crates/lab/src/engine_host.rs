@@ -10,17 +10,15 @@ use tabane_engine::record::CloseReason;
 use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Endpoint, Event, Instant};
 use tabane_net::App;
+use tabane_sim::Plan;
 use tabane_sim::app::Role;
 use tabane_sim::change_connection;
-use tabane_sim::scenario::Scenario;
-use tabane_sim::topology::Topology;
 use tabane_trace::observe::{HostIdx, Wants};
 
 /// What runs on the endpoint of a host.
 pub(crate) struct EngineHost {
     host: usize,
-    scenario: Arc<Scenario>,
-    topology: Arc<Topology>,
+    plan: Plan,
     flows: Arc<Vec<Flow>>,
     agenda: Agenda,
     conns: BTreeMap<ConnId, usize>,
@@ -31,13 +29,13 @@ pub(crate) struct EngineHost {
 impl EngineHost {
     pub(crate) fn new(
         host: usize,
-        (scenario, topology): (Arc<Scenario>, Arc<Topology>),
+        plan: Plan,
         flows: Arc<Vec<Flow>>,
         (notifier, wants): (Notifier, Wants),
     ) -> Self {
-        let agenda = Agenda::new(&scenario, &topology, host, &flows, wants.sample);
+        let agenda = Agenda::new(&plan, host, &flows, wants.sample);
         let conns = BTreeMap::new();
-        Self { host, scenario, topology, flows, agenda, conns, notifier, wants }
+        Self { host, plan, flows, agenda, conns, notifier, wants }
     }
 
     /// Makes an endpoint accept what flows bring it.
@@ -45,7 +43,7 @@ impl EngineHost {
         if !self.flows.iter().any(|flow| flow.server == self.host) {
             return Ok(());
         }
-        let any: IpAddr = match self.topology.ip {
+        let any: IpAddr = match self.plan.topology.ip {
             6 => Ipv6Addr::UNSPECIFIED.into(),
             _ => Ipv4Addr::UNSPECIFIED.into(),
         };
@@ -60,9 +58,9 @@ impl EngineHost {
 
     fn start(&mut self, endpoint: &mut Endpoint, now: Instant, n: usize) {
         let flow = &self.flows[n];
-        let path = self.topology.first_path(self.host, flow.server).unwrap_or(0);
-        let local = SocketAddr::new(self.topology.address(self.host, path), 0);
-        let remote = SocketAddr::new(self.topology.shared_address(flow.server), flow.port);
+        let path = self.plan.topology.first_path(self.host, flow.server).unwrap_or(0);
+        let local = SocketAddr::new(self.plan.topology.address(self.host, path), 0);
+        let remote = SocketAddr::new(self.plan.topology.shared_address(flow.server), flow.port);
         match endpoint.connect(now, local, remote) {
             Ok(conn) => self.opened(now, conn, n),
             Err(error) => flow.fail(&self.notifier, error.to_string()),
@@ -89,17 +87,17 @@ impl EngineHost {
     }
 
     fn change(&mut self, endpoint: &mut Endpoint, now: Instant, n: usize) {
-        let change = &self.scenario.at[n];
+        let change = &self.plan.scenario.at[n];
         if let Some(link) = change.down.as_ref().or(change.up.as_ref()) {
-            for path in attached(&self.scenario, &self.topology, self.host, link) {
+            for path in attached(&self.plan, self.host, link) {
                 endpoint.set_path_up(now, PathId(path as u8), change.up.is_some());
             }
             return;
         }
-        let paths = &self.topology.hosts[self.host].paths;
+        let paths = &self.plan.topology.hosts[self.host].paths;
         let path = change.path.as_ref();
         let path = path.and_then(|name| paths.iter().position(|p| p.name == *name));
-        let on = path.map(|p| (PathId(p as u8), self.topology.address(self.host, p)));
+        let on = path.map(|p| (PathId(p as u8), self.plan.topology.address(self.host, p)));
         let mut words = change.words();
         for (conn, flow) in &self.conns {
             let name = &self.flows[*flow].name;
@@ -167,7 +165,7 @@ impl App for EngineHost {
     }
 
     fn on_wakeup(&mut self, endpoint: &mut Endpoint, now: Instant) {
-        let scenario = self.scenario.clone();
+        let scenario = self.plan.scenario.clone();
         while let Some(action) = self.agenda.due(now, &scenario) {
             match action {
                 Action::Start(n) => self.start(endpoint, now, n),

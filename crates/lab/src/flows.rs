@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tabane_engine::mptcp::Info;
 use tabane_engine::{Duration, Instant};
+use tabane_sim::Plan;
 use tabane_sim::app::{App, Role};
 use tabane_sim::scenario::{Change, FlowDirection, Scenario};
 use tabane_sim::seed::Seed;
-use tabane_sim::topology::Topology;
 use tabane_trace::observe::FlowIdx;
 
 pub(crate) struct Flow {
@@ -34,7 +34,8 @@ const FIRST_PORT: u16 = 5_001;
 
 impl Flow {
     /// All flows of a scenario, in the simulator's order and with its names.
-    pub(crate) fn all(scenario: &Scenario, topology: &Topology) -> Result<Vec<Self>, String> {
+    pub(crate) fn all(plan: &Plan) -> Result<Vec<Self>, String> {
+        let Plan { scenario, topology, .. } = plan;
         let mut flows = Vec::new();
         let mut ports: BTreeMap<usize, u16> = BTreeMap::new();
         for (n, spec) in scenario.flow.iter().enumerate() {
@@ -125,13 +126,7 @@ pub(crate) struct Agenda {
 
 impl Agenda {
     /// Starts, stops, changes and samples of a host.
-    pub(crate) fn new(
-        scenario: &Scenario,
-        topology: &Topology,
-        host: usize,
-        flows: &[Flow],
-        sample: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(plan: &Plan, host: usize, flows: &[Flow], sample: Option<Duration>) -> Self {
         let mut entries = BTreeSet::new();
         for (n, flow) in flows.iter().enumerate() {
             if flow.client == host {
@@ -141,8 +136,8 @@ impl Agenda {
                 entries.insert((at, Action::Stop(n)));
             }
         }
-        for (n, change) in scenario.at.iter().enumerate() {
-            if concerns(change, scenario, topology, host) {
+        for (n, change) in plan.scenario.at.iter().enumerate() {
+            if concerns(change, plan, host) {
                 entries.insert((Instant::ZERO + change.time.0, Action::Change(n)));
             }
         }
@@ -173,23 +168,22 @@ impl Agenda {
 }
 
 /// Whether a change is for a host to do: its own, or the carrier of a link that it is attached to.
-fn concerns(change: &Change, scenario: &Scenario, topology: &Topology, host: usize) -> bool {
+fn concerns(change: &Change, plan: &Plan, host: usize) -> bool {
     if let Some(name) = &change.host {
-        return topology.host(name) == Some(host);
+        return plan.topology.host(name) == Some(host);
     }
     let Some(link) = change.down.as_ref().or(change.up.as_ref()) else { return false };
-    let attached = attached(scenario, topology, host, link).next().is_some();
+    let attached = attached(plan, host, link).next().is_some();
     attached && !change.silent
 }
 
 /// The paths of a host that begin at a link.
 pub(crate) fn attached<'a>(
-    scenario: &Scenario,
-    topology: &'a Topology,
+    plan: &'a Plan,
     host: usize,
     link: &str,
 ) -> impl Iterator<Item = usize> + use<'a> {
-    let link = scenario.link.position(link);
-    let paths = topology.hosts[host].paths.iter().enumerate();
+    let link = plan.scenario.link.position(link);
+    let paths = plan.topology.hosts[host].paths.iter().enumerate();
     paths.filter(move |(_, path)| Some(path.first as usize / 2) == link).map(|(n, _)| n)
 }

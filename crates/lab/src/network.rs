@@ -19,14 +19,14 @@ use tabane_net::device::{TunConfig, TunDevice};
 use tabane_net::{Clock, PathDevice};
 use tabane_sim::Plan;
 use tabane_sim::observe::{Observer, Wants};
-use tabane_sim::topology::Topology;
 use tun_rs::DeviceBuilder;
 
 /// A network without its emulator.
 pub(crate) struct Network {
     pub(crate) stack: Stack,
-    pub(crate) topology: Arc<Topology>,
-    pub(crate) plan: NetworkPlan,
+    pub(crate) plan: Plan,
+    /// What is made of its hosts.
+    pub(crate) hosts: NetworkPlan,
     /// One a host.
     pub(crate) namespaces: Vec<Arc<Namespace>>,
     /// Devices at the emulated links; taken by the emulator.
@@ -47,28 +47,27 @@ impl Network {
     /// # Errors
     /// What is refused ([`refuse`]), no privilege, or what the system says.
     pub(crate) fn build(plan: &Plan, stack: Stack) -> Result<Self, LabError> {
-        let scenario = &plan.scenario;
-        refuse(scenario, stack).map_err(LabError::Refused)?;
+        refuse(&plan.scenario, stack).map_err(LabError::Refused)?;
         if !rustix::process::geteuid().is_root() {
             return Err(LabError::Privilege);
         }
         remove_leftovers();
         let mut network = Self {
             stack,
-            topology: plan.topology.clone(),
-            plan: NetworkPlan::new(scenario, &plan.topology, stack, std::process::id()),
+            plan: plan.clone(),
+            hosts: NetworkPlan::new(plan, stack, std::process::id()),
             namespaces: Vec::new(),
             ports: Vec::new(),
             engines: Vec::new(),
         };
-        for host in 0..network.plan.hosts.len() {
-            network.add_host(host, scenario.ip)?;
+        for host in 0..network.hosts.hosts.len() {
+            network.add_host(host, plan.scenario.ip)?;
         }
         Ok(network)
     }
 
     fn add_host(&mut self, host: usize, version: u8) -> Result<(), LabError> {
-        let plan = &self.plan.hosts[host];
+        let plan = &self.hosts.hosts[host];
         let namespace = Namespace::new(&plan.namespace)?;
         let (ports, engines) = namespace.inside(|| open_devices(host, plan))??;
         self.ports.extend(ports);
@@ -81,16 +80,14 @@ impl Network {
 
     pub(crate) fn start(
         &mut self,
-        plan: &Plan,
         clock: Clock,
         notifier: (Notifier, Wants),
     ) -> Result<Running, LabError> {
         let ports = std::mem::take(&mut self.ports);
         let (stop, theirs) = stop_pair()?;
-        let emulator = Emulator::new(plan, self.stack, ports, clock, notifier, theirs)
+        let emulator = Emulator::new(&self.plan, self.stack, ports, clock, notifier, theirs)
             .map_err(LabError::Broken)?;
-        let scenario = plan.scenario.clone();
-        let thread = spawn("emulator", move || emulator.run(&scenario))?;
+        let thread = spawn("emulator", move || emulator.run())?;
         Ok(Running { stop, thread: Some(thread) })
     }
 
@@ -204,14 +201,14 @@ pub fn up(plan: &Plan) -> Result<Up, LabError> {
     let mut network = Network::build(plan, Stack::Kernel)?;
     let (out, heard) = sync_channel(LIMIT);
     let clock = Clock::start();
-    let running = network.start(plan, clock, (Notifier::new(out), Wants::default()))?;
+    let running = network.start(clock, (Notifier::new(out), Wants::default()))?;
     Ok(Up { network, running: Some(running), heard, clock })
 }
 
 impl Up {
     /// Its plan: hosts, namespaces, addresses.
     pub fn plan(&self) -> &NetworkPlan {
-        &self.network.plan
+        &self.network.hosts
     }
 
     /// Stays until `interrupted`, and tells what changes.

@@ -15,7 +15,7 @@ use crate::Stack;
 use crate::translate::KernelSettings;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use tabane_sim::scenario::Scenario;
+use tabane_sim::Plan;
 use tabane_sim::topology::{Hop, NO_ROUTE, Topology};
 
 /// Names of the lab's namespaces begin with this, then the id of the process that made them.
@@ -67,23 +67,19 @@ const MPTCP_LIMIT: usize = 8;
 
 impl NetworkPlan {
     /// The plan of a scenario for one stack, made by the process `pid`.
-    pub fn new(scenario: &Scenario, topology: &Topology, stack: Stack, pid: u32) -> Self {
+    pub fn new(plan: &Plan, stack: Stack, pid: u32) -> Self {
+        let topology = &plan.topology;
         let names = host_names(topology);
         let hosts = (0..topology.hosts.len()).map(|host| {
             let namespace = format!("{PREFIX}{pid}-{}", names[host]);
-            host_plan(scenario, topology, stack, host, namespace)
+            host_plan(plan, stack, host, namespace)
         });
         Self { hosts: hosts.collect() }
     }
 }
 
-fn host_plan(
-    scenario: &Scenario,
-    topology: &Topology,
-    stack: Stack,
-    host: usize,
-    namespace: String,
-) -> HostPlan {
+fn host_plan(plan: &Plan, stack: Stack, host: usize, namespace: String) -> HostPlan {
+    let topology = &plan.topology;
     let node = &topology.hosts[host];
     let links = device_names(node.paths.iter().map(|p| p.name.as_str()));
     let shared = topology.shared_address(host);
@@ -96,7 +92,7 @@ fn host_plan(
             backup: path.backup,
         })
         .collect();
-    let mut plan = HostPlan {
+    let mut made = HostPlan {
         name: node.name.clone(),
         namespace,
         devices,
@@ -104,16 +100,16 @@ fn host_plan(
         sysctls: Vec::new(),
     };
     // The devices' own too: they were made before, with what the machine prefers.
-    let own = plan.devices.iter().map(|device| device.link.as_str());
+    let own = made.devices.iter().map(|device| device.link.as_str());
     let every = ["all", "default"].into_iter().chain(own);
     let every: Vec<String> = every.map(|w| format!("net/ipv4/conf/{w}/rp_filter")).collect();
-    plan.sysctls.extend(every.into_iter().map(|key| (key, "0".to_owned())));
-    plan.bring_up();
+    made.sysctls.extend(every.into_iter().map(|key| (key, "0".to_owned())));
+    made.bring_up();
     match stack {
-        Stack::Tabane => plan.forward(),
-        Stack::Kernel => plan.be_a_host(scenario, topology, host),
+        Stack::Tabane => made.forward(),
+        Stack::Kernel => made.be_a_host(plan, host),
     }
-    plan
+    made
 }
 
 impl HostPlan {
@@ -146,8 +142,9 @@ impl HostPlan {
     }
 
     /// The kernel is the host: it has the addresses, and routes by source.
-    fn be_a_host(&mut self, scenario: &Scenario, topology: &Topology, host: usize) {
-        let settings = KernelSettings::of(scenario, topology, host);
+    fn be_a_host(&mut self, plan: &Plan, host: usize) {
+        let Plan { scenario, topology, .. } = plan;
+        let settings = KernelSettings::of(plan, host);
         let nodad = if topology.ip == 6 { " nodad" } else { "" };
         let bits = if topology.ip == 6 { 128 } else { 32 };
         let shared = topology.shared_address(host);

@@ -54,8 +54,8 @@ pub fn run(
     let broken = |error: &dyn std::fmt::Display| LabError::Broken(error.to_string());
     let layout = World::new(plan, &mut Silent).map_err(|e| broken(&e))?.layout();
     let mut network = Network::build(plan, stack)?;
-    let scenario = plan.scenario.clone();
-    let flows = Flow::all(&scenario, &network.topology).map_err(LabError::Broken)?;
+    let scenario = &*plan.scenario;
+    let flows = Flow::all(plan).map_err(LabError::Broken)?;
     let (out, notifications) = sync_channel(LIMIT);
     let notifier = Notifier::new(out);
     let wants = observer.wants();
@@ -63,9 +63,9 @@ pub fn run(
 
     let flows = Arc::new(flows);
     let memory = (stack == Stack::Kernel).then(Watcher::start);
-    let mut hosts = Hosts::prepare(&network, &scenario, &flows, &notifier, wants)?;
+    let mut hosts = Hosts::prepare(&network, &flows, &notifier, wants)?;
     let clock = Clock::start();
-    let emulator = network.start(plan, clock, (notifier.clone(), wants))?;
+    let emulator = network.start(clock, (notifier.clone(), wants))?;
     hosts.start(&mut network, clock, (&notifier, wants))?;
     let mut watch = Watch::new(&layout, &flows, observer);
     let ended = watch.until_over(&notifications, clock, scenario.duration.0, interrupted);
@@ -87,8 +87,7 @@ pub fn run(
     ended.and(stopped)?;
     let results = (0..flows.len()).map(|n| watch.flow_result(n, delivered[n], now)).collect();
     let mut accuracy = accuracy(&layout, &report, dropped_notifications);
-    accuracy.dropped_by_devices =
-        report.refused + if cuts_carrier(&scenario) { 0 } else { dropped };
+    accuracy.dropped_by_devices = report.refused + if cuts_carrier(scenario) { 0 } else { dropped };
     accuracy.tcp_memory = memory.and_then(Watcher::finish);
     accuracy.judge(shortest_delay(plan));
     let run = RunResult {
@@ -118,7 +117,6 @@ fn shortest_delay(plan: &Plan) -> Duration {
 
 #[derive(Default)]
 struct Hosts {
-    scenario: Arc<Scenario>,
     flows: Arc<Vec<Flow>>,
     stop: Option<OwnedFd>,
     /// Of the kernel's programs, which wait for the clock.
@@ -131,13 +129,12 @@ impl Hosts {
     /// Starts the threads of kernel hosts as far as their listening sockets.
     fn prepare(
         network: &Network,
-        scenario: &Arc<Scenario>,
         flows: &Arc<Vec<Flow>>,
         notifier: &Notifier,
         wants: Wants,
     ) -> Result<Self, LabError> {
         let mut hosts = Self::default();
-        (hosts.scenario, hosts.flows) = (scenario.clone(), flows.clone());
+        hosts.flows = flows.clone();
         if network.stack != Stack::Kernel {
             return Ok(hosts);
         }
@@ -162,11 +159,11 @@ impl Hosts {
         let namespace = network.namespaces[host].clone();
         let (go, clock) = sync_channel(1);
         let (ready, is_ready) = mpsc::channel();
-        let place = (self.scenario.clone(), network.topology.clone());
+        let plan = network.plan.clone();
         let (flows, notifier) = (self.flows.clone(), notifier.clone());
-        let agenda = Agenda::new(&place.0, &place.1, host, &flows, wants.sample);
-        let version = self.scenario.ip;
-        let name = network.plan.hosts[host].name.clone();
+        let agenda = Agenda::new(&plan, host, &flows, wants.sample);
+        let version = plan.scenario.ip;
+        let name = network.hosts.hosts[host].name.clone();
         let thread = spawn(&name.clone(), move || {
             let commanded = namespace.clone();
             let command = move |line: &str| commanded.ip(version, &[line.to_owned()]);
@@ -175,7 +172,7 @@ impl Hosts {
                     what: format!("make the sockets of {name}"),
                     source,
                 };
-                KernelHost::new(host, place, flows, agenda, notifier, Box::new(command))
+                KernelHost::new(host, plan, flows, agenda, notifier, Box::new(command))
                     .map_err(system)
             });
             let host = match made {
@@ -225,18 +222,18 @@ impl Hosts {
         (notifier, wants): (&Notifier, Wants),
     ) -> Result<(), LabError> {
         let broken = |error: &dyn std::fmt::Display| LabError::Broken(error.to_string());
-        let topology = network.topology.clone();
-        let mut config = engine_config(&self.scenario, &topology, host);
+        let plan = network.plan.clone();
+        let mut config = engine_config(&plan, host);
         config.records = wants.records;
         let devices = std::mem::take(&mut network.engines[host]);
-        let labels = topology.hosts[host].paths.iter().map(|p| p.name.as_str());
+        let labels = plan.topology.hosts[host].paths.iter().map(|p| p.name.as_str());
         let paths = config.paths.iter().zip(labels).zip(devices);
         let paths = paths.map(|((path, label), device)| Path::new(path, label, device)).collect();
-        let name = &topology.hosts[host].name;
-        let key = Seed(self.scenario.seed).key(&format!("host/{name}"));
+        let name = &plan.topology.hosts[host].name;
+        let key = Seed(plan.scenario.seed).key(&format!("host/{name}"));
         let mut endpoint = Endpoint::new(config, key).map_err(|e| broken(&e))?;
-        let place = (self.scenario.clone(), topology.clone());
-        let mut app = EngineHost::new(host, place, self.flows.clone(), (notifier.clone(), wants));
+        let mut app =
+            EngineHost::new(host, plan.clone(), self.flows.clone(), (notifier.clone(), wants));
         app.listen(&mut endpoint).map_err(LabError::Broken)?;
         let mut driver = Driver::new(endpoint, clock, paths).map_err(|e| broken(&e))?;
         self.wakers.push(driver.waker());

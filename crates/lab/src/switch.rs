@@ -12,9 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use tabane_engine::Instant;
 use tabane_engine::egress::{self, Echo, Egress, Outgoing};
 use tabane_engine::view::{PathId, PathSet, PathView, SubflowId};
-use tabane_sim::engine_config;
-use tabane_sim::scenario::Scenario;
 use tabane_sim::topology::{NO_ROUTE, Topology};
+use tabane_sim::{Plan, engine_config};
 use tabane_wire::segment::Trust;
 use tabane_wire::{Flags, Segment};
 
@@ -56,13 +55,9 @@ const WATCHED: usize = 64;
 
 impl Switch {
     /// That of a host, if it has a policy and more than one path.
-    pub(crate) fn of(
-        scenario: &Scenario,
-        topology: &Topology,
-        host: usize,
-    ) -> Result<Option<Self>, String> {
-        let paths = topology.hosts[host].paths.len();
-        let spec = engine_config(scenario, topology, host).mptcp.egress;
+    pub(crate) fn of(plan: &Plan, host: usize) -> Result<Option<Self>, String> {
+        let paths = plan.topology.hosts[host].paths.len();
+        let spec = engine_config(plan, host).mptcp.egress;
         if spec.name == "own" || paths < 2 {
             return Ok(None);
         }

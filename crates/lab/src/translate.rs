@@ -9,9 +9,8 @@ use crate::Stack;
 use std::fmt::Display;
 use tabane_engine::config::TcpConfig;
 use tabane_engine::egress;
-use tabane_sim::engine_config;
 use tabane_sim::scenario::{Change, Fault, Host, Mptcp, MptcpSettings, Scenario};
-use tabane_sim::topology::Topology;
+use tabane_sim::{Plan, engine_config};
 
 /// A host's settings for the kernel.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,8 +40,9 @@ const SCHEDULER: &str = "minrtt";
 
 impl KernelSettings {
     /// Those of a host that [`refuse`] has let pass.
-    pub fn of(scenario: &Scenario, topology: &Topology, host: usize) -> Self {
-        let config = engine_config(scenario, topology, host);
+    pub fn of(plan: &Plan, host: usize) -> Self {
+        let Plan { scenario, topology, .. } = plan;
+        let config = engine_config(plan, host);
         let own = scenario.host.get(&topology.hosts[host].name);
         let linux = own.and_then(|h| h.tcp.linux).or(scenario.defaults.tcp.linux);
         let linux = linux.unwrap_or_default();

@@ -19,15 +19,15 @@ use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Event};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
+use tabane_sim::Plan;
 use tabane_sim::app::{Role, Transport};
-use tabane_sim::scenario::{Change, Scenario};
+use tabane_sim::scenario::Change;
 use tabane_sim::topology::Topology;
 use tabane_trace::observe::HostIdx;
 
 pub(crate) struct KernelHost {
     host: usize,
-    scenario: Arc<Scenario>,
-    topology: Arc<Topology>,
+    plan: Plan,
     flows: Arc<Vec<Flow>>,
     settings: KernelSettings,
     agenda: Agenda,
@@ -63,31 +63,20 @@ impl KernelHost {
     /// A socket that cannot be had.
     pub(crate) fn new(
         host: usize,
-        (scenario, topology): (Arc<Scenario>, Arc<Topology>),
+        plan: Plan,
         flows: Arc<Vec<Flow>>,
         agenda: Agenda,
         notifier: Notifier,
         command: Command,
     ) -> io::Result<Self> {
-        let settings = KernelSettings::of(&scenario, &topology, host);
+        let settings = KernelSettings::of(&plan, host);
         let mut listeners = Vec::new();
         for (n, flow) in flows.iter().enumerate().filter(|(_, flow)| flow.server == host) {
-            let local = SocketAddr::new(topology.shared_address(host), flow.port);
+            let local = SocketAddr::new(plan.topology.shared_address(host), flow.port);
             listeners.push((n, listen(&settings, local)?));
         }
         let ends = BTreeMap::new();
-        Ok(Self {
-            host,
-            scenario,
-            topology,
-            flows,
-            settings,
-            agenda,
-            listeners,
-            ends,
-            notifier,
-            command,
-        })
+        Ok(Self { host, plan, flows, settings, agenda, listeners, ends, notifier, command })
     }
 
     /// Runs the programs until `stop` can be read. To be called in the namespace.
@@ -97,7 +86,7 @@ impl KernelHost {
     pub(crate) fn run(mut self, clock: Clock, stop: &OwnedFd) -> io::Result<()> {
         sharpen_timers();
         loop {
-            let scenario = self.scenario.clone();
+            let scenario = self.plan.scenario.clone();
             while let Some(action) = self.agenda.due(clock.now(), &scenario) {
                 self.act(clock, action);
             }
@@ -163,9 +152,9 @@ impl KernelHost {
 
     fn start(&mut self, clock: Clock, n: usize) {
         let flow = &self.flows[n];
-        let path = self.topology.first_path(self.host, flow.server).unwrap_or(0);
-        let local = self.topology.address(self.host, path);
-        let remote = SocketAddr::new(self.topology.shared_address(flow.server), flow.port);
+        let path = self.plan.topology.first_path(self.host, flow.server).unwrap_or(0);
+        let local = self.plan.topology.address(self.host, path);
+        let remote = SocketAddr::new(self.plan.topology.shared_address(flow.server), flow.port);
         let now = clock.now();
         match KernelSocket::connect(&self.settings, local, remote) {
             Ok(socket) => self.open(now, n, socket, true),
@@ -257,7 +246,7 @@ impl KernelHost {
         let again = work(&mut app, flow.role(self.host), &mut end.socket);
         self.agenda.plan(again, Action::Tick(n));
         let End { socket, snapshots, .. } = end;
-        let topology = &self.topology;
+        let topology = &self.plan.topology;
         flow.notify_if_complete(&self.notifier, &app, || {
             snapshot(snapshots, socket, topology, self.host)
         });
@@ -275,7 +264,7 @@ impl KernelHost {
     }
 
     fn change(&mut self, clock: Clock, n: usize) {
-        let change = self.scenario.at[n].clone();
+        let change = self.plan.scenario.at[n].clone();
         // A carrier that comes or goes is the emulator's to set.
         if change.host.is_none() {
             return;
@@ -294,9 +283,9 @@ impl KernelHost {
             }
         }
         if let (Some(path), Some(backup)) = (&change.path, change.backup) {
-            let paths = &self.topology.hosts[self.host].paths;
+            let paths = &self.plan.topology.hosts[self.host].paths;
             let path = paths.iter().position(|p| p.name == *path).unwrap_or(0);
-            let own = self.topology.address(self.host, path);
+            let own = self.plan.topology.address(self.host, path);
             let flag = if backup { "backup" } else { "nobackup" };
             (self.command)(&format!("mptcp endpoint change {own} {flag}"))
                 .map_err(|e| e.to_string())?;
@@ -314,7 +303,7 @@ impl KernelHost {
     }
 
     fn sample(&mut self, clock: Clock, last: bool) {
-        let (host, topology) = (self.host, &self.topology);
+        let (host, topology) = (self.host, &self.plan.topology);
         for (n, end) in self.ends.iter_mut().filter(|(_, end)| !end.connecting) {
             let info = Box::new(snapshot(&mut end.snapshots, &end.socket, topology, host));
             let flow = self.flows[*n].idx;

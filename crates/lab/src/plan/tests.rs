@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::refuse;
-use tabane_sim::scenario::Document;
+use tabane_sim::scenario::{Document, Scenario};
 
 const TWO_PATHS: &str = r#"
 duration = "10s"
@@ -47,8 +47,7 @@ fn scenario(text: &str) -> Scenario {
 }
 
 fn plan(text: &str, stack: Stack) -> NetworkPlan {
-    let scenario = scenario(text);
-    NetworkPlan::new(&scenario, &scenario.compile().unwrap().topology, stack, 4711)
+    NetworkPlan::new(&scenario(text).compile().unwrap(), stack, 4711)
 }
 
 fn has(host: &HostPlan, line: &str) {
@@ -112,8 +111,8 @@ fn the_kernel_is_told_what_the_engine_would_be() {
          sack = false, nagle = false }}\n"
     );
     let scenario = scenario(&text);
-    let topology = scenario.compile().unwrap().topology;
-    let settings = |host| KernelSettings::of(&scenario, &topology, host);
+    let plan = scenario.compile().unwrap();
+    let settings = |host| KernelSettings::of(&plan, host);
     let (client, server) = (settings(0), settings(1));
     assert_eq!((client.congestion.as_str(), server.congestion.as_str()), ("reno", "cubic"));
     assert_eq!((client.nodelay, server.nodelay), (false, true));

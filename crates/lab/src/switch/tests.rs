@@ -2,6 +2,7 @@
 
 use super::*;
 use std::sync::Arc;
+use tabane_sim::scenario::Scenario;
 use tabane_wire::{MptcpOption, SackBlocks, Segment, SeqNum, TcpOptions, Timestamps};
 
 /// The server is reached by both paths; Wi-Fi takes 50 ms each way and LTE 5.
@@ -11,10 +12,10 @@ fn world(egress: &str) -> (Topology, Switch) {
          [host.client]\negress = \"{egress}\"\n[[flow]]\nbulk = \"1MB\"\n"
     );
     let scenario = Scenario::parse("test", &text).unwrap_or_else(|e| panic!("{e}"));
-    let topology = Arc::unwrap_or_clone(scenario.compile().unwrap().topology);
-    assert!(Switch::of(&scenario, &topology, 1).unwrap().is_none(), "the server's is `own`");
-    let switch = Switch::of(&scenario, &topology, 0).unwrap().unwrap();
-    (topology, switch)
+    let plan = scenario.compile().unwrap();
+    assert!(Switch::of(&plan, 1).unwrap().is_none(), "the server's is `own`");
+    let switch = Switch::of(&plan, 0).unwrap().unwrap();
+    (Arc::unwrap_or_clone(plan.topology), switch)
 }
 
 const RTTS: [u64; 2] = [100, 10];

@@ -4,6 +4,7 @@ use super::{Action, RunError, TOO_LONG, World};
 use crate::app::Role;
 use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx};
 use crate::packet::Packet;
+use crate::plan::Plan;
 use crate::relay::Side;
 use crate::scenario::Scenario;
 use crate::seed::Seed;
@@ -119,7 +120,8 @@ fn defaults(scenario: &Scenario, topology: &Topology, host: usize) -> Config {
 }
 
 /// The engine's settings at a host that is no proxy, for those who run it elsewhere.
-pub fn engine_config(scenario: &Scenario, topology: &Topology, host: usize) -> Config {
+pub fn engine_config(plan: &Plan, host: usize) -> Config {
+    let Plan { scenario, topology, .. } = plan;
     let mut config = defaults(scenario, topology, host);
     if let Some(own) = scenario.host.get(&topology.hosts[host].name) {
         own.apply(&mut config);
