@@ -2,13 +2,11 @@
 //! what is between them, each on a thread of its own. Everything is what users run, but for the
 //! configuration, which is made up.
 
-pub(crate) mod emulator;
 pub(crate) mod flow;
 pub(crate) mod source;
 pub(crate) mod web;
 
 use anyhow::{Context, anyhow, bail};
-use emulator::{Emulator, Report};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -24,6 +22,8 @@ use tabane_gateway::keys::{self, Key};
 use tabane_gateway::model::{PathState, Status};
 use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_gateway::server::Server;
+use tabane_lab::LabError;
+use tabane_lab::loopback::{Loopback, Report};
 use tabane_net::Clock;
 use tabane_sim::link::LinkConfig;
 use tabane_sim::seed::Seed;
@@ -53,7 +53,7 @@ pub(crate) struct Bed {
     /// While set, that link carries nothing and says nothing.
     pub(crate) cut: Vec<Arc<AtomicBool>>,
     agents: [JoinHandle<anyhow::Result<f64>>; 2],
-    network: Option<(JoinHandle<anyhow::Result<Report>>, UnixStream)>,
+    network: Option<(JoinHandle<Result<Report, LabError>>, UnixStream)>,
 }
 
 /// What became of it.
@@ -82,7 +82,7 @@ impl Bed {
         let links: Vec<_> = plan.paths.iter().filter_map(|(_, link)| link.clone()).collect();
         let (mut near, mut cut, mut network) = (Vec::new(), Vec::new(), None);
         if !links.is_empty() {
-            let made = Emulator::new(Clock::start(), Seed(plan.seed), far, &links)?;
+            let made = Loopback::new(Clock::start(), Seed(plan.seed), far, &links)?;
             let (emulator, ends) = made;
             (near, cut) = (ends.near, ends.cut);
             network = Some((spawn("network", move || emulator.run())?, ends.stop));

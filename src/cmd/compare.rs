@@ -12,10 +12,12 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tabane_lab::compare::{Compared, Notes, Page, Plan, Runner, markdown, page, rows, verdicts};
+use tabane_lab::compare::{Compared, Notes, Page, Repeats, Runner, markdown, page, rows, verdicts};
 use tabane_lab::{LabError, refuse};
-use tabane_sim::scenario::{Document, Scenario};
+use tabane_sim::Plan;
+use tabane_sim::scenario::{Document, Scenario, Variant};
 use tabane_trace::{Report, bounded};
 
 /// Run scenarios on several stacks and report how far the results differ.
@@ -147,22 +149,22 @@ fn read_all(
     files: &[PathBuf],
     sets: &[String],
     runners: &[Runner],
-) -> Result<Vec<(Document, Scenario)>, Failure> {
+) -> Result<Vec<(Document, Plan)>, Failure> {
     let mut read = Vec::new();
     for file in files {
         let document = sim::read(file, sets)?;
         let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
         let several = variants.len() > 1;
-        for mut variant in variants {
+        for Variant { params, mut plan } in variants {
             for stack in runners.iter().filter_map(|runner| runner.stack()) {
-                refuse(&variant.scenario, stack)
+                refuse(&plan.scenario, stack)
                     .map_err(|fault| failure(&document, LabError::Refused(fault)))?;
             }
             if several {
-                variant.scenario.name =
-                    sim::measure::info(&variant.scenario, &variant.params).scenario;
+                let name = sim::measure::info(&plan.scenario, &params).scenario;
+                Arc::make_mut(&mut plan.scenario).name = name;
             }
-            read.push((document.clone(), variant.scenario));
+            read.push((document.clone(), plan));
         }
     }
     Ok(read)
@@ -170,10 +172,11 @@ fn read_all(
 
 fn compare(
     args: &Args,
-    (document, scenario): (&Document, &Scenario),
+    (document, plan): (&Document, &Plan),
     runners: &[Runner],
     interrupted: &AtomicBool,
 ) -> Result<Done, Failure> {
+    let scenario = &*plan.scenario;
     let file = args.results.as_ref().map(|dir| dir.join(format!("{}.json", scenario.name)));
     if let Some(file) = &file
         && let Some(known) = known(file, scenario, runners, args.repeat)
@@ -181,8 +184,8 @@ fn compare(
         return Ok((known, BTreeMap::new()));
     }
     say::note(&format!("{}: {}", scenario.name, scenario.about));
-    let plan = Plan { repeat: args.repeat, retries: RETRIES };
-    let done = Compared::run(scenario, runners, plan, interrupted);
+    let repeats = Repeats { repeat: args.repeat, retries: RETRIES };
+    let done = Compared::run(plan, runners, repeats, interrupted);
     let done = done.map_err(|error| failure(document, error))?;
     for runner in runners {
         if let Some(why) = done.0.poor(*runner) {

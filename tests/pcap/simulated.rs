@@ -138,12 +138,12 @@ fn competition_is_measured() {
 /// Analysing a run as it goes gives what its capture gives.
 #[test]
 fn no_file_is_needed() {
-    let scenario = Scenario::parse("s.toml", BUNDLE).unwrap();
+    let plan = Scenario::parse("s.toml", BUNDLE).unwrap().compile().unwrap();
     for place in ["client", "wifi"] {
         let mut file = Vec::new();
         let mut capture = Capture::new(&mut file, place, 0, RunInfo::default());
         let mut watch = Watch::new(place, Settings::default());
-        tabane_sim::run(&scenario, &mut Observers(vec![&mut capture, &mut watch])).unwrap();
+        tabane_sim::run(&plan, &mut Observers(vec![&mut capture, &mut watch])).unwrap();
         capture.finish().unwrap();
         let mut segments = Segments::open(Buffered::new(&file[..])).unwrap();
         let mut analyzer = Analyzer::new(Settings::default());

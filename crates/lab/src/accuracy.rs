@@ -90,7 +90,7 @@ impl Accuracy {
 
 /// A histogram in steps of 10 us up to 100 ms; what is later is in the last step.
 #[derive(Clone, Debug)]
-pub(crate) struct Lateness {
+pub struct Lateness {
     steps: Vec<u32>,
     count: u64,
     most: Duration,
@@ -113,16 +113,27 @@ impl Lateness {
         self.most = self.most.max(late);
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// Adds another one's packets.
+    pub fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.most = self.most.max(other.most);
+        for (step, count) in self.steps.iter_mut().zip(&other.steps) {
+            *step += count;
+        }
+    }
+
+    /// Packets counted.
+    pub fn count(&self) -> u64 {
         self.count
     }
 
-    pub(crate) fn most_us(&self) -> u64 {
+    /// All were no later than that, microseconds.
+    pub fn most_us(&self) -> u64 {
         self.most.as_micros()
     }
 
     /// No more than this share of the packets was later than that, microseconds.
-    pub(crate) fn quantile_us(&self, share: f64) -> u64 {
+    pub fn quantile_us(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;
         for (step, count) in (1..).zip(&self.steps) {

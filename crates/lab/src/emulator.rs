@@ -11,27 +11,28 @@ use crate::notification::{Notification, Notifier};
 use crate::packet::Packet;
 use crate::priority;
 use crate::switch::Switch;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::wires::{Pool, pop_due, wait};
+use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use tabane_engine::Instant;
 use tabane_engine::view::{PathId, PathSet};
-use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
+use tabane_sim::Plan;
 use tabane_sim::link::{Link, LinkChange, LinkStats};
-use tabane_sim::models;
-use tabane_sim::scenario::{Change, Direction, LinkDirection, Scenario};
-use tabane_sim::seed::Seed;
-use tabane_sim::topology::{DEFAULT_MTU, Hop, NO_ROUTE, Topology};
+use tabane_sim::scenario::{Change, LinkDirection, LinkParams, Scenario};
+use tabane_sim::topology::{Hop, NO_ROUTE, Topology};
 use tabane_trace::observe::{CapturePoint, HostIdx, LinkIdx, LinkSample, Wants};
 use tun_rs::SyncDevice;
 
 /// A network, ready to run.
 pub(crate) struct Emulator {
     clock: Clock,
-    topology: Topology,
+    topology: Arc<Topology>,
     ports: Vec<Port>,
     /// Index of the first port of each host.
     first: Vec<usize>,
@@ -43,8 +44,7 @@ pub(crate) struct Emulator {
     wants: Wants,
     notifier: Notifier,
     stop: OwnedFd,
-    /// Buffers that no packet is in.
-    pool: Vec<Vec<u8>>,
+    pool: Pool,
     /// Largest packet that a device gives.
     longest: usize,
     /// Devices lose their carrier with their link.
@@ -61,7 +61,7 @@ pub(crate) struct Port {
 
 struct Wire {
     link: Link<Packet>,
-    spec: Direction,
+    params: LinkParams,
     mtu: usize,
     too_long: u64,
     achieved: Achieved,
@@ -94,26 +94,20 @@ impl Emulator {
     /// # Errors
     /// In words, a link that cannot be.
     pub(crate) fn new(
-        scenario: &Scenario,
-        (topology, stack): (&Topology, Stack),
+        plan: &Plan,
+        stack: Stack,
         ports: Vec<Port>,
         clock: Clock,
         (notifier, wants): (Notifier, Wants),
         stop: OwnedFd,
     ) -> Result<Self, String> {
+        let (scenario, topology) = (&*plan.scenario, &*plan.topology);
         let mut links = Vec::new();
-        for n in 0..topology.links.len() {
-            let (name, spec) = &scenario.link.0[n / 2];
-            let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
-            let direction = spec.direction(up);
-            let config = models::config(&direction)?;
-            let name = format!("link/{name}/{way}");
-            let seed = Seed(scenario.seed);
-            let mut link = Link::new(&config, seed, &name).map_err(|e| e.to_string())?;
+        for direction in plan.links.iter() {
+            let mut link = direction.build(scenario.seed).map_err(|e| e.to_string())?;
             link.report_losses(wants.packets);
-            let mtu = usize::from(spec.mtu.unwrap_or(DEFAULT_MTU));
-            let achieved = Achieved::default();
-            links.push(Wire { link, spec: direction, mtu, too_long: 0, achieved });
+            let (params, mtu) = (direction.params.clone(), usize::from(direction.mtu));
+            links.push(Wire { link, params, mtu, too_long: 0, achieved: Achieved::default() });
         }
         let changes = scenario.at.iter().enumerate().filter(|(_, c)| c.host.is_none());
         let agenda = changes.map(|(n, c)| ((Instant::ZERO + c.time.0, n), c.clone())).collect();
@@ -127,7 +121,7 @@ impl Emulator {
         }
         Ok(Self {
             clock,
-            topology: topology.clone(),
+            topology: plan.topology.clone(),
             ports,
             first,
             links,
@@ -137,7 +131,7 @@ impl Emulator {
             wants,
             notifier,
             stop,
-            pool: Vec::new(),
+            pool: Pool::new(POOL),
             longest: topology
                 .hosts
                 .iter()
@@ -170,7 +164,7 @@ impl Emulator {
         let now = self.clock.now();
         self.sample(now);
         for wire in &mut self.links {
-            let rate = wire.spec.rate.map(|rate| rate.0 as f64);
+            let rate = wire.params.rate.map(|rate| rate.0 as f64);
             let stats = wire.link.stats(now);
             self.report.links.push((stats, wire.too_long, rate, wire.achieved.rate()));
         }
@@ -180,7 +174,7 @@ impl Emulator {
     fn take_in(&mut self) {
         for n in 0..self.ports.len() {
             for _ in 0..BATCH {
-                let mut buffer = self.pool.pop().unwrap_or_default();
+                let mut buffer = self.pool.take();
                 buffer.resize(self.longest, 0);
                 match self.ports[n].device.recv(&mut buffer) {
                     Ok(len) => {
@@ -188,7 +182,7 @@ impl Emulator {
                         self.depart(n, buffer);
                     }
                     Err(_) => {
-                        self.give_back(buffer);
+                        self.pool.give_back(buffer);
                         break;
                     }
                 }
@@ -205,7 +199,7 @@ impl Emulator {
         let to = to.filter(|to| self.topology.route(host, path, *to) != NO_ROUTE);
         let Some(to) = to else {
             // Neighbour discovery and the like: nobody at the far end wants it.
-            return self.give_back(packet.bytes);
+            return self.pool.give_back(packet.bytes);
         };
         let paths = match &mut self.switches[host] {
             None => PathSet::only(PathId(path as u8)),
@@ -213,14 +207,14 @@ impl Emulator {
         };
         let first = paths.first();
         for copy in paths.iter().filter(|path| Some(*path) != first) {
-            let mut bytes = self.pool.pop().unwrap_or_default();
+            let mut bytes = self.pool.take();
             bytes.clear();
             bytes.extend_from_slice(&packet.bytes);
             self.send(now, (host, copy, to), Packet::new(bytes));
         }
         match first {
             Some(first) => self.send(now, (host, first, to), packet),
-            None => self.give_back(packet.bytes),
+            None => self.pool.give_back(packet.bytes),
         }
     }
 
@@ -245,7 +239,7 @@ impl Emulator {
                 let wire = &mut self.links[link as usize];
                 if packet.bytes.len() > wire.mtu {
                     wire.too_long += 1;
-                    return self.give_back(packet.bytes);
+                    return self.pool.give_back(packet.bytes);
                 }
                 wire.link.push(now, packet);
                 self.lost(link);
@@ -266,7 +260,7 @@ impl Emulator {
         if port.device.send(&packet.bytes).is_err() {
             self.report.refused += 1;
         }
-        self.give_back(packet.bytes);
+        self.pool.give_back(packet.bytes);
     }
 
     /// Tells of the packets that a link direction has lost.
@@ -279,13 +273,10 @@ impl Emulator {
 
     fn let_out(&mut self) {
         for n in 0..self.links.len() {
-            loop {
-                let now = self.clock.now();
+            while let Some((due, now, mut packet)) = pop_due(&mut self.links[n].link, self.clock) {
                 let wire = &mut self.links[n];
-                let Some(due) = wire.link.next_event().filter(|due| *due <= now) else { break };
-                let Some(mut packet) = wire.link.pop(now) else { continue };
                 // Jitter moves packets towards each other: those are no rate.
-                let steady = wire.spec.rate.filter(|_| wire.spec.jitter.is_none());
+                let steady = wire.params.rate.filter(|_| wire.params.jitter.is_none());
                 let rate = steady.map(|rate| rate.0 as f64);
                 wire.achieved.add(due, now, packet.bytes.len(), rate);
                 self.report.lateness.add(now.saturating_since(due));
@@ -333,8 +324,8 @@ impl Emulator {
     fn change(&mut self, now: Instant, direction: usize, change: &Change) {
         let wire = &mut self.links[direction];
         let up = if change.up.is_some() { Some(true) } else { change.down.as_ref().map(|_| false) };
-        let parameters = models::change(&mut wire.spec, change);
-        let done = wire.link.change(now, &LinkChange { up, ..parameters });
+        let change = LinkChange::of(&mut wire.params, &change.params());
+        let done = wire.link.change(now, &LinkChange { up, ..change });
         debug_assert!(done.is_ok(), "changes were checked with the scenario: {done:?}");
     }
 
@@ -376,13 +367,6 @@ impl Emulator {
         let due = self.links.iter().filter_map(|wire| wire.link.next_event());
         let planned = self.agenda.first_key_value().map(|((at, _), _)| *at);
         let due = due.chain(planned).chain(self.next_sample).min();
-        let timeout = due.map(|due| {
-            let wait: Duration = due.saturating_since(self.clock.now());
-            Timespec {
-                tv_sec: (wait.0 / 1_000_000_000) as i64,
-                tv_nsec: (wait.0 % 1_000_000_000) as i64,
-            }
-        });
         let mut fds = Vec::with_capacity(1 + self.ports.len());
         fds.push(PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN));
         for port in &self.ports {
@@ -390,17 +374,7 @@ impl Emulator {
             let fd = unsafe { BorrowedFd::borrow_raw(port.device.as_raw_fd()) };
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         }
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => Ok(!fds[0].revents().is_empty()),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn give_back(&mut self, buffer: Vec<u8>) {
-        if self.pool.len() < POOL {
-            self.pool.push(buffer);
-        }
+        wait(self.clock, due, &mut fds)
     }
 }
 

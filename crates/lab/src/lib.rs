@@ -4,6 +4,7 @@
 //! [`run`] does that once and tells an [`Observer`](tabane_sim::observe::Observer) what the
 //! simulator would tell; [`up`] only builds the network. Every result says how accurate the
 //! emulation was. Linux only, and root: it makes namespaces and devices.
+//! [`loopback`] has links between sockets instead, for who has no privilege.
 #![cfg(target_os = "linux")]
 
 mod accuracy;
@@ -13,6 +14,7 @@ mod emulator;
 mod engine_host;
 mod flows;
 mod kernel;
+pub mod loopback;
 mod memory;
 mod namespace;
 mod network;
@@ -23,11 +25,12 @@ mod priority;
 mod run;
 mod switch;
 mod translate;
+mod wires;
 
-pub use accuracy::{Accuracy, LinkAccuracy};
+pub use accuracy::{Accuracy, Lateness, LinkAccuracy};
 pub use namespace::{Found, is_alive, list, remove_leftovers};
 pub use network::{Up, up};
-pub use plan::{DevicePlan, HostPlan, PREFIX, Plan};
+pub use plan::{DevicePlan, HostPlan, NetworkPlan, PREFIX};
 pub use run::{LabResult, run};
 pub use translate::{KernelSettings, refuse};
 

@@ -4,7 +4,7 @@
 use crate::emulator::{Emulator, Port, Report};
 use crate::namespace::{Namespace, remove_leftovers};
 use crate::notification::{LIMIT, Notification, Notifier};
-use crate::plan::{HostPlan, Plan};
+use crate::plan::{HostPlan, NetworkPlan};
 use crate::{LabError, Stack, refuse};
 use rustix::event::{EventfdFlags, eventfd};
 use std::fs;
@@ -17,8 +17,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_net::device::{TunConfig, TunDevice};
 use tabane_net::{Clock, PathDevice};
+use tabane_sim::Plan;
 use tabane_sim::observe::{Observer, Wants};
-use tabane_sim::scenario::Scenario;
 use tabane_sim::topology::Topology;
 use tun_rs::DeviceBuilder;
 
@@ -26,7 +26,7 @@ use tun_rs::DeviceBuilder;
 pub(crate) struct Network {
     pub(crate) stack: Stack,
     pub(crate) topology: Arc<Topology>,
-    pub(crate) plan: Plan,
+    pub(crate) plan: NetworkPlan,
     /// One a host.
     pub(crate) namespaces: Vec<Arc<Namespace>>,
     /// Devices at the emulated links; taken by the emulator.
@@ -46,18 +46,17 @@ impl Network {
     ///
     /// # Errors
     /// What is refused ([`refuse`]), no privilege, or what the system says.
-    pub(crate) fn build(scenario: &Scenario, stack: Stack) -> Result<Self, LabError> {
+    pub(crate) fn build(plan: &Plan, stack: Stack) -> Result<Self, LabError> {
+        let scenario = &plan.scenario;
         refuse(scenario, stack).map_err(LabError::Refused)?;
-        let topology = Topology::build(scenario).map_err(LabError::Refused)?;
         if !rustix::process::geteuid().is_root() {
             return Err(LabError::Privilege);
         }
         remove_leftovers();
-        let plan = Plan::new(scenario, &topology, stack, std::process::id());
         let mut network = Self {
             stack,
-            topology: Arc::new(topology),
-            plan,
+            topology: plan.topology.clone(),
+            plan: NetworkPlan::new(scenario, &plan.topology, stack, std::process::id()),
             namespaces: Vec::new(),
             ports: Vec::new(),
             engines: Vec::new(),
@@ -82,16 +81,15 @@ impl Network {
 
     pub(crate) fn start(
         &mut self,
-        scenario: &Arc<Scenario>,
+        plan: &Plan,
         clock: Clock,
         notifier: (Notifier, Wants),
     ) -> Result<Running, LabError> {
         let ports = std::mem::take(&mut self.ports);
         let (stop, theirs) = stop_pair()?;
-        let place = (&*self.topology, self.stack);
-        let emulator = Emulator::new(scenario, place, ports, clock, notifier, theirs)
+        let emulator = Emulator::new(plan, self.stack, ports, clock, notifier, theirs)
             .map_err(LabError::Broken)?;
-        let scenario = scenario.clone();
+        let scenario = plan.scenario.clone();
         let thread = spawn("emulator", move || emulator.run(&scenario))?;
         Ok(Running { stop, thread: Some(thread) })
     }
@@ -202,18 +200,17 @@ pub struct Up {
 ///
 /// # Errors
 /// [`LabError`].
-pub fn up(scenario: &Scenario) -> Result<Up, LabError> {
-    let mut network = Network::build(scenario, Stack::Kernel)?;
+pub fn up(plan: &Plan) -> Result<Up, LabError> {
+    let mut network = Network::build(plan, Stack::Kernel)?;
     let (out, heard) = sync_channel(LIMIT);
     let clock = Clock::start();
-    let scenario = Arc::new(scenario.clone());
-    let running = network.start(&scenario, clock, (Notifier::new(out), Wants::default()))?;
+    let running = network.start(plan, clock, (Notifier::new(out), Wants::default()))?;
     Ok(Up { network, running: Some(running), heard, clock })
 }
 
 impl Up {
     /// Its plan: hosts, namespaces, addresses.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &NetworkPlan {
         &self.network.plan
     }
 

@@ -23,7 +23,7 @@ pub const PREFIX: &str = "tbl";
 
 /// What the lab makes.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plan {
+pub struct NetworkPlan {
     /// Hosts, as in the topology.
     pub hosts: Vec<HostPlan>,
 }
@@ -65,7 +65,7 @@ const DEVICE_QUEUE: u32 = 10_000;
 /// Most subflows, and accepted addresses, that `ip mptcp limits` takes.
 const MPTCP_LIMIT: usize = 8;
 
-impl Plan {
+impl NetworkPlan {
     /// The plan of a scenario for one stack, made by the process `pid`.
     pub fn new(scenario: &Scenario, topology: &Topology, stack: Stack, pid: u32) -> Self {
         let names = host_names(topology);

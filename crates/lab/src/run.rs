@@ -26,7 +26,7 @@ use tabane_sim::observe::{FlowIdx, HostIdx, Layout, Observer, Silent, Wants};
 use tabane_sim::result::{Cost, FlowResult, LatencyResult, LinkResult, RunResult, SubflowResult};
 use tabane_sim::scenario::Scenario;
 use tabane_sim::seed::Seed;
-use tabane_sim::{World, engine_config};
+use tabane_sim::{LinkPlan, Plan, World, engine_config};
 use tabane_wire::Segment;
 
 /// A run's result: the simulator's document, and what it was measured with.
@@ -46,15 +46,15 @@ pub struct LabResult {
 /// # Errors
 /// [`LabError`]; nothing of the network is left then either.
 pub fn run(
-    scenario: &Scenario,
+    plan: &Plan,
     stack: Stack,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<LabResult, LabError> {
     let broken = |error: &dyn std::fmt::Display| LabError::Broken(error.to_string());
-    let layout = World::new(scenario, &mut Silent).map_err(|e| broken(&e))?.layout();
-    let mut network = Network::build(scenario, stack)?;
-    let scenario = Arc::new(scenario.clone());
+    let layout = World::new(plan, &mut Silent).map_err(|e| broken(&e))?.layout();
+    let mut network = Network::build(plan, stack)?;
+    let scenario = plan.scenario.clone();
     let flows = Flow::all(&scenario, &network.topology).map_err(LabError::Broken)?;
     let (out, notifications) = sync_channel(LIMIT);
     let notifier = Notifier::new(out);
@@ -65,7 +65,7 @@ pub fn run(
     let memory = (stack == Stack::Kernel).then(Watcher::start);
     let mut hosts = Hosts::prepare(&network, &scenario, &flows, &notifier, wants)?;
     let clock = Clock::start();
-    let emulator = network.start(&scenario, clock, (notifier.clone(), wants))?;
+    let emulator = network.start(plan, clock, (notifier.clone(), wants))?;
     hosts.start(&mut network, clock, (&notifier, wants))?;
     let mut watch = Watch::new(&layout, &flows, observer);
     let ended = watch.until_over(&notifications, clock, scenario.duration.0, interrupted);
@@ -90,7 +90,7 @@ pub fn run(
     accuracy.dropped_by_devices =
         report.refused + if cuts_carrier(&scenario) { 0 } else { dropped };
     accuracy.tcp_memory = memory.and_then(Watcher::finish);
-    accuracy.judge(shortest_delay(&scenario));
+    accuracy.judge(shortest_delay(plan));
     let run = RunResult {
         scenario: scenario.name.clone(),
         seed: scenario.seed,
@@ -111,13 +111,9 @@ fn cuts_carrier(scenario: &Scenario) -> bool {
 }
 
 /// The shortest one-way delay of a link.
-fn shortest_delay(scenario: &Scenario) -> Duration {
-    let directions =
-        scenario.link.iter().flat_map(|(_, link)| [true, false].map(|up| link.direction(up)));
-    directions
-        .map(|direction| direction.delay.map_or(Duration::ZERO, |d| d.0))
-        .min()
-        .unwrap_or(Duration::ZERO)
+fn shortest_delay(plan: &Plan) -> Duration {
+    let delay = |link: &LinkPlan| link.params.delay.map_or(Duration::ZERO, |delay| delay.0);
+    plan.links.iter().map(delay).min().unwrap_or(Duration::ZERO)
 }
 
 #[derive(Default)]

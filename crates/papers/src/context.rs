@@ -5,7 +5,7 @@ use crate::PaperError;
 use tabane_sim::observe::{Observer, Silent};
 use tabane_sim::result::{FlowResult, RunResult};
 use tabane_sim::scenario::{Document, Scenario};
-use tabane_sim::sweep;
+use tabane_sim::{Plan, sweep};
 use tabane_trace::{Collector, Report, Settings};
 
 /// How a paper is to be repeated.
@@ -41,15 +41,15 @@ pub struct Progress<'a> {
 }
 
 /// One run to be made.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Job {
     /// Its name, for messages.
     pub name: String,
-    pub scenario: Scenario,
+    pub plan: Plan,
 }
 
 /// The one run that a scenario is with these values laid over it.
-fn single(file: &str, text: &str, sets: &[String]) -> Result<Scenario, PaperError> {
+fn single(file: &str, text: &str, sets: &[String]) -> Result<Plan, PaperError> {
     let document = Document::parse(file, text, sets)?;
     let mut variants = document.variants()?;
     if variants.len() != 1 {
@@ -57,7 +57,7 @@ fn single(file: &str, text: &str, sets: &[String]) -> Result<Scenario, PaperErro
         let (runs, axes) = (variants.len(), axes.join(", "));
         return Err(PaperError::Sweep { what: format!("{file} {}", sets.join(" ")), runs, axes });
     }
-    Ok(variants.remove(0).scenario)
+    Ok(variants.remove(0).plan)
 }
 
 impl Job {
@@ -70,7 +70,20 @@ impl Job {
         let values = sets.iter().map(|(key, value)| format!("{key}={value}"));
         let values: Vec<String> = values.collect();
         let name = format!("{file} {}", values.join(" "));
-        Ok(Self { scenario: single(file, text, &values)?, name })
+        Ok(Self { plan: single(file, text, &values)?, name })
+    }
+
+    /// The same with a change that files cannot express.
+    ///
+    /// # Errors
+    /// [`PaperError::Run`] if it cannot be run any more.
+    pub fn with(self, change: impl FnOnce(&mut Scenario)) -> Result<Self, PaperError> {
+        let mut scenario = Scenario::clone(&self.plan.scenario);
+        change(&mut scenario);
+        match scenario.compile() {
+            Ok(plan) => Ok(Self { plan, ..self }),
+            Err(fault) => Err(PaperError::Run { what: self.name, error: fault.into() }),
+        }
     }
 
     /// Runs it under the eyes of `observer`, with what the context lays over every run.
@@ -87,9 +100,9 @@ impl Job {
         let sets = &context.options.sets;
         let changed = match sets.is_empty() {
             true => None,
-            false => Some(single(&self.name, &self.scenario.to_toml(), sets)?),
+            false => Some(single(&self.name, &self.plan.scenario.to_toml(), sets)?),
         };
-        tabane_sim::run(changed.as_ref().unwrap_or(&self.scenario), observer)
+        tabane_sim::run(changed.as_ref().unwrap_or(&self.plan), observer)
             .map_err(|error| PaperError::Run { what: what(), error })
     }
 

@@ -17,7 +17,7 @@ fn jobs_are_single_runs_with_every_list_fixed() {
     let sweep = Job::new("t.toml", text, &[]).unwrap_err().to_string();
     assert!(sweep.contains("2 runs") && sweep.contains("link.a.rate"), "{sweep}");
     let fixed = Job::new("t.toml", text, &[("link.a.rate", "3Mbps"), ("seed", "9")]).unwrap();
-    assert_eq!(fixed.scenario.seed, 9);
+    assert_eq!(fixed.plan.scenario.seed, 9);
     let quiet = |_: Progress<'_>| ();
     let mut context = Context::new(&quiet);
     let results = context.run("one", std::slice::from_ref(&fixed)).unwrap();

@@ -49,7 +49,7 @@ impl Outcome {
 pub fn replay(seed: u64, observer: &mut dyn Observer) -> Outcome {
     let scenario = generate(seed);
     let mut check = Check::new(&scenario);
-    let result = world::run(&scenario, &mut Observers(vec![&mut check, observer]));
+    let result = run(&scenario, &mut Observers(vec![&mut check, observer]));
     let (mut violations, mut endings) = (Vec::new(), Vec::new());
     match &result {
         Err(error) => violations.push(error.to_string()),
@@ -123,7 +123,11 @@ fn staying(scenario: &Scenario, result: &RunResult) -> Vec<String> {
     }
     let mut scenario = scenario.clone();
     generate::find_out(&mut scenario);
-    world::run(&scenario, &mut Silent).map_or_else(|e| vec![e.to_string()], |again| endings(&again))
+    run(&scenario, &mut Silent).map_or_else(|e| vec![e.to_string()], |again| endings(&again))
+}
+
+fn run(scenario: &Scenario, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
+    world::run(&scenario.compile()?, observer)
 }
 
 /// Ends that do not agree on how their connection closed.

@@ -13,7 +13,7 @@ pub fn run(
     variants: &[Variant],
     progress: impl Fn(usize, usize) + Sync,
 ) -> Vec<Result<RunResult, RunError>> {
-    each(variants, |variant| world::run(&variant.scenario, &mut Silent), progress)
+    each(variants, |variant| world::run(&variant.plan, &mut Silent), progress)
 }
 
 /// Does `job` for every item, on all cores; results in the order of the items.

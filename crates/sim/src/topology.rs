@@ -8,7 +8,6 @@
 
 use crate::packet::Packet;
 use crate::scenario::{Fault, Scenario};
-use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 mod chain;
@@ -85,17 +84,7 @@ pub const DEFAULT_MTU: u16 = 1500;
 
 impl Topology {
     /// Resolves a scenario's names.
-    ///
-    /// # Errors
-    /// What the scenario has wrong about its links, paths or hosts.
-    pub fn build(scenario: &Scenario) -> Result<Self, Fault> {
-        if scenario.link.is_empty() {
-            return Err(Fault::new(&[&"link"], "there is no link")
-                .help("add [link.wifi] with rate = \"20Mbps\" and delay = \"10ms\""));
-        }
-        for (name, link) in scenario.link.iter() {
-            check_link(name, link)?;
-        }
+    pub(crate) fn build(scenario: &Scenario) -> Result<Self, Fault> {
         let joined = scenario.link.iter().filter(|(_, link)| link.between.is_some()).count();
         let mut topology = Self { ip: scenario.ip, ..Self::default() };
         let plan = if joined == 0 {
@@ -255,23 +244,4 @@ struct Route {
     links: Vec<u32>,
     /// Addresses of `to` that it leads to: 0 is the shared one, `p + 1` that of path `p`.
     slots: Vec<usize>,
-}
-
-fn check_link(name: &str, link: &crate::scenario::Link) -> Result<(), Fault> {
-    for (up, way) in [(true, "up"), (false, "down")] {
-        let direction = link.direction(up);
-        let at: &[&dyn Display] = &[&"link", &name];
-        if direction.rate.is_none() && direction.trace.is_none() {
-            let message = format!("link '{name}' has no rate ({way})");
-            return Err(Fault::new(at, message).help("add rate = \"20Mbps\""));
-        }
-        if direction.rate.is_some() && direction.trace.is_some() {
-            return Err(Fault::new(at, format!("link '{name}' has a rate and a trace ({way})")));
-        }
-        crate::models::check(&direction, at, way)?;
-    }
-    if link.mtu.is_some_and(|mtu| mtu < 296) {
-        return Err(Fault::new(&[&"link", &name, &"mtu"], "an MTU of less than 296 bytes"));
-    }
-    Ok(())
 }

@@ -9,10 +9,10 @@ fn cost(file: &str, bulk: &str) -> (u64, u64) {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/bench");
     let sets = [format!("flow.bulk={bulk}")];
     let document = Document::read(&root.join(file), &sets).unwrap_or_else(|e| panic!("{e}"));
-    let scenario = document.variants().unwrap_or_else(|e| panic!("{e}")).remove(0).scenario;
+    let plan = document.variants().unwrap_or_else(|e| panic!("{e}")).remove(0).plan;
     let mut hops = 0;
     let cost = allocation_counter::measure(|| {
-        hops = run(&scenario, &mut Silent).expect("a run").cost.packet_hops;
+        hops = run(&plan, &mut Silent).expect("a run").cost.packet_hops;
     });
     (cost.count_total, hops)
 }

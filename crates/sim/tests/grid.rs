@@ -89,7 +89,7 @@ fn what_is_reinjected_goes_by_a_subflow_that_has_not_carried_it() {
     let contender = Contender::AllPaths(&scheduler);
     let scenario = Point::generate(5, 4).scenario(contender, None, flow, Duration::from_secs(20));
     let mut carried = Carried::default();
-    tabane_sim::run(&scenario, &mut carried).unwrap();
+    tabane_sim::run(&scenario.compile().unwrap(), &mut carried).unwrap();
     assert!(carried.reinjected > 0);
     assert_eq!(carried.again, []);
 }

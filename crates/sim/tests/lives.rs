@@ -33,7 +33,7 @@ asleep = "SPAN"
 fn result(host: &str, span: &str) -> RunResult {
     let text = WORLD.replace("HOST", host).replace("SPAN", span);
     let scenario = Scenario::parse("lives.toml", &text).expect("a scenario");
-    run(&scenario, &mut Silent).expect("it runs")
+    run(&scenario.compile().expect("a plan"), &mut Silent).expect("it runs")
 }
 
 #[test]
@@ -69,6 +69,6 @@ fn who_is_gone_before_it_was_heard_leaves_nothing() {
     let text = WORLD.replace("HOST", "client").replace("SPAN", "100000s");
     let text = text.replace("delay = \"10ms\"", "delay = \"10ms\"\nloss = \"100%\"");
     let scenario = Scenario::parse("lives.toml", &text).expect("a scenario");
-    let result = run(&scenario, &mut Silent).expect("it runs");
+    let result = run(&scenario.compile().expect("a plan"), &mut Silent).expect("it runs");
     assert!(result.flows[0].completed_s.is_none() && result.open.is_empty(), "{:?}", result.open);
 }

@@ -4,12 +4,12 @@
 use tabane_engine::record::{Record, ReinjectReason, What};
 use tabane_engine::{Duration, Instant};
 use tabane_sim::observe::{HostIdx, LinkIdx, Observer, Silent, Wants};
-use tabane_sim::run;
 use tabane_sim::scenario::Scenario;
+use tabane_sim::{Plan, run};
 use tabane_wire::Segment;
 
 /// A download over links of that rate and round trip, with a queue of 50 ms and 1 % of loss.
-fn lossy(mbit: u64, rtt_ms: u64, seed: u64, changes: &str) -> Scenario {
+fn lossy(mbit: u64, rtt_ms: u64, seed: u64, changes: &str) -> Plan {
     let text = format!(
         "seed = {seed}
          duration = \"8s\"
@@ -24,7 +24,7 @@ fn lossy(mbit: u64, rtt_ms: u64, seed: u64, changes: &str) -> Scenario {
         rtt_ms * 500,
         mbit * 6250,
     );
-    Scenario::parse("lossy.toml", &text).unwrap()
+    Scenario::parse("lossy.toml", &text).unwrap().compile().unwrap()
 }
 
 /// Both directions stand still for so long once a period, in ms, as if who forwards had to wait for
@@ -151,7 +151,7 @@ fn the_stream_goes_on_soon_after_a_link_has_died() {
              silent = true"
         );
         let mut seen = Seen::default();
-        run(&Scenario::parse("dies.toml", &text).unwrap(), &mut seen).unwrap();
+        run(&Scenario::parse("dies.toml", &text).unwrap().compile().unwrap(), &mut seen).unwrap();
         let cut = Instant(3_000_000_000);
         let gap = seen.gaps.iter().filter(|(at, _)| *at > cut).map(|(_, gap)| *gap).max().unwrap();
         assert!(gap < Duration::from_millis(280), "{dead} dies: {} ms by {alive}", gap.as_millis());

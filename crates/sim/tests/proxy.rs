@@ -6,8 +6,8 @@ use tabane_engine::mptcp::Info;
 use tabane_engine::{Duration, Instant};
 use tabane_sim::observe::{FlowIdx, HostIdx, Layout, Observer, Silent, Wants};
 use tabane_sim::result::RunResult;
-use tabane_sim::run;
-use tabane_sim::scenario::{Document, Scenario};
+use tabane_sim::scenario::Document;
+use tabane_sim::{Plan, run};
 
 /// Three links in a row, all of them lossy, and two proxies between them.
 const CHAIN: &str = r#"
@@ -43,10 +43,10 @@ via = ["p1", "p2"]
 bulk = "5MB"
 "#;
 
-fn scenario(text: &str, sets: &[&str]) -> Scenario {
+fn scenario(text: &str, sets: &[&str]) -> Plan {
     let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
     let document = Document::parse("test.toml", text, &sets).unwrap_or_else(|e| panic!("{e}"));
-    document.variants().unwrap_or_else(|e| panic!("{e}")).remove(0).scenario
+    document.variants().unwrap_or_else(|e| panic!("{e}")).remove(0).plan
 }
 
 fn result(text: &str, sets: &[&str]) -> RunResult {

@@ -6,7 +6,7 @@ use tabane_sim::{run, swarm};
 
 fn hash(scenario: &Scenario) -> (u64, u64) {
     let mut hash = RecordHash::default();
-    run(scenario, &mut hash).expect("a run");
+    run(&scenario.compile().expect("a plan"), &mut hash).expect("a run");
     (hash.value(), hash.count)
 }
 

@@ -10,7 +10,7 @@ fn run_file(file: &str, sets: &[&str]) -> RunResult {
     let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
     let document = Document::read(&root.join(file), &sets).unwrap_or_else(|e| panic!("{e}"));
     let variants = document.variants().unwrap_or_else(|e| panic!("{e}"));
-    run(&variants[0].scenario, &mut Silent).expect("a run")
+    run(&variants[0].plan, &mut Silent).expect("a run")
 }
 
 /// 1448 of 1500 bytes are payload; less than one percent goes to start and end.

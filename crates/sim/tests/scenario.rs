@@ -1,6 +1,10 @@
 //! Scenario files: what is accepted, and what people are told about what is not.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tabane_sim::Plan;
+use tabane_sim::link::RateConfig;
+use tabane_sim::observe::Silent;
 use tabane_sim::scenario::{Document, Scenario, schema};
 
 const GOOD: &str = r#"
@@ -215,7 +219,7 @@ fn overrides_come_before_the_checks() {
         let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
         let document = Document::parse("test.toml", GOOD, &sets).map_err(|e| e.to_string())?;
         let mut variants = document.variants().map_err(|e| e.to_string())?;
-        Ok::<_, String>(variants.remove(0).scenario)
+        Ok::<_, String>(variants.remove(0).plan.scenario)
     };
     let changed = sets(&[
         "link.wifi.rate=20Mbps",
@@ -277,7 +281,7 @@ fn every_committed_scenario_is_valid_and_says_what_it_is() {
     for file in scenarios {
         let document = Document::read(&file, &[]).unwrap_or_else(|e| panic!("{e}"));
         for variant in document.variants().unwrap_or_else(|e| panic!("{e}")) {
-            assert!(!variant.scenario.about.is_empty(), "{} has no `about`", file.display());
+            assert!(!variant.plan.scenario.about.is_empty(), "{} has no `about`", file.display());
         }
         found += 1;
     }
@@ -310,4 +314,50 @@ fn the_schema_describes_every_key() {
     assert_eq!(rate[1]["type"], "array", "a list of rates is an axis: {rate}");
     let flows = &schema["properties"]["flow"];
     assert_eq!(flows["type"], "array", "flows are a list by themselves: {flows}");
+}
+
+/// A sweep over seeds and rates: one reading of the file, one topology where only the seed differs,
+/// and runs that need the file no more.
+#[test]
+fn a_trace_is_read_once() {
+    let name = format!("tabane-trace-{}", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, "1\n3\n3\n5\n8\n").unwrap();
+    let text = format!(
+        "[link.a]\ntrace = \"{}\"\n[link.b]\nrate = \"1Mbps\"\nup = {{ trace = \"{}\" }}\n\
+         [[flow]]\nbulk = [\"1kB\", \"2kB\"]\n",
+        file.display(),
+        file.display()
+    );
+    let document = Document::parse("test.toml", &text, &[]).unwrap();
+    let variants = document.variants().unwrap();
+    let seeds: Vec<Plan> = (1..4).map(|seed| variants[0].plan.with_seed(seed)).collect();
+    std::fs::remove_file(&file).unwrap();
+
+    let plans = seeds.iter().chain(variants.iter().map(|variant| &variant.plan));
+    let links = plans.clone().flat_map(|plan| plan.links.iter());
+    let traces: Vec<_> = links
+        .filter_map(|link| match &link.config.rate {
+            RateConfig::Trace(trace) => Some(trace),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(traces.len(), 5 * 3);
+    assert!(traces.iter().all(|trace| Arc::ptr_eq(trace, traces[0])));
+    assert!(seeds.iter().all(|plan| Arc::ptr_eq(&plan.topology, &seeds[0].topology)));
+    for plan in plans {
+        let result = tabane_sim::run(plan, &mut Silent).unwrap();
+        assert!(result.flows[0].completed_s.is_some());
+    }
+}
+
+/// Repetitions that a file asks for are compiled once too.
+#[test]
+fn seeds_share_what_was_compiled() {
+    let document = Document::parse("test.toml", GOOD, &["seed=[1,2,3]".into()]).unwrap();
+    let variants = document.variants().unwrap();
+    let topology = |n: usize| &variants[n].plan.topology;
+    assert!(Arc::ptr_eq(topology(0), topology(1)) && Arc::ptr_eq(topology(0), topology(2)));
+    let seeds: Vec<u64> = variants.iter().map(|variant| variant.plan.scenario.seed).collect();
+    assert_eq!(seeds, [1, 2, 3]);
 }

@@ -161,10 +161,11 @@ impl From<LinkSpec> for DemoLink {
 /// It is a sweep, or has what a link between client and server cannot be.
 pub(crate) fn of_scenario(document: &Document) -> Result<Vec<DemoLink>, String> {
     let mut variants = document.variants().map_err(|error| error.to_string())?;
-    let scenario = match variants.len() {
-        1 => variants.remove(0).scenario,
+    let plan = match variants.len() {
+        1 => variants.remove(0).plan,
         n => return Err(format!("it is a sweep of {n} runs; choose one by `--set KEY=VALUE`")),
     };
+    let scenario = &plan.scenario;
     if scenario.link.iter().any(|(_, link)| link.between.is_some()) {
         return Err("its links are `between` nodes; the demo has one link for each [path]".into());
     }
@@ -192,8 +193,8 @@ pub(crate) fn of_scenario(document: &Document) -> Result<Vec<DemoLink>, String> 
         return Err(format!("it has {count} links; the demo bundles 2 to {PATHS_MAX}"));
     }
     let link = |&(path, link): &(&str, &str)| {
-        let found = scenario.link.get(link).ok_or_else(|| format!("there is no link '{link}'"))?;
-        let directions = found.configs()?;
+        let found = plan.link(link).ok_or_else(|| format!("there is no link '{link}'"))?;
+        let directions = found.each_ref().map(|direction| direction.config.clone());
         let [up, down] = directions.each_ref().map(direction);
         let both = if up == down { down } else { format!("down {down}; up {up}") };
         let (title, name) = (path.to_owned(), path.to_owned());

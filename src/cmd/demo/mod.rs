@@ -7,7 +7,6 @@ mod report;
 mod show;
 mod transfer;
 
-use crate::bed::emulator::Lateness;
 use crate::cmd::sets::Sets;
 use crate::exit::Failure;
 use crate::interruption::interruption;
@@ -27,6 +26,7 @@ use tabane_engine::policy::Spec;
 use tabane_engine::{Config, Endpoint, Instant};
 use tabane_gateway::config::Policies;
 use tabane_gateway::model::AgentEvent;
+use tabane_lab::Lateness;
 use tabane_net::Clock;
 use tabane_net::http::hex;
 use tabane_sim::seed::Seed;
@@ -353,7 +353,7 @@ fn details(runs: &[Run]) {
             outcome.gap * 1e3
         ));
     }
-    let us = |share| lateness.quantile(share).as_micros();
+    let us = |share| lateness.quantile_us(share);
     say::detail(&format!(
         "{} packets left the links late by: median {} us, 99 % {} us, 99.9 % {} us, all {} us",
         lateness.count(),

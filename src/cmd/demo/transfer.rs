@@ -3,7 +3,6 @@
 //! each on a thread of its own.
 
 use super::links::DemoLink;
-use crate::bed::emulator::Report;
 use crate::bed::web::WebServer;
 use crate::bed::{Bed, Plan, connect, status, wait_for_paths};
 use anyhow::{Context, anyhow, bail};
@@ -19,6 +18,7 @@ use tabane_engine::Instant;
 use tabane_gateway::config::Policies;
 use tabane_gateway::model::AgentEvent;
 use tabane_gateway::request_channel::{Answer, Request, RequestSender};
+use tabane_lab::loopback::Report;
 use tabane_net::Clock;
 
 /// What is the same in all runs.

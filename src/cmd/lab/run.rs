@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use tabane_lab::{LabError, LabResult, Stack, refuse};
-use tabane_sim::scenario::{Document, Scenario};
+use tabane_sim::Plan;
+use tabane_sim::scenario::Document;
 
 /// Runs a scenario in namespaces joined by emulated links.
 #[derive(clap::Args, Debug)]
@@ -86,12 +87,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
     let stack = args.stack.into();
     for variant in &variants {
-        refuse(&variant.scenario, stack).map_err(|f| failure(&document, LabError::Refused(f)))?;
+        refuse(&variant.plan.scenario, stack)
+            .map_err(|f| failure(&document, LabError::Refused(f)))?;
     }
     let interrupted = interruption()?;
     match variants.as_slice() {
         [only] if args.repeat == 1 => {
-            let result = once(&args.outputs, &document, &only.scenario, stack, &interrupted)?;
+            let result = once(&args.outputs, &document, &only.plan, stack, &interrupted)?;
             complain(&result)
         }
         _ => several(args, &document, &interrupted),
@@ -102,18 +104,18 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 fn once(
     outputs: &Outputs,
     document: &Document,
-    scenario: &Scenario,
+    plan: &Plan,
     stack: Stack,
     interrupted: &AtomicBool,
 ) -> Result<LabResult, Failure> {
-    let mut info = info(scenario, &[]);
+    let mut info = info(&plan.scenario, &[]);
     info.scenario = format!("{} on {}", info.scenario, stack.as_str());
     let mut folder = outputs.out.as_deref().map(Folder::create).transpose()?;
-    let mut watchers = Watchers::new(outputs, scenario, &info, folder.as_mut())?;
+    let mut watchers = Watchers::new(outputs, plan, &info, folder.as_mut())?;
     say::detail(&format!("running {}", info.caption()));
     let mut whole = None;
     let result = measured(Scope::Process, || {
-        let result = tabane_lab::run(scenario, stack, &mut watchers.all(), interrupted)?;
+        let result = tabane_lab::run(plan, stack, &mut watchers.all(), interrupted)?;
         let run = result.run.clone();
         whole = Some(result);
         Ok(run)
@@ -122,7 +124,7 @@ fn once(
     let mut whole = whole.expect("invariant: a run that succeeded has a result");
     whole.run = result;
     let report = watchers.finish()?;
-    point::give_out(outputs, folder, scenario, &info, &whole.run, &whole, &report)?;
+    point::give_out(outputs, folder, &plan.scenario, &info, &whole.run, &whole, &report)?;
     if !outputs.json {
         say::print(&accuracy(&whole))?;
     }
@@ -139,12 +141,11 @@ fn several(args: &Args, document: &Document, interrupted: &AtomicBool) -> Result
     let mut runs = Vec::new();
     for variant in &variants {
         for n in 0..args.repeat {
-            let mut scenario = variant.scenario.clone();
-            scenario.seed += u64::from(n);
+            let plan = variant.plan.with_seed(variant.plan.scenario.seed + u64::from(n));
             let mut params = variant.params.clone();
             params.push(("run".to_owned(), (n + 1).to_string()));
             let mut nobody = tabane_sim::observe::Silent;
-            let result = tabane_lab::run(&scenario, args.stack.into(), &mut nobody, interrupted)
+            let result = tabane_lab::run(&plan, args.stack.into(), &mut nobody, interrupted)
                 .map_err(|e| failure(document, e))?;
             say::detail(&accuracy(&result));
             warn(&result);
@@ -152,7 +153,7 @@ fn several(args: &Args, document: &Document, interrupted: &AtomicBool) -> Result
         }
     }
     if args.outputs.json {
-        let name = variants.first().map_or("", |v| v.scenario.name.as_str());
+        let name = variants.first().map_or("", |v| v.plan.scenario.name.as_str());
         let one = |(params, result)| {
             let params: &Vec<(String, String)> = params;
             let params = params.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();

@@ -9,7 +9,7 @@ use crate::say;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use tabane_engine::Instant;
-use tabane_lab::Plan;
+use tabane_lab::NetworkPlan;
 use tabane_sim::observe::Observer;
 
 /// Builds a scenario's network and keeps it until Ctrl-C.
@@ -36,14 +36,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage("this is a sweep, not one network: fix its lists with --set"));
     };
     let interrupted = interruption()?;
-    let up = tabane_lab::up(&only.scenario).map_err(|e| failure(&document, e))?;
+    let up = tabane_lab::up(&only.plan).map_err(|e| failure(&document, e))?;
     say::print(&describe(up.plan()))?;
     say::note("up until Ctrl-C; `tabane lab exec HOST -- COMMAND` runs something there");
     up.hold(&mut Changes, &interrupted).map_err(|e| failure(&document, e))
 }
 
 /// Hosts with their devices and addresses.
-fn describe(plan: &Plan) -> String {
+fn describe(plan: &NetworkPlan) -> String {
     let mut out = String::new();
     for host in &plan.hosts {
         let _ = writeln!(out, "{} (namespace {})", host.name, host.namespace);

@@ -79,7 +79,7 @@ fn look_at(file: &Path) -> Option<Found> {
     match Document::read(file, &[]).and_then(|d| d.variants()) {
         Ok(variants) => {
             let first = variants.first()?;
-            about(first.scenario.about.lines().next().unwrap_or("").to_owned(), variants.len())
+            about(first.plan.scenario.about.lines().next().unwrap_or("").to_owned(), variants.len())
         }
         Err(error) => {
             let place = error.position.map_or(String::new(), |(l, c)| format!("{l}:{c}: "));

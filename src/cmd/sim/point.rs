@@ -9,20 +9,21 @@ use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
+use tabane_sim::Plan;
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::Scenario;
 use tabane_trace::{Report, RunInfo};
 
-/// Runs `scenario` and gives out what is asked for.
-pub(in crate::cmd) fn run(outputs: &Outputs, scenario: &Scenario) -> Result<(), Failure> {
-    let info = info(scenario, &[]);
+/// Runs a scenario and gives out what is asked for.
+pub(in crate::cmd) fn run(outputs: &Outputs, plan: &Plan) -> Result<(), Failure> {
+    let info = info(&plan.scenario, &[]);
     let mut folder = outputs.out.as_deref().map(Folder::create).transpose()?;
-    let mut watchers = Watchers::new(outputs, scenario, &info, folder.as_mut())?;
+    let mut watchers = Watchers::new(outputs, plan, &info, folder.as_mut())?;
     say::detail(&format!("running {}", info.caption()));
-    let result = measured(Scope::Process, || tabane_sim::run(scenario, &mut watchers.all()))
+    let result = measured(Scope::Process, || tabane_sim::run(plan, &mut watchers.all()))
         .map_err(|e| anyhow!(e).context(info.scenario.clone()))?;
     let report = watchers.finish()?;
-    give_out(outputs, folder, scenario, &info, &result, &result, &report)?;
+    give_out(outputs, folder, &plan.scenario, &info, &result, &result, &report)?;
     note_cost(outputs, &result);
     complain(&result)
 }

@@ -8,7 +8,7 @@ use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
-use tabane_sim::swarm;
+use tabane_sim::{RunError, swarm};
 
 /// Run the world that the swarm generates from a seed, and check its invariants.
 #[derive(clap::Args, Debug)]
@@ -33,9 +33,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.print {
         return say::print(scenario.to_toml().trim_end());
     }
+    let plan = scenario.compile().map_err(|fault| anyhow!(RunError::from(fault)))?;
     let info = info(&scenario, &[]);
     let mut folder = args.outputs.out.as_deref().map(Folder::create).transpose()?;
-    let mut watchers = Watchers::new(&args.outputs, &scenario, &info, folder.as_mut())?;
+    let mut watchers = Watchers::new(&args.outputs, &plan, &info, folder.as_mut())?;
     let mut violations = Vec::new();
     let result = measured(Scope::Process, || {
         let outcome = swarm::replay(args.seed, &mut watchers.all());

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let document = super::read(&args.file, &args.sets.with_seed(args.seed))?;
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
     match variants.as_slice() {
-        [only] if only.params.is_empty() => point::run(&args.outputs, &only.scenario),
+        [only] if only.params.is_empty() => point::run(&args.outputs, &only.plan),
         _ => sweep::run(&args.outputs, &document, variants),
     }
 }

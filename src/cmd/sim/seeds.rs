@@ -51,7 +51,7 @@ pub(super) fn groups<'a>(runs: impl Iterator<Item = (&'a Variant, &'a Done)>) ->
         let axes: Vec<_> = axes.collect();
         let known = groups.iter().position(|group| group.axes == axes);
         let group = known.unwrap_or_else(|| {
-            let info = info(&variant.scenario, &axes);
+            let info = info(&variant.plan.scenario, &axes);
             groups.push(Group { info, axes, figures: Vec::new(), runs: 0 });
             groups.len() - 1
         });

@@ -108,7 +108,7 @@ fn sweep<'a>(
         result: &done.result,
     };
     Sweep {
-        scenario: variants.first().map_or("", |v| v.scenario.name.as_str()),
+        scenario: variants.first().map_or("", |v| v.plan.scenario.name.as_str()),
         version: env!("CARGO_PKG_VERSION"),
         axes: axes.iter().map(|a| (a.key.as_str(), a.values.as_slice())).collect(),
         points: variants.len(),
@@ -129,7 +129,7 @@ fn run_all(
         match results.recv_timeout(LOOK) {
             Ok((n, Ok(done))) => kept.put(n, done)?,
             Ok((n, Err(error))) => {
-                let name = info(&variants[n].scenario, &variants[n].params).scenario;
+                let name = info(&variants[n].plan.scenario, &variants[n].params).scenario;
                 failed.get_or_insert(anyhow!(error).context(name));
             }
             Err(RecvTimeoutError::Disconnected) => break,
@@ -169,8 +169,8 @@ fn start(variants: Arc<[Variant]>, numbers: Vec<usize>) -> mpsc::Receiver<Made> 
 }
 
 fn make(variant: &Variant) -> Result<Done, RunError> {
-    let mut collector = Collector::new(settings(&variant.scenario, false));
-    let result = measured(Scope::Thread, || tabane_sim::run(&variant.scenario, &mut collector))?;
+    let mut collector = Collector::new(settings(&variant.plan.scenario, false));
+    let result = measured(Scope::Thread, || tabane_sim::run(&variant.plan, &mut collector))?;
     Ok(Done { result, figures: collector.report().figures })
 }
 
@@ -179,7 +179,7 @@ fn summary(runs: &[(&Variant, &Done)]) -> String {
     let mut text = csv::summary_header(axes);
     for (variant, done) in runs {
         let report = Report { figures: seeds::figures(done), ..Report::default() };
-        text += &csv::summary_rows(&info(&variant.scenario, &variant.params), &report);
+        text += &csv::summary_rows(&info(&variant.plan.scenario, &variant.params), &report);
     }
     text
 }

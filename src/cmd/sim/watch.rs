@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use tabane_engine::Duration;
-use tabane_sim::World;
 use tabane_sim::observe::{Observer, Observers, Silent};
 use tabane_sim::scenario::Scenario;
+use tabane_sim::{Plan, World};
 use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, Settings, capture};
 
 /// What to print and to write.
@@ -46,10 +46,11 @@ impl Watchers {
     /// `--json` alone wants speed: nobody but the progress bar watches.
     pub(in crate::cmd) fn new(
         outputs: &Outputs,
-        scenario: &Scenario,
+        plan: &Plan,
         info: &RunInfo,
         folder: Option<&mut Folder>,
     ) -> Result<Self, Failure> {
+        let scenario = &*plan.scenario;
         let collector = match (&folder, outputs.json) {
             (Some(_), _) => Some(Collector::new(settings(scenario, true))),
             (None, false) => Some(Collector::new(settings(scenario, false))),
@@ -74,7 +75,7 @@ impl Watchers {
         let mut places: Vec<&String> = asked.collect();
         places.sort();
         places.dedup();
-        check_places(scenario, &places)?;
+        check_places(plan, &places)?;
         for place in places {
             let file = folder.open(&format!("{}.pcapng", place.replace('/', "_")))?;
             watchers.captures.push(Capture::new(file, place, outputs.snap, info.clone()));
@@ -103,8 +104,8 @@ impl Watchers {
 }
 
 /// Refuses to capture where there is nothing, before the run and not after it.
-fn check_places(scenario: &Scenario, places: &[&String]) -> Result<(), Failure> {
-    let layout = World::new(scenario, &mut Silent).map_err(|e| anyhow!(e))?.layout();
+fn check_places(plan: &Plan, places: &[&String]) -> Result<(), Failure> {
+    let layout = World::new(plan, &mut Silent).map_err(|e| anyhow!(e))?.layout();
     let known = capture::places(&layout);
     match places.iter().find(|place| !known.contains(place)) {
         None => Ok(()),

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use tabane_engine::Duration;
+use tabane_sim::Plan;
 use tabane_sim::result::RunResult;
-use tabane_sim::scenario::Scenario;
 use tabane_trace::estimate::{Estimate, estimate};
 use tabane_trace::fairness::jain;
 use tabane_trace::{Collector, Metric, Report, Series, Settings};
@@ -112,7 +112,7 @@ pub struct Compared {
 
 /// How often a run is repeated that proves too inaccurate, and how often each runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct Repeats {
     /// Runs of each, with seeds one after the other.
     pub repeat: u32,
     /// Further tries for a run of poor accuracy; if all are poor, the last one counts and says so.
@@ -128,11 +128,12 @@ impl Compared {
     /// # Errors
     /// [`LabError`].
     pub fn run(
-        scenario: &Scenario,
+        plan: &Plan,
         runners: &[Runner],
-        plan: Plan,
+        repeats: Repeats,
         interrupted: &AtomicBool,
     ) -> Result<(Self, BTreeMap<Runner, Report>), LabError> {
+        let scenario = &plan.scenario;
         let mut compared = Self {
             scenario: scenario.name.clone(),
             about: scenario.about.clone(),
@@ -142,13 +143,13 @@ impl Compared {
             runs: BTreeMap::new(),
         };
         let mut reports = BTreeMap::new();
-        for n in 0..plan.repeat {
-            let scenario = Scenario { seed: scenario.seed + u64::from(n), ..scenario.clone() };
+        for n in 0..repeats.repeat {
+            let plan = plan.with_seed(scenario.seed + u64::from(n));
             for runner in runners {
-                let (mut outcome, mut report) = once(&scenario, *runner, interrupted)?;
-                for _ in 0..plan.retries {
+                let (mut outcome, mut report) = once(&plan, *runner, interrupted)?;
+                for _ in 0..repeats.retries {
                     if outcome.poor.is_some() {
-                        (outcome, report) = once(&scenario, *runner, interrupted)?;
+                        (outcome, report) = once(&plan, *runner, interrupted)?;
                     }
                 }
                 compared.runs.entry(*runner).or_default().push(outcome);
@@ -183,20 +184,20 @@ impl Compared {
 }
 
 fn once(
-    scenario: &Scenario,
+    plan: &Plan,
     runner: Runner,
     interrupted: &AtomicBool,
 ) -> Result<(Outcome, Report), LabError> {
-    let interval = Duration((scenario.duration.0.0 / 1000).clamp(5_000_000, 100_000_000));
+    let interval = Duration((plan.scenario.duration.0.0 / 1000).clamp(5_000_000, 100_000_000));
     let settings = Settings { interval, bins: 2_000, tracked: 64, records: false };
     let mut collector = Collector::new(settings);
     let (run, accuracy) = match runner.stack() {
         None => {
-            let run = tabane_sim::run(scenario, &mut collector);
+            let run = tabane_sim::run(plan, &mut collector);
             (run.map_err(|e| LabError::Broken(e.to_string()))?, None)
         }
         Some(stack) => {
-            let result = crate::run(scenario, stack, &mut collector, interrupted)?;
+            let result = crate::run(plan, stack, &mut collector, interrupted)?;
             (result.run, Some(result.accuracy))
         }
     };

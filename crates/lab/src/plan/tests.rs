@@ -46,9 +46,9 @@ fn scenario(text: &str) -> Scenario {
     Scenario::parse("test", text).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn plan(text: &str, stack: Stack) -> Plan {
+fn plan(text: &str, stack: Stack) -> NetworkPlan {
     let scenario = scenario(text);
-    Plan::new(&scenario, &Topology::build(&scenario).unwrap(), stack, 4711)
+    NetworkPlan::new(&scenario, &scenario.compile().unwrap().topology, stack, 4711)
 }
 
 fn has(host: &HostPlan, line: &str) {
@@ -112,7 +112,7 @@ fn the_kernel_is_told_what_the_engine_would_be() {
          sack = false, nagle = false }}\n"
     );
     let scenario = scenario(&text);
-    let topology = Topology::build(&scenario).unwrap();
+    let topology = scenario.compile().unwrap().topology;
     let settings = |host| KernelSettings::of(&scenario, &topology, host);
     let (client, server) = (settings(0), settings(1));
     assert_eq!((client.congestion.as_str(), server.congestion.as_str()), ("reno", "cubic"));
@@ -142,7 +142,7 @@ fn what_cannot_be_done_is_refused_with_its_place() {
     ];
     for (more, names, helps) in cases {
         let document = Document::parse("file", &format!("{TWO_PATHS}\n{more}\n"), &[]).unwrap();
-        let scenario = document.variants().unwrap().remove(0).scenario;
+        let scenario = document.variants().unwrap().remove(0).plan.scenario;
         let fault = refuse(&scenario, Stack::Kernel).unwrap_err();
         let said = document.error(fault).to_string();
         let place = said.starts_with("file:") && said.contains(" | ");

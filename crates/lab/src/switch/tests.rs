@@ -1,6 +1,7 @@
 //! The switch on packets made by hand: which paths what a host sends takes.
 
 use super::*;
+use std::sync::Arc;
 use tabane_wire::{MptcpOption, SackBlocks, Segment, SeqNum, TcpOptions, Timestamps};
 
 /// The server is reached by both paths; Wi-Fi takes 50 ms each way and LTE 5.
@@ -10,7 +11,7 @@ fn world(egress: &str) -> (Topology, Switch) {
          [host.client]\negress = \"{egress}\"\n[[flow]]\nbulk = \"1MB\"\n"
     );
     let scenario = Scenario::parse("test", &text).unwrap_or_else(|e| panic!("{e}"));
-    let topology = Topology::build(&scenario).unwrap();
+    let topology = Arc::unwrap_or_clone(scenario.compile().unwrap().topology);
     assert!(Switch::of(&scenario, &topology, 1).unwrap().is_none(), "the server's is `own`");
     let switch = Switch::of(&scenario, &topology, 0).unwrap().unwrap();
     (topology, switch)

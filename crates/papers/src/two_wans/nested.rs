@@ -31,9 +31,8 @@ bulk = \"unlimited\"
 pub(super) fn run(context: &Context<'_>, outer: &[Runs]) -> Result<Vec<Runs>, PaperError> {
     let mut jobs = Vec::new();
     for course in outer.iter().flat_map(|runs| &runs.0) {
-        let mut job = Job::new("nested.toml", TEXT, &[])?;
-        job.scenario.at = changes(course);
-        jobs.push(job);
+        let job = Job::new("nested.toml", TEXT, &[])?;
+        jobs.push(job.with(|scenario| scenario.at = changes(course))?);
     }
     let all = context.watch("TCP within the bundle", &jobs, settings())?;
     let mut all = all.iter().map(|(_, seen)| Course::of(seen, "inner", "client"));

@@ -144,7 +144,7 @@ impl Lab<'_> {
     ) -> Result<FlowResult, RunError> {
         let congestion = self.settings.congestion.as_ref();
         let scenario: Scenario = self.point.scenario(contender, congestion, flow, duration);
-        let mut result = world::run(&scenario, &mut Silent)?;
+        let mut result = world::run(&scenario.compile()?, &mut Silent)?;
         self.cost.runs += 1;
         self.cost.packet_hops += result.cost.packet_hops;
         self.cost.simulated_s += result.ended_s;

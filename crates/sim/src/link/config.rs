@@ -4,8 +4,8 @@
 //! business. Queue and loss models are named as policies are (`codel:target_ms=5`), from the
 //! tables [`queue::ALL`](super::queue::ALL) and [`loss::ALL`](super::loss::ALL).
 
-use super::rate::Trace;
-use std::sync::Arc;
+use super::{DelayConfig, Faults, RateConfig};
+use crate::scenario::{LinkParams, Stage};
 use tabane_engine::Duration;
 use tabane_engine::policy::{PolicyError, Spec};
 use thiserror::Error;
@@ -38,65 +38,6 @@ impl Default for LinkConfig {
             faults: Faults::default(),
             up: true,
         }
-    }
-}
-
-/// Rates. Packets count with their IP header and no more.
-#[derive(Clone, PartialEq, Debug)]
-pub enum RateConfig {
-    /// Sending takes no time.
-    Unlimited,
-    /// Bits per second, at least 1.
-    Constant(u64),
-    /// Opportunities to send, recorded from a real link.
-    Trace(Arc<Trace>),
-}
-
-/// Propagation delays, one way.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum DelayConfig {
-    /// The same for all.
-    Constant(Duration),
-    /// Normally distributed; what would be negative is zero.
-    Normal {
-        /// Mean.
-        mean: Duration,
-        /// Standard deviation.
-        deviation: Duration,
-        /// Packets may overtake each other; else a packet waits for the one before it.
-        reorder: bool,
-    },
-    /// Uniform in `low ..= high`.
-    Uniform {
-        /// Least.
-        low: Duration,
-        /// Most.
-        high: Duration,
-        /// As above.
-        reorder: bool,
-    },
-}
-
-/// Faults: off by default, for tests that want everything that can go wrong. Probabilities are
-/// per packet that leaves the loss stage.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Faults {
-    /// A second copy arrives right behind the first.
-    pub duplicate: f64,
-    /// One bit arrives flipped.
-    pub corrupt: f64,
-    /// Comes late by `reorder_by`, overtaken by those sent meanwhile.
-    pub reorder: f64,
-    /// See `reorder`.
-    pub reorder_by: Duration,
-    /// The packets with these numbers are lost, counted from 1 at the loss stage; ascending.
-    pub drop: Vec<u64>,
-}
-
-impl Default for Faults {
-    fn default() -> Self {
-        let reorder_by = Duration::from_millis(10);
-        Self { duplicate: 0.0, corrupt: 0.0, reorder: 0.0, reorder_by, drop: Vec::new() }
     }
 }
 
@@ -155,6 +96,20 @@ impl LinkConfig {
 }
 
 impl LinkChange {
+    /// What it means for a direction with `params` that it gets those of `over`. It has them from
+    /// then on.
+    pub fn of(params: &mut LinkParams, over: &LinkParams) -> Self {
+        params.lay(over);
+        Self {
+            rate: over.shapes(Stage::Rate).then(|| RateConfig::of(params)),
+            delay: over.shapes(Stage::Delay).then(|| DelayConfig::of(params)),
+            queue: over.queue.as_ref().map(|queue| queue.0.clone()),
+            loss: over.loss.as_ref().map(|loss| loss.0.clone()),
+            faults: over.shapes(Stage::Faults).then(|| Faults::of(params)),
+            up: None,
+        }
+    }
+
     /// Whether it can be made.
     ///
     /// # Errors
@@ -165,41 +120,5 @@ impl LinkChange {
         self.rate.as_ref().map_or(Ok(()), RateConfig::check)?;
         self.delay.as_ref().map_or(Ok(()), DelayConfig::check)?;
         self.faults.as_ref().map_or(Ok(()), Faults::check)
-    }
-}
-
-impl RateConfig {
-    fn check(&self) -> Result<(), LinkError> {
-        if matches!(self, Self::Constant(0)) { Err(LinkError::NoRate) } else { Ok(()) }
-    }
-}
-
-impl DelayConfig {
-    /// Whether packets may overtake each other.
-    pub fn reorders(&self) -> bool {
-        match *self {
-            Self::Constant(_) => false,
-            Self::Normal { reorder, .. } | Self::Uniform { reorder, .. } => reorder,
-        }
-    }
-
-    fn check(&self) -> Result<(), LinkError> {
-        match self {
-            Self::Uniform { low, high, .. } if low > high => Err(LinkError::DelayRange),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Faults {
-    fn check(&self) -> Result<(), LinkError> {
-        let probabilities =
-            [("duplicate", self.duplicate), ("corrupt", self.corrupt), ("reorder", self.reorder)];
-        for (what, value) in probabilities {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(LinkError::Probability { what, value });
-            }
-        }
-        Ok(())
     }
 }

@@ -1,8 +1,57 @@
 //! Propagation delays, one way.
 
-use super::config::DelayConfig;
+use super::LinkError;
+use crate::scenario::LinkParams;
 use crate::seed::Rng;
 use tabane_engine::Duration;
+
+/// Propagation delays, one way.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum DelayConfig {
+    /// The same for all.
+    Constant(Duration),
+    /// Normally distributed; what would be negative is zero.
+    Normal {
+        /// Mean.
+        mean: Duration,
+        /// Standard deviation.
+        deviation: Duration,
+        /// Packets may overtake each other; else a packet waits for the one before it.
+        reorder: bool,
+    },
+    /// Uniform in `low ..= high`.
+    Uniform {
+        /// Least.
+        low: Duration,
+        /// Most.
+        high: Duration,
+        /// As above.
+        reorder: bool,
+    },
+}
+
+impl DelayConfig {
+    /// What scenarios ask for.
+    pub fn of(params: &LinkParams) -> Self {
+        let mean = params.delay.map_or(Duration::ZERO, |delay| delay.0);
+        params.jitter.map_or(Self::Constant(mean), |jitter| jitter.around(mean))
+    }
+
+    /// Whether packets may overtake each other.
+    pub fn reorders(&self) -> bool {
+        match *self {
+            Self::Constant(_) => false,
+            Self::Normal { reorder, .. } | Self::Uniform { reorder, .. } => reorder,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), LinkError> {
+        match self {
+            Self::Uniform { low, high, .. } if low > high => Err(LinkError::DelayRange),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// A model of propagation delay, sampled once a packet, in the order in which packets leave.
 pub trait Delay: Send {

@@ -131,12 +131,7 @@ impl<P: Packet> Link<P> {
         let delay = self.delay.sample(&mut self.delay_rng);
         let mut fate = Fate { lost, delay, ..Fate::default() };
         if self.faulty {
-            let Faults { duplicate, corrupt, reorder, reorder_by, drop } = &self.faults;
-            let rng = &mut self.fault_rng;
-            fate.lost |= drop.binary_search(&self.numbered).is_ok();
-            fate.duplicate = *duplicate > 0.0 && rng.chance(*duplicate);
-            fate.corrupt = (*corrupt > 0.0 && rng.chance(*corrupt)).then(|| rng.bits());
-            fate.late = (*reorder > 0.0 && rng.chance(*reorder)).then_some(*reorder_by);
+            self.faults.apply(self.numbered, &mut self.fault_rng, &mut fate);
         }
         fate
     }
@@ -160,10 +155,9 @@ impl<P: Packet> Link<P> {
     }
 
     pub(super) fn set_faults(&mut self, faults: Faults) {
-        let Faults { duplicate, corrupt, reorder, drop, .. } = &faults;
-        self.faulty = *duplicate > 0.0 || *corrupt > 0.0 || *reorder > 0.0 || !drop.is_empty();
+        self.faulty = faults.any();
         // Stays on for those that are still on their way late.
-        self.reorders |= self.delay.reorders() || *reorder > 0.0;
+        self.reorders |= self.delay.reorders() || faults.reorder > 0.0;
         self.faults = faults;
     }
 

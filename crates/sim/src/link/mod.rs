@@ -9,6 +9,7 @@
 
 pub mod config;
 pub mod delay;
+mod faults;
 mod flight;
 pub mod loss;
 pub mod queue;
@@ -25,8 +26,10 @@ use rate::{Rate, Work};
 use std::collections::VecDeque;
 use tabane_engine::{Duration, Instant};
 
-pub use config::{DelayConfig, Faults, LinkChange, LinkConfig, LinkError, RateConfig};
-pub use rate::{Trace, TraceError};
+pub use config::{LinkChange, LinkConfig, LinkError};
+pub use delay::DelayConfig;
+pub use faults::Faults;
+pub use rate::{RateConfig, Trace, TraceError};
 pub use stats::{Count, LinkStats};
 
 /// Packets that may be on their way at once; what is more is dropped as by the queue. Only an

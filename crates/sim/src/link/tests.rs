@@ -248,7 +248,7 @@ fn jitter_reorders_only_when_asked() {
 #[test]
 fn faults_happen_as_often_as_they_should() {
     let (duplicate, corrupt, reorder) = (0.1, 0.05, 0.02);
-    let faults = Faults { duplicate, corrupt, reorder, reorder_by: ms(10), drop: vec![] };
+    let faults = Faults { duplicate, corrupt, reorder, ..Faults::default() };
     let mut link = link(&LinkConfig { faults, ..constant(12, 0, "droptail:packets=20000") });
     let n = 10_000_u64;
     (0..n).for_each(|number| link.push(Instant(0), packet(number, 1500)));

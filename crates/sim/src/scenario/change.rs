@@ -1,99 +1,76 @@
 //! Timed changes: links that fail or change, policies and subflows changed on live flows.
 
-use super::jitter::Jitter;
-use super::link::{Loss, Queue};
 use super::named::Choice;
+use super::params::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tabane_trace::quantity::{Rate, Ratio, Time};
 
-/// What happens at a time. One of `down`, `up`, `link`, `host` says to what.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Change {
-    /// When, from the start of the run.
-    pub time: Time,
-    /// Again and again with this period.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub every: Option<Time>,
-    /// This link goes down: what is in it is lost, and what comes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub down: Option<String>,
-    /// With `down`: hosts at the link are not told (a black hole).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub silent: bool,
-    /// This link comes up again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub up: Option<String>,
+with_link_params! {
+    /// What happens at a time. One of `down`, `up`, `link`, `host` says to what.
+    #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct Change for change {
+        /// When, from the start of the run.
+        pub time: Time,
+        /// Again and again with this period.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub every: Option<Time>,
+        /// This link goes down: what is in it is lost, and what comes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub down: Option<String>,
+        /// With `down`: hosts at the link are not told (a black hole).
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub silent: bool,
+        /// This link comes up again.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub up: Option<String>,
 
-    /// This link gets other parameters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link: Option<String>,
-    /// Only this direction of it; both if not given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub direction: Option<LinkDirection>,
-    /// Its rate from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// Its delay from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Time>,
-    /// Its jitter from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Jitter>,
-    /// Its loss from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Loss>,
-    /// Its queue from now on; what waits moves to it, as far as it fits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Queue>,
-    /// Its share of packets that come late from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reorder: Option<Ratio>,
-    /// Its share of packets that come twice from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duplicate: Option<Ratio>,
-    /// Its share of damaged packets from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub corrupt: Option<Ratio>,
-    /// Its MTU from now on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u16>,
+        /// This link gets other parameters.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub link: Option<String>,
+        /// Only this direction of it; both if not given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub direction: Option<LinkDirection>,
+    } {
+        /// Its MTU from now on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub mtu: Option<u16>,
 
-    /// This host's live connections change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host: Option<String>,
-    /// With `host`: only those of this flow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flow: Option<String>,
-    /// With `host`, if it is a proxy: only connections on this side of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub side: Option<ProxySide>,
-    /// With `host`: another scheduler.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<Choice>,
-    /// With `host`: other congestion control (only on the subflows of `path`, if given).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<Choice>,
-    /// With `host`: another egress policy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress: Option<Choice>,
-    /// With `host`: the path whose subflows change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// With `host` and `path`: its subflows become backup, or active.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub backup: Option<bool>,
-    /// With `host` and `path`: a subflow is added, closed or reset.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subflow: Option<SubflowChange>,
-    /// With `host`: connections are aborted.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub abort: bool,
-    /// With `host`: it stands still for so long, as if suspended: its timers wait, and what comes
-    /// is lost. Longer than the run: it is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub asleep: Option<Time>,
+        /// This host's live connections change.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub host: Option<String>,
+        /// With `host`: only those of this flow.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub flow: Option<String>,
+        /// With `host`, if it is a proxy: only connections on this side of it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub side: Option<ProxySide>,
+        /// With `host`: another scheduler.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub scheduler: Option<Choice>,
+        /// With `host`: other congestion control (only on the subflows of `path`, if given).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub congestion: Option<Choice>,
+        /// With `host`: another egress policy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub egress: Option<Choice>,
+        /// With `host`: the path whose subflows change.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub path: Option<String>,
+        /// With `host` and `path`: its subflows become backup, or active.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub backup: Option<bool>,
+        /// With `host` and `path`: a subflow is added, closed or reset.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub subflow: Option<SubflowChange>,
+        /// With `host`: connections are aborted.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        pub abort: bool,
+        #[doc = "With `host`: it stands still for so long, as if suspended: its timers wait, and \
+            what comes\nis lost. Longer than the run: it is gone."]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub asleep: Option<Time>,
+    }
 }
 
 impl Change {
@@ -124,18 +101,9 @@ impl Change {
 
     /// Names of the link parameters given.
     pub fn link_keys(&self) -> Vec<&'static str> {
-        let given = [
-            ("direction", self.direction.is_some()),
-            ("rate", self.rate.is_some()),
-            ("delay", self.delay.is_some()),
-            ("jitter", self.jitter.is_some()),
-            ("loss", self.loss.is_some()),
-            ("queue", self.queue.is_some()),
-            ("reorder", self.reorder.is_some()),
-            ("duplicate", self.duplicate.is_some()),
-            ("corrupt", self.corrupt.is_some()),
-            ("mtu", self.mtu.is_some()),
-        ];
+        let mut given = vec![("direction", self.direction.is_some())];
+        given.extend(self.params_given());
+        given.push(("mtu", self.mtu.is_some()));
         given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect()
     }
 

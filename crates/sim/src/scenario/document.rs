@@ -1,7 +1,8 @@
 //! A scenario file as a source document: where each value stands in it, what `--set` overrides,
 //! and which lists are sweep axes.
 
-use super::{Fault, Scenario, ScenarioError, validate};
+use super::{Fault, Scenario, ScenarioError};
+use crate::plan::{Plan, Traces};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -30,12 +31,12 @@ pub struct Axis {
 }
 
 /// One point of a sweep.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Variant {
     /// Value of each axis.
     pub params: Vec<(String, String)>,
-    /// The scenario.
-    pub scenario: Scenario,
+    /// The scenario, ready to run.
+    pub plan: Plan,
 }
 
 impl Document {
@@ -101,15 +102,28 @@ impl Document {
             }));
         }
         let root = self.root()?;
-        (0..points).map(|point| self.variant(root.clone(), &axes, point)).collect()
+        let mut traces = Traces::new();
+        let mut variants: Vec<Variant> = Vec::with_capacity(points);
+        for point in 0..points {
+            let (params, scenario) = self.scenario(root.clone(), &axes, point)?;
+            let same = |plan: &&Plan| {
+                Scenario { seed: scenario.seed, ..Scenario::clone(&plan.scenario) } == scenario
+            };
+            let plan = match variants.last().map(|variant| &variant.plan).filter(same) {
+                Some(plan) => plan.with_seed(scenario.seed),
+                None => scenario.compile_with(&mut traces).map_err(|fault| self.error(fault))?,
+            };
+            variants.push(Variant { params, plan });
+        }
+        Ok(variants)
     }
 
-    fn variant(
+    fn scenario(
         &self,
         mut root: Spanned<DeTable<'_>>,
         axes: &[Axis],
         point: usize,
-    ) -> Result<Variant, ScenarioError> {
+    ) -> Result<(Vec<(String, String)>, Scenario), ScenarioError> {
         let (mut params, mut rest) = (Vec::new(), point);
         for axis in axes.iter().rev() {
             let index = rest % axis.values.len();
@@ -128,8 +142,7 @@ impl Document {
             scenario.name = self.stem.clone();
         }
         self.resolve_files(&mut scenario);
-        validate::check(&scenario).map_err(|fault| self.error(fault))?;
-        Ok(Variant { params, scenario })
+        Ok((params, scenario))
     }
 
     /// A link, host, proxy or flow at the top of the file, where its kind is expected: says so.

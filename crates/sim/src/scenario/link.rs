@@ -1,7 +1,6 @@
 //! A link's parameters, for both directions or each by itself.
 
-use super::jitter::Jitter;
-use crate::link::LinkConfig;
+use super::params::*;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,115 +9,38 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use tabane_engine::policy::{Params, Spec};
-use tabane_trace::quantity::{Rate, Ratio, Size, Time};
+use tabane_trace::quantity::Size;
 
-/// A link. Parameters beside `between` hold for both directions; `up` and `down` change one.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Link {
-    /// The two nodes it joins, for topologies that are drawn node by node. Up is from the first
-    /// to the second. Without it, `[path]` says where the link lies.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub between: Option<[String; 2]>,
-    /// Bits per second on the wire, IP headers included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// A mahimahi trace file instead of a constant rate, relative to the scenario.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<String>,
-    /// One-way propagation delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Time>,
-    /// Variation of the delay: `"5ms"` is its standard deviation, `"uniform 5ms"` half the width
-    /// of a uniform one. Packets stay in order, unless `reordering` is added.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Jitter>,
-    /// Queue in front of the link: `"100 packets"`, `"64KiB"`, `"codel"`, `"red"`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Queue>,
-    /// Packets lost at random: `"1%"`, or a model such as `"gilbert:p=0.01,r=0.4"`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Loss>,
-    /// Share of packets that come late, behind packets sent after them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reorder: Option<Ratio>,
-    /// Share of packets that come twice.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duplicate: Option<Ratio>,
-    /// Share of packets damaged on the way (then dropped by the checksum at the host).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub corrupt: Option<Ratio>,
-    /// Largest IP packet, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u16>,
-    /// From the client's side to the server's (or from the first of `between` to the second).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub up: Option<Direction>,
-    /// The other way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub down: Option<Direction>,
-}
-
-/// Parameters of one direction; those not given are the link's.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Direction {
-    /// Bits per second on the wire.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// A mahimahi trace file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<String>,
-    /// One-way propagation delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Time>,
-    /// Variation of the delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Jitter>,
-    /// Queue in front of the link.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Queue>,
-    /// Packets lost at random.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Loss>,
-    /// Share of packets that come late.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reorder: Option<Ratio>,
-    /// Share of packets that come twice.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duplicate: Option<Ratio>,
-    /// Share of packets damaged.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub corrupt: Option<Ratio>,
+with_link_params! {
+    /// A link. Parameters beside `between` hold for both directions; `up` and `down` change one.
+    #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct Link for link {
+        /// The two nodes it joins, for topologies that are drawn node by node. Up is from the first
+        /// to the second. Without it, `[path]` says where the link lies.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub between: Option<[String; 2]>,
+    } {
+        /// Largest IP packet, bytes.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub mtu: Option<u16>,
+        /// From the client's side to the server's (or from the first of `between` to the second).
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub up: Option<LinkParams>,
+        /// The other way.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub down: Option<LinkParams>,
+    }
 }
 
 impl Link {
-    /// What both directions are made from, up first.
-    ///
-    /// # Errors
-    /// In words, when a trace file cannot be read.
-    pub fn configs(&self) -> Result<[LinkConfig; 2], String> {
-        let config = |up| crate::models::config(&self.direction(up));
-        Ok([config(true)?, config(false)?])
-    }
-
     /// All parameters of a direction.
-    pub fn direction(&self, up: bool) -> Direction {
-        let own = if up { self.up.as_ref() } else { self.down.as_ref() };
-        let own = own.cloned().unwrap_or_default();
-        // A rate given for one direction replaces a trace given for both, and the reverse.
-        let fixed = own.rate.is_some() || own.trace.is_some();
-        Direction {
-            rate: own.rate.or(if fixed { None } else { self.rate }),
-            trace: own.trace.or_else(|| if fixed { None } else { self.trace.clone() }),
-            delay: own.delay.or(self.delay),
-            jitter: own.jitter.or(self.jitter),
-            queue: own.queue.or_else(|| self.queue.clone()),
-            loss: own.loss.or_else(|| self.loss.clone()),
-            reorder: own.reorder.or(self.reorder),
-            duplicate: own.duplicate.or(self.duplicate),
-            corrupt: own.corrupt.or(self.corrupt),
+    pub fn direction(&self, up: bool) -> LinkParams {
+        let mut params = self.params();
+        if let Some(own) = if up { &self.up } else { &self.down } {
+            params.lay(own);
         }
+        params
     }
 }
 

@@ -11,18 +11,20 @@ mod jitter;
 mod link;
 mod linux;
 mod named;
+mod params;
 mod path;
 mod proxy;
-mod validate;
+pub(crate) mod validate;
 
 pub use change::{Change, LinkDirection, ProxySide, SubflowChange};
 pub use document::{Axis, Document, Variant};
 pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
 pub use host::{Host, Mptcp, MptcpSettings, Tcp};
 pub use jitter::Jitter;
-pub use link::{Direction, Link, Loss, Queue};
+pub use link::{Link, Loss, Queue};
 pub use linux::{LinuxBuffers, Triple};
 pub use named::{Choice, Named};
+pub use params::{LinkParams, Stage};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
 
@@ -32,6 +34,7 @@ pub use tabane_trace::source_document::Problem as ScenarioError;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use tabane_engine::Duration;
 use tabane_trace::quantity::Time;
 
@@ -140,7 +143,7 @@ impl Scenario {
         let document = Document::parse(name, text, &[])?;
         let mut variants = document.variants()?;
         match variants.len() {
-            1 => Ok(variants.remove(0).scenario),
+            1 => Ok(Arc::unwrap_or_clone(variants.remove(0).plan.scenario)),
             n => Err(document.error_at(&[], format!("this is a sweep of {n} runs, not one run"))),
         }
     }

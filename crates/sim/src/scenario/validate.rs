@@ -10,8 +10,8 @@ use tabane_engine::policy::PolicyError;
 use tabane_engine::{egress, scheduler};
 use tabane_trace::quantity::Time;
 
-/// Refuses what cannot run.
-pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
+/// Refuses what cannot run, whatever the topology.
+pub(crate) fn settings(scenario: &Scenario) -> Result<(), Fault> {
     if scenario.duration.0.is_zero() {
         return Err(Fault::new(&[&"duration"], "a run needs a duration").help("write \"30s\""));
     }
@@ -26,14 +26,18 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
         check_host(&["proxy", name, "listen"], &proxy.listen)?;
         check_host(&["proxy", name, "connect"], &proxy.connect)?;
     }
-    let topology = Topology::build(scenario)?;
+    Ok(())
+}
+
+/// Refuses flows, changes and captures that cannot be in this topology.
+pub(crate) fn events(scenario: &Scenario, topology: &Topology) -> Result<(), Fault> {
     if scenario.flow.is_empty() {
         let fault = Fault::new(&[&"flow"], "there is no flow, so nothing would happen");
         return Err(fault.help("add [[flow]] with bulk = \"20MB\""));
     }
     let mut names: Vec<&str> = Vec::new();
     for (n, flow) in scenario.flow.iter().enumerate() {
-        check_flow(n, flow, scenario, &topology)?;
+        check_flow(n, flow, scenario, topology)?;
         if let Some(name) = flow.name.as_deref() {
             if names.contains(&name) {
                 let at: &[&dyn Display] = &[&"flow", &n, &"name"];
@@ -43,7 +47,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Fault> {
         }
     }
     for (n, change) in scenario.at.iter().enumerate() {
-        check_change(n, change, scenario, &topology)?;
+        check_change(n, change, scenario, topology)?;
     }
     if let Some(sample) = scenario.output.sample {
         not_a_storm(&[&"output", &"sample"], sample)?;
@@ -258,8 +262,11 @@ fn check_change(
     }
     if !fits {
         let help = match target {
-            "link" => "give rate, delay, jitter, loss, queue, reorder, duplicate, corrupt or mtu",
-            _ => "give scheduler, congestion, egress, backup, subflow, abort or asleep",
+            "link" => {
+                let params: Vec<_> = change.params_given().iter().map(|(name, _)| *name).collect();
+                format!("give {} or mtu", params.join(", "))
+            }
+            _ => "give scheduler, congestion, egress, backup, subflow, abort or asleep".into(),
         };
         return Err(Fault::new(here, "this changes nothing").help(help));
     }

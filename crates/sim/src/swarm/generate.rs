@@ -2,8 +2,8 @@
 //! their end.
 
 use crate::scenario::{
-    Amount, Change, Choice, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, Loss, Mptcp,
-    MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario,
+    Amount, Change, Choice, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, LinkParams,
+    Loss, Mptcp, MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario,
     SubflowChange, Tcp,
 };
 use crate::seed::{Rng, Seed};
@@ -153,10 +153,10 @@ impl Generator {
         };
         if self.chance(0.3) {
             let loss = self.maybe(0.5, Self::loss);
-            link.up = Some(crate::scenario::Direction {
+            link.up = Some(LinkParams {
                 rate: Some(Rate(self.scale(300_000, 200_000_000))),
                 loss,
-                ..crate::scenario::Direction::default()
+                ..LinkParams::default()
             });
         }
         link

@@ -2,7 +2,6 @@
 
 use super::{Action, World};
 use crate::link::LinkChange;
-use crate::models;
 use crate::relay::Side;
 use crate::scenario::{Change, LinkDirection, ProxySide, SubflowChange};
 use std::fmt::Write as _;
@@ -14,7 +13,7 @@ use tabane_engine::{ConnId, Endpoint, Instant};
 impl World<'_> {
     /// Does the `n`-th change of the scenario, and plans its next time.
     pub(super) fn change(&mut self, n: usize) {
-        let change = self.scenario.at[n].clone();
+        let change = &self.scenario.at[n];
         if let Some(every) = change.every {
             self.plan(self.now + every.0, Action::Change(n as u32));
         }
@@ -22,9 +21,9 @@ impl World<'_> {
         if let Some(name) = change.down.as_ref().or(change.up.as_ref()) {
             self.switch_link(name, change.up.is_some(), change.silent);
         } else if let Some(name) = &change.link {
-            self.change_link(name, &change);
+            self.change_link(name, change);
         } else if let Some(name) = &change.host
-            && let Some(refused) = self.change_host(name, &change)
+            && let Some(refused) = self.change_host(name, change)
         {
             let _ = write!(words, " (refused: {refused})");
         }
@@ -78,7 +77,7 @@ impl World<'_> {
     }
 
     fn change_direction(&mut self, direction: usize, change: &Change) {
-        let link_change = models::change(&mut self.links[direction].spec, change);
+        let link_change = LinkChange::of(&mut self.links[direction].params, &change.params());
         let changed = self.links[direction].link.change(self.now, &link_change);
         debug_assert!(changed.is_ok(), "changes were checked with the scenario: {changed:?}");
         self.reschedule(direction);

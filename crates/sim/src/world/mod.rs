@@ -11,11 +11,11 @@ mod report;
 
 use crate::app::{App, Role};
 use crate::link::Link;
-use crate::models;
 use crate::observe::{CapturePoint, FlowIdx, Layout, LinkIdx, Observer, Wants};
 use crate::packet::{Packet, Pool};
+use crate::plan::{LinkPlan, Plan};
 use crate::result::{FlowResult, RunResult};
-use crate::scenario::{Direction, FlowDirection, Scenario};
+use crate::scenario::{Fault, FlowDirection, LinkParams, Scenario};
 use crate::schedule::Schedule;
 use crate::seed::Seed;
 use crate::topology::{Hop, Topology};
@@ -43,20 +43,26 @@ pub enum RunError {
     Livelock(f64, &'static str),
 }
 
+impl From<Fault> for RunError {
+    fn from(fault: Fault) -> Self {
+        Self::Scenario(fault.message)
+    }
+}
+
 /// Runs a scenario.
 ///
 /// # Errors
 /// [`RunError`].
-pub fn run(scenario: &Scenario, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
-    World::new(scenario, observer)?.run()
+pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
+    World::new(plan, observer)?.run()
 }
 
 /// A world, ready to run.
 pub struct World<'o> {
     now: Instant,
     end: Instant,
-    scenario: Scenario,
-    topology: Topology,
+    scenario: &'o Scenario,
+    topology: &'o Topology,
     schedule: Schedule,
     /// Starts, stops, changes, application timers: few, and none per packet.
     agenda: BinaryHeap<Reverse<(Instant, u64, Action)>>,
@@ -85,7 +91,7 @@ pub struct World<'o> {
 struct LinkState {
     link: Link<Packet>,
     /// What it is made from, with the changes so far.
-    spec: Direction,
+    params: LinkParams,
     mtu: u32,
     /// Packets longer than `mtu`.
     too_long: u64,
@@ -143,16 +149,15 @@ impl<'o> World<'o> {
     ///
     /// # Errors
     /// [`RunError`].
-    pub fn new(scenario: &Scenario, observer: &'o mut dyn Observer) -> Result<Self, RunError> {
-        let topology =
-            Topology::build(scenario).map_err(|fault| RunError::Scenario(fault.message))?;
+    pub fn new(plan: &'o Plan, observer: &'o mut dyn Observer) -> Result<Self, RunError> {
+        let (scenario, topology) = (&*plan.scenario, &*plan.topology);
         let wants = observer.wants();
         let seed = Seed(scenario.seed);
-        let links = make_links(scenario, &topology, seed)?;
+        let links = make_links(plan)?;
         let hosts = (0..topology.hosts.len())
-            .map(|n| HostState::new(scenario, &topology, n, seed, wants.records))
+            .map(|n| HostState::new(scenario, topology, n, seed, wants.records))
             .collect::<Result<Vec<_>, _>>()?;
-        let flows = make_flows(scenario, &topology, seed)?;
+        let flows = make_flows(scenario, topology, seed)?;
         let ports = flows.iter().enumerate().map(|(n, flow)| ((flow.server, flow.port), n));
         let mut world = Self {
             now: Instant::ZERO,
@@ -174,7 +179,7 @@ impl<'o> World<'o> {
             unroutable: 0,
             idle_events: 0,
             buffer: vec![0; 1 << 16],
-            scenario: scenario.clone(),
+            scenario,
             topology,
         };
         world.fill_agenda();
@@ -183,7 +188,7 @@ impl<'o> World<'o> {
 
     /// Names behind the numbers that observers get.
     pub fn layout(&self) -> Layout {
-        report::layout(&self.scenario, &self.topology, &self.flows, self.end)
+        report::layout(self.scenario, self.topology, &self.flows, self.end)
     }
 
     /// Runs to the end.
@@ -394,24 +399,15 @@ impl<'o> World<'o> {
     }
 }
 
-fn make_links(
-    scenario: &Scenario,
-    topology: &Topology,
-    seed: Seed,
-) -> Result<Vec<LinkState>, RunError> {
-    let mut links = Vec::new();
-    for n in 0..topology.links.len() {
-        let (name, spec) = &scenario.link.0[n / 2];
-        let (up, way) = if n % 2 == 0 { (true, "up") } else { (false, "down") };
-        let direction = spec.direction(up);
-        let config = models::config(&direction).map_err(RunError::Scenario)?;
-        let mut link = Link::new(&config, seed, &format!("link/{name}/{way}"))
-            .map_err(|error| RunError::Scenario(error.to_string()))?;
+fn make_links(plan: &Plan) -> Result<Vec<LinkState>, RunError> {
+    let make = |direction: &LinkPlan| {
+        let link = direction.build(plan.scenario.seed);
+        let mut link = link.map_err(|error| RunError::Scenario(error.to_string()))?;
         link.report_losses(true);
-        let mtu = u32::from(spec.mtu.unwrap_or(crate::topology::DEFAULT_MTU));
-        links.push(LinkState { link, spec: direction, mtu, too_long: 0 });
-    }
-    Ok(links)
+        let (params, mtu) = (direction.params.clone(), u32::from(direction.mtu));
+        Ok(LinkState { link, params, mtu, too_long: 0 })
+    };
+    plan.links.iter().map(make).collect()
 }
 
 fn make_flows(

@@ -27,7 +27,8 @@ direction = "both"
 fn both_directions_at_once_bring_everything() {
     let scenario = Scenario::parse("both.toml", BOTH_WAYS).unwrap_or_else(|e| panic!("{e}"));
     let mut check = Check::new(&scenario);
-    let world = World::new(&scenario, &mut check).expect("a world");
+    let plan = scenario.compile().expect("a sound scenario");
+    let world = World::new(&plan, &mut check).expect("a world");
     let result = world.run().expect("a run");
     assert!(result.flows[0].completed_s.is_some(), "{result:?}");
     assert!(result.links.iter().all(|link| link.bytes > 500_000), "{:?}", result.links);
@@ -40,7 +41,8 @@ fn both_directions_at_once_bring_everything() {
 fn what_is_too_long_for_a_path_is_refused_and_answered() {
     let scenario = Scenario::parse("both.toml", BOTH_WAYS).unwrap_or_else(|e| panic!("{e}"));
     let mut check = Check::new(&scenario);
-    let mut world = World::new(&scenario, &mut check).expect("a world");
+    let plan = scenario.compile().expect("a sound scenario");
+    let mut world = World::new(&plan, &mut check).expect("a world");
     // The engine has not heard of it.
     world.hosts[0].mtus[0] = 1300;
     let result = world.run().expect("a run");

@@ -132,8 +132,7 @@ fn goodput(links: &[Link]) -> anyhow::Result<f64> {
     }
     let arrivals = flow.end()?;
     let ended = bed.end()?;
-    let [half, most] = [0.5, 0.99].map(|share| ended.network.lateness.quantile(share));
-    let (half, most) = (half.as_micros(), most.as_micros());
+    let [half, most] = [0.5, 0.99].map(|share| ended.network.lateness.quantile_us(share));
     say::detail(&format!("    packets left the links {half} us late, 99 % within {most} us"));
     Ok(arrivals.bps(begin + WARM, begin + LENGTH))
 }

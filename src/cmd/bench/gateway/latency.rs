@@ -4,7 +4,6 @@
 use super::figure::{Figure, Target, Unit};
 use super::link::{Link, bed};
 use super::{quantile, tell};
-use crate::bed::emulator::{Emulator, Report};
 use crate::bed::source::Source;
 use crate::bed::{associate, connect, status};
 use anyhow::{Context, anyhow, bail};
@@ -15,6 +14,8 @@ use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_gateway::config::{Policies, UdpMode};
 use tabane_gateway::request_channel::RequestSender;
+use tabane_lab::LabError;
+use tabane_lab::loopback::{Loopback, Report};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::seed::Seed;
@@ -39,7 +40,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// A link alone, to a far end that sends datagrams back.
 struct Bare {
     socket: UdpSocket,
-    network: JoinHandle<anyhow::Result<Report>>,
+    network: JoinHandle<Result<Report, LabError>>,
     stop: UnixStream,
 }
 
@@ -113,7 +114,7 @@ pub(super) fn measure_udp(quick: bool) -> anyhow::Result<Vec<Figure>> {
 
 impl Bare {
     fn start(clock: Clock, far: SocketAddr) -> anyhow::Result<Self> {
-        let (emulator, ends) = Emulator::new(clock, Seed(1), far, &[LINKS[0].config()?])?;
+        let (emulator, ends) = Loopback::new(clock, Seed(1), far, &[LINKS[0].config()?])?;
         let network = thread::Builder::new().name("bare".into()).spawn(move || emulator.run())?;
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no socket")?;
         socket.connect(ends.near[0])?;

@@ -2,10 +2,34 @@
 
 mod trace;
 
-use super::config::RateConfig;
+use super::LinkError;
+use crate::scenario::LinkParams;
+use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
 
 pub use trace::{OPPORTUNITY, Trace, TraceError};
+
+/// Rates. Packets count with their IP header and no more.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RateConfig {
+    /// Sending takes no time.
+    Unlimited,
+    /// Bits per second, at least 1.
+    Constant(u64),
+    /// Opportunities to send, recorded from a real link.
+    Trace(Arc<Trace>),
+}
+
+impl RateConfig {
+    /// What scenarios ask for, but for traces, which are files.
+    pub fn of(params: &LinkParams) -> Self {
+        params.rate.map_or(Self::Unlimited, |rate| Self::Constant(rate.0))
+    }
+
+    pub(super) fn check(&self) -> Result<(), LinkError> {
+        if matches!(self, Self::Constant(0)) { Err(LinkError::NoRate) } else { Ok(()) }
+    }
+}
 
 /// Work to send: 10^-9 bits, so that both `bits / rate` and `rate * nanoseconds` are integers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

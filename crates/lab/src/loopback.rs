@@ -1,29 +1,29 @@
 //! Emulated links between UDP sockets: datagrams that come to a link's near end leave from its far
 //! end towards one address, and back, as the link model says (queue, rate, loss, delay).
 //!
-//! One thread that sleeps until a packet is due and measures how late it is.
+//! One thread that sleeps until a packet is due and measures how late it is. No privilege.
 
-use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::LabError;
+use crate::accuracy::Lateness;
+use crate::wires::{Pool, pop_due, wait};
+use rustix::event::{PollFd, PollFlags};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tabane_engine::Duration;
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::link::{Link, LinkConfig};
 use tabane_sim::seed::Seed;
 
-/// The network.
-pub(crate) struct Emulator {
+/// Links, ready to carry datagrams.
+pub struct Loopback {
     clock: Clock,
     wires: Vec<Wire>,
     stop: UnixStream,
-    /// Buffers that no packet is in.
-    pool: Vec<Vec<u8>>,
+    pool: Pool,
     lateness: Lateness,
 }
 
@@ -39,33 +39,24 @@ struct Wire {
 }
 
 /// What is left to the one who made an emulator.
-pub(crate) struct Ends {
+pub struct Ends {
     /// The near end of each link.
-    pub(crate) near: Vec<SocketAddr>,
+    pub near: Vec<SocketAddr>,
     /// While set, a link carries nothing and says nothing.
-    pub(crate) cut: Vec<Arc<AtomicBool>>,
+    pub cut: Vec<Arc<AtomicBool>>,
     /// Dropped, it ends the emulator.
-    pub(crate) stop: UnixStream,
+    pub stop: UnixStream,
 }
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Report {
+pub struct Report {
     /// How late packets left the links.
-    pub(crate) lateness: Lateness,
+    pub lateness: Lateness,
     /// Packets that queues dropped, and that were lost on the way.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// See `dropped`.
-    pub(crate) lost: u64,
+    pub lost: u64,
 }
 
-/// A histogram in steps of 10 us up to 100 ms; what is later is in the last step.
-#[derive(Clone, Debug)]
-pub(crate) struct Lateness {
-    steps: Vec<u32>,
-    count: u64,
-}
-
-const STEP: u64 = 10_000;
-const STEPS: usize = 10_000;
 /// Packets taken from one socket before others have their turn.
 const BATCH: usize = 32;
 /// Buffers kept: what the queues of both links hold, roughly.
@@ -74,34 +65,37 @@ const POOL: usize = 4096;
 const PACKET_MAX: usize = 2048;
 /// Asked of the kernel for each direction of a socket.
 const SOCKET_BUFFER: usize = 4 << 20;
+const NO_SOCKET: &str = "no socket on loopback";
 /// Errors of a socket in a row before others have their turn.
 const ERRORS: usize = 4;
 
-impl Emulator {
+impl Loopback {
     /// Links to `far`, each by its directions: up and down.
     ///
     /// # Errors
     /// No sockets, or a link that cannot be.
-    pub(crate) fn new(
+    pub fn new(
         clock: Clock,
         seed: Seed,
         far: SocketAddr,
         links: &[[LinkConfig; 2]],
-    ) -> anyhow::Result<(Self, Ends)> {
-        let (stop, far_stop) = UnixStream::pair().context("no socket pair")?;
+    ) -> Result<(Self, Ends), LabError> {
+        let (stop, far_stop) = UnixStream::pair().map_err(|e| broken("no socket pair", &e))?;
         let mut ends = Ends { near: Vec::new(), cut: Vec::new(), stop: far_stop };
         let mut wires = Vec::new();
         for (i, [up, down]) in links.iter().enumerate() {
             let (near, to_far) = (socket()?, socket()?);
-            to_far.connect(far)?;
+            to_far.connect(far).map_err(|e| broken(NO_SOCKET, &e))?;
             let cut = Arc::new(AtomicBool::new(false));
-            ends.near.push(near.local_addr()?);
+            ends.near.push(near.local_addr().map_err(|e| broken(NO_SOCKET, &e))?);
             ends.cut.push(cut.clone());
-            let up = Link::new(up, seed, &format!("link/{i}/up"))?;
-            let down = Link::new(down, seed, &format!("link/{i}/down"))?;
+            let up = Link::new(up, seed, &format!("link/{i}/up"))
+                .map_err(|e| LabError::Broken(e.to_string()))?;
+            let down = Link::new(down, seed, &format!("link/{i}/down"))
+                .map_err(|e| LabError::Broken(e.to_string()))?;
             wires.push(Wire { near, far: to_far, user: None, up, down, cut });
         }
-        let (pool, lateness) = (Vec::new(), Lateness::default());
+        let (pool, lateness) = (Pool::new(POOL), Lateness::default());
         Ok((Self { clock, wires, stop, pool, lateness }, ends))
     }
 
@@ -109,7 +103,7 @@ impl Emulator {
     ///
     /// # Errors
     /// It cannot wait.
-    pub(crate) fn run(mut self) -> anyhow::Result<Report> {
+    pub fn run(mut self) -> Result<Report, LabError> {
         sharpen_timers();
         loop {
             self.take_in();
@@ -137,7 +131,7 @@ impl Emulator {
                 let Some((packet, from)) = receive(&wire.near, pool) else { break };
                 wire.user = Some(from);
                 if cut {
-                    give_back(pool, packet);
+                    pool.give_back(packet);
                 } else {
                     wire.up.push(clock.now(), packet);
                 }
@@ -145,7 +139,7 @@ impl Emulator {
             for _ in 0..BATCH {
                 let Some((packet, _)) = receive(&wire.far, pool) else { break };
                 if cut {
-                    give_back(pool, packet);
+                    pool.give_back(packet);
                 } else {
                     wire.down.push(clock.now(), packet);
                 }
@@ -158,10 +152,7 @@ impl Emulator {
         for Wire { near, far, user, up, down, cut } in wires {
             for upwards in [true, false] {
                 let link = if upwards { &mut *up } else { &mut *down };
-                loop {
-                    let now = clock.now();
-                    let Some(due) = link.next_event().filter(|due| *due <= now) else { break };
-                    let Some(packet) = link.pop(now) else { continue };
+                while let Some((due, now, packet)) = pop_due(link, *clock) {
                     lateness.add(now.saturating_since(due));
                     // What a socket does not take is lost, as on any link.
                     let _ = match user {
@@ -170,81 +161,35 @@ impl Emulator {
                         Some(user) => near.send_to(&packet, *user),
                         None => Ok(0),
                     };
-                    give_back(pool, packet);
+                    pool.give_back(packet);
                 }
             }
         }
     }
 
     /// Waits for a packet to come or to be due; whether to end.
-    fn sleep(&mut self) -> anyhow::Result<bool> {
+    fn sleep(&mut self) -> Result<bool, LabError> {
         let links = self.wires.iter().flat_map(|wire| [&wire.up, &wire.down]);
         let due = links.filter_map(Link::next_event).min();
-        let timeout = due.map(|due| {
-            let wait = due.saturating_since(self.clock.now()).0;
-            Timespec {
-                tv_sec: (wait / 1_000_000_000) as i64,
-                tv_nsec: (wait % 1_000_000_000) as i64,
-            }
-        });
         let mut fds = vec![PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN)];
         for wire in &self.wires {
             for socket in [&wire.near, &wire.far] {
                 fds.push(PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
             }
         }
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) => Ok(!fds[0].revents().is_empty()),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error).context("cannot wait for packets"),
-        }
+        wait(self.clock, due, &mut fds)
+            .map_err(|error| LabError::Broken(format!("cannot wait for packets: {error}")))
     }
 }
 
-impl Lateness {
-    fn add(&mut self, late: Duration) {
-        let step = usize::try_from(late.0 / STEP).unwrap_or(usize::MAX).min(STEPS - 1);
-        self.steps[step] += 1;
-        self.count += 1;
-    }
-
-    /// Adds another one's packets.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        for (step, count) in self.steps.iter_mut().zip(&other.steps) {
-            *step += count;
-        }
-    }
-
-    /// Packets counted.
-    pub(crate) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// No more than this share of the packets was later than that.
-    pub(crate) fn quantile(&self, share: f64) -> Duration {
-        let wanted = (self.count as f64 * share).ceil() as u64;
-        let mut seen = 0;
-        for (step, count) in (1..).zip(&self.steps) {
-            seen += u64::from(*count);
-            if seen >= wanted {
-                return Duration(step * STEP);
-            }
-        }
-        Duration(STEP * STEPS as u64)
-    }
-}
-
-impl Default for Lateness {
-    fn default() -> Self {
-        Self { steps: vec![0; STEPS], count: 0 }
-    }
+fn broken(what: &str, error: &std::io::Error) -> LabError {
+    LabError::Broken(format!("{what}: {error}"))
 }
 
 /// A socket on loopback.
-fn socket() -> anyhow::Result<UdpSocket> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no socket on loopback")?;
-    socket.set_nonblocking(true)?;
+fn socket() -> Result<UdpSocket, LabError> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| broken(NO_SOCKET, &e))?;
+    socket.set_nonblocking(true).map_err(|e| broken(NO_SOCKET, &e))?;
     let options = socket2::SockRef::from(&socket);
     // Best effort: smaller buffers only drop more.
     let _ = options.set_recv_buffer_size(SOCKET_BUFFER);
@@ -252,8 +197,8 @@ fn socket() -> anyhow::Result<UdpSocket> {
     Ok(socket)
 }
 
-fn receive(socket: &UdpSocket, pool: &mut Vec<Vec<u8>>) -> Option<(Vec<u8>, SocketAddr)> {
-    let mut packet = pool.pop().unwrap_or_default();
+fn receive(socket: &UdpSocket, pool: &mut Pool) -> Option<(Vec<u8>, SocketAddr)> {
+    let mut packet = pool.take();
     packet.resize(PACKET_MAX, 0);
     for _ in 0..ERRORS {
         match socket.recv_from(&mut packet) {
@@ -266,33 +211,15 @@ fn receive(socket: &UdpSocket, pool: &mut Vec<Vec<u8>>) -> Option<(Vec<u8>, Sock
             Err(_) => {}
         }
     }
-    give_back(pool, packet);
+    pool.give_back(packet);
     None
-}
-
-fn give_back(pool: &mut Vec<Vec<u8>>, packet: Vec<u8>) {
-    if pool.len() < POOL {
-        pool.push(packet);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tabane_engine::Duration;
     use tabane_sim::link::DelayConfig;
-
-    #[test]
-    fn quantiles_are_upper_bounds() {
-        let mut lateness = Lateness::default();
-        for us in 1..=100 {
-            lateness.add(Duration::from_micros(us * 100));
-        }
-        lateness.add(Duration::from_secs(9));
-        assert_eq!(lateness.count(), 101);
-        let median = lateness.quantile(0.5).as_micros();
-        assert!((5_100..=5_110).contains(&median), "{median}");
-        assert_eq!(lateness.quantile(1.0), Duration::from_millis(100));
-    }
 
     /// A packet each way, with the right neighbour, after the right time; none while cut.
     #[test]
@@ -305,7 +232,7 @@ mod tests {
         });
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let far = server.local_addr().unwrap();
-        let (emulator, ends) = Emulator::new(clock, Seed(1), far, &links).unwrap();
+        let (emulator, ends) = Loopback::new(clock, Seed(1), far, &links).unwrap();
         let thread = std::thread::spawn(move || emulator.run().unwrap());
         let user = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut buffer = [0; 200];

@@ -1,0 +1,159 @@
+//! A scenario made ready to run: checked, names resolved, links made into models, files read. The
+//! simulator and the lab start from it; runs that differ only in their seed share it.
+
+use crate::link::{
+    DelayConfig, Faults, Link, LinkConfig, LinkError, Packet, RateConfig, Trace, queue,
+};
+use crate::scenario::{self, Fault, LinkParams, Scenario, validate};
+use crate::seed::Seed;
+use crate::topology::{DEFAULT_MTU, Topology};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+use tabane_trace::bounded;
+
+/// What [`Scenario::compile`] makes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub scenario: Arc<Scenario>,
+    pub topology: Arc<Topology>,
+    /// Link directions, as in the topology.
+    pub links: Arc<[LinkPlan]>,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug)]
+pub struct LinkPlan {
+    /// All that the scenario says about it.
+    pub params: LinkParams,
+    /// What it is made from.
+    pub config: LinkConfig,
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+    /// Of its random streams: `link/wifi/up`.
+    name: String,
+}
+
+/// Files of measured rates that have been read.
+pub(crate) type Traces = BTreeMap<String, Arc<Trace>>;
+
+impl Scenario {
+    /// Checks it and makes it ready. Files that it names are read now, not when it runs.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn compile(&self) -> Result<Plan, Fault> {
+        self.compile_with(&mut Traces::new())
+    }
+
+    /// As [`Scenario::compile`]; what is in `traces` is not read again.
+    pub(crate) fn compile_with(&self, traces: &mut Traces) -> Result<Plan, Fault> {
+        validate::settings(self)?;
+        let links = links(self, traces)?;
+        let topology = Topology::build(self)?;
+        validate::events(self, &topology)?;
+        Ok(Plan {
+            scenario: Arc::new(self.clone()),
+            topology: Arc::new(topology),
+            links: links.into(),
+        })
+    }
+}
+
+impl Plan {
+    /// The same with another seed.
+    pub fn with_seed(&self, seed: u64) -> Self {
+        let scenario = Arc::new(Scenario { seed, ..Scenario::clone(&self.scenario) });
+        Self { scenario, ..self.clone() }
+    }
+
+    /// Both directions of a link, up first.
+    pub fn link(&self, name: &str) -> Option<&[LinkPlan; 2]> {
+        let n = self.scenario.link.position(name)?;
+        self.links[2 * n..].first_chunk()
+    }
+}
+
+impl LinkPlan {
+    fn new(
+        name: &str,
+        link: &scenario::Link,
+        up: bool,
+        traces: &mut Traces,
+    ) -> Result<Self, Fault> {
+        let (params, way) = (link.direction(up), if up { "up" } else { "down" });
+        let at: &[&dyn Display] = &[&"link", &name];
+        let rate = match (&params.rate, &params.trace) {
+            (None, None) => {
+                let message = format!("link '{name}' has no rate ({way})");
+                return Err(Fault::new(at, message).help("add rate = \"20Mbps\""));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Fault::new(
+                    at,
+                    format!("link '{name}' has a rate and a trace ({way})"),
+                ));
+            }
+            (Some(_), None) => RateConfig::of(&params),
+            (None, Some(file)) => RateConfig::Trace(
+                read_trace(file, traces)
+                    .map_err(|text| Fault::new(&[&"link", &name, &"trace"], text))?,
+            ),
+        };
+        let base = LinkConfig::default();
+        let config = LinkConfig {
+            rate,
+            delay: DelayConfig::of(&params),
+            queue: params.queue.as_ref().map_or(base.queue, |queue| queue.0.clone()),
+            loss: params.loss.as_ref().map_or(base.loss, |loss| loss.0.clone()),
+            faults: Faults::of(&params),
+            up: true,
+        };
+        config.check().map_err(|error| match &error {
+            LinkError::Model(model) => {
+                let key = if queue::build(&config.queue).is_err() { "queue" } else { "loss" };
+                Fault::policy(&[&"link", &name, &key], model)
+            }
+            other => Fault::new(at, format!("{other} ({way})")),
+        })?;
+        let mtu = link.mtu.unwrap_or(DEFAULT_MTU);
+        Ok(Self { params, config, mtu, name: format!("link/{name}/{way}") })
+    }
+
+    /// The link that it says.
+    ///
+    /// # Errors
+    /// None where the plan was compiled: its parameters have been checked.
+    pub fn build<P: Packet>(&self, seed: u64) -> Result<Link<P>, LinkError> {
+        Link::new(&self.config, Seed(seed), &self.name)
+    }
+}
+
+fn links(scenario: &Scenario, traces: &mut Traces) -> Result<Vec<LinkPlan>, Fault> {
+    if scenario.link.is_empty() {
+        return Err(Fault::new(&[&"link"], "there is no link")
+            .help("add [link.wifi] with rate = \"20Mbps\" and delay = \"10ms\""));
+    }
+    let mut plans = Vec::new();
+    for (name, link) in scenario.link.iter() {
+        for up in [true, false] {
+            plans.push(LinkPlan::new(name, link, up, traces)?);
+        }
+        if link.mtu.is_some_and(|mtu| mtu < 296) {
+            return Err(Fault::new(&[&"link", &name, &"mtu"], "an MTU of less than 296 bytes"));
+        }
+    }
+    Ok(plans)
+}
+
+fn read_trace(file: &str, traces: &mut Traces) -> Result<Arc<Trace>, String> {
+    if let Some(trace) = traces.get(file) {
+        return Ok(trace.clone());
+    }
+    let text = bounded::text(Path::new(file), bounded::DATA);
+    let text = text.map_err(|e| format!("trace '{file}': {e}"))?;
+    let trace = Arc::new(Trace::parse(&text).map_err(|e| format!("trace '{file}': {e}"))?);
+    traces.insert(file.to_owned(), trace.clone());
+    Ok(trace)
+}
