@@ -1,13 +1,11 @@
 //! What a piece of work cost this process: user time, instructions, peak memory (Linux).
-//!
-//! The only unsafe code of the binary: two system calls that the standard library lacks.
 
 use std::time::Duration;
 
 /// Measures from its creation on.
 pub(crate) struct Meter {
     scope: Scope,
-    user: Duration,
+    user: Option<Duration>,
     instructions: Option<Counter>,
 }
 
@@ -23,8 +21,8 @@ pub(crate) enum Scope {
 /// What it cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Spent {
-    /// Time in user mode.
-    pub(crate) user: Duration,
+    /// Time in user mode; `None` on other systems than Linux.
+    pub(crate) user: Option<Duration>,
     /// Instructions in user mode, threads started meanwhile included; `None` where the machine
     /// has no such counter or does not let us read it.
     pub(crate) instructions: Option<u64>,
@@ -42,29 +40,26 @@ impl Meter {
     pub(crate) fn spent(&self) -> Spent {
         Spent {
             instructions: self.instructions.as_ref().and_then(Counter::read),
-            user: user_time(self.scope).saturating_sub(self.user),
+            user: user_time(self.scope).zip(self.user).map(|(now, then)| now.saturating_sub(then)),
             peak_rss: peak_rss(),
         }
     }
 }
 
-fn user_time(scope: Scope) -> Duration {
+#[cfg(target_os = "linux")]
+fn user_time(scope: Scope) -> Option<Duration> {
+    use nix::sys::resource::{UsageWho, getrusage};
     let who = match scope {
-        Scope::Process => libc::RUSAGE_SELF,
-        #[cfg(target_os = "linux")]
-        Scope::Thread => libc::RUSAGE_THREAD,
-        #[cfg(not(target_os = "linux"))]
-        Scope::Thread => libc::RUSAGE_SELF,
+        Scope::Process => UsageWho::RUSAGE_SELF,
+        Scope::Thread => UsageWho::RUSAGE_THREAD,
     };
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to a writable rusage; all zeros is a valid rusage, so that even a
-    // call that fails leaves an initialised value.
-    let usage = unsafe {
-        libc::getrusage(who, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    let time = usage.ru_utime;
-    Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1_000)
+    let time = getrusage(who).ok()?.user_time();
+    Some(Duration::new(time.tv_sec() as u64, time.tv_usec() as u32 * 1_000))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn user_time(_: Scope) -> Option<Duration> {
+    None
 }
 
 /// `VmHWM`: unlike getrusage's figure it does not inherit that of the parent process.
@@ -79,6 +74,7 @@ fn peak_rss() -> Option<u64> {
 use perf::Counter;
 
 #[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "perf_event_open, which no crate has")]
 mod perf {
     //! `perf_event_open(2)`: instructions retired.
 
@@ -173,7 +169,7 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(i));
         }
         let spent = meter.spent();
-        assert!(spent.user > Duration::ZERO, "{sum}");
+        assert!(spent.user.is_none_or(|time| time > Duration::ZERO), "{sum}");
         assert!(spent.peak_rss.is_none_or(|bytes| bytes > 100_000));
         assert!(spent.instructions.is_none_or(|n| n > 60_000_000));
     }

@@ -3,15 +3,28 @@
 // Doc comments on arguments are help texts, in which brackets mean "optional".
 #![allow(rustdoc::broken_intra_doc_links)]
 
+#[cfg(target_os = "linux")]
 mod bed;
 mod cmd;
 mod cost;
 mod exit;
+mod interruption;
+#[cfg(target_os = "linux")]
+mod journal;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "the verbs of Linux use more of it")
+)]
 mod say;
-mod terminal;
 #[cfg(test)]
 mod tests;
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "the verbs of Linux use more of it")
+)]
 mod units;
+#[cfg(target_os = "linux")]
+mod watcher;
 
 use clap::Parser;
 use std::process::ExitCode;

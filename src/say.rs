@@ -3,12 +3,10 @@
 //! Verbs do not use `println!`: it panics when the reader of a pipe is gone.
 
 use crate::exit::Failure;
+#[cfg(target_os = "linux")]
+use crate::journal::warning_priority;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
-use tabane_gateway::event_log::Level;
-use tabane_gateway::model::AgentEvent;
 
 static LEVEL: AtomicU8 = AtomicU8::new(1);
 
@@ -58,50 +56,10 @@ pub(crate) fn detail(text: &str) {
 }
 
 /// What is allowed and probably not meant, unless `--quiet`.
+#[cfg(target_os = "linux")]
 pub(crate) fn warning(text: &str) {
     if LEVEL.load(Ordering::Relaxed) >= 1 {
-        stderr(&format!("{}warning: {text}", priority(Level::Warning)));
-    }
-}
-
-/// What happens to an agent that runs, one line an event: its kind, what it is about, and the text.
-/// Details only with `--verbose`; with `--quiet` what does not work.
-pub(crate) fn event(event: &AgentEvent) {
-    let level = Level::of(&event.kind);
-    let least = match LEVEL.load(Ordering::Relaxed) {
-        0 => Level::Error,
-        1 => Level::Notice,
-        _ => Level::Detail,
-    };
-    if level > least {
-        return;
-    }
-    let field = |name: &str, value: &Option<String>| {
-        value.as_ref().map(|value| format!(" {name}={value}")).unwrap_or_default()
-    };
-    let (client, path) = (field("client", &event.client), field("path", &event.path));
-    // Names of files and clients may have line ends in them; an event is one line.
-    let text = event.text.replace(char::is_control, " ");
-    stderr(&format!("{}{}{client}{path}: {text}", priority(level), event.kind));
-}
-
-/// What the journal takes for a line's priority (sd-daemon(3)); nothing where no journal listens.
-fn priority(level: Level) -> &'static str {
-    static JOURNAL: OnceLock<bool> = OnceLock::new();
-    // Set for whatever a service starts: it counts only if standard error is that stream.
-    let is_journal = || {
-        let stream = std::env::var("JOURNAL_STREAM").ok()?;
-        let stderr = std::fs::metadata("/proc/self/fd/2").ok()?;
-        Some(stream == format!("{}:{}", stderr.dev(), stderr.ino()))
-    };
-    if !*JOURNAL.get_or_init(|| is_journal().unwrap_or(false)) {
-        return "";
-    }
-    match level {
-        Level::Error => "<3>",
-        Level::Warning => "<4>",
-        Level::Notice => "<5>",
-        Level::Detail => "<7>",
+        stderr(&format!("{}warning: {text}", warning_priority()));
     }
 }
 
@@ -110,7 +68,13 @@ pub(crate) fn error(text: &str) {
     stderr(&format!("tabane: {text}"));
 }
 
-fn stderr(text: &str) {
+/// How much is said, as [`set_level`] has it.
+#[cfg(target_os = "linux")]
+pub(crate) fn level() -> u8 {
+    LEVEL.load(Ordering::Relaxed)
+}
+
+pub(crate) fn stderr(text: &str) {
     // Nothing sensible can be done if standard error is closed.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -6,6 +6,8 @@
 
 mod binary;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -186,8 +188,9 @@ struct Running(Child);
 
 impl Running {
     fn signal(&self, signal: i32) {
-        // SAFETY: kill has no memory effects; the child has not been waited for.
-        unsafe { libc::kill(self.0.id() as i32, signal) };
+        // The child has not been waited for, so the id is its.
+        let signal = Signal::try_from(signal).expect("a signal");
+        let _ = kill(Pid::from_raw(self.0.id() as i32), signal);
     }
 
     fn namespaces(&self) -> Vec<String> {
@@ -216,8 +219,7 @@ fn namespaces(pid: u32) -> Vec<String> {
 
 /// Whether this machine can do it; if not, says so, and fails where nothing may be skipped.
 fn able() -> bool {
-    // SAFETY: geteuid has no preconditions.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     let tun = Path::new("/dev/net/tun").exists();
     if root && tun {
         return true;
@@ -256,8 +258,7 @@ fn wrong_usage_is_exit_2_and_says_what_to_do() {
 
 #[test]
 fn without_root_it_says_so_and_makes_nothing() {
-    // SAFETY: geteuid has no preconditions.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     let place = Place::new();
     let (scenario, program) = (place.write("two.toml", TWO_PATHS), place.folder.path().join("t"));
     // Where nobody may read the build, a copy does.

@@ -1,34 +1,58 @@
 //! The verbs: one file each, with its `Args` and a function `run`. A new verb is its file, a
-//! variant of [`Verb`] and an arm of [`run`].
+//! variant of [`Verb`] (or of [`linux::Verb`]) and an arm of `run` beside it.
 
+#[cfg(target_os = "linux")]
 mod agent;
+#[cfg(target_os = "linux")]
 mod agents;
+#[cfg(target_os = "linux")]
 mod bench;
+#[cfg(target_os = "linux")]
 mod client;
+#[cfg(target_os = "linux")]
 mod compare;
+#[cfg(target_os = "linux")]
 mod config;
+#[cfg(target_os = "linux")]
 mod conn;
+#[cfg(target_os = "linux")]
 mod demo;
+#[cfg(target_os = "linux")]
 mod doctor;
 mod generate;
+#[cfg(target_os = "linux")]
 mod kernel;
+#[cfg(target_os = "linux")]
 mod keys;
+#[cfg(target_os = "linux")]
 mod lab;
+#[cfg(target_os = "linux")]
 mod lifetime;
+#[cfg(target_os = "linux")]
+mod linux;
 mod list;
+#[cfg(target_os = "linux")]
 mod monitor;
 mod paper;
+#[cfg(target_os = "linux")]
 mod path;
 mod pcap;
+#[cfg(target_os = "linux")]
 mod policy;
 mod progress;
+#[cfg(target_os = "linux")]
 mod reload;
+#[cfg(target_os = "linux")]
 mod running;
+#[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
 mod service;
 mod sets;
 mod sim;
+#[cfg(target_os = "linux")]
 mod status;
+#[cfg(target_os = "linux")]
 mod top;
 
 use crate::exit::Failure;
@@ -37,52 +61,15 @@ use clap::Subcommand;
 /// What tabane can do.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Verb {
-    /// Bond this machine's links towards a server.
-    Client(client::Args),
-    /// Run the far end of the bond for clients.
-    Server(server::Args),
-    /// Check a configuration, or show its effective values.
-    Config(config::Args),
-    /// Make a private key.
-    Genkey(keys::MakeArgs),
-    /// Print the public key of the private key on standard input.
-    Pubkey,
-    /// Make a preshared key.
-    Genpsk(keys::MakeArgs),
-    /// Run as a service of systemd.
-    Service(service::Args),
-    /// Show what a running agent does: its server, its paths, and why a path is idle.
-    Status(status::Args),
-    /// Show the paths of a running agent, or change one.
-    Path(path::Args),
-    /// Show the connections of a running agent, or end one.
-    Conn(conn::Args),
-    /// Change the policies of a running agent.
-    Policy(policy::Args),
-    /// Show the events of a running agent as they happen.
-    Monitor(monitor::Args),
-    /// Check each link and say what is wrong and what to do.
-    Doctor(doctor::Args),
-    /// Show a running agent live: links, why a link is idle, connections.
-    Top(top::Args),
-    /// Make a running agent read its configuration again.
-    Reload(reload::Args),
+    #[cfg(target_os = "linux")]
+    #[command(flatten)]
+    Linux(linux::Verb),
     /// List every policy, link model and application.
     List(list::Args),
-    /// Send a file over emulated Wi-Fi and LTE links, alone and together; no root needed.
-    Demo(demo::Args),
-    /// Measure the speed and memory of the simulator and the engine.
-    Bench(bench::Args),
     /// Run scenarios in simulated time.
     Sim(sim::Args),
-    /// Run scenarios on this machine, over emulated links: the kernel's stack, or ours.
-    Lab(lab::Args),
-    /// Run scenarios on the simulator, our stack and the kernel's, and compare the results.
-    Compare(compare::Args),
     /// Repeat published experiments in simulated time, and compare the results with the papers'.
     Paper(paper::Args),
-    /// Help hosts that stay on the kernel's TCP and MPTCP: bicast, HayACK, congestion controls.
-    Kernel(kernel::Args),
     /// Analyse a capture: subflows, connections, error packets, fairness.
     Pcap(pcap::Args),
     /// Print a completion script for a shell.
@@ -97,29 +84,11 @@ pub(crate) enum Verb {
 /// [`Failure`], as the verb says.
 pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
     match verb {
-        Verb::Client(args) => client::run(&args),
-        Verb::Server(args) => server::run(&args),
-        Verb::Config(args) => config::run(&args),
-        Verb::Genkey(args) => keys::genkey(&args),
-        Verb::Pubkey => keys::pubkey(),
-        Verb::Genpsk(args) => keys::genpsk(&args),
-        Verb::Service(args) => service::run(&args),
-        Verb::Status(args) => status::run(&args),
-        Verb::Path(args) => path::run(&args),
-        Verb::Conn(args) => conn::run(&args),
-        Verb::Policy(args) => policy::run(&args),
-        Verb::Monitor(args) => monitor::run(&args),
-        Verb::Doctor(args) => doctor::run(&args),
-        Verb::Top(args) => top::run(&args),
-        Verb::Reload(args) => reload::run(&args),
+        #[cfg(target_os = "linux")]
+        Verb::Linux(verb) => linux::run(verb),
         Verb::List(args) => list::run(args),
-        Verb::Demo(args) => demo::run(&args),
-        Verb::Bench(args) => bench::run(&args),
         Verb::Sim(args) => sim::run(args),
-        Verb::Lab(args) => lab::run(args),
-        Verb::Compare(args) => compare::run(&args),
         Verb::Paper(args) => paper::run(args),
-        Verb::Kernel(args) => kernel::run(&args),
         Verb::Pcap(args) => pcap::run(&args),
         Verb::Completions(args) => generate::completions(&args),
         Verb::Man(args) => generate::man(&args),

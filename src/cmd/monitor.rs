@@ -2,7 +2,7 @@
 
 use super::agent::{self, Agent};
 use crate::exit::Failure;
-use crate::{say, terminal, units};
+use crate::{say, units, watcher};
 use tabane_gateway::model::AgentEvent;
 
 /// Show the events of a running agent until it ends or you stop this command.
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let all = client.events(since).map_err(agent::failed)?;
         return all.iter().try_for_each(|event| show(event, args.json));
     }
-    terminal::leave_with_reader();
+    watcher::leave_with_reader();
     for event in client.follow(since).map_err(agent::failed)? {
         show(&event.map_err(agent::failed)?, args.json)?;
     }

@@ -4,6 +4,7 @@
 //! The sender makes 2000 datagrams a second for addresses of both families that only the default
 //! route leads to, so that a window of some milliseconds shows. The count is made by packet
 //! sockets on the links, behind everything that the kernel decides.
+#![expect(unsafe_code, reason = "packet sockets, which no crate of ours has")]
 
 use super::namespace::Namespace;
 use std::io;

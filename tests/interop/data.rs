@@ -61,8 +61,7 @@ pub(crate) fn ready() -> bool {
 }
 
 fn lacking() -> Option<String> {
-    // SAFETY: geteuid cannot fail and touches no memory.
-    if unsafe { libc::geteuid() } != 0 {
+    if !rustix::process::geteuid().is_root() {
         return Some("namespaces and TUN devices need root".into());
     }
     if !Path::new("/dev/net/tun").exists() {

@@ -3,6 +3,7 @@
 //! Each direction is a drop-tail queue, a rate, loss, a delay and, on demand, reordering, a
 //! middlebox that strips options, a black hole. Everything can be changed while it runs. It shapes
 //! real packets in real time, so it is right to about a millisecond, no better.
+#![expect(unsafe_code, reason = "ppoll and TUNSETIFF by the system's own structures")]
 
 use super::namespace::Namespace;
 use super::packet::{ACK, SYN, Tcp};

@@ -1,9 +1,10 @@
 //! Network namespaces and the processes in them: made here, and gone when dropped, also when a
 //! test panics. What a killed run left behind is removed when the next one starts.
 
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs::{self, File};
-use std::io;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::Once;
@@ -61,9 +62,8 @@ impl Namespace {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let file = File::open(&path).expect("the namespace exists");
-                // SAFETY: setns takes an open descriptor and concerns only this thread.
-                let done = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
-                assert_eq!(done, 0, "setns {path:?}: {}", io::Error::last_os_error());
+                let done = setns(file, CloneFlags::CLONE_NEWNET);
+                done.unwrap_or_else(|error| panic!("setns {path:?}: {error}"));
                 work()
             });
             thread.join().expect("the work in the namespace does not panic")
@@ -134,8 +134,9 @@ impl Process {
 
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: i32) {
-        // SAFETY: kill has no memory effects; the child has not been waited for, so the id is its.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
+        // The child has not been waited for, so the id is its.
+        let signal = Signal::try_from(signal).expect("invariant: a signal");
+        let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
     }
 }
 
@@ -184,8 +185,7 @@ fn remove(name: &str) {
     if let Ok(output) = Command::new("ip").args(["netns", "pids", name]).output() {
         let pids = String::from_utf8_lossy(&output.stdout).into_owned();
         for pid in pids.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()) {
-            // SAFETY: kill has no memory effects.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
     let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();

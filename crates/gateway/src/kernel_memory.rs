@@ -1,7 +1,7 @@
 //! Memory outside of the agent's own buffers: the kernel's queues of a socket, and what the
 //! allocator keeps.
 
-#![allow(unsafe_code)] // Socket options and a call of the C library that no crate has.
+#![expect(unsafe_code, reason = "socket options and a call of the C library that no crate has")]
 
 use socket2::SockRef;
 use std::os::fd::{AsFd, AsRawFd};

@@ -147,8 +147,7 @@ pub(crate) fn token(kind: Kind, index: usize) -> Token {
     Token((kind as usize) << KIND_SHIFT | index)
 }
 
-/// mio's poll has no `AsFd`.
-#[allow(unsafe_code)]
+#[expect(unsafe_code, reason = "mio's poll has no AsFd")]
 fn borrow(poll: &Poll) -> BorrowedFd<'_> {
     // SAFETY: the descriptor belongs to `poll` and lives as long as the borrow of it.
     unsafe { BorrowedFd::borrow_raw(poll.as_raw_fd()) }

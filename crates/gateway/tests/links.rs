@@ -15,8 +15,7 @@ use tabane_gateway::path::{Absence, Binding, Found, Links};
 
 /// Whether namespaces can be made here.
 fn possible() -> bool {
-    // SAFETY: geteuid only returns a number.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     let tool = Command::new("ip").arg("-V").output().is_ok();
     if root && tool {
         return true;

@@ -2,6 +2,7 @@
 //!
 //! The kernel takes the structures of its commands at any length and reads zeros beyond, so that
 //! each command has a structure of its own here, as far as its members are used.
+#![expect(unsafe_code, reason = "bpf(2), by structures that no crate has")]
 
 use aya_obj::generated::bpf_insn;
 use std::ffi::CStr;

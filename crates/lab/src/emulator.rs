@@ -3,7 +3,7 @@
 //!
 //! One thread, with a real-time priority where that is allowed, that sleeps until a packet comes
 //! or is due and measures how late it is. Its queues are those of the links.
-#![allow(unsafe_code)] // Descriptors of devices are borrowed for polling; carriers are set.
+#![expect(unsafe_code, reason = "an ioctl that sets carriers, which no crate has")]
 
 use crate::Stack;
 use crate::accuracy::{Achieved, Lateness};

@@ -1,12 +1,13 @@
 //! Network namespaces: made here, gone when dropped. What a killed lab left behind is removed
 //! when the next one starts: a namespace's name says which process made it.
-#![allow(unsafe_code)] // Threads are moved to namespaces, processes ended by their id.
 
 use crate::LabError;
 use crate::plan::PREFIX;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -120,11 +121,8 @@ fn enter(name: &str) -> Result<(), LabError> {
     let what = || format!("enter the namespace {name}");
     let path = Path::new(FOLDER).join(name);
     let file = File::open(path).map_err(|source| LabError::System { what: what(), source })?;
-    // SAFETY: setns takes an open descriptor and concerns only this thread.
-    if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
-        return Err(LabError::System { what: what(), source: io::Error::last_os_error() });
-    }
-    Ok(())
+    setns(file, CloneFlags::CLONE_NEWNET)
+        .map_err(|error| LabError::System { what: what(), source: error.into() })
 }
 
 /// Every namespace of labs on this machine, by name.
@@ -165,8 +163,8 @@ fn remove(name: &str) {
         let own = std::process::id() as i32;
         for pid in pids.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()) {
             if pid != own {
-                // SAFETY: kill has no memory effects.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
+                // It may have ended by itself.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Real-time priorities (`SCHED_FIFO`). Links come before hosts, and hosts before whatever else
 //! this machine does: on machines of their own, nothing else would keep them waiting.
-#![allow(unsafe_code)] // One system call that no crate of ours has.
+#![expect(unsafe_code, reason = "sched_setscheduler, which no crate of ours has")]
 
 /// Of the emulator.
 pub(crate) const LINKS: i32 = 10;

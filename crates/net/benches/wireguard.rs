@@ -8,6 +8,7 @@
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use nix::time::ClockId;
 use std::hint::black_box;
 use std::time::Duration;
 use tabane_net::wireguard::{
@@ -23,12 +24,7 @@ impl Measurement for CpuTime {
     type Value = Duration;
 
     fn start(&self) -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        #[allow(unsafe_code)]
-        // SAFETY: the pointer is to a `timespec` on the stack.
-        let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        assert_eq!(done, 0);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+        ClockId::CLOCK_THREAD_CPUTIME_ID.now().expect("the clock of every thread").into()
     }
 
     fn end(&self, start: Duration) -> Duration {

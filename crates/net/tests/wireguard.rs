@@ -121,10 +121,10 @@ proptest! {
 /// Runs `test` on a thread in a network namespace of its own.
 fn in_a_namespace(test: fn()) {
     let thread = std::thread::spawn(move || {
-        #[allow(unsafe_code)]
-        // SAFETY: takes no pointers; it changes the network of this thread only.
-        let done = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-        if done != 0 || !Command::new("ip").arg("-V").output().is_ok_and(|o| o.status.success()) {
+        // It changes the network of this thread only.
+        let done = nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET);
+        if done.is_err() || !Command::new("ip").arg("-V").output().is_ok_and(|o| o.status.success())
+        {
             println!("SKIPPED: needs root and ip(8)");
             assert!(std::env::var_os("CI").is_none());
             return;

@@ -41,8 +41,8 @@ fn a_fresh_seed_is_safe_and_live() {
 /// (9658), an old SYN accepted (1606, 4931), a host gone before it was heard (1205, 2715, 4071),
 /// round trips that were repairs (9766), a relay with an end that nobody reads (21432), answers to
 /// repeated SYNs counted as repetitions (22035), and so were SYNs sent because a path came up
-/// (23805, 30165, 33735), a subflow that ended with the DATA_ACK of the end (14115), a closed window
-/// that nobody probed when the subflow that had was gone (89827).
+/// (23805, 30165, 33735), a subflow that ended with the DATA_ACK of the end (14115), a closed
+/// window that nobody probed when the subflow that had was gone (89827).
 ///
 /// Three asked for what cannot be: that an end knows of a reset that was lost, with nothing to send
 /// and no keepalive (1315, 26019, 33433, 35873); that a link carries 50 MB sixteen times (32293);

@@ -2,7 +2,7 @@
 
 use crate::cmd::agents::{Windows, load, open};
 use crate::exit::Failure;
-use crate::say;
+use crate::{journal, say};
 use std::path::PathBuf;
 use tabane_gateway::client::Client;
 use tabane_gateway::config::{ClientConfig, ConfigFile, Source, default_file};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut client = Client::new(config).map_err(anyhow::Error::new)?;
     client.set_source(Source::new(file));
-    client.set_log(Box::new(say::event));
+    client.set_log(Box::new(journal::event));
     for front in client.listeners() {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
     }

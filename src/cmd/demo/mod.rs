@@ -9,8 +9,8 @@ mod transfer;
 
 use crate::cmd::sets::Sets;
 use crate::exit::Failure;
+use crate::interruption::interruption;
 use crate::say;
-use crate::terminal::interruption;
 use anyhow::{Context, anyhow};
 use comfy_table::{CellAlignment, Table, presets};
 use links::{Changes, DemoLink, LinkSpec};

@@ -2,7 +2,7 @@
 
 use crate::cmd::agents::{Windows, load, open};
 use crate::exit::Failure;
-use crate::say;
+use crate::{journal, say};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     make_folder(&state, &config);
     let mut server = Server::with_state(config, Some(&state)).map_err(anyhow::Error::new)?;
     server.set_source(Source::new(file));
-    server.set_log(Box::new(say::event));
+    server.set_log(Box::new(journal::event));
     for at in server.local() {
         say::note(&format!("{} may connect to {at}", count(clients, "client")));
     }

@@ -20,7 +20,7 @@ pub(in crate::cmd) fn measured<E>(
 fn cost(packet_hops: u64, spent: Spent) -> Cost {
     Cost {
         packet_hops,
-        user_s: Some(spent.user.as_secs_f64()),
+        user_s: spent.user.map(|time| time.as_secs_f64()),
         instructions: spent.instructions,
         peak_rss_bytes: spent.peak_rss,
     }

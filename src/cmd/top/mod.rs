@@ -8,7 +8,7 @@ mod view;
 
 use super::agent::{self, Agent};
 use crate::exit::Failure;
-use crate::{say, terminal};
+use crate::{say, watcher};
 use anyhow::{Context, anyhow};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use std::io::IsTerminal;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     // Ctrl-C is a key while the screen is ours; this is for `kill` and for a closed terminal, which
     // the library that reads keys would read for ever.
     let leave = move || stopping.store(true, Ordering::Relaxed);
-    terminal::leave_with(leave, ratatui::restore)?;
+    watcher::leave_with(leave, ratatui::restore)?;
     // Also restores the screen when something panics.
     let mut terminal = ratatui::try_init().context("the terminal cannot be used")?;
     let mut asking = ask::start(client);

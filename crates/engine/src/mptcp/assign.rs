@@ -346,7 +346,7 @@ impl Connection {
         if self.send.unsent() == 0 || self.outstanding() {
             return false;
         }
-        // Asked again each time: a subflow that has joined since probes too, and the one that probed
+        // Asked again each time: a subflow that has joined since probes too, and the one that did
         // may be gone.
         self.set_blocked(true);
         let now = self.now;

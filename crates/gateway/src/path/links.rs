@@ -17,7 +17,6 @@ use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -212,12 +211,8 @@ impl Follower {
 
     /// Until there is a message (true), or the agent has ended.
     fn wait(&self) -> io::Result<bool> {
-        // SAFETY: the descriptor is open as long as `self.socket` lives, which is longer.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) };
-        let mut fds = [
-            PollFd::from_borrowed_fd(socket, PollFlags::IN),
-            PollFd::new(&self.stopped, PollFlags::IN),
-        ];
+        let mut fds =
+            [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
         loop {
             match poll(&mut fds, None) {
                 Ok(_) if !fds[1].revents().is_empty() => return Ok(false),

@@ -11,13 +11,15 @@ use super::packets::{Inbound, Packets, PacketsConfig};
 use crate::access::Prefix;
 use crate::sessions::{Near, Program, ProgramEvent, Read};
 use bytes::Bytes;
+use nix::sched::{CloneFlags, unshare};
+use nix::time::{ClockId, clock_gettime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::env;
 use std::io::{self, Read as _, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
+use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_net::clock::Clock;
 use tabane_net::device::TunError;
@@ -73,10 +75,8 @@ const CHUNK: usize = 256 << 10;
 pub fn run(flow: Flow, bytes: u64, mtu: u16) -> Result<Throughput, BenchError> {
     thread::scope(|scope| {
         let stack = scope.spawn(|| {
-            // SAFETY: a new network namespace concerns only this thread and those it starts.
-            #[allow(unsafe_code)]
-            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
-                .map_err(|e| BenchError::Namespace(e.into()))?;
+            // It concerns only this thread and those it starts.
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|e| BenchError::Namespace(e.into()))?;
             let config = DeviceConfig { name: "tabane0".into(), addresses: vec![HOST.into()], mtu };
             let mut device = Device::open(&config)?;
             let host = Host::apply(&host_config(&config.name))?;
@@ -233,10 +233,7 @@ fn host_config(device: &str) -> HostConfig {
 }
 
 /// Processor time of this process so far, in seconds.
-#[allow(unsafe_code)]
 fn cpu_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one timespec, and this is one.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from);
+    time.map_or(0.0, |time| time.as_secs_f64())
 }

@@ -1,8 +1,6 @@
 //! A network namespace for a test, gone when dropped.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -13,8 +11,7 @@ pub(crate) struct Namespace(String);
 /// Whether tests can be done here; says why not.
 pub(crate) fn ready(tools: &[&str]) -> bool {
     let tool = |name: &&&str| Command::new(name).arg("--version").output().is_err();
-    // SAFETY: geteuid has no effects.
-    let why = if unsafe { libc::geteuid() } != 0 {
+    let why = if !rustix::process::geteuid().is_root() {
         Some("needs root".to_owned())
     } else {
         tools.iter().chain(&["ip"]).find(tool).map(|name| format!("needs {name}"))
@@ -63,9 +60,8 @@ impl Namespace {
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let file = File::open(&path).expect("the namespace exists");
-                // SAFETY: setns takes an open descriptor and concerns only this thread.
-                let done = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
-                assert_eq!(done, 0, "setns {path}: {}", io::Error::last_os_error());
+                let done = nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET);
+                done.unwrap_or_else(|error| panic!("setns {path}: {error}"));
                 work()
             });
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

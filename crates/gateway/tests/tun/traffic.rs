@@ -2,10 +2,10 @@
 
 use crate::far::{self, Far, Handle, byte_of_file, destination};
 use crate::namespace::{Namespace, ready};
+use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -202,13 +202,7 @@ fn datagrams_sent_with_one_call_come_apart() {
     let counts = world(&[], |_, _| {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let size: libc::c_int = 1000;
-        // SAFETY: setsockopt reads one integer, and this is one.
-        let done = unsafe {
-            let at = (&raw const size).cast();
-            libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, at, 4)
-        };
-        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        setsockopt(&socket, sockopt::UdpGsoSegment, &1000).unwrap();
         let payload: Vec<u8> = (0..2500).map(|i| (i / 1000) as u8).collect();
         socket.send_to(&payload, destination(true, 5000)).unwrap();
         let mut buffer = [0; 2000];

@@ -4,7 +4,7 @@
 //! Fields are read by their place, since which of them there are depends on the kernel; what it
 //! does not have is zero. Bytes of a subflow that has been closed are gone from the kernel: the
 //! last snapshot of it is kept.
-#![allow(unsafe_code)] // getsockopt into buffers whose length the kernel tells.
+#![expect(unsafe_code, reason = "getsockopt into buffers whose length the kernel tells")]
 
 use super::socket::KernelSocket;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,5 +1,5 @@
 //! A TCP or MPTCP socket of the kernel as applications see it.
-#![allow(unsafe_code)] // One ioctl that no crate has.
+#![expect(unsafe_code, reason = "one ioctl that no crate has")]
 
 use crate::translate::KernelSettings;
 use bytes::{Buf, Bytes};

@@ -9,7 +9,7 @@ use super::PathDevice;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::str::FromStr;
 use thiserror::Error;
 use tun_rs::{DeviceBuilder, SyncDevice};
@@ -174,10 +174,8 @@ impl PathDevice for TunDevice {
         }
     }
 
-    #[allow(unsafe_code)]
     fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor belongs to `self.device`, which outlives the borrow of `self`.
-        unsafe { BorrowedFd::borrow_raw(self.device.as_raw_fd()) }
+        self.device.as_fd()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Making the socket of a [`UdpPort`](super::UdpPort), with the options that socket2 does not
 //! know.
 
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "socket options that no crate has")]
 
 use super::TYPE_DATA;
 use super::port::{Bind, PortConfig};

@@ -1,11 +1,10 @@
 //! What the system says: `getaddrinfo`, the first name server of `/etc/resolv.conf`, and whether
 //! there is a route to an address. All of it blocks.
 
-use std::ffi::CString;
+use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
-use std::{mem, ptr};
 use thiserror::Error;
 
 /// Why a name has no answer.
@@ -37,56 +36,21 @@ pub(super) fn lookup(name: &str) -> Result<Vec<IpAddr>, LookupError> {
 }
 
 fn getaddrinfo(name: &str) -> Result<Vec<IpAddr>, LookupError> {
-    let name = CString::new(name).map_err(|_| LookupError::NoName)?;
-    // SAFETY: all zeros is a valid addrinfo: no flags, any family, null pointers.
-    let mut hints: libc::addrinfo = unsafe { mem::zeroed() };
     // One entry an address, not one a type of socket.
-    hints.ai_socktype = libc::SOCK_STREAM;
-    let mut list = ptr::null_mut();
-    // SAFETY: the name ends with a zero, hints and list are valid for the call.
-    let code =
-        unsafe { libc::getaddrinfo(name.as_ptr(), ptr::null(), &raw const hints, &raw mut list) };
-    match code {
-        0 => {}
-        EAI_NODATA => return Ok(Vec::new()),
-        libc::EAI_NONAME => return Err(LookupError::NoName),
-        _ => return Err(LookupError::Failed),
-    }
-    let (mut addresses, mut entry) = (Vec::new(), list);
-    while !entry.is_null() {
-        // SAFETY: getaddrinfo made the list, which is freed only below.
-        let info = unsafe { &*entry };
-        // SAFETY: as above; each address has the size of its family.
-        addresses.extend(unsafe { address(info) });
-        entry = info.ai_next;
-    }
-    // SAFETY: it is the list that getaddrinfo made, and nothing refers to it any more.
-    unsafe { libc::freeaddrinfo(list) };
+    let hints = AddrInfoHints { socktype: SockType::Stream.into(), ..AddrInfoHints::default() };
+    let entries = match dns_lookup::getaddrinfo(Some(name), None, Some(hints)) {
+        Ok(entries) => entries,
+        Err(error) if error.error_num() == EAI_NODATA => return Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), LookupErrorKind::NoName) => {
+            return Err(LookupError::NoName);
+        }
+        // A name with a zero in it, too.
+        Err(_) => return Err(LookupError::Failed),
+    };
+    let mut addresses: Vec<IpAddr> =
+        entries.filter_map(Result::ok).map(|entry| entry.sockaddr.ip()).collect();
     addresses.dedup();
     Ok(addresses)
-}
-
-/// The address of an entry.
-///
-/// # Safety
-/// `ai_addr` is null or points to an address of the family `ai_family`.
-unsafe fn address(info: &libc::addrinfo) -> Option<IpAddr> {
-    if info.ai_addr.is_null() {
-        return None;
-    }
-    match info.ai_family {
-        libc::AF_INET => {
-            // SAFETY: by this function's contract; it may be unaligned.
-            let v4 = unsafe { info.ai_addr.cast::<libc::sockaddr_in>().read_unaligned() };
-            Some(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()).into())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: by this function's contract; it may be unaligned.
-            let v6 = unsafe { info.ai_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
-            Some(Ipv6Addr::from(v6.sin6_addr.s6_addr).into())
-        }
-        _ => None,
-    }
 }
 
 /// Connecting a datagram socket sends nothing, and fails where there is no route.

@@ -2,10 +2,12 @@
 //! what routers and hosts report about datagrams (`IP_RECVERR`, ip(7)).
 
 use mio::net::UdpSocket;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io;
-use std::mem;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::{self, IoSliceMut};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 /// A report by ICMP.
@@ -40,23 +42,9 @@ pub(super) fn open(v4: bool, echo: bool) -> io::Result<UdpSocket> {
             (Ipv6Addr::UNSPECIFIED, 0).into()
         }
     };
-    let (level, option) = match v4 {
-        true => (libc::IPPROTO_IP, libc::IP_RECVERR),
-        false => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
-    };
-    let on: libc::c_int = 1;
-    // SAFETY: the option's value is an int, which lives for the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const on).cast(),
-            mem::size_of_val(&on) as libc::socklen_t,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
+    match v4 {
+        true => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
+        false => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
     }
     socket.bind(&any.into())?;
     Ok(UdpSocket::from_std(socket.into()))
@@ -79,48 +67,24 @@ pub(super) fn next_report(socket: &UdpSocket) -> Option<Report> {
 
 /// One entry of the queue: where the datagram was sent to, and what became of it.
 fn receive(socket: &UdpSocket) -> Option<(SocketAddr, libc::sock_extended_err)> {
-    // Aligned for the headers in it.
-    let mut control = [0u64; 64];
-    let mut datagram = [0u8; 64];
-    let mut vector =
-        libc::iovec { iov_base: datagram.as_mut_ptr().cast(), iov_len: datagram.len() };
-    // SAFETY: all zeros is a valid msghdr, whose pointers are set below.
-    let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_iov = &raw mut vector;
-    message.msg_iovlen = 1;
-    message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = mem::size_of_val(&control) as _;
-    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-    let fd = socket.as_raw_fd();
-    // SAFETY: SockAddr gives room for any address, `message` points to buffers that live for the
-    // call, and a received address is what SockAddr then holds.
-    let (received, about) = unsafe {
-        socket2::SockAddr::try_init(|address, len| {
-            message.msg_name = address.cast();
-            message.msg_namelen = *len;
-            let received = libc::recvmsg(fd, &raw mut message, flags);
-            *len = message.msg_namelen;
-            if received < 0 { Err(io::Error::last_os_error()) } else { Ok(received) }
-        })
-    }
-    .ok()?;
-    debug_assert!(received >= 0);
-    let about = about.as_socket()?;
-    // SAFETY: recvmsg has filled in `message`, whose control buffer still lives.
-    let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
-    while !header.is_null() {
-        // SAFETY: the header lies within the control buffer, which is aligned.
-        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
-        let is_error = (level == libc::IPPROTO_IP && kind == libc::IP_RECVERR)
-            || (level == libc::IPPROTO_IPV6 && kind == libc::IPV6_RECVERR);
-        if is_error {
-            // SAFETY: the data of such a header begins with this structure.
-            let data = unsafe { libc::CMSG_DATA(header).cast::<libc::sock_extended_err>() };
-            // SAFETY: as above; it need not be aligned.
-            return Some((about, unsafe { data.read_unaligned() }));
+    let mut control = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
+    let mut datagram = [0; 64];
+    let mut parts = [IoSliceMut::new(&mut datagram)];
+    let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+    let message =
+        recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags)
+            .ok()?;
+    let about = socket_address(message.address.as_ref()?)?;
+    let error = message.cmsgs().ok()?.find_map(|part| match part {
+        ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
+            Some(error)
         }
-        // SAFETY: as for the first.
-        header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
-    }
-    None
+        _ => None,
+    })?;
+    Some((about, error))
+}
+
+fn socket_address(storage: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = storage.as_sockaddr_in().map(|v4| SocketAddrV4::from(*v4).into());
+    v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddrV6::from(*v6).into()))
 }

@@ -194,10 +194,7 @@ fn all_clients_together_are_bounded() {
 
 /// Gives this thread a network of its own, in which everybody may ping.
 fn enter_a_network_with_pings() -> Result<(), String> {
-    // SAFETY: it changes what this thread sees of the network, nothing else.
-    if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-        return Err(io::Error::last_os_error().to_string());
-    }
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).map_err(|e| e.to_string())?;
     std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")
         .map_err(|error| error.to_string())?;
     let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();

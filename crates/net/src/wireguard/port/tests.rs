@@ -188,7 +188,7 @@ fn fragments_are_never_made() {
     let port = loopback(true);
     let mut value = 0i32;
     let mut len = size_of::<i32>() as libc::socklen_t;
-    #[allow(unsafe_code)]
+    #[expect(unsafe_code, reason = "a system call that no crate of ours has")]
     // SAFETY: the pointers are to values of the sizes that are passed.
     let done = unsafe {
         let (fd, to) = (port.as_raw_fd(), (&raw mut value).cast());

@@ -7,24 +7,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{IsTerminal, stdin, stdout};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// How long a verb may take to leave by itself, and its terminal to be restored.
 const GRACE: Duration = Duration::from_millis(500);
-
-/// A flag that Ctrl-C and SIGTERM set, for verbs that have something to save or to take away.
-///
-/// # Errors
-/// Signals cannot be caught.
-pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let set = flag.clone();
-    ctrlc::set_handler(move || set.store(true, Ordering::Relaxed))
-        .context("signals cannot be caught")?;
-    Ok(flag)
-}
 
 /// Calls `stop` at HUP, INT and TERM, and when the terminal is closed. If the verb has not ended
 /// [`GRACE`] later, `restore` is called and the process ends with code 0: a library that reads a
