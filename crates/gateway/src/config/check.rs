@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use tabane_config::source_document::Fault;
 use tabane_engine::mptcp::Policy;
 use tabane_engine::policy::Spec;
-use tabane_trace::source_document::Fault;
 
 /// A key's place: keys and indices.
 pub(super) type At<'a> = &'a [&'a dyn Display];
