@@ -11,6 +11,7 @@ mod exit;
 mod interruption;
 #[cfg(target_os = "linux")]
 mod journal;
+mod plural;
 #[cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "the verbs of Linux use more of it")

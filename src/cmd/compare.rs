@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tabane_config::bounded;
 use tabane_lab::compare::{Compared, Notes, Page, Repeats, Runner, markdown, page, rows, verdicts};
 use tabane_lab::{LabError, refuse};
 use tabane_sim::Plan;
 use tabane_sim::scenario::{Document, Scenario, Variant};
-use tabane_trace::{Report, bounded};
+use tabane_trace::Report;
 
 /// Run scenarios on several stacks and report how far the results differ.
 #[derive(clap::Args, Debug)]

@@ -2,14 +2,14 @@
 //! environment.
 
 use crate::exit::Failure;
+use crate::plural::count;
 use crate::say;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
+use tabane_config::bounded;
 use tabane_gateway::config::{
     ClientConfig, ConfigError, Configuration, Loaded, ServerConfig, environment, read,
 };
-use tabane_trace::bounded;
-use tabane_trace::plural::count;
 
 /// Check a configuration, or show its effective values.
 #[derive(clap::Args, Debug)]

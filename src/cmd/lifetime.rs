@@ -1,6 +1,6 @@
 //! Times of day and more, as options take them: `30min`, `24h`, `7d`.
 
-use tabane_trace::quantity::Time;
+use tabane_config::quantity::Time;
 
 /// Seconds, up to 30 days.
 ///

@@ -6,9 +6,9 @@ use crate::exit::Failure;
 use crate::{say, units};
 use comfy_table::{Cell, Table};
 use serde_json::json;
+use tabane_config::quantity::Rate;
 use tabane_gateway::model::{PathStatus, Role};
 use tabane_gateway::request_channel::Request;
-use tabane_trace::quantity::Rate;
 
 /// Show the paths of a running agent, or change one.
 #[derive(clap::Args, Debug)]

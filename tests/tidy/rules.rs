@@ -8,18 +8,19 @@ const FUNCTION_LINES: usize = 70;
 const LINE_CHARS: usize = 100;
 
 /// Crates that are sans-I/O: no `unsafe`, no clock, no unordered collections.
-const PURE: &[&str] = &["wire", "engine", "trace", "sim", "papers"];
+const PURE: &[&str] = &["wire", "engine", "config", "trace", "sim", "papers"];
 
 /// What each crate may name, from left to right in the design's arrow.
 pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("engine", &["wire"]),
+    ("config", &["engine"]),
     ("trace", &["wire", "engine"]),
-    ("sim", &["wire", "engine", "trace"]),
-    ("papers", &["wire", "engine", "trace", "sim"]),
+    ("sim", &["wire", "engine", "config", "trace"]),
+    ("papers", &["wire", "engine", "config", "trace", "sim"]),
     ("net", &["wire", "engine"]),
     ("interop", &["wire", "engine", "net"]),
-    ("gateway", &["wire", "engine", "trace", "net"]),
+    ("gateway", &["wire", "engine", "config", "net"]),
     ("kernel", &["net"]),
     ("lab", &["wire", "engine", "trace", "sim", "net"]),
     ("fuzz", &["wire", "engine", "trace", "sim", "net", "gateway"]),

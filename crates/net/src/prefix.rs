@@ -1,5 +1,6 @@
 //! Prefixes of addresses and ranges of ports as configurations write them.
 
+use ipnet::IpNet;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -7,10 +8,7 @@ use thiserror::Error;
 
 /// A prefix: `192.0.2.0/24`, or a single address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Prefix {
-    address: IpAddr,
-    len: u8,
-}
+pub struct Prefix(IpNet);
 
 /// A range of ports: `25` or `135-139`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,52 +41,60 @@ impl Prefix {
     /// [`PrefixError::Length`], [`PrefixError::Bits`].
     pub fn new(address: IpAddr, len: u8) -> Result<Self, PrefixError> {
         let text = || format!("{address}/{len}");
-        if len > width(address) {
-            return Err(PrefixError::Length(text()));
-        }
-        let first = Self { address: first(address, len), len };
-        if first.address != address {
-            return Err(PrefixError::Bits(text(), first));
+        let net = IpNet::new(address, len).map_err(|_| PrefixError::Length(text()))?;
+        if net != net.trunc() {
+            return Err(PrefixError::Bits(text(), Self(net.trunc())));
         }
         // Mapped IPv4 addresses are IPv4 addresses everywhere here.
         let canonical = address.to_canonical();
         if canonical.is_ipv4() && address.is_ipv6() && len >= 96 {
-            return Ok(Self { address: canonical, len: len - 96 });
+            return Self::new(canonical, len - 96);
         }
-        Ok(first)
+        Ok(Self(net))
     }
 
     /// Of one address.
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
-        let address = address.to_canonical();
-        Self { address, len: width(address) }
+        Self(address.to_canonical().into())
+    }
+
+    /// The one that an address is in, by its netmask; `None` if that is no netmask.
+    #[must_use]
+    pub fn around(address: IpAddr, netmask: IpAddr) -> Option<Self> {
+        let net = IpNet::with_netmask(address, netmask).ok()?.trunc();
+        Self::new(net.addr(), net.prefix_len()).ok()
     }
 
     /// Its length in bits.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> u8 {
-        self.len
+        self.0.prefix_len()
     }
 
     /// Its first address.
     #[must_use]
     pub fn address(&self) -> IpAddr {
-        self.address
+        self.0.addr()
     }
 
     /// Whether it is one address.
     #[must_use]
     pub fn is_host(&self) -> bool {
-        self.len == width(self.address)
+        self.0.prefix_len() == self.0.max_prefix_len()
     }
 
     /// Whether an address is in it; a mapped IPv4 address counts as IPv4.
     #[must_use]
     pub fn holds(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_ipv4() == self.address.is_ipv4() && first(address, self.len) == self.address
+        self.0.contains(&address.to_canonical())
+    }
+
+    /// Whether all of another prefix is in it.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.0.contains(&other.0)
     }
 }
 
@@ -110,10 +116,7 @@ impl FromStr for Prefix {
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_host() {
-            return self.address.fmt(f);
-        }
-        write!(f, "{}/{}", self.address, self.len)
+        if self.is_host() { self.0.addr().fmt(f) } else { self.0.fmt(f) }
     }
 }
 
@@ -146,24 +149,6 @@ impl fmt::Display for PortRange {
         match self.first == self.last {
             true => self.first.fmt(f),
             false => write!(f, "{}-{}", self.first, self.last),
-        }
-    }
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-/// The address with all bits after `len` zero.
-fn first(address: IpAddr, len: u8) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(len.min(32))).unwrap_or(0);
-            IpAddr::V4((v4.to_bits() & mask).into())
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(len.min(128))).unwrap_or(0);
-            IpAddr::V6((v6.to_bits() & mask).into())
         }
     }
 }
@@ -211,7 +196,8 @@ mod tests {
                 if v4 { IpAddr::V4((bits as u32).into()) } else { IpAddr::V6(bits.into()) }
             };
             let len = if v4 { len % 33 } else { len };
-            let prefix = Prefix::new(first(address(bits), len), len).unwrap();
+            let net = IpNet::new(address(bits), len).unwrap();
+            let prefix = Prefix::new(net.network(), len).unwrap();
             prop_assert_eq!(prefix.to_string().parse(), Ok(prefix));
             prop_assert!(prefix.holds(address(bits)));
             let width = u32::from(if v4 { 32u8 } else { 128 });

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
-use tabane_trace::bounded;
+use tabane_config::bounded;
 
 /// What [`Scenario::compile`] makes.
 #[derive(Clone, Debug)]

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use tabane_config::quantity::Time;
 use tabane_engine::Duration;
 use tabane_engine::record::{Record, What};
 use tabane_sim::grid::{self, Contender, Point, Settings};
 use tabane_sim::observe::{HostIdx, Observer, Wants};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
-use tabane_trace::quantity::Time;
 
 fn settings(alone_mptcp: bool) -> Settings {
     let schedulers = ["minrtt", "necf"].map(|s| s.parse().unwrap()).to_vec();

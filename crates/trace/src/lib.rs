@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
-pub mod bounded;
 pub mod capture;
 pub mod collect;
 pub mod csv;
@@ -23,11 +22,8 @@ pub mod jsonl;
 pub mod observe;
 pub mod pcap;
 pub mod plot;
-pub mod plural;
-pub mod quantity;
 pub mod report;
 pub mod run;
-pub mod source_document;
 pub mod track;
 
 pub use capture::{Capture, CaptureError};

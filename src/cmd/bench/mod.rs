@@ -9,6 +9,7 @@ mod gateway;
 
 use crate::cost::{Meter, Scope};
 use crate::exit::Failure;
+use crate::plural::count;
 use crate::say;
 use anyhow::{Context, anyhow};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
@@ -17,7 +18,6 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use tabane_engine::policy::{meant, nearest};
-use tabane_trace::plural::count;
 
 /// Measures speed and memory of simulator and engine.
 #[derive(clap::Args, Debug)]

@@ -2,12 +2,12 @@
 //! those of a scenario.
 
 use std::str::FromStr;
+use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Params, Spec};
 use tabane_gateway::address::PATHS_MAX;
 use tabane_sim::link::{DelayConfig, LinkConfig, RateConfig};
 use tabane_sim::scenario::Document;
-use tabane_trace::quantity::{Rate, Ratio, Time};
 
 /// A link of the demo.
 #[derive(Clone, PartialEq, Debug)]

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
+use tabane_config::quantity::Size;
 use tabane_engine::policy::Spec;
 use tabane_engine::{Config, Endpoint, Instant};
 use tabane_gateway::config::Policies;
@@ -30,7 +31,6 @@ use tabane_lab::Lateness;
 use tabane_net::Clock;
 use tabane_net::http::hex;
 use tabane_sim::seed::Seed;
-use tabane_trace::quantity::Size;
 use transfer::{Outcome, Setup, Transfer};
 
 /// Download a file through the gateway, over emulated Wi-Fi and LTE links, alone and together, and

@@ -10,9 +10,9 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use tabane_config::quantity::Time;
 use tabane_trace::analysis::{Analysis, Analyzer, Rules, Settings, files, plots};
 use tabane_trace::pcap::{Buffered, End, Segments, Skip, Skips};
-use tabane_trace::quantity::Time;
 use tabane_wire::Headers;
 
 /// Analyse a capture: subflows, connections, error packets, fairness.

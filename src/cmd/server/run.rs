@@ -2,13 +2,13 @@
 
 use crate::cmd::agents::{Windows, load, open};
 use crate::exit::Failure;
+use crate::plural::count;
 use crate::{journal, say};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tabane_gateway::config::{ConfigFile, ServerConfig, Source, default_file};
 use tabane_gateway::server::Server;
-use tabane_trace::plural::count;
 
 /// Runs a server.
 #[derive(clap::Args, Debug)]

@@ -4,6 +4,7 @@ use super::files::Folder;
 use super::table::seconds;
 use crate::cmd::progress::Progress;
 use crate::exit::Failure;
+use crate::plural::count;
 use crate::say;
 use crate::units::rate;
 use anyhow::anyhow;
@@ -13,14 +14,13 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::num::NonZero;
 use std::path::PathBuf;
+use tabane_config::quantity::Size;
 use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
 use tabane_engine::{congestion, scheduler};
 use tabane_sim::grid::{self, Contender, Measured, Point, PointResult, Ratios, Settings, Summary};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 use tabane_sim::sweep;
-use tabane_trace::plural::count;
-use tabane_trace::quantity::Size;
 
 /// Generate pairs and triples of paths; compare schedulers over all of them with every path alone.
 #[derive(clap::Args, Debug)]
@@ -292,7 +292,7 @@ fn write_failures(
             folder.write(&format!("{name}-bulk.toml"), &text)?;
         }
         if summary.request_median.bad + summary.request_p95.bad > 0.0 {
-            let think = tabane_trace::quantity::Time(Duration::from_millis(100));
+            let think = tabane_config::quantity::Time(Duration::from_millis(100));
             let request = Request { think, count: Some(60), ..Request::default() };
             let flow = Flow { request: Some(request), ..Flow::default() };
             let text = scenario(flow, Duration::from_secs(180)).to_toml();

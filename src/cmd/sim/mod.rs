@@ -20,8 +20,8 @@ use crate::exit::Failure;
 use anyhow::{Context, anyhow};
 use clap::Subcommand;
 use std::path::Path;
+use tabane_config::bounded;
 use tabane_sim::scenario::{Document, ScenarioError};
-use tabane_trace::bounded;
 
 /// Runs scenarios in simulated time.
 #[derive(clap::Args, Debug)]

@@ -3,6 +3,7 @@
 use super::files::Folder;
 use crate::cmd::progress::Progress;
 use crate::exit::Failure;
+use crate::plural::count;
 use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
@@ -13,7 +14,6 @@ use std::path::PathBuf;
 use tabane_sim::observe::Silent;
 use tabane_sim::swarm::{self, Coverage, Outcome};
 use tabane_sim::sweep;
-use tabane_trace::plural::count;
 
 /// Run the worlds generated from a range of seeds, and check their invariants.
 #[derive(clap::Args, Debug)]

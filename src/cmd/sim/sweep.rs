@@ -10,6 +10,7 @@ use crate::cmd::progress::Progress;
 use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::interruption::interruption;
+use crate::plural::count;
 use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
@@ -21,7 +22,6 @@ use std::time::Duration;
 use tabane_sim::RunError;
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::{Axis, Document, Variant};
-use tabane_trace::plural::count;
 use tabane_trace::{Collector, Report, csv};
 
 /// What `--json` prints and `results.json` holds.

@@ -4,6 +4,7 @@
 use super::view::View;
 use crate::cmd::agent::{loss, rtt};
 use crate::cmd::status::title;
+use crate::plural::count;
 use crate::units;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,7 +12,6 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use tabane_gateway::model::{ConnStatus, PathState, PathStatus, Status};
-use tabane_trace::plural::count;
 
 /// Columns from which a link has its figures on one line.
 const WIDE: u16 = 76;

@@ -7,7 +7,7 @@
 mod nearest;
 mod registry;
 
-pub use nearest::{edit_distance, meant, nearest};
+pub use nearest::{meant, nearest};
 pub use registry::{Entry, Param, RegisterError, Registry, Values};
 
 use std::collections::BTreeMap;

@@ -355,7 +355,7 @@ impl Tunnels {
     /// How fast a path may be used from now on, in each direction.
     pub(super) fn set_cap(&mut self, now: Instant, path: usize, cap_bps: Option<u64>) {
         let tunnel = &mut self.all[path];
-        let cap = cap_bps.map(tabane_trace::quantity::Rate);
+        let cap = cap_bps.map(tabane_config::quantity::Rate);
         (tunnel.config.cap_up, tunnel.config.cap_down) = (cap, cap);
         tunnel.shaper.set_rate(now, cap_bps);
     }

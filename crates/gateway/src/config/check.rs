@@ -3,14 +3,15 @@
 use super::load::Findings;
 use super::matching::{RULES_MAX, Rules};
 use super::rule::{Policies, Rule};
+use crate::access::{Prefix, PrefixError};
 use crate::keys;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
+use tabane_config::source_document::Fault;
 use tabane_engine::mptcp::Policy;
 use tabane_engine::policy::Spec;
-use tabane_trace::source_document::Fault;
 
 /// A key's place: keys and indices.
 pub(super) type At<'a> = &'a [&'a dyn Display];
@@ -124,17 +125,13 @@ impl Findings {
     }
 
     pub(super) fn network(&mut self, at: At<'_>, v4: Option<Ipv4Addr>, v6: Option<Ipv6Addr>) {
-        if let Some(v4) = v4.filter(|v4| v4.to_bits() & 0xffff != 0) {
-            let [a, b, ..] = v4.octets();
-            let message = format!("{v4} is not the first address of a /16");
-            let fault = Fault::new(&[at, &[&"network"]].concat(), message);
-            self.fault(fault.help(format!("{a}.{b}.0.0 is")));
-        }
-        if let Some(v6) = v6.filter(|v6| v6.to_bits() & u128::from(u64::MAX) != 0) {
-            let first = Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX));
-            let message = format!("{v6} is not the first address of a /64");
-            let fault = Fault::new(&[at, &[&"network6"]].concat(), message);
-            self.fault(fault.help(format!("{first} is")));
+        let given = [(v4.map(IpAddr::from), 16, "network"), (v6.map(IpAddr::from), 64, "network6")];
+        for (address, len, key) in given {
+            let Some(address) = address else { continue };
+            let Err(PrefixError::Bits(_, prefix)) = Prefix::new(address, len) else { continue };
+            let message = format!("{address} is not the first address of a /{len}");
+            let fault = Fault::new(&[at, &[&key]].concat(), message);
+            self.fault(fault.help(format!("{} is", prefix.address())));
         }
     }
 

@@ -12,9 +12,9 @@ use crate::model::Role;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use tabane_config::quantity::{Rate, Size, Time};
+use tabane_config::source_document::Fault;
 use tabane_engine::Duration;
-use tabane_trace::quantity::{Rate, Size, Time};
-use tabane_trace::source_document::Fault;
 
 /// The least that IPv6 asks of a link (RFC 8200 section 5).
 const MTU_MIN: u16 = 1280;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use tabane_trace::source_document::{Fault, Problem, SourceDocument};
+use tabane_config::source_document::{Fault, Problem, SourceDocument};
 
 /// The configuration of an agent.
 pub trait Configuration: Serialize + DeserializeOwned {

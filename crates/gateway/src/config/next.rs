@@ -7,7 +7,7 @@ use super::secret::Secret;
 use crate::keys::KeyError;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use tabane_trace::source_document::Fault;
+use tabane_config::source_document::Fault;
 
 /// The bond to the next server (`[next]`): what a client says of itself, its servers and its
 /// paths, with the same keys and meanings ([`ClientConfig`]).

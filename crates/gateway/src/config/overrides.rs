@@ -6,8 +6,8 @@
 //! TOML; what is no TOML is text, and where a list of text is expected, text with commas is one.
 
 use super::load::Configuration;
+use tabane_config::source_document::{Override, Problem, SourceDocument};
 use tabane_engine::policy::nearest;
-use tabane_trace::source_document::{Override, Problem, SourceDocument};
 use toml::de::{DeArray, DeTable, DeValue};
 
 /// Variables that say where things are, and are no overrides.

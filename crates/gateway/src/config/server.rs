@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use tabane_trace::quantity::{Rate, Size};
-use tabane_trace::source_document::Fault;
+use tabane_config::quantity::{Rate, Size};
+use tabane_config::source_document::Fault;
 
 /// Of one client, connections or flows.
 const CONNECTIONS_MAX: usize = 65_536;

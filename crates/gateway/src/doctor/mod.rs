@@ -18,7 +18,7 @@ pub(crate) use routes::MainRoute;
 pub use trial::{TrialError, trial};
 
 use serde::Serialize;
-use tabane_trace::source_document::Problem;
+use tabane_config::source_document::Problem;
 
 /// The result of one check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]

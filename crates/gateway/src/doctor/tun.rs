@@ -20,7 +20,7 @@ pub(super) fn findings(status: &Status, host: &Host) -> Vec<Finding> {
     let servers: Vec<IpAddr> =
         status.paths.iter().filter_map(|path| path.remote).map(|remote| remote.ip()).collect();
     let past = |route: &&MainRoute| {
-        let inside = routed.iter().any(|p| p.len() < route.to.len() && p.holds(route.to.address()));
+        let inside = routed.iter().any(|p| *p != route.to && p.covers(&route.to));
         let to_server = route.to.is_host() && servers.contains(&route.to.address());
         let link_local = matches!(route.to.address(), IpAddr::V6(v6) if v6.is_unicast_link_local());
         inside && route.device != tun.device && !to_server && !link_local
@@ -28,7 +28,7 @@ pub(super) fn findings(status: &Status, host: &Host) -> Vec<Finding> {
     let past: Vec<&MainRoute> = host.routes.iter().filter(past).collect();
     if tun.kill_switch {
         let held = |route: &&&MainRoute| {
-            let listed = |p: &Prefix| p.len() <= route.to.len() && p.holds(route.to.address());
+            let listed = |p: &Prefix| p.covers(&route.to);
             route.via.is_some() || !local.iter().any(listed)
         };
         let held: Vec<&MainRoute> = past.iter().filter(held).copied().collect();

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use tabane_config::bounded;
 use tabane_engine::Duration;
-use tabane_trace::bounded;
 use thiserror::Error;
 
 /// The quota of one path.
@@ -109,7 +109,7 @@ impl Quota {
             return None;
         }
         let (year, month, day) = date(self.period.start(self.used.period + 1));
-        let limit = tabane_trace::quantity::Size(self.limit);
+        let limit = tabane_config::quantity::Size(self.limit);
         Some(format!("its quota of {limit} is used up until {year}-{month:02}-{day:02}"))
     }
 

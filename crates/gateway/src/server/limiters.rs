@@ -6,8 +6,8 @@
 
 use crate::address::PATHS_MAX;
 use crate::path::Shaper;
+use tabane_config::quantity::Rate;
 use tabane_engine::Instant;
-use tabane_trace::quantity::Rate;
 
 /// See the module.
 pub(super) struct RateLimiters {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+use tabane_config::quantity::Size;
 use tabane_gateway::keys;
 use tabane_net::wireguard::{Bind, FourTuple, PortConfig, Session, UdpPort};
-use tabane_trace::quantity::Size;
 
 /// What a flood of one replayed handshake did to a client's download and to the control socket.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use tabane_config::quantity::{Rate, Size};
 use tabane_gateway::config::{ClientConfig, ClientLimits};
 use tabane_gateway::model::{ConnStatus, PathState, PathStatus, Role};
 use tabane_gateway::request_channel::{Answer, Request};
-use tabane_trace::quantity::{Rate, Size};
 
 const MBPS: u64 = 1_000_000;
 

@@ -6,6 +6,7 @@
 //! network namespace of the process. Routes and rules are not touched.
 
 use super::PathDevice;
+use ipnet::IpNet;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -259,11 +260,7 @@ fn host_addresses(name: &str) -> Vec<(IpAddr, u8)> {
         .filter(|interface| interface.name == name)
         .filter_map(|interface| {
             let address = interface.address.ip_addr()?;
-            let bits = match interface.address.netmask()? {
-                IpAddr::V4(mask) => mask.to_bits().count_ones(),
-                IpAddr::V6(mask) => mask.to_bits().count_ones(),
-            };
-            Some((address, u8::try_from(bits).ok()?))
+            Some((address, ipnet::ip_mask_to_prefix(interface.address.netmask()?).ok()?))
         })
         .filter(|(address, _)| !is_link_local(*address))
         .collect()
@@ -301,9 +298,7 @@ fn bits(address: IpAddr) -> u128 {
 }
 
 fn same_subnet(a: IpAddr, b: IpAddr, len: u8) -> bool {
-    let host_bits = width(a) - u32::from(len);
-    let differing = bits(a) ^ bits(b);
-    a.is_ipv4() == b.is_ipv4() && differing.checked_shr(host_bits).unwrap_or(0) == 0
+    IpNet::new(a, len).is_ok_and(|subnet| subnet.contains(&b))
 }
 
 /// The other end of the subnet: its first address, or the second if `address` is the first.

@@ -7,9 +7,9 @@
 use super::{Course, Runs, settings};
 use crate::PaperError;
 use crate::context::{Context, Job};
+use tabane_config::quantity::{Rate, Time};
 use tabane_engine::Duration;
 use tabane_sim::scenario::{Change, LinkDirection};
-use tabane_trace::quantity::{Rate, Time};
 
 const TEXT: &str = "\
 duration = \"10s\"

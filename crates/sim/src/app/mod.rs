@@ -14,9 +14,9 @@ use crate::pattern::Pattern;
 use crate::scenario::{Amount, Flow as FlowSpec, FlowDirection as Direction};
 use crate::seed::Rng;
 use bytes::Bytes;
+use tabane_config::quantity::Size;
 use tabane_engine::mptcp::Connection;
 use tabane_engine::{Event, Instant};
-use tabane_trace::quantity::Size;
 
 /// The applications, for listings: name and one line.
 pub const ALL: &[(&str, &str)] = &[

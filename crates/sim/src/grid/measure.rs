@@ -7,9 +7,9 @@ use crate::result::{FlowResult, LatencyResult};
 use crate::scenario::{Amount, Flow, Paced, Request, Scenario};
 use crate::world::{self, RunError};
 use serde::Serialize;
+use tabane_config::quantity::{Rate, Size, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
-use tabane_trace::quantity::{Rate, Size, Time};
 
 /// What is compared.
 #[derive(Clone, PartialEq, Debug)]

@@ -16,9 +16,9 @@ pub use point::{AccessPath, Core, Point};
 pub use summary::{Ratios, Summary, summarise};
 
 use crate::scenario::{Choice, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
+use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Params, Spec};
-use tabane_trace::quantity::{Rate, Ratio, Time};
 
 /// Payload of a full segment over a 1500-byte packet: IP, TCP with timestamps, and DSS.
 pub const PAYLOAD_SHARE: f64 = 1428.0 / 1500.0;

@@ -3,8 +3,8 @@
 use super::{Fate, LinkError};
 use crate::scenario::LinkParams;
 use crate::seed::Rng;
+use tabane_config::quantity::Ratio;
 use tabane_engine::Duration;
-use tabane_trace::quantity::Ratio;
 
 /// Faults: off by default, for tests that want everything that can go wrong. Probabilities are
 /// per packet that leaves the loss stage.

@@ -6,7 +6,7 @@ use crate::plan::{Plan, Traces};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use tabane_trace::source_document::{Objection, Override, SourceDocument, lookup_mut, suggest};
+use tabane_config::source_document::{Objection, Override, SourceDocument, lookup_mut, suggest};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 

@@ -5,7 +5,7 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
-use tabane_trace::quantity::{Rate, Size, Time};
+use tabane_config::quantity::{Rate, Size, Time};
 
 /// A flow (or `count` of them): one connection that runs one application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

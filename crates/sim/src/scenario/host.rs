@@ -8,8 +8,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use tabane_config::quantity::{Size, Time};
 use tabane_engine::config::{Config, MptcpConfig, NumberSize, TcpConfig};
-use tabane_trace::quantity::{Size, Time};
 
 /// Settings of a host. What is not given comes from `[defaults]`, then from the engine.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use tabane_config::quantity::Time;
 use tabane_engine::Duration;
-use tabane_trace::quantity::Time;
 
 /// Variation of a link's delay, packet by packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use tabane_config::quantity::Size;
 use tabane_engine::policy::{Params, Spec};
-use tabane_trace::quantity::Size;
 
 with_link_params! {
     /// A link. Parameters beside `between` hold for both directions; `up` and `down` change one.

@@ -13,8 +13,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
+use tabane_config::quantity::Size;
 use tabane_engine::config::TcpConfig;
-use tabane_trace::quantity::Size;
 
 /// Socket buffers as Linux is told them. A host's table replaces that of `[defaults]`.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -28,15 +28,15 @@ pub use params::{LinkParams, Stage};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
 
-pub use tabane_trace::source_document::Fault;
-pub use tabane_trace::source_document::Problem as ScenarioError;
+pub use tabane_config::source_document::Fault;
+pub use tabane_config::source_document::Problem as ScenarioError;
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tabane_config::quantity::Time;
 use tabane_engine::Duration;
-use tabane_trace::quantity::Time;
 
 /// One run: topology, policies, flows, timed changes, seed and duration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ pub(super) use super::jitter::Jitter;
 pub(super) use super::link::{Loss, Queue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub(super) use tabane_trace::quantity::{Rate, Ratio, Time};
+pub(super) use tabane_config::quantity::{Rate, Ratio, Time};
 
 /// A struct that has the parameters among its fields. A row: name, type, the stage of the link
 /// that is made from it, and what it means for a link, for a direction and, unless it is fixed, in

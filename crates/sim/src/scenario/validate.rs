@@ -4,11 +4,11 @@
 use super::{Change, Choice, Fault, Flow, FlowDirection, Host, Scenario};
 use crate::topology::Topology;
 use std::fmt::Display;
+use tabane_config::quantity::Time;
 use tabane_engine::Duration;
 use tabane_engine::congestion::{self, Start};
 use tabane_engine::policy::PolicyError;
 use tabane_engine::{egress, scheduler};
-use tabane_trace::quantity::Time;
 
 /// Refuses what cannot run, whatever the topology.
 pub(crate) fn settings(scenario: &Scenario) -> Result<(), Fault> {

@@ -7,10 +7,10 @@ use crate::scenario::{
     SubflowChange, Tcp,
 };
 use crate::seed::{Rng, Seed};
+use tabane_config::quantity::{Rate, Ratio, Size, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Entry, Spec};
 use tabane_engine::{congestion, egress, scheduler};
-use tabane_trace::quantity::{Rate, Ratio, Size, Time};
 
 /// Faults happen before this.
 const FAULTS: Duration = Duration::from_secs(15);

@@ -6,6 +6,7 @@ use super::figure::{Figure, Target, Unit};
 use super::process::Process;
 use super::sessions::{PATHS, Sessions};
 use super::tell;
+use crate::plural::count;
 use anyhow::{Context, ensure};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::thread;
@@ -13,7 +14,6 @@ use tabane_engine::Duration;
 use tabane_gateway::agent::raise_descriptor_limit;
 use tabane_gateway::config::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
-use tabane_trace::plural::count;
 
 const ROW: &str = "idle";
 const MEMORY: Target = Target::new(400e6, 150e6);

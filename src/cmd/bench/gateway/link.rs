@@ -4,10 +4,10 @@ use crate::bed::{Bed, Plan};
 use anyhow::{Context, Error};
 use std::fmt;
 use std::str::FromStr;
+use tabane_config::quantity::{Rate, Time};
 use tabane_engine::Duration;
 use tabane_gateway::config::{ClientConfig, Policies};
 use tabane_sim::link::{DelayConfig, LinkConfig, RateConfig};
-use tabane_trace::quantity::{Rate, Time};
 
 /// A link, the same in both directions.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -163,9 +163,7 @@ fn beside_routes(
     if !config.kill_switch {
         return Vec::new();
     }
-    let within = |all: &[Prefix], inner: &Prefix| {
-        all.iter().any(|outer| outer.len() <= inner.len() && outer.holds(inner.address()))
-    };
+    let within = |all: &[Prefix], inner: &Prefix| all.iter().any(|outer| outer.covers(inner));
     let routed: Vec<Prefix> = prefixes.iter().map(|(prefix, _)| *prefix).collect();
     let mut wanted: Vec<&OnLink> = on_link
         .iter()

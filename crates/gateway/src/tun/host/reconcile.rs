@@ -171,19 +171,10 @@ fn on_link() -> Vec<OnLink> {
     let all = getifaddrs::getifaddrs().into_iter().flatten();
     all.filter_map(|one| {
         let on = one.flags.contains(InterfaceFlags::UP);
-        let (source, mask) = (one.address.ip_addr()?, one.address.netmask()?);
-        let (first, len) = match (source, mask) {
-            (IpAddr::V4(own), IpAddr::V4(mask)) => {
-                ((own & mask).into(), mask.to_bits().count_ones())
-            }
-            (IpAddr::V6(own), IpAddr::V6(mask)) => {
-                ((own & mask).into(), mask.to_bits().count_ones())
-            }
-            _ => return None,
-        };
+        let source = one.address.ip_addr()?;
         let usable = on && !one.flags.contains(InterfaceFlags::LOOPBACK);
         let linked = matches!(source, IpAddr::V6(own) if own.is_unicast_link_local());
-        let prefix = Prefix::new(first, len as u8).ok()?;
+        let prefix = Prefix::around(source, one.address.netmask()?)?;
         (usable && !linked).then(|| OnLink { prefix, device: one.name.clone(), source })
     })
     .collect()

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::path::Path;
-use tabane_trace::bounded;
+use tabane_config::bounded;
 
 /// Longest list of resolvers, bytes; the system's resolver uses three lines of it.
 const LIST_MAX: u64 = 1 << 20;

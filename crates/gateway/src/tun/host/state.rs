@@ -10,7 +10,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use tabane_trace::bounded;
+use tabane_config::bounded;
 
 /// An open state file.
 pub(super) struct State {

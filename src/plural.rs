@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// `1 connection`, `2 connections`: a number and what it counts, whose plural ends with `s`.
-pub fn count(n: impl TryInto<u64> + Display + Copy, thing: &str) -> String {
+pub(crate) fn count(n: impl TryInto<u64> + Display + Copy, thing: &str) -> String {
     let end = if n.try_into().is_ok_and(|n: u64| n == 1) { "" } else { "s" };
     format!("{n} {thing}{end}")
 }

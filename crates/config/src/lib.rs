@@ -1,0 +1,7 @@
+//! What scenarios and configurations have in common: source documents with overrides and errors
+//! that name line and remedy, quantities with units, and files that are read up to a limit.
+#![forbid(unsafe_code)]
+
+pub mod bounded;
+pub mod quantity;
+pub mod source_document;
