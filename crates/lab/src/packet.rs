@@ -73,4 +73,18 @@ impl link::Packet for Packet {
     fn duplicate(&self) -> Self {
         self.clone()
     }
+
+    fn flow(&self) -> u64 {
+        let bytes = &self.bytes;
+        let (protocol, addresses, ports) = match bytes.first().map_or(0, |first| first >> 4) {
+            4 => (9, 12..20, usize::from(bytes[0] & 15) * 4),
+            6 => (6, 8..40, 40),
+            _ => return 0,
+        };
+        let part = |range: std::ops::Range<usize>| bytes.get(range).unwrap_or_default();
+        let protocol = part(protocol..protocol + 1);
+        let has_ports = matches!(protocol, [6 | 17]);
+        let ports = if has_ports { part(ports..ports + 4) } else { &[] };
+        link::flow_hash(&[protocol, part(addresses), ports])
+    }
 }

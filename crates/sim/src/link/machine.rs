@@ -1,8 +1,8 @@
 //! The inside of a link: what happens to packets between `push` and `pop`.
 
 use super::{
-    Arrival, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS, Packet,
-    Queue, Rate, Service, Verdict, Waiting, Work, fetch_soon,
+    Arrival, Backlog, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS,
+    Packet, Queue, Rate, Service, Verdict, Waiting, Work,
 };
 
 impl<P: Packet> Link<P> {
@@ -53,10 +53,13 @@ impl<P: Packet> Link<P> {
 
     /// The head of the queue begins to be sent, unless the queue drops it and those behind it.
     fn begin(&mut self, now: Instant) {
-        while let Some(Waiting { since, packet }) = self.waiting.pop_front() {
-            self.waiting_bytes -= u64::from(packet.wire_len());
-            fetch_soon(&self.waiting);
-            if self.send(now, now - since, packet) {
+        loop {
+            let subqueue = match self.waiting.has_subqueues() {
+                false => 0,
+                true => self.queue.next_subqueue(now, self.waiting.subqueues()).unwrap_or(0),
+            };
+            let Some(Waiting { since, packet }) = self.waiting.pop(subqueue) else { break };
+            if self.send(now, now - since, packet, subqueue) {
                 return;
             }
         }
@@ -71,14 +74,17 @@ impl<P: Packet> Link<P> {
             self.begins = self.rate.ready(now);
         }
         let at_once = empty && self.begins <= now;
+        let subqueues = self.waiting.has_subqueues();
+        let subqueue = if subqueues { self.queue.subqueue(packet.flow()) } else { 0 };
         let arrival = Arrival {
             now,
             len,
             ect: packet.ect(),
             packets: self.waiting.len(),
-            bytes: self.waiting_bytes,
-            at_once,
+            bytes: self.waiting.bytes(),
+            at_once: at_once && !subqueues,
             service: self.last_service,
+            subqueue,
         };
         let mut packet = packet;
         match self.queue.admit(&arrival, &mut self.queue_rng) {
@@ -87,19 +93,33 @@ impl<P: Packet> Link<P> {
             Verdict::Pass => {}
         }
         self.stats.enqueued.add(len);
-        if !at_once {
-            self.waiting_bytes += u64::from(len);
-            self.waiting.push_back(Waiting { since, packet });
-        } else if !self.send(now, now - since, packet) {
+        if !arrival.at_once {
+            self.waiting.push(subqueue, since, packet);
+        } else if !self.send(now, now - since, packet, subqueue) {
             self.queue.on_empty(now);
+        }
+        if subqueues {
+            self.evict(now);
+            if at_once {
+                self.begin(now);
+            }
+        }
+    }
+
+    /// Too much may wait now.
+    fn evict(&mut self, now: Instant) {
+        while let Some(subqueue) = self.queue.evict(self.waiting.subqueues()) {
+            let Some(Waiting { packet, .. }) = self.waiting.pop(subqueue) else { return };
+            self.lose(now, Cause::Queue, packet);
         }
     }
 
     /// Sends `packet` if the queue lets it go.
-    fn send(&mut self, now: Instant, waited: Duration, packet: P) -> bool {
+    fn send(&mut self, now: Instant, waited: Duration, packet: P, subqueue: usize) -> bool {
         let mut packet = packet;
         let len = packet.wire_len();
-        let head = Head { now, waited, ect: packet.ect(), len, behind: self.waiting_bytes };
+        let behind = self.waiting.bytes_in(subqueue);
+        let head = Head { now, waited, ect: packet.ect(), len, behind, subqueue };
         match self.queue.leave(&head) {
             Verdict::Drop => {
                 self.lose(now, Cause::Queue, packet);
@@ -179,9 +199,9 @@ impl<P: Packet> Link<P> {
 
     /// Packets that wait come to the new queue in their order, at once.
     pub(super) fn replace_queue(&mut self, now: Instant, queue: Box<dyn Queue>) {
+        let waiting = self.waiting.take();
+        self.waiting = Backlog::new(queue.subqueues());
         self.queue = queue;
-        let waiting = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
         for Waiting { since, packet } in waiting {
             let enqueued = self.stats.enqueued;
             self.enqueue(now, packet, since);
@@ -198,10 +218,9 @@ impl<P: Packet> Link<P> {
             self.stats.busy = self.stats.busy + (now - service.began);
             self.lose(now, Cause::Down, service.packet);
         }
-        while let Some(Waiting { packet, .. }) = self.waiting.pop_front() {
+        for Waiting { packet, .. } in self.waiting.take() {
             self.lose(now, Cause::Down, packet);
         }
-        self.waiting_bytes = 0;
         let flying: Vec<P> = self.flight.drain().collect();
         for packet in flying {
             self.lose(now, Cause::Down, packet);

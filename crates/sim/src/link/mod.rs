@@ -7,6 +7,7 @@
 //! ([`Link::next_event`] is mostly the next arrival), whatever the queue model.
 #![warn(missing_docs)]
 
+mod backlog;
 pub mod config;
 pub mod delay;
 mod faults;
@@ -18,12 +19,15 @@ mod stats;
 
 use crate::prefetch::fetch;
 use crate::seed::{Rng, Seed};
+use backlog::{Backlog, Waiting};
 use delay::Delay;
 use flight::Flight;
 use loss::Loss;
 use queue::{Arrival, Head, Queue, Verdict};
 use rate::{Rate, Work};
+use siphasher::sip::SipHasher24;
 use std::collections::VecDeque;
+use std::hash::Hasher;
 use tabane_engine::{Duration, Instant};
 
 pub use config::{LinkChange, LinkConfig, LinkError};
@@ -51,6 +55,15 @@ pub trait Packet: Sized {
     fn corrupt(&mut self, bits: u64);
     /// A second one.
     fn duplicate(&self) -> Self;
+    /// A hash of what tells its flow from others: protocol, addresses, ports.
+    fn flow(&self) -> u64;
+}
+
+/// A hash of a flow, evenly spread.
+pub fn flow_hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(0, 0);
+    parts.iter().for_each(|part| hasher.write(part));
+    hasher.finish()
 }
 
 /// Bytes that mean nothing to the link.
@@ -71,12 +84,14 @@ impl Packet for Vec<u8> {
     fn duplicate(&self) -> Self {
         self.clone()
     }
+    fn flow(&self) -> u64 {
+        0
+    }
 }
 
 /// One direction of a link.
 pub struct Link<P> {
-    waiting: VecDeque<Waiting<P>>,
-    waiting_bytes: u64,
+    waiting: Backlog<P>,
     /// When the first of `waiting` would begin, if nothing is being sent.
     begins: Instant,
     service: Option<Service<P>>,
@@ -152,11 +167,6 @@ fn fetch_soon<T>(queue: &VecDeque<T>) {
     }
 }
 
-struct Waiting<P> {
-    since: Instant,
-    packet: P,
-}
-
 /// The packet that is being sent, with what will become of it.
 struct Service<P> {
     began: Instant,
@@ -187,9 +197,9 @@ impl<P: Packet> Link<P> {
     pub fn new(config: &LinkConfig, seed: Seed, name: &str) -> Result<Self, LinkError> {
         config.check()?;
         let stream = |part: &str| seed.stream(&format!("{name}/{part}"));
+        let queue = queue::build(&config.queue)?;
         let mut link = Self {
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            waiting: Backlog::new(queue.subqueues()),
             begins: Instant::ZERO,
             service: None,
             flight: Flight::new(),
@@ -197,7 +207,7 @@ impl<P: Packet> Link<P> {
             last_service: Duration::ZERO,
             clock: Instant::ZERO,
             up: config.up,
-            queue: queue::build(&config.queue)?,
+            queue,
             rate: rate::build(&config.rate, Instant::ZERO),
             loss: loss::build(&config.loss)?,
             delay: config.delay,
@@ -234,7 +244,7 @@ impl<P: Packet> Link<P> {
             return self.lose(now, Cause::Queue, packet);
         }
         self.enqueue(now, packet, now);
-        let (packets, bytes) = (self.waiting.len() as u64, self.waiting_bytes);
+        let (packets, bytes) = (self.waiting.len() as u64, self.waiting.bytes());
         self.stats.queue_packets_max = self.stats.queue_packets_max.max(packets);
         self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(bytes);
     }
@@ -293,7 +303,7 @@ impl<P: Packet> Link<P> {
     /// Packets and bytes that wait at `now`.
     pub fn backlog(&mut self, now: Instant) -> Count {
         self.advance(now);
-        Count { packets: self.waiting.len() as u64, bytes: self.waiting_bytes }
+        Count { packets: self.waiting.len() as u64, bytes: self.waiting.bytes() }
     }
 
     /// Whether it is up.

@@ -31,7 +31,8 @@ macro_rules! with_link_params {
                 jitter: Jitter => Delay, "Variation of the delay.", "Its jitter from now on.";
             ]
             [
-                /// Queue in front of the link: `"100 packets"`, `"64KiB"`, `"codel"`, `"red"`.
+                /// Queue in front of the link: `"100 packets"`, `"64KiB"`, or a model (`"codel"`,
+                /// `"fq_codel"`, `"pie"`, `"red"`).
                 queue: Queue => Queue, "Queue in front of the link.",
                     "Its queue from now on; what waits moves to it, as far as it fits.";
             ]

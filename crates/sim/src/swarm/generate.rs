@@ -53,6 +53,7 @@ pub fn generate(seed: u64) -> Scenario {
     // Likewise.
     Generator { rng: Seed(seed).stream("swarm/lives") }.lives(&mut scenario);
     Generator { rng: Seed(seed).stream("swarm/both") }.both_ways(&mut scenario);
+    Generator { rng: Seed(seed).stream("swarm/queues") }.queues(&mut scenario);
     fit(&mut scenario);
     heal(&mut scenario);
     scenario
@@ -351,6 +352,22 @@ impl Generator {
             if link.mtu.is_none() && self.chance(0.5) {
                 link.mtu = Some(self.mtu(scenario.ip));
             }
+        }
+    }
+
+    /// Queues that keep flows apart or a delay low, on some links.
+    fn queues(&mut self, scenario: &mut Scenario) {
+        if !self.chance(0.1) {
+            return;
+        }
+        for (_, link) in &mut scenario.link.0 {
+            link.queue = match self.rng.between(0, 3) {
+                0 => Some("fq_codel".parse()),
+                1 => Some(format!("fq_codel:flows=4,packets={}", self.scale(5, 300)).parse()),
+                2 => Some(format!("pie:packets={}", self.scale(5, 300)).parse()),
+                _ => continue,
+            }
+            .map(|queue| queue.expect("invariant: a well-formed queue"));
         }
     }
 
