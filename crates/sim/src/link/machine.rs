@@ -11,12 +11,36 @@ impl<P: Packet> Link<P> {
     #[inline]
     pub(super) fn advance(&mut self, now: Instant) -> Instant {
         let now = now.max(self.clock);
+        while self.turn <= now && self.turn < Instant::FAR_FUTURE {
+            self.turn();
+        }
+        self.run(now);
+        now
+    }
+
+    /// Conditions change, at the time at which they do.
+    #[cold]
+    fn turn(&mut self) {
+        let at = self.turn;
+        self.run(at);
+        let Some(course) = &mut self.course else {
+            self.turn = Instant::FAR_FUTURE;
+            return;
+        };
+        let change = course.step();
+        self.turn = course.next();
+        let changed = self.apply(at, &change);
+        debug_assert!(changed.is_ok(), "conditions are within their ranges: {changed:?}");
+    }
+
+    #[inline]
+    fn run(&mut self, now: Instant) {
         self.clock = now;
         loop {
             match &self.service {
-                Some(service) if service.departure > now => return now,
+                Some(service) if service.departure > now => return,
                 Some(_) => self.depart(),
-                None if self.waiting.is_empty() || self.begins > now => return now,
+                None if self.waiting.is_empty() || self.begins > now => return,
                 None => self.begin(self.begins),
             }
         }

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod backlog;
+pub mod conditions;
 pub mod config;
 pub mod delay;
 mod faults;
@@ -20,6 +21,7 @@ mod stats;
 use crate::prefetch::fetch;
 use crate::seed::{Rng, Seed};
 use backlog::{Backlog, Waiting};
+use conditions::Course;
 use delay::Delay;
 use flight::Flight;
 use loss::Loss;
@@ -30,6 +32,7 @@ use std::collections::VecDeque;
 use std::hash::Hasher;
 use tabane_engine::{Duration, Instant};
 
+pub use conditions::{ConditionsConfig, Series, SeriesError};
 pub use config::{LinkChange, LinkConfig, LinkError};
 pub use delay::DelayConfig;
 pub use faults::Faults;
@@ -102,6 +105,9 @@ pub struct Link<P> {
     last_service: Duration,
     clock: Instant,
     up: bool,
+    course: Option<Box<Course>>,
+    /// When conditions change.
+    turn: Instant,
 
     queue: Box<dyn Queue>,
     rate: Box<dyn Rate>,
@@ -198,6 +204,9 @@ impl<P: Packet> Link<P> {
         config.check()?;
         let stream = |part: &str| seed.stream(&format!("{name}/{part}"));
         let queue = queue::build(&config.queue)?;
+        let course = config.conditions.as_ref();
+        let course = course.map(|given| Course::new(given, config, seed, name)).transpose()?;
+        let turn = course.as_ref().map_or(Instant::FAR_FUTURE, Course::next);
         let mut link = Self {
             waiting: Backlog::new(queue.subqueues()),
             begins: Instant::ZERO,
@@ -207,6 +216,8 @@ impl<P: Packet> Link<P> {
             last_service: Duration::ZERO,
             clock: Instant::ZERO,
             up: config.up,
+            course: course.map(Box::new),
+            turn,
             queue,
             rate: rate::build(&config.rate, Instant::ZERO),
             loss: loss::build(&config.loss)?,
@@ -279,6 +290,8 @@ impl<P: Packet> Link<P> {
             Some(s) => Some(s.arrival),
             None => (!self.waiting.is_empty()).then_some(self.begins),
         };
+        // Then it may be sooner.
+        let server = server.map(|at| at.min(self.turn));
         match (arrival, server) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -318,6 +331,18 @@ impl<P: Packet> Link<P> {
     pub fn change(&mut self, now: Instant, change: &LinkChange) -> Result<(), LinkError> {
         change.check()?;
         let now = self.advance(now);
+        match &mut self.course {
+            Some(course) => {
+                let change = course.adapt(change);
+                self.apply(now, &change)?;
+            }
+            None => self.apply(now, change)?,
+        }
+        self.advance(now);
+        Ok(())
+    }
+
+    fn apply(&mut self, now: Instant, change: &LinkChange) -> Result<(), LinkError> {
         if let Some(spec) = &change.queue {
             self.replace_queue(now, queue::build(spec)?);
         }
@@ -338,7 +363,6 @@ impl<P: Packet> Link<P> {
         if let Some(up) = change.up {
             self.set_up(now, up);
         }
-        self.advance(now);
         Ok(())
     }
 }

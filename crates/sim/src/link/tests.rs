@@ -327,13 +327,18 @@ fn any_config(reorder: bool) -> impl Strategy<Value = LinkConfig> {
     }
     let queue = proptest::sample::select(queues);
     let loss = proptest::sample::select(vec!["none", "bernoulli:p=0.2", "gilbert:p=0.1,r=0.3"]);
-    let parts = (rate, delay, queue, loss, any::<bool>());
-    parts.prop_map(move |(rate, delay, queue, loss, some)| {
+    let parts = (rate, delay, queue, loss, any::<bool>(), any::<bool>());
+    parts.prop_map(move |(rate, delay, queue, loss, some, conditions)| {
         let (queue, loss) = (queue.parse().expect("a spec"), loss.parse().expect("a spec"));
         let share = if some { 0.2 } else { 0.0 };
         let late = if reorder { share } else { 0.0 };
         let faults = Faults { duplicate: share, reorder: late, ..Faults::default() };
-        LinkConfig { rate, delay, queue, loss, faults, up: true }
+        let changing = || {
+            let text = "time_ms,rate_mbps,delay_ms,loss\n0,9,9,0\n3,0,1,0.5\n8,50,30,0\n11,,,\n";
+            ConditionsConfig::Series(Arc::new(Series::parse(text).expect("a series")))
+        };
+        let conditions = conditions.then(changing);
+        LinkConfig { rate, delay, queue, loss, faults, conditions, up: true }
     })
 }
 
