@@ -1,5 +1,6 @@
 //! `tabane sim`: scenarios in simulated time. One file per verb below it.
 
+mod attainable;
 mod check;
 mod convert;
 pub(in crate::cmd) mod files;
@@ -39,6 +40,8 @@ enum What {
     List(list::Args),
     /// Check a scenario without running it.
     Check(check::Args),
+    /// Run scenarios, and compare what flows get with what the links could carry.
+    Attainable(attainable::Args),
     /// Convert a measured series into conditions of a link.
     Convert(convert::Args),
     /// Run the world that the swarm generates from a seed, and check its invariants.
@@ -60,6 +63,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::Run(args) => run::run(&args),
         What::List(args) => list::run(&args),
         What::Check(args) => check::run(&args),
+        What::Attainable(args) => attainable::run(&args),
         What::Convert(args) => convert::run(&args),
         What::Replay(args) => replay::run(&args),
         What::Swarm(args) => swarm::run(&args),

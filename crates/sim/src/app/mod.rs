@@ -16,7 +16,7 @@ use crate::seed::Rng;
 use bytes::Bytes;
 use tabane_config::quantity::Size;
 use tabane_engine::mptcp::Connection;
-use tabane_engine::{Event, Instant};
+use tabane_engine::{Duration, Event, Instant};
 
 /// The applications, for listings: name and one line.
 pub const ALL: &[(&str, &str)] = &[
@@ -84,6 +84,9 @@ pub struct App {
     sink_closed: bool,
     completed: Option<Instant>,
     latencies: Latencies,
+    /// When the sink last read data, and the longest time between two such moments.
+    delivery: Option<Instant>,
+    stall: Duration,
 }
 
 #[derive(Debug)]
@@ -154,6 +157,8 @@ impl App {
             sink_closed: false,
             completed: None,
             latencies: Latencies::default(),
+            delivery: None,
+            stall: Duration::ZERO,
         }
     }
 
@@ -230,6 +235,12 @@ impl App {
     /// Latencies, for applications that have them.
     pub fn latencies(&self) -> Option<&Latencies> {
         matches!(self.kind, Kind::Request(_) | Kind::Paced(_)).then_some(&self.latencies)
+    }
+
+    /// The longest time between two deliveries to the sink, the one that lasts at `now` included.
+    pub fn stall(&self, now: Instant) -> Duration {
+        let end = self.completed.unwrap_or(now);
+        self.delivery.map_or(Duration::ZERO, |last| self.stall.max(end - last))
     }
 
     /// Whether this end has the role that must be told about the passing of time.
@@ -328,7 +339,11 @@ impl App {
     fn read(&mut self, now: Instant, role: Role, conn: &mut impl Transport) {
         let stream = match role {
             Role::Source => &mut self.ask,
-            Role::Sink => &mut self.data,
+            Role::Sink => {
+                self.stall = self.stall.max(now - self.delivery.unwrap_or(now));
+                self.delivery = Some(now);
+                &mut self.data
+            }
         };
         while let Some(bytes) = conn.read(usize::MAX) {
             if self.verify && stream.wrong_at.is_none() {
