@@ -121,3 +121,26 @@ fn a_measured_series_becomes_a_link_and_is_compared_with_what_it_carries() {
     assert!(said.err.contains("line 1: nothing that is known but times"), "{}", said.err);
     assert!(said.err.contains("--column 'THEIRS=time_s'"), "{}", said.err);
 }
+
+#[test]
+fn the_grid_takes_a_kind_of_links() {
+    let place = Place::new();
+    let one = ["sim", "grid", "--seed", "2", "--point", "4", "--schedulers", "necf"];
+    let run = |more: &[&str]| place.tabane(&[&one[..], more].concat());
+    let said = run(&["--links", "varying", "--json", "--out", "grid"]);
+    let grid: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(grid["links"], "varying");
+    assert!(grid["points"][0]["attainable_bps"].as_f64() > Some(1e6), "{}", said.err);
+    assert!(grid["summaries"][0]["loaded"]["stall"]["worst_s"].as_f64() > Some(0.0));
+    let csv = place.read("grid/points.csv");
+    let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert!(widths.len() == 4 && widths.iter().all(|width| *width == 18), "{csv}");
+    let table = run(&["--links", "varying"]).out;
+    assert!(table.contains("of attainable") && table.contains("leo"), "{table}");
+
+    let steady: serde_json::Value = serde_json::from_str(&run(&["--json"]).out).unwrap();
+    assert!(steady.get("links").is_none() && steady["points"][0].get("attainable_bps").is_none());
+    let said = run(&["--links", "foggy"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("steady, bursty, varying, bloated, all"), "{}", said.err);
+}

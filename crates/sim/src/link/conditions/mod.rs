@@ -4,6 +4,7 @@
 //! A model gives one phase after the other, whatever the packets do. Both directions of a link
 //! draw from one random stream, so that an outage is one of the link.
 
+mod bursts;
 mod cellular;
 mod course;
 mod leo;
@@ -92,6 +93,13 @@ pub type Build = dyn Fn(&Values<'_>) -> Result<Box<dyn Conditions>, PolicyError>
 
 /// Every model of a kind of link.
 pub const ALL: &[Entry<Build>] = &[
+    Entry {
+        name: "bursts",
+        aliases: &["fading"],
+        summary: "losses in bursts of time, whatever is sent",
+        params: bursts::PARAMS,
+        build: &bursts::Bursts::build,
+    },
     Entry {
         name: "cellular",
         aliases: &["lte"],

@@ -183,6 +183,18 @@ fn leo_has_its_slots_outages_bursts_and_steps() {
 }
 
 #[test]
+fn bursts_have_their_share_and_length() {
+    let phases = phases("bursts:share=0.01,burst_ms=20,loss=0.5", "bursts", 20_000);
+    let all = seconds(&phases, |_| true);
+    let lossy = |phase: &&Phase| phase.condition.loss == Some(0.5);
+    let share = seconds(&phases, |phase| lossy(&phase)) / all;
+    assert!((share - 0.01).abs() < 0.0005, "{share}");
+    let mean = share * all / phases.iter().filter(lossy).count() as f64;
+    assert!((mean - 0.02).abs() < 0.001, "{mean}");
+    assert!(phases.iter().all(|phase| phase.condition.rate == RateIs::Own));
+}
+
+#[test]
 fn cellular_has_its_mean_spread_bursts_and_handovers() {
     let phases = phases("cellular", "cellular", 20_000);
     let all = seconds(&phases, |_| true);
