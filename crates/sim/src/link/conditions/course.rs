@@ -62,7 +62,7 @@ impl Course {
         match self.model.next(&mut self.rng) {
             Some(Phase { condition, lasts }) => {
                 self.condition = condition;
-                self.next = self.next + lasts.max(SHORTEST);
+                self.next += lasts.max(SHORTEST);
             }
             None => self.next = Instant::FAR_FUTURE,
         }

@@ -89,7 +89,7 @@ impl Pie {
         }
         while next <= now {
             self.calculate();
-            next = next + self.update;
+            next += self.update;
         }
         self.next_update = Some(next);
     }
