@@ -2,7 +2,7 @@
 
 use super::host::HostSide;
 use super::{Core, Upstream, idle};
-use crate::engine_config::policy as make_policy;
+use crate::config::Policies;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::snapshots;
@@ -199,7 +199,7 @@ impl Core {
         spec: &str,
         connection: Option<u64>,
     ) -> Result<(), String> {
-        let made = make_policy(policy, spec)?;
+        let wanted = Policies::one(policy, spec)?;
         let all: Vec<ConnId> = match connection {
             Some(id) => vec![ConnId(id)],
             None => self.open_connections(),
@@ -208,10 +208,12 @@ impl Core {
             let Some(conn) = self.bond.endpoint.connection(id) else {
                 return Err(format!("there is no connection {}", id.0));
             };
-            conn.set_policy(now, made.clone()).map_err(|error| error.to_string())?;
+            for (_, policy) in wanted.given() {
+                conn.set_policy(now, policy).map_err(|error| error.to_string())?;
+            }
         }
         if connection.is_none() {
-            self.set_default_policy(policy, spec)?;
+            self.set_default_policies(&wanted)?;
         }
         Ok(())
     }

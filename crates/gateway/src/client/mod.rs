@@ -246,7 +246,7 @@ impl Core {
         let number = ClientNumber(config.number);
         let ways = paths(|i| network.path(number, i).to_vec(), tunnels::MTU);
         let rules = config.rules().map_err(|error| ClientError::Config(error.to_string()))?;
-        let mut engine = engine_config(ways, &config.up)?;
+        let mut engine = engine_config(ways, &rules.rest().up);
         engine.records = config.metrics.is_some() || config.web.is_some();
         let bond = Bond::new(engine, crate::seed()?)?;
         let waker = reactor.waker();

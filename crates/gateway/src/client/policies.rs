@@ -50,24 +50,16 @@ impl Core {
         for (path, tunnel) in ways.iter_mut().zip(self.tunnels.all()) {
             path.backup = tunnel.decision.using != Use::Active;
         }
-        let mut config = engine_config(ways, &Policies::default())?;
+        let mut config = engine_config(ways, choice);
         let subflows = self.tunnels.all().iter().filter_map(|tunnel| tunnel.config.subflows);
         config.mptcp.subflows_per_path = subflows.max().unwrap_or(1);
-        config.mptcp.scheduler = choice.scheduler.clone();
-        config.mptcp.egress = choice.egress.clone();
-        config.tcp.congestion = choice.congestion.clone();
         self.bond.endpoint.profile(config)
     }
 
-    /// A policy of connections to come.
-    pub(super) fn set_default_policy(&mut self, policy: &str, spec: &str) -> Result<(), String> {
+    /// Policies of connections to come.
+    pub(super) fn set_default_policies(&mut self, wanted: &Policies) -> Result<(), String> {
         let mut config = self.config.clone();
-        let spec = Some(spec.to_owned());
-        match policy {
-            "scheduler" => config.up.scheduler = spec,
-            "congestion" => config.up.congestion = spec,
-            _ => config.up.egress = spec,
-        }
+        config.up = wanted.or(&config.up);
         self.set_policies(config)
     }
 

@@ -5,7 +5,7 @@ use super::client_session::{ClientSession, RelayTarget};
 use super::outbound::OutboundConnection;
 use super::upstream_hop::Next;
 use crate::address::PATHS_MAX;
-use crate::engine_config::policy as make_policy;
+use crate::config::Policies;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::snapshots::{self, Load};
@@ -189,15 +189,17 @@ impl Core {
         (policy, spec): (&str, &str),
         connection: Option<u64>,
     ) -> Result<(), String> {
-        let policy = make_policy(policy, spec)?;
+        let wanted = Policies::one(policy, spec)?;
         let mut any = false;
         for at in 0..self.client_sessions.len() {
             let Some(session) = self.client_sessions.get(at) else { continue };
-            let wanted = |id: &ConnId| connection.is_none_or(|wanted| wanted == id.0);
-            let all: Vec<ConnId> = session.conns.keys().copied().filter(wanted).collect();
+            let meant = |id: &ConnId| connection.is_none_or(|meant| meant == id.0);
+            let all: Vec<ConnId> = session.conns.keys().copied().filter(meant).collect();
             for id in all {
                 let Some(conn) = session.bond.endpoint.connection(id) else { continue };
-                conn.set_policy(now, policy.clone()).map_err(|error| error.to_string())?;
+                for (_, policy) in wanted.given() {
+                    conn.set_policy(now, policy).map_err(|error| error.to_string())?;
+                }
                 any = true;
             }
             self.touch(at);

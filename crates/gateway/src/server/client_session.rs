@@ -135,7 +135,8 @@ impl ClientSession {
         network: Network,
     ) -> Result<Self, ClientSessionError> {
         let limits = client.limits.clone().unwrap_or_else(|| server.limits.clone());
-        let mut config = engine_config(paths(|_| Vec::new(), MTU), &server.down)?;
+        let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
+        let mut config = engine_config(paths(|_| Vec::new(), MTU), &rules.rest().down);
         config.limits.connections = limits.connections;
         config.records = server.metrics.is_some() || server.web.is_some();
         let buffer = (limits.buffer.0 / BUFFER_SHARE).clamp(BUFFER_MIN, BUFFER_MAX);
@@ -144,7 +145,6 @@ impl ClientSession {
         config.tcp.send_buffer = config.tcp.send_buffer.min(buffer / 2);
         config.mptcp.full_mesh = false;
         config.mptcp.accept_addresses = false;
-        let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
         let mut bond = Bond::new(config, crate::seed()?)?;
         let any: [SocketAddr; 2] = [([0, 0, 0, 0], 0).into(), ([0_u16; 8], 0).into()];
         for address in any {

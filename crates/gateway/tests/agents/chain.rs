@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, UdpSocket};
 use std::thread;
 use std::time::Duration;
+use tabane_engine::policy::Spec;
 use tabane_gateway::config::{AccessConfig, NextConfig, Policies};
 use tabane_gateway::model::Role;
 use tabane_gateway::request_channel::{Answer, Request};
@@ -39,8 +40,8 @@ impl Chain {
         for _ in 1..count {
             let mut next = keys.next_config(&[servers[0].at]);
             let between = || Policies {
-                scheduler: Some("minrtt".into()),
-                congestion: Some("ghstcp".into()),
+                scheduler: Some(Spec::named("minrtt").into()),
+                congestion: Some(Spec::named("ghstcp").into()),
                 ..Policies::default()
             };
             (next.up, next.down) = (between(), between());

@@ -13,7 +13,7 @@ use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Event, Instant};
 use tabane_gateway::address::{ClientNumber, Network};
 use tabane_gateway::bond::{Bond, paths};
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::Choice;
 use tabane_gateway::engine_config::engine_config;
 use tabane_gateway::keys::Key;
 use tabane_gateway::path::{
@@ -202,7 +202,7 @@ impl Client {
         };
         Ok(Self {
             number,
-            bond: Bond::new(engine_config(four_tuples, &Policies::default())?, seed)?,
+            bond: Bond::new(engine_config(four_tuples, &Choice::default()), seed)?,
             tunnels: (0..PATHS).map(tunnel).collect(),
             requested: 0,
             connected: 0,
