@@ -1,5 +1,5 @@
 //! What scenarios and configurations have in common: source documents with overrides and errors
-//! that name line and remedy, quantities with units, policies, and files that are read up to a limit.
+//! that name line and remedy, quantities with units, policies, and files read up to a limit.
 #![forbid(unsafe_code)]
 
 pub mod bounded;

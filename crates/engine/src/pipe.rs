@@ -2,7 +2,7 @@
 //! section 3.1).
 //!
 //! What one stream does not take stays with the other, whose window then closes. In between are,
-//! in each direction, one batch of pieces at most. The end of a stream is passed on when all of it
+//! in each direction, one batch of chunks at most. The end of a stream is passed on when all of it
 //! has been; the other direction goes on.
 
 use crate::mptcp::Connection;
@@ -19,9 +19,9 @@ pub trait Source {
 /// Where bytes go. Nothing blocks: its owner steps the pipe again when there is room after
 /// [`Written::Full`].
 pub trait Sink {
-    /// Takes pieces from the front, as far as there is room. Also called without any: a sink that
+    /// Takes chunks from the front, as far as there is room. Also called without any: a sink that
     /// holds something itself tries to get rid of it.
-    fn write(&mut self, pieces: &mut VecDeque<Bytes>) -> Written;
+    fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written;
 
     /// The peer gets everything written so far and then the end.
     fn shutdown(&mut self);
@@ -132,7 +132,7 @@ impl Direction {
             let mut found = None;
             while self.waiting.len() < to.batch() {
                 match from.read() {
-                    Read::Data(piece) => self.waiting.push_back(piece),
+                    Read::Data(chunk) => self.waiting.push_back(chunk),
                     Read::Gone => return Flow::Broken,
                     other => {
                         found = Some(other);
@@ -188,7 +188,7 @@ impl Direction {
     /// Bytes that have been read and not yet taken.
     #[must_use]
     pub fn held(&self) -> u64 {
-        self.waiting.iter().map(|piece| piece.len() as u64).sum()
+        self.waiting.iter().map(|chunk| chunk.len() as u64).sum()
     }
 
     fn give(&mut self, to: &mut impl Sink) -> Written {
@@ -210,13 +210,13 @@ impl Source for ConnectionStream<'_> {
 }
 
 impl Sink for ConnectionStream<'_> {
-    fn write(&mut self, pieces: &mut VecDeque<Bytes>) -> Written {
-        while let Some(piece) = pieces.front_mut() {
-            self.connection.write(piece);
-            if !piece.is_empty() {
+    fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
+        while let Some(chunk) = chunks.front_mut() {
+            self.connection.write(chunk);
+            if !chunk.is_empty() {
                 return Written::Full;
             }
-            pieces.pop_front();
+            chunks.pop_front();
         }
         Written::All
     }
@@ -250,7 +250,7 @@ mod tests {
     impl Source for Ends {
         fn read(&mut self) -> Read {
             match self.input.pop_front() {
-                Some(piece) => Read::Data(piece),
+                Some(chunk) => Read::Data(chunk),
                 None if self.input_ended => Read::End,
                 None => Read::Pending,
             }
@@ -258,15 +258,15 @@ mod tests {
     }
 
     impl Sink for Ends {
-        fn write(&mut self, pieces: &mut VecDeque<Bytes>) -> Written {
-            while let Some(piece) = pieces.front_mut() {
-                let taken = piece.split_to(piece.len().min(self.room));
+        fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
+            while let Some(chunk) = chunks.front_mut() {
+                let taken = chunk.split_to(chunk.len().min(self.room));
                 self.room -= taken.len();
                 self.output.extend_from_slice(&taken);
-                if !piece.is_empty() {
+                if !chunk.is_empty() {
                     return Written::Full;
                 }
-                pieces.pop_front();
+                chunks.pop_front();
             }
             Written::All
         }

@@ -4,7 +4,7 @@
 //!
 //! What can be read from one is written to the other, by reference, until its send buffer is
 //! full; then nothing more is read, and the receive window closes. Thus a relay holds at most a
-//! receive buffer, a send buffer and one piece for each direction. The end of a stream is passed
+//! receive buffer, a send buffer and one chunk for each direction. The end of a stream is passed
 //! on when all of it has been; the other direction goes on. An end with an error is passed on at
 //! once, as a reset, and what is still buffered is lost, as it would be end to end.
 
@@ -131,7 +131,7 @@ impl Relay {
 impl Source for Origin<'_> {
     fn read(&mut self) -> Read {
         match self.connection.as_mut().and_then(|connection| connection.read(usize::MAX)) {
-            Some(piece) => Read::Data(piece),
+            Some(chunk) => Read::Data(chunk),
             None if self.finished => Read::End,
             None => Read::Pending,
         }

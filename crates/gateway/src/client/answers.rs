@@ -1,10 +1,12 @@
 //! What other threads ask of the client.
 
+use super::carried::{Owner, ProgramId};
 use super::host::HostSide;
-use super::{Core, Upstream, idle};
+use super::{Core, idle};
 use crate::config::Policies;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
+use crate::session::Snapshot;
 use crate::snapshots;
 use std::time::UNIX_EPOCH;
 use tabane_engine::{ConnId, Instant};
@@ -53,7 +55,7 @@ impl Core {
         let conns = self.open_connections();
         let loads = snapshots::loads(&mut self.bond, now, conns.iter().copied());
         let conns = conns.len();
-        let host = self.host.as_ref().map_or((0, 0), |host| host.sessions.totals());
+        let (total, refused) = self.carried.totals();
         let unix = self.unix(now);
         let count = self.tunnels.all().len();
         let left: Vec<_> = (0..count).map(|path| self.quotas.left(path, unix)).collect();
@@ -74,8 +76,8 @@ impl Core {
             server: self.tunnels.server(),
             paths,
             connections: conns as u64,
-            connections_total: self.programs.total + host.0,
-            refused_total: self.programs.refused + host.1,
+            connections_total: total,
+            refused_total: refused + self.refused,
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(now),
             tun: self.host.as_ref().map(HostSide::status),
@@ -137,37 +139,24 @@ impl Core {
     }
 
     fn connections(&mut self, now: Instant) -> Vec<ConnStatus> {
-        let Self { programs, bond, tunnels, .. } = self;
-        let snapshot = |(id, program): (ConnId, &super::program::Program)| {
-            let info = bond.endpoint.connection(id)?.info(now);
-            let target = program.target.as_ref().map(ToString::to_string);
+        let Self { carried, bond, tunnels, .. } = self;
+        let status = |session: Snapshot<'_, ProgramId, ConnId>| {
+            let info = bond.endpoint.connection(session.far)?.info(now);
             Some(ConnStatus {
-                source: Some(program.source),
-                target: target.unwrap_or_default(),
-                age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..snapshots::connection(id, &info, |path| tunnels.name(path).to_owned())
+                source: Some(session.source),
+                target: session.target.to_string(),
+                age_s: now.saturating_since(session.since).as_secs_f64(),
+                ..snapshots::connection(session.far, &info, |path| tunnels.name(path).to_owned())
             })
         };
-        let mut all: Vec<ConnStatus> = programs.connected().filter_map(snapshot).collect();
-        for program in self.host.iter().flat_map(HostSide::connected) {
-            let Some(conn) = self.bond.endpoint.connection(program.conn) else { continue };
-            let info = conn.info(now);
-            let name = |path| self.tunnels.name(path).to_owned();
-            all.push(ConnStatus {
-                source: Some(program.source),
-                target: program.destination.to_string(),
-                age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..snapshots::connection(program.conn, &info, name)
-            });
-        }
-        all
+        carried.connected_ones().filter_map(status).collect()
     }
 
-    /// The connections of all programs.
+    /// The connections that are carried, for programs and for a server.
     pub(super) fn open_connections(&self) -> Vec<ConnId> {
-        let listeners = self.programs.connected().map(|(id, _)| id);
-        let host = self.host.iter().flat_map(HostSide::connected).map(|p| p.conn);
-        listeners.chain(host).chain(self.upstream.iter().flat_map(Upstream::open)).collect()
+        let programs = self.carried.connected_ones().map(|session| session.far);
+        let upstream = self.owners.iter().filter(|(_, owner)| **owner == Owner::Upstream);
+        programs.chain(upstream.map(|(id, _)| *id)).collect()
     }
 
     pub(super) fn set_path(

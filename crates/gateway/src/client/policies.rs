@@ -1,5 +1,6 @@
 //! Policies and reloading: what they are now, and putting them into force.
 
+use super::carried::Owner;
 use super::{Core, tunnels};
 use crate::bond::paths;
 use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, Source, reloaded};
@@ -30,11 +31,11 @@ impl Core {
     pub(super) fn profile(
         &mut self,
         target: SocketAddr,
-        named: Option<&Target>,
+        asked: &Target,
     ) -> Result<Profile, PolicyError> {
-        let name = match named {
-            Some(Target::Name(name, _)) => Some(name.as_str()),
-            _ => None,
+        let name = match asked {
+            Target::Name(name, _) => Some(name.as_str()),
+            Target::Address(_) => None,
         };
         let found = self.rules.find(Protocol::Tcp, target, name);
         if let Some(profile) = self.profiles.get(&found.rule) {
@@ -82,6 +83,7 @@ impl Core {
         let local = SocketAddr::new(self.network.path(self.number, path)[0], 0);
         let remote = SocketAddr::new(self.network.service()[0], PORT);
         self.policy_sync.conn = self.bond.endpoint.connect(now, local, remote).ok();
+        self.owners.extend(self.policy_sync.conn.map(|conn| (conn, Owner::PolicySync)));
     }
 
     /// Tells the server what it shall do on one connection, if that depends on the name that the
@@ -123,10 +125,10 @@ impl Core {
         self.send_everywhere(now, &packet);
     }
 
-    /// Whether an event was about telling the server.
-    pub(super) fn on_notification(&mut self, now: Instant, id: ConnId, event: Event) -> bool {
+    /// An event of a connection by which the server is told what to do.
+    pub(super) fn on_policy_sync(&mut self, now: Instant, id: ConnId, event: Event) {
         if self.policy_sync.conn != Some(id) {
-            return false;
+            return;
         }
         let policy_requests =
             PolicyRequests { down: self.config.down.clone(), rule: self.config.rule.clone() };
@@ -138,7 +140,7 @@ impl Core {
                 }
             }
             Event::Readable => {
-                let Some(conn) = self.bond.endpoint.connection(id) else { return true };
+                let Some(conn) = self.bond.endpoint.connection(id) else { return };
                 let mut text = Vec::new();
                 while let Some(chunk) = conn.read(1024) {
                     text.extend_from_slice(&chunk);
@@ -153,7 +155,6 @@ impl Core {
             }
             _ => {}
         }
-        true
     }
 
     /// Reads the configuration again: what can change while the agent runs does.

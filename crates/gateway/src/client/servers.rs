@@ -186,10 +186,8 @@ impl Core {
                 conn.abort(now);
             }
         }
-        self.programs.reset_all();
-        if let Some(host) = &mut self.host {
-            host.sessions.reset_all(now, &mut host.stack);
-        }
+        let (carried, mut all, endpoint) = self.ends();
+        carried.reset_all(now, (&mut all, endpoint));
         if let Some(upstream) = &mut self.upstream {
             upstream.tell(UpstreamNotification::Lost);
         }

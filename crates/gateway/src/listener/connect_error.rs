@@ -2,6 +2,7 @@
 //! SOCKS5 (RFC 1928 section 6), statuses of HTTP and error types of Proxy-Status (RFC 9209).
 
 use std::io;
+use tabane_wire::Unreachable;
 use thiserror::Error;
 
 /// Why a request of a program fails.
@@ -76,6 +77,17 @@ impl ConnectError {
                 Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) => Self::Busy,
                 _ => Self::General,
             },
+        }
+    }
+
+    /// As a router or the destination itself says it by ICMP; `None`: by a reset.
+    #[must_use]
+    pub(crate) fn unreachable(self) -> Option<Unreachable> {
+        match self {
+            Self::HostUnreachable | Self::TimedOut | Self::TtlExpired => Some(Unreachable::Host),
+            Self::NetUnreachable | Self::NoPath => Some(Unreachable::Network),
+            Self::NotAllowed => Some(Unreachable::Prohibited),
+            _ => None,
         }
     }
 

@@ -53,6 +53,15 @@ impl Target {
         Ok(Self::Name(name.to_ascii_lowercase(), port))
     }
 
+    /// The port.
+    #[must_use]
+    pub(crate) fn port(&self) -> u16 {
+        match self {
+            Self::Address(address) => address.port(),
+            Self::Name(_, port) => *port,
+        }
+    }
+
     /// From `host:port`.
     ///
     /// # Errors

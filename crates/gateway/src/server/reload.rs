@@ -26,7 +26,7 @@ impl Core {
         let parts = self.config.changes(&new);
         let mut failed = self.change_clients(now, &mut new);
         match Access::new(&new.access, &self.network, own_addresses()) {
-            Ok(access) => self.connections.reconfigure(access, new.down.clone()),
+            Ok(access) => self.access = access,
             Err(error) => failed.push(error.to_string()),
         }
         let mut later: Vec<&str> = Vec::new();
@@ -109,7 +109,7 @@ impl Core {
         let Some(at) = self.client_sessions.find(number) else { return };
         let Some(session) = self.client_sessions.get(at) else { return };
         let (name, conns): (_, Vec<ConnId>) =
-            (session.name.clone(), session.conns.keys().copied().collect());
+            (session.name.clone(), session.conns.iter().copied().collect());
         for id in &conns {
             if let Some(conn) = session.bond.endpoint.connection(*id) {
                 conn.abort(now);
@@ -122,11 +122,9 @@ impl Core {
             }
         }
         self.flush();
-        self.end_forwarded(now, at);
+        self.end_connections(now, at);
         self.flows.forget(number);
-        if let Some(mut session) = self.client_sessions.remove(at) {
-            self.connections.remove_all(&mut session);
-        }
+        self.client_sessions.remove(at);
         let entry = new.client.iter().find(|client| client.number == number.0);
         let (kind, what) = match (change, entry.map(|client| client.disabled)) {
             (ClientChange::Rekeyed, _) => ("client-rekeyed", "has other keys"),

@@ -9,18 +9,17 @@ use super::host::{Host, HostConfig, HostError};
 use super::local::{LocalConfig, LocalStack, ProgramId};
 use super::packets::{Inbound, Packets, PacketsConfig};
 use crate::access::Prefix;
-use crate::sessions::{Near, Program, ProgramEvent, Read};
 use bytes::Bytes;
 use nix::sched::{CloneFlags, unshare};
 use nix::time::{ClockId, clock_gettime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::env;
-use std::io::{self, Read as _, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
-use tabane_engine::Instant;
+use tabane_engine::{Event, Instant};
 use tabane_net::clock::Clock;
 use tabane_net::device::TunError;
 use thiserror::Error;
@@ -150,12 +149,12 @@ impl Bench {
             }
             while let Some((id, event)) = self.stack.poll_event() {
                 match event {
-                    ProgramEvent::Incoming { .. } => self.stack.admit(now, id),
-                    ProgramEvent::Connected => {
+                    Event::Incoming { .. } => self.stack.admit(id),
+                    Event::Accepted { .. } => {
                         current = Some(id);
                         self.started = Some((now, cpu_seconds()));
                     }
-                    ProgramEvent::Closed(_) => return Ok(self.result(now, device)),
+                    Event::Closed(_) => return Ok(self.result(now, device)),
                     _ => {}
                 }
             }
@@ -172,8 +171,8 @@ impl Bench {
 
     /// What a relay would do, without a far end.
     fn relay(&mut self, now: Instant, id: ProgramId) {
-        let Some(mut program) = self.stack.program(now, id) else { return };
-        while let Read::Data(data) = program.read(usize::MAX) {
+        let Some(program) = self.stack.connection(id) else { return };
+        while let Some(data) = program.read(usize::MAX) {
             self.moved += data.len() as u64;
         }
         if self.flow == Flow::Down {
@@ -187,7 +186,7 @@ impl Bench {
             }
         }
         if self.moved == self.bytes {
-            program.shutdown();
+            program.close(now);
         }
     }
 

@@ -1,20 +1,20 @@
 //! The end of the host's own TCP connections: an [`Endpoint`] that faces the kernel.
 //!
 //! It listens on every address and port. A SYN is not answered before the far end has been
-//! reached: [`ProgramEvent::Incoming`] asks for [`Near::admit`] or [`Near::refuse`].
+//! reached: [`Event::Incoming`] asks for [`LocalStack::admit`] or [`LocalStack::refuse`].
 //! Between it and the kernel is a TUN device: no loss, no reordering, a round trip of
 //! microseconds. So it is plain TCP without timestamps, acknowledges at once, and takes segments
 //! as large as the kernel makes them (segmentation offload).
 
 use crate::inner::unreachable;
-use crate::sessions::{Denial, EngineProgram, Near, Program, ProgramEvent};
+use crate::listener::ConnectError;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::policy::PolicyError;
 use tabane_engine::view::PathId;
-use tabane_engine::{ConnId, Departure, Duration, Endpoint, Instant};
+use tabane_engine::{ConnId, Connection, Departure, Duration, Endpoint, Event, Instant};
 use tabane_wire::{Flags, Segment, SeqNum, Unreachable};
 
 /// Many connections of programs of this host. Sans-I/O: packets in, packets out.
@@ -109,14 +109,32 @@ impl LocalStack {
         self.endpoint.handle_timeout(now);
     }
 
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<(ProgramId, ProgramEvent)> {
-        loop {
-            let (id, event) = self.endpoint.poll_event()?;
-            if let Some(event) = ProgramEvent::of(event) {
-                return Some((ProgramId(id), event));
-            }
+    /// The next event of a program's connection.
+    pub fn poll_event(&mut self) -> Option<(ProgramId, Event)> {
+        self.endpoint.poll_event().map(|(id, event)| (ProgramId(id), event))
+    }
+
+    /// The destination has been reached: the program's SYN is answered with the next
+    /// `poll_packet`.
+    pub fn admit(&mut self, id: ProgramId) {
+        self.endpoint.admit(id.0);
+    }
+
+    /// It could not be: the program is told how, by a reset or by ICMP, with the next
+    /// `poll_packet`.
+    pub fn refuse(&mut self, now: Instant, id: ProgramId, why: ConnectError) {
+        let Some(connection) = self.endpoint.connection(id.0) else { return };
+        if let Some(why) = why.unreachable()
+            && let Some(subflow) = connection.info(now).subflows.first()
+        {
+            self.denied.insert((subflow.local, subflow.remote), why);
         }
+        connection.abort(now);
+    }
+
+    /// A program's connection; `None` once it is over.
+    pub fn connection(&mut self, id: ProgramId) -> Option<&mut Connection> {
+        self.endpoint.connection(id.0)
     }
 
     /// Connections there are, in whatever state.
@@ -148,30 +166,6 @@ fn engine_config(config: LocalConfig) -> Config {
         c.records = false;
         c.reset_unknown = true;
     })
-}
-
-/// What is done with a connection takes effect with the next `poll_packet`.
-impl Near for LocalStack {
-    type Id = ProgramId;
-
-    fn admit(&mut self, _now: Instant, id: ProgramId) {
-        self.endpoint.admit(id.0);
-    }
-
-    fn refuse(&mut self, now: Instant, id: ProgramId, how: Denial) {
-        let Some(connection) = self.endpoint.connection(id.0) else { return };
-        if let Denial::Unreachable(why) = how
-            && let Some(subflow) = connection.info(now).subflows.first()
-        {
-            self.denied.insert((subflow.local, subflow.remote), why);
-        }
-        connection.abort(now);
-    }
-
-    fn program(&mut self, now: Instant, id: ProgramId) -> Option<impl Program> {
-        let connection = self.endpoint.connection(id.0)?;
-        Some(EngineProgram { connection, now })
-    }
 }
 
 #[cfg(test)]
