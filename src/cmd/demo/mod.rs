@@ -27,6 +27,7 @@ use tabane_config::quantity::Size;
 use tabane_engine::Instant;
 use tabane_engine::policy::Spec;
 use tabane_gateway::config::Policies;
+use tabane_gateway::event_kind::EventKind;
 use tabane_gateway::model::AgentEvent;
 use tabane_lab::Lateness;
 use tabane_net::Clock;
@@ -106,7 +107,7 @@ struct Film {
     /// Bytes of the file, and bytes that had come over each link, at times of the guard's clock.
     frames: Vec<Frame>,
     /// What happened, at times of the guard's clock; kind and words.
-    events: Vec<(Instant, String, String)>,
+    events: Vec<(Instant, EventKind, String)>,
 }
 
 /// A directory that goes with the value.
@@ -238,7 +239,7 @@ impl Guard {
     }
 
     /// Events at our times.
-    fn events(&self, happened: Vec<AgentEvent>) -> Vec<(Instant, String, String)> {
+    fn events(&self, happened: Vec<AgentEvent>) -> Vec<(Instant, EventKind, String)> {
         let origin = self.clock.wall_origin().duration_since(UNIX_EPOCH).unwrap_or_default();
         let event = |event: AgentEvent| {
             let since = event.unix_ms.saturating_sub(origin.as_millis() as u64);

@@ -4,6 +4,7 @@ use super::carried::{Owner, ProgramId};
 use super::host::HostSide;
 use super::{Core, idle};
 use crate::config::Policies;
+use crate::event_kind::EventKind;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::session::Snapshot;
@@ -172,7 +173,12 @@ impl Core {
         };
         if let Some(role) = role {
             self.tunnels.set_role(at, role);
-            self.event_log.add(now, "role", (None, Some(path)), format!("{path} is {role} now"));
+            self.event_log.add(
+                now,
+                EventKind::Role,
+                (None, Some(path)),
+                format!("{path} is {role} now"),
+            );
         }
         if let Some(cap) = cap_bps {
             self.tunnels.set_cap(now, at, (cap > 0).then_some(cap));

@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::carried::Owner;
+use crate::event_kind::EventKind;
 use crate::listener::{ConnectError, Target};
 use std::net::SocketAddr;
 use tabane_engine::endpoint;
@@ -27,7 +28,7 @@ impl Core {
             ),
             other => format!("programs are refused: {other}"),
         };
-        self.event_log.add(now, "exhausted", (None, None), text);
+        self.event_log.add(now, EventKind::Exhausted, (None, None), text);
     }
 
     /// Opens a connection through the bond, on the path on which it is best begun: which it is,

@@ -4,6 +4,7 @@
 use super::carried::ProgramId;
 use super::{ClientError, Core};
 use crate::config::TunConfig;
+use crate::event_kind::EventKind;
 use crate::inner::quoting_unreachable;
 use crate::listener::ConnectError;
 use crate::model::TunStatus;
@@ -302,7 +303,7 @@ impl Core {
             && let Err(error) = host.open_device()
         {
             let text = format!("{} cannot be made again: {error}", host.wanted.name);
-            return self.host_trouble(now, "tun-gone", text);
+            return self.host_trouble(now, EventKind::TunGone, text);
         }
         let Some(wanted) = self.wanted_host() else { return };
         let Some(host) = &mut self.host else { return };
@@ -315,13 +316,13 @@ impl Core {
             Ok((done, wanted)) => self.host_made(now, done, wanted),
             Err(error) if fresh => {
                 let text = format!("the host's routes are not changed: {error}");
-                self.event_log.add(now, "tun-failed", (None, None), text);
+                self.event_log.add(now, EventKind::TunFailed, (None, None), text);
                 self.failed = Some(error);
                 self.stopped = true;
             }
             Err(error) => {
                 let text = format!("the host's routes are not as they should be: {error}");
-                self.host_trouble(now, "tun-failed", text);
+                self.host_trouble(now, EventKind::TunFailed, text);
             }
         }
     }
@@ -333,17 +334,17 @@ impl Core {
         let name = host.wanted.name.clone();
         if first || better {
             let text = format!("{name} is there, and the configured routes lead to it");
-            self.event_log.add(now, "tun-up", (None, None), text);
+            self.event_log.add(now, EventKind::TunUp, (None, None), text);
         } else if done.restored > 0 {
             let text = format!(
                 "{} of the client's rules and routes had been taken away by another program: put \
                  back",
                 done.restored
             );
-            self.event_log.add(now, "tun-mended", (None, None), text);
+            self.event_log.add(now, EventKind::TunMended, (None, None), text);
         }
         for note in done.notes {
-            self.event_log.add(now, "tun-note", (None, None), note);
+            self.event_log.add(now, EventKind::TunNote, (None, None), note);
         }
     }
 
@@ -366,11 +367,11 @@ impl Core {
             )
         };
         host.lose_device(now);
-        self.host_trouble(now, "tun-gone", text);
+        self.host_trouble(now, EventKind::TunGone, text);
     }
 
     /// Something is wrong with the host; said once.
-    fn host_trouble(&mut self, now: Instant, kind: &str, text: String) {
+    fn host_trouble(&mut self, now: Instant, kind: EventKind, text: String) {
         let Some(host) = &mut self.host else { return };
         if host.trouble.as_ref() != Some(&text) {
             host.trouble = Some(text.clone());
@@ -392,7 +393,7 @@ impl Core {
         let HostSide { changes, mut device, mut packets, mut stack, .. } = host;
         if let Err(error) = changes.restore() {
             let text = format!("the host's routes could not be restored: {error}");
-            self.event_log.add(now, "tun-failed", (None, None), text.clone());
+            self.event_log.add(now, EventKind::TunFailed, (None, None), text.clone());
             self.failed = Some(text);
         }
         // Programs that have tried again meanwhile: without an answer they would go on trying from

@@ -31,6 +31,7 @@ use crate::bond::{Bond, paths};
 use crate::config::{ClientConfig, Rules, ServerEntry};
 use crate::dns;
 use crate::engine_config::engine_config;
+use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
 use crate::inner::{parse_unreachable, peek};
 use crate::keys::KeyError;
@@ -453,31 +454,30 @@ impl Core {
             let (kind, text) = match event {
                 PathEvent::Up => {
                     self.decide(now);
-                    ("path-up", format!("{name} works"))
+                    (EventKind::PathUp, format!("{name} works"))
                 }
                 PathEvent::Down(reason) => {
                     self.decide(now);
-                    ("path-down", format!("{name}: {reason}"))
+                    (EventKind::PathDown, format!("{name}: {reason}"))
                 }
                 // What a server hears only.
                 PathEvent::Announced(_) => continue,
                 PathEvent::Mtu(mtu) => {
                     self.bond.endpoint.set_path_mtu(now, id, mtu);
-                    ("path-mtu", format!("{name} carries packets of {mtu} bytes"))
+                    (EventKind::PathMtu, format!("{name} carries packets of {mtu} bytes"))
                 }
                 PathEvent::TooBig(len) => {
                     // It may have missed the change.
                     let mtu = self.tunnels.mtu(path);
                     self.bond.endpoint.set_path_mtu(now, id, mtu);
                     let text = format!("{name}: a packet of {len} bytes is longer than {mtu}");
-                    ("path-too-big", text)
+                    (EventKind::PathTooBig, text)
                 }
             };
+            let (up, down) = (kind == EventKind::PathUp, kind == EventKind::PathDown);
             self.event_log.add(now, kind, (None, Some(&name)), text);
-            match kind {
-                "path-up" => self.retry(now, None),
-                "path-down" => self.retry(now, Some(path)),
-                _ => {}
+            if up || down {
+                self.retry(now, down.then_some(path));
             }
         }
     }
@@ -512,7 +512,7 @@ impl Core {
         let unix = self.unix(now);
         self.quotas.count(unix, &self.bond.counters);
         if let Err(error) = self.quotas.tick(now) {
-            self.event_log.add(now, "quota-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, EventKind::QuotaNotSaved, (None, None), error.to_string());
         }
     }
 
@@ -532,7 +532,7 @@ impl Core {
         tunnels.flush(now);
         self.count(now);
         if let Err(error) = self.quotas.save() {
-            self.event_log.add(now, "quota-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, EventKind::QuotaNotSaved, (None, None), error.to_string());
         }
     }
 }

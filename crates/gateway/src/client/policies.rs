@@ -5,6 +5,7 @@ use super::{Core, tunnels};
 use crate::bond::paths;
 use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, Source, reloaded};
 use crate::engine_config::engine_config;
+use crate::event_kind::EventKind;
 use crate::listener::Target;
 use crate::path::Use;
 use crate::policy_requests::{PORT, PolicyOverride, PolicyRequests};
@@ -146,7 +147,7 @@ impl Core {
                     text.extend_from_slice(&chunk);
                 }
                 let text = String::from_utf8_lossy(&text).trim().to_owned();
-                self.event_log.add(now, "policies-refused", (None, None), text);
+                self.event_log.add(now, EventKind::PoliciesRefused, (None, None), text);
             }
             Event::Closed(reason) => {
                 self.policy_sync.conn = None;

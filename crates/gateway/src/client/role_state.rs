@@ -7,6 +7,7 @@
 use super::Core;
 use super::carried::Owner;
 use crate::address::PATHS_MAX;
+use crate::event_kind::EventKind;
 use crate::path::{Health, PathFacts, Roles, Use};
 use crate::snapshots;
 use std::collections::BTreeMap;
@@ -65,7 +66,7 @@ impl Core {
             if tunnel.monitor.is_up() && !begins {
                 let name = tunnel.name.clone();
                 let text = format!("{name}: {}", tunnel.decision.reason);
-                self.event_log.add(now, "path-use", (None, Some(&name)), text);
+                self.event_log.add(now, EventKind::PathUse, (None, Some(&name)), text);
             }
         }
         if !changed.is_empty() {

@@ -27,6 +27,7 @@ use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
 use crate::enrol::store::{Store, StoreError};
+use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
 use crate::keys::KeyError;
 use crate::reactor::{Kind, Reactor, Ready, token};
@@ -352,7 +353,7 @@ impl Core {
                 "no local port left towards {target}: clients are told that it is unreachable; \
                  more ports: net.ipv4.ip_local_port_range, sooner again: net.ipv4.tcp_tw_reuse=1"
             );
-            self.event_log.add(now, "no-port", (None, None), text);
+            self.event_log.add(now, EventKind::NoPort, (None, None), text);
         }
     }
 

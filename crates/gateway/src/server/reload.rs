@@ -9,6 +9,7 @@ use super::Core;
 use crate::access::{Access, own_addresses};
 use crate::address::ClientNumber;
 use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart, Source};
+use crate::event_kind::EventKind;
 use tabane_engine::{ConnId, Instant};
 
 impl Core {
@@ -127,10 +128,10 @@ impl Core {
         self.client_sessions.remove(at);
         let entry = new.client.iter().find(|client| client.number == number.0);
         let (kind, what) = match (change, entry.map(|client| client.disabled)) {
-            (ClientChange::Rekeyed, _) => ("client-rekeyed", "has other keys"),
-            (_, Some(false)) => ("client-rekeyed", "has a new invitation"),
-            (_, Some(true)) => ("client-disabled", "is disabled"),
-            (_, None) => ("client-removed", "is removed"),
+            (ClientChange::Rekeyed, _) => (EventKind::ClientRekeyed, "has other keys"),
+            (_, Some(false)) => (EventKind::ClientRekeyed, "has a new invitation"),
+            (_, Some(true)) => (EventKind::ClientDisabled, "is disabled"),
+            (_, None) => (EventKind::ClientRemoved, "is removed"),
         };
         let conns = match conns.len() {
             1 => "1 connection".to_owned(),
@@ -154,7 +155,12 @@ impl Core {
                 self.client_sessions.add(new, entry).map_err(|error| error.to_string())?;
                 if change == ClientChange::Added {
                     let text = format!("{} may connect", entry.name);
-                    self.event_log.add(now, "client-added", (Some(&entry.name), None), text);
+                    self.event_log.add(
+                        now,
+                        EventKind::ClientAdded,
+                        (Some(&entry.name), None),
+                        text,
+                    );
                 }
             }
             (

@@ -7,6 +7,7 @@ use crate::address::ClientNumber;
 use crate::client::{ClientError, UpstreamClient, UpstreamNotification};
 use crate::config::NextConfig;
 use crate::dns;
+use crate::event_kind::EventKind;
 use crate::listener::ConnectError;
 use crate::model::Status;
 use crate::reactor::{Kind, Reactor, token};
@@ -111,7 +112,7 @@ impl Core {
         let mut busy = next.upstream.round().unwrap_or_else(|error| {
             // As a path that cannot be read: tried again with the next thing that happens.
             let text = format!("the next server's paths cannot be waited for: {error}");
-            self.event_log.add(now, "next-failed", (None, None), text);
+            self.event_log.add(now, EventKind::NextFailed, (None, None), text);
             false
         });
         // The bond has read the clock meanwhile.
@@ -126,7 +127,7 @@ impl Core {
         for event in self.next.iter_mut().flat_map(|next| next.upstream.take_events()) {
             let path = event.path.map(|path| format!("{PREFIX}{path}"));
             let text = format!("next server: {}", event.text);
-            self.event_log.add(now, &event.kind, (None, path.as_deref()), text);
+            self.event_log.add(now, event.kind, (None, path.as_deref()), text);
         }
         busy
     }

@@ -208,7 +208,7 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
     };
     let told = happened(&entry);
     let works = |h: &&tabane_gateway::model::AgentEvent| {
-        h.kind == "path-up" && h.path.as_deref() == Some("next/one")
+        h.kind.name() == "path-up" && h.path.as_deref() == Some("next/one")
     };
     assert!(told.iter().any(|h| works(&h)), "{told:#?}");
     // Such a path is the server's own to change; those of clients are not.
