@@ -9,6 +9,7 @@
 //! [`request_channel`]. What is a state machine is one, and is tested in virtual time: path health
 //! ([`path`]), listeners ([`listener`]), names ([`dns`]), datagrams ([`udp`]).
 
+#![warn(unreachable_pub)]
 pub mod access;
 pub mod address;
 pub mod agent;
@@ -23,6 +24,8 @@ pub mod engine_config;
 pub mod enrol;
 pub mod event_kind;
 pub(crate) mod event_log;
+#[cfg(feature = "internals")]
+pub mod fuzz;
 pub mod inner;
 pub mod invite;
 pub(crate) mod kernel_memory;

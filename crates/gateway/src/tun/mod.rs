@@ -5,7 +5,7 @@
 //!                                        --> UDP, names, echo: the agent
 //! ```
 //! [`Packets`] tells what a packet is; [`LocalStack`] ends the host's TCP, whose connections
-//! [`crate::sessions`] join to connections of the bond. All are state machines. [`Device`] moves
+//! [`crate::session`] join to connections of the bond. All are state machines. [`Device`] moves
 //! packets, [`Host`] leads the host's traffic to it and takes that back. Not here: what becomes of
 //! datagrams ([`crate::udp`]) and names ([`crate::dns`]).
 
@@ -22,3 +22,6 @@ pub use frame::{Checksumming, Frame, Segmentation};
 pub use host::{Host, HostConfig, HostError, Reconciled, Undone};
 pub use local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 pub use packets::{Counts, Datagrams, Inbound, Packets, PacketsConfig};
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@
 //! always in IPv6) and sends into a TUN device learns the size by ICMP instead
 //! ([`tabane_wire::icmp::emit_too_big`]).
 
+#[cfg(feature = "internals")]
+pub mod bench;
 mod dispatcher;
 mod filter;
 pub(crate) mod flows;

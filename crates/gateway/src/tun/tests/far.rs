@@ -1,5 +1,10 @@
 //! What is behind the device: every destination there is, each port with manners of its own.
 
+use crate::listener::ConnectError;
+use crate::tun::{
+    Counts, Datagrams, Device, DeviceConfig, DeviceCounters, Frame, Inbound, LocalConfig,
+    LocalStack, Packets, PacketsConfig, ProgramId,
+};
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -8,11 +13,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tabane_engine::{Connection, Event, Instant};
-use tabane_gateway::listener::ConnectError;
-use tabane_gateway::tun::{
-    Counts, Datagrams, Device, DeviceConfig, DeviceCounters, Frame, Inbound, LocalConfig,
-    LocalStack, Packets, PacketsConfig, ProgramId,
-};
 use tabane_net::clock::Clock;
 use tabane_wire::ip::IpHeader;
 

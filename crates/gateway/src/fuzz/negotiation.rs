@@ -1,16 +1,14 @@
 //! What programs say to the client: SOCKS5 and HTTP, the header of SOCKS5's datagrams, commands;
 //! what origins answer to the latter; and names: queries of clients, answers of name servers.
 
-use crate::files::somewhere;
+use super::somewhere;
+use crate::address::ClientNumber;
+use crate::dns::{self, Asker, LookupFn, Preference};
+use crate::listener::{Auto, ConnectError, HEAD_MAX, Login, Negotiation, Step, Target, udp_header};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 use tabane_engine::{Duration, Instant};
-use tabane_gateway::address::ClientNumber;
-use tabane_gateway::dns::{self, Asker, LookupFn, Preference};
-use tabane_gateway::listener::{
-    Auto, ConnectError, HEAD_MAX, Login, Negotiation, Step, Target, udp_header,
-};
 use tabane_net::http::head::HeadReader;
 
 /// A program's bytes: whole and in pieces the same comes of them.
