@@ -7,7 +7,7 @@ mod negotiation;
 use std::net::SocketAddr;
 
 /// A target's name, what it does with bytes, and inputs to start from.
-pub type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
+pub(crate) type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
 
 /// Every target.
 pub const ALL: [Target; 3] = [

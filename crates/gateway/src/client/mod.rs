@@ -287,7 +287,7 @@ impl Core {
             owners: BTreeMap::new(),
             refused: 0,
             names: Names::new(
-                dns::Client::new(crate::seed()?, dns::Preference::default()),
+                dns::Client::new(crate::seed()?),
                 network.own(number)[0],
                 network.service()[0],
             ),

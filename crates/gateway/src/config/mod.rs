@@ -17,15 +17,33 @@ pub(crate) mod server;
 pub mod source;
 
 pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
-pub use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
-pub use load::{ConfigError, Configuration, Loaded, default_file, environment, parse, read};
+pub use client::ClientConfig;
+pub use client::ListenerConfig;
+pub use client::PathConfig;
+pub use client::ServerEntry;
+pub use client::TunConfig;
+pub use load::ConfigError;
+pub use load::Configuration;
+pub use load::Loaded;
+pub use load::default_file;
+pub use load::environment;
+pub use load::parse;
+pub use load::read;
 pub use matching::Choice;
 pub(crate) use matching::{Protocol, Rules};
 pub use next::NextConfig;
-pub use rule::{Policies, Rule, UdpMode};
+pub use rule::Policies;
+pub use rule::Rule;
+pub use rule::UdpMode;
 pub(crate) use secret::Secret;
-pub use server::{AccessConfig, ClientEntry, ClientLimits, InvitationEntry, ServerConfig};
-pub use source::{ConfigFile, Service, Source};
+pub use server::AccessConfig;
+pub use server::ClientEntry;
+pub use server::ClientLimits;
+pub(crate) use server::InvitationEntry;
+pub use server::ServerConfig;
+pub use source::ConfigFile;
+pub(crate) use source::Service;
+pub use source::Source;
 
 #[cfg(test)]
 mod tests;

@@ -109,7 +109,7 @@ pub struct Announcement {
 
 /// What the far end said in its newest answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Far {
+pub(crate) struct Far {
     /// Our outer address, as it sees it.
     pub(crate) seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
@@ -139,7 +139,7 @@ pub enum PathEvent {
 
 /// Snapshot of a path's health.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Health {
+pub(crate) struct Health {
     /// Whether it works.
     pub(crate) state: PathState,
     /// For how long it has been in that state.
@@ -163,11 +163,11 @@ pub struct Health {
 /// Between probes while connections are open, unless configured.
 pub const INTERVAL: Duration = Duration::from_millis(250);
 /// Never less between probes.
-pub const MIN_GAP: Duration = Duration::from_millis(50);
+pub(crate) const MIN_GAP: Duration = Duration::from_millis(50);
 /// So long nothing is heard on a dead path: within a second, less the last probe's way.
-pub const SILENCE: Duration = Duration::from_millis(850);
+pub(crate) const SILENCE: Duration = Duration::from_millis(850);
 /// So long a path that is heard may leave probes unanswered: queues of 2 s are seen.
-pub const ONE_WAY: Duration = Duration::from_secs(3);
+pub(crate) const ONE_WAY: Duration = Duration::from_secs(3);
 /// So long the first of the probes in vain must wait; a modem that slept needs longer.
 const WAIT: Duration = Duration::from_millis(600);
 const WAIT_ASLEEP: Duration = Duration::from_millis(1500);

@@ -98,7 +98,7 @@ struct Core {
 }
 
 /// Reads the configuration again; an error is for people.
-pub type Source = crate::config::Source<ServerConfig>;
+pub(crate) type Source = crate::config::Source<ServerConfig>;
 
 /// Why a server cannot start, or cannot go on.
 #[derive(Error, Debug)]

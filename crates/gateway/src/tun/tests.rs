@@ -6,4 +6,5 @@
 mod far;
 mod host;
 mod namespace;
+mod throughput;
 mod traffic;

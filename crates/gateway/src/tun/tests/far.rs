@@ -1,9 +1,11 @@
 //! What is behind the device: every destination there is, each port with manners of its own.
 
 use crate::listener::ConnectError;
+use crate::tun::device::DeviceCounters;
+use crate::tun::packets::{Counts, Datagrams};
 use crate::tun::{
-    Counts, Datagrams, Device, DeviceConfig, DeviceCounters, Frame, Inbound, LocalConfig,
-    LocalStack, Packets, PacketsConfig, ProgramId,
+    Device, DeviceConfig, Frame, Inbound, LocalConfig, LocalStack, Packets, PacketsConfig,
+    ProgramId,
 };
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

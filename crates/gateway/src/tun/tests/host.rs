@@ -3,7 +3,8 @@
 
 use super::namespace::{Namespace, ready};
 use crate::access::Prefix;
-use crate::tun::{Device, DeviceConfig, Host, HostConfig, HostError, Reconciled};
+use crate::tun::host::HostError;
+use crate::tun::{Device, DeviceConfig, Host, HostConfig, Reconciled};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;

@@ -2,7 +2,9 @@
 
 use super::far::{self, Far, Handle, byte_of_file, destination};
 use super::namespace::{Namespace, ready};
-use crate::tun::{Counts, DeviceCounters, Host, HostConfig};
+use crate::tun::device::DeviceCounters;
+use crate::tun::packets::Counts;
+use crate::tun::{Host, HostConfig};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
@@ -241,7 +243,7 @@ fn a_ping_is_answered() {
 
 #[test]
 fn the_bench_moves_what_it_says() {
-    use crate::tun::bench::{Flow, run};
+    use super::throughput::{Flow, run};
     if !ready(&[]) {
         return;
     }

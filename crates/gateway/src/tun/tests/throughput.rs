@@ -4,11 +4,11 @@
 //! The program, its kernel, the device and the stack share the machine's cores, as they do in
 //! use. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN (for the namespace); the host is not touched.
 
-use super::device::{Device, DeviceConfig};
-use super::host::{Host, HostConfig, HostError};
-use super::local::{LocalConfig, LocalStack, ProgramId};
-use super::packets::{Inbound, Packets, PacketsConfig};
 use crate::access::Prefix;
+use crate::tun::device::{Device, DeviceConfig};
+use crate::tun::host::{Host, HostConfig, HostError};
+use crate::tun::local::{LocalConfig, LocalStack, ProgramId};
+use crate::tun::packets::{Inbound, Packets, PacketsConfig};
 use bytes::Bytes;
 use nix::sched::{CloneFlags, unshare};
 use nix::time::{ClockId, clock_gettime};
@@ -26,7 +26,7 @@ use thiserror::Error;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flow {
+pub(crate) enum Flow {
     /// From the program.
     Up,
     /// To the program.
@@ -35,7 +35,7 @@ pub enum Flow {
 
 /// What a run came to.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Throughput {
+pub(crate) struct Throughput {
     /// Payload bits per second, from the first byte to the last.
     pub bits_per_second: f64,
     /// Processor time of everything (program, kernel, device, stack) per 10^9 bytes of payload.
@@ -46,7 +46,7 @@ pub struct Throughput {
 
 /// Why there is no result.
 #[derive(Error, Debug)]
-pub enum BenchError {
+pub(crate) enum BenchError {
     /// No network namespace for us.
     #[error("cannot make a network namespace ({0}): this needs root")]
     Namespace(#[source] io::Error),
@@ -71,7 +71,7 @@ const CHUNK: usize = 256 << 10;
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(flow: Flow, bytes: u64, mtu: u16) -> Result<Throughput, BenchError> {
+pub(crate) fn run(flow: Flow, bytes: u64, mtu: u16) -> Result<Throughput, BenchError> {
     thread::scope(|scope| {
         let stack = scope.spawn(|| {
             // It concerns only this thread and those it starts.
