@@ -31,6 +31,7 @@ pub mod invite;
 pub(crate) mod kernel_memory;
 pub mod keys;
 pub(crate) mod listener;
+pub mod many_clients;
 pub mod model;
 pub mod path;
 pub(crate) mod policy_requests;

@@ -271,7 +271,6 @@ impl Service {
 
 impl Client {
     /// Queries that wait.
-    #[cfg(any(test, feature = "internals"))]
     fn waiting(&self) -> usize {
         let all = self.names.values().chain(self.under_way.values());
         all.map(Vec::len).sum()
