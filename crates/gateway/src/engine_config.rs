@@ -9,7 +9,7 @@ pub(crate) const BUFFER_MAX: u64 = 16 << 20;
 
 /// Settings of an endpoint with these paths and policies.
 #[must_use]
-pub fn engine_config(paths: Vec<PathConfig>, choice: &Choice) -> Config {
+pub(crate) fn engine_config(paths: Vec<PathConfig>, choice: &Choice) -> Config {
     let mut config = Config::default().with(|c| c.paths = paths);
     config.tcp = TcpConfig::default().with(|c| {
         c.receive_buffer = 256 << 10;

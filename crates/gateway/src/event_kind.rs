@@ -93,7 +93,7 @@ event_kinds! {
     StateNotSaved "state-not-saved" Notice: "The clients that have joined cannot be saved.";
     TunFailed "tun-failed" Error: "The host's routes are not as they should be.";
     TunGone "tun-gone" Error: "The TUN device is lost.";
-    TunMended "tun-mended" Notice: "What somebody took of the host's routes is back.";
+    TunRestored "tun-mended" Notice: "What somebody took of the host's routes is back.";
     TunNote "tun-note" Notice: "Something about the host that users should know.";
     TunUp "tun-up" Notice: "The host's traffic is routed to the TUN device.";
 }

@@ -341,7 +341,7 @@ impl Core {
                  back",
                 done.restored
             );
-            self.event_log.add(now, EventKind::TunMended, (None, None), text);
+            self.event_log.add(now, EventKind::TunRestored, (None, None), text);
         }
         for note in done.notes {
             self.event_log.add(now, EventKind::TunNote, (None, None), note);

@@ -35,7 +35,7 @@ pub(crate) struct Resolved {
 
 /// The policies of one direction, none left open.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Which subflow.
     pub(crate) scheduler: Spec,
     /// How much is in flight.

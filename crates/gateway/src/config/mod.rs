@@ -29,7 +29,7 @@ pub use load::default_file;
 pub use load::environment;
 pub use load::parse;
 pub use load::read;
-pub use matching::Choice;
+pub(crate) use matching::Choice;
 pub(crate) use matching::{Protocol, Rules};
 pub use next::NextConfig;
 pub use rule::Policies;

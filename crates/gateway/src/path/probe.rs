@@ -62,7 +62,7 @@ pub(crate) struct ServerInfo {
 
 /// The addresses of an echo request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ends {
+pub(crate) struct Ends {
     /// Of the client's path.
     pub path: IpAddr,
     /// Of the server.
