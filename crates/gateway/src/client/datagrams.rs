@@ -90,21 +90,21 @@ impl Datagrams {
 
 impl Core {
     /// A program wants its datagrams relayed.
-    pub(super) fn associate(&mut self, index: usize) {
-        let Some(program) = self.programs.get(index) else { return };
+    pub(super) fn associate(&mut self, id: u64) {
+        let Some(program) = self.programs.get(id) else { return };
         let host = program.source.ip();
         let local = program.stream().local_addr().map(|local| local.ip());
         let opened =
             local.map_err(|e| ConnectError::of(&e)).and_then(|at| self.datagrams.open(at, host));
         match opened {
             Ok((at, bound)) => {
-                let Some(program) = self.programs.get(index) else { return };
+                let Some(program) = self.programs.get(id) else { return };
                 if !program.associated(at, bound) {
                     self.datagrams.close(at);
-                    self.programs.remove(index);
+                    self.programs.remove(id);
                 }
             }
-            Err(why) => self.programs.fail(index, why),
+            Err(why) => self.refuse_program(id, why),
         }
     }
 

@@ -29,7 +29,7 @@ use tabane_engine::{Duration, Instant};
 use thiserror::Error;
 
 /// The flows of all clients of a server.
-pub struct Flows {
+pub(crate) struct Flows {
     flows: Slab<Flow>,
     keys: BTreeMap<Key, usize>,
     /// Flows by the time at which to look whether they are idle.
@@ -43,7 +43,7 @@ pub struct Flows {
 }
 
 /// What `Flows::send` needs of its surroundings.
-pub struct Outside<'a> {
+pub(crate) struct Outside<'a> {
     /// The agent's poll; flows have tokens of [`Kind::Flow`].
     pub(crate) registry: &'a Registry,
     /// Where clients may send to.
@@ -54,7 +54,7 @@ pub struct Outside<'a> {
 
 /// Why a datagram was not sent on.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// By the access list.
     #[error(transparent)]
     Denied(#[from] Denied),
@@ -126,7 +126,7 @@ pub(super) const NAMES_PORT: u16 = 53;
 
 /// Why this process cannot send pings for others; `None` if it can.
 #[must_use]
-pub fn no_pings() -> Option<String> {
+pub(crate) fn no_pings() -> Option<String> {
     match socket::open(true, true) {
         Ok(_) => None,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -185,7 +185,7 @@ impl Flows {
     /// The ICMP packet for the sender of a packet that `Flows::send` refused; `None` where
     /// silence is right.
     #[must_use]
-    pub fn explain(packet: &[u8], why: Refused) -> Option<Vec<u8>> {
+    pub(crate) fn explain(packet: &[u8], why: Refused) -> Option<Vec<u8>> {
         let reason = |v4: bool| match why {
             Refused::Denied(_) | Refused::Failed(io::ErrorKind::PermissionDenied) => {
                 Some(Reason::prohibited(v4))

@@ -84,8 +84,9 @@ pub struct App {
     sink_closed: bool,
     completed: Option<Instant>,
     latencies: Latencies,
-    /// When the sink last read data, and the longest time between two such moments.
-    delivery: Option<Instant>,
+    /// When the sink last read data (at first never, which is far), and the longest time between
+    /// two such moments.
+    delivery: Instant,
     stall: Duration,
 }
 
@@ -157,7 +158,7 @@ impl App {
             sink_closed: false,
             completed: None,
             latencies: Latencies::default(),
-            delivery: None,
+            delivery: Instant::FAR_FUTURE,
             stall: Duration::ZERO,
         }
     }
@@ -240,7 +241,7 @@ impl App {
     /// The longest time between two deliveries to the sink, the one that lasts at `now` included.
     pub fn stall(&self, now: Instant) -> Duration {
         let end = self.completed.unwrap_or(now);
-        self.delivery.map_or(Duration::ZERO, |last| self.stall.max(end - last))
+        self.stall.max(end - self.delivery)
     }
 
     /// Whether this end has the role that must be told about the passing of time.
@@ -340,8 +341,8 @@ impl App {
         let stream = match role {
             Role::Source => &mut self.ask,
             Role::Sink => {
-                self.stall = self.stall.max(now - self.delivery.unwrap_or(now));
-                self.delivery = Some(now);
+                self.stall = self.stall.max(now - self.delivery);
+                self.delivery = now;
                 &mut self.data
             }
         };

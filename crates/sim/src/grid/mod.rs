@@ -17,9 +17,8 @@ pub use measure::{Loaded, Measured, PointResult, Settings, Trial, measure};
 pub use point::{AccessPath, Core, Point};
 pub use summary::{LoadedSummary, Ratios, Spread, Summary, summarise};
 
-use crate::scenario::{
-    Choice, Conditions, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario,
-};
+use crate::scenario::{Conditions, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Params, Spec};
@@ -84,12 +83,12 @@ impl Point {
         // As servers do that answer requests. With Nagle's algorithm the last bytes of an answer
         // wait for a delayed ACK, or not, by whether its segments are odd in number.
         scenario.defaults.tcp.nagle = Some(false);
-        scenario.defaults.congestion = congestion.cloned().map(Choice);
+        scenario.defaults.congestion = congestion.cloned().map(PolicySpec);
         match contender {
             Contender::PlainTcp(_) => scenario.defaults.mptcp = Some(Mptcp::Switch(false)),
             Contender::SinglePath(_) => {}
             Contender::AllPaths(scheduler) => {
-                scenario.defaults.scheduler = Some(Choice(scheduler.clone()));
+                scenario.defaults.scheduler = Some(PolicySpec(scheduler.clone()));
             }
         }
         scenario

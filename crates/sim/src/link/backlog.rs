@@ -1,4 +1,4 @@
-//! Packets that wait: one subqueue, first in first out, unless the queue model keeps flows apart.
+//! Packets that wait: one queue, first in first out, unless the model keeps flows apart.
 
 use super::queue::Subqueues;
 use super::{Instant, Packet, fetch_soon};
@@ -13,31 +13,35 @@ pub(super) struct Waiting<P> {
 /// What waits in front of a link.
 pub(super) struct Backlog<P> {
     first: VecDeque<Waiting<P>>,
-    /// Subqueues beside the first; mostly none.
-    more: Vec<VecDeque<Waiting<P>>>,
+    packets: usize,
     bytes: u64,
-    /// Totals, and what is in each subqueue if there are several.
-    subqueues: Subqueues,
+    apart: Option<Box<Apart<P>>>,
+}
+
+/// What waits if flows are kept apart; then `first` is empty.
+struct Apart<P> {
+    queues: Vec<VecDeque<Waiting<P>>>,
+    counts: Subqueues,
 }
 
 impl<P: Packet> Backlog<P> {
+    /// For a model with so many subqueues.
     pub(super) fn new(subqueues: usize) -> Self {
-        Self {
-            first: VecDeque::new(),
-            more: (1..subqueues).map(|_| VecDeque::new()).collect(),
-            bytes: 0,
-            subqueues: Subqueues::new(if subqueues > 1 { subqueues } else { 0 }),
-        }
+        let apart = (subqueues > 1).then(|| {
+            let queues = (0..subqueues).map(|_| VecDeque::new()).collect();
+            Box::new(Apart { queues, counts: Subqueues::new(subqueues) })
+        });
+        Self { first: VecDeque::new(), packets: 0, bytes: 0, apart }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.subqueues.packets() == 0
+        self.packets == 0
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        if self.more.is_empty() { self.first.len() } else { self.subqueues.packets() }
+        self.packets
     }
 
     #[inline]
@@ -45,62 +49,58 @@ impl<P: Packet> Backlog<P> {
         self.bytes
     }
 
-    /// Whether flows are kept apart.
+    /// What waits in each subqueue, if flows are kept apart.
     #[inline]
-    pub(super) fn has_subqueues(&self) -> bool {
-        !self.more.is_empty()
+    pub(super) fn subqueues(&self) -> Option<&Subqueues> {
+        self.apart.as_ref().map(|apart| &apart.counts)
     }
 
-    pub(super) fn subqueues(&self) -> &Subqueues {
-        &self.subqueues
+    /// The packet comes last, where flows are not kept apart.
+    #[inline]
+    pub(super) fn push(&mut self, since: Instant, packet: P) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.wire_len());
+        self.first.push_back(Waiting { since, packet });
     }
 
-    /// Bytes in the subqueue.
+    /// The first, where flows are not kept apart.
     #[inline]
-    pub(super) fn bytes_in(&self, subqueue: usize) -> u64 {
-        if self.more.is_empty() { self.bytes } else { self.subqueues.of(subqueue).bytes }
+    pub(super) fn pop(&mut self) -> Option<Waiting<P>> {
+        let waiting = self.first.pop_front()?;
+        self.packets -= 1;
+        self.bytes -= u64::from(waiting.packet.wire_len());
+        fetch_soon(&self.first);
+        Some(waiting)
     }
 
-    #[inline]
-    pub(super) fn push(&mut self, subqueue: usize, since: Instant, packet: P) {
+    /// The packet comes last in its subqueue.
+    pub(super) fn push_into(&mut self, subqueue: usize, since: Instant, packet: P) {
+        let Some(apart) = &mut self.apart else { return self.push(since, packet) };
         let len = packet.wire_len();
+        self.packets += 1;
         self.bytes += u64::from(len);
-        if self.more.is_empty() {
-            return self.first.push_back(Waiting { since, packet });
-        }
-        self.subqueues.add(subqueue, len);
-        self.subqueue(subqueue).push_back(Waiting { since, packet });
+        apart.counts.add(subqueue, len);
+        apart.queues[subqueue].push_back(Waiting { since, packet });
     }
 
-    #[inline]
-    pub(super) fn pop(&mut self, subqueue: usize) -> Option<Waiting<P>> {
-        if self.more.is_empty() {
-            let waiting = self.first.pop_front()?;
-            self.bytes -= u64::from(waiting.packet.wire_len());
-            fetch_soon(&self.first);
-            return Some(waiting);
-        }
-        let waiting = self.subqueue(subqueue).pop_front()?;
+    /// The first of a subqueue.
+    pub(super) fn pop_from(&mut self, subqueue: usize) -> Option<Waiting<P>> {
+        let Some(apart) = &mut self.apart else { return self.pop() };
+        let waiting = apart.queues[subqueue].pop_front()?;
         let len = waiting.packet.wire_len();
+        self.packets -= 1;
         self.bytes -= u64::from(len);
-        self.subqueues.remove(subqueue, len);
+        apart.counts.remove(subqueue, len);
         Some(waiting)
     }
 
     /// Takes all out, in the order in which they came.
     pub(super) fn take(&mut self) -> Vec<Waiting<P>> {
-        let subqueues = self.more.len() + 1;
+        let subqueues = self.apart.as_ref().map_or(1, |apart| apart.queues.len());
         let taken = std::mem::replace(self, Self::new(subqueues));
-        let mut all: Vec<_> =
-            taken.first.into_iter().chain(taken.more.into_iter().flatten()).collect();
+        let apart = taken.apart.into_iter().flat_map(|apart| apart.queues.into_iter().flatten());
+        let mut all: Vec<_> = taken.first.into_iter().chain(apart).collect();
         all.sort_by_key(|waiting| waiting.since);
         all
-    }
-
-    fn subqueue(&mut self, subqueue: usize) -> &mut VecDeque<Waiting<P>> {
-        match subqueue.checked_sub(1) {
-            None => &mut self.first,
-            Some(n) => &mut self.more[n],
-        }
     }
 }

@@ -11,37 +11,35 @@ impl<P: Packet> Link<P> {
     #[inline]
     pub(super) fn advance(&mut self, now: Instant) -> Instant {
         let now = now.max(self.clock);
-        while self.turn <= now && self.turn < Instant::FAR_FUTURE {
-            self.turn();
+        if self.turn <= now {
+            self.turn(now);
         }
-        self.run(now);
-        now
-    }
-
-    /// Conditions change, at the time at which they do.
-    #[cold]
-    fn turn(&mut self) {
-        let at = self.turn;
-        self.run(at);
-        let Some(course) = &mut self.course else {
-            self.turn = Instant::FAR_FUTURE;
-            return;
-        };
-        let change = course.step();
-        self.turn = course.next();
-        let changed = self.apply(at, &change);
-        debug_assert!(changed.is_ok(), "conditions are within their ranges: {changed:?}");
-    }
-
-    #[inline]
-    fn run(&mut self, now: Instant) {
         self.clock = now;
         loop {
             match &self.service {
-                Some(service) if service.departure > now => return,
+                Some(service) if service.departure > now => return now,
                 Some(_) => self.depart(),
-                None if self.waiting.is_empty() || self.begins > now => return,
+                None if self.waiting.is_empty() || self.begins > now => return now,
                 None => self.begin(self.begins),
+            }
+        }
+    }
+
+    /// Conditions change, each time at the moment at which they do.
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self, now: Instant) {
+        while self.turn <= now {
+            let at = std::mem::replace(&mut self.turn, Instant::FAR_FUTURE);
+            let Some(_) = self.course else { return };
+            self.advance(at);
+            let Some(course) = &mut self.course else { return };
+            let change = course.step();
+            self.turn = course.next();
+            let changed = self.apply(at, &change);
+            debug_assert!(changed.is_ok(), "conditions are within their ranges: {changed:?}");
+            if self.turn == Instant::FAR_FUTURE {
+                return;
             }
         }
     }
@@ -77,17 +75,38 @@ impl<P: Packet> Link<P> {
 
     /// The head of the queue begins to be sent, unless the queue drops it and those behind it.
     fn begin(&mut self, now: Instant) {
-        loop {
-            let subqueue = match self.waiting.has_subqueues() {
-                false => 0,
-                true => self.queue.next_subqueue(now, self.waiting.subqueues()).unwrap_or(0),
-            };
-            let Some(Waiting { since, packet }) = self.waiting.pop(subqueue) else { break };
-            if self.send(now, now - since, packet, subqueue) {
+        if self.waiting.subqueues().is_some() {
+            return self.begin_one(now);
+        }
+        while let Some(Waiting { since, packet }) = self.waiting.pop() {
+            let head = self.head(now, now - since, &packet);
+            if self.send(&head, packet) {
                 return;
             }
         }
         self.queue.on_empty(now);
+    }
+
+    /// The same where flows are kept apart.
+    #[cold]
+    fn begin_one(&mut self, now: Instant) {
+        while let Some(waiting) = self.waiting.subqueues()
+            && let Some(subqueue) = self.queue.next_subqueue(now, waiting)
+            && let Some(Waiting { since, packet }) = self.waiting.pop_from(subqueue)
+        {
+            let behind = self.waiting.subqueues().map_or(0, |all| all.of(subqueue).bytes);
+            let head = Head { behind, subqueue, ..self.head(now, now - since, &packet) };
+            if self.send(&head, packet) {
+                return;
+            }
+        }
+        self.queue.on_empty(now);
+    }
+
+    #[inline(always)]
+    fn head(&self, now: Instant, waited: Duration, packet: &P) -> Head {
+        let (ect, len, behind) = (packet.ect(), packet.wire_len(), self.waiting.bytes());
+        Head { now, waited, ect, len, behind, subqueue: 0 }
     }
 
     /// A packet comes to the queue, having waited since `since` (in another queue).
@@ -98,53 +117,69 @@ impl<P: Packet> Link<P> {
             self.begins = self.rate.ready(now);
         }
         let at_once = empty && self.begins <= now;
-        let subqueues = self.waiting.has_subqueues();
-        let subqueue = if subqueues { self.queue.subqueue(packet.flow()) } else { 0 };
         let arrival = Arrival {
             now,
             len,
             ect: packet.ect(),
             packets: self.waiting.len(),
             bytes: self.waiting.bytes(),
-            at_once: at_once && !subqueues,
+            at_once,
             service: self.last_service,
-            subqueue,
+            subqueue: 0,
         };
+        if self.waiting.subqueues().is_some() {
+            return self.enqueue_apart(arrival, packet, since);
+        }
+        let Some(packet) = self.admit(&arrival, packet) else { return };
+        if !at_once {
+            self.waiting.push(since, packet);
+            return;
+        }
+        let head = self.head(now, now - since, &packet);
+        if !self.send(&head, packet) {
+            self.queue.on_empty(now);
+        }
+    }
+
+    /// The same where flows are kept apart: every packet waits, if only for a moment.
+    #[cold]
+    fn enqueue_apart(&mut self, arrival: Arrival, packet: P, since: Instant) {
+        let subqueue = self.queue.subqueue(packet.flow());
+        let come = Arrival { at_once: false, subqueue, ..arrival };
+        let Some(packet) = self.admit(&come, packet) else { return };
+        self.waiting.push_into(subqueue, since, packet);
+        while let Some(waiting) = self.waiting.subqueues()
+            && let Some(subqueue) = self.queue.evict(waiting)
+            && let Some(Waiting { packet, .. }) = self.waiting.pop_from(subqueue)
+        {
+            self.lose(arrival.now, Cause::Queue, packet);
+        }
+        if arrival.at_once {
+            self.begin(arrival.now);
+        }
+    }
+
+    /// The packet, if the queue takes it.
+    #[inline(always)]
+    fn admit(&mut self, arrival: &Arrival, packet: P) -> Option<P> {
         let mut packet = packet;
-        match self.queue.admit(&arrival, &mut self.queue_rng) {
-            Verdict::Drop => return self.lose(now, Cause::Queue, packet),
+        match self.queue.admit(arrival, &mut self.queue_rng) {
+            Verdict::Drop => {
+                self.lose(arrival.now, Cause::Queue, packet);
+                return None;
+            }
             Verdict::Mark => self.mark(&mut packet),
             Verdict::Pass => {}
         }
-        self.stats.enqueued.add(len);
-        if !arrival.at_once {
-            self.waiting.push(subqueue, since, packet);
-        } else if !self.send(now, now - since, packet, subqueue) {
-            self.queue.on_empty(now);
-        }
-        if subqueues {
-            self.evict(now);
-            if at_once {
-                self.begin(now);
-            }
-        }
-    }
-
-    /// Too much may wait now.
-    fn evict(&mut self, now: Instant) {
-        while let Some(subqueue) = self.queue.evict(self.waiting.subqueues()) {
-            let Some(Waiting { packet, .. }) = self.waiting.pop(subqueue) else { return };
-            self.lose(now, Cause::Queue, packet);
-        }
+        self.stats.enqueued.add(arrival.len);
+        Some(packet)
     }
 
     /// Sends `packet` if the queue lets it go.
-    fn send(&mut self, now: Instant, waited: Duration, packet: P, subqueue: usize) -> bool {
+    fn send(&mut self, head: &Head, packet: P) -> bool {
         let mut packet = packet;
-        let len = packet.wire_len();
-        let behind = self.waiting.bytes_in(subqueue);
-        let head = Head { now, waited, ect: packet.ect(), len, behind, subqueue };
-        match self.queue.leave(&head) {
+        let now = head.now;
+        match self.queue.leave(head) {
             Verdict::Drop => {
                 self.lose(now, Cause::Queue, packet);
                 return false;
@@ -154,7 +189,7 @@ impl<P: Packet> Link<P> {
         }
         self.numbered += 1;
         let fate = self.sample_fate();
-        let work = Work::bytes(len);
+        let work = Work::bytes(head.len);
         let departure = self.rate.sent(now, work);
         let arrival = self.arrival(departure, &fate);
         self.service =

@@ -23,7 +23,7 @@ pub use host::{Host, Mptcp, MptcpSettings, Tcp};
 pub use jitter::Jitter;
 pub use link::{Conditions, Link, Loss, Queue};
 pub use linux::{LinuxBuffers, Triple};
-pub use named::{Choice, Named};
+pub use named::Named;
 pub use params::{LinkParams, Stage};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;

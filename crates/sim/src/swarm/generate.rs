@@ -2,11 +2,12 @@
 //! their end.
 
 use crate::scenario::{
-    Amount, Change, Choice, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, LinkParams,
-    Loss, Mptcp, MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario,
+    Amount, Change, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, LinkParams, Loss,
+    Mptcp, MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario,
     SubflowChange, Tcp,
 };
 use crate::seed::{Rng, Seed};
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Rate, Ratio, Size, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Entry, Spec};
@@ -99,9 +100,9 @@ impl Generator {
         Ratio(self.rng.between(1, most) as f64 / 1e3)
     }
 
-    fn policy<F: ?Sized>(&mut self, table: &[Entry<F>]) -> Option<Choice> {
+    fn policy<F: ?Sized>(&mut self, table: &[Entry<F>]) -> Option<PolicySpec> {
         let row = &table[self.index(table.len())];
-        Some(Choice(Spec::named(row.name)))
+        Some(PolicySpec(Spec::named(row.name)))
     }
 
     fn topology(&mut self, scenario: &mut Scenario) {
@@ -453,7 +454,7 @@ fn fit(scenario: &mut Scenario) {
         return;
     }
     let hosts = || scenario.host.iter().map(|(_, host)| host);
-    let is = |choice: &Option<Choice>, name| choice.as_ref().is_some_and(|c| c.0.name == name);
+    let is = |choice: &Option<PolicySpec>, name| choice.as_ref().is_some_and(|c| c.0.name == name);
     let redundant = hosts().any(|h| is(&h.scheduler, "redundant"))
         || scenario.at.iter().any(|change| is(&change.scheduler, "redundant"));
     let bicast = hosts().any(|h| is(&h.egress, "bicast"))

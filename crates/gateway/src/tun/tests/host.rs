@@ -1,7 +1,10 @@
 //! The host's routes, rules and resolvers: only what is configured, and as before afterwards,
 //! also when the client was killed.
 
-use crate::namespace::{Namespace, ready};
+use super::namespace::{Namespace, ready};
+use crate::access::Prefix;
+use crate::tun::host::HostError;
+use crate::tun::{Device, DeviceConfig, Host, HostConfig, Reconciled};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
@@ -9,8 +12,6 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use tabane_gateway::access::Prefix;
-use tabane_gateway::tun::{Device, DeviceConfig, Host, HostConfig, HostError, Reconciled};
 use tabane_net::device::TunError;
 
 const PAUSE: Duration = Duration::from_millis(5);
@@ -145,7 +146,7 @@ fn victim() {
 
 fn start_victim(namespace: &Namespace, folder: &Path) -> Child {
     let mut command = namespace.command(std::env::current_exe().unwrap());
-    command.args(["host::victim", "--exact", "--ignored", "--nocapture"]);
+    command.args(["tun::tests::host::victim", "--exact", "--ignored", "--nocapture"]);
     command.env("TABANE_TEST_VICTIM", folder).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();

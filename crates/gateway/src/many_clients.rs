@@ -5,26 +5,28 @@
 //! All clients share one socket for each path: which session a datagram belongs to is in its
 //! header (the receiver's index).
 
-use anyhow::{Context, bail};
+use crate::address::{ClientNumber, Network};
+use crate::bond::{Bond, paths};
+use crate::client::ClientError;
+use crate::config::Choice;
+use crate::engine_config::engine_config;
+use crate::keys::Key;
+use crate::path::{
+    Demand, Ends, INTERVAL, LinkState, Monitor, MonitorConfig, PathEvent, inner_limit,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Event, Instant};
-use tabane_gateway::address::{ClientNumber, Network};
-use tabane_gateway::bond::{Bond, paths};
-use tabane_gateway::config::Policies;
-use tabane_gateway::engine_config::engine_config;
-use tabane_gateway::keys::Key;
-use tabane_gateway::path::{
-    Demand, Ends, INTERVAL, LinkState, Monitor, MonitorConfig, PathEvent, inner_limit,
-};
 use tabane_net::Clock;
 use tabane_net::wireguard::{Opened, PublicKey, Sealed, Session, seal_space};
 
 /// Paths of a client.
-pub(super) const PATHS: usize = 2;
-pub(super) struct Sessions {
+pub const PATHS: usize = 2;
+/// See the module.
+pub struct ManyClients {
     clock: Clock,
     server: SocketAddr,
     sockets: Vec<UdpSocket>,
@@ -52,15 +54,15 @@ struct Tunnel {
 
 /// How far they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct RelayState {
+pub struct Standing {
     /// Paths that work.
-    pub(super) paths: usize,
+    pub paths: usize,
     /// Connections that stand.
-    pub(super) connected: usize,
+    pub connected: usize,
     /// Connections that stood, or were to stand, and are gone.
-    pub(super) lost: usize,
+    pub lost: usize,
     /// Subflows of those that stand.
-    pub(super) subflows: usize,
+    pub subflows: usize,
 }
 
 /// Connections being opened at a time.
@@ -75,32 +77,32 @@ const SOCKET_BUFFER: usize = 4 << 20;
 /// Of the links that are not there.
 const OUTER_MTU: u32 = 1500;
 
-impl Sessions {
+impl ManyClients {
     /// A client for each secret, numbered from 1, with `target.1` connections to `target.0`.
     ///
     /// # Errors
     /// No sockets.
-    pub(super) fn new(
+    pub fn new(
         secrets: &[Key],
         (server, key): (SocketAddr, &PublicKey),
         target: (SocketAddr, usize),
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, ClientError> {
         let clock = Clock::start();
         let socket = |_| {
-            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no socket")?;
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
             socket.set_nonblocking(true)?;
             // Best effort: smaller buffers only drop more.
             let _ = socket2::SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER);
-            anyhow::Ok(socket)
+            io::Result::Ok(socket)
         };
-        let sockets = (0..PATHS).map(socket).collect::<anyhow::Result<_>>()?;
+        let sockets = (0..PATHS).map(socket).collect::<io::Result<_>>()?;
         let clients = secrets.iter().enumerate();
         let clients = clients.map(|(at, secret)| Client::new(clock.now(), at, secret, key));
         Ok(Self {
             clock,
             server,
             sockets,
-            clients: clients.collect::<anyhow::Result<_>>()?,
+            clients: clients.collect::<Result<_, _>>()?,
             target,
             scratch: vec![0; PACKET_MAX],
             opened: vec![0; PACKET_MAX],
@@ -111,7 +113,7 @@ impl Sessions {
     ///
     /// # Errors
     /// It cannot wait.
-    pub(super) fn run(&mut self, length: Duration, eager: bool) -> anyhow::Result<RelayState> {
+    pub fn run(&mut self, length: Duration, eager: bool) -> Result<Standing, ClientError> {
         let end = self.clock.now() + length;
         loop {
             for path in 0..PATHS {
@@ -130,13 +132,13 @@ impl Sessions {
             let mut fds: Vec<_> = self.sockets.iter().map(socket).collect();
             match poll(&mut fds, Some(&PAUSE)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => bail!("cannot wait for packets: {error}"),
+                Err(error) => return Err(io::Error::from(error).into()),
             }
         }
     }
 
-    fn relay_state(&mut self) -> RelayState {
-        let mut relay_state = RelayState { paths: 0, connected: 0, lost: 0, subflows: 0 };
+    fn relay_state(&mut self) -> Standing {
+        let mut relay_state = Standing { paths: 0, connected: 0, lost: 0, subflows: 0 };
         for client in &mut self.clients {
             relay_state.paths +=
                 client.tunnels.iter().filter(|tunnel| tunnel.monitor.is_up()).count();
@@ -182,8 +184,8 @@ impl Sessions {
 }
 
 impl Client {
-    fn new(now: Instant, at: usize, secret: &Key, server: &PublicKey) -> anyhow::Result<Self> {
-        let number = ClientNumber(u16::try_from(at + 1).context("too many clients")?);
+    fn new(now: Instant, at: usize, secret: &Key, server: &PublicKey) -> Result<Self, ClientError> {
+        let number = ClientNumber(u16::try_from(at + 1).map_err(io::Error::other)?);
         let network = Network::default();
         let four_tuples = paths(|path| network.path(number, path).to_vec(), 1280);
         let mut seed = *Key::random()?.bytes();
@@ -202,7 +204,7 @@ impl Client {
         };
         Ok(Self {
             number,
-            bond: Bond::new(engine_config(four_tuples, &Policies::default())?, seed)?,
+            bond: Bond::new(engine_config(four_tuples, &Choice::default()), seed)?,
             tunnels: (0..PATHS).map(tunnel).collect(),
             requested: 0,
             connected: 0,

@@ -1,20 +1,20 @@
 //! Packets inside the tunnel: probes, datagrams, fragments, numbered copies, errors, and what the
 //! host itself sends into TUN mode.
 
+use crate::address::{ClientNumber, Network};
+use crate::inner as gateway_inner;
+use crate::path::Responder;
+use crate::path::probe::{Ends, Probe};
+use crate::tun::frame::{HEADER_LEN, VirtioHeader};
+use crate::tun::{Inbound, Packets, PacketsConfig};
+use crate::udp::fragment::{Reassembler, cut, is_fragment};
+use crate::udp::packet::{self, Inside};
+use crate::udp::{Filter, Flows, Refused, Tagger};
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Instant};
-use tabane_gateway::address::{ClientNumber, Network};
-use tabane_gateway::inner as gateway_inner;
-use tabane_gateway::path::Responder;
-use tabane_gateway::path::probe::{Ends, Probe};
-use tabane_gateway::tun::frame::{HEADER_LEN, VirtioHeader};
-use tabane_gateway::tun::{Inbound, Packets, PacketsConfig};
-use tabane_gateway::udp::fragment::{Reassembler, cut, is_fragment};
-use tabane_gateway::udp::packet::{self, Inside};
-use tabane_gateway::udp::{Filter, Flows, Refused, Tagger};
 use tabane_net::icmp;
 use tabane_wire::{Checksum, Datagram, Ecn};
 

@@ -1,5 +1,12 @@
 //! What is behind the device: every destination there is, each port with manners of its own.
 
+use crate::listener::ConnectError;
+use crate::tun::device::DeviceCounters;
+use crate::tun::packets::{Counts, Datagrams};
+use crate::tun::{
+    Device, DeviceConfig, Frame, Inbound, LocalConfig, LocalStack, Packets, PacketsConfig,
+    ProgramId,
+};
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -7,13 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tabane_engine::Instant;
-use tabane_gateway::listener::ConnectError;
-use tabane_gateway::sessions::{Near, Program, ProgramEvent, Read};
-use tabane_gateway::tun::{
-    Counts, Datagrams, Device, DeviceConfig, DeviceCounters, Frame, Inbound, LocalConfig,
-    LocalStack, Packets, PacketsConfig, ProgramId,
-};
+use tabane_engine::{Connection, Event, Instant};
 use tabane_net::clock::Clock;
 use tabane_wire::ip::IpHeader;
 
@@ -153,10 +154,10 @@ impl Far {
         self.device.send_packet(&answer).unwrap();
     }
 
-    fn on_event(&mut self, now: Instant, id: ProgramId, event: ProgramEvent) {
+    fn on_event(&mut self, now: Instant, id: ProgramId, event: Event) {
         match event {
-            ProgramEvent::Incoming { destination, .. } => {
-                let port = destination.port();
+            Event::Incoming { local, .. } => {
+                let port = local.port();
                 let connect_error = match port {
                     REFUSED => Some(ConnectError::Refused),
                     UNREACHABLE => Some(ConnectError::NetUnreachable),
@@ -164,46 +165,43 @@ impl Far {
                     _ => None,
                 };
                 if let Some(why) = connect_error {
-                    return self.stack.refuse(now, id, why.into());
+                    return self.stack.refuse(now, id, why);
                 }
-                self.stack.admit(now, id);
+                self.stack.admit(id);
                 let (heard, left) = (Vec::new(), Bytes::new());
                 let served = Served { port, heard, count: 0, left, file: 0, closing: false };
                 self.open.insert(id, served);
             }
-            ProgramEvent::Closed(_) => drop(self.open.remove(&id)),
+            Event::Closed(_) => drop(self.open.remove(&id)),
             _ => {}
         }
     }
 
     fn serve(&mut self, now: Instant, id: ProgramId) {
-        let Some(mut program) = self.stack.program(now, id) else { return };
+        let Some(program) = self.stack.connection(id) else { return };
         let Some(served) = self.open.get_mut(&id) else { return };
         if served.port == SLOW && !self.handle.reading.load(Ordering::Relaxed) {
             return;
         }
-        loop {
-            match program.read(usize::MAX) {
-                Read::Data(_) if served.port == RESET => return program.reset(),
-                Read::Data(data) => {
-                    served.count += data.len() as u64;
-                    if served.port == SLOW {
-                        self.handle.read.fetch_add(data.len() as u64, Ordering::Relaxed);
-                    }
-                    if served.port == HTTP {
-                        served.hear(&data);
-                    }
-                }
-                Read::End if !served.closing => {
-                    if served.port == COUNT {
-                        served.left = served.count.to_string().into_bytes().into();
-                    }
-                    served.closing = true;
-                }
-                _ => break,
+        while let Some(data) = program.read(usize::MAX) {
+            if served.port == RESET {
+                return program.abort(now);
+            }
+            served.count += data.len() as u64;
+            if served.port == SLOW {
+                self.handle.read.fetch_add(data.len() as u64, Ordering::Relaxed);
+            }
+            if served.port == HTTP {
+                served.hear(&data);
             }
         }
-        served.write(&mut program);
+        if program.is_finished() && !served.closing {
+            if served.port == COUNT {
+                served.left = served.count.to_string().into_bytes().into();
+            }
+            served.closing = true;
+        }
+        served.write(now, program);
     }
 }
 
@@ -217,7 +215,7 @@ impl Served {
         }
     }
 
-    fn write(&mut self, program: &mut impl Program) {
+    fn write(&mut self, now: Instant, program: &mut Connection) {
         loop {
             if self.left.is_empty() && self.file > 0 {
                 let at = FILE - self.file;
@@ -233,7 +231,7 @@ impl Served {
             }
         }
         if self.closing {
-            program.shutdown();
+            program.close(now);
         }
     }
 }

@@ -1,16 +1,14 @@
 //! What programs say to the client: SOCKS5 and HTTP, the header of SOCKS5's datagrams, commands;
 //! what origins answer to the latter; and names: queries of clients, answers of name servers.
 
-use crate::files::somewhere;
+use super::somewhere;
+use crate::address::ClientNumber;
+use crate::dns::{self, Asker, LookupFn};
+use crate::listener::{Auto, ConnectError, HEAD_MAX, Login, Negotiation, Step, Target, udp_header};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 use tabane_engine::{Duration, Instant};
-use tabane_gateway::address::ClientNumber;
-use tabane_gateway::dns::{self, Asker, LookupFn, Preference};
-use tabane_gateway::listener::{
-    Auto, ConnectError, HEAD_MAX, Login, Negotiation, Step, Target, udp_header,
-};
 use tabane_net::http::head::HeadReader;
 
 /// A program's bytes: whole and in pieces the same comes of them.
@@ -145,7 +143,7 @@ pub(crate) fn names(data: &[u8]) {
 
 /// A client that asks for one name gets this; it must come to an end without and with it.
 fn answer(data: &[u8], right_id: bool) {
-    let mut client = dns::Client::new([7; 32], Preference::default());
+    let mut client = dns::Client::new([7; 32]);
     let mut now = Instant::ZERO;
     let id = client.resolve(now, "example.org").expect("invariant: the first call");
     let queries: Vec<_> = std::iter::from_fn(|| client.poll_query()).collect();
@@ -192,7 +190,7 @@ fn query(data: &[u8]) {
 
 /// A query and its answer, with and without an address.
 pub(crate) fn messages() -> Vec<Vec<u8>> {
-    let mut client = dns::Client::new([7; 32], Preference::default());
+    let mut client = dns::Client::new([7; 32]);
     let asked = client.resolve(Instant::ZERO, "example.org");
     let mut messages = Vec::new();
     while let Some(query) = client.poll_query() {

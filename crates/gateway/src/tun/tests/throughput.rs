@@ -4,30 +4,29 @@
 //! The program, its kernel, the device and the stack share the machine's cores, as they do in
 //! use. Needs CAP_NET_ADMIN and CAP_SYS_ADMIN (for the namespace); the host is not touched.
 
-use super::device::{Device, DeviceConfig};
-use super::host::{Host, HostConfig, HostError};
-use super::local::{LocalConfig, LocalStack, ProgramId};
-use super::packets::{Inbound, Packets, PacketsConfig};
 use crate::access::Prefix;
-use crate::sessions::{Near, Program, ProgramEvent, Read};
+use crate::tun::device::{Device, DeviceConfig};
+use crate::tun::host::{Host, HostConfig, HostError};
+use crate::tun::local::{LocalConfig, LocalStack, ProgramId};
+use crate::tun::packets::{Inbound, Packets, PacketsConfig};
 use bytes::Bytes;
 use nix::sched::{CloneFlags, unshare};
 use nix::time::{ClockId, clock_gettime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::env;
-use std::io::{self, Read as _, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
-use tabane_engine::Instant;
+use tabane_engine::{Event, Instant};
 use tabane_net::clock::Clock;
 use tabane_net::device::TunError;
 use thiserror::Error;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Flow {
+pub(crate) enum Flow {
     /// From the program.
     Up,
     /// To the program.
@@ -36,7 +35,7 @@ pub enum Flow {
 
 /// What a run came to.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Throughput {
+pub(crate) struct Throughput {
     /// Payload bits per second, from the first byte to the last.
     pub bits_per_second: f64,
     /// Processor time of everything (program, kernel, device, stack) per 10^9 bytes of payload.
@@ -47,7 +46,7 @@ pub struct Throughput {
 
 /// Why there is no result.
 #[derive(Error, Debug)]
-pub enum BenchError {
+pub(crate) enum BenchError {
     /// No network namespace for us.
     #[error("cannot make a network namespace ({0}): this needs root")]
     Namespace(#[source] io::Error),
@@ -72,7 +71,7 @@ const CHUNK: usize = 256 << 10;
 ///
 /// # Errors
 /// [`BenchError`].
-pub fn run(flow: Flow, bytes: u64, mtu: u16) -> Result<Throughput, BenchError> {
+pub(crate) fn run(flow: Flow, bytes: u64, mtu: u16) -> Result<Throughput, BenchError> {
     thread::scope(|scope| {
         let stack = scope.spawn(|| {
             // It concerns only this thread and those it starts.
@@ -150,12 +149,12 @@ impl Bench {
             }
             while let Some((id, event)) = self.stack.poll_event() {
                 match event {
-                    ProgramEvent::Incoming { .. } => self.stack.admit(now, id),
-                    ProgramEvent::Connected => {
+                    Event::Incoming { .. } => self.stack.admit(id),
+                    Event::Accepted { .. } => {
                         current = Some(id);
                         self.started = Some((now, cpu_seconds()));
                     }
-                    ProgramEvent::Closed(_) => return Ok(self.result(now, device)),
+                    Event::Closed(_) => return Ok(self.result(now, device)),
                     _ => {}
                 }
             }
@@ -172,8 +171,8 @@ impl Bench {
 
     /// What a relay would do, without a far end.
     fn relay(&mut self, now: Instant, id: ProgramId) {
-        let Some(mut program) = self.stack.program(now, id) else { return };
-        while let Read::Data(data) = program.read(usize::MAX) {
+        let Some(program) = self.stack.connection(id) else { return };
+        while let Some(data) = program.read(usize::MAX) {
             self.moved += data.len() as u64;
         }
         if self.flow == Flow::Down {
@@ -187,7 +186,7 @@ impl Bench {
             }
         }
         if self.moved == self.bytes {
-            program.shutdown();
+            program.close(now);
         }
     }
 

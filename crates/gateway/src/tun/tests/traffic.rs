@@ -1,7 +1,10 @@
 //! Programs that know nothing of the device.
 
-use crate::far::{self, Far, Handle, byte_of_file, destination};
-use crate::namespace::{Namespace, ready};
+use super::far::{self, Far, Handle, byte_of_file, destination};
+use super::namespace::{Namespace, ready};
+use crate::tun::device::DeviceCounters;
+use crate::tun::packets::Counts;
+use crate::tun::{Host, HostConfig};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{ErrorKind, Read, Write};
@@ -9,7 +12,6 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
-use tabane_gateway::tun::{Counts, DeviceCounters, Host, HostConfig};
 
 /// Runs `work` in a namespace whose default route is the device.
 fn world(
@@ -241,7 +243,7 @@ fn a_ping_is_answered() {
 
 #[test]
 fn the_bench_moves_what_it_says() {
-    use tabane_gateway::tun::bench::{Flow, run};
+    use super::throughput::{Flow, run};
     if !ready(&[]) {
         return;
     }

@@ -5,7 +5,9 @@ use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 use bytes::Bytes;
 use std::net::IpAddr;
 use tabane_engine::config::{Config, PathConfig};
+use tabane_engine::pipe::ConnectionStream;
 use tabane_engine::view::PathId;
+use tabane_engine::{ConnId, Endpoint};
 
 const SERVER: &str = "192.0.2.80:443";
 const NOBODY: &str = "192.0.2.80:1";
@@ -16,7 +18,8 @@ struct World {
     now: Instant,
     kernel: Endpoint,
     stack: LocalStack,
-    sessions: Sessions<ProgramId>,
+    sessions: Sessions<ProgramId, ConnId>,
+    owners: BTreeMap<ConnId, ProgramId>,
     bond: Endpoint,
     server: Endpoint,
     /// Paths that nothing comes through.
@@ -26,6 +29,25 @@ struct World {
     kernel_heard: Vec<(ConnId, Event)>,
     server_heard: Vec<(ConnId, Event)>,
     messages: Vec<Bytes>,
+}
+
+impl Near for LocalStack {
+    type Id = ProgramId;
+
+    fn admit(&mut self, _: Instant, id: ProgramId, _: Option<SocketAddr>) -> Admitted {
+        LocalStack::admit(self, id);
+        Admitted::Later
+    }
+
+    fn refuse(&mut self, now: Instant, id: ProgramId, why: ConnectError) {
+        LocalStack::refuse(self, now, id, why);
+    }
+
+    fn stream(&mut self, now: Instant, id: ProgramId) -> Option<impl Program> {
+        Some(ConnectionStream { connection: self.connection(id)?, now })
+    }
+
+    fn close(&mut self, _: ProgramId) {}
 }
 
 fn endpoint(addresses: &[&str], mptcp: bool) -> Endpoint {
@@ -49,7 +71,8 @@ impl World {
             now: Instant::ZERO + Duration::from_secs(1),
             kernel: endpoint(&["10.81.0.31"], false),
             stack: LocalStack::new(LocalConfig::default(), [4; 32]).unwrap(),
-            sessions: Sessions::default(),
+            sessions: Sessions::new(Patience::default()),
+            owners: BTreeMap::new(),
             bond: endpoint(&PATHS, true),
             server,
             dead: Vec::new(),
@@ -66,11 +89,12 @@ impl World {
     }
 
     fn grant(&mut self) {
-        while let Some(connect_request) = self.sessions.poll_connect_request() {
+        while let Some(request) = self.sessions.poll_request() {
             let path = usize::from(self.dead.contains(&0));
             let from = SocketAddr::new(PATHS[path].parse().unwrap(), 0);
-            let conn = self.bond.connect(self.now, from, connect_request.destination).unwrap();
-            self.sessions.opening(connect_request.id, conn, path);
+            let conn = self.bond.connect(self.now, from, request.address).unwrap();
+            self.owners.insert(conn, request.id);
+            self.sessions.opening(self.now, request.id, conn, Some(path));
         }
     }
 
@@ -86,11 +110,15 @@ impl World {
         }
         self.kernel_heard.extend(std::iter::from_fn(|| self.kernel.poll_event()));
         while let Some((id, event)) = self.stack.poll_event() {
-            let ends = (&mut self.stack, &mut self.bond);
-            self.sessions.on_program(now, ends, id, event);
+            if let Event::Incoming { local, remote } = event {
+                let wanted = (Target::Address(local), VecDeque::from([local]));
+                self.sessions.incoming(id, (remote, now), wanted);
+            } else {
+                self.sessions.on_near(now, (&mut self.stack, &mut self.bond), id, event);
+            }
         }
         self.sessions.step_again(now, (&mut self.stack, &mut self.bond));
-        self.sessions.tick(now, &mut self.stack);
+        self.sessions.tick(now, (&mut self.stack, &mut self.bond));
         if !self.pathless {
             self.grant();
         }
@@ -121,8 +149,9 @@ impl World {
 
     fn bond_events(&mut self, now: Instant) {
         while let Some((conn, event)) = self.bond.poll_event() {
+            let owner = self.owners[&conn];
             let ends = (&mut self.stack, &mut self.bond);
-            self.sessions.on_event(now, ends, conn, event);
+            self.sessions.on_far(now, ends, (owner, conn), event);
         }
     }
 
@@ -152,7 +181,7 @@ impl World {
 
     /// Nothing is kept of what is over.
     fn is_clean(&self) {
-        assert!(self.sessions.is_empty() && self.sessions.by_conn.is_empty());
+        assert!(self.sessions.all.is_empty());
         assert_eq!(self.stack.connections(), 0);
         assert_eq!(self.bond.connections(), 0);
     }
@@ -162,14 +191,15 @@ impl World {
 fn a_whole_life() {
     let mut world = World::new();
     let (program, served) = world.open();
-    assert_eq!(world.sessions.connected().count(), 1);
+    assert_eq!(world.sessions.connected_ones().count(), 1);
     let mut request = Bytes::from(vec![1; 100_000]);
     world.kernel.connection(program).unwrap().write(&mut request);
     let now = world.now;
     world.kernel.connection(program).unwrap().close(now);
     world.wait(300);
-    let snapshot = world.sessions.connected().next().unwrap();
-    assert_eq!((snapshot.destination, snapshot.taken), (SERVER.parse().unwrap(), 100_000));
+    let snapshot = world.sessions.connected_ones().next().unwrap();
+    assert_eq!(*snapshot.target, Target::Address(SERVER.parse().unwrap()));
+    assert_eq!(world.sessions.taken(), 100_000);
     let mut got = 0;
     while let Some(data) = world.server.connection(served).unwrap().read(usize::MAX) {
         got += data.len();
@@ -189,7 +219,7 @@ fn a_whole_life() {
     assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Finished));
     assert_eq!(world.closed(&world.server_heard, served), Some(CloseReason::Finished));
     world.wait(2_000);
-    assert!(world.sessions.is_empty() && world.sessions.by_conn.is_empty());
+    assert!(world.sessions.all.is_empty());
     assert_eq!(world.sessions.totals(), (1, 0));
 }
 
@@ -250,7 +280,7 @@ fn a_message_of_the_far_end_ends_the_attempt() {
     world.dead = vec![0, 1];
     world.connect(SERVER);
     world.wait(10);
-    let conn = *world.sessions.by_conn.keys().next().unwrap();
+    let conn = world.sessions.connected_ones().next().unwrap().far;
     let local = world.bond.connection(conn).unwrap().info(world.now).subflows[0].local;
     let (now, remote) = (world.now, SERVER.parse().unwrap());
     let why = ConnectError::HostUnreachable;
@@ -325,8 +355,8 @@ fn a_change_of_servers_resets_every_program() {
     let mut world = World::new();
     let (program, _) = world.open();
     let now = world.now;
-    world.sessions.reset_all(now, &mut world.stack);
+    world.sessions.reset_all(now, (&mut world.stack, &mut world.bond));
     world.wait(10);
     assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Reset(None)));
-    assert!(world.sessions.is_empty() && world.sessions.by_conn.is_empty());
+    assert!(world.sessions.all.is_empty());
 }

@@ -1,17 +1,17 @@
 //! The host's interfaces as netlink tells them, in a network namespace of its own. Needs root and
 //! `ip`; without them it says SKIPPED, and fails where `CI=true`.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a helper; the kernel's own clock
+#![allow(clippy::disallowed_methods)] // the kernel's own clock
 
 #[allow(dead_code)] // Shared with the interoperation tests.
-#[path = "../../../tests/interop/namespace.rs"]
+#[path = "../../../../../tests/interop/namespace.rs"]
 mod namespace;
 
+use crate::path::{Absence, Binding, Found, Links};
 use namespace::Namespace;
 use std::net::IpAddr;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
-use tabane_gateway::path::{Absence, Binding, Found, Links};
 
 /// Whether namespaces can be made here.
 fn possible() -> bool {
