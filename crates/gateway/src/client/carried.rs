@@ -6,6 +6,7 @@ use super::program::ProgramRequest;
 use super::programs::Programs;
 use super::upstream::UpstreamNotification;
 use crate::listener::{ConnectError, Target};
+use crate::reactor::SocketId;
 use crate::session::{Admitted, Discarded, Near, Patience, Program, Sessions, Verdict};
 use crate::tun::{self, LocalStack};
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use tabane_engine::{ConnId, Endpoint, Event, Instant};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum ProgramId {
     /// A program at a front end.
-    FrontEnd(u64),
+    FrontEnd(SocketId),
     /// A program of this host.
     Host(tun::ProgramId),
 }
@@ -62,7 +63,7 @@ impl Core {
     }
 
     /// A program's socket is ready.
-    pub(super) fn on_front_end(&mut self, now: Instant, id: u64, edges: (bool, bool)) {
+    pub(super) fn on_front_end(&mut self, now: Instant, id: SocketId, edges: (bool, bool)) {
         match self.programs.ready(id, edges) {
             ProgramRequest::Connect(Target::Address(address)) => {
                 let target = Target::Address(address);
@@ -84,7 +85,7 @@ impl Core {
     pub(super) fn connect_program(
         &mut self,
         now: Instant,
-        id: u64,
+        id: SocketId,
         target: Target,
         addresses: VecDeque<SocketAddr>,
     ) {
@@ -101,7 +102,7 @@ impl Core {
     }
 
     /// A program gets no session.
-    pub(super) fn refuse_program(&mut self, id: u64, why: ConnectError) {
+    pub(super) fn refuse_program(&mut self, id: SocketId, why: ConnectError) {
         self.refused += 1;
         self.programs.refuse(id, why);
     }

@@ -5,7 +5,7 @@
 use super::Core;
 use crate::dns::LookupId;
 use crate::listener::{ConnectError, Target, udp_header};
-use crate::reactor::{Kind, token};
+use crate::reactor::{EventSource, SocketId};
 use crate::udp::packet::{Inside, parse};
 use crate::udp_packet;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -72,7 +72,7 @@ impl Datagrams {
         let bound = socket.local_addr().map_err(failed)?;
         let entry = self.all.vacant_entry();
         let index = entry.key();
-        let token = token(Kind::Associate, index);
+        let token = EventSource::Associate(index).token();
         self.registry.register(&mut socket, token, Interest::READABLE).map_err(failed)?;
         entry.insert(Association { socket, host, program: None });
         Ok((index, bound))
@@ -90,7 +90,7 @@ impl Datagrams {
 
 impl Core {
     /// A program wants its datagrams relayed.
-    pub(super) fn associate(&mut self, id: u64) {
+    pub(super) fn associate(&mut self, id: SocketId) {
         let Some(program) = self.programs.get(id) else { return };
         let host = program.source.ip();
         let local = program.stream().local_addr().map(|local| local.ip());

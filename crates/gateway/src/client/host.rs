@@ -8,7 +8,7 @@ use crate::event_kind::EventKind;
 use crate::inner::quoting_unreachable;
 use crate::listener::ConnectError;
 use crate::model::TunStatus;
-use crate::reactor::{Kind, token};
+use crate::reactor::EventSource;
 use crate::tun::{
     Device, DeviceConfig, Frame, Host, HostConfig, Inbound, LocalConfig, LocalStack, Outgoing,
     Packets, PacketsConfig, Reconciled, host,
@@ -93,7 +93,7 @@ impl HostSide {
     fn open_device(&mut self) -> Result<(), ClientError> {
         let device = Device::open(&self.wanted)?;
         let fd = device.as_fd().as_raw_fd();
-        let token = token(Kind::Tun, 0);
+        let token = EventSource::Tun.token();
         self.registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
         (self.device, self.unread) = (Some(device), true);
         Ok(())

@@ -38,7 +38,7 @@ use crate::keys::KeyError;
 use crate::listener::{Auto, Login};
 use crate::path::{Links, PathEvent, QuotaError};
 use crate::policy_requests::PolicyOverride;
-use crate::reactor::{Kind, Reactor, Ready};
+use crate::reactor::{Agent, EventSource, Reactor, Ready};
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Dispatcher;
 use crate::udp::fragment::{self, Reassembler};
@@ -227,15 +227,7 @@ impl Client {
     /// The system's, when it cannot even wait.
     pub fn run(mut self) -> Result<(), ClientError> {
         sharpen_timers();
-        let mut ready = Vec::new();
-        while !self.core.stopped {
-            let busy = self.core.round();
-            let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
-            self.reactor.wait(limit, &mut ready)?;
-            for ready in ready.drain(..) {
-                self.core.ready(ready);
-            }
-        }
+        self.reactor.run(&mut self.core)?;
         self.core.bye();
         self.core.failed.map_or(Ok(()), |why| Err(ClientError::Host(why)))
     }
@@ -313,9 +305,12 @@ impl Core {
             restarts: false,
         })
     }
+}
 
-    /// What is due, and what is to be sent; whether there is more to do at once.
-    fn round(&mut self) -> bool {
+impl Agent for Core {
+    type Error = ClientError;
+
+    fn round(&mut self) -> Result<bool, ClientError> {
         let now = self.clock.now();
         for path in std::mem::take(&mut self.unread_paths) {
             if self.receive(now, path) {
@@ -362,7 +357,8 @@ impl Core {
         self.flush_host(now);
         let host = self.host.as_ref().is_some_and(HostSide::is_busy);
         let unread = !self.unread.is_empty() || !self.unread_paths.is_empty();
-        host || more || self.programs.is_busy() || self.carried.has_again() || unread
+        let busy = self.programs.is_busy() || self.carried.has_again();
+        Ok(host || more || busy || unread)
     }
 
     fn sleep(&self) -> Option<Duration> {
@@ -380,34 +376,42 @@ impl Core {
 
     fn ready(&mut self, ready: Ready) {
         let now = self.clock.now();
-        match ready.kind {
-            Kind::Wake => {
+        match ready.source {
+            EventSource::Wake => {
                 self.requests(now);
                 self.servers(now);
                 self.tunnels.follow(now);
                 // The networks that the host is in may have changed.
                 self.look_at_host_soon();
             }
-            Kind::Port if !self.unread_paths.contains(&ready.index) => {
-                self.unread_paths.push(ready.index);
+            EventSource::Port(path) if !self.unread_paths.contains(&path) => {
+                self.unread_paths.push(path);
             }
-            Kind::Port => {}
-            Kind::Listener => self.programs.accept(now, ready.index),
-            Kind::Program => {
-                let edges = (ready.readable, ready.writable);
-                self.on_front_end(now, ready.index as u64, edges);
+            EventSource::Listener(listener) => self.programs.accept(now, listener),
+            EventSource::Socket(id) => {
+                self.on_front_end(now, id, (ready.readable, ready.writable));
                 self.mind_uploads(now);
             }
-            Kind::Associate => self.unread.push(ready.index),
-            Kind::Tun => {
+            EventSource::Associate(association) => self.unread.push(association),
+            EventSource::Tun => {
                 if let Some(host) = &mut self.host {
                     host.ready();
                 }
             }
-            Kind::Flow | Kind::Next | Kind::Handshakes => {}
+            // A client has none of these.
+            EventSource::Port(_)
+            | EventSource::Flow(_)
+            | EventSource::Next
+            | EventSource::Handshakes(_) => {}
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl Core {
     /// Takes a batch of what has come by a path; whether there may be more.
     fn receive(&mut self, now: Instant, path: usize) -> bool {
         let Self { tunnels, bond, side, .. } = self;

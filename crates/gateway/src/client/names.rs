@@ -3,6 +3,7 @@
 use super::Core;
 use crate::dns::{self, LookupId};
 use crate::listener::{ConnectError, Target};
+use crate::reactor::SocketId;
 use crate::udp_packet;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use tabane_wire::udp::Datagram;
 /// Lookups, and who waits for them.
 pub(super) struct Names {
     client: dns::Client,
-    waiting: BTreeMap<LookupId, (u64, Target)>,
+    waiting: BTreeMap<LookupId, (SocketId, Target)>,
     /// Where queries leave from: an inner address that belongs to no path.
     source: SocketAddr,
     service: SocketAddr,
@@ -44,7 +45,7 @@ impl Names {
 
 impl Core {
     /// A program wants to go to a name.
-    pub(super) fn look_up(&mut self, now: Instant, program: u64, name: &str, port: u16) {
+    pub(super) fn look_up(&mut self, now: Instant, program: SocketId, name: &str, port: u16) {
         match self.names.client.resolve(now, name) {
             Ok(id) => {
                 let target = Target::Name(name.to_owned(), port);

@@ -2,7 +2,7 @@
 
 use super::program::{Program, ProgramRequest, ProgramStream, Stage};
 use crate::listener::{ConnectError, NEGOTIATING_MAX, Negotiation};
-use crate::reactor::{Kind, token};
+use crate::reactor::{EventSource, SocketId};
 use crate::session::Pool;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry};
@@ -13,14 +13,14 @@ use tabane_engine::Instant;
 
 /// See the module.
 pub(super) struct Programs {
-    all: BTreeMap<u64, Program>,
+    all: BTreeMap<SocketId, Program>,
     /// The name of the next one.
-    next: u64,
+    next: SocketId,
     listeners: Vec<Listener>,
     /// Associated ones with more to throw away.
-    again: VecDeque<u64>,
+    again: VecDeque<SocketId>,
     /// Accepted, oldest first, to be closed unless they ask for something.
-    talking: VecDeque<u64>,
+    talking: VecDeque<SocketId>,
     registry: Registry,
     pool: Pool,
     /// Associations of programs that have gone.
@@ -52,7 +52,7 @@ impl Programs {
     pub(super) fn new(registry: Registry) -> Self {
         Self {
             all: BTreeMap::new(),
-            next: 0,
+            next: SocketId::default(),
             listeners: Vec::new(),
             again: VecDeque::new(),
             talking: VecDeque::new(),
@@ -73,14 +73,14 @@ impl Programs {
     ) -> io::Result<SocketAddr> {
         let mut socket = TcpListener::bind(at)?;
         let local = socket.local_addr()?;
-        let token = token(Kind::Listener, self.listeners.len());
+        let token = EventSource::Listener(self.listeners.len()).token();
         self.registry.register(&mut socket, token, Interest::READABLE)?;
         self.listeners.push(Listener { socket, negotiation, left: Left::Nobody });
         Ok(local)
     }
 
     /// One of them.
-    pub(super) fn get(&mut self, id: u64) -> Option<&mut Program> {
+    pub(super) fn get(&mut self, id: SocketId) -> Option<&mut Program> {
         self.all.get_mut(&id)
     }
 
@@ -126,7 +126,7 @@ impl Programs {
         source: SocketAddr,
         negotiation: Box<dyn Negotiation>,
     ) {
-        let talking = |id: &u64| self.all.get(id).is_some_and(|p| p.stage == Stage::Talking);
+        let talking = |id: &SocketId| self.all.get(id).is_some_and(|p| p.stage == Stage::Talking);
         self.talking.retain(talking);
         if self.talking.len() >= NEGOTIATING_MAX
             && let Some(oldest) = self.talking.pop_front()
@@ -136,23 +136,27 @@ impl Programs {
         let id = self.next;
         let mut program = Program::new(now, stream, source, negotiation);
         let both = Interest::READABLE | Interest::WRITABLE;
-        let token = token(Kind::Program, id as usize);
+        let token = EventSource::Socket(id).token();
         if self.registry.register(program.stream(), token, both).is_ok() {
-            self.next += 1;
+            self.next = id.next();
             self.all.insert(id, program);
             self.talking.push_back(id);
         }
     }
 
     /// The poll says that a program's socket is ready; what it wants.
-    pub(super) fn ready(&mut self, id: u64, (readable, writable): (bool, bool)) -> ProgramRequest {
+    pub(super) fn ready(
+        &mut self,
+        id: SocketId,
+        (readable, writable): (bool, bool),
+    ) -> ProgramRequest {
         let Some(program) = self.all.get_mut(&id) else { return ProgramRequest::Nothing };
         let request = program.ready(readable, writable);
         self.take(id, request)
     }
 
     /// Does what can be done here; the rest is for the agent.
-    fn take(&mut self, id: u64, request: ProgramRequest) -> ProgramRequest {
+    fn take(&mut self, id: SocketId, request: ProgramRequest) -> ProgramRequest {
         match request {
             ProgramRequest::Gone => self.remove(id),
             ProgramRequest::Again => self.again.push_back(id),
@@ -162,14 +166,14 @@ impl Programs {
     }
 
     /// The name that a program wants is being asked for.
-    pub(super) fn resolving(&mut self, id: u64) {
+    pub(super) fn resolving(&mut self, id: SocketId) {
         if let Some(program) = self.all.get_mut(&id) {
             program.stage = Stage::Resolving;
         }
     }
 
     /// Whether it still waits for a name.
-    pub(super) fn is_resolving(&self, id: u64) -> bool {
+    pub(super) fn is_resolving(&self, id: SocketId) -> bool {
         self.all.get(&id).is_some_and(|program| program.stage == Stage::Resolving)
     }
 
@@ -202,7 +206,7 @@ impl Programs {
     }
 
     /// It does not get what it wanted, and is told.
-    pub(super) fn refuse(&mut self, id: u64, why: ConnectError) {
+    pub(super) fn refuse(&mut self, id: SocketId, why: ConnectError) {
         if let Some(program) = self.all.get_mut(&id) {
             program.failed(why);
             self.remove(id);
@@ -210,13 +214,13 @@ impl Programs {
     }
 
     /// Its stream.
-    pub(super) fn stream(&mut self, id: u64) -> Option<ProgramStream<'_>> {
+    pub(super) fn stream(&mut self, id: SocketId) -> Option<ProgramStream<'_>> {
         let program = self.all.get_mut(&id)?;
         Some(ProgramStream { program, pool: &mut self.pool })
     }
 
     /// It is over.
-    pub(super) fn remove(&mut self, id: u64) {
+    pub(super) fn remove(&mut self, id: SocketId) {
         let Some(mut program) = self.all.remove(&id) else { return };
         if let Stage::Associated(association) = program.stage {
             self.gone.push(association);

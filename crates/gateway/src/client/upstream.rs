@@ -8,10 +8,9 @@ use super::{Client, ClientError, Core};
 use crate::config::ClientConfig;
 use crate::listener::{ConnectError, Target};
 use crate::model::{AgentEvent, Role, Status};
-use crate::reactor::{EVENTS, Reactor};
+use crate::reactor::{Agent, EVENTS, Reactor};
 use crate::request_channel::request_channel;
 use std::collections::VecDeque;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
@@ -68,14 +67,14 @@ impl UpstreamClient {
     /// Takes what is ready, and does what is due; whether there is more to do at once.
     ///
     /// # Errors
-    /// The system's.
-    pub(crate) fn round(&mut self) -> io::Result<bool> {
+    /// [`ClientError`].
+    pub(crate) fn round(&mut self) -> Result<bool, ClientError> {
         let Client { reactor, core, .. } = &mut self.client;
         let mut ready = Vec::new();
         reactor.wait(Some(Duration::ZERO), &mut ready)?;
         let all = ready.len() < EVENTS;
         ready.into_iter().for_each(|ready| core.ready(ready));
-        Ok(core.round() || !all)
+        Ok(core.round()? || !all)
     }
 
     /// How long it can be left alone.

@@ -9,6 +9,7 @@ use super::upstream_hop::Next;
 use crate::inner;
 use crate::listener::{ConnectError, Target};
 use crate::policy_requests;
+use crate::reactor::SocketId;
 use crate::session::{Admitted, Far, Near, Patience, Program, Sessions, SocketStream};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -25,7 +26,7 @@ pub(super) type Id = (usize, ConnId);
 /// Where a connection goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum FarId {
-    Socket(u64),
+    Socket(SocketId),
     /// A connection to the next server.
     Next(ConnId),
 }
@@ -132,7 +133,7 @@ impl Core {
     }
 
     /// The poll says that a socket is ready.
-    pub(super) fn on_outbound(&mut self, now: Instant, id: u64, edges: (bool, bool)) {
+    pub(super) fn on_outbound(&mut self, now: Instant, id: SocketId, edges: (bool, bool)) {
         let Some((owner, change)) = self.outbound.ready(id, edges) else { return };
         let (carried, mut clients, mut beyond) = self.ends();
         let ends = (&mut clients, &mut beyond);

@@ -30,7 +30,7 @@ use crate::enrol::store::{Store, StoreError};
 use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
 use crate::keys::KeyError;
-use crate::reactor::{Kind, Reactor, Ready, token};
+use crate::reactor::{Agent, EventSource, Reactor, Ready};
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
@@ -153,7 +153,7 @@ impl Server {
             let port = UdpPort::open(wanted)?;
             let fd = port.as_raw_fd();
             let both = Interest::READABLE | Interest::WRITABLE;
-            reactor.registry().register(&mut SourceFd(&fd), token(Kind::Port, i), both)?;
+            reactor.registry().register(&mut SourceFd(&fd), EventSource::Port(i).token(), both)?;
             companions.push(port.open_handshakes()?);
             ports.push(port);
         }
@@ -230,22 +230,15 @@ impl Server {
     /// The system's, when it cannot even wait.
     pub fn run(mut self) -> Result<(), ServerError> {
         sharpen_timers();
-        let mut ready = Vec::new();
-        while !self.core.stopped {
-            let busy = self.core.round()?;
-            let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
-            self.reactor.wait(limit, &mut ready)?;
-            for ready in ready.drain(..) {
-                self.core.ready(ready);
-            }
-        }
+        self.reactor.run(&mut self.core)?;
         self.core.bye();
         Ok(())
     }
 }
 
-impl Core {
-    /// What is due, and what is to be sent; whether there is more to do at once.
+impl Agent for Core {
+    type Error = ServerError;
+
     fn round(&mut self) -> Result<bool, ServerError> {
         let now = self.clock.now();
         self.read_ports(now)?;
@@ -275,6 +268,47 @@ impl Core {
         Ok(unread || forwards || touched || self.carried.has_again())
     }
 
+    fn sleep(&self) -> Option<Duration> {
+        let due = [
+            self.deadlines.next(),
+            self.flows.poll_timeout(),
+            Some(self.next_tick),
+            self.handshakes.next_turn(),
+        ];
+        let due = due.into_iter().flatten().min()?;
+        let due = due.saturating_since(self.clock.now());
+        let next = self.next.as_ref().and_then(|next| next.upstream_sleep());
+        Some(next.map_or(due, |next| next.min(due)))
+    }
+
+    fn ready(&mut self, ready: Ready) {
+        let now = self.clock.now();
+        match ready.source {
+            EventSource::Wake => {
+                self.requests(now);
+                self.answer_names(now);
+            }
+            EventSource::Port(port) if !self.unread.contains(&port) => self.unread.push(port),
+            EventSource::Handshakes(_) => self.handshakes.ready(),
+            EventSource::Socket(id) => {
+                self.on_outbound(now, id, (ready.readable, ready.writable));
+            }
+            EventSource::Flow(flow) => self.flows.ready(flow),
+            // The next server is looked into in every round; a server has none of the others.
+            EventSource::Next
+            | EventSource::Port(_)
+            | EventSource::Listener(_)
+            | EventSource::Associate(_)
+            | EventSource::Tun => {}
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl Core {
     fn serve_all(&mut self, now: Instant) {
         for at in self.client_sessions.take_touched() {
             self.serve(now, at);
@@ -306,40 +340,6 @@ impl Core {
         if let Some(path) = self.client_sessions.best(at) {
             self.client_sessions.offer(now, (at, path), packet, &mut self.ports);
             self.client_sessions.touch(at);
-        }
-    }
-
-    fn sleep(&self) -> Option<Duration> {
-        let due = [
-            self.deadlines.next(),
-            self.flows.poll_timeout(),
-            Some(self.next_tick),
-            self.handshakes.next_turn(),
-        ];
-        let due = due.into_iter().flatten().min()?;
-        let due = due.saturating_since(self.clock.now());
-        let next = self.next.as_ref().and_then(|next| next.upstream_sleep());
-        Some(next.map_or(due, |next| next.min(due)))
-    }
-
-    fn ready(&mut self, ready: Ready) {
-        let now = self.clock.now();
-        match ready.kind {
-            Kind::Wake => {
-                self.requests(now);
-                self.answer_names(now);
-            }
-            Kind::Port if !self.unread.contains(&ready.index) => self.unread.push(ready.index),
-            Kind::Port => {}
-            Kind::Handshakes => self.handshakes.ready(),
-            Kind::Program => {
-                let edges = (ready.readable, ready.writable);
-                self.on_outbound(now, ready.index as u64, edges);
-            }
-            Kind::Flow => self.flows.ready(ready.index),
-            // Looked into in every round.
-            Kind::Next => {}
-            Kind::Listener | Kind::Associate | Kind::Tun => {}
         }
     }
 

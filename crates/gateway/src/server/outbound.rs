@@ -6,7 +6,7 @@
 use super::carried::Id;
 use crate::kernel_memory;
 use crate::listener::ConnectError;
-use crate::reactor::{Kind, token};
+use crate::reactor::{EventSource, SocketId};
 use crate::session::{Pool, Socket, SocketStream};
 use mio::net::TcpStream;
 use mio::{Interest, Registry};
@@ -17,9 +17,9 @@ use tabane_engine::Duration;
 
 /// All of them.
 pub(super) struct Outbound {
-    all: BTreeMap<u64, OutboundSocket>,
+    all: BTreeMap<SocketId, OutboundSocket>,
     /// The name of the next one.
-    next: u64,
+    next: SocketId,
     registry: Registry,
     pool: Pool,
     /// A target that this machine had no port left to connect to.
@@ -56,14 +56,18 @@ impl Outbound {
     /// None yet.
     pub(super) fn new(registry: Registry) -> Self {
         let (all, pool) = (BTreeMap::new(), Pool::default());
-        Self { all, next: 0, registry, pool, no_port: None }
+        Self { all, next: SocketId::default(), registry, pool, no_port: None }
     }
 
     /// Begins to connect.
     ///
     /// # Errors
     /// How it failed at once.
-    pub(super) fn connect(&mut self, owner: Id, target: SocketAddr) -> Result<u64, ConnectError> {
+    pub(super) fn connect(
+        &mut self,
+        owner: Id,
+        target: SocketAddr,
+    ) -> Result<SocketId, ConnectError> {
         let mut stream = TcpStream::connect(target).map_err(|error| {
             // All ports of this machine towards the target are in use: see `Core::note_ports`.
             if error.kind() == io::ErrorKind::AddrNotAvailable {
@@ -72,20 +76,21 @@ impl Outbound {
             reason(&error)
         })?;
         let both = Interest::READABLE | Interest::WRITABLE;
-        let token = token(Kind::Program, self.next as usize);
+        let token = EventSource::Socket(self.next).token();
         let registered = self.registry.register(&mut stream, token, both);
         registered.map_err(|_| ConnectError::HostUnreachable)?;
         let socket = Socket::new(stream);
         let new = OutboundSocket { socket, owner, connecting: true, tight: false };
-        self.all.insert(self.next, new);
-        self.next += 1;
-        Ok(self.next - 1)
+        let id = self.next;
+        self.next = id.next();
+        self.all.insert(id, new);
+        Ok(id)
     }
 
     /// The poll says that a socket is ready: whose it is, and what that means.
     pub(super) fn ready(
         &mut self,
-        id: u64,
+        id: SocketId,
         (readable, writable): (bool, bool),
     ) -> Option<(Id, Change)> {
         let OutboundSocket { socket, owner, connecting, .. } = self.all.get_mut(&id)?;
@@ -110,18 +115,18 @@ impl Outbound {
     }
 
     /// Its stream.
-    pub(super) fn stream(&mut self, id: u64) -> Option<SocketStream<'_>> {
+    pub(super) fn stream(&mut self, id: SocketId) -> Option<SocketStream<'_>> {
         let socket = &mut self.all.get_mut(&id)?.socket;
         Some(SocketStream { socket, pool: &mut self.pool })
     }
 
     /// The address that it has on this side.
-    pub(super) fn local(&mut self, id: u64) -> Option<SocketAddr> {
+    pub(super) fn local(&mut self, id: SocketId) -> Option<SocketAddr> {
         self.all.get_mut(&id)?.socket.inner().local_addr().ok()
     }
 
     /// It is over.
-    pub(super) fn close(&mut self, id: u64) {
+    pub(super) fn close(&mut self, id: SocketId) {
         if let Some(mut outbound) = self.all.remove(&id) {
             // Closing takes it out of the poll too.
             let _ = self.registry.deregister(outbound.socket.inner());
@@ -129,12 +134,12 @@ impl Outbound {
     }
 
     /// Bytes that wait in the kernel for it.
-    pub(super) fn held(&self, id: u64) -> u64 {
+    pub(super) fn held(&self, id: SocketId) -> u64 {
         self.all.get(&id).map_or(0, |outbound| outbound.socket.held())
     }
 
     /// Makes the kernel's buffers small, or lets the kernel choose again.
-    pub(super) fn tighten(&mut self, id: u64, tight: bool) {
+    pub(super) fn tighten(&mut self, id: SocketId, tight: bool) {
         if let Some(outbound) = self.all.get_mut(&id)
             && std::mem::replace(&mut outbound.tight, tight) != tight
         {

@@ -10,7 +10,7 @@ use crate::dns;
 use crate::event_kind::EventKind;
 use crate::listener::ConnectError;
 use crate::model::Status;
-use crate::reactor::{Kind, Reactor, token};
+use crate::reactor::{EventSource, Reactor};
 use crate::udp::flows::FLOWS_MAX;
 use crate::udp::{Flows, Nat, Refused, Sides};
 use mio::Interest;
@@ -46,7 +46,7 @@ impl Next {
         let upstream = UpstreamClient::new(config.client(), clock)?;
         let fd = upstream.inside();
         let interest = Interest::READABLE;
-        reactor.registry().register(&mut SourceFd(&fd), token(Kind::Next, 0), interest)?;
+        reactor.registry().register(&mut SourceFd(&fd), EventSource::Next.token(), interest)?;
         let sides = Sides { own: upstream.own(), service: [service, upstream.service()] };
         Ok(Self { upstream, owners: BTreeMap::new(), nat: Nat::new(FLOWS_MAX), sides })
     }

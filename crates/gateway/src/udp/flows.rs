@@ -18,7 +18,7 @@ mod socket;
 use super::packet::{self, HEADROOM, Inside, Reason};
 use crate::access::{Access, Denied};
 use crate::address::ClientNumber;
-use crate::reactor::{Kind, token};
+use crate::reactor::EventSource;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry};
 use slab::Slab;
@@ -44,7 +44,7 @@ pub(crate) struct Flows {
 
 /// What `Flows::send` needs of its surroundings.
 pub(crate) struct Outside<'a> {
-    /// The agent's poll; flows have tokens of [`Kind::Flow`].
+    /// The agent's poll; flows have tokens of [`EventSource::Flow`].
     pub(crate) registry: &'a Registry,
     /// Where clients may send to.
     pub(crate) access: &'a Access,
@@ -326,7 +326,7 @@ impl Flows {
         let interest = Interest::READABLE;
         outside
             .registry
-            .register(&mut socket, token(Kind::Flow, index), interest)
+            .register(&mut socket, EventSource::Flow(index).token(), interest)
             .map_err(failed)?;
         let timer = now + IDLE_NAMES;
         entry.insert(Flow {
