@@ -73,12 +73,16 @@ impl Core {
                 self.look_up(now, id, &name, port);
             }
             ProgramRequest::Associate => self.associate(id),
-            ProgramRequest::Step => {
-                let (carried, mut all, endpoint) = self.ends();
-                carried.step(now, (&mut all, endpoint), ProgramId::FrontEnd(id));
-            }
+            ProgramRequest::Step => self.step(now, ProgramId::FrontEnd(id)),
             ProgramRequest::Nothing | ProgramRequest::Gone | ProgramRequest::Again => {}
         }
+    }
+
+    /// Moves what can be moved for a program.
+    pub(super) fn step(&mut self, now: Instant, id: ProgramId) {
+        let (carried, mut all, endpoint) = self.ends();
+        carried.step(now, (&mut all, endpoint), id);
+        self.mind_uploads(now);
     }
 
     /// A program wants to go to one of these addresses.
@@ -116,6 +120,7 @@ impl Core {
         }
         let (carried, mut all, endpoint) = self.ends();
         carried.on_near(now, (&mut all, endpoint), id, event);
+        self.mind_uploads(now);
     }
 
     /// Opens connections for those that want them, as far as there are paths.
@@ -152,6 +157,7 @@ impl Core {
                 Some(Owner::Program(id)) => {
                     let (carried, mut all, endpoint) = self.ends();
                     carried.on_far(now, (&mut all, endpoint), (id, conn), event);
+                    self.mind_uploads(now);
                 }
                 Some(Owner::Upstream) => {
                     if let Some(upstream) = &mut self.upstream {

@@ -339,10 +339,10 @@ impl Agent for Core {
             self.datagrams.close(association);
         }
         self.programs.go_on(now);
-        let (carried, mut all, endpoint) = self.ends();
-        carried.step_again(now, (&mut all, endpoint));
+        for id in self.carried.take_again() {
+            self.step(now, id);
+        }
         self.host_round(now);
-        self.mind_uploads(now);
         let mut more = false;
         for _ in 0..ROUNDS {
             let told = self.events(now);
@@ -390,7 +390,6 @@ impl Agent for Core {
             EventSource::Listener(listener) => self.programs.accept(now, listener),
             EventSource::Socket(id) => {
                 self.on_front_end(now, id, (ready.readable, ready.writable));
-                self.mind_uploads(now);
             }
             EventSource::Associate(association) => self.unread.push(association),
             EventSource::Tun => {

@@ -254,7 +254,9 @@ impl Agent for Core {
             self.mind_memory(now);
         }
         let (carried, mut clients, mut beyond) = self.ends();
-        carried.step_again(now, (&mut clients, &mut beyond));
+        for id in carried.take_again() {
+            carried.step(now, (&mut clients, &mut beyond), id);
+        }
         self.serve_all(now);
         let forwards = self.forward(now);
         let now = self.clock.now();

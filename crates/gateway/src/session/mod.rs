@@ -389,17 +389,9 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         }
     }
 
-    /// Steps those that had more to do, each once.
-    pub(crate) fn step_again<X: Near<Id = N>, Y: Far<Id = F>>(
-        &mut self,
-        now: Instant,
-        (near, far): Ends<'_, X, Y>,
-    ) {
-        for _ in 0..self.again.len() {
-            if let Some(id) = self.again.pop_front() {
-                self.step(now, (near, far), id);
-            }
-        }
+    /// Those that had more to do, to be stepped once each.
+    pub(crate) fn take_again(&mut self) -> VecDeque<N> {
+        std::mem::take(&mut self.again)
     }
 
     /// Whether there are such.

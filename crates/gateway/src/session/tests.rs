@@ -117,7 +117,9 @@ impl World {
                 self.sessions.on_near(now, (&mut self.stack, &mut self.bond), id, event);
             }
         }
-        self.sessions.step_again(now, (&mut self.stack, &mut self.bond));
+        for id in self.sessions.take_again() {
+            self.sessions.step(now, (&mut self.stack, &mut self.bond), id);
+        }
         self.sessions.tick(now, (&mut self.stack, &mut self.bond));
         if !self.pathless {
             self.grant();

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 /// A packet in the queue.
 pub(super) struct Waiting<P> {
     pub(super) since: Instant,
+    /// Its length, bytes: packets have to count it.
+    pub(super) len: u32,
     pub(super) packet: P,
 }
 
@@ -57,10 +59,10 @@ impl<P: Packet> Backlog<P> {
 
     /// The packet comes last, where flows are not kept apart.
     #[inline]
-    pub(super) fn push(&mut self, since: Instant, packet: P) {
+    pub(super) fn push(&mut self, waiting: Waiting<P>) {
         self.packets += 1;
-        self.bytes += u64::from(packet.wire_len());
-        self.first.push_back(Waiting { since, packet });
+        self.bytes += u64::from(waiting.len);
+        self.first.push_back(waiting);
     }
 
     /// The first, where flows are not kept apart.
@@ -68,29 +70,27 @@ impl<P: Packet> Backlog<P> {
     pub(super) fn pop(&mut self) -> Option<Waiting<P>> {
         let waiting = self.first.pop_front()?;
         self.packets -= 1;
-        self.bytes -= u64::from(waiting.packet.wire_len());
+        self.bytes -= u64::from(waiting.len);
         fetch_soon(&self.first);
         Some(waiting)
     }
 
     /// The packet comes last in its subqueue.
-    pub(super) fn push_into(&mut self, subqueue: usize, since: Instant, packet: P) {
-        let Some(apart) = &mut self.apart else { return self.push(since, packet) };
-        let len = packet.wire_len();
+    pub(super) fn push_into(&mut self, subqueue: usize, waiting: Waiting<P>) {
+        let Some(apart) = &mut self.apart else { return self.push(waiting) };
         self.packets += 1;
-        self.bytes += u64::from(len);
-        apart.counts.add(subqueue, len);
-        apart.queues[subqueue].push_back(Waiting { since, packet });
+        self.bytes += u64::from(waiting.len);
+        apart.counts.add(subqueue, waiting.len);
+        apart.queues[subqueue].push_back(waiting);
     }
 
     /// The first of a subqueue.
     pub(super) fn pop_from(&mut self, subqueue: usize) -> Option<Waiting<P>> {
         let Some(apart) = &mut self.apart else { return self.pop() };
         let waiting = apart.queues[subqueue].pop_front()?;
-        let len = waiting.packet.wire_len();
         self.packets -= 1;
-        self.bytes -= u64::from(len);
-        apart.counts.remove(subqueue, len);
+        self.bytes -= u64::from(waiting.len);
+        apart.counts.remove(subqueue, waiting.len);
         Some(waiting)
     }
 

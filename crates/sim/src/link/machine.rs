@@ -78,8 +78,8 @@ impl<P: Packet> Link<P> {
         if self.waiting.subqueues().is_some() {
             return self.begin_one(now);
         }
-        while let Some(Waiting { since, packet }) = self.waiting.pop() {
-            let head = self.head(now, now - since, &packet);
+        while let Some(Waiting { since, len, packet }) = self.waiting.pop() {
+            let head = self.head(now, now - since, (len, packet.ect()));
             if self.send(&head, packet) {
                 return;
             }
@@ -92,10 +92,11 @@ impl<P: Packet> Link<P> {
     fn begin_one(&mut self, now: Instant) {
         while let Some(waiting) = self.waiting.subqueues()
             && let Some(subqueue) = self.queue.next_subqueue(now, waiting)
-            && let Some(Waiting { since, packet }) = self.waiting.pop_from(subqueue)
+            && let Some(Waiting { since, len, packet }) = self.waiting.pop_from(subqueue)
         {
             let behind = self.waiting.subqueues().map_or(0, |all| all.of(subqueue).bytes);
-            let head = Head { behind, subqueue, ..self.head(now, now - since, &packet) };
+            let head =
+                Head { behind, subqueue, ..self.head(now, now - since, (len, packet.ect())) };
             if self.send(&head, packet) {
                 return;
             }
@@ -104,8 +105,8 @@ impl<P: Packet> Link<P> {
     }
 
     #[inline(always)]
-    fn head(&self, now: Instant, waited: Duration, packet: &P) -> Head {
-        let (ect, len, behind) = (packet.ect(), packet.wire_len(), self.waiting.bytes());
+    fn head(&self, now: Instant, waited: Duration, (len, ect): (u32, bool)) -> Head {
+        let behind = self.waiting.bytes();
         Head { now, waited, ect, len, behind, subqueue: 0 }
     }
 
@@ -132,10 +133,10 @@ impl<P: Packet> Link<P> {
         }
         let Some(packet) = self.admit(&arrival, packet) else { return };
         if !at_once {
-            self.waiting.push(since, packet);
+            self.waiting.push(Waiting { since, len, packet });
             return;
         }
-        let head = self.head(now, now - since, &packet);
+        let head = self.head(now, now - since, (len, packet.ect()));
         if !self.send(&head, packet) {
             self.queue.on_empty(now);
         }
@@ -147,7 +148,7 @@ impl<P: Packet> Link<P> {
         let subqueue = self.queue.subqueue(packet.flow());
         let come = Arrival { at_once: false, subqueue, ..arrival };
         let Some(packet) = self.admit(&come, packet) else { return };
-        self.waiting.push_into(subqueue, since, packet);
+        self.waiting.push_into(subqueue, Waiting { since, len: arrival.len, packet });
         while let Some(waiting) = self.waiting.subqueues()
             && let Some(subqueue) = self.queue.evict(waiting)
             && let Some(Waiting { packet, .. }) = self.waiting.pop_from(subqueue)
@@ -261,7 +262,7 @@ impl<P: Packet> Link<P> {
         let waiting = self.waiting.take();
         self.waiting = Backlog::new(queue.subqueues());
         self.queue = queue;
-        for Waiting { since, packet } in waiting {
+        for Waiting { since, packet, .. } in waiting {
             let enqueued = self.stats.enqueued;
             self.enqueue(now, packet, since);
             self.stats.enqueued = enqueued;
