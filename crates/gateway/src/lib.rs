@@ -7,7 +7,7 @@
 //! sockets of programs ([`client`], [`server`]); nothing is shared, so nothing is locked. What may
 //! wait (names, files, people) lives on other threads and talks to it through a
 //! [`request_channel`]. What is a state machine is one, and is tested in virtual time: path health
-//! ([`path`]), listeners ([`listener`]), names ([`dns`]), datagrams ([`udp`]).
+//! (`path`), listeners (`listener`), names (`dns`), datagrams ([`udp`]).
 
 #![warn(unreachable_pub)]
 pub mod access;

@@ -31,7 +31,7 @@ const MORE_LOOKS: usize = 12;
 /// meanwhile: the server would follow this one.
 ///
 /// # Errors
-/// [`TrialError`].
+/// `TrialError`.
 pub fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
     let mut config = config.clone();
     config.front = ListenerConfig { socks5: Vec::new(), http: Vec::new(), login: None };

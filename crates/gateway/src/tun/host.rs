@@ -2,9 +2,9 @@
 //! rules that lead there, and, if asked for, the list of resolvers.
 //!
 //! Nothing is changed that is not configured. What will be changed is written to a state file
-//! first, and undone from it by an orderly stop ([`Host::restore`]) or by [`Host::cleanup`], and by
+//! first, and undone from it by an orderly stop (`Host::restore`) or by [`Host::cleanup`], and by
 //! nothing else. Between the two the host is brought from what stands to what is wanted
-//! ([`Host::reconcile`]): all is checked first, then what is missing is added, then what is no
+//! (`Host::reconcile`): all is checked first, then what is missing is added, then what is no
 //! longer wanted is taken away. So a client that starts after a crash takes over what that one
 //! left, and at no time is there less than the one or the other. The main table is never touched:
 //! with the rules gone, everything is as before. What leaves beside the tunnel all the same is
@@ -29,7 +29,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// Changes of the host, and the right to make them. Dropped, they stay: only [`Host::restore`] and
+/// Changes of the host, and the right to make them. Dropped, they stay: only `Host::restore` and
 /// [`Host::cleanup`] take them back.
 pub struct Host {
     state: State,

@@ -4,10 +4,10 @@
 //! program -- kernel --[Device]-- Packets --> TCP: LocalStack --> sessions --> the bond
 //!                                        --> UDP, names, echo: the agent
 //! ```
-//! [`Packets`] tells what a packet is; [`LocalStack`] ends the host's TCP, whose connections
-//! [`crate::session`] join to connections of the bond. All are state machines. [`Device`] moves
+//! `Packets` tells what a packet is; `LocalStack` ends the host's TCP, whose connections
+//! `session` join to connections of the bond. All are state machines. `Device` moves
 //! packets, [`Host`] leads the host's traffic to it and takes that back. Not here: what becomes of
-//! datagrams ([`crate::udp`]) and names ([`crate::dns`]).
+//! datagrams ([`crate::udp`]) and names (`dns`).
 
 pub(crate) mod device;
 pub(crate) mod frame;

@@ -1,17 +1,17 @@
 //! Datagrams through the tunnel: by one path, doubled, or spread and put in order again.
 //!
-//! Inside the tunnel a datagram is a plain IP packet. At the server [`Flows`] gives every source
+//! Inside the tunnel a datagram is a plain IP packet. At the server `Flows` gives every source
 //! address of a client a socket of its own, as a NAT does, and brings the replies back as packets;
 //! pings too, where the system lets ordinary users send them. ECN and hop limits end at the server.
 //!
 //! A server that forwards gives the sources of its clients ports of its own instead (`Nat`).
 //!
 //! Which paths a datagram takes, `Sender` says by the mode of its rule. What goes by several is
-//! numbered by [`Tagger`]; at the far end [`Filter`] removes copies and restores order. Both ends
+//! numbered by `Tagger`; at the far end `Filter` removes copies and restores order. Both ends
 //! have all three, one for each direction, in a `Dispatcher`.
 //!
-//! A packet longer than the path's largest is cut into fragments ([`fragment`]), which every IP
-//! host puts together again; at ours [`fragment::Reassembler`] does. A host that forbids it (DF,
+//! A packet longer than the path's largest is cut into fragments (`fragment`), which every IP
+//! host puts together again; at ours `fragment::Reassembler` does. A host that forbids it (DF,
 //! always in IPv6) and sends into a TUN device learns the size by ICMP instead
 //! ([`tabane_wire::icmp::emit_too_big`]).
 

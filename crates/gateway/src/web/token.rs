@@ -47,7 +47,7 @@ impl Token {
     /// A token of at least 16 printable characters.
     ///
     /// # Errors
-    /// [`TokenError`].
+    /// `TokenError`.
     pub fn new(text: &str) -> Result<Self, TokenError> {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(TokenError::Odd);
@@ -61,7 +61,7 @@ impl Token {
     /// Reads it from a file that only its owner may read; white space around it is left out.
     ///
     /// # Errors
-    /// [`TokenError`].
+    /// `TokenError`.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let failed = |error| TokenError::Io { path: path.to_path_buf(), error };
         let file = File::open(path).map_err(failed)?;
