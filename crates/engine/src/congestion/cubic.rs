@@ -102,9 +102,17 @@ impl Cubic {
     }
 
     fn new(values: &Values<'_>, start: Start, queueing: Option<Queueing>) -> Self {
-        let beta = values.get("beta");
-        let c = values.get("c");
-        let hystart = values.is_on("hystart");
+        let (beta, c) = (values.get("beta"), values.get("c"));
+        Self::with([beta, c], values.is_on("hystart"), start, queueing)
+    }
+
+    /// CUBIC in congestion avoidance and without HyStart++, for a controller that is CUBIC only
+    /// beside others.
+    pub(super) fn plain(beta: f64, c: f64, start: Start) -> Self {
+        Self::with([beta, c], false, start, None)
+    }
+
+    fn with([beta, c]: [f64; 2], hystart: bool, start: Start, queueing: Option<Queueing>) -> Self {
         Self {
             window: Window::new(start),
             beta,
@@ -123,6 +131,15 @@ impl Cubic {
             reduced_at: Instant::ZERO,
             restoring: false,
         }
+    }
+
+    /// Goes on from a window of `cwnd` bytes, which is its plateau.
+    pub(super) fn resume(&mut self, cwnd: u64) {
+        let mss = self.window.mss;
+        self.window = Window::new(Start { mss, cwnd, ssthresh: cwnd });
+        let segments = self.segments(cwnd);
+        self.curve = Curve { w_max: segments, cwnd_prior: segments, epoch: None };
+        self.before = None;
     }
 
     /// HyStart++ runs until ssthresh is first set.
