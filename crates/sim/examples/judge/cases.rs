@@ -321,7 +321,8 @@ impl World<'_> {
     }
 
     /// Flows that meet in the bottleneck: hosts by controller and number of subflows.
-    fn meeting(&self, hosts: &[(&str, usize)], queue: Queue) -> Watch {
+    /// The first of them starts a second before the others, or after them.
+    fn meeting(&self, hosts: &[(&str, usize)], queue: Queue, first: bool) -> Watch {
         let mut text = self.bottleneck("bottleneck", queue, "");
         for (h, &(controller, subflows)) in hosts.iter().enumerate() {
             for s in 0..subflows {
@@ -336,9 +337,8 @@ impl World<'_> {
                 .unwrap();
             }
             let plain = if subflows == 1 { "mptcp = false" } else { "" };
-            // Who is first alternates with the seed.
-            let ours = (h == 0) == self.seed.is_multiple_of(2);
-            let start = if ours { 0 } else { 1000 } + 300 * h;
+            let late = (h == 0) != first;
+            let start = u64::from(late) * 1000 + (self.seed * 7 + h as u64 * 31) % 10 * 70;
             write!(
                 text,
                 "[host.host{h}]\ncongestion = \"{controller}\"\n{plain}
@@ -354,11 +354,13 @@ impl World<'_> {
     fn beside(&self, subflows: usize, other: &str, others: usize, queue: Queue) -> f64 {
         let mut hosts = vec![(self.controller, subflows)];
         hosts.extend(std::iter::repeat_n((other, 1), others));
-        self.meeting(&hosts, queue).rate(0, 15.0, 60.0)
+        // Who comes first has more for a long time: the mean of both orders.
+        let of = |first| self.meeting(&hosts, queue, first).rate(0, 15.0, 60.0);
+        (of(true) + of(false)) / 2.0
     }
 
     fn jain(&self, queue: Queue) -> f64 {
-        let watch = self.meeting(&[(self.controller, 1); 4], queue);
+        let watch = self.meeting(&[(self.controller, 1); 4], queue, true);
         let rates: Vec<f64> = (0..4).map(|flow| watch.rate(flow, 15.0, 60.0)).collect();
         let sum: f64 = rates.iter().sum();
         sum * sum / (4.0 * rates.iter().map(|rate| rate * rate).sum::<f64>())
