@@ -16,6 +16,10 @@
 //! queue is: what CoDel and RED drop is congestion. Drains go on, seldom, to see whether the others
 //! have left.
 //!
+//! Subflows that meet in one bottleneck (`shared.rs`) grow together as one flow would: n of them by
+//! the n-th part alone, where they drain at the same time, and beside others by the square of it,
+//! as in LIA (RFC 6356), because each has fewer losses than one flow would.
+//!
 //! The two modes are Copa's idea (Arun and Balakrishnan, 2018) and Nimbus' (Goyal et al., 2022);
 //! draining on purpose is from BBR. It is always paced.
 
@@ -25,8 +29,10 @@ use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant, mul_div};
 use crate::view::{RecoveryPhase, SubflowView};
 use path::Path;
+use shared::Shared;
 
 mod path;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +52,7 @@ pub(super) struct Cubicd {
     mode: Mode,
     drain: Option<Drain>,
     path: Path,
+    shared: Shared,
     /// The window beside others.
     cubic: Cubic,
     /// Rounds without a queue, in a row.
@@ -102,6 +109,7 @@ impl Cubicd {
             mode: if start.ssthresh == u64::MAX { Mode::Startup } else { Mode::Alone },
             drain: None,
             path: Path::new(),
+            shared: Shared::default(),
             cubic: Cubic::plain(values.get("beta"), values.get("c"), start),
             calm: 0,
             counted: 0,
@@ -219,7 +227,7 @@ impl Cubicd {
         // Segments a round: one, and after some rounds without a queue twice as many each round.
         let doublings = self.calm.saturating_sub(CALM).min(20);
         let most = (self.cwnd / 8).max(self.mss);
-        let per_round = (self.mss << doublings).min(most);
+        let per_round = ((self.mss << doublings) / self.shared.count()).min(most);
         self.counted += ack.delivered.min(self.cwnd);
         let due = mul_div(self.counted, per_round, self.cwnd.max(1));
         if due >= self.mss {
@@ -262,9 +270,14 @@ impl Cubicd {
 }
 
 impl CongestionController for Cubicd {
-    fn on_ack(&mut self, ack: &Ack, _siblings: &[SubflowView]) {
+    fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
         self.srtt = ack.srtt;
         self.path.on_ack(ack);
+        if self.path.round_ended && siblings.len() > 1 {
+            self.shared.on_round(ack.subflow, siblings);
+            let count = self.shared.count() as f64;
+            self.cubic.set_share(1.0 / (count * count));
+        }
         if self.drain.is_some() {
             self.step_drain(ack);
         } else {
