@@ -3,13 +3,13 @@
 use crate::say;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
-use tabane_gateway::event_log::Level;
+use tabane_gateway::event_kind::Level;
 use tabane_gateway::model::AgentEvent;
 
 /// What happens to an agent that runs, one line an event: its kind, what it is about, and the text.
 /// Details only with `--verbose`; with `--quiet` what does not work.
 pub(crate) fn event(event: &AgentEvent) {
-    let level = Level::of(&event.kind);
+    let level = event.kind.level();
     let least = match say::level() {
         0 => Level::Error,
         1 => Level::Notice,

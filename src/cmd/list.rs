@@ -6,7 +6,7 @@ use serde::Serialize;
 use tabane_engine::policy::{Entry, Registry};
 use tabane_engine::{congestion, egress, scheduler};
 use tabane_sim::app;
-use tabane_sim::link::{loss, queue};
+use tabane_sim::link::{conditions, loss, queue};
 
 /// List every policy, link model and application.
 #[derive(clap::Args, Debug)]
@@ -62,6 +62,7 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
         ("rate", plain(RATES)),
         ("loss", rows(&loss::REGISTRY)),
         ("delay", plain(DELAYS)),
+        ("conditions", rows(&conditions::REGISTRY)),
         ("app", plain(app::ALL)),
     ]
 }

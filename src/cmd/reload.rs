@@ -6,6 +6,7 @@ use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
 use std::path::PathBuf;
+use tabane_gateway::event_kind::EventKind;
 
 /// Make a running agent read its configuration again; connections stay open.
 ///
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 fn said_all(running: &mut Running) -> Result<String, Failure> {
     let events = running.reload()?;
     let (reload, clients): (Vec<_>, Vec<_>) =
-        events.into_iter().partition(|event| event.kind == "reload");
+        events.into_iter().partition(|event| event.kind == EventKind::Reload);
     let texts = [said(&clients), said(&reload)];
     let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     Ok(texts.join("; "))

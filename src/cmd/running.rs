@@ -9,6 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use tabane_gateway::config::source::TEXT_MAX;
 use tabane_gateway::control::{Client, Places};
+use tabane_gateway::event_kind::EventKind;
 use tabane_gateway::model::{AgentEvent, Status};
 use tabane_gateway::request_channel::Request;
 
@@ -54,7 +55,9 @@ impl Running {
         };
         self.client.order(request).map_err(agent::failed)?;
         let mut events = self.client.events(since).map_err(agent::failed)?;
-        events.retain(|event| event.kind == "reload" || event.kind.starts_with("client-"));
+        events.retain(|event| {
+            event.kind == EventKind::Reload || event.kind.name().starts_with("client-")
+        });
         Ok(events)
     }
 }
@@ -134,7 +137,7 @@ pub(super) fn tell_server(file: &Path, changed: &str) -> Result<(), Failure> {
 /// What events say, in one line: of clients if there are any, else of the reload.
 pub(super) fn said(events: &[AgentEvent]) -> String {
     let texts = |reload: bool| {
-        let wanted = events.iter().filter(|event| (event.kind == "reload") == reload);
+        let wanted = events.iter().filter(|event| (event.kind == EventKind::Reload) == reload);
         wanted.map(|event| event.text.as_str()).collect::<Vec<_>>().join("; ")
     };
     let clients = texts(false);

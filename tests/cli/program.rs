@@ -93,3 +93,54 @@ pub(crate) fn has(tool: &str) -> bool {
     }
     found
 }
+
+#[test]
+fn a_measured_series_becomes_a_link_and_is_compared_with_what_it_carries() {
+    let place = Place::new();
+    place.write("drive.csv", "RTT (ms),Mbit/s,cell,time\n60,20,7,100\n80,4,7,101\n60,0,9,102\n");
+    let said = place.tabane(&["sim", "convert", "drive.csv"]);
+    assert_eq!(said.out, "time_s,rate_mbps,delay_ms\n0,20,30\n1,4,40\n2,0,30\n3,,\n");
+    assert!(said.err.contains("left out, since their names say nothing: cell"), "{}", said.err);
+    place.write("link.csv", &said.out);
+    let scenario = "about = 'test'\nduration = '6s'\n[link.a]\nconditions = 'link.csv'\n\
+        [[flow]]\nname = 'drive'\nbulk = 'unlimited'\n";
+    place.write("drive.toml", scenario);
+    let said = place.tabane(&["sim", "attainable", "drive.toml", "--json"]);
+    let runs: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let flow = &runs[0]["flows"][0];
+    let number = |key: &str| flow[key].as_f64().unwrap();
+    assert_eq!(number("attainable_bps"), 8e6 * 0.904);
+    assert!((0.7..1.06).contains(&(number("goodput_bps") / 8e6 / 0.904)), "{flow}");
+    assert!((1.0..2.5).contains(&number("stall_s")), "{flow}");
+    let said = place.tabane(&["sim", "attainable", "drive.toml"]);
+    assert!(said.out.contains("drive") && said.out.contains("7.2"), "{}", said.out);
+
+    let wrong = place.write("wrong.csv", "time,speed\n0,1\n");
+    let said = place.tabane(&["sim", "convert", wrong.to_str().unwrap()]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("line 1: nothing that is known but times"), "{}", said.err);
+    assert!(said.err.contains("--column 'THEIRS=time_s'"), "{}", said.err);
+}
+
+#[test]
+fn the_grid_takes_a_kind_of_links() {
+    let place = Place::new();
+    let one = ["sim", "grid", "--seed", "2", "--point", "4", "--schedulers", "necf"];
+    let run = |more: &[&str]| place.tabane(&[&one[..], more].concat());
+    let said = run(&["--links", "varying", "--json", "--out", "grid"]);
+    let grid: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(grid["links"], "varying");
+    assert!(grid["points"][0]["attainable_bps"].as_f64() > Some(1e6), "{}", said.err);
+    assert!(grid["summaries"][0]["loaded"]["stall"]["worst_s"].as_f64() > Some(0.0));
+    let csv = place.read("grid/points.csv");
+    let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert!(widths.len() == 4 && widths.iter().all(|width| *width == 18), "{csv}");
+    let table = run(&["--links", "varying"]).out;
+    assert!(table.contains("of attainable") && table.contains("leo"), "{table}");
+
+    let steady: serde_json::Value = serde_json::from_str(&run(&["--json"]).out).unwrap();
+    assert!(steady.get("links").is_none() && steady["points"][0].get("attainable_bps").is_none());
+    let said = run(&["--links", "foggy"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("steady, bursty, varying, bloated, all"), "{}", said.err);
+}

@@ -264,6 +264,14 @@ impl Endpoint {
         self.connections.get_mut(key).map(|slot| &mut slot.connection)
     }
 
+    /// Two connections at once, for whoever passes bytes from one to the other
+    /// ([`pipe`](crate::pipe)). `None` if one is over, or both are the same.
+    pub fn connections_mut(&mut self, ids: [ConnId; 2]) -> Option<[&mut Connection; 2]> {
+        let keys = [self.key_of(ids[0])?, self.key_of(ids[1])?];
+        keys.into_iter().for_each(|key| self.enqueue(key));
+        Some(self.connections.get_two(keys)?.map(|slot| &mut slot.connection))
+    }
+
     /// Takes a segment that came by `path`. Never fails: bad input is a record and a counter.
     #[inline]
     pub fn handle_segment(&mut self, now: Instant, path: PathId, segment: &Segment) {

@@ -76,6 +76,7 @@ pub mod endpoint;
 pub mod event;
 pub mod mptcp;
 mod names;
+pub mod pipe;
 pub mod policy;
 pub mod record;
 pub mod scheduler;

@@ -10,8 +10,6 @@
 mod agent;
 mod endpoint;
 mod files;
-mod inner;
-mod negotiation;
 mod pair;
 mod tunnel;
 mod wire;
@@ -37,11 +35,16 @@ pub const ALL: &[Target] = &[
     Target { name: "client_config", run: agent::client_config, seeds: agent::client_configs },
     Target { name: "server_config", run: agent::server_config, seeds: agent::server_configs },
     Target { name: "invitation", run: agent::invitation, seeds: agent::invitations },
-    Target { name: "negotiation", run: negotiation::negotiation, seeds: negotiation::talks },
-    Target { name: "names", run: negotiation::names, seeds: negotiation::messages },
+    gateway(0),
+    gateway(1),
     Target { name: "tunnel", run: tunnel::tunnel, seeds: tunnel::seeds },
-    Target { name: "inner", run: inner::inner, seeds: inner::seeds },
+    gateway(2),
 ];
+
+const fn gateway(n: usize) -> Target {
+    let (name, run, seeds) = tabane_gateway::fuzz::ALL[n];
+    Target { name, run, seeds }
+}
 
 /// The target of that name.
 #[must_use]

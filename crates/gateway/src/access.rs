@@ -11,8 +11,11 @@
 
 mod builtin;
 
-pub use builtin::{Kind, kind_of};
-pub use tabane_net::prefix::{PortRange, Prefix, PrefixError};
+pub use builtin::Kind;
+pub use builtin::kind_of;
+pub(crate) use tabane_net::prefix::PortRange;
+pub(crate) use tabane_net::prefix::Prefix;
+pub(crate) use tabane_net::prefix::PrefixError;
 
 use crate::address::Network;
 use crate::config::AccessConfig;
@@ -33,7 +36,7 @@ pub(crate) struct Access {
 
 /// Why an address may not be reached.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Denied {
+pub(crate) enum Denied {
     /// By the configuration.
     #[error("{0} is denied")]
     Prefix(Prefix),

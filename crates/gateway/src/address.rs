@@ -50,7 +50,7 @@ impl Network {
 
     /// The server's own addresses.
     #[must_use]
-    pub fn service(&self) -> [IpAddr; 2] {
+    pub(crate) fn service(&self) -> [IpAddr; 2] {
         self.host(SERVICE)
     }
 

@@ -13,7 +13,7 @@ use tabane_engine::view::PathId;
 use tabane_engine::{Endpoint, Instant};
 
 /// See the module.
-pub struct Bond {
+pub(crate) struct Bond {
     /// The engine.
     pub endpoint: Endpoint,
     /// What went through its paths.
@@ -51,7 +51,7 @@ impl Bond {
     ///
     /// # Errors
     /// A policy that does not exist.
-    pub fn new(config: Config, seed: [u8; 32]) -> Result<Self, PolicyError> {
+    pub(crate) fn new(config: Config, seed: [u8; 32]) -> Result<Self, PolicyError> {
         let record_counters = config.records.then(Box::default);
         let mut endpoint = Endpoint::new(config, seed)?;
         for path in 0..PATHS_MAX {
@@ -62,7 +62,7 @@ impl Bond {
 
     /// Gives a batch of what the engine has to send to `send`, with the path, which says whether
     /// it was taken; whether there may be more.
-    pub fn transmit(
+    pub(crate) fn transmit(
         &mut self,
         now: Instant,
         buf: &mut [u8],
@@ -110,7 +110,7 @@ impl Counters {
 
 /// The paths of an endpoint with these inner addresses.
 #[must_use]
-pub fn paths(addresses: impl Fn(usize) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
+pub(crate) fn paths(addresses: impl Fn(usize) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
     let path = |i: usize| PathConfig::new(PathId(i as u8), addresses(i), mtu);
     (0..PATHS_MAX).map(path).collect()
 }

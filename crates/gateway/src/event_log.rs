@@ -1,6 +1,7 @@
 //! What happens to an agent: the last things are remembered for whoever asks, and each goes to the
 //! log as it happens. `tabane monitor` and the journal have one source, so neither knows less.
 
+use crate::event_kind::EventKind;
 use crate::model::AgentEvent;
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,19 +19,6 @@ pub(crate) struct EventLog {
 
 /// Gets each event as it happens.
 pub(crate) type LogSink = Box<dyn Fn(&AgentEvent) + Send>;
-
-/// How much an event matters.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Level {
-    /// Something does not work that should.
-    Error,
-    /// Somebody may want to do something.
-    Warning,
-    /// Worth knowing.
-    Notice,
-    /// For those who look closely.
-    Detail,
-}
 
 /// A log that nobody can fill: a peer that comes and goes causes events as often as it likes.
 struct Log {
@@ -65,8 +53,8 @@ impl EventLog {
     /// The configuration was read again: what has changed, or why it was not taken.
     pub(crate) fn reloaded(&mut self, now: Instant, done: &Result<String, String>) {
         match done {
-            Ok(text) => self.add(now, "reload", (None, None), text.clone()),
-            Err(text) => self.add(now, "reload-failed", (None, None), text.clone()),
+            Ok(text) => self.add(now, EventKind::Reload, (None, None), text.clone()),
+            Err(text) => self.add(now, EventKind::ReloadFailed, (None, None), text.clone()),
         }
     }
 
@@ -74,7 +62,7 @@ impl EventLog {
     pub(crate) fn add(
         &mut self,
         now: Instant,
-        kind: &str,
+        kind: EventKind,
         (client, path): (Option<&str>, Option<&str>),
         text: String,
     ) {
@@ -85,7 +73,7 @@ impl EventLog {
         let event = AgentEvent {
             seq: self.last,
             unix_ms: unix_ms(self.clock.wall_origin(), now),
-            kind: kind.to_owned(),
+            kind,
             path: path.map(str::to_owned),
             client: client.map(str::to_owned),
             text,
@@ -110,22 +98,6 @@ impl EventLog {
     }
 }
 
-impl Level {
-    /// Of a kind of event ([`AgentEvent::kind`]).
-    #[must_use]
-    pub fn of(kind: &str) -> Self {
-        match kind {
-            "tun-gone" | "tun-failed" | "quota-not-saved" | "reload-failed" | "next-failed" => {
-                Self::Error
-            }
-            "path-down" | "path-waits" | "handshake-refused" | "policies-refused"
-            | "server-changed" | "not-logged" => Self::Warning,
-            "path-use" | "path-mtu" | "role" | "datagram-dropped" => Self::Detail,
-            _ => Self::Notice,
-        }
-    }
-}
-
 impl Log {
     fn take(&mut self, now: Instant, event: &AgentEvent) {
         let more = now.saturating_since(self.since).0 / LOG_EVERY.0;
@@ -144,7 +116,7 @@ impl Log {
                 "{} events, too many at once; `tabane monitor --since 0` has the last",
                 self.skipped
             );
-            let kind = "not-logged".to_owned();
+            let kind = EventKind::NotLogged;
             (self.sink)(&AgentEvent { kind, path: None, client: None, text, ..*event });
             self.skipped = 0;
         }
@@ -172,7 +144,7 @@ mod tests {
     fn the_last_ones_are_remembered_in_order() {
         let mut event_log = EventLog::new(Clock::start());
         for i in 0..KEPT as u64 + 10 {
-            event_log.add(Instant(i), "path-up", (None, Some("wifi")), format!("{i}"));
+            event_log.add(Instant(i), EventKind::PathUp, (None, Some("wifi")), format!("{i}"));
         }
         let all = event_log.since(0);
         assert_eq!((all.len(), all[0].seq), (KEPT, 11));
@@ -187,24 +159,16 @@ mod tests {
         let sink = Arc::clone(&logged);
         event_log.set_log(Box::new(move |h| sink.lock().unwrap().push(h.clone())));
         for i in 0..1000 {
-            event_log.add(Instant(i), "path-up", (Some("home"), None), format!("{i}"));
+            event_log.add(Instant(i), EventKind::PathUp, (Some("home"), None), format!("{i}"));
         }
         assert_eq!(event_log.since(0).len(), 1000, "all are remembered");
         assert_eq!(logged.lock().unwrap().len(), LOG_BURST as usize);
         let later = Instant::ZERO + LOG_EVERY * 3;
-        event_log.add(later, "tun-gone", (None, None), "later".into());
+        event_log.add(later, EventKind::TunGone, (None, None), "later".into());
         let logged = logged.lock().unwrap();
-        let last: Vec<_> = logged[LOG_BURST as usize..].iter().map(|h| h.kind.as_str()).collect();
+        let last: Vec<_> = logged[LOG_BURST as usize..].iter().map(|h| h.kind.name()).collect();
         assert_eq!(last, ["not-logged", "tun-gone"]);
         assert!(logged[LOG_BURST as usize].text.starts_with("900 events"));
         assert_eq!(logged[0].client.as_deref(), Some("home"));
-    }
-
-    #[test]
-    fn what_does_not_work_is_said_loudest() {
-        assert_eq!(Level::of("tun-gone"), Level::Error);
-        assert_eq!(Level::of("path-down"), Level::Warning);
-        assert_eq!(Level::of("reload"), Level::Notice);
-        assert_eq!(Level::of("path-use"), Level::Detail);
     }
 }

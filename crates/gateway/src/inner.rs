@@ -9,7 +9,7 @@ use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Unreachable};
 
 /// What the first look shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peek {
+pub(crate) struct Peek {
     /// Of what is inside (IPv6 extension headers are not followed).
     pub(crate) protocol: u8,
     /// From.
@@ -21,7 +21,7 @@ pub struct Peek {
 /// `None` if it cannot be an IP packet.
 #[must_use]
 #[inline]
-pub fn peek(packet: &[u8]) -> Option<Peek> {
+pub(crate) fn peek(packet: &[u8]) -> Option<Peek> {
     match packet.first()? >> 4 {
         4 => {
             let address = |at: usize| -> Option<IpAddr> {
@@ -87,7 +87,7 @@ pub(crate) fn quoting_unreachable(
 
 /// The reverse: which TCP connection attempt (from, to) a packet says cannot succeed.
 #[must_use]
-pub fn parse_unreachable(packet: &[u8]) -> Option<(SocketAddr, SocketAddr, Unreachable)> {
+pub(crate) fn parse_unreachable(packet: &[u8]) -> Option<(SocketAddr, SocketAddr, Unreachable)> {
     let (header, range) = IpHeader::parse(packet).ok()?;
     let icmp = packet.get(range)?;
     let v4 = header.dst.is_ipv4();

@@ -110,7 +110,7 @@ impl Key {
 
     /// Its bytes.
     #[must_use]
-    pub fn bytes(&self) -> &[u8; 32] {
+    pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 

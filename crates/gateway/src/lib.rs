@@ -9,33 +9,37 @@
 //! [`request_channel`]. What is a state machine is one, and is tested in virtual time: path health
 //! ([`path`]), listeners ([`listener`]), names ([`dns`]), datagrams ([`udp`]).
 
+#![warn(unreachable_pub)]
 pub mod access;
 pub mod address;
 pub mod agent;
-pub mod bond;
+pub(crate) mod bond;
 pub mod client;
 pub mod config;
 pub mod control;
 pub(crate) mod deadlines;
-pub mod dns;
+pub(crate) mod dns;
 pub mod doctor;
-pub mod engine_config;
+pub(crate) mod engine_config;
 pub mod enrol;
-pub mod event_log;
-pub mod inner;
+pub mod event_kind;
+pub(crate) mod event_log;
+#[cfg(feature = "internals")]
+pub mod fuzz;
+pub(crate) mod inner;
 pub mod invite;
 pub(crate) mod kernel_memory;
 pub mod keys;
-pub mod listener;
+pub(crate) mod listener;
+pub mod many_clients;
 pub mod model;
-pub mod path;
+pub(crate) mod path;
 pub(crate) mod policy_requests;
 pub(crate) mod reactor;
 pub(crate) mod record_counters;
-pub(crate) mod relay;
 pub mod request_channel;
 pub mod server;
-pub mod sessions;
+pub(crate) mod session;
 pub(crate) mod snapshots;
 pub mod tun;
 pub mod udp;

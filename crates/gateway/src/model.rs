@@ -2,6 +2,7 @@
 //! the metrics and the web page show them. One vocabulary for all; rates are bits per second,
 //! sizes bytes, times as their names say.
 
+use crate::event_kind::EventKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -268,8 +269,8 @@ pub struct AgentEvent {
     pub seq: u64,
     /// Unix time in milliseconds.
     pub unix_ms: u64,
-    /// Name for machines: `path-up`, `path-down`, `server-changed`, `role`, `reload` and the like.
-    pub kind: String,
+    /// What it is.
+    pub kind: EventKind,
     /// The path, if it is about one.
     pub path: Option<String>,
     /// The client, if it is about one.

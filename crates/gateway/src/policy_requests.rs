@@ -8,7 +8,6 @@
 //! lost.
 
 use crate::config::{Choice, Policies, Protocol, Rule, Rules};
-use crate::engine_config::policy;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use tabane_engine::Instant;
@@ -48,7 +47,7 @@ impl PolicyRequests {
         let named = |rule: &Rule| rule.names.is_empty();
         let rules: Vec<Rule> = policy_requests.rule.into_iter().filter(named).collect();
         for policies in rules.iter().map(|rule| &rule.down).chain([&down]) {
-            check(policies)?;
+            policies.check().map_err(|error| error.to_string())?;
         }
         Rules::compile(&rules, &Policies::default(), &down).map_err(|error| error.to_string())
     }
@@ -83,36 +82,11 @@ impl PolicyOverride {
         let policy_override: Self =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let down = policy_override.down.or(own);
-        check(&down)?;
+        down.check().map_err(|error| error.to_string())?;
         let rules = Rules::compile(&[], &Policies::default(), &down);
         let choice = rules.map_err(|error| error.to_string())?.rest().down.clone();
         Ok((policy_override, choice))
     }
-}
-
-impl Policies {
-    /// What is absent is taken from `other`.
-    #[must_use]
-    pub(crate) fn or(&self, other: &Self) -> Self {
-        let text = |a: &Option<String>, b: &Option<String>| a.clone().or_else(|| b.clone());
-        Self {
-            scheduler: text(&self.scheduler, &other.scheduler),
-            congestion: text(&self.congestion, &other.congestion),
-            egress: text(&self.egress, &other.egress),
-            udp: self.udp.or(other.udp),
-        }
-    }
-}
-
-/// Whether policies exist; an error is for people.
-fn check(policies: &Policies) -> Result<(), String> {
-    let Policies { scheduler, congestion, egress, udp: _ } = policies;
-    for (kind, spec) in [("scheduler", scheduler), ("congestion", congestion), ("egress", egress)] {
-        if let Some(spec) = spec {
-            policy(kind, spec)?;
-        }
-    }
-    Ok(())
 }
 
 /// The policies of what is sent to a client on a connection that it opened to `target`.
@@ -136,18 +110,20 @@ pub(crate) fn enforce(now: Instant, conn: &mut Connection, choice: &Choice) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tabane_engine::policy::Spec;
 
     #[test]
     fn requests_arrive_as_they_were_sent() {
-        let down = Policies { scheduler: Some("redundant".into()), ..Policies::default() };
+        let down =
+            Policies { scheduler: Some(Spec::named("redundant").into()), ..Policies::default() };
         let game = Rule {
             ports: vec!["27015".into()],
-            down: Policies { egress: Some("bicast".into()), ..Policies::default() },
+            down: Policies { egress: Some(Spec::named("bicast").into()), ..Policies::default() },
             ..Rule::default()
         };
         let named = Rule { names: vec!["example.org".into()], ..game.clone() };
         let policy_requests = PolicyRequests { down, rule: vec![named, game] };
-        let own = Policies { congestion: Some("reno".into()), ..Policies::default() };
+        let own = Policies { congestion: Some(Spec::named("reno").into()), ..Policies::default() };
         let rules = PolicyRequests::parse(&policy_requests.emit(), &own).unwrap();
         let at = |port| choice(&rules, ([192, 0, 2, 1], port).into());
         let text = |choice: &Choice| {
@@ -163,14 +139,17 @@ mod tests {
             source: "10.81.0.16:40000".parse().unwrap(),
             target: "192.0.2.1:443".parse().unwrap(),
             late: true,
-            down: Policies { scheduler: Some("redundant".into()), ..Policies::default() },
+            down: Policies {
+                scheduler: Some(Spec::named("redundant").into()),
+                ..Policies::default()
+            },
         };
-        let own = Policies { congestion: Some("reno".into()), ..Policies::default() };
+        let own = Policies { congestion: Some(Spec::named("reno").into()), ..Policies::default() };
         let (again, choice) = PolicyOverride::parse(&policy_override.emit(), &own).unwrap();
         assert_eq!(again, policy_override);
         assert_eq!(choice.scheduler.to_string(), "redundant");
         assert_eq!(choice.congestion.to_string(), "reno");
-        let wrong = Policies { egress: Some("no".into()), ..Policies::default() };
+        let wrong = Policies { egress: Some(Spec::named("no").into()), ..Policies::default() };
         assert!(
             PolicyOverride::parse(&PolicyOverride { down: wrong, ..policy_override }.emit(), &own)
                 .is_err()

@@ -17,55 +17,110 @@ pub(crate) struct Reactor {
     waker: Arc<Waker>,
 }
 
-/// What a token stands for; the rest of the token is an index into what the agent keeps of it.
+/// What becomes ready; told from others by its token in the poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum EventSource {
     /// Another thread has something.
     Wake,
     /// A UDP port of a path.
-    Port,
+    Port(usize),
     /// A server's port for handshakes.
-    Handshakes,
+    Handshakes(usize),
     /// Programs connect here.
-    Listener,
-    /// A program's connection, or one of ours to a server.
-    Program,
+    Listener(usize),
+    /// A program's connection, or one of ours to a destination.
+    Socket(SocketId),
     /// Datagrams from and to the outside.
-    Flow,
+    Flow(usize),
     /// A program's datagrams.
-    Associate,
+    Associate(usize),
     /// The TUN device.
     Tun,
     /// What a client inside a server waits for.
     Next,
 }
 
+/// Names a TCP socket of an agent; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct SocketId(u64);
+
 /// What a source is ready for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ready {
-    /// Of which kind.
-    pub(crate) kind: Kind,
-    /// Which of them.
-    pub(crate) index: usize,
+    pub(crate) source: EventSource,
     /// It can be read, or has ended.
     pub(crate) readable: bool,
     /// It can be written, or has failed.
     pub(crate) writable: bool,
 }
 
+/// What goes round in one thread: an agent.
+pub(crate) trait Agent {
+    /// Why it cannot go on.
+    type Error: From<io::Error>;
+
+    /// Does what is due, and sends what is to be sent; whether there is more to do at once.
+    ///
+    /// # Errors
+    /// Why it cannot go on.
+    fn round(&mut self) -> Result<bool, Self::Error>;
+
+    /// How long it can be left alone.
+    fn sleep(&self) -> Option<Duration>;
+
+    /// Something is ready.
+    fn ready(&mut self, ready: Ready);
+
+    /// Whether it is to stop.
+    fn is_stopped(&self) -> bool;
+}
+
 /// Events taken at a time at most.
 pub(crate) const EVENTS: usize = 1024;
-const KINDS: [Kind; 9] = [
-    Kind::Wake,
-    Kind::Port,
-    Kind::Handshakes,
-    Kind::Listener,
-    Kind::Program,
-    Kind::Flow,
-    Kind::Associate,
-    Kind::Tun,
-    Kind::Next,
-];
+/// The kind of a source is in the upper bits of its token, which of them in the lower.
+const KIND_SHIFT: u32 = usize::BITS - 8;
+
+impl SocketId {
+    /// The one after it.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl EventSource {
+    /// To be registered with.
+    pub(crate) fn token(self) -> Token {
+        let (kind, which) = match self {
+            Self::Wake => (0, 0),
+            Self::Port(at) => (1, at),
+            Self::Handshakes(at) => (2, at),
+            Self::Listener(at) => (3, at),
+            Self::Socket(SocketId(id)) => (4, id as usize),
+            Self::Flow(at) => (5, at),
+            Self::Associate(at) => (6, at),
+            Self::Tun => (7, 0),
+            Self::Next => (8, 0),
+        };
+        debug_assert!(which < 1 << KIND_SHIFT);
+        Token(kind << KIND_SHIFT | which)
+    }
+
+    /// Registered with that token.
+    pub(crate) fn of(Token(token): Token) -> Self {
+        let which = token & ((1 << KIND_SHIFT) - 1);
+        match token >> KIND_SHIFT {
+            1 => Self::Port(which),
+            2 => Self::Handshakes(which),
+            3 => Self::Listener(which),
+            4 => Self::Socket(SocketId(which as u64)),
+            5 => Self::Flow(which),
+            6 => Self::Associate(which),
+            7 => Self::Tun,
+            8 => Self::Next,
+            _ => Self::Wake,
+        }
+    }
+}
 
 impl Reactor {
     /// Sets up.
@@ -74,11 +129,11 @@ impl Reactor {
     /// The system has no descriptors left.
     pub(crate) fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
-        let waker = Arc::new(Waker::new(poll.registry(), token(Kind::Wake, 0))?);
+        let waker = Arc::new(Waker::new(poll.registry(), EventSource::Wake.token())?);
         Ok(Self { poll, events: Events::with_capacity(EVENTS), waker })
     }
 
-    /// To register sources with a token from [`token`].
+    /// To register sources with [`EventSource::token`].
     #[must_use]
     pub(crate) fn registry(&self) -> &Registry {
         self.poll.registry()
@@ -97,6 +152,20 @@ impl Reactor {
         self.waker.clone()
     }
 
+    /// Goes round with an agent until it stops.
+    ///
+    /// # Errors
+    /// The agent's; the system's, when it cannot even wait.
+    pub(crate) fn run<A: Agent>(&mut self, agent: &mut A) -> Result<(), A::Error> {
+        let mut ready = Vec::new();
+        while !agent.is_stopped() {
+            let limit = if agent.round()? { Some(Duration::ZERO) } else { agent.sleep() };
+            self.wait(limit, &mut ready)?;
+            ready.drain(..).for_each(|ready| agent.ready(ready));
+        }
+        Ok(())
+    }
+
     /// Waits at most so long (`None`: for ever) and writes what is ready to `ready`.
     ///
     /// # Errors
@@ -113,14 +182,10 @@ impl Reactor {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             other => other?,
         }
-        ready.extend(self.events.iter().map(|event| {
-            let Token(token) = event.token();
-            Ready {
-                kind: KINDS[token >> KIND_SHIFT],
-                index: token & ((1 << KIND_SHIFT) - 1),
-                readable: event.is_readable() || event.is_read_closed() || event.is_error(),
-                writable: event.is_writable() || event.is_error(),
-            }
+        ready.extend(self.events.iter().map(|event| Ready {
+            source: EventSource::of(event.token()),
+            readable: event.is_readable() || event.is_read_closed() || event.is_error(),
+            writable: event.is_writable() || event.is_error(),
         }));
         Ok(())
     }
@@ -136,15 +201,6 @@ impl Reactor {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-const KIND_SHIFT: u32 = usize::BITS - 8;
-
-/// The token of a source.
-#[must_use]
-pub(crate) fn token(kind: Kind, index: usize) -> Token {
-    debug_assert!(index < 1 << KIND_SHIFT);
-    Token((kind as usize) << KIND_SHIFT | index)
 }
 
 #[expect(unsafe_code, reason = "mio's poll has no AsFd")]
@@ -168,10 +224,13 @@ mod tests {
         far.set_nonblocking(true).unwrap();
         let mut far = mio::net::TcpStream::from_std(far);
         let all = Interest::READABLE | Interest::WRITABLE;
-        reactor.registry().register(&mut far, token(Kind::Program, 77), all).unwrap();
+        reactor
+            .registry()
+            .register(&mut far, EventSource::Socket(SocketId(77)).token(), all)
+            .unwrap();
         let mut ready = Vec::new();
         reactor.wait(None, &mut ready).unwrap();
-        assert_eq!((ready[0].kind, ready[0].index), (Kind::Program, 77));
+        assert_eq!(ready[0].source, EventSource::Socket(SocketId(77)));
         assert!(ready[0].writable && !ready[0].readable);
         ready.clear();
         near.write_all(b"x").unwrap();
@@ -180,7 +239,7 @@ mod tests {
         reactor.waker().wake().unwrap();
         ready.clear();
         reactor.wait(None, &mut ready).unwrap();
-        assert_eq!(ready[0].kind, Kind::Wake);
+        assert_eq!(ready[0].source, EventSource::Wake);
     }
 
     #[test]

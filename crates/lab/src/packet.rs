@@ -73,4 +73,43 @@ impl link::Packet for Packet {
     fn duplicate(&self) -> Self {
         self.clone()
     }
+
+    fn flow(&self) -> u64 {
+        let bytes = &self.bytes;
+        let (protocol, addresses, ports) = match bytes.first().map_or(0, |first| first >> 4) {
+            4 => (9, 12..20, usize::from(bytes[0] & 15) * 4),
+            6 => (6, 8..40, 40),
+            _ => return 0,
+        };
+        let part = |range: std::ops::Range<usize>| bytes.get(range).unwrap_or_default();
+        let protocol = part(protocol..protocol + 1);
+        let has_ports = matches!(protocol, [6 | 17]);
+        let ports = if has_ports { part(ports..ports + 4) } else { &[] };
+        link::flow_hash(&[protocol, part(addresses), ports])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tabane_sim::link::Packet as _;
+
+    /// An IPv4 packet of this protocol with these ports.
+    fn flow(protocol: u8, ports: [u8; 4]) -> u64 {
+        let mut bytes = vec![0; 40];
+        (bytes[0], bytes[9]) = (0x45, protocol);
+        bytes[20..24].copy_from_slice(&ports);
+        Packet::new(bytes).flow()
+    }
+
+    #[test]
+    fn flows_differ_by_protocol_and_ports() {
+        let tcp = flow(6, [0, 1, 0, 2]);
+        assert_eq!(tcp, flow(6, [0, 1, 0, 2]));
+        assert_ne!(tcp, flow(6, [0, 1, 0, 3]));
+        assert_ne!(tcp, flow(17, [0, 1, 0, 2]));
+        assert_eq!(flow(1, [0, 1, 0, 2]), flow(1, [9, 9, 9, 9]), "ICMP has no ports");
+        assert_eq!(Packet::new(vec![0x45; 3]).flow(), Packet::new(vec![0x45; 3]).flow());
+        assert_eq!(Packet::new(Vec::new()).flow(), 0);
+    }
 }

@@ -23,7 +23,9 @@ use tabane_engine::{Duration, Endpoint, Instant};
 use tabane_net::driver::Waker;
 use tabane_net::{Clock, Driver, Path};
 use tabane_sim::observe::{FlowIdx, HostIdx, Layout, Observer, Silent, Wants};
-use tabane_sim::result::{Cost, FlowResult, LatencyResult, LinkResult, RunResult, SubflowResult};
+use tabane_sim::result::{
+    Cost, FlowDetail, FlowResult, LatencyResult, LinkResult, RunResult, SubflowResult,
+};
 use tabane_sim::scenario::Scenario;
 use tabane_sim::seed::Seed;
 use tabane_sim::{LinkPlan, Plan, World, engine_config};
@@ -419,6 +421,7 @@ impl<'a> Watch<'a> {
             failed: self.failed.get(&flow.idx).cloned(),
             corrupt_at: app.wrong_at(),
             closed: [None, None],
+            detail: FlowDetail::default(),
         }
     }
 }

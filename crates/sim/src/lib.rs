@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod attainable;
 pub mod check;
 pub mod grid;
 pub mod link;

@@ -110,6 +110,17 @@ impl link::Packet for Packet {
     fn duplicate(&self) -> Self {
         self.clone()
     }
+
+    fn flow(&self) -> u64 {
+        let Segment { src, dst, .. } = &*self.segment;
+        let address = |ip: std::net::IpAddr| match ip {
+            std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            std::net::IpAddr::V6(ip) => ip.octets(),
+        };
+        let [from, to] = [src, dst].map(|end| address(end.ip()));
+        let ports = [src, dst].map(|end| end.port().to_be_bytes());
+        link::flow_hash(&[&from, &to, ports.as_flattened()])
+    }
 }
 
 /// Boxes that are used again.

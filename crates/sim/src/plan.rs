@@ -2,16 +2,19 @@
 //! simulator and the lab start from it; runs that differ only in their seed share it.
 
 use crate::link::{
-    DelayConfig, Faults, Link, LinkConfig, LinkError, Packet, RateConfig, Trace, queue,
+    ConditionsConfig, DelayConfig, Faults, Link, LinkConfig, LinkError, Packet, RateConfig, Series,
+    Trace, loss, queue,
 };
-use crate::scenario::{self, Fault, LinkParams, Scenario, validate};
+use crate::scenario::{self, Conditions, Fault, LinkParams, Scenario, validate};
 use crate::seed::Seed;
 use crate::topology::{DEFAULT_MTU, Topology};
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 use tabane_config::bounded;
+use tabane_engine::Duration;
 
 /// What [`Scenario::compile`] makes.
 #[derive(Clone, Debug)]
@@ -35,8 +38,12 @@ pub struct LinkPlan {
     name: String,
 }
 
-/// Files of measured rates that have been read.
-pub(crate) type Traces = BTreeMap<String, Arc<Trace>>;
+/// Files of measured rates and conditions that have been read.
+#[derive(Default)]
+pub(crate) struct Traces {
+    rates: BTreeMap<String, Arc<Trace>>,
+    conditions: BTreeMap<String, Arc<Series>>,
+}
 
 impl Scenario {
     /// Checks it and makes it ready. Files that it names are read now, not when it runs.
@@ -44,7 +51,7 @@ impl Scenario {
     /// # Errors
     /// What is wrong with it.
     pub fn compile(&self) -> Result<Plan, Fault> {
-        self.compile_with(&mut Traces::new())
+        self.compile_with(&mut Traces::default())
     }
 
     /// As [`Scenario::compile`]; what is in `traces` is not read again.
@@ -84,7 +91,15 @@ impl LinkPlan {
     ) -> Result<Self, Fault> {
         let (params, way) = (link.direction(up), if up { "up" } else { "down" });
         let at: &[&dyn Display] = &[&"link", &name];
+        let conditions = conditions(&params, traces)
+            .map_err(|text| Fault::new(&[&"link", &name, &"conditions"], text))?;
+        let has_rate = conditions.as_ref().is_some_and(ConditionsConfig::has_rate);
         let rate = match (&params.rate, &params.trace) {
+            (None, None) if has_rate => RateConfig::Unlimited,
+            _ if has_rate => {
+                let message = format!("link '{name}' has a rate beside that of its conditions");
+                return Err(Fault::new(at, format!("{message} ({way})")));
+            }
             (None, None) => {
                 let message = format!("link '{name}' has no rate ({way})");
                 return Err(Fault::new(at, message).help("add rate = \"20Mbps\""));
@@ -97,7 +112,7 @@ impl LinkPlan {
             }
             (Some(_), None) => RateConfig::of(&params),
             (None, Some(file)) => RateConfig::Trace(
-                read_trace(file, traces)
+                read(file, &mut traces.rates, Trace::parse)
                     .map_err(|text| Fault::new(&[&"link", &name, &"trace"], text))?,
             ),
         };
@@ -108,17 +123,30 @@ impl LinkPlan {
             queue: params.queue.as_ref().map_or(base.queue, |queue| queue.0.clone()),
             loss: params.loss.as_ref().map_or(base.loss, |loss| loss.0.clone()),
             faults: Faults::of(&params),
+            conditions,
             up: true,
         };
         config.check().map_err(|error| match &error {
             LinkError::Model(model) => {
-                let key = if queue::build(&config.queue).is_err() { "queue" } else { "loss" };
+                let key = match (queue::build(&config.queue), loss::build(&config.loss)) {
+                    (Err(_), _) => "queue",
+                    (_, Err(_)) => "loss",
+                    _ => "conditions",
+                };
                 Fault::policy(&[&"link", &name, &key], model)
             }
             other => Fault::new(at, format!("{other} ({way})")),
         })?;
         let mtu = link.mtu.unwrap_or(DEFAULT_MTU);
         Ok(Self { params, config, mtu, name: format!("link/{name}/{way}") })
+    }
+
+    /// Bits per second that it can send on average in the first `time` of a run with this seed.
+    ///
+    /// # Errors
+    /// None where the plan was compiled.
+    pub fn mean_rate(&self, seed: u64, time: Duration) -> Result<f64, LinkError> {
+        self.config.mean_rate(Seed(seed), &self.name, time)
     }
 
     /// The link that it says.
@@ -147,13 +175,33 @@ fn links(scenario: &Scenario, traces: &mut Traces) -> Result<Vec<LinkPlan>, Faul
     Ok(plans)
 }
 
-fn read_trace(file: &str, traces: &mut Traces) -> Result<Arc<Trace>, String> {
-    if let Some(trace) = traces.get(file) {
+/// Where a direction's conditions come from; files are read.
+fn conditions(
+    params: &LinkParams,
+    traces: &mut Traces,
+) -> Result<Option<ConditionsConfig>, String> {
+    Ok(match &params.conditions {
+        None => None,
+        Some(Conditions::Model(spec)) => Some(ConditionsConfig::Model(spec.clone())),
+        Some(Conditions::File(file)) => {
+            let series = read(file, &mut traces.conditions, Series::parse)?;
+            Some(ConditionsConfig::Series(series))
+        }
+    })
+}
+
+/// What a file holds; files in `known` are not read again.
+fn read<T, E: Error>(
+    file: &str,
+    known: &mut BTreeMap<String, Arc<T>>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Arc<T>, String> {
+    if let Some(trace) = known.get(file) {
         return Ok(trace.clone());
     }
     let text = bounded::text(Path::new(file), bounded::DATA);
     let text = text.map_err(|e| format!("trace '{file}': {e}"))?;
-    let trace = Arc::new(Trace::parse(&text).map_err(|e| format!("trace '{file}': {e}"))?);
-    traces.insert(file.to_owned(), trace.clone());
+    let trace = Arc::new(parse(&text).map_err(|e| format!("trace '{file}': {e}"))?);
+    known.insert(file.to_owned(), trace.clone());
     Ok(trace)
 }

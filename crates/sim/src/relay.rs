@@ -4,21 +4,22 @@
 //!
 //! What can be read from one is written to the other, by reference, until its send buffer is
 //! full; then nothing more is read, and the receive window closes. Thus a relay holds at most a
-//! receive buffer, a send buffer and one piece for each direction. The end of a stream is passed
+//! receive buffer, a send buffer and one chunk for each direction. The end of a stream is passed
 //! on when all of it has been; the other direction goes on. An end with an error is passed on at
 //! once, as a reset, and what is still buffered is lost, as it would be end to end.
 
-use bytes::Bytes;
+use tabane_engine::pipe::{ConnectionStream, Direction, Pipe, Read, Source};
 use tabane_engine::record::CloseReason;
-use tabane_engine::{ConnId, Endpoint, Event, Instant};
+use tabane_engine::{ConnId, Connection, Endpoint, Event, Instant};
 
 /// Two connections joined.
 #[derive(Debug)]
 pub struct Relay {
     /// Near and far; `None` once gone.
     conns: [Option<ConnId>; 2],
-    /// What came from near, and what came from far.
-    directions: [Direction; 2],
+    pipe: Pipe,
+    /// Whose stream has ended.
+    finished: [bool; 2],
 }
 
 /// Which of a relay's connections.
@@ -30,17 +31,11 @@ pub enum Side {
     Far,
 }
 
-/// One direction.
-#[derive(Debug, Default)]
-struct Direction {
-    /// Read and not taken by the other's send buffer.
-    waiting: Bytes,
-    /// The end of the stream has come.
+/// Where a direction comes from: a connection, unless it is gone.
+struct Origin<'a> {
+    connection: Option<&'a mut Connection>,
+    /// Its end has come.
     finished: bool,
-    /// And has been passed on.
-    closed: bool,
-    /// Bytes passed on.
-    passed: u64,
 }
 
 impl Side {
@@ -55,10 +50,7 @@ impl Side {
 impl Relay {
     /// Joins a connection that waits for an answer (`Event::Incoming`) to one just opened.
     pub fn new(near: ConnId, far: ConnId) -> Self {
-        Self {
-            conns: [Some(near), Some(far)],
-            directions: [Direction::default(), Direction::default()],
-        }
+        Self { conns: [Some(near), Some(far)], pipe: Pipe::default(), finished: [false; 2] }
     }
 
     /// One of its connections, unless it is gone.
@@ -68,12 +60,19 @@ impl Relay {
 
     /// Bytes that came from `side` and went out on the other.
     pub fn passed(&self, side: Side) -> u64 {
-        self.directions[side as usize].passed
+        self.direction(side).passed()
     }
 
     /// Whether both connections are gone.
     pub fn is_over(&self) -> bool {
         self.conns == [None, None]
+    }
+
+    fn direction(&self, from: Side) -> &Direction {
+        match from {
+            Side::Near => &self.pipe.up,
+            Side::Far => &self.pipe.down,
+        }
     }
 
     /// An event of the connection on `side`.
@@ -87,14 +86,14 @@ impl Relay {
             Event::Readable => self.pass(now, endpoint, side),
             Event::Writable => self.pass(now, endpoint, side.other()),
             Event::PeerFinished => {
-                self.directions[side as usize].finished = true;
+                self.finished[side as usize] = true;
                 self.pass(now, endpoint, side);
             }
             Event::Closed(reason) => {
                 self.conns[side as usize] = None;
                 // Regular is an end that has been passed on to it. If somebody has closed its
                 // subflows instead, what the other still brings has nowhere to go.
-                let ended = self.directions[side.other() as usize].closed;
+                let ended = self.direction(side.other()).has_ended();
                 let regular = *reason == CloseReason::Finished && ended;
                 let other = self.conn(side.other()).filter(|_| !regular);
                 if let Some(other) = other.and_then(|id| endpoint.connection(id)) {
@@ -107,27 +106,34 @@ impl Relay {
 
     /// Passes on what has come from `side`, as far as the other takes it.
     fn pass(&mut self, now: Instant, endpoint: &mut Endpoint, side: Side) {
-        let (from, to) = (self.conn(side), self.conn(side.other()));
-        let Some(to) = to else { return };
-        let way = &mut self.directions[side as usize];
-        loop {
-            if way.waiting.is_empty() {
-                let source = from.and_then(|id| endpoint.connection(id));
-                let Some(piece) = source.and_then(|source| source.read(usize::MAX)) else { break };
-                way.waiting = piece;
-            }
-            let Some(sink) = endpoint.connection(to) else { return };
-            way.passed += sink.write(&mut way.waiting) as u64;
-            if !way.waiting.is_empty() {
-                // `Event::Writable` follows.
-                return;
-            }
-        }
-        if way.finished
-            && !std::mem::replace(&mut way.closed, true)
-            && let Some(sink) = endpoint.connection(to)
-        {
-            sink.close(now);
+        let Some(to) = self.conn(side.other()) else { return };
+        let from = self.conn(side).filter(|from| endpoint.connection(*from).is_some());
+        let (from, to) = match from {
+            Some(from) => match endpoint.connections_mut([from, to]) {
+                Some([from, to]) => (Some(from), to),
+                None => return,
+            },
+            None => match endpoint.connection(to) {
+                Some(to) => (None, to),
+                None => return,
+            },
+        };
+        let mut from = Origin { connection: from, finished: self.finished[side as usize] };
+        let mut to = ConnectionStream { connection: to, now };
+        let direction = match side {
+            Side::Near => &mut self.pipe.up,
+            Side::Far => &mut self.pipe.down,
+        };
+        direction.step(&mut from, &mut to, u64::MAX);
+    }
+}
+
+impl Source for Origin<'_> {
+    fn read(&mut self) -> Read {
+        match self.connection.as_mut().and_then(|connection| connection.read(usize::MAX)) {
+            Some(chunk) => Read::Data(chunk),
+            None if self.finished => Read::End,
+            None => Read::Pending,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::app::Latencies;
 use serde::{Deserialize, Serialize};
+use tabane_engine::Duration;
 use tabane_engine::record::CloseReason;
 
 /// A run's result. Times are seconds, rates bits per second of payload.
@@ -57,6 +58,19 @@ pub struct FlowResult {
     /// How the source's and the sink's connection ended, as far as they did during the run.
     #[serde(skip)]
     pub closed: [Option<CloseReason>; 2],
+    /// What is no part of results as they are written.
+    #[serde(skip)]
+    pub detail: FlowDetail,
+}
+
+/// What a simulated flow went through.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FlowDetail {
+    /// Latencies in nanoseconds, as far as they were kept.
+    pub latencies: Vec<u64>,
+    /// The longest time between two deliveries, and from the last one to the end of the run unless
+    /// the flow had finished.
+    pub stall: Duration,
 }
 
 /// A connection of a flow that proxies relay.

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use tabane_config::quantity::Time;
 use tabane_engine::Duration;
 use tabane_engine::record::{Record, What};
-use tabane_sim::grid::{self, Contender, Point, Settings};
+use tabane_sim::grid::{self, Contender, Links, Point, Settings};
 use tabane_sim::observe::{HostIdx, Observer, Wants};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 
 fn settings(alone_mptcp: bool) -> Settings {
     let schedulers = ["minrtt", "necf"].map(|s| s.parse().unwrap()).to_vec();
-    Settings { schedulers, congestion: None, alone_mptcp }
+    Settings { schedulers, congestion: None, alone_mptcp, loaded: false }
 }
 
 #[test]
 fn a_point_gives_the_same_figures_again() {
-    let point = Point::generate(1, 62);
+    let point = Point::generate(Links::Steady, 1, 62);
     let first = grid::measure(&point, &settings(false)).unwrap();
     assert_eq!(first, grid::measure(&point, &settings(false)).unwrap());
     assert!(first.alone.iter().all(|t| t.bulk_bps <= first.bound_bps * 1.02), "{first:?}");
@@ -29,7 +29,7 @@ fn a_point_gives_the_same_figures_again() {
 /// Linux did as long as recoveries were undone for what the one before had sent again.)
 #[test]
 fn a_bundle_is_not_slower_than_the_best_of_its_paths() {
-    let points = [34, 48, 49].map(|n| Point::generate(1, n));
+    let points = [34, 48, 49].map(|n| Point::generate(Links::Steady, 1, n));
     let measured = points.map(|p| grid::measure(&p, &settings(true)).unwrap());
     let summaries = grid::summarise(&measured);
     let necf = &summaries[1];
@@ -40,7 +40,7 @@ fn a_bundle_is_not_slower_than_the_best_of_its_paths() {
 #[test]
 fn points_are_scenarios_that_can_be_run_from_a_file() {
     for number in 0..50 {
-        let point = Point::generate(5, number);
+        let point = Point::generate(Links::Steady, 5, number);
         let scheduler = "necf".parse().unwrap();
         let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
         let duration = tabane_engine::Duration::from_secs(1);
@@ -87,9 +87,38 @@ fn what_is_reinjected_goes_by_a_subflow_that_has_not_carried_it() {
     let flow = Flow { request: Some(request), ..Flow::default() };
     let scheduler = "necf".parse().unwrap();
     let contender = Contender::AllPaths(&scheduler);
-    let scenario = Point::generate(5, 4).scenario(contender, None, flow, Duration::from_secs(20));
+    let scenario = Point::generate(Links::Steady, 5, 4).scenario(
+        contender,
+        None,
+        flow,
+        Duration::from_secs(20),
+    );
     let mut carried = Carried::default();
     tabane_sim::run(&scenario.compile().unwrap(), &mut carried).unwrap();
     assert!(carried.reinjected > 0);
     assert_eq!(carried.again, []);
+}
+
+/// Points of every kind: what is carried is no more than what was attainable, everything at once is
+/// measured for every contender, and the same again gives the same.
+#[test]
+fn every_kind_of_links_is_measured_under_load() {
+    for links in [Links::Bursty, Links::Varying, Links::Bloated] {
+        let point = Point::generate(links, 2, 4);
+        let schedulers = vec!["necf".parse().unwrap()];
+        let settings = Settings { schedulers, loaded: true, ..settings(false) };
+        let result = grid::measure(&point, &settings).unwrap();
+        if links == Links::Varying {
+            assert_eq!(result, grid::measure(&point, &settings).unwrap());
+        }
+        let attainable = result.attainable_bps.expect("under load");
+        for trial in result.alone.iter().chain(&result.bonds) {
+            let loaded = trial.loaded.as_ref().expect("under load");
+            assert!((0.0..attainable * 1.05).contains(&loaded.bulk_bps), "{links}: {loaded:?}");
+            assert!(loaded.stream.is_some() && loaded.stall_s > 0.0, "{links}: {loaded:?}");
+        }
+        let summary = &grid::summarise(&[result])[0];
+        let loaded = summary.loaded.as_ref().expect("under load");
+        assert!(loaded.attainable.median > 0.05 && loaded.stream_p50.median_s > 0.0, "{loaded:?}");
+    }
 }

@@ -361,3 +361,40 @@ fn seeds_share_what_was_compiled() {
     let seeds: Vec<u64> = variants.iter().map(|variant| variant.plan.scenario.seed).collect();
     assert_eq!(seeds, [1, 2, 3]);
 }
+
+/// Conditions from a file or a model, and what is wrong with them, with its place.
+#[test]
+fn conditions_are_read_with_the_scenario() {
+    let file = std::env::temp_dir().join(format!("tabane-series-{}.csv", std::process::id()));
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    let plan = |link: &str| {
+        let text = format!("[link.a]\n{link}\n[[flow]]\nbulk = \"1MB\"\n");
+        let document = Document::parse("test.toml", &text, &[]).unwrap();
+        document.variants().map(|mut variants| variants.remove(0).plan).map_err(|e| e.to_string())
+    };
+    let series = format!("conditions = \"{}\"", file.display());
+    write("time_s,rate_mbps,delay_ms\n0,8,10\n1,2,30\n2,,\n");
+    let both = plan(&series).unwrap();
+    let seconds = tabane_engine::Duration::from_secs(60);
+    assert_eq!(both.links[1].mean_rate(1, seconds).unwrap(), 5e6);
+    let result = tabane_sim::run(&both, &mut Silent).unwrap();
+    // 8.4 Mbit of packets: 8 in the first second, but for the beginning, 2 in the next.
+    let completed = result.flows[0].completed_s.expect("completed");
+    assert!((1.0..2.3).contains(&completed), "{completed}");
+    let read = Scenario::parse("again.toml", &both.scenario.to_toml()).unwrap();
+    assert_eq!(read, *both.scenario);
+
+    let wrong = |link: &str| plan(link).unwrap_err();
+    assert!(wrong(&format!("rate = \"1Mbps\"\n{series}")).contains("a rate beside that of its"));
+    write("time_s,delay_ms\n0,10\n1,x\n");
+    assert!(wrong(&series).contains("line 3: 'x' is not a number"), "{}", wrong(&series));
+    write("time_s,delay_ms\n0,10\n1,20\n");
+    assert!(wrong(&series).contains("link 'a' has no rate"));
+    std::fs::remove_file(&file).unwrap();
+    assert!(wrong(&series).contains("No such file"));
+    let model = |model: &str| format!("rate = \"9Mbps\"\nconditions = \"{model}\"");
+    assert!(plan(&model("leo:slot_s=10")).is_ok());
+    assert!(wrong(&model("geo")).contains("unknown link model 'geo'"), "{}", wrong(&model("geo")));
+    let error = wrong(&model("leo:slots=10"));
+    assert!(error.contains("has no parameter 'slots'") && error.contains("conditions"), "{error}");
+}

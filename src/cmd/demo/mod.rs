@@ -22,10 +22,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::Size;
+use tabane_engine::Instant;
 use tabane_engine::policy::Spec;
-use tabane_engine::{Config, Endpoint, Instant};
 use tabane_gateway::config::Policies;
+use tabane_gateway::event_kind::EventKind;
 use tabane_gateway::model::AgentEvent;
 use tabane_lab::Lateness;
 use tabane_net::Clock;
@@ -105,7 +107,7 @@ struct Film {
     /// Bytes of the file, and bytes that had come over each link, at times of the guard's clock.
     frames: Vec<Frame>,
     /// What happened, at times of the guard's clock; kind and words.
-    events: Vec<(Instant, String, String)>,
+    events: Vec<(Instant, EventKind, String)>,
 }
 
 /// A directory that goes with the value.
@@ -237,7 +239,7 @@ impl Guard {
     }
 
     /// Events at our times.
-    fn events(&self, happened: Vec<AgentEvent>) -> Vec<(Instant, String, String)> {
+    fn events(&self, happened: Vec<AgentEvent>) -> Vec<(Instant, EventKind, String)> {
         let origin = self.clock.wall_origin().duration_since(UNIX_EPOCH).unwrap_or_default();
         let event = |event: AgentEvent| {
             let since = event.unix_ms.saturating_sub(origin.as_millis() as u64);
@@ -292,17 +294,11 @@ impl Drop for TempDir {
 
 /// What the user wants of the policies, once it is known that they exist.
 fn policies(args: &Args) -> Result<Policies, Failure> {
-    let mut config = Config::default();
-    let text = |spec: &Option<Spec>, place: &mut Spec| {
-        spec.as_ref().map(|spec| {
-            *place = spec.clone();
-            spec.to_string()
-        })
-    };
-    let scheduler = text(&args.scheduler, &mut config.mptcp.scheduler);
-    let congestion = text(&args.congestion, &mut config.tcp.congestion);
-    Endpoint::new(config, [0; 32]).map_err(|e| Failure::usage(e.to_string()))?;
-    Ok(Policies { scheduler, congestion, ..Policies::default() })
+    let spec = |given: &Option<Spec>| given.clone().map(PolicySpec);
+    let (scheduler, congestion) = (spec(&args.scheduler), spec(&args.congestion));
+    let policies = Policies { scheduler, congestion, ..Policies::default() };
+    policies.check().map_err(|e| Failure::usage(e.to_string()))?;
+    Ok(policies)
 }
 
 /// The file to send, and its size.

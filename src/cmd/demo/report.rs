@@ -7,6 +7,7 @@ use crate::exit::Failure;
 use anyhow::Context;
 use std::fmt::Write as _;
 use tabane_engine::Instant;
+use tabane_gateway::event_kind::EventKind;
 use tabane_papers::{escape, head};
 use tabane_trace::plot::style::{Unit, colour};
 use tabane_trace::plot::{Line, Panel, Plot, Stroke, render};
@@ -97,13 +98,13 @@ fn plot(run: &Run, caption: &str) -> Plot {
         lines.insert(0, all);
     }
     let marks = run.film.events.iter().filter(|event| event.0 >= begin);
-    let marks = marks.filter(|event| event.1 == "path-down" || event.1 == "path-up");
+    let marks = marks.filter(|event| matches!(event.1, EventKind::PathDown | EventKind::PathUp));
     let unit = Unit::BitRate;
     Plot {
         title: run.title.clone(),
         caption: caption.to_owned(),
         panels: vec![Panel { label: "throughput".into(), unit, lines, top: None }],
-        marks: marks.map(|event| (seconds(event.0), event.1.clone())).collect(),
+        marks: marks.map(|event| (seconds(event.0), event.1.to_string())).collect(),
         end: frames.last().map_or(1.0, |frame| seconds(frame.0)).max(0.1),
     }
 }
@@ -113,7 +114,7 @@ fn events(out: &mut String, run: &Run) {
     *out += "<table><thead><tr><th class=\"n\">at</th><th>event</th><th></th></tr></thead><tbody>";
     for (at, kind, words) in &run.film.events {
         let at = at.0 as f64 / 1e9 - begin.0 as f64 / 1e9;
-        let (kind, words) = (escape(kind), escape(words));
+        let (kind, words) = (escape(kind.name()), escape(words));
         let _ =
             write!(out, "<tr><td class=\"n\">{at:.2} s</td><td>{kind}</td><td>{words}</td></tr>");
     }

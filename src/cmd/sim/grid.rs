@@ -1,5 +1,7 @@
 //! `tabane sim grid`: is the bond ever slower than the best of its links?
 
+mod loaded;
+
 use super::files::Folder;
 use super::table::seconds;
 use crate::cmd::progress::Progress;
@@ -18,7 +20,8 @@ use tabane_config::quantity::Size;
 use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
 use tabane_engine::{congestion, scheduler};
-use tabane_sim::grid::{self, Contender, Measured, Point, PointResult, Ratios, Settings, Summary};
+use tabane_sim::grid::Summary;
+use tabane_sim::grid::{self, Contender, Links, Measured, Point, PointResult, Ratios, Settings};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 use tabane_sim::sweep;
 
@@ -35,6 +38,12 @@ pub(crate) struct Args {
     /// Only this point.
     #[arg(long, conflicts_with = "points")]
     point: Option<u32>,
+    /// Kind of links: steady, bursty, varying, bloated, or all of them in turn.
+    #[arg(long, value_name = "KIND", default_value_t = Links::Steady)]
+    links: Links,
+    /// Also a download, requests and a stream at once (always, unless links are steady).
+    #[arg(long)]
+    loaded: bool,
     /// Schedulers, separated by commas; repeat the option for one with parameters.
     #[arg(long, value_name = "NAME,...", default_value = DEFAULT)]
     schedulers: Vec<String>,
@@ -72,17 +81,25 @@ Examples:
   tabane sim grid                                  300 points, the usual schedulers
   tabane sim grid --seed 9 --points 50 --schedulers minrtt,necf --jobs 1
   tabane sim grid --point 17 --json                one point, every figure
+  tabane sim grid --links all --points 40          links that lose in bursts, change, queue
   tabane sim grid --out DIR                        where it fails, as scenarios for `tabane sim run`
 
 A path alone is plain TCP. A bulk download over a bond is as large as what its paths alone carried
 in 20 s and ten of the longest round trips. Bound: the sum over distinct bottlenecks of
 rate x (1 - loss) x 1428/1500. Requests: 60 of 100 KB, 100 ms apart. Stream: 1200-byte messages at
-30 % of the best path's goodput, at most 5 Mbit/s.";
+30 % of the best path's goodput, at most 5 Mbit/s.
+
+Links: bursty ones lose 0.05 to 2 % in bursts of 3 to 30 packets, varying ones follow the models leo
+and cellular, bloated ones queue for 0.5 to 3 s. Under load: requests of 10 KB, 100 ms apart, and a
+stream of 64 kbit/s beside an endless download, for 40 s and ten round trips. Attainable: the mean
+of rate x (1 - loss) x 1428/1500 over that time.";
 
 /// What `--json` prints and `grid.json` holds.
 #[derive(Serialize)]
 struct Grid<'a> {
     seed: u64,
+    #[serde(skip_serializing_if = "Links::is_steady")]
+    links: Links,
     version: &'static str,
     congestion: String,
     summaries: &'a [Summary],
@@ -105,6 +122,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let congestion = settings.congestion.as_ref().map_or("default".into(), Spec::to_string);
     let document = Grid {
         seed: args.seed,
+        links: args.links,
         version: env!("CARGO_PKG_VERSION"),
         congestion,
         summaries: &summaries,
@@ -123,8 +141,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         if let [only] = results.as_slice() {
             say::print(&one(only).to_string())?;
+            if settings.loaded {
+                say::print(&loaded::one(only).to_string())?;
+            }
         }
         say::print(&table(&summaries).to_string())?;
+        if settings.loaded {
+            say::print(&loaded::table(&summaries).to_string())?;
+        }
     }
     say::note(&format!(
         "{} points, {} runs: {:.0} s simulated, {:.1} GB delivered, {} packet-hops",
@@ -160,12 +184,13 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
         congestion::REGISTRY.find(spec).map_err(usage)?;
     }
     let alone_mptcp = args.alone == Alone::Mptcp;
-    Ok(Settings { schedulers, congestion, alone_mptcp })
+    let loaded = args.loaded || !args.links.is_steady();
+    Ok(Settings { schedulers, congestion, alone_mptcp, loaded })
 }
 
 fn measure_all(args: &Args, settings: &Settings) -> Result<Vec<PointResult>, Failure> {
     let numbers = args.point.map_or(0..args.points, |n| n..n.saturating_add(1));
-    let points: Vec<Point> = numbers.map(|n| Point::generate(args.seed, n)).collect();
+    let points: Vec<Point> = numbers.map(|n| Point::generate(args.links, args.seed, n)).collect();
     let progress = Progress::new(&count(points.len(), "point"), points.len() as u64);
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     let jobs = args.jobs.map_or_else(cores, NonZero::get);
@@ -232,7 +257,10 @@ fn one(result: &PointResult) -> Table {
         let (ms, loss) = (path.delay.as_secs_f64() * 2e3, path.loss * 100.0);
         let kb = path.queue_bytes / 1000;
         let bps = rate(path.rate_bps as f64);
-        row(trial, format!("{bps}, {ms:.1} ms, {loss:.2} %, queue {kb} kB"));
+        let burst = path.burst.map_or_else(String::new, |n| format!(" in bursts of {n:.0}"));
+        let model = path.conditions.as_deref().unwrap_or_default();
+        let what = format!("{bps}, {ms:.1} ms, {loss:.2} %{burst}, queue {kb} kB {model}");
+        row(trial, what.trim_end().to_owned());
     }
     for trial in &result.bonds {
         let core = result.point.core.as_ref().map_or(String::new(), |core| {
@@ -247,8 +275,11 @@ fn one(result: &PointResult) -> Table {
 fn csv(results: &[PointResult]) -> String {
     let mut text = String::from(
         "point,paths,shared,bound_bps,alone_bps,carrier,bulk_bps,request_p50_s,request_p95_s,\
-         stream_p95_s\n",
+         stream_p95_s",
     );
+    let under_load = results.iter().any(|r| r.attainable_bps.is_some());
+    text += if under_load { loaded::COLUMNS } else { "" };
+    text += "\n";
     for r in results {
         for trial in r.alone.iter().chain(&r.bonds) {
             let request = |f: fn(&tabane_sim::result::LatencyResult) -> f64| {
@@ -260,9 +291,11 @@ fn csv(results: &[PointResult]) -> String {
             let (p50, p95) = (request(|l| l.p50_s), request(|l| l.p95_s));
             let (name, bulk) = (trial.name.replace(',', ";"), trial.bulk_bps);
             let shared = r.point.core.is_some();
+            let loaded = loaded::cells(r, trial);
             let _ = writeln!(
                 text,
-                "{number},{paths},{shared},{bound},{alone},{name},{bulk},{p50},{p95},{stream}"
+                "{number},{paths},{shared},{bound},{alone},{name},{bulk},{p50},{p95},{stream}\
+                 {loaded}"
             );
         }
     }

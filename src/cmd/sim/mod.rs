@@ -1,6 +1,8 @@
 //! `tabane sim`: scenarios in simulated time. One file per verb below it.
 
+mod attainable;
 mod check;
+mod convert;
 pub(in crate::cmd) mod files;
 mod grid;
 mod kept;
@@ -38,6 +40,10 @@ enum What {
     List(list::Args),
     /// Check a scenario without running it.
     Check(check::Args),
+    /// Run scenarios, and compare what flows get with what the links could carry.
+    Attainable(attainable::Args),
+    /// Convert a measured series into conditions of a link.
+    Convert(convert::Args),
     /// Run the world that the swarm generates from a seed, and check its invariants.
     Replay(replay::Args),
     /// Run the worlds generated from a range of seeds.
@@ -57,6 +63,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::Run(args) => run::run(&args),
         What::List(args) => list::run(&args),
         What::Check(args) => check::run(&args),
+        What::Attainable(args) => attainable::run(&args),
+        What::Convert(args) => convert::run(&args),
         What::Replay(args) => replay::run(&args),
         What::Swarm(args) => swarm::run(&args),
         What::Grid(args) => grid::run(&args),

@@ -30,6 +30,13 @@ impl Slots {
         self.places.get_mut(key as usize)?.as_deref_mut()
     }
 
+    /// Two at once, unless they are the same.
+    pub(super) fn get_two(&mut self, keys: [u32; 2]) -> Option<[&mut Slot; 2]> {
+        let places = self.places.get_disjoint_mut(keys.map(|key| key as usize)).ok()?;
+        let [a, b] = places.map(Option::as_deref_mut);
+        Some([a?, b?])
+    }
+
     /// Asks for what `get` will need: see `cache.rs`.
     #[inline]
     pub(super) fn prefetch(&self, key: u32) {

@@ -1,10 +1,13 @@
 //! What other threads ask of the client.
 
+use super::carried::{Owner, ProgramId};
 use super::host::HostSide;
-use super::{Core, Upstream, idle};
-use crate::engine_config::policy as make_policy;
+use super::{Core, idle};
+use crate::config::Policies;
+use crate::event_kind::EventKind;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
+use crate::session::Snapshot;
 use crate::snapshots;
 use std::time::UNIX_EPOCH;
 use tabane_engine::{ConnId, Instant};
@@ -53,7 +56,7 @@ impl Core {
         let conns = self.open_connections();
         let loads = snapshots::loads(&mut self.bond, now, conns.iter().copied());
         let conns = conns.len();
-        let host = self.host.as_ref().map_or((0, 0), |host| host.sessions.totals());
+        let (total, refused) = self.carried.totals();
         let unix = self.unix(now);
         let count = self.tunnels.all().len();
         let left: Vec<_> = (0..count).map(|path| self.quotas.left(path, unix)).collect();
@@ -74,8 +77,8 @@ impl Core {
             server: self.tunnels.server(),
             paths,
             connections: conns as u64,
-            connections_total: self.programs.total + host.0,
-            refused_total: self.programs.refused + host.1,
+            connections_total: total,
+            refused_total: refused + self.refused,
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(now),
             tun: self.host.as_ref().map(HostSide::status),
@@ -137,37 +140,24 @@ impl Core {
     }
 
     fn connections(&mut self, now: Instant) -> Vec<ConnStatus> {
-        let Self { programs, bond, tunnels, .. } = self;
-        let snapshot = |(id, program): (ConnId, &super::program::Program)| {
-            let info = bond.endpoint.connection(id)?.info(now);
-            let target = program.target.as_ref().map(ToString::to_string);
+        let Self { carried, bond, tunnels, .. } = self;
+        let status = |session: Snapshot<'_, ProgramId, ConnId>| {
+            let info = bond.endpoint.connection(session.far)?.info(now);
             Some(ConnStatus {
-                source: Some(program.source),
-                target: target.unwrap_or_default(),
-                age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..snapshots::connection(id, &info, |path| tunnels.name(path).to_owned())
+                source: Some(session.source),
+                target: session.target.to_string(),
+                age_s: now.saturating_since(session.since).as_secs_f64(),
+                ..snapshots::connection(session.far, &info, |path| tunnels.name(path).to_owned())
             })
         };
-        let mut all: Vec<ConnStatus> = programs.connected().filter_map(snapshot).collect();
-        for program in self.host.iter().flat_map(HostSide::connected) {
-            let Some(conn) = self.bond.endpoint.connection(program.conn) else { continue };
-            let info = conn.info(now);
-            let name = |path| self.tunnels.name(path).to_owned();
-            all.push(ConnStatus {
-                source: Some(program.source),
-                target: program.destination.to_string(),
-                age_s: now.saturating_since(program.since).as_secs_f64(),
-                ..snapshots::connection(program.conn, &info, name)
-            });
-        }
-        all
+        carried.connected_ones().filter_map(status).collect()
     }
 
-    /// The connections of all programs.
+    /// The connections that are carried, for programs and for a server.
     pub(super) fn open_connections(&self) -> Vec<ConnId> {
-        let listeners = self.programs.connected().map(|(id, _)| id);
-        let host = self.host.iter().flat_map(HostSide::connected).map(|p| p.conn);
-        listeners.chain(host).chain(self.upstream.iter().flat_map(Upstream::open)).collect()
+        let programs = self.carried.connected_ones().map(|session| session.far);
+        let upstream = self.owners.iter().filter(|(_, owner)| **owner == Owner::Upstream);
+        programs.chain(upstream.map(|(id, _)| *id)).collect()
     }
 
     pub(super) fn set_path(
@@ -183,7 +173,12 @@ impl Core {
         };
         if let Some(role) = role {
             self.tunnels.set_role(at, role);
-            self.event_log.add(now, "role", (None, Some(path)), format!("{path} is {role} now"));
+            self.event_log.add(
+                now,
+                EventKind::Role,
+                (None, Some(path)),
+                format!("{path} is {role} now"),
+            );
         }
         if let Some(cap) = cap_bps {
             self.tunnels.set_cap(now, at, (cap > 0).then_some(cap));
@@ -199,7 +194,7 @@ impl Core {
         spec: &str,
         connection: Option<u64>,
     ) -> Result<(), String> {
-        let made = make_policy(policy, spec)?;
+        let wanted = Policies::one(policy, spec)?;
         let all: Vec<ConnId> = match connection {
             Some(id) => vec![ConnId(id)],
             None => self.open_connections(),
@@ -208,10 +203,12 @@ impl Core {
             let Some(conn) = self.bond.endpoint.connection(id) else {
                 return Err(format!("there is no connection {}", id.0));
             };
-            conn.set_policy(now, made.clone()).map_err(|error| error.to_string())?;
+            for (_, policy) in wanted.given() {
+                conn.set_policy(now, policy).map_err(|error| error.to_string())?;
+            }
         }
         if connection.is_none() {
-            self.set_default_policy(policy, spec)?;
+            self.set_default_policies(&wanted)?;
         }
         Ok(())
     }

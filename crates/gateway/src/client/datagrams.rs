@@ -5,7 +5,7 @@
 use super::Core;
 use crate::dns::LookupId;
 use crate::listener::{ConnectError, Target, udp_header};
-use crate::reactor::{Kind, token};
+use crate::reactor::{EventSource, SocketId};
 use crate::udp::packet::{Inside, parse};
 use crate::udp_packet;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -72,7 +72,7 @@ impl Datagrams {
         let bound = socket.local_addr().map_err(failed)?;
         let entry = self.all.vacant_entry();
         let index = entry.key();
-        let token = token(Kind::Associate, index);
+        let token = EventSource::Associate(index).token();
         self.registry.register(&mut socket, token, Interest::READABLE).map_err(failed)?;
         entry.insert(Association { socket, host, program: None });
         Ok((index, bound))
@@ -90,21 +90,21 @@ impl Datagrams {
 
 impl Core {
     /// A program wants its datagrams relayed.
-    pub(super) fn associate(&mut self, index: usize) {
-        let Some(program) = self.programs.get(index) else { return };
+    pub(super) fn associate(&mut self, id: SocketId) {
+        let Some(program) = self.programs.get(id) else { return };
         let host = program.source.ip();
         let local = program.stream().local_addr().map(|local| local.ip());
         let opened =
             local.map_err(|e| ConnectError::of(&e)).and_then(|at| self.datagrams.open(at, host));
         match opened {
             Ok((at, bound)) => {
-                let Some(program) = self.programs.get(index) else { return };
+                let Some(program) = self.programs.get(id) else { return };
                 if !program.associated(at, bound) {
                     self.datagrams.close(at);
-                    self.programs.remove(index);
+                    self.programs.remove(id);
                 }
             }
-            Err(why) => self.programs.fail(index, why),
+            Err(why) => self.refuse_program(id, why),
         }
     }
 

@@ -11,6 +11,7 @@ use super::host::HostSide;
 use crate::config::{Configuration, ServerEntry};
 use crate::enrol::exchange::{self, ExchangeError, Link, Server};
 use crate::enrol::{Ask, Credentials};
+use crate::event_kind::EventKind;
 use crate::keys::{self, Key, KeyError};
 use crate::model::Role;
 use std::sync::Arc;
@@ -108,8 +109,10 @@ impl Core {
     fn enrolled(&mut self, now: Instant, found: Found) {
         let (kind, text) = match found {
             Found::Silent => return,
-            Found::Joined => ("joined", "the server knows this client's keys now".to_owned()),
-            Found::Refused(why) => ("enrolment-refused", why),
+            Found::Joined => {
+                (EventKind::Joined, "the server knows this client's keys now".to_owned())
+            }
+            Found::Refused(why) => (EventKind::EnrolmentRefused, why),
             Found::Resumed(theirs) => {
                 let wall = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let ours = wall.as_millis() as u64;
@@ -118,7 +121,7 @@ impl Core {
                     let behind = (theirs - ours) / 1000;
                     text += &format!(": this machine's clock is {behind} s behind, set it (NTP)");
                 }
-                ("sessions-renewed", text)
+                (EventKind::SessionsRenewed, text)
             }
         };
         self.event_log.add(now, kind, (None, None), text);

@@ -1,15 +1,17 @@
 //! TUN mode in the agent: the device beside the paths, and the host's programs beside those at the
 //! front ends.
 
+use super::carried::ProgramId;
 use super::{ClientError, Core};
 use crate::config::TunConfig;
+use crate::event_kind::EventKind;
 use crate::inner::quoting_unreachable;
+use crate::listener::ConnectError;
 use crate::model::TunStatus;
-use crate::reactor::{Kind, token};
-use crate::sessions::{ConnectRequest, Sessions, Snapshot};
+use crate::reactor::EventSource;
 use crate::tun::{
     Device, DeviceConfig, Frame, Host, HostConfig, Inbound, LocalConfig, LocalStack, Outgoing,
-    Packets, PacketsConfig, ProgramId, Reconciled, host,
+    Packets, PacketsConfig, Reconciled, host,
 };
 use crate::udp_packet;
 use mio::unix::SourceFd;
@@ -17,7 +19,7 @@ use mio::{Interest, Registry};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
-use tabane_engine::{ConnId, Duration, Event, Instant};
+use tabane_engine::{Duration, Event, Instant};
 use tabane_wire::Unreachable;
 
 /// The host's side of a client in TUN mode.
@@ -30,7 +32,6 @@ pub(super) struct HostSide {
     trouble: Option<String>,
     packets: Packets,
     pub(super) stack: LocalStack,
-    pub(super) sessions: Sessions<ProgramId>,
     /// What is changed of the host.
     changes: Host,
     /// What was wanted last, once it was made: when the server's addresses were known.
@@ -78,7 +79,6 @@ impl HostSide {
             trouble: None,
             packets: Packets::new(PacketsConfig { dns: Vec::new(), mtu: DEVICE_MTU }),
             stack: LocalStack::new(LocalConfig::default(), crate::seed()?)?,
-            sessions: Sessions::default(),
             changes,
             made: None,
             next_look: Instant::ZERO,
@@ -93,7 +93,7 @@ impl HostSide {
     fn open_device(&mut self) -> Result<(), ClientError> {
         let device = Device::open(&self.wanted)?;
         let fd = device.as_fd().as_raw_fd();
-        let token = token(Kind::Tun, 0);
+        let token = EventSource::Tun.token();
         self.registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
         (self.device, self.unread) = (Some(device), true);
         Ok(())
@@ -145,13 +145,8 @@ impl HostSide {
         self.changes.resolvers_before(&HostConfig::default().resolv_conf)
     }
 
-    /// Programs with connections learn that they have ended.
-    pub(super) fn end_connections(&mut self, now: Instant) {
-        self.sessions.end_all(now, &mut self.stack);
-        self.flush(now);
-    }
-
-    /// So do those that have sent datagrams of late, by ICMP: sockets with one far end report it.
+    /// Programs that have sent datagrams of late learn by ICMP that it is over: sockets with one
+    /// far end report it.
     fn end_flows(&mut self, now: Instant) {
         for ((from, to), last) in std::mem::take(&mut self.flows) {
             if now.saturating_since(last) <= FLOW_AGE
@@ -194,18 +189,13 @@ impl HostSide {
 
     /// Whether there may be more to do at once.
     pub(super) fn is_busy(&self) -> bool {
-        self.unread || self.sessions.has_again()
+        self.unread
     }
 
     /// Gives the host a whole packet.
     pub(super) fn give(&mut self, packet: &[u8]) {
         // A device that is gone is noticed when it is read.
         let _ = self.device.as_mut().map(|device| device.send_packet(packet));
-    }
-
-    /// Programs with a connection.
-    pub(super) fn connected(&self) -> impl Iterator<Item = Snapshot<ProgramId>> {
-        self.sessions.connected()
     }
 
     fn flush(&mut self, now: Instant) {
@@ -236,39 +226,27 @@ impl Core {
                 Err(error) => self.device_lost(now, &error.to_string()),
             }
         }
-        let Some(host) = &mut self.host else { return };
-        let endpoint = &mut self.bond.endpoint;
-        let HostSide { stack, sessions, .. } = host;
-        if stack.poll_timeout().is_some_and(|due| due <= now) {
-            stack.handle_timeout(now);
+        if let Some(host) = &mut self.host
+            && host.stack.poll_timeout().is_some_and(|due| due <= now)
+        {
+            host.stack.handle_timeout(now);
         }
-        while let Some((id, event)) = stack.poll_event() {
-            sessions.on_program(now, (&mut *stack, &mut *endpoint), id, event);
-        }
-        sessions.step_again(now, (stack, endpoint));
-        self.host_requests(now);
+        self.host_events(now);
+        self.open_requested(now);
+        self.flush_host(now);
     }
 
-    /// Connects whoever wants to; what is due for the host is sent.
-    pub(super) fn host_requests(&mut self, now: Instant) {
-        while let Some(connect_request) =
-            self.host.as_mut().and_then(|host| host.sessions.poll_connect_request())
-        {
-            self.grant_host(now, connect_request);
+    /// Hands out the events of the host's connections.
+    fn host_events(&mut self, now: Instant) {
+        while let Some((id, event)) = self.host.as_mut().and_then(|host| host.stack.poll_event()) {
+            self.on_host_program(now, id, event);
         }
+    }
+
+    /// Sends what is due for the host.
+    pub(super) fn flush_host(&mut self, now: Instant) {
         if let Some(host) = &mut self.host {
             host.flush(now);
-        }
-    }
-
-    fn grant_host(&mut self, now: Instant, connect_request: ConnectRequest<ProgramId>) {
-        let opened = self.open(now, connect_request.destination, None);
-        let Some(host) = &mut self.host else { return };
-        match opened {
-            Ok(Some((conn, path))) => host.sessions.opening(connect_request.id, conn, path),
-            // `retry` wishes again.
-            Ok(None) => {}
-            Err(why) => host.sessions.fail(now, &mut host.stack, connect_request.id, why),
         }
     }
 
@@ -294,13 +272,6 @@ impl Core {
             Inbound::Answer(packet) => host.answer(packet),
             Inbound::Nothing => {}
         }
-    }
-
-    /// An event of a connection of a program of the host; whether it was one.
-    pub(super) fn on_host_event(&mut self, now: Instant, conn: ConnId, event: Event) -> bool {
-        let Some(host) = &mut self.host else { return false };
-        let ends = (&mut host.stack, &mut self.bond.endpoint);
-        host.sessions.on_event(now, ends, conn, event)
     }
 
     /// What is wanted of the host by now; `None` before the server's addresses are known.
@@ -332,7 +303,7 @@ impl Core {
             && let Err(error) = host.open_device()
         {
             let text = format!("{} cannot be made again: {error}", host.wanted.name);
-            return self.host_trouble(now, "tun-gone", text);
+            return self.host_trouble(now, EventKind::TunGone, text);
         }
         let Some(wanted) = self.wanted_host() else { return };
         let Some(host) = &mut self.host else { return };
@@ -345,13 +316,13 @@ impl Core {
             Ok((done, wanted)) => self.host_made(now, done, wanted),
             Err(error) if fresh => {
                 let text = format!("the host's routes are not changed: {error}");
-                self.event_log.add(now, "tun-failed", (None, None), text);
+                self.event_log.add(now, EventKind::TunFailed, (None, None), text);
                 self.failed = Some(error);
                 self.stopped = true;
             }
             Err(error) => {
                 let text = format!("the host's routes are not as they should be: {error}");
-                self.host_trouble(now, "tun-failed", text);
+                self.host_trouble(now, EventKind::TunFailed, text);
             }
         }
     }
@@ -363,17 +334,17 @@ impl Core {
         let name = host.wanted.name.clone();
         if first || better {
             let text = format!("{name} is there, and the configured routes lead to it");
-            self.event_log.add(now, "tun-up", (None, None), text);
+            self.event_log.add(now, EventKind::TunUp, (None, None), text);
         } else if done.restored > 0 {
             let text = format!(
                 "{} of the client's rules and routes had been taken away by another program: put \
                  back",
                 done.restored
             );
-            self.event_log.add(now, "tun-mended", (None, None), text);
+            self.event_log.add(now, EventKind::TunRestored, (None, None), text);
         }
         for note in done.notes {
-            self.event_log.add(now, "tun-note", (None, None), note);
+            self.event_log.add(now, EventKind::TunNote, (None, None), note);
         }
     }
 
@@ -396,11 +367,11 @@ impl Core {
             )
         };
         host.lose_device(now);
-        self.host_trouble(now, "tun-gone", text);
+        self.host_trouble(now, EventKind::TunGone, text);
     }
 
     /// Something is wrong with the host; said once.
-    fn host_trouble(&mut self, now: Instant, kind: &str, text: String) {
+    fn host_trouble(&mut self, now: Instant, kind: EventKind, text: String) {
         let Some(host) = &mut self.host else { return };
         if host.trouble.as_ref() != Some(&text) {
             host.trouble = Some(text.clone());
@@ -411,17 +382,18 @@ impl Core {
     /// The agent ends. In order (not because it failed, nor for another that takes over) the host
     /// is as before afterwards.
     pub(super) fn leave_host(&mut self, now: Instant) {
+        self.dismiss_host(now);
+        self.flush_host(now);
         let Some(mut host) = self.host.take() else { return };
-        host.end_connections(now);
         let held = self.failed.is_some() || (self.restarts && host.config.kill_switch);
         host.end_flows(now);
         if held {
             return;
         }
-        let HostSide { changes, mut device, mut packets, mut stack, mut sessions, .. } = host;
+        let HostSide { changes, mut device, mut packets, mut stack, .. } = host;
         if let Err(error) = changes.restore() {
             let text = format!("the host's routes could not be restored: {error}");
-            self.event_log.add(now, "tun-failed", (None, None), text.clone());
+            self.event_log.add(now, EventKind::TunFailed, (None, None), text.clone());
             self.failed = Some(text);
         }
         // Programs that have tried again meanwhile: without an answer they would go on trying from
@@ -432,12 +404,19 @@ impl Core {
             }
         }
         while let Some((id, event)) = stack.poll_event() {
-            sessions.on_program(now, (&mut stack, &mut self.bond.endpoint), id, event);
+            if let Event::Incoming { .. } = event {
+                stack.refuse(now, id, ConnectError::NoPath);
+            }
         }
-        sessions.end_all(now, &mut stack);
         while let Some(outgoing) = stack.poll_packet(now) {
             let _ = device.as_mut().map(|device| device.send(outgoing));
         }
         let _ = device.as_mut().map(Device::flush);
+    }
+
+    /// The host's programs learn that their connections have ended.
+    fn dismiss_host(&mut self, now: Instant) {
+        let (carried, mut all, endpoint) = self.ends();
+        carried.dismiss(now, (&mut all, endpoint), |id| matches!(id, ProgramId::Host(_)));
     }
 }

@@ -108,7 +108,7 @@ fn ask(host: &str, resolver: SocketAddr, mark: u32) -> io::Result<Vec<IpAddr>> {
     let socket = UdpSocket::from(socket);
     let clock = Clock::start();
     let seed = crate::seed()?;
-    let mut client = dns::Client::new(seed, dns::Preference::default());
+    let mut client = dns::Client::new(seed);
     let host = host.trim_end_matches('.').to_ascii_lowercase();
     if client.resolve(clock.now(), &host).is_err() {
         return Ok(Vec::new());

@@ -38,7 +38,7 @@ impl Core {
     /// Looks at once when programs have written much since the last look: how fast they write must
     /// not decide how much is held.
     pub(super) fn mind_uploads(&mut self, now: Instant) {
-        if self.taken().saturating_sub(self.memory.taken) > self.total() / 8 {
+        if self.carried.taken().saturating_sub(self.memory.taken) > self.total() / 8 {
             self.mind_memory(now);
         }
     }
@@ -47,14 +47,10 @@ impl Core {
         self.config.buffer.map_or(TOTAL, |size| size.0)
     }
 
-    fn taken(&self) -> u64 {
-        self.programs.taken() + self.host.as_ref().map_or(0, |host| host.sessions.taken)
-    }
-
     /// Counts what is held, and divides what may be held if it is much.
     pub(super) fn mind_memory(&mut self, now: Instant) {
         let total = self.total();
-        self.memory.taken = self.taken();
+        self.memory.taken = self.carried.taken();
         let endpoint = &mut self.bond.endpoint;
         let ids: Vec<ConnId> = endpoint.connection_ids().collect();
         let mut held = 0;

@@ -4,6 +4,7 @@
 //! sent. What other threads want of it comes through [`Client::request_channel`].
 
 mod answers;
+mod carried;
 mod connect;
 mod datagrams;
 mod dispatcher;
@@ -30,17 +31,19 @@ use crate::bond::{Bond, paths};
 use crate::config::{ClientConfig, Rules, ServerEntry};
 use crate::dns;
 use crate::engine_config::engine_config;
+use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
 use crate::inner::{parse_unreachable, peek};
 use crate::keys::KeyError;
 use crate::listener::{Auto, Login};
 use crate::path::{Links, PathEvent, QuotaError};
 use crate::policy_requests::PolicyOverride;
-use crate::reactor::{Kind, Reactor, Ready};
+use crate::reactor::{Agent, EventSource, Reactor, Ready};
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Dispatcher;
 use crate::udp::fragment::{self, Reassembler};
 use crate::{PACKET_MAX, ROUNDS, TICK};
+use carried::{Carried, Owner};
 use datagrams::Datagrams;
 use enrolment::Enrolling;
 use host::HostSide;
@@ -48,7 +51,6 @@ use memory::Memory;
 pub(crate) use memory::buffered;
 use names::Names;
 use policies::PolicySync;
-use program::ConnectRequest;
 use programs::Programs;
 use quotas::Quotas;
 use role_state::RoleState;
@@ -99,6 +101,11 @@ struct Core {
     /// Where the configuration is read again.
     source: Option<Source>,
     programs: Programs,
+    carried: Carried,
+    /// Whose each connection of the engine is.
+    owners: BTreeMap<ConnId, Owner>,
+    /// Programs that were refused before they had a session.
+    refused: u64,
     names: Names,
     datagrams: Datagrams,
     /// TUN mode.
@@ -220,15 +227,7 @@ impl Client {
     /// The system's, when it cannot even wait.
     pub fn run(mut self) -> Result<(), ClientError> {
         sharpen_timers();
-        let mut ready = Vec::new();
-        while !self.core.stopped {
-            let busy = self.core.round();
-            let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
-            self.reactor.wait(limit, &mut ready)?;
-            for ready in ready.drain(..) {
-                self.core.ready(ready);
-            }
-        }
+        self.reactor.run(&mut self.core)?;
         self.core.bye();
         self.core.failed.map_or(Ok(()), |why| Err(ClientError::Host(why)))
     }
@@ -246,7 +245,7 @@ impl Core {
         let number = ClientNumber(config.number);
         let ways = paths(|i| network.path(number, i).to_vec(), tunnels::MTU);
         let rules = config.rules().map_err(|error| ClientError::Config(error.to_string()))?;
-        let mut engine = engine_config(ways, &config.up)?;
+        let mut engine = engine_config(ways, &rules.rest().up);
         engine.records = config.metrics.is_some() || config.web.is_some();
         let bond = Bond::new(engine, crate::seed()?)?;
         let waker = reactor.waker();
@@ -276,8 +275,11 @@ impl Core {
             waits: Waits::default(),
             quotas,
             programs: Programs::new(reactor.registry().try_clone()?),
+            carried: carried::none(),
+            owners: BTreeMap::new(),
+            refused: 0,
             names: Names::new(
-                dns::Client::new(crate::seed()?, dns::Preference::default()),
+                dns::Client::new(crate::seed()?),
                 network.own(number)[0],
                 network.service()[0],
             ),
@@ -303,9 +305,12 @@ impl Core {
             restarts: false,
         })
     }
+}
 
-    /// What is due, and what is to be sent; whether there is more to do at once.
-    fn round(&mut self) -> bool {
+impl Agent for Core {
+    type Error = ClientError;
+
+    fn round(&mut self) -> Result<bool, ClientError> {
         let now = self.clock.now();
         for path in std::mem::take(&mut self.unread_paths) {
             if self.receive(now, path) {
@@ -333,7 +338,9 @@ impl Core {
         for association in self.programs.take_gone() {
             self.datagrams.close(association);
         }
-        self.programs.step_again(now, &mut self.bond);
+        self.programs.go_on(now);
+        let (carried, mut all, endpoint) = self.ends();
+        carried.step_again(now, (&mut all, endpoint));
         self.host_round(now);
         self.mind_uploads(now);
         let mut more = false;
@@ -347,10 +354,11 @@ impl Core {
         }
         self.tunnels.flush(now);
         self.path_events(now);
-        self.host_requests(now);
+        self.flush_host(now);
         let host = self.host.as_ref().is_some_and(HostSide::is_busy);
         let unread = !self.unread.is_empty() || !self.unread_paths.is_empty();
-        host || more || self.programs.has_again() || unread
+        let busy = self.programs.is_busy() || self.carried.has_again();
+        Ok(host || more || busy || unread)
     }
 
     fn sleep(&self) -> Option<Duration> {
@@ -368,35 +376,42 @@ impl Core {
 
     fn ready(&mut self, ready: Ready) {
         let now = self.clock.now();
-        match ready.kind {
-            Kind::Wake => {
+        match ready.source {
+            EventSource::Wake => {
                 self.requests(now);
                 self.servers(now);
                 self.tunnels.follow(now);
                 // The networks that the host is in may have changed.
                 self.look_at_host_soon();
             }
-            Kind::Port if !self.unread_paths.contains(&ready.index) => {
-                self.unread_paths.push(ready.index);
+            EventSource::Port(path) if !self.unread_paths.contains(&path) => {
+                self.unread_paths.push(path);
             }
-            Kind::Port => {}
-            Kind::Listener => self.programs.accept(now, ready.index),
-            Kind::Program => {
-                let edges = (ready.readable, ready.writable);
-                let connect_request = self.programs.ready(now, ready.index, edges, &mut self.bond);
-                self.grant(now, ready.index, connect_request);
+            EventSource::Listener(listener) => self.programs.accept(now, listener),
+            EventSource::Socket(id) => {
+                self.on_front_end(now, id, (ready.readable, ready.writable));
                 self.mind_uploads(now);
             }
-            Kind::Associate => self.unread.push(ready.index),
-            Kind::Tun => {
+            EventSource::Associate(association) => self.unread.push(association),
+            EventSource::Tun => {
                 if let Some(host) = &mut self.host {
                     host.ready();
                 }
             }
-            Kind::Flow | Kind::Next | Kind::Handshakes => {}
+            // A client has none of these.
+            EventSource::Port(_)
+            | EventSource::Flow(_)
+            | EventSource::Next
+            | EventSource::Handshakes(_) => {}
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl Core {
     /// Takes a batch of what has come by a path; whether there may be more.
     fn receive(&mut self, now: Instant, path: usize) -> bool {
         let Self { tunnels, bond, side, .. } = self;
@@ -431,43 +446,9 @@ impl Core {
             return;
         }
         if let Some((from, to, why)) = parse_unreachable(packet) {
-            let why = connect::connect_error(why);
-            if let Some(host) = &mut self.host {
-                let ends = (&mut host.stack, &mut self.bond.endpoint);
-                if host.sessions.unreachable(now, ends, (from, to), why) {
-                    return;
-                }
-            }
-            if let Some(upstream) = &mut self.upstream {
-                return upstream.tell(UpstreamNotification::Unreachable((from, to), why));
-            }
-            let again = self.programs.unreachable(now, &mut self.bond, (from, to), why);
-            if let Some((index, addresses)) = again {
-                self.connect_first(now, index, addresses);
-            }
-            return;
+            return self.on_unreachable(now, (from, to), connect::connect_error(why));
         }
         self.take_datagram(now, path, packet);
-    }
-
-    /// Hands out the engine's events; whether there were any.
-    fn events(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        while let Some((conn, event)) = self.bond.endpoint.poll_event() {
-            any = true;
-            self.ask_again(now, conn, event);
-            let taken = self.on_notification(now, conn, event)
-                || self.on_host_event(now, conn, event)
-                || self.on_upstream(conn, event);
-            if taken {
-                continue;
-            }
-            let again = self.programs.on_event(now, &mut self.bond, conn, event);
-            if let Some((index, addresses)) = again {
-                self.connect_first(now, index, addresses);
-            }
-        }
-        any
     }
 
     fn path_events(&mut self, now: Instant) {
@@ -477,38 +458,30 @@ impl Core {
             let (kind, text) = match event {
                 PathEvent::Up => {
                     self.decide(now);
-                    ("path-up", format!("{name} works"))
+                    (EventKind::PathUp, format!("{name} works"))
                 }
                 PathEvent::Down(reason) => {
                     self.decide(now);
-                    ("path-down", format!("{name}: {reason}"))
+                    (EventKind::PathDown, format!("{name}: {reason}"))
                 }
                 // What a server hears only.
                 PathEvent::Announced(_) => continue,
                 PathEvent::Mtu(mtu) => {
                     self.bond.endpoint.set_path_mtu(now, id, mtu);
-                    ("path-mtu", format!("{name} carries packets of {mtu} bytes"))
+                    (EventKind::PathMtu, format!("{name} carries packets of {mtu} bytes"))
                 }
                 PathEvent::TooBig(len) => {
                     // It may have missed the change.
                     let mtu = self.tunnels.mtu(path);
                     self.bond.endpoint.set_path_mtu(now, id, mtu);
                     let text = format!("{name}: a packet of {len} bytes is longer than {mtu}");
-                    ("path-too-big", text)
+                    (EventKind::PathTooBig, text)
                 }
             };
+            let (up, down) = (kind == EventKind::PathUp, kind == EventKind::PathDown);
             self.event_log.add(now, kind, (None, Some(&name)), text);
-            let dead = (kind == "path-down").then_some(path);
-            if kind == "path-up" || kind == "path-down" {
-                if let Some(host) = &mut self.host {
-                    host.sessions.retry(now, &mut self.bond.endpoint, dead);
-                }
-                if let Some(upstream) = &mut self.upstream {
-                    upstream.tell(UpstreamNotification::Paths { dead });
-                }
-                for (index, addresses) in self.programs.retry(now, &mut self.bond, dead) {
-                    self.connect_first(now, index, addresses);
-                }
+            if up || down {
+                self.retry(now, down.then_some(path));
             }
         }
     }
@@ -519,12 +492,6 @@ impl Core {
         self.mind_memory(now);
         self.sync_policies(now);
         self.look_at_host(now);
-        if let Some(host) = &mut self.host {
-            host.sessions.tick(now, &mut host.stack);
-        }
-        if let Some(upstream) = &mut self.upstream {
-            upstream.tick(&mut self.bond.endpoint);
-        }
         let endpoint = &mut self.bond.endpoint;
         self.policy_overrides.retain(|id, _| endpoint.connection(*id).is_some());
         for counters in &mut self.bond.counters {
@@ -538,9 +505,10 @@ impl Core {
             self.bond.endpoint.set_path_up(now, PathId(path as u8), false);
         }
         self.tunnels.tick(now, &mut self.scratch);
-        for (index, addresses) in self.programs.tick(now, &mut self.bond) {
-            self.connect_first(now, index, addresses);
-        }
+        self.programs.tick(now);
+        let (carried, mut all, endpoint) = self.ends();
+        carried.tick(now, (&mut all, endpoint));
+        self.open_requested(now);
     }
 
     /// What the paths have carried goes into their quotas.
@@ -548,22 +516,14 @@ impl Core {
         let unix = self.unix(now);
         self.quotas.count(unix, &self.bond.counters);
         if let Err(error) = self.quotas.tick(now) {
-            self.event_log.add(now, "quota-not-saved", (None, None), error.to_string());
-        }
-    }
-
-    fn grant(&mut self, now: Instant, index: usize, connect_request: ConnectRequest) {
-        match connect_request {
-            ConnectRequest::Connect(target) => self.connect(now, index, &target),
-            ConnectRequest::Associate => self.associate(index),
-            ConnectRequest::Nothing | ConnectRequest::Gone | ConnectRequest::Again => {}
+            self.event_log.add(now, EventKind::QuotaNotSaved, (None, None), error.to_string());
         }
     }
 
     /// Tells the far end that all is over, as far as that is possible.
     fn bye(&mut self) {
         let now = self.clock.now();
-        let open = self.open_connections().into_iter().chain(self.programs.answered());
+        let open = self.open_connections().into_iter().chain(self.carried.answered());
         let open: Vec<_> = open.collect();
         self.leave_host(now);
         for id in open {
@@ -576,7 +536,7 @@ impl Core {
         tunnels.flush(now);
         self.count(now);
         if let Err(error) = self.quotas.save() {
-            self.event_log.add(now, "quota-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, EventKind::QuotaNotSaved, (None, None), error.to_string());
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use super::Core;
 use crate::dns::{self, LookupId};
-use crate::listener::ConnectError;
+use crate::listener::{ConnectError, Target};
+use crate::reactor::SocketId;
 use crate::udp_packet;
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_wire::segment::Trust;
@@ -14,7 +15,7 @@ use tabane_wire::udp::Datagram;
 /// Lookups, and who waits for them.
 pub(super) struct Names {
     client: dns::Client,
-    waiting: BTreeMap<LookupId, (usize, u16)>,
+    waiting: BTreeMap<LookupId, (SocketId, Target)>,
     /// Where queries leave from: an inner address that belongs to no path.
     source: SocketAddr,
     service: SocketAddr,
@@ -43,15 +44,16 @@ impl Names {
 }
 
 impl Core {
-    /// The program at `index` wants to go to a name.
-    pub(super) fn look_up(&mut self, now: Instant, index: usize, name: &str, port: u16) {
+    /// A program wants to go to a name.
+    pub(super) fn look_up(&mut self, now: Instant, program: SocketId, name: &str, port: u16) {
         match self.names.client.resolve(now, name) {
             Ok(id) => {
-                self.names.waiting.insert(id, (index, port));
-                self.programs.resolving(index);
+                let target = Target::Name(name.to_owned(), port);
+                self.names.waiting.insert(id, (program, target));
+                self.programs.resolving(program);
                 self.names(now);
             }
-            Err(why) => self.programs.fail(index, why),
+            Err(why) => self.refuse_program(program, why),
         }
     }
 
@@ -74,21 +76,21 @@ impl Core {
             if self.named(now, id, &result) {
                 continue;
             }
-            let Some((index, port)) = self.names.waiting.remove(&id) else { continue };
-            if !self.programs.is_resolving(index) {
+            let Some((program, target)) = self.names.waiting.remove(&id) else { continue };
+            if !self.programs.is_resolving(program) {
                 continue;
             }
             match result {
                 Ok(addresses) => {
-                    let all: VecDeque<SocketAddr> =
-                        addresses.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
-                    self.connect_first(now, index, all);
+                    let at = |ip| SocketAddr::new(ip, target.port());
+                    let all = addresses.into_iter().map(at).collect();
+                    self.connect_program(now, program, target, all);
                 }
                 Err(why) => {
                     // Without a path nothing could be asked.
                     let why =
                         if self.tunnels.best().is_none() { ConnectError::NoPath } else { why };
-                    self.programs.fail(index, why);
+                    self.refuse_program(program, why);
                 }
             }
         }

@@ -1,9 +1,11 @@
 //! Policies and reloading: what they are now, and putting them into force.
 
+use super::carried::Owner;
 use super::{Core, tunnels};
 use crate::bond::paths;
 use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, Source, reloaded};
 use crate::engine_config::engine_config;
+use crate::event_kind::EventKind;
 use crate::listener::Target;
 use crate::path::Use;
 use crate::policy_requests::{PORT, PolicyOverride, PolicyRequests};
@@ -30,11 +32,11 @@ impl Core {
     pub(super) fn profile(
         &mut self,
         target: SocketAddr,
-        named: Option<&Target>,
+        asked: &Target,
     ) -> Result<Profile, PolicyError> {
-        let name = match named {
-            Some(Target::Name(name, _)) => Some(name.as_str()),
-            _ => None,
+        let name = match asked {
+            Target::Name(name, _) => Some(name.as_str()),
+            Target::Address(_) => None,
         };
         let found = self.rules.find(Protocol::Tcp, target, name);
         if let Some(profile) = self.profiles.get(&found.rule) {
@@ -50,24 +52,16 @@ impl Core {
         for (path, tunnel) in ways.iter_mut().zip(self.tunnels.all()) {
             path.backup = tunnel.decision.using != Use::Active;
         }
-        let mut config = engine_config(ways, &Policies::default())?;
+        let mut config = engine_config(ways, choice);
         let subflows = self.tunnels.all().iter().filter_map(|tunnel| tunnel.config.subflows);
         config.mptcp.subflows_per_path = subflows.max().unwrap_or(1);
-        config.mptcp.scheduler = choice.scheduler.clone();
-        config.mptcp.egress = choice.egress.clone();
-        config.tcp.congestion = choice.congestion.clone();
         self.bond.endpoint.profile(config)
     }
 
-    /// A policy of connections to come.
-    pub(super) fn set_default_policy(&mut self, policy: &str, spec: &str) -> Result<(), String> {
+    /// Policies of connections to come.
+    pub(super) fn set_default_policies(&mut self, wanted: &Policies) -> Result<(), String> {
         let mut config = self.config.clone();
-        let spec = Some(spec.to_owned());
-        match policy {
-            "scheduler" => config.up.scheduler = spec,
-            "congestion" => config.up.congestion = spec,
-            _ => config.up.egress = spec,
-        }
+        config.up = wanted.or(&config.up);
         self.set_policies(config)
     }
 
@@ -90,6 +84,7 @@ impl Core {
         let local = SocketAddr::new(self.network.path(self.number, path)[0], 0);
         let remote = SocketAddr::new(self.network.service()[0], PORT);
         self.policy_sync.conn = self.bond.endpoint.connect(now, local, remote).ok();
+        self.owners.extend(self.policy_sync.conn.map(|conn| (conn, Owner::PolicySync)));
     }
 
     /// Tells the server what it shall do on one connection, if that depends on the name that the
@@ -131,10 +126,10 @@ impl Core {
         self.send_everywhere(now, &packet);
     }
 
-    /// Whether an event was about telling the server.
-    pub(super) fn on_notification(&mut self, now: Instant, id: ConnId, event: Event) -> bool {
+    /// An event of a connection by which the server is told what to do.
+    pub(super) fn on_policy_sync(&mut self, now: Instant, id: ConnId, event: Event) {
         if self.policy_sync.conn != Some(id) {
-            return false;
+            return;
         }
         let policy_requests =
             PolicyRequests { down: self.config.down.clone(), rule: self.config.rule.clone() };
@@ -146,13 +141,13 @@ impl Core {
                 }
             }
             Event::Readable => {
-                let Some(conn) = self.bond.endpoint.connection(id) else { return true };
+                let Some(conn) = self.bond.endpoint.connection(id) else { return };
                 let mut text = Vec::new();
                 while let Some(chunk) = conn.read(1024) {
                     text.extend_from_slice(&chunk);
                 }
                 let text = String::from_utf8_lossy(&text).trim().to_owned();
-                self.event_log.add(now, "policies-refused", (None, None), text);
+                self.event_log.add(now, EventKind::PoliciesRefused, (None, None), text);
             }
             Event::Closed(reason) => {
                 self.policy_sync.conn = None;
@@ -161,7 +156,6 @@ impl Core {
             }
             _ => {}
         }
-        true
     }
 
     /// Reads the configuration again: what can change while the agent runs does.

@@ -4,8 +4,10 @@
 //! Whether a path is full, and whether large packets get lost on it, is seen in the connections;
 //! at most [`LOOKED_AT`] of them at a time, in turn.
 
-use super::{Core, Upstream};
+use super::Core;
+use super::carried::Owner;
 use crate::address::PATHS_MAX;
+use crate::event_kind::EventKind;
 use crate::path::{Health, PathFacts, Roles, Use};
 use crate::snapshots;
 use std::collections::BTreeMap;
@@ -54,11 +56,8 @@ impl Core {
         });
         let facts: Vec<PathFacts<'_>> = facts.collect();
         let decisions = self.role_state.roles.decide(now, &facts);
-        let host = self.host.as_ref();
-        let upstream = self.upstream.iter().flat_map(Upstream::open).next();
-        let open = self.programs.open() > 0
-            || host.is_some_and(|host| !host.sessions.is_empty())
-            || upstream.is_some();
+        let upstream = self.owners.values().any(|owner| *owner == Owner::Upstream);
+        let open = self.carried.len() > 0 || upstream;
         let changed = self.tunnels.obey(now, open, decisions);
         for &(path, before) in &changed {
             let tunnel = &self.tunnels.all()[path];
@@ -67,7 +66,7 @@ impl Core {
             if tunnel.monitor.is_up() && !begins {
                 let name = tunnel.name.clone();
                 let text = format!("{name}: {}", tunnel.decision.reason);
-                self.event_log.add(now, "path-use", (None, Some(&name)), text);
+                self.event_log.add(now, EventKind::PathUse, (None, Some(&name)), text);
             }
         }
         if !changed.is_empty() {

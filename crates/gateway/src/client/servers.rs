@@ -9,6 +9,7 @@ use super::policies::PolicySync;
 use super::reach::PATIENCE;
 use super::{Core, UpstreamNotification};
 use crate::config::Configuration;
+use crate::event_kind::EventKind;
 use crate::path::Lives;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ impl Core {
             if let Some(host) = self.host.as_mut().filter(|_| !found.is_empty())
                 && let Err(error) = host.remember(&name, &found)
             {
-                self.event_log.add(now, "tun-note", (None, None), error);
+                self.event_log.add(now, EventKind::TunNote, (None, None), error);
             }
             addresses.extend(found);
             addresses.extend(remembered);
@@ -157,7 +158,7 @@ impl Core {
                 && self.tunnels.set_server(now, &secret, &entry).is_ok()
             {
                 let text = format!("no path reaches the server: trying {}", entry.addresses[0]);
-                self.event_log.add(now, "server-changed", (None, None), text);
+                self.event_log.add(now, EventKind::ServerChanged, (None, None), text);
                 self.servers.lives.leave();
                 self.abandon(now);
                 self.dispatcher.forget();
@@ -172,7 +173,7 @@ impl Core {
         let Some(life) = self.tunnels.life(path) else { return };
         if self.servers.lives.meet(life) {
             let text = "the server was started again: connections have ended".to_owned();
-            self.event_log.add(now, "server-restarted", (None, None), text);
+            self.event_log.add(now, EventKind::ServerRestarted, (None, None), text);
             self.abandon(now);
             self.dispatcher.forget();
         }
@@ -186,10 +187,8 @@ impl Core {
                 conn.abort(now);
             }
         }
-        self.programs.reset_all();
-        if let Some(host) = &mut self.host {
-            host.sessions.reset_all(now, &mut host.stack);
-        }
+        let (carried, mut all, endpoint) = self.ends();
+        carried.reset_all(now, (&mut all, endpoint));
         if let Some(upstream) = &mut self.upstream {
             upstream.tell(UpstreamNotification::Lost);
         }

@@ -3,14 +3,14 @@
 //!
 //! The server drives it in its own thread, between its own work, and takes what it tells.
 
+use super::carried::Owner;
 use super::{Client, ClientError, Core};
 use crate::config::ClientConfig;
-use crate::listener::ConnectError;
+use crate::listener::{ConnectError, Target};
 use crate::model::{AgentEvent, Role, Status};
-use crate::reactor::{EVENTS, Reactor};
+use crate::reactor::{Agent, EVENTS, Reactor};
 use crate::request_channel::request_channel;
-use std::collections::{BTreeSet, VecDeque};
-use std::io;
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
@@ -41,7 +41,6 @@ pub(crate) enum UpstreamNotification {
 /// What the agent keeps of it.
 #[derive(Default)]
 pub(super) struct Upstream {
-    open: BTreeSet<ConnId>,
     /// Taken after every round.
     notifications: VecDeque<UpstreamNotification>,
 }
@@ -68,14 +67,14 @@ impl UpstreamClient {
     /// Takes what is ready, and does what is due; whether there is more to do at once.
     ///
     /// # Errors
-    /// The system's.
-    pub(crate) fn round(&mut self) -> io::Result<bool> {
+    /// [`ClientError`].
+    pub(crate) fn round(&mut self) -> Result<bool, ClientError> {
         let Client { reactor, core, .. } = &mut self.client;
         let mut ready = Vec::new();
         reactor.wait(Some(Duration::ZERO), &mut ready)?;
         let all = ready.len() < EVENTS;
         ready.into_iter().for_each(|ready| core.ready(ready));
-        Ok(core.round() || !all)
+        Ok(core.round()? || !all)
     }
 
     /// How long it can be left alone.
@@ -98,11 +97,7 @@ impl UpstreamClient {
         now: Instant,
         target: SocketAddr,
     ) -> Result<Option<(ConnId, usize)>, ConnectError> {
-        let opened = self.client.core.open(now, target, None)?;
-        if let (Some((conn, _)), Some(upstream)) = (opened, &mut self.client.core.upstream) {
-            upstream.open.insert(conn);
-        }
-        Ok(opened)
+        self.client.core.open(now, target, &Target::Address(target), Owner::Upstream)
     }
 
     /// Sends a datagram's packet, from one of [`UpstreamClient::own`].
@@ -169,32 +164,7 @@ impl UpstreamClient {
 }
 
 impl Upstream {
-    /// Connections there are.
-    pub(super) fn open(&self) -> impl Iterator<Item = ConnId> {
-        self.open.iter().copied()
-    }
-
     pub(super) fn tell(&mut self, notifications: UpstreamNotification) {
         self.notifications.push_back(notifications);
-    }
-
-    /// Forgets connections that are gone without a word, which we ended ourselves.
-    pub(super) fn tick(&mut self, endpoint: &mut Endpoint) {
-        self.open.retain(|id| endpoint.connection(*id).is_some());
-    }
-}
-
-impl Core {
-    /// Whether an event is of a connection that is carried on.
-    pub(super) fn on_upstream(&mut self, conn: ConnId, event: Event) -> bool {
-        let Some(upstream) = &mut self.upstream else { return false };
-        if !upstream.open.contains(&conn) {
-            return false;
-        }
-        if let Event::Closed(_) = event {
-            upstream.open.remove(&conn);
-        }
-        upstream.tell(UpstreamNotification::Event(conn, event));
-        true
     }
 }

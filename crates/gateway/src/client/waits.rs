@@ -3,6 +3,7 @@
 
 use super::Core;
 use crate::address::PATHS_MAX;
+use crate::event_kind::EventKind;
 use crate::model::PathState;
 use tabane_engine::{Duration, Instant};
 
@@ -26,7 +27,7 @@ impl Core {
                 state if health.age >= PATIENCE && *said != Some(state) => {
                     *said = Some(state);
                     let text = format!("{name} does not work yet: {}", health.reason);
-                    self.event_log.add(now, "path-waits", (None, Some(&name)), text);
+                    self.event_log.add(now, EventKind::PathWaits, (None, Some(&name)), text);
                 }
                 _ => {}
             }

@@ -10,8 +10,6 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use tabane_config::source_document::Fault;
-use tabane_engine::mptcp::Policy;
-use tabane_engine::policy::Spec;
 
 /// A key's place: keys and indices.
 pub(super) type At<'a> = &'a [&'a dyn Display];
@@ -82,22 +80,10 @@ impl Findings {
     }
 
     pub(super) fn policies(&mut self, at: At<'_>, policies: &Policies) {
-        let Policies { scheduler, congestion, egress, udp: _ } = policies;
-        self.policy(at, &"scheduler", scheduler, Policy::Scheduler);
-        self.policy(at, &"congestion", congestion, |spec| Policy::Congestion(None, spec));
-        self.policy(at, &"egress", egress, Policy::Egress);
-    }
-
-    fn policy(
-        &mut self,
-        at: At<'_>,
-        key: &dyn Display,
-        text: &Option<String>,
-        kind: impl Fn(Spec) -> Policy,
-    ) {
-        let Some(text) = text else { return };
-        if let Err(error) = text.parse().and_then(|spec| kind(spec).check()) {
-            self.fault(Fault::policy(&[at, &[key]].concat(), &error));
+        for (key, policy) in policies.given() {
+            if let Err(error) = policy.check() {
+                self.fault(Fault::policy(&[at, &[&key]].concat(), &error));
+            }
         }
     }
 

@@ -7,8 +7,9 @@ use super::rule::{Policies, Rule, UdpMode};
 use crate::access::{PortRange, Prefix};
 use std::fmt::Display;
 use std::net::SocketAddr;
+use tabane_config::policy::PolicySpec;
 use tabane_engine::config::{MptcpConfig, TcpConfig};
-use tabane_engine::policy::{PolicyError, Spec};
+use tabane_engine::policy::Spec;
 use thiserror::Error;
 
 /// Rules of an agent; they are tried one by one.
@@ -57,9 +58,6 @@ pub(crate) enum Protocol {
 /// Why rules do not compile; a configuration that was read has none of these.
 #[derive(Error, Clone, PartialEq, Debug)]
 pub enum RuleError {
-    /// A policy.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
     /// A destination, name, port or protocol.
     #[error("rule {0}: {1}")]
     Match(usize, String),
@@ -108,14 +106,14 @@ impl Rules {
         if rules.len() > RULES_MAX {
             return Err(RuleError::TooMany(rules.len()));
         }
-        let up = Choice::default().with(up)?;
-        let down = Choice::default().with(down)?;
+        let up = Choice::default().with(up);
+        let down = Choice::default().with(down);
         let compile = |(n, rule): (usize, &Rule)| -> Result<_, RuleError> {
             let (matcher, faults) = Matcher::new(rule);
             if let Some((_, fault)) = faults.into_iter().next() {
                 return Err(RuleError::Match(n + 1, fault));
             }
-            let (up, down) = (up.with(&rule.up)?, down.with(&rule.down)?);
+            let (up, down) = (up.with(&rule.up), down.with(&rule.down));
             Ok((matcher, Resolved { rule: Some(n), up, down }))
         };
         let rules = rules.iter().enumerate().map(compile).collect::<Result<_, _>>()?;
@@ -222,20 +220,17 @@ impl Name {
 
 impl Choice {
     /// With what `policies` says laid over it.
-    ///
-    /// # Errors
-    /// [`PolicyError::Syntax`].
-    pub(crate) fn with(&self, policies: &Policies) -> Result<Self, PolicyError> {
-        let over = |text: &Option<String>, own: &Spec| match text {
-            Some(text) => text.parse(),
-            None => Ok(own.clone()),
+    #[must_use]
+    pub(crate) fn with(&self, policies: &Policies) -> Self {
+        let over = |given: &Option<PolicySpec>, own: &Spec| {
+            given.as_ref().map_or_else(|| own.clone(), |given| given.0.clone())
         };
-        Ok(Self {
-            scheduler: over(&policies.scheduler, &self.scheduler)?,
-            congestion: over(&policies.congestion, &self.congestion)?,
-            egress: over(&policies.egress, &self.egress)?,
+        Self {
+            scheduler: over(&policies.scheduler, &self.scheduler),
+            congestion: over(&policies.congestion, &self.congestion),
+            egress: over(&policies.egress, &self.egress),
             udp: policies.udp.unwrap_or(self.udp),
-        })
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Policies, and which traffic has which.
 
 use serde::{Deserialize, Serialize};
+use tabane_config::policy::PolicySpec;
+use tabane_engine::mptcp::Policy;
+use tabane_engine::policy::PolicyError;
 
 /// Policies of one direction; what is absent is inherited from the agent's, and that from the
 /// engine's defaults. Each is written as `name` or `name:key=value,...` (`tabane list`).
@@ -8,13 +11,69 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Policies {
     /// Which subflow.
-    pub scheduler: Option<String>,
+    pub scheduler: Option<PolicySpec>,
     /// How much is in flight.
-    pub congestion: Option<String>,
+    pub congestion: Option<PolicySpec>,
     /// Which way out.
-    pub egress: Option<String>,
+    pub egress: Option<PolicySpec>,
     /// How datagrams travel.
     pub udp: Option<UdpMode>,
+}
+
+impl Policies {
+    /// The one of that kind (`scheduler`, `congestion` or `egress`), which exists with these
+    /// parameters.
+    ///
+    /// # Errors
+    /// There is no such kind, or `text` is none of it; for people.
+    pub(crate) fn one(kind: &str, text: &str) -> Result<Self, String> {
+        let said = |error: PolicyError| error.to_string();
+        let (spec, mut one) = (Some(PolicySpec(text.parse().map_err(said)?)), Self::default());
+        match kind {
+            "scheduler" => one.scheduler = spec,
+            "congestion" => one.congestion = spec,
+            "egress" => one.egress = spec,
+            other => {
+                return Err(format!("'{other}' is no policy: scheduler, congestion or egress"));
+            }
+        }
+        one.check().map_err(said)?;
+        Ok(one)
+    }
+
+    /// Those of connections that are given, with their keys.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, Policy)> {
+        let Self { scheduler, congestion, egress, udp: _ } = self;
+        let spec = |given: &Option<PolicySpec>| given.as_ref().map(|given| given.0.clone());
+        let congestion = spec(congestion).map(|spec| Policy::Congestion(None, spec));
+        let all = [
+            ("scheduler", spec(scheduler).map(Policy::Scheduler)),
+            ("congestion", congestion),
+            ("egress", spec(egress).map(Policy::Egress)),
+        ];
+        all.into_iter().filter_map(|(key, policy)| Some((key, policy?)))
+    }
+
+    /// Whether there are such policies, with such parameters.
+    ///
+    /// # Errors
+    /// [`PolicyError`].
+    pub fn check(&self) -> Result<(), PolicyError> {
+        self.given().try_for_each(|(_, policy)| policy.check())
+    }
+
+    /// What is absent is taken from `other`.
+    #[must_use]
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        let given =
+            |a: &Option<PolicySpec>, b: &Option<PolicySpec>| a.as_ref().or(b.as_ref()).cloned();
+        Self {
+            scheduler: given(&self.scheduler, &other.scheduler),
+            congestion: given(&self.congestion, &other.congestion),
+            egress: given(&self.egress, &other.egress),
+            udp: self.udp.or(other.udp),
+        }
+    }
 }
 
 /// How datagrams travel.

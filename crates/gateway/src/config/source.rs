@@ -32,7 +32,7 @@ pub struct ConfigFile {
 
 /// What a service manager has laid ready for a service (systemd.exec(5)).
 #[derive(Clone, Default, Debug)]
-pub struct Service {
+pub(crate) struct Service {
     /// `$CREDENTIALS_DIRECTORY`: copies of files that the service's user could not read.
     pub(crate) credentials: Option<PathBuf>,
     /// `$STATE_DIRECTORY`: what outlives the service.

@@ -4,6 +4,7 @@ use super::*;
 use crate::keys::Key;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use tabane_engine::policy::Spec;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER: &str = "uRHCGeFjN+8uoyl4sLbve9ZB2C1z4GgBscZP+y2rknk=";
@@ -253,7 +254,7 @@ fn the_environment_is_laid_over_the_file() {
     assert_eq!(config.path[0].role, crate::model::Role::Secondary);
     assert_eq!(config.path[1].cap_down.unwrap().0, 5_000_000);
     assert_eq!(config.rule[0].ports, ["443"]);
-    assert_eq!(config.up.congestion.as_deref(), Some("olia"));
+    assert_eq!(config.up.congestion, Some(Spec::named("olia").into()));
 }
 
 #[test]
@@ -473,7 +474,7 @@ mod reload {
         new.path[1].role = crate::model::Role::Primary;
         new.path[0].interface = Some("eth1".into());
         new.path.push(PathConfig { interface: Some("eth2".into()), ..PathConfig::default() });
-        new.up.scheduler = Some("ecf".into());
+        new.up.scheduler = Some(Spec::named("ecf").into());
         new.tun = Some(TunConfig::default());
         let parts = old.changes(&new);
         assert_eq!(parts, [ClientPart::Paths, ClientPart::Policies, ClientPart::Tun]);

@@ -11,9 +11,13 @@ mod line;
 mod place;
 mod server;
 
-pub use client::{Client, ClientError, Follow};
-pub use place::{FindError, Places, Which};
-pub use server::{ControlError, ControlSocket};
+pub use client::Client;
+pub use client::ClientError;
+pub use place::FindError;
+pub use place::Places;
+pub use place::Which;
+pub use server::ControlError;
+pub use server::ControlSocket;
 
 /// Clients at a time; one more is told so and hung up on.
 pub const CLIENTS_MAX: usize = 16;

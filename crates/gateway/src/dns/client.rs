@@ -4,7 +4,7 @@
 
 use super::cache::Cache;
 use super::message::{self, Family, Outcome, Reply};
-use super::order::{Preference, interleave};
+use super::order::interleave;
 use crate::listener::ConnectError;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -14,8 +14,7 @@ use tabane_engine::{Duration, Instant};
 
 /// The resolver of a client.
 #[derive(Debug)]
-pub struct Client {
-    preference: Preference,
+pub(crate) struct Client {
     rng: ChaCha8Rng,
     cache: Cache,
     lookups: BTreeMap<u64, Lookup>,
@@ -34,7 +33,7 @@ pub struct Client {
 
 /// One call of [`Client::resolve`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct LookupId(u64);
+pub(crate) struct LookupId(u64);
 
 #[derive(Debug)]
 struct Lookup {
@@ -75,9 +74,8 @@ const OTHER_FAMILY: Duration = Duration::from_millis(50);
 impl Client {
     /// With ids drawn from `seed`.
     #[must_use]
-    pub fn new(seed: [u8; 32], preference: Preference) -> Self {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self {
-            preference,
             rng: ChaCha8Rng::from_seed(seed),
             cache: Cache::default(),
             lookups: BTreeMap::new(),
@@ -96,7 +94,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ConnectError::Busy`] at the limits (1024 names, 8192 calls).
-    pub fn resolve(&mut self, now: Instant, name: &str) -> Result<LookupId, ConnectError> {
+    pub(crate) fn resolve(&mut self, now: Instant, name: &str) -> Result<LookupId, ConnectError> {
         if self.waiting.len() + self.results.len() >= WAITERS_MAX {
             return Err(ConnectError::Busy);
         }
@@ -119,7 +117,7 @@ impl Client {
 
     /// The next query: a UDP payload for port 53 of the service address, from a port whose
     /// answers come to [`Client::handle_answer`].
-    pub fn poll_query(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn poll_query(&mut self) -> Option<Vec<u8>> {
         loop {
             let (key, family) = self.queries.pop_front()?;
             let lookup = self.lookups.get(&key);
@@ -134,7 +132,7 @@ impl Client {
 
     /// A UDP payload from port 53 of the service address. What answers no open question is
     /// ignored.
-    pub fn handle_answer(&mut self, now: Instant, payload: &[u8]) {
+    pub(crate) fn handle_answer(&mut self, now: Instant, payload: &[u8]) {
         let Some(Reply { id, name, family, outcome }) = message::parse_reply(payload) else {
             return;
         };
@@ -154,12 +152,12 @@ impl Client {
 
     /// When [`Client::handle_timeout`] is due.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
     /// Asks again, or gives up, what is due.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, key)) = self.timers.first()
             && at <= now
         {
@@ -168,7 +166,7 @@ impl Client {
     }
 
     /// The next result: addresses in the order to try, at least one, or why there are none.
-    pub fn poll_result(&mut self) -> Option<(LookupId, Result<Vec<IpAddr>, ConnectError>)> {
+    pub(crate) fn poll_result(&mut self) -> Option<(LookupId, Result<Vec<IpAddr>, ConnectError>)> {
         self.results.pop_front()
     }
 
@@ -262,7 +260,7 @@ impl Client {
     fn ordered(&self, addresses: &[IpAddr]) -> Result<Vec<IpAddr>, ConnectError> {
         match addresses.is_empty() {
             true => Err(ConnectError::NameNotFound),
-            false => Ok(interleave(self.preference, addresses)),
+            false => Ok(interleave(addresses)),
         }
     }
 }

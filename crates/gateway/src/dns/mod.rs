@@ -12,9 +12,12 @@ mod message;
 mod order;
 mod service;
 
-pub use client::{Client, LookupId};
-pub use order::{Preference, interleave};
-pub use service::{Asker, LookupError, LookupFn, Service};
+pub(crate) use client::Client;
+pub(crate) use client::LookupId;
+pub(crate) use service::Asker;
+#[cfg(feature = "internals")]
+pub(crate) use service::LookupFn;
+pub(crate) use service::Service;
 
 /// The port of the service.
 pub(crate) const PORT: u16 = 53;

@@ -13,7 +13,7 @@
 mod pool;
 mod system;
 
-pub use system::LookupError;
+pub(crate) use system::LookupError;
 
 use super::message::{self, Query};
 use crate::address::ClientNumber;
@@ -26,7 +26,7 @@ use std::sync::mpsc::{Receiver, channel};
 use tabane_engine::{Duration, Instant};
 
 /// The service of a server.
-pub struct Service {
+pub(crate) struct Service {
     addresses: Pool<String, Looked>,
     others: Option<Pool<Vec<u8>, Option<Vec<u8>>>>,
     looked_up: Receiver<(ClientNumber, String, Looked)>,
@@ -53,7 +53,7 @@ struct Client {
 
 /// Who asked, and where the answer comes from.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Asker {
+pub(crate) struct Asker {
     /// Whose datagram it was.
     pub client: ClientNumber,
     /// Its source.
@@ -63,7 +63,7 @@ pub struct Asker {
 }
 
 /// How names are looked up.
-pub type LookupFn = Arc<dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError> + Send + Sync>;
+pub(crate) type LookupFn = Arc<dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError> + Send + Sync>;
 
 struct Waiting {
     asker: Asker,
@@ -99,7 +99,7 @@ impl Service {
 
     /// With another resolver, and another name server or none.
     #[must_use]
-    pub fn with(
+    pub(crate) fn with(
         lookup: LookupFn,
         name_server: Option<SocketAddr>,
         wake: Arc<dyn Fn() + Send + Sync>,
@@ -118,7 +118,7 @@ impl Service {
     }
 
     /// A UDP payload of a client. What is no query is ignored, and so is one that waits already.
-    pub fn ask(&mut self, now: Instant, asker: Asker, query: &[u8]) {
+    pub(crate) fn ask(&mut self, now: Instant, asker: Asker, query: &[u8]) {
         let Some(asked) = message::parse_query(query) else { return };
         let waiting = Waiting { asker, query: query.to_vec(), until: now + PATIENCE };
         if query.len() > QUERY_MAX {
@@ -143,7 +143,7 @@ impl Service {
     }
 
     /// The next answer, and whom it is for.
-    pub fn poll_answer(&mut self, now: Instant) -> Option<(Asker, Vec<u8>)> {
+    pub(crate) fn poll_answer(&mut self, now: Instant) -> Option<(Asker, Vec<u8>)> {
         while let Ok((client, name, result)) = self.looked_up.try_recv() {
             self.resolved(now, client, name, result);
         }
@@ -181,8 +181,8 @@ impl Service {
     }
 
     /// Queries that wait.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) fn waiting(&self) -> usize {
         self.clients.values().map(Client::waiting).sum()
     }
 

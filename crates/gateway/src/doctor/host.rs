@@ -44,7 +44,7 @@ pub struct Want {
 
 /// A link as it is.
 #[derive(Clone, Default, Debug)]
-pub struct LinkFacts {
+pub(crate) struct LinkFacts {
     /// As it should be.
     pub(crate) want: Want,
     /// Its interface, if it is bound to one.
@@ -57,7 +57,7 @@ pub struct LinkFacts {
 
 /// An interface.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Interface {
+pub(crate) struct Interface {
     /// Its name.
     pub(crate) name: String,
     /// It exists.

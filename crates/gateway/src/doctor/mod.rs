@@ -12,10 +12,11 @@ mod trial;
 mod tun;
 
 pub use diagnose::diagnose;
-pub use host::{Host, Interface, LinkFacts, Want};
+pub use host::Host;
+pub use host::Want;
 #[cfg(test)]
 pub(crate) use routes::MainRoute;
-pub use trial::{TrialError, trial};
+pub use trial::trial;
 
 use serde::Serialize;
 use tabane_config::source_document::Problem;

@@ -1,7 +1,8 @@
 //! Drawn facts, and what is said of them.
 
 use super::*;
-use crate::doctor::{Interface, MainRoute, Want};
+use crate::doctor::host::Interface;
+use crate::doctor::{MainRoute, Want};
 use crate::model::TunStatus;
 
 const SERVER: &str = "203.0.113.5:51820";

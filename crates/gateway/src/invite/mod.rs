@@ -21,10 +21,14 @@
 mod edit;
 mod wireguard;
 
-pub use edit::{
-    EditError, add_client, change, remove_client, rename_client, replace_client_keys, replace_keys,
-    switch_client,
-};
+pub use edit::EditError;
+pub use edit::add_client;
+pub use edit::change;
+pub use edit::remove_client;
+pub use edit::rename_client;
+pub use edit::replace_client_keys;
+pub use edit::replace_keys;
+pub use edit::switch_client;
 
 use crate::address::{CLIENTS_MAX, ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, InvitationEntry, ServerConfig};

@@ -2,11 +2,12 @@
 //! SOCKS5 (RFC 1928 section 6), statuses of HTTP and error types of Proxy-Status (RFC 9209).
 
 use std::io;
+use tabane_wire::Unreachable;
 use thiserror::Error;
 
 /// Why a request of a program fails.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ConnectError {
+pub(crate) enum ConnectError {
     /// The destination answered with a reset.
     #[error("the destination refused the connection")]
     Refused,
@@ -19,15 +20,9 @@ pub enum ConnectError {
     /// The access list.
     #[error("the server does not allow this destination")]
     NotAllowed,
-    /// A packet looped.
-    #[error("the time to live expired on the way to the destination")]
-    TtlExpired,
     /// No answer at all.
     #[error("the destination did not answer in time")]
     TimedOut,
-    /// Neither IPv4 nor IPv6 nor a name.
-    #[error("this type of address is not supported")]
-    AddressType,
     /// The name does not exist, or has no addresses.
     #[error("the name of the destination has no address")]
     NameNotFound,
@@ -47,14 +42,13 @@ pub enum ConnectError {
 
 impl ConnectError {
     /// Every one.
-    pub const ALL: [Self; 12] = [
+    #[cfg(any(test, feature = "internals"))]
+    pub(crate) const ALL: [Self; 10] = [
         Self::Refused,
         Self::HostUnreachable,
         Self::NetUnreachable,
         Self::NotAllowed,
-        Self::TtlExpired,
         Self::TimedOut,
-        Self::AddressType,
         Self::NameNotFound,
         Self::NameFailed,
         Self::NoPath,
@@ -79,6 +73,17 @@ impl ConnectError {
         }
     }
 
+    /// As a router or the destination itself says it by ICMP; `None`: by a reset.
+    #[must_use]
+    pub(crate) fn unreachable(self) -> Option<Unreachable> {
+        match self {
+            Self::HostUnreachable | Self::TimedOut => Some(Unreachable::Host),
+            Self::NetUnreachable | Self::NoPath => Some(Unreachable::Network),
+            Self::NotAllowed => Some(Unreachable::Prohibited),
+            _ => None,
+        }
+    }
+
     /// Reply code of SOCKS5. There is none for time-outs: they count as an unreachable host, as
     /// they do elsewhere.
     #[must_use]
@@ -89,8 +94,6 @@ impl ConnectError {
             Self::NetUnreachable | Self::NoPath => 3,
             Self::HostUnreachable | Self::NameNotFound | Self::TimedOut => 4,
             Self::Refused => 5,
-            Self::TtlExpired => 6,
-            Self::AddressType => 8,
         }
     }
 
@@ -98,7 +101,6 @@ impl ConnectError {
     #[must_use]
     pub(crate) fn http(self) -> u16 {
         match self {
-            Self::AddressType => 400,
             Self::NotAllowed => 403,
             Self::NoPath | Self::Busy => 503,
             Self::TimedOut => 504,
@@ -113,9 +115,7 @@ impl ConnectError {
             Self::Refused => "connection_refused",
             Self::HostUnreachable | Self::NetUnreachable => "destination_ip_unroutable",
             Self::NotAllowed => "destination_ip_prohibited",
-            Self::TtlExpired => "proxy_loop_detected",
             Self::TimedOut => "connection_timeout",
-            Self::AddressType => "http_request_error",
             Self::NameNotFound | Self::NameFailed => "dns_error",
             Self::NoPath => "destination_unavailable",
             Self::Busy => "connection_limit_reached",
@@ -141,9 +141,7 @@ mod tests {
                 "HostUnreachable 4 502 destination_ip_unroutable",
                 "NetUnreachable 3 502 destination_ip_unroutable",
                 "NotAllowed 2 403 destination_ip_prohibited",
-                "TtlExpired 6 502 proxy_loop_detected",
                 "TimedOut 4 504 connection_timeout",
-                "AddressType 8 400 http_request_error",
                 "NameNotFound 4 502 dns_error",
                 "NameFailed 1 502 dns_error",
                 "NoPath 3 503 destination_unavailable",

@@ -14,7 +14,7 @@ use tabane_net::http::head::{HeadError, framing};
 
 /// A request whose head has been read, and the response to it.
 #[derive(Debug)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// What the origin gets first.
     head: Bytes,
     request: BodyReader,
@@ -100,7 +100,7 @@ impl Exchange {
 
     /// What the origin gets first: the head, and what is of the body in `early`, which came with
     /// it. `answer` gets what the program is told if that is no body.
-    pub fn begin(&mut self, early: Bytes, answer: &mut VecDeque<Bytes>) -> Bytes {
+    pub(crate) fn begin(&mut self, early: Bytes, answer: &mut VecDeque<Bytes>) -> Bytes {
         let head = std::mem::take(&mut self.head);
         let body = self.request(early, answer);
         if body.is_empty() { head } else { [head, body].concat().into() }
@@ -108,20 +108,20 @@ impl Exchange {
 
     /// Whether more of the program's bytes belong to the request: others are not to be read.
     #[must_use]
-    pub fn takes(&self) -> bool {
+    pub(crate) fn takes(&self) -> bool {
         !self.request.is_done() && !self.is_over()
     }
 
     /// Whether the program has all of the response, or will get no more of it.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.response, Response::Over)
     }
 
     /// Whether it is over because one of the two did not speak HTTP: the origin's connection is
     /// then of no more use.
     #[must_use]
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
 
@@ -138,7 +138,7 @@ impl Exchange {
     }
 
     /// What the program gets of what the origin sent; added to `out`.
-    pub fn response(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) {
+    pub(crate) fn response(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) {
         loop {
             match &mut self.response {
                 Response::Over => return,
@@ -170,7 +170,7 @@ impl Exchange {
 
     /// The origin sends no more: it is over. What the program is told if that is too early; of a
     /// response that has begun it sees that it is cut short.
-    pub fn end(&mut self, out: &mut VecDeque<Bytes>) {
+    pub(crate) fn end(&mut self, out: &mut VecDeque<Bytes>) {
         match &self.response {
             Response::Over => {}
             Response::Head { .. } => self.fail(502, "the origin ended without a response", out),

@@ -16,7 +16,7 @@ use tabane_net::http::head::{HeadError, framing};
 
 /// The proxy's side of one request.
 #[derive(Debug)]
-pub struct HttpConnect {
+pub(crate) struct HttpConnect {
     login: Option<Login>,
     end: HeadEnd,
     /// The request, if it is for a resource.

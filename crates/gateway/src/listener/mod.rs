@@ -19,16 +19,17 @@ mod exchange;
 mod http;
 mod socks5;
 mod target;
-pub mod udp_header;
+pub(crate) mod udp_header;
 
 #[cfg(test)]
 mod tests;
 
-pub use connect_error::ConnectError;
+pub(crate) use connect_error::ConnectError;
 pub(crate) use exchange::Exchange;
 pub(crate) use http::HttpConnect;
 pub(crate) use socks5::Socks5;
-pub use target::{Target, TargetError};
+pub(crate) use target::Target;
+pub(crate) use target::TargetError;
 
 use bytes::{Bytes, BytesMut};
 use sha2::{Digest, Sha256};
@@ -36,7 +37,7 @@ use std::net::SocketAddr;
 use tabane_engine::Duration;
 
 /// A negotiation with one program, from its first byte to its answer.
-pub trait Negotiation: Send {
+pub(crate) trait Negotiation: Send {
     /// Takes from the start of `input` what it understands; what belongs to the tunnel stays.
     /// After [`Step::Connect`], [`Step::Associate`] and [`Step::Close`] it takes nothing more.
     fn feed(&mut self, input: &mut BytesMut) -> Step;
@@ -57,7 +58,7 @@ pub trait Negotiation: Send {
 
 /// What is to be done next.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Read on.
     More,
     /// Write this and feed again.
@@ -74,13 +75,13 @@ pub enum Step {
 
 /// What programs must know, where they must know anything.
 #[derive(Clone, Debug)]
-pub struct Login {
+pub(crate) struct Login {
     /// `user:password`, hashed: comparing takes the same time whatever is wrong.
     digest: [u8; 32],
 }
 
 /// Longest head of an HTTP request, bytes; SOCKS5 messages are shorter by their format.
-pub const HEAD_MAX: usize = 16 << 10;
+pub(crate) const HEAD_MAX: usize = 16 << 10;
 /// Most that is read from a program before it is answered: a head and some early data.
 pub(crate) const INPUT_MAX: usize = 2 * HEAD_MAX;
 /// From accepting a program to its request.
@@ -91,7 +92,7 @@ pub(crate) const NEGOTIATING_MAX: usize = 256;
 impl Login {
     /// From `user:password`; the user's name has no colon.
     #[must_use]
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self { digest: Sha256::digest(text).into() }
     }
 
@@ -112,7 +113,7 @@ impl Login {
 
 /// SOCKS5 or HTTP on one port: the first byte tells.
 #[derive(Debug)]
-pub enum Auto {
+pub(crate) enum Auto {
     /// Nothing has come.
     Unknown(Option<Login>),
     /// SOCKS5: the first byte was 5.
@@ -126,7 +127,7 @@ pub enum Auto {
 impl Auto {
     /// For one program.
     #[must_use]
-    pub fn new(login: Option<Login>) -> Self {
+    pub(crate) fn new(login: Option<Login>) -> Self {
         Self::Unknown(login)
     }
 }

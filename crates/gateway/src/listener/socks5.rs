@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The server's side of a negotiation.
 #[derive(Debug)]
-pub struct Socks5 {
+pub(crate) struct Socks5 {
     login: Option<Login>,
     state: State,
 }

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// A destination.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Target {
+pub(crate) enum Target {
     /// An address and a port.
     Address(SocketAddr),
     /// A name in lower case without its last dot, and a port; always a valid host name
@@ -16,7 +16,7 @@ pub enum Target {
 
 /// Why text is no destination.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TargetError {
+pub(crate) enum TargetError {
     /// Neither an address nor a host name.
     #[error("the host is neither an address nor a host name")]
     Host,
@@ -53,11 +53,20 @@ impl Target {
         Ok(Self::Name(name.to_ascii_lowercase(), port))
     }
 
+    /// The port.
+    #[must_use]
+    pub(crate) fn port(&self) -> u16 {
+        match self {
+            Self::Address(address) => address.port(),
+            Self::Name(_, port) => *port,
+        }
+    }
+
     /// From `host:port`.
     ///
     /// # Errors
     /// [`TargetError`].
-    pub fn parse(authority: &str) -> Result<Self, TargetError> {
+    pub(crate) fn parse(authority: &str) -> Result<Self, TargetError> {
         let (host, port) = authority.rsplit_once(':').ok_or(TargetError::Port)?;
         // An IPv6 address without brackets would lose its last group to the port.
         if host.contains(':') && !host.starts_with('[') {

@@ -13,7 +13,7 @@ pub(crate) const HEADER_MAX: usize = 22;
 
 /// Why a datagram is dropped.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HeaderError {
+pub(crate) enum HeaderError {
     /// It ends inside its header.
     #[error("truncated")]
     Truncated,
@@ -32,7 +32,7 @@ pub enum HeaderError {
 ///
 /// # Errors
 /// [`HeaderError`].
-pub fn parse(datagram: &[u8]) -> Result<(Target, &[u8]), HeaderError> {
+pub(crate) fn parse(datagram: &[u8]) -> Result<(Target, &[u8]), HeaderError> {
     let [_, _, fragment, kind, ..] = *datagram else { return Err(HeaderError::Truncated) };
     if fragment != 0 {
         return Err(HeaderError::Fragment);

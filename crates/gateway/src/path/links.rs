@@ -22,13 +22,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-pub use table::Found;
+pub(crate) use table::Found;
 use table::Table;
 use thiserror::Error;
 
 /// The interfaces of the network namespace in which this was started.
 #[derive(Debug)]
-pub struct Links {
+pub(crate) struct Links {
     table: Table,
     slot: Arc<Mutex<Option<Table>>>,
     /// Its end tells the thread to stop.
@@ -38,7 +38,7 @@ pub struct Links {
 
 /// What a path is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Binding<'a> {
+pub(crate) struct Binding<'a> {
     /// An interface.
     pub interface: Option<&'a str>,
     /// A source address.
@@ -49,7 +49,7 @@ pub struct Binding<'a> {
 
 /// Interfaces cannot be followed.
 #[derive(Error, Debug)]
-pub enum LinksError {
+pub(crate) enum LinksError {
     /// No netlink here (a sandbox, another system).
     #[error("cannot follow the host's interfaces through netlink: {0}")]
     Netlink(#[from] io::Error),
@@ -69,7 +69,7 @@ impl Links {
     ///
     /// # Errors
     /// [`LinksError`]; an agent can go on without, and finds out by trying.
-    pub fn start(wake: impl Fn() + Send + 'static) -> Result<Self, LinksError> {
+    pub(crate) fn start(wake: impl Fn() + Send + 'static) -> Result<Self, LinksError> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         for group in GROUPS {
@@ -97,7 +97,7 @@ impl Links {
     }
 
     /// Takes in what has changed; whether anything did.
-    pub fn poll(&mut self) -> bool {
+    pub(crate) fn poll(&mut self) -> bool {
         let newest = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         let changed = newest.is_some();
         if let Some(table) = newest {
@@ -111,7 +111,7 @@ impl Links {
     ///
     /// # Errors
     /// Why nothing can be sent by it.
-    pub fn find(&self, binding: &Binding<'_>) -> Result<Option<Found>, Absence> {
+    pub(crate) fn find(&self, binding: &Binding<'_>) -> Result<Option<Found>, Absence> {
         // All of 127/8 can be sent from, but only one of it is listed.
         if binding.source.is_some_and(|source| source.is_loopback()) {
             return Ok(None);
@@ -255,3 +255,6 @@ impl Follower {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 
 /// The lives of one agent, as heard.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Lives {
+pub(crate) struct Lives {
     now: Option<u32>,
     /// The one before: what it said may still be on its way by a slow path.
     ended: Option<u32>,

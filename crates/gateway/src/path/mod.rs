@@ -10,7 +10,7 @@ mod links;
 mod lives;
 mod monitor;
 mod mtu;
-pub mod probe;
+pub(crate) mod probe;
 mod quota;
 mod reason;
 mod responder;
@@ -19,15 +19,23 @@ mod shaper;
 #[cfg(test)]
 mod world;
 
-pub use links::{Binding, Found, Links, LinksError};
-pub use lives::Lives;
-pub use monitor::{
-    Announcement, Demand, Far, Health, INTERVAL, MIN_GAP, Monitor, MonitorConfig, ONE_WAY,
-    PathEvent, SILENCE,
-};
-pub use probe::{Ends, ServerInfo};
+pub(crate) use links::Binding;
+pub(crate) use links::Found;
+pub(crate) use links::Links;
+pub(crate) use lives::Lives;
+pub(crate) use monitor::Announcement;
+pub(crate) use monitor::Demand;
+pub(crate) use monitor::Health;
+pub(crate) use monitor::INTERVAL;
+pub(crate) use monitor::Monitor;
+pub(crate) use monitor::MonitorConfig;
+pub(crate) use monitor::PathEvent;
+pub(crate) use probe::Ends;
+pub(crate) use probe::ServerInfo;
 pub(crate) use quota::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY};
-pub use reason::{Absence, LinkState, inner_limit};
-pub use responder::Responder;
+pub(crate) use reason::Absence;
+pub(crate) use reason::LinkState;
+pub(crate) use reason::inner_limit;
+pub(crate) use responder::Responder;
 pub(crate) use roles::{Decision, PathFacts, Roles, Use};
 pub(crate) use shaper::Shaper;

@@ -30,7 +30,7 @@ mod size;
 
 /// A path, seen from its client.
 #[derive(Debug)]
-pub struct Monitor {
+pub(crate) struct Monitor {
     config: MonitorConfig,
     announced: Announcement,
     demand: Demand,
@@ -72,7 +72,7 @@ pub struct Monitor {
 
 /// What a [`Monitor`] is told once.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MonitorConfig {
+pub(crate) struct MonitorConfig {
     /// The addresses of its probes.
     pub ends: Ends,
     /// Its index at the client.
@@ -87,7 +87,7 @@ pub struct MonitorConfig {
 
 /// What the bond wants of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Demand {
+pub(crate) struct Demand {
     /// Connections are open, or data flows.
     pub open: bool,
     /// It carries nothing now (a backup): probed thinly.
@@ -98,7 +98,7 @@ pub struct Demand {
 
 /// What the server is told of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Announcement {
+pub(crate) struct Announcement {
     /// What it may be used for.
     pub(crate) role: Role,
     /// What it is used for now.
@@ -109,7 +109,7 @@ pub struct Announcement {
 
 /// What the far end said in its newest answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Far {
+pub(crate) struct Far {
     /// Our outer address, as it sees it.
     pub(crate) seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
@@ -124,7 +124,7 @@ pub struct Far {
 
 /// What has changed. Only the newest of each kind is kept for whoever polls late.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PathEvent {
+pub(crate) enum PathEvent {
     /// It works.
     Up,
     /// It does not: why, for people.
@@ -139,7 +139,7 @@ pub enum PathEvent {
 
 /// Snapshot of a path's health.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Health {
+pub(crate) struct Health {
     /// Whether it works.
     pub(crate) state: PathState,
     /// For how long it has been in that state.
@@ -161,13 +161,13 @@ pub struct Health {
 }
 
 /// Between probes while connections are open, unless configured.
-pub const INTERVAL: Duration = Duration::from_millis(250);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
 /// Never less between probes.
-pub const MIN_GAP: Duration = Duration::from_millis(50);
+pub(crate) const MIN_GAP: Duration = Duration::from_millis(50);
 /// So long nothing is heard on a dead path: within a second, less the last probe's way.
-pub const SILENCE: Duration = Duration::from_millis(850);
+pub(crate) const SILENCE: Duration = Duration::from_millis(850);
 /// So long a path that is heard may leave probes unanswered: queues of 2 s are seen.
-pub const ONE_WAY: Duration = Duration::from_secs(3);
+pub(crate) const ONE_WAY: Duration = Duration::from_secs(3);
 /// So long the first of the probes in vain must wait; a modem that slept needs longer.
 const WAIT: Duration = Duration::from_millis(600);
 const WAIT_ASLEEP: Duration = Duration::from_millis(1500);
@@ -181,7 +181,7 @@ pub(super) const PARDON: Duration = Duration::from_millis(250);
 impl Monitor {
     /// A path of which nothing is known; tell it of the link next.
     #[must_use]
-    pub fn new(now: Instant, config: MonitorConfig) -> Self {
+    pub(crate) fn new(now: Instant, config: MonitorConfig) -> Self {
         let mtu = MtuSearch::new(now, config.mtu.unwrap_or(BASE), config.mtu.is_some());
         let config = MonitorConfig { interval: config.interval.max(MIN_GAP), ..config };
         let absence = Absence::Other("not set up yet".into());
@@ -220,7 +220,7 @@ impl Monitor {
     }
 
     /// The link below has changed, or its address has (then the state is the same again).
-    pub fn handle_link(&mut self, now: Instant, link: LinkState) {
+    pub(crate) fn handle_link(&mut self, now: Instant, link: LinkState) {
         self.clock(now);
         match (&link, self.state) {
             (LinkState::Absent(absence), state) => {
@@ -248,7 +248,7 @@ impl Monitor {
     }
 
     /// The tunnel has keys, or has lost them.
-    pub fn handle_session(&mut self, now: Instant, session: bool) {
+    pub(crate) fn handle_session(&mut self, now: Instant, session: bool) {
         if session == self.session {
             return;
         }
@@ -269,7 +269,7 @@ impl Monitor {
     }
 
     /// The bond wants something else of this path. Probes are fast again at once.
-    pub fn handle_demand(&mut self, now: Instant, demand: Demand) {
+    pub(crate) fn handle_demand(&mut self, now: Instant, demand: Demand) {
         if demand == self.demand {
             return;
         }
@@ -298,7 +298,7 @@ impl Monitor {
     }
 
     /// A packet came out of the tunnel. True: it was the answer to a probe, and is consumed.
-    pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> bool {
+    pub(crate) fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> bool {
         self.handle_heard(now);
         let Some(probe) = Probe::answered(packet, &self.config.ends) else { return false };
         if probe.run != self.config.run {
@@ -328,7 +328,7 @@ impl Monitor {
     }
 
     /// Something authentic came from the far end (a keepalive, a handshake).
-    pub fn handle_heard(&mut self, now: Instant) {
+    pub(crate) fn handle_heard(&mut self, now: Instant) {
         // Asked of every packet: what needs more than this is done at the next timeout.
         self.now = self.now.max(now);
         self.heard = self.now;
@@ -336,7 +336,7 @@ impl Monitor {
     }
 
     /// Time has come to [`Monitor::poll_timeout`]. Calls before it do nothing.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.now <= now && now < self.wake {
             return;
         }
@@ -353,13 +353,13 @@ impl Monitor {
 
     /// When [`Monitor::handle_timeout`] and the polls want to be called next.
     #[must_use]
-    pub fn poll_timeout(&self) -> Instant {
+    pub(crate) fn poll_timeout(&self) -> Instant {
         self.wake
     }
 
     /// A probe to send through the tunnel now: its length in `buffer`. It is one packet of at
     /// most the link's limit; what the buffer cannot hold counts as lost.
-    pub fn poll_probe(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    pub(crate) fn poll_probe(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.handle_timeout(now);
         let length = if self.small_due() <= self.now {
             self.send_small(buffer)
@@ -374,7 +374,7 @@ impl Monitor {
 
     /// Whether the tunnel should begin a handshake now, whatever keys it has: there are none, or
     /// the far end may have lost its own.
-    pub fn poll_handshake(&mut self, now: Instant) -> bool {
+    pub(crate) fn poll_handshake(&mut self, now: Instant) -> bool {
         self.handle_timeout(now);
         let due = self.handshake_due() <= self.now;
         if due {
@@ -385,7 +385,7 @@ impl Monitor {
     }
 
     /// What has changed since the last call.
-    pub fn poll_event(&mut self) -> Option<PathEvent> {
+    pub(crate) fn poll_event(&mut self) -> Option<PathEvent> {
         let up = self.is_up();
         if up != self.reported_up {
             self.reported_up = up;
@@ -402,7 +402,7 @@ impl Monitor {
 
     /// Whether it works.
     #[must_use]
-    pub fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.state == PathState::Up
     }
 

@@ -24,7 +24,7 @@ use tabane_wire::ip::{IpHeader, protocol};
 
 /// What a probe says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// The sender's index of the path.
     pub(crate) path: u8,
     /// Drawn anew by each sender, so that answers to an earlier one are told apart.
@@ -51,7 +51,7 @@ pub struct Probe {
 
 /// What a server of ours says in its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ServerInfo {
+pub(crate) struct ServerInfo {
     /// Where the path's datagrams come from, as it sees them.
     pub(crate) seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
@@ -62,7 +62,7 @@ pub struct ServerInfo {
 
 /// The addresses of an echo request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ends {
+pub(crate) struct Ends {
     /// Of the client's path.
     pub path: IpAddr,
     /// Of the server.
@@ -100,7 +100,7 @@ impl Ends {
 impl Probe {
     /// Writes an echo request of `size` bytes, at least `Ends::smallest`; returns its length,
     /// or `None` if the buffer is too small or the addresses are of two families.
-    pub fn emit(&self, ends: &Ends, size: usize, buffer: &mut [u8]) -> Option<usize> {
+    pub(crate) fn emit(&self, ends: &Ends, size: usize, buffer: &mut [u8]) -> Option<usize> {
         let size = size.max(ends.smallest());
         let header = IpHeader::new(ends.path, ends.service, ends.number());
         let length = size - (ends.smallest() - ICMP - PADDED);
@@ -131,14 +131,14 @@ impl Probe {
 
     /// The probe that `packet` is an answer to.
     #[must_use]
-    pub fn answered(packet: &[u8], ends: &Ends) -> Option<Self> {
+    pub(crate) fn answered(packet: &[u8], ends: &Ends) -> Option<Self> {
         let answer = if ends.service.is_ipv4() { 0 } else { 129 };
         Self::parse(packet, ends.service, Some(ends.path), answer)
     }
 
     /// The probe that `packet` is, if it goes to one of these addresses.
     #[must_use]
-    pub fn parse_request(packet: &[u8], service: &[IpAddr]) -> Option<Self> {
+    pub(crate) fn parse_request(packet: &[u8], service: &[IpAddr]) -> Option<Self> {
         service.iter().find_map(|&to| {
             let request = if to.is_ipv4() { 8 } else { 128 };
             Self::parse(packet, to, None, request)

@@ -5,7 +5,7 @@ use tabane_engine::{Duration, Instant};
 
 /// What there is below the tunnel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkState {
+pub(crate) enum LinkState {
     /// Nothing can be sent.
     Absent(Absence),
     /// There is a socket, and packets leave by it.
@@ -17,7 +17,7 @@ pub enum LinkState {
 
 /// Why nothing can be sent. The names are those of interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Absence {
+pub(crate) enum Absence {
     /// No such interface.
     NoInterface(String),
     /// It is switched off.
@@ -30,8 +30,6 @@ pub enum Absence {
     NoFamily(String, bool),
     /// The source address that the path is bound to is not there.
     NoSource(std::net::IpAddr),
-    /// No way to the server, or its name is not known yet.
-    NoRoute(String),
     /// Anything else, as it is to be shown.
     Other(String),
 }
@@ -62,7 +60,7 @@ const OVERHEAD_V6: u16 = 32 + 8 + 40;
 
 /// The largest inner packet over an interface with `mtu`, to a server at that kind of address.
 #[must_use]
-pub fn inner_limit(mtu: u32, server_is_v6: bool) -> u16 {
+pub(crate) fn inner_limit(mtu: u32, server_is_v6: bool) -> u16 {
     let overhead = if server_is_v6 { OVERHEAD_V6 } else { OVERHEAD_V4 };
     u16::try_from(mtu).unwrap_or(u16::MAX).saturating_sub(overhead)
 }
@@ -79,7 +77,6 @@ impl fmt::Display for Absence {
                 write!(f, "interface {name} has no {none} address, and the server no {other} one")
             }
             Self::NoSource(address) => write!(f, "no interface has the address {address}"),
-            Self::NoRoute(why) => write!(f, "no way to the server: {why}"),
             Self::Other(why) => f.write_str(why),
         }
     }

@@ -15,7 +15,7 @@ use tabane_net::icmp;
 
 /// A path, seen from its server.
 #[derive(Debug)]
-pub struct Responder {
+pub(crate) struct Responder {
     service: [IpAddr; 2],
     heard: Option<Instant>,
     /// The newest probe.
@@ -42,7 +42,7 @@ const GRACE: Duration = Duration::from_millis(650);
 impl Responder {
     /// A path that nothing has come by yet, of a server with these addresses.
     #[must_use]
-    pub fn new(now: Instant, service: [IpAddr; 2]) -> Self {
+    pub(crate) fn new(now: Instant, service: [IpAddr; 2]) -> Self {
         Self {
             service,
             heard: None,
@@ -64,7 +64,7 @@ impl Responder {
 
     /// A packet came out of the tunnel. `Some`: it was a ping to the service address, and this
     /// answer goes back by the same path.
-    pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn handle_packet(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
         let Some(probe) = Probe::parse_request(packet, &self.service) else {
             self.handle_heard(now);
             return match icmp::answer(packet, &self.service) {
@@ -110,7 +110,7 @@ impl Responder {
     }
 
     /// Time has come to [`Responder::poll_timeout`].
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let back = self.now - now > OVERSLEPT;
         let late = now - self.wake;
         if back || late > OVERSLEPT {
@@ -135,12 +135,12 @@ impl Responder {
     /// When [`Responder::handle_timeout`] wants to be called next. It may be early: what is heard
     /// moves it only then.
     #[must_use]
-    pub fn poll_timeout(&self) -> Instant {
+    pub(crate) fn poll_timeout(&self) -> Instant {
         self.wake
     }
 
     /// What has changed since the last call.
-    pub fn poll_event(&mut self) -> Option<PathEvent> {
+    pub(crate) fn poll_event(&mut self) -> Option<PathEvent> {
         let up = self.is_up();
         if up != self.reported_up {
             self.reported_up = up;

@@ -1,11 +1,10 @@
 //! What other threads ask of the server.
 
 use super::Core;
-use super::client_session::{ClientSession, RelayTarget};
-use super::outbound::OutboundConnection;
+use super::client_session::ClientSession;
 use super::upstream_hop::Next;
 use crate::address::PATHS_MAX;
-use crate::engine_config::policy as make_policy;
+use crate::config::Policies;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::snapshots::{self, Load};
@@ -65,7 +64,7 @@ impl Core {
             datagrams[0] += filter.copies;
             datagrams[1] += filter.held;
             datagrams[2] += filter.missed;
-            let conns: Vec<ConnId> = session.conns.keys().copied().collect();
+            let conns: Vec<ConnId> = session.conns.iter().copied().collect();
             let loads = snapshots::loads(&mut session.bond, now, conns.into_iter());
             for (path, remote) in remotes.into_iter().enumerate() {
                 if let Some(remote) = remote {
@@ -73,10 +72,9 @@ impl Core {
                 }
             }
         }
-        let (mut connections, mut udp_flows) = (self.connections.len(), self.flows.len());
+        let mut udp_flows = self.flows.len();
         if let Some(next) = &mut self.next {
-            let (sessions, sources) = next.counts();
-            (connections, udp_flows) = (connections + sessions, udp_flows + sources);
+            udp_flows += next.udp_flows();
             paths.extend(next.status(now).paths);
         }
         let counters = [
@@ -96,7 +94,7 @@ impl Core {
             uptime_s: now.as_secs_f64(),
             server: self.ports.first().map(UdpPort::local),
             paths,
-            connections: connections as u64,
+            connections: self.carried.len() as u64,
             connections_total: total,
             refused_total: refused,
             clients,
@@ -125,29 +123,18 @@ impl Core {
 
     fn snapshots(&mut self, now: Instant) -> Vec<ConnStatus> {
         let mut all = Vec::new();
-        let upstream = self.next.as_ref().map(Next::snapshots).unwrap_or_default();
-        for at in 0..self.client_sessions.len() {
-            let Some(session) = self.client_sessions.get(at) else { continue };
-            for (&id, &relay_target) in &session.conns {
-                let Some(conn) = session.bond.endpoint.connection(id) else { continue };
-                let outbound = match relay_target {
-                    RelayTarget::Out(index) => {
-                        self.connections.get(index).map(OutboundConnection::four_tuple)
-                    }
-                    RelayTarget::On => {
-                        upstream.get(&(at, id)).map(|p| (p.source, p.destination, p.since))
-                    }
-                };
-                let Some((source, target, since)) = outbound else { continue };
-                let info = conn.info(now);
-                all.push(ConnStatus {
-                    client: Some(session.name.clone()),
-                    source: Some(source),
-                    target: target.to_string(),
-                    age_s: now.saturating_since(since).as_secs_f64(),
-                    ..snapshots::connection(id, &info, |path| format!("{}/{path}", session.name))
-                });
-            }
+        for session in self.carried.connected_ones() {
+            let (at, id) = session.id;
+            let Some(client) = self.client_sessions.get(at) else { continue };
+            let Some(conn) = client.bond.endpoint.connection(id) else { continue };
+            let info = conn.info(now);
+            all.push(ConnStatus {
+                client: Some(client.name.clone()),
+                source: Some(session.source),
+                target: session.target.to_string(),
+                age_s: now.saturating_since(session.since).as_secs_f64(),
+                ..snapshots::connection(id, &info, |path| format!("{}/{path}", client.name))
+            });
         }
         all
     }
@@ -157,11 +144,11 @@ impl Core {
     fn close(&mut self, now: Instant, id: u64) -> Answer {
         for at in 0..self.client_sessions.len() {
             let Some(session) = self.client_sessions.get(at) else { continue };
-            if session.conns.contains_key(&ConnId(id))
+            if session.conns.contains(&ConnId(id))
                 && let Some(conn) = session.bond.endpoint.connection(ConnId(id))
             {
                 conn.abort(now);
-                self.touch(at);
+                self.client_sessions.touch(at);
                 return Answer::Done;
             }
         }
@@ -189,18 +176,20 @@ impl Core {
         (policy, spec): (&str, &str),
         connection: Option<u64>,
     ) -> Result<(), String> {
-        let policy = make_policy(policy, spec)?;
+        let wanted = Policies::one(policy, spec)?;
         let mut any = false;
         for at in 0..self.client_sessions.len() {
             let Some(session) = self.client_sessions.get(at) else { continue };
-            let wanted = |id: &ConnId| connection.is_none_or(|wanted| wanted == id.0);
-            let all: Vec<ConnId> = session.conns.keys().copied().filter(wanted).collect();
+            let meant = |id: &ConnId| connection.is_none_or(|meant| meant == id.0);
+            let all: Vec<ConnId> = session.conns.iter().copied().filter(meant).collect();
             for id in all {
                 let Some(conn) = session.bond.endpoint.connection(id) else { continue };
-                conn.set_policy(now, policy.clone()).map_err(|error| error.to_string())?;
+                for (_, policy) in wanted.given() {
+                    conn.set_policy(now, policy).map_err(|error| error.to_string())?;
+                }
                 any = true;
             }
-            self.touch(at);
+            self.client_sessions.touch(at);
         }
         match connection {
             Some(id) if !any => Err(format!("there is no connection {id}")),

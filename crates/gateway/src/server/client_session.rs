@@ -15,7 +15,7 @@ use crate::snapshots;
 use crate::udp::Dispatcher;
 use crate::udp::fragment::Reassembler;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
@@ -35,8 +35,8 @@ pub(super) struct ClientSession {
     pub(super) peers: [Option<PeerId>; PATHS_MAX],
     /// The watch over its paths.
     pub(super) responders: Vec<Responder>,
-    /// What its connections lead to.
-    pub(super) conns: BTreeMap<ConnId, RelayTarget>,
+    /// Its connections that are carried on.
+    pub(super) conns: BTreeSet<ConnId>,
     /// Connections since it is there, and those refused.
     pub(super) opened: u64,
     pub(super) refused: u64,
@@ -53,7 +53,7 @@ pub(super) struct ClientSession {
     /// Of the last datagram to it that was cut.
     pub(super) fragment_id: u32,
     /// It is in the list of those with something to do.
-    pub(super) dirty: bool,
+    pub(super) touched: bool,
     /// Policies of what it is sent.
     pub(super) rules: Rules,
     /// What it has said so far of its wishes, on which connection.
@@ -80,15 +80,6 @@ pub(super) struct ClientSession {
     looked_at: ConnId,
     /// What it says of its paths.
     announced: [Option<Announcement>; PATHS_MAX],
-}
-
-/// What a connection of a client leads to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum RelayTarget {
-    /// To an ordinary socket: index of the outbound connection.
-    Out(usize),
-    /// On to the next server.
-    On,
 }
 
 /// Why there is no member.
@@ -135,7 +126,8 @@ impl ClientSession {
         network: Network,
     ) -> Result<Self, ClientSessionError> {
         let limits = client.limits.clone().unwrap_or_else(|| server.limits.clone());
-        let mut config = engine_config(paths(|_| Vec::new(), MTU), &server.down)?;
+        let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
+        let mut config = engine_config(paths(|_| Vec::new(), MTU), &rules.rest().down);
         config.limits.connections = limits.connections;
         config.records = server.metrics.is_some() || server.web.is_some();
         let buffer = (limits.buffer.0 / BUFFER_SHARE).clamp(BUFFER_MIN, BUFFER_MAX);
@@ -144,7 +136,6 @@ impl ClientSession {
         config.tcp.send_buffer = config.tcp.send_buffer.min(buffer / 2);
         config.mptcp.full_mesh = false;
         config.mptcp.accept_addresses = false;
-        let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
         let mut bond = Bond::new(config, crate::seed()?)?;
         let any: [SocketAddr; 2] = [([0, 0, 0, 0], 0).into(), ([0_u16; 8], 0).into()];
         for address in any {
@@ -160,7 +151,7 @@ impl ClientSession {
             limits,
             peers: [None; PATHS_MAX],
             responders: (0..PATHS_MAX).map(responder).collect(),
-            conns: BTreeMap::new(),
+            conns: BTreeSet::new(),
             opened: 0,
             refused: 0,
             spoofed: 0,
@@ -169,7 +160,7 @@ impl ClientSession {
             lives: Lives::default(),
             reassembler: Reassembler::default(),
             fragment_id: 0,
-            dirty: false,
+            touched: false,
             rules,
             policy_requests: None,
             policy_override: OverrideCache::default(),
@@ -221,7 +212,7 @@ impl ClientSession {
         if self.bond.counters.iter().any(|counters| counters.tx_bps >= BUSY_BPS) {
             let later = (Bound::Excluded(self.looked_at), Bound::Unbounded);
             let later = self.conns.range(later).chain(self.conns.range(..=self.looked_at));
-            let ids: Vec<ConnId> = later.map(|(id, _)| *id).take(LOOKED_AT).collect();
+            let ids: Vec<ConnId> = later.copied().take(LOOKED_AT).collect();
             for id in ids {
                 self.looked_at = id;
                 if let Some(conn) = self.bond.endpoint.connection(id) {
@@ -240,7 +231,7 @@ impl ClientSession {
     /// that nobody reads leave room for the next. What they hold already counts all the same.
     fn share_out(&mut self) {
         let share = self.share();
-        for id in self.conns.keys() {
+        for id in &self.conns {
             if let Some(conn) = self.bond.endpoint.connection(*id) {
                 conn.limit_send_buffer(share);
             }
@@ -254,8 +245,8 @@ impl ClientSession {
 
     /// Another connection leads somewhere. Among many it begins with little, until the next
     /// look: so many that come at once and are not read would else have filled everything by then.
-    pub(super) fn add(&mut self, id: ConnId, relay_target: RelayTarget) {
-        self.conns.insert(id, relay_target);
+    pub(super) fn add(&mut self, id: ConnId) {
+        self.conns.insert(id);
         self.fresh += 1;
         let most = if self.conns.len() > CROWD { BUFFER_FIRST } else { u64::MAX };
         let share = self.share().min(most);
@@ -267,7 +258,7 @@ impl ClientSession {
     /// Ends every connection at once: the client hears of it.
     pub(super) fn abort_all(&mut self, now: Instant) {
         let own = self.policy_requests.as_ref().map(|(id, _)| *id);
-        for id in self.conns.keys().copied().chain(own) {
+        for id in self.conns.iter().copied().chain(own) {
             if let Some(conn) = self.bond.endpoint.connection(id) {
                 conn.abort(now);
             }

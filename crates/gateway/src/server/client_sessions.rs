@@ -32,6 +32,8 @@ pub(super) struct ClientSessions {
     network: Network,
     /// What is to be told of them.
     pub(super) notes: Notes,
+    /// Those with something to do, each once.
+    touched: Vec<usize>,
 }
 
 /// What a datagram brought.
@@ -55,13 +57,38 @@ impl ClientSessions {
     pub(super) fn new(config: &ServerConfig, network: Network) -> Result<Self, ServerError> {
         let peers = Peers::new(config.key()?.to_static(), PeersConfig::default());
         let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let (askers, notes) = (Askers::default(), Notes::default());
-        let mut client_sessions = Self { all, by_number, peers, askers, owners, network, notes };
+        let (askers, notes, touched) = (Askers::default(), Notes::default(), Vec::new());
+        let mut client_sessions =
+            Self { all, by_number, peers, askers, owners, network, notes, touched };
         let there = |client: &&ClientEntry| !client.disabled && !client.keys.is_empty();
         for client in config.client.iter().filter(there) {
             client_sessions.add(config, client)?;
         }
         Ok(client_sessions)
+    }
+
+    /// A client has something to do in this round.
+    pub(super) fn touch(&mut self, at: usize) {
+        if let Some(Some(session)) = self.all.get_mut(at)
+            && !std::mem::replace(&mut session.touched, true)
+        {
+            self.touched.push(at);
+        }
+    }
+
+    /// Whether there are such.
+    pub(super) fn has_touched(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// Those that have been touched since the last call.
+    pub(super) fn take_touched(&mut self) -> Vec<usize> {
+        for at in &self.touched {
+            if let Some(Some(session)) = self.all.get_mut(*at) {
+                session.touched = false;
+            }
+        }
+        std::mem::take(&mut self.touched)
     }
 
     /// A client more.

@@ -10,6 +10,7 @@ use crate::address::ClientNumber;
 use crate::config::{ClientEntry, InvitationEntry, ServerConfig};
 use crate::enrol::store::{Former, Record};
 use crate::enrol::{Ask, Credentials, KEEP_MAX_S, PORT, Reply};
+use crate::event_kind::EventKind;
 use crate::keys::{self, Key};
 use crate::udp_packet;
 use bytes::Bytes;
@@ -253,7 +254,7 @@ impl Core {
     /// Clients that are no longer in the configuration are forgotten, once and for all.
     pub(super) fn forget_gone(&mut self, now: Instant) {
         if let Err(error) = self.store.prune(&self.config, self.unix_s()) {
-            self.event_log.add(now, "state-not-saved", (None, None), error.to_string());
+            self.event_log.add(now, EventKind::StateNotSaved, (None, None), error.to_string());
         }
     }
 
@@ -305,7 +306,7 @@ impl Core {
         {
             let from = from.map_or_else(|| "somebody".into(), |from| from.to_string());
             let text = format!("{}: refused {from}: {why}", entry.name);
-            self.event_log.add(now, "enrolment-refused", (Some(&entry.name), None), text);
+            self.event_log.add(now, EventKind::EnrolmentRefused, (Some(&entry.name), None), text);
         }
         done
     }
@@ -335,7 +336,7 @@ impl Core {
         let record = Record { current: new, since: unix_s, former: None };
         self.remember(now, invitation, record)?;
         let text = format!("{} has joined", entry.name);
-        self.event_log.add(now, "joined", (Some(&entry.name), None), text);
+        self.event_log.add(now, EventKind::Joined, (Some(&entry.name), None), text);
         Ok(())
     }
 
@@ -369,7 +370,7 @@ impl Core {
         let former = former.filter(|former| former.until > since);
         self.remember(now, invitation, Record { current: new, since, former })?;
         let text = format!("{} has changed its keys", entry.name);
-        self.event_log.add(now, "keys-changed", (Some(&entry.name), None), text);
+        self.event_log.add(now, EventKind::KeysChanged, (Some(&entry.name), None), text);
         Ok(())
     }
 
@@ -413,7 +414,7 @@ impl Core {
         }
         self.forget_gone(now);
         if let Err(error) = self.adopt_records(now) {
-            self.event_log.add(now, "client-not-added", (None, None), error);
+            self.event_log.add(now, EventKind::ClientNotAdded, (None, None), error);
         }
     }
 }

@@ -9,7 +9,7 @@
 //! [`LONGEST`] and one call of the system at a time.
 
 use super::{Core, ServerError};
-use crate::reactor::{Kind, token};
+use crate::reactor::EventSource;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use std::collections::VecDeque;
@@ -48,7 +48,7 @@ impl Handshakes {
     /// The system's.
     pub(super) fn new(ports: Vec<UdpPort>, registry: &Registry) -> io::Result<Self> {
         for (i, port) in ports.iter().enumerate() {
-            let (fd, token) = (port.as_raw_fd(), token(Kind::Handshakes, i));
+            let (fd, token) = (port.as_raw_fd(), EventSource::Handshakes(i).token());
             registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
         }
         Ok(Self { ports, unread: false, strays: VecDeque::new(), next: Instant::ZERO })

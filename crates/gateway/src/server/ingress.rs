@@ -67,12 +67,12 @@ impl Core {
             Came::Packet(at, path, len) => {
                 self.client_sessions.heard(now, at, path);
                 self.take(now, (at, path), &scratch[..len]);
-                self.touch(at);
+                self.client_sessions.touch(at);
             }
             Came::PolicyOverride(peer, len) => self.take_asker(now, peer, &scratch[..len]),
             Came::Sign(at, path) => {
                 self.client_sessions.heard(now, at, path);
-                self.touch(at);
+                self.client_sessions.touch(at);
             }
             Came::Nothing => {}
         }
@@ -121,10 +121,10 @@ impl Core {
 
     /// A client was started again: what it had connected is over.
     fn restarted(&mut self, now: Instant, at: usize) {
-        self.end_forwarded(now, at);
-        let Some(session) = self.client_sessions.get(at) else { return };
-        session.abort_all(now);
-        self.connections.remove_all(session);
+        self.end_connections(now, at);
+        if let Some(session) = self.client_sessions.get(at) {
+            session.abort_all(now);
+        }
     }
 
     /// Packets of a client that have waited because of its rate.
@@ -177,7 +177,7 @@ impl Core {
             return;
         }
         let Some(session) = self.client_sessions.get(at) else { return };
-        let (registry, access) = self.connections.outside();
+        let (registry, access) = (self.outbound.registry(), &self.access);
         let outside = Outside { registry, access, flows: session.limits.udp_flows };
         let sent = self.flows.send(now, &outside, session.number, packet);
         if let Err(why) = sent
@@ -199,7 +199,7 @@ impl Core {
             }
         });
         // What waits because of a rate has a time to leave at.
-        told.into_iter().for_each(|at| self.touch(at));
+        told.into_iter().for_each(|at| self.client_sessions.touch(at));
         more
     }
 

@@ -10,11 +10,10 @@
 //! total`), of the clients that hold most. Memory that has become free goes back to the system.
 
 use super::Core;
-use super::client_session::{ClientSession, RelayTarget};
-use super::client_sessions::ClientSessions;
-use super::connections::Connections;
+use super::carried::FarId;
+use super::client_session::ClientSession;
 use crate::client::buffered;
-use crate::kernel_memory::{self, Peak};
+use crate::kernel_memory::Peak;
 use std::collections::BTreeMap;
 use tabane_engine::{ConnId, Duration, Instant};
 
@@ -34,9 +33,8 @@ pub(super) struct Memory {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Holding {
     bytes: u64,
-    what: RelayTarget,
-    /// At the client's side.
     conn: ConnId,
+    far: FarId,
 }
 
 /// A connection without any data: state of the engine, of the relay and of the kernel's socket.
@@ -45,12 +43,8 @@ const EACH: u64 = 16 << 10;
 pub(super) const FRESH: u64 = 64 << 10;
 /// For all clients together, unless the configuration says otherwise.
 pub(crate) const TOTAL: u64 = 512 << 20;
-/// The kernel's buffers of a tight connection, in each direction; it takes twice as much.
-const TIGHT: usize = 32 << 10;
 /// Connections of a client of whose paths none works end after that long.
 const ABSENCE: Duration = Duration::from_secs(300);
-/// What must still be delivered when the client has closed may take so long.
-const LAST_WORDS: Duration = Duration::from_secs(60);
 /// Time between two looks, in units of what a look takes, and at least.
 const REST: u64 = 20;
 const LOOK_LEAST: Duration = Duration::from_millis(10);
@@ -73,8 +67,7 @@ impl Core {
         let began = self.clock.now();
         self.end_absent(now);
         let total = self.config.limits.total.map_or(TOTAL, |total| total.0);
-        let mut holdings = self.connections.measure(now, &mut self.client_sessions);
-        self.measure_upstream(now, &mut holdings);
+        let mut holdings = self.measure(now);
         let sum = |own: &Vec<Holding>| own.iter().map(|one| one.bytes).sum::<u64>();
         let sums = |at| holdings.get(&at).map_or(0, sum);
         let sums: Vec<u64> = (0..self.client_sessions.len()).map(sums).collect();
@@ -86,7 +79,11 @@ impl Core {
             session.note_held(own, (held > total / 2 && own > part, held > total && own > part));
             let (limit, tight) = (session.limits.buffer.0, session.tight);
             let mine = holdings.remove(&at).unwrap_or_default();
-            self.connections.tighten(&mine, tight);
+            for holding in &mine {
+                if let FarId::Socket(socket) = holding.far {
+                    self.outbound.tighten(socket, tight);
+                }
+            }
             let excess = if own > limit { own - (limit - limit / 8) } else { 0 };
             let fair = if held > total { own.saturating_sub(part) } else { 0 };
             let excess = excess.max(fair.min(held.saturating_sub(total - total / 8)));
@@ -103,28 +100,34 @@ impl Core {
     fn shed(&mut self, now: Instant, at: usize, mut holdings: Vec<Holding>, mut excess: u64) {
         holdings.sort();
         while excess > 0
-            && let Some(Holding { bytes, what, conn }) = holdings.pop()
+            && let Some(Holding { bytes, conn, .. }) = holdings.pop()
         {
-            let Some(session) = self.client_sessions.get(at) else { return };
-            match what {
-                RelayTarget::Out(index) => self.connections.cut(now, index, session),
-                RelayTarget::On => abort(now, session, conn),
-            }
+            let (carried, mut clients, mut beyond) = self.ends();
+            carried.cut(now, (&mut clients, &mut beyond), (at, conn));
             self.memory.shed += 1;
             excess = excess.saturating_sub(bytes);
-            self.touch(at);
         }
     }
 
-    /// What connections hold that go on to the next server, on both sides.
-    fn measure_upstream(&mut self, now: Instant, holdings: &mut BTreeMap<usize, Vec<Holding>>) {
-        let Some(next) = &mut self.next else { return };
-        for ((at, conn), beyond) in next.held(now) {
-            let Some(session) = self.client_sessions.get(at) else { continue };
-            let near = session.bond.endpoint.connection(conn).map_or(0, |c| buffered(now, c));
-            let holding = Holding { bytes: EACH + near + beyond, what: RelayTarget::On, conn };
-            holdings.entry(at).or_default().push(holding);
+    /// What the connections of each member hold, on both sides.
+    fn measure(&mut self, now: Instant) -> BTreeMap<usize, Vec<Holding>> {
+        let mut holdings = BTreeMap::<usize, Vec<Holding>>::new();
+        for session in self.carried.connected_ones() {
+            let ((at, conn), far) = (session.id, session.far);
+            let near = self.client_sessions.get(at);
+            let near = near.and_then(|session| session.bond.endpoint.connection(conn));
+            let near = near.map_or(0, |near| buffered(now, near));
+            let beyond = match (far, &mut self.next) {
+                (FarId::Socket(socket), _) => self.outbound.held(socket),
+                (FarId::Next(id), Some(next)) => {
+                    next.endpoint().connection(id).map_or(0, |beyond| buffered(now, beyond))
+                }
+                (FarId::Next(_), None) => 0,
+            };
+            let bytes = EACH + near + session.held + beyond;
+            holdings.entry(at).or_default().push(Holding { bytes, conn, far });
         }
+        holdings
     }
 
     /// Ends the connections of clients that have been away for too long.
@@ -134,61 +137,12 @@ impl Core {
             if session.away(now) < ABSENCE || session.conns.is_empty() {
                 continue;
             }
-            let ids: Vec<_> = session.conns.keys().copied().collect();
+            let ids: Vec<_> = session.conns.iter().copied().collect();
             for id in ids {
                 abort(now, session, id);
             }
-            self.touch(at);
+            self.client_sessions.touch(at);
         }
-    }
-}
-
-impl Connections {
-    /// What the connections of each member hold; those whose last words take too long end.
-    fn measure(
-        &mut self,
-        now: Instant,
-        client_sessions: &mut ClientSessions,
-    ) -> BTreeMap<usize, Vec<Holding>> {
-        let (mut holdings, mut late) = (BTreeMap::<usize, Vec<Holding>>::new(), Vec::new());
-        for (index, outbound) in self.iter_mut() {
-            let session = client_sessions.get(outbound.session);
-            let conn = session.and_then(|session| session.bond.endpoint.connection(outbound.conn));
-            let engine = conn.map_or(0, |conn| buffered(now, conn));
-            if outbound.orphaned.is_some_and(|since| now.saturating_since(since) >= LAST_WORDS) {
-                late.push(index);
-            }
-            let bytes = EACH + engine + outbound.held();
-            let holding = Holding { bytes, what: RelayTarget::Out(index), conn: outbound.conn };
-            holdings.entry(outbound.session).or_default().push(holding);
-        }
-        for index in late {
-            self.end(index);
-        }
-        holdings
-    }
-
-    /// Makes the kernel's buffers small, or lets the kernel choose again.
-    fn tighten(&mut self, holdings: &[Holding], tight: bool) {
-        for holding in holdings {
-            if let RelayTarget::Out(index) = holding.what
-                && let Some(outbound) = self.get_mut(index)
-                && std::mem::replace(&mut outbound.tight, tight) != tight
-            {
-                kernel_memory::limit(outbound.stream(), tight.then_some(TIGHT));
-            }
-        }
-    }
-
-    /// Ends a connection on both sides.
-    fn cut(&mut self, now: Instant, index: usize, session: &mut ClientSession) {
-        let Some(outbound) = self.get_mut(index) else { return };
-        let id = outbound.conn;
-        abort(now, session, id);
-        if matches!(session.conns.get(&id), Some(RelayTarget::Out(own)) if *own == index) {
-            session.conns.remove(&id);
-        }
-        self.end(index);
     }
 }
 

@@ -5,9 +5,9 @@
 //! to the others. What other threads want of the agent comes through [`Server::request_channel`].
 
 mod answers;
+mod carried;
 mod client_session;
 mod client_sessions;
-mod connections;
 mod dispatcher;
 mod enrolment;
 mod handshakes;
@@ -27,20 +27,22 @@ use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
 use crate::enrol::store::{Store, StoreError};
+use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
 use crate::keys::KeyError;
-use crate::reactor::{Kind, Reactor, Ready, token};
+use crate::reactor::{Agent, EventSource, Reactor, Ready};
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
 use crate::{PACKET_MAX, ROUNDS, TICK};
+use carried::Carried;
 pub(crate) use client_session::ClientSessionError;
 use client_sessions::ClientSessions;
-use connections::Connections;
 use handshakes::Handshakes;
 use memory::Memory;
 use mio::Interest;
 use mio::unix::SourceFd;
+use outbound::Outbound;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -74,7 +76,9 @@ struct Core {
     client_sessions: ClientSessions,
     /// The clients that have joined.
     store: Store,
-    connections: Connections,
+    access: Access,
+    carried: Carried,
+    outbound: Outbound,
     memory: Memory,
     /// The next server.
     next: Option<Next>,
@@ -86,8 +90,6 @@ struct Core {
     source: Option<Source>,
     batch: Batch,
     scratch: Vec<u8>,
-    /// Members with something to do, each once.
-    dirty: Vec<usize>,
     deadlines: Deadlines,
     next_tick: Instant,
     stopped: bool,
@@ -96,7 +98,7 @@ struct Core {
 }
 
 /// Reads the configuration again; an error is for people.
-pub type Source = crate::config::Source<ServerConfig>;
+pub(crate) type Source = crate::config::Source<ServerConfig>;
 
 /// Why a server cannot start, or cannot go on.
 #[derive(Error, Debug)]
@@ -151,7 +153,7 @@ impl Server {
             let port = UdpPort::open(wanted)?;
             let fd = port.as_raw_fd();
             let both = Interest::READABLE | Interest::WRITABLE;
-            reactor.registry().register(&mut SourceFd(&fd), token(Kind::Port, i), both)?;
+            reactor.registry().register(&mut SourceFd(&fd), EventSource::Port(i).token(), both)?;
             companions.push(port.open_handshakes()?);
             ports.push(port);
         }
@@ -159,8 +161,6 @@ impl Server {
         let access = Access::new(&config.access, &network, own_addresses());
         let access = access.map_err(|e| ServerError::Config(e.to_string()))?;
         let registry = reactor.registry().try_clone()?;
-        let connections =
-            Connections::new(registry, access, network.service(), config.down.clone());
         let (request_channel, inbox) = request_channel(reactor.waker());
         let client_sessions = ClientSessions::new(&config, network)?;
         let service = network.service();
@@ -168,6 +168,9 @@ impl Server {
         let next = next.transpose()?;
         let waker = reactor.waker();
         let core = Core {
+            access,
+            carried: carried::none(config.next.is_some()),
+            outbound: Outbound::new(registry),
             config,
             network,
             life: crate::draw()?,
@@ -177,7 +180,6 @@ impl Server {
             handshakes,
             client_sessions,
             store,
-            connections,
             memory: Memory::default(),
             next,
             names: dns::Service::start(Arc::new(move || {
@@ -190,7 +192,6 @@ impl Server {
             source: None,
             batch: Batch::new(),
             scratch: vec![0; PACKET_MAX],
-            dirty: Vec::new(),
             deadlines: Deadlines::default(),
             next_tick: Instant::ZERO,
             stopped: false,
@@ -229,22 +230,15 @@ impl Server {
     /// The system's, when it cannot even wait.
     pub fn run(mut self) -> Result<(), ServerError> {
         sharpen_timers();
-        let mut ready = Vec::new();
-        while !self.core.stopped {
-            let busy = self.core.round()?;
-            let limit = if busy { Some(Duration::ZERO) } else { self.core.sleep() };
-            self.reactor.wait(limit, &mut ready)?;
-            for ready in ready.drain(..) {
-                self.core.ready(ready);
-            }
-        }
+        self.reactor.run(&mut self.core)?;
         self.core.bye();
         Ok(())
     }
 }
 
-impl Core {
-    /// What is due, and what is to be sent; whether there is more to do at once.
+impl Agent for Core {
+    type Error = ServerError;
+
     fn round(&mut self) -> Result<bool, ServerError> {
         let now = self.clock.now();
         self.read_ports(now)?;
@@ -253,14 +247,14 @@ impl Core {
             self.tick(now);
         }
         while let Some(at) = self.deadlines.pop(now) {
-            self.touch(at);
+            self.client_sessions.touch(at);
         }
-        self.late(now);
         let unread = self.read_flows(now);
-        if self.memory.is_due(now) && self.connections.len() > 0 {
+        if self.memory.is_due(now) && self.carried.len() > 0 {
             self.mind_memory(now);
         }
-        self.step_again(now);
+        let (carried, mut clients, mut beyond) = self.ends();
+        carried.step_again(now, (&mut clients, &mut beyond));
         self.serve_all(now);
         let forwards = self.forward(now);
         let now = self.clock.now();
@@ -270,28 +264,59 @@ impl Core {
         self.flush();
         self.tell_notes(now);
         let unread = unread || !self.unread.is_empty();
-        Ok(unread || forwards || !self.dirty.is_empty() || self.connections.has_again())
+        let touched = self.client_sessions.has_touched();
+        Ok(unread || forwards || touched || self.carried.has_again())
     }
 
-    /// A member has something to do in this round.
-    fn touch(&mut self, at: usize) {
-        if let Some(session) = self.client_sessions.get(at)
-            && !std::mem::replace(&mut session.dirty, true)
-        {
-            self.dirty.push(at);
+    fn sleep(&self) -> Option<Duration> {
+        let due = [
+            self.deadlines.next(),
+            self.flows.poll_timeout(),
+            Some(self.next_tick),
+            self.handshakes.next_turn(),
+        ];
+        let due = due.into_iter().flatten().min()?;
+        let due = due.saturating_since(self.clock.now());
+        let next = self.next.as_ref().and_then(|next| next.upstream_sleep());
+        Some(next.map_or(due, |next| next.min(due)))
+    }
+
+    fn ready(&mut self, ready: Ready) {
+        let now = self.clock.now();
+        match ready.source {
+            EventSource::Wake => {
+                self.requests(now);
+                self.answer_names(now);
+            }
+            EventSource::Port(port) if !self.unread.contains(&port) => self.unread.push(port),
+            EventSource::Handshakes(_) => self.handshakes.ready(),
+            EventSource::Socket(id) => {
+                self.on_outbound(now, id, (ready.readable, ready.writable));
+            }
+            EventSource::Flow(flow) => self.flows.ready(flow),
+            // The next server is looked into in every round; a server has none of the others.
+            EventSource::Next
+            | EventSource::Port(_)
+            | EventSource::Listener(_)
+            | EventSource::Associate(_)
+            | EventSource::Tun => {}
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl Core {
     fn serve_all(&mut self, now: Instant) {
-        for at in std::mem::take(&mut self.dirty) {
+        for at in self.client_sessions.take_touched() {
             self.serve(now, at);
         }
     }
 
     /// Everything that a member's engine wants: timers, events, packets.
     fn serve(&mut self, now: Instant, at: usize) {
-        let Some(session) = self.client_sessions.get(at) else { return };
-        session.dirty = false;
         self.client_sessions.on_timeout(now, at);
         self.client_sessions.release(now, at, &mut self.ports);
         self.enter_late(now, at);
@@ -305,104 +330,22 @@ impl Core {
             }
         }
         if more {
-            self.touch(at);
+            self.client_sessions.touch(at);
         }
         self.deadlines.set(at, self.client_sessions.next_timeout(at));
-    }
-
-    /// Hands out the events of a member's engine; whether there were any.
-    fn events(&mut self, now: Instant, at: usize) -> bool {
-        let mut any = false;
-        while let Some(session) = self.client_sessions.get(at)
-            && let Some((conn, event)) = session.bond.endpoint.poll_event()
-        {
-            any = true;
-            if self.on_forwarded(now, at, conn, event) {
-                continue;
-            }
-            let Some(session) = self.client_sessions.get(at) else { break };
-            let told = self.connections.on_event(now, (at, session), conn, event);
-            if let Some((path, packet)) = told {
-                self.client_sessions.send((at, path), &packet, &mut self.ports);
-            }
-        }
-        any
     }
 
     /// Sends an inner packet to a client, by its best path.
     fn tell(&mut self, now: Instant, at: usize, packet: &[u8]) {
         if let Some(path) = self.client_sessions.best(at) {
             self.client_sessions.offer(now, (at, path), packet, &mut self.ports);
-            self.touch(at);
-        }
-    }
-
-    fn step_again(&mut self, now: Instant) {
-        for _ in 0..self.connections.again() {
-            let Some(index) = self.connections.take_again() else { return };
-            let Some(at) = self.connections.session_of(index) else { continue };
-            let Some(session) = self.client_sessions.get(at) else { continue };
-            self.connections.step(now, index, session);
-            self.touch(at);
-        }
-    }
-
-    /// Gives up connecting on where it takes too long.
-    fn late(&mut self, now: Instant) {
-        while let Some(index) = self.connections.take_late(now) {
-            let Some(at) = self.connections.session_of(index) else { continue };
-            let Some(session) = self.client_sessions.get(at) else { continue };
-            if let Some((path, packet)) = self.connections.give_up(now, index, session) {
-                self.client_sessions.send((at, path), &packet, &mut self.ports);
-            }
-            self.touch(at);
-        }
-    }
-
-    fn sleep(&self) -> Option<Duration> {
-        let due = [
-            self.deadlines.next(),
-            self.connections.next_timeout(),
-            self.flows.poll_timeout(),
-            Some(self.next_tick),
-            self.handshakes.next_turn(),
-        ];
-        let due = due.into_iter().flatten().min()?;
-        let due = due.saturating_since(self.clock.now());
-        let next = self.next.as_ref().and_then(|next| next.upstream_sleep());
-        Some(next.map_or(due, |next| next.min(due)))
-    }
-
-    fn ready(&mut self, ready: Ready) {
-        let now = self.clock.now();
-        match ready.kind {
-            Kind::Wake => {
-                self.requests(now);
-                self.answer_names(now);
-            }
-            Kind::Port if !self.unread.contains(&ready.index) => self.unread.push(ready.index),
-            Kind::Port => {}
-            Kind::Handshakes => self.handshakes.ready(),
-            Kind::Program => {
-                let Some(at) = self.connections.session_of(ready.index) else { return };
-                let Some(session) = self.client_sessions.get(at) else { return };
-                let edges = (ready.readable, ready.writable);
-                let told = self.connections.ready(now, ready.index, edges, session);
-                if let Some((path, packet)) = told {
-                    self.client_sessions.send((at, path), &packet, &mut self.ports);
-                }
-                self.touch(at);
-            }
-            Kind::Flow => self.flows.ready(ready.index),
-            // Looked into in every round.
-            Kind::Next => {}
-            Kind::Listener | Kind::Associate | Kind::Tun => {}
+            self.client_sessions.touch(at);
         }
     }
 
     /// Says, once a minute, that this machine has no ports left towards some target.
     fn note_ports(&mut self, now: Instant) {
-        let Some(target) = self.connections.take_no_port() else { return };
+        let Some(target) = self.outbound.take_no_port() else { return };
         let minute = Duration::from_secs(60);
         if self.said_no_port.is_none_or(|said| now.saturating_since(said) >= minute) {
             self.said_no_port = Some(now);
@@ -410,7 +353,7 @@ impl Core {
                 "no local port left towards {target}: clients are told that it is unreachable; \
                  more ports: net.ipv4.ip_local_port_range, sooner again: net.ipv4.tcp_tw_reuse=1"
             );
-            self.event_log.add(now, "no-port", (None, None), text);
+            self.event_log.add(now, EventKind::NoPort, (None, None), text);
         }
     }
 
@@ -425,9 +368,7 @@ impl Core {
                 self.flush();
             }
             self.flush();
-            if let Some(session) = self.client_sessions.get(at) {
-                self.connections.remove_all(session);
-            }
+            self.end_connections(now, at);
         }
         if let Some(next) = &mut self.next {
             next.upstream().bye();
@@ -445,7 +386,9 @@ impl Core {
 
     fn tick(&mut self, now: Instant) {
         self.client_sessions.tick(now, &mut self.ports, &mut self.scratch);
-        self.tick_forwarded(now);
+        let (carried, mut clients, mut beyond) = self.ends();
+        carried.tick(now, (&mut clients, &mut beyond));
+        self.open_requested(now);
         self.mind_memory(now);
         self.note_ports(now);
         self.names.expire(now);

@@ -2,6 +2,7 @@
 //! refused. What strangers cause is counted and told once in [`REFUSED_EVERY`], however much it is.
 
 use super::Core;
+use crate::event_kind::EventKind;
 use crate::path::PathEvent;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -103,16 +104,16 @@ impl Core {
                 PathNote::Up => {
                     if there && !was {
                         let text = format!("{client} is connected");
-                        self.event_log.add(now, "client-connected", (of.0, None), text);
+                        self.event_log.add(now, EventKind::ClientConnected, (of.0, None), text);
                     }
                     let from = remote.map(|from| format!(" from {from}")).unwrap_or_default();
-                    self.event_log.add(now, "path-up", of, format!("{name} works{from}"));
+                    self.event_log.add(now, EventKind::PathUp, of, format!("{name} works{from}"));
                 }
                 PathNote::Down(reason) => {
-                    self.event_log.add(now, "path-down", of, format!("{name}: {reason}"));
+                    self.event_log.add(now, EventKind::PathDown, of, format!("{name}: {reason}"));
                     if was && !there {
                         let text = format!("{client} is gone: none of its paths works");
-                        self.event_log.add(now, "client-gone", (of.0, None), text);
+                        self.event_log.add(now, EventKind::ClientGone, (of.0, None), text);
                     }
                 }
             }
@@ -127,8 +128,8 @@ impl Core {
             let of = client.as_deref().map(|name| format!(" of {name}")).unwrap_or_default();
             // Whoever scans ports is no client that fails.
             let (kind, what) = match why {
-                Why::Malformed => ("datagram-dropped", "datagrams dropped"),
-                _ => ("handshake-refused", "handshakes refused"),
+                Why::Malformed => (EventKind::DatagramDropped, "datagrams dropped"),
+                _ => (EventKind::HandshakeRefused, "handshakes refused"),
             };
             let text = format!("{count} {what}{of}: {}; last from {from}", why.text());
             self.event_log.add(now, kind, (client.as_deref(), None), text);

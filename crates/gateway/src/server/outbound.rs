@@ -1,149 +1,169 @@
-//! Connecting on: what a client's connection asks for, with ordinary sockets.
+//! Ordinary sockets to where connections of clients go.
 //!
-//! The client's SYN is answered only once the far end has answered ours, so that "refused" and
-//! "unreachable" reach the program. A connection that does not come about within [`PATIENCE`] is
-//! reported as an unreachable host.
+//! A client's SYN is answered only once the far end has answered ours, so that "refused" and
+//! "unreachable" reach the program.
 
-use crate::relay::{Pool, Relay, RelayState};
+use super::carried::Id;
+use crate::kernel_memory;
+use crate::listener::ConnectError;
+use crate::reactor::{EventSource, SocketId};
+use crate::session::{Pool, Socket, SocketStream};
 use mio::net::TcpStream;
+use mio::{Interest, Registry};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use tabane_engine::mptcp::Connection;
-use tabane_engine::{ConnId, Duration, Instant};
-use tabane_wire::Unreachable;
+use tabane_engine::Duration;
 
-/// A connection of a client and the socket that it leads to.
-pub(super) struct OutboundConnection {
-    /// Whose: index of the member.
-    pub(super) session: usize,
-    /// The client's connection.
-    pub(super) conn: ConnId,
-    /// Where it wants to go.
-    pub(super) target: SocketAddr,
-    /// The client's inner address.
-    pub(super) source: SocketAddr,
-    /// Since when it is there.
-    pub(super) since: Instant,
-    /// Since when the client's connection is gone, in order.
-    pub(super) orphaned: Option<Instant>,
-    /// The kernel's buffers are to be small.
-    pub(super) tight: bool,
-    relay: Relay,
+/// All of them.
+pub(super) struct Outbound {
+    all: BTreeMap<SocketId, OutboundSocket>,
+    /// The name of the next one.
+    next: SocketId,
+    registry: Registry,
+    pool: Pool,
+    /// A target that this machine had no port left to connect to.
+    no_port: Option<SocketAddr>,
+}
+
+struct OutboundSocket {
+    socket: Socket,
+    /// The session that it is for.
+    owner: Id,
     /// The far end has not answered.
     connecting: bool,
+    /// The kernel's buffers are to be small.
+    tight: bool,
 }
 
-/// How connecting on went.
+/// What the poll's word about a socket means for its session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Attempt {
-    /// Not known yet.
-    Pending,
+pub(super) enum Change {
     /// The far end has answered.
     Connected,
-    /// It has refused.
-    Refused,
-    /// It cannot be reached.
-    Unreachable(Unreachable),
-    /// This machine has no port left to connect to it from.
-    NoPort,
+    /// It will not.
+    Failed(ConnectError),
+    /// It can be read or written.
+    Ready,
 }
 
-/// How long connecting on may take.
+/// How long connecting may take; then the host counts as unreachable.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// The kernel's buffers of a tight socket, in each direction; it takes twice as much.
+const TIGHT: usize = 32 << 10;
 
-impl OutboundConnection {
-    /// Begins to connect on.
+impl Outbound {
+    /// None yet.
+    pub(super) fn new(registry: Registry) -> Self {
+        let (all, pool) = (BTreeMap::new(), Pool::default());
+        Self { all, next: SocketId::default(), registry, pool, no_port: None }
+    }
+
+    /// Begins to connect.
     ///
     /// # Errors
     /// How it failed at once.
-    pub(super) fn begin(
-        now: Instant,
-        session: usize,
-        conn: ConnId,
-        (source, target): (SocketAddr, SocketAddr),
-    ) -> Result<Self, Attempt> {
-        let stream = TcpStream::connect(target).map_err(|error| reason(&error))?;
-        let relay = Relay::new(stream);
-        let (orphaned, tight, connecting) = (None, false, true);
-        Ok(Self { session, conn, target, source, since: now, orphaned, tight, relay, connecting })
-    }
-
-    /// To be put into the poll, and taken out.
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
-        self.relay.stream()
-    }
-
-    /// Bytes that it holds, in the kernel too.
-    pub(super) fn held(&self) -> u64 {
-        self.relay.held()
-    }
-
-    /// From where, to where, and since when.
-    pub(super) fn four_tuple(&self) -> (SocketAddr, SocketAddr, Instant) {
-        (self.source, self.target, self.since)
-    }
-
-    /// Still waiting for the far end.
-    pub(super) fn is_connecting(&self) -> bool {
-        self.connecting
-    }
-
-    /// The poll says that the socket is ready. `Attempt::Connected` comes once.
-    pub(super) fn ready(&mut self, readable: bool, writable: bool) -> Attempt {
-        self.relay.ready(readable, writable);
-        if !self.connecting {
-            return Attempt::Pending;
-        }
-        let stream = self.relay.stream();
-        match stream.take_error() {
-            Ok(Some(error)) | Err(error) => return reason(&error),
-            Ok(None) => {}
-        }
-        // Writable without being connected happens; the peer's address tells.
-        match stream.peer_addr() {
-            Ok(_) => {
-                self.connecting = false;
-                Attempt::Connected
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Attempt::Pending,
-            Err(error) => reason(&error),
-        }
-    }
-
-    /// Moves what can be moved.
-    pub(super) fn step(
+    pub(super) fn connect(
         &mut self,
-        now: Instant,
-        conn: &mut Connection,
-        pool: &mut Pool,
-    ) -> RelayState {
-        if self.connecting {
-            return RelayState::Open;
-        }
-        self.relay.step(now, conn, pool)
+        owner: Id,
+        target: SocketAddr,
+    ) -> Result<SocketId, ConnectError> {
+        let mut stream = TcpStream::connect(target).map_err(|error| {
+            // All ports of this machine towards the target are in use: see `Core::note_ports`.
+            if error.kind() == io::ErrorKind::AddrNotAvailable {
+                self.no_port = Some(target);
+            }
+            reason(&error)
+        })?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let token = EventSource::Socket(self.next).token();
+        let registered = self.registry.register(&mut stream, token, both);
+        registered.map_err(|_| ConnectError::HostUnreachable)?;
+        let socket = Socket::new(stream);
+        let new = OutboundSocket { socket, owner, connecting: true, tight: false };
+        let id = self.next;
+        self.next = id.next();
+        self.all.insert(id, new);
+        Ok(id)
     }
 
-    /// The client's connection is gone, in order: what is still to be given to the far end.
-    pub(super) fn orphan(&mut self) -> RelayState {
-        if self.connecting { RelayState::Broken } else { self.relay.drain() }
+    /// The poll says that a socket is ready: whose it is, and what that means.
+    pub(super) fn ready(
+        &mut self,
+        id: SocketId,
+        (readable, writable): (bool, bool),
+    ) -> Option<(Id, Change)> {
+        let OutboundSocket { socket, owner, connecting, .. } = self.all.get_mut(&id)?;
+        socket.ready(readable, writable);
+        if !*connecting {
+            return Some((*owner, Change::Ready));
+        }
+        let stream = socket.inner();
+        let error = match stream.take_error() {
+            Ok(Some(error)) | Err(error) => error,
+            Ok(None) => match stream.peer_addr() {
+                Ok(_) => {
+                    *connecting = false;
+                    return Some((*owner, Change::Connected));
+                }
+                // Writable without being connected happens; the peer's address tells.
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return None,
+                Err(error) => error,
+            },
+        };
+        Some((*owner, Change::Failed(reason(&error))))
     }
 
-    /// The client's connection ended with an error: so does the one to the far end.
-    pub(super) fn reset(&mut self) {
-        if !self.connecting {
-            self.relay.reset();
+    /// Its stream.
+    pub(super) fn stream(&mut self, id: SocketId) -> Option<SocketStream<'_>> {
+        let socket = &mut self.all.get_mut(&id)?.socket;
+        Some(SocketStream { socket, pool: &mut self.pool })
+    }
+
+    /// The address that it has on this side.
+    pub(super) fn local(&mut self, id: SocketId) -> Option<SocketAddr> {
+        self.all.get_mut(&id)?.socket.inner().local_addr().ok()
+    }
+
+    /// It is over.
+    pub(super) fn close(&mut self, id: SocketId) {
+        if let Some(mut outbound) = self.all.remove(&id) {
+            // Closing takes it out of the poll too.
+            let _ = self.registry.deregister(outbound.socket.inner());
         }
+    }
+
+    /// Bytes that wait in the kernel for it.
+    pub(super) fn held(&self, id: SocketId) -> u64 {
+        self.all.get(&id).map_or(0, |outbound| outbound.socket.held())
+    }
+
+    /// Makes the kernel's buffers small, or lets the kernel choose again.
+    pub(super) fn tighten(&mut self, id: SocketId, tight: bool) {
+        if let Some(outbound) = self.all.get_mut(&id)
+            && std::mem::replace(&mut outbound.tight, tight) != tight
+        {
+            kernel_memory::limit(outbound.socket.inner(), tight.then_some(TIGHT));
+        }
+    }
+
+    /// A target that this machine had no port left to connect to, since the last call.
+    pub(super) fn take_no_port(&mut self) -> Option<SocketAddr> {
+        self.no_port.take()
+    }
+
+    /// The poll.
+    pub(super) fn registry(&self) -> &Registry {
+        &self.registry
     }
 }
 
-fn reason(error: &io::Error) -> Attempt {
+fn reason(error: &io::Error) -> ConnectError {
     use io::ErrorKind as K;
     match error.kind() {
-        K::ConnectionRefused | K::ConnectionReset => Attempt::Refused,
-        K::NetworkUnreachable | K::NetworkDown => Attempt::Unreachable(Unreachable::Network),
-        // All ports of this machine towards the target are in use: see `Core::note_ports`.
-        K::AddrNotAvailable => Attempt::NoPort,
-        K::PermissionDenied | K::InvalidInput => Attempt::Unreachable(Unreachable::Prohibited),
-        _ => Attempt::Unreachable(Unreachable::Host),
+        K::ConnectionRefused | K::ConnectionReset => ConnectError::Refused,
+        K::NetworkUnreachable | K::NetworkDown => ConnectError::NetUnreachable,
+        K::PermissionDenied | K::InvalidInput => ConnectError::NotAllowed,
+        _ => ConnectError::HostUnreachable,
     }
 }

@@ -1,12 +1,12 @@
 //! What clients ask for single connections, kept until the connection is there.
 
 use super::Core;
-use super::client_session::{ClientSession, RelayTarget};
+use super::client_session::ClientSession;
 use crate::config::Choice;
+use crate::listener::Target;
 use crate::policy_requests::{self, PolicyOverride};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use tabane_engine::mptcp::Connection;
 use tabane_engine::{ConnId, Duration, Instant};
 
 /// Of one client: the newest last, and forgotten after [`KEPT`] or when there are more than
@@ -87,20 +87,15 @@ impl Core {
         if !policy_override.late {
             return;
         }
-        let is_it = |conn: &mut Connection| {
-            let subflow = conn.info(now).subflows.into_iter().next();
-            subflow.is_some_and(|subflow| (subflow.remote, subflow.local) == four_tuple)
+        let carried = &self.carried;
+        let is_it = |id: &&ConnId| {
+            carried.get((at, **id)).is_some_and(|session| {
+                let four_tuple = (four_tuple.0, Target::Address(four_tuple.1));
+                session.connected
+                    && (session.source, session.target) == (four_tuple.0, &four_tuple.1)
+            })
         };
-        let Self { connections, client_sessions, .. } = self;
-        let Some(session) = client_sessions.get(at) else { return };
-        let endpoint = &mut session.bond.endpoint;
-        let found = session.conns.iter().find(|(id, relay_target)| match relay_target {
-            RelayTarget::Out(index) => connections
-                .get(*index)
-                .is_some_and(|out| !out.is_connecting() && (out.source, out.target) == four_tuple),
-            RelayTarget::On => endpoint.connection(**id).is_some_and(is_it),
-        });
-        if let Some(id) = found.map(|(id, _)| *id) {
+        if let Some(id) = session.conns.iter().find(is_it).copied() {
             session.enforce(now, id, four_tuple);
         }
     }

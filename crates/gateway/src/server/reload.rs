@@ -9,6 +9,7 @@ use super::Core;
 use crate::access::{Access, own_addresses};
 use crate::address::ClientNumber;
 use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart, Source};
+use crate::event_kind::EventKind;
 use tabane_engine::{ConnId, Instant};
 
 impl Core {
@@ -26,7 +27,7 @@ impl Core {
         let parts = self.config.changes(&new);
         let mut failed = self.change_clients(now, &mut new);
         match Access::new(&new.access, &self.network, own_addresses()) {
-            Ok(access) => self.connections.reconfigure(access, new.down.clone()),
+            Ok(access) => self.access = access,
             Err(error) => failed.push(error.to_string()),
         }
         let mut later: Vec<&str> = Vec::new();
@@ -109,7 +110,7 @@ impl Core {
         let Some(at) = self.client_sessions.find(number) else { return };
         let Some(session) = self.client_sessions.get(at) else { return };
         let (name, conns): (_, Vec<ConnId>) =
-            (session.name.clone(), session.conns.keys().copied().collect());
+            (session.name.clone(), session.conns.iter().copied().collect());
         for id in &conns {
             if let Some(conn) = session.bond.endpoint.connection(*id) {
                 conn.abort(now);
@@ -122,17 +123,15 @@ impl Core {
             }
         }
         self.flush();
-        self.end_forwarded(now, at);
+        self.end_connections(now, at);
         self.flows.forget(number);
-        if let Some(mut session) = self.client_sessions.remove(at) {
-            self.connections.remove_all(&mut session);
-        }
+        self.client_sessions.remove(at);
         let entry = new.client.iter().find(|client| client.number == number.0);
         let (kind, what) = match (change, entry.map(|client| client.disabled)) {
-            (ClientChange::Rekeyed, _) => ("client-rekeyed", "has other keys"),
-            (_, Some(false)) => ("client-rekeyed", "has a new invitation"),
-            (_, Some(true)) => ("client-disabled", "is disabled"),
-            (_, None) => ("client-removed", "is removed"),
+            (ClientChange::Rekeyed, _) => (EventKind::ClientRekeyed, "has other keys"),
+            (_, Some(false)) => (EventKind::ClientRekeyed, "has a new invitation"),
+            (_, Some(true)) => (EventKind::ClientDisabled, "is disabled"),
+            (_, None) => (EventKind::ClientRemoved, "is removed"),
         };
         let conns = match conns.len() {
             1 => "1 connection".to_owned(),
@@ -156,7 +155,12 @@ impl Core {
                 self.client_sessions.add(new, entry).map_err(|error| error.to_string())?;
                 if change == ClientChange::Added {
                     let text = format!("{} may connect", entry.name);
-                    self.event_log.add(now, "client-added", (Some(&entry.name), None), text);
+                    self.event_log.add(
+                        now,
+                        EventKind::ClientAdded,
+                        (Some(&entry.name), None),
+                        text,
+                    );
                 }
             }
             (

@@ -19,7 +19,7 @@ use tabane_wire::Segment;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// An open device.
-pub struct Device {
+pub(crate) struct Device {
     device: SyncDevice,
     /// Read into; given away with a large packet.
     buffer: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Device {
 
 /// What device to make.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DeviceConfig {
+pub(crate) struct DeviceConfig {
     /// Its name, at most 15 bytes.
     pub name: String,
     /// The host's addresses on it.
@@ -41,7 +41,7 @@ pub struct DeviceConfig {
 
 /// What has crossed a device.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct DeviceCounters {
+pub(crate) struct DeviceCounters {
     /// Packets from the host; one that stands for many is one.
     pub rx_packets: u64,
     /// Their bytes.
@@ -70,7 +70,7 @@ impl Device {
     ///
     /// # Errors
     /// [`TunError`], which says what the user can do.
-    pub fn open(config: &DeviceConfig) -> Result<Self, TunError> {
+    pub(crate) fn open(config: &DeviceConfig) -> Result<Self, TunError> {
         let name = &config.name;
         let device = DeviceBuilder::new()
             .name(name)
@@ -108,7 +108,7 @@ impl Device {
     ///
     /// # Errors
     /// The device is gone.
-    pub fn recv(&mut self) -> io::Result<Option<Frame>> {
+    pub(crate) fn recv(&mut self) -> io::Result<Option<Frame>> {
         loop {
             self.buffer.clear();
             let len = match rustix::io::read(&self.device, spare_capacity(&mut self.buffer)) {
@@ -138,7 +138,7 @@ impl Device {
     ///
     /// # Errors
     /// The device is gone. What it cannot take is dropped and counted.
-    pub fn send(&mut self, outgoing: Outgoing) -> io::Result<()> {
+    pub(crate) fn send(&mut self, outgoing: Outgoing) -> io::Result<()> {
         match outgoing {
             Outgoing::Segment(segment) => self.send_segment(segment),
             Outgoing::Packet(packet) => self.send_packet(&packet),
@@ -161,7 +161,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::send`].
-    pub fn send_packet(&mut self, packet: &[u8]) -> io::Result<()> {
+    pub(crate) fn send_packet(&mut self, packet: &[u8]) -> io::Result<()> {
         self.flush()?;
         let header = VirtioHeader::default().encode();
         self.write(&[IoSlice::new(&header), IoSlice::new(packet)], 1)
@@ -171,7 +171,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::send`].
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         let train = std::mem::take(&mut self.train);
         let done = train.head().map_or(Ok(()), |head| self.write_train(head, &train));
         self.train = train;
@@ -186,8 +186,8 @@ impl Device {
     }
 
     /// What has crossed it.
-    #[must_use]
-    pub fn counters(&self) -> &DeviceCounters {
+    #[cfg(test)]
+    pub(crate) fn counters(&self) -> &DeviceCounters {
         &self.counters
     }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 /// A packet from the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// Whole IP packet.
     pub(crate) packet: Bytes,
     /// Whether its transport checksum is there.
@@ -19,7 +19,7 @@ pub struct Frame {
 
 /// Whether the transport checksum of a packet is to be believed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Checksumming {
+pub(crate) enum Checksumming {
     /// It is there; nobody has verified it.
     #[default]
     Full,
@@ -36,7 +36,7 @@ pub enum Checksumming {
 
 /// A packet that stands for several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Segmentation {
+pub(crate) enum Segmentation {
     /// TCP, cut every so many bytes of payload.
     Tcp(u16),
     /// UDP, likewise.
@@ -44,7 +44,7 @@ pub enum Segmentation {
 }
 
 /// Length of the header before each packet.
-pub const HEADER_LEN: usize = 10;
+pub(crate) const HEADER_LEN: usize = 10;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CHECKSUM: u8 = 1;
@@ -58,7 +58,7 @@ const GSO_ECN: u8 = 0x80;
 
 /// The header as the kernel writes it and takes it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct VirtioHeader {
+pub(crate) struct VirtioHeader {
     flags: u8,
     gso_type: u8,
     /// Bytes of all headers of the packet.
@@ -98,7 +98,7 @@ impl VirtioHeader {
 
     /// From bytes.
     #[must_use]
-    pub fn decode(bytes: &[u8; HEADER_LEN]) -> Self {
+    pub(crate) fn decode(bytes: &[u8; HEADER_LEN]) -> Self {
         let field = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Self {
             flags: bytes[0],
@@ -112,7 +112,7 @@ impl VirtioHeader {
 
     /// What it says about `packet`; `None` if it is of a kind that nobody asked for.
     #[must_use]
-    pub fn frame(&self, packet: Bytes) -> Option<Frame> {
+    pub(crate) fn frame(&self, packet: Bytes) -> Option<Frame> {
         let checksum = if self.flags & NEEDS_CHECKSUM != 0 {
             Checksumming::Partial { start: self.checksum_start, offset: self.checksum_offset }
         } else if self.flags & VERIFIED != 0 {

@@ -39,7 +39,7 @@ pub struct Host {
 
 /// What to change.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HostConfig {
+pub(crate) struct HostConfig {
     /// The device, which is there and up.
     pub device: String,
     /// Prefixes that are routed into it.
@@ -234,7 +234,7 @@ pub struct Undone {
 
 /// What was done to bring the host to what is wanted.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Reconciled {
+pub(crate) struct Reconciled {
     /// Rules and routes that were in force and had been taken away by somebody; there again.
     pub restored: usize,
     /// What is no longer wanted and could not be taken away; for people.
@@ -247,7 +247,7 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError`]; [`HostError::Running`] if it has not ended.
-    pub fn open(state: &Path) -> Result<Self, HostError> {
+    pub(crate) fn open(state: &Path) -> Result<Self, HostError> {
         Ok(Self { state: State::open(state)?, made: None })
     }
 
@@ -255,7 +255,8 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError`].
-    pub fn apply(config: &HostConfig) -> Result<Self, HostError> {
+    #[cfg(test)]
+    pub(crate) fn apply(config: &HostConfig) -> Result<Self, HostError> {
         let mut host = Self::open(&config.state)?;
         host.reconcile(config)?;
         Ok(host)
@@ -264,7 +265,7 @@ impl Host {
     /// The resolvers that the host had before this or an earlier client put its own in their
     /// place; those in `list` if none has.
     #[must_use]
-    pub fn resolvers_before(&self, list: &Path) -> Vec<IpAddr> {
+    pub(crate) fn resolvers_before(&self, list: &Path) -> Vec<IpAddr> {
         let before = self.state.changes().iter().find_map(|change| match change {
             Change::Resolvers(change) => Some(change.before.clone().unwrap_or_default()),
             _ => None,
@@ -295,7 +296,7 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError`]; the state file then still says what is left.
-    pub fn restore(mut self) -> Result<Undone, HostError> {
+    pub(crate) fn restore(mut self) -> Result<Undone, HostError> {
         reconcile::undo(&mut self.state)
     }
 

@@ -1,27 +1,27 @@
 //! The end of the host's own TCP connections: an [`Endpoint`] that faces the kernel.
 //!
 //! It listens on every address and port. A SYN is not answered before the far end has been
-//! reached: [`ProgramEvent::Incoming`] asks for [`Near::admit`] or [`Near::refuse`].
+//! reached: [`Event::Incoming`] asks for [`LocalStack::admit`] or [`LocalStack::refuse`].
 //! Between it and the kernel is a TUN device: no loss, no reordering, a round trip of
 //! microseconds. So it is plain TCP without timestamps, acknowledges at once, and takes segments
 //! as large as the kernel makes them (segmentation offload).
 
 use crate::inner::unreachable;
-use crate::sessions::{Denial, EngineProgram, Near, Program, ProgramEvent};
+use crate::listener::ConnectError;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::policy::PolicyError;
 use tabane_engine::view::PathId;
-use tabane_engine::{ConnId, Departure, Duration, Endpoint, Instant};
+use tabane_engine::{ConnId, Connection, Departure, Duration, Endpoint, Event, Instant};
 use tabane_wire::{Flags, Segment, SeqNum, Unreachable};
 
 /// Many connections of programs of this host. Sans-I/O: packets in, packets out.
 ///
 /// After `handle_*` and after anything done to a connection, drain `poll_packet` and
 /// `poll_event`; call again when `poll_timeout` is due.
-pub struct LocalStack {
+pub(crate) struct LocalStack {
     endpoint: Endpoint,
     /// Attempts whose reset leaves as an ICMP message: by (destination, program). As many as
     /// resets wait to be polled.
@@ -30,7 +30,7 @@ pub struct LocalStack {
 
 /// Limits of a [`LocalStack`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LocalConfig {
+pub(crate) struct LocalConfig {
     /// Connections; a SYN beyond is dropped.
     pub(crate) connections: usize,
     /// Connections that wait for `admit`; a SYN beyond is dropped, and comes again after a second.
@@ -43,11 +43,11 @@ pub struct LocalConfig {
 
 /// A program's connection; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ProgramId(ConnId);
+pub(crate) struct ProgramId(ConnId);
 
 /// A packet for the host.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outgoing {
+pub(crate) enum Outgoing {
     /// TCP, to be put together with its successors if the device can take them at once.
     Segment(Segment),
     /// A whole IP packet.
@@ -68,7 +68,7 @@ impl LocalStack {
     ///
     /// # Errors
     /// [`PolicyError`], if the engine lacks a policy that this names.
-    pub fn new(config: LocalConfig, seed: [u8; 32]) -> Result<Self, PolicyError> {
+    pub(crate) fn new(config: LocalConfig, seed: [u8; 32]) -> Result<Self, PolicyError> {
         let mut endpoint = Endpoint::new(engine_config(config), seed)?;
         let everything = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         endpoint.listen_held(everything).expect("invariant: nobody else listens");
@@ -76,12 +76,12 @@ impl LocalStack {
     }
 
     /// Takes a TCP segment of the host.
-    pub fn handle_segment(&mut self, now: Instant, segment: Segment) {
+    pub(crate) fn handle_segment(&mut self, now: Instant, segment: Segment) {
         self.endpoint.handle_segment(now, HOST, &segment);
     }
 
     /// The next packet for the host.
-    pub fn poll_packet(&mut self, now: Instant) -> Option<Outgoing> {
+    pub(crate) fn poll_packet(&mut self, now: Instant) -> Option<Outgoing> {
         loop {
             let Departure { segment, .. } = self.endpoint.poll_segment(now)?;
             if self.denied.is_empty() || !segment.flags.contains(Flags::RST) {
@@ -100,23 +100,41 @@ impl LocalStack {
 
     /// When `handle_timeout` wants to be called.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.endpoint.poll_timeout()
     }
 
     /// Runs every timer that is due.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.endpoint.handle_timeout(now);
     }
 
-    /// The next event.
-    pub fn poll_event(&mut self) -> Option<(ProgramId, ProgramEvent)> {
-        loop {
-            let (id, event) = self.endpoint.poll_event()?;
-            if let Some(event) = ProgramEvent::of(event) {
-                return Some((ProgramId(id), event));
-            }
+    /// The next event of a program's connection.
+    pub(crate) fn poll_event(&mut self) -> Option<(ProgramId, Event)> {
+        self.endpoint.poll_event().map(|(id, event)| (ProgramId(id), event))
+    }
+
+    /// The destination has been reached: the program's SYN is answered with the next
+    /// `poll_packet`.
+    pub(crate) fn admit(&mut self, id: ProgramId) {
+        self.endpoint.admit(id.0);
+    }
+
+    /// It could not be: the program is told how, by a reset or by ICMP, with the next
+    /// `poll_packet`.
+    pub(crate) fn refuse(&mut self, now: Instant, id: ProgramId, why: ConnectError) {
+        let Some(connection) = self.endpoint.connection(id.0) else { return };
+        if let Some(why) = why.unreachable()
+            && let Some(subflow) = connection.info(now).subflows.first()
+        {
+            self.denied.insert((subflow.local, subflow.remote), why);
         }
+        connection.abort(now);
+    }
+
+    /// A program's connection; `None` once it is over.
+    pub(crate) fn connection(&mut self, id: ProgramId) -> Option<&mut Connection> {
+        self.endpoint.connection(id.0)
     }
 
     /// Connections there are, in whatever state.
@@ -148,30 +166,6 @@ fn engine_config(config: LocalConfig) -> Config {
         c.records = false;
         c.reset_unknown = true;
     })
-}
-
-/// What is done with a connection takes effect with the next `poll_packet`.
-impl Near for LocalStack {
-    type Id = ProgramId;
-
-    fn admit(&mut self, _now: Instant, id: ProgramId) {
-        self.endpoint.admit(id.0);
-    }
-
-    fn refuse(&mut self, now: Instant, id: ProgramId, how: Denial) {
-        let Some(connection) = self.endpoint.connection(id.0) else { return };
-        if let Denial::Unreachable(why) = how
-            && let Some(subflow) = connection.info(now).subflows.first()
-        {
-            self.denied.insert((subflow.local, subflow.remote), why);
-        }
-        connection.abort(now);
-    }
-
-    fn program(&mut self, now: Instant, id: ProgramId) -> Option<impl Program> {
-        let connection = self.endpoint.connection(id.0)?;
-        Some(EngineProgram { connection, now })
-    }
 }
 
 #[cfg(test)]

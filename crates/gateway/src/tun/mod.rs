@@ -5,20 +5,30 @@
 //!                                        --> UDP, names, echo: the agent
 //! ```
 //! [`Packets`] tells what a packet is; [`LocalStack`] ends the host's TCP, whose connections
-//! [`crate::sessions`] join to connections of the bond. All are state machines. [`Device`] moves
+//! [`crate::session`] join to connections of the bond. All are state machines. [`Device`] moves
 //! packets, [`Host`] leads the host's traffic to it and takes that back. Not here: what becomes of
 //! datagrams ([`crate::udp`]) and names ([`crate::dns`]).
 
-pub mod bench;
 pub(crate) mod device;
-pub mod frame;
+pub(crate) mod frame;
 pub(crate) mod gso;
 pub mod host;
 pub(crate) mod local;
 pub(crate) mod packets;
 
-pub use device::{Device, DeviceConfig, DeviceCounters};
-pub use frame::{Checksumming, Frame, Segmentation};
-pub use host::{Host, HostConfig, HostError, Reconciled, Undone};
-pub use local::{LocalConfig, LocalStack, Outgoing, ProgramId};
-pub use packets::{Counts, Datagrams, Inbound, Packets, PacketsConfig};
+pub(crate) use device::Device;
+pub(crate) use device::DeviceConfig;
+pub(crate) use frame::Frame;
+pub(crate) use host::Host;
+pub(crate) use host::HostConfig;
+pub(crate) use host::Reconciled;
+pub(crate) use local::LocalConfig;
+pub(crate) use local::LocalStack;
+pub(crate) use local::Outgoing;
+pub(crate) use local::ProgramId;
+pub(crate) use packets::Inbound;
+pub(crate) use packets::Packets;
+pub(crate) use packets::PacketsConfig;
+
+#[cfg(test)]
+mod tests;

@@ -14,14 +14,14 @@ use tabane_wire::{Checksum, Datagram, Ecn, ParseError, Segment, Unreachable};
 
 /// Tells the host's packets apart.
 #[derive(Clone, Debug)]
-pub struct Packets {
+pub(crate) struct Packets {
     config: PacketsConfig,
     counts: Counts,
 }
 
 /// Settings of [`Packets`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PacketsConfig {
+pub(crate) struct PacketsConfig {
     /// Names are asked for at port 53 of these.
     pub dns: Vec<IpAddr>,
     /// Largest datagram that the bond carries, IP header included.
@@ -30,7 +30,7 @@ pub struct PacketsConfig {
 
 /// A packet of the host.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Inbound {
+pub(crate) enum Inbound {
     /// For [`super::LocalStack::handle_segment`]; perhaps as large as 64 KB.
     Tcp(Segment),
     /// Datagrams to somewhere.
@@ -47,7 +47,7 @@ pub enum Inbound {
 
 /// Datagrams of one flow, as a program sent them with one call; an iterator.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Datagrams {
+pub(crate) struct Datagrams {
     /// The program.
     pub(crate) src: SocketAddr,
     /// Where to.
@@ -63,7 +63,7 @@ pub struct Datagrams {
 
 /// How many packets were what.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// TCP, a large one counted once.
     pub(crate) tcp: u64,
     /// Datagrams.
@@ -87,18 +87,18 @@ pub struct Counts {
 impl Packets {
     /// With these settings.
     #[must_use]
-    pub fn new(config: PacketsConfig) -> Self {
+    pub(crate) fn new(config: PacketsConfig) -> Self {
         Self { config, counts: Counts::default() }
     }
 
     /// What has come so far.
-    #[must_use]
-    pub fn counts(&self) -> &Counts {
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 
     /// Tells what a packet is.
-    pub fn classify(&mut self, frame: Frame) -> Inbound {
+    pub(crate) fn classify(&mut self, frame: Frame) -> Inbound {
         let Some(number) = protocol_of(&frame.packet) else { return self.uncommon(&frame) };
         match number {
             protocol::TCP => self.segment(&frame),

@@ -17,7 +17,7 @@ use tabane_engine::{Duration, Instant};
 
 /// For one peer that numbers its packets.
 #[derive(Default, Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     flows: Generations<Flow>,
     /// When the packet that has waited longest in a flow has waited enough.
     timers: BTreeSet<(Instant, FlowKey)>,
@@ -29,7 +29,7 @@ pub struct Filter {
 
 /// What to do with a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It goes through now; what has waited for it comes from [`Filter::poll_packet`] after it.
     Deliver,
     /// It was here before.
@@ -40,7 +40,7 @@ pub enum Verdict {
 
 /// What happened, since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Copies removed.
     pub(crate) copies: u64,
     /// Packets that waited.
@@ -85,7 +85,7 @@ struct Order {
 /// Numbers of a flow that are remembered: 0.2 s at 10 000 packets a second.
 const WINDOW: u64 = 2048;
 /// Longest wait for what is missing.
-pub const HOLD: Duration = Duration::from_millis(30);
+pub(crate) const HOLD: Duration = Duration::from_millis(30);
 /// Packets of a flow that wait; beyond, what is missing is given up.
 const HELD_MAX: usize = 256;
 /// Bytes of all flows that wait; beyond, the same.
@@ -99,7 +99,7 @@ const RESTART: i32 = 16;
 
 impl Filter {
     /// Looks at a packet that came by `path`.
-    pub fn handle_packet(&mut self, now: Instant, path: PathId, packet: &[u8]) -> Verdict {
+    pub(crate) fn handle_packet(&mut self, now: Instant, path: PathId, packet: &[u8]) -> Verdict {
         let Some(key) = key(packet) else { return Verdict::Deliver };
         let Some(tag) = tag::read(packet) else { return Verdict::Deliver };
         if let Some(forgotten) = self.flows.turn(now) {
@@ -142,18 +142,18 @@ impl Filter {
     }
 
     /// The next packet that has waited enough.
-    pub fn poll_packet(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn poll_packet(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
 
     /// When [`Filter::handle_timeout`] is due.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
 
     /// Gives up what packets have waited for long enough.
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, key)) = self.timers.first()
             && at <= now
         {

@@ -18,7 +18,7 @@ mod socket;
 use super::packet::{self, HEADROOM, Inside, Reason};
 use crate::access::{Access, Denied};
 use crate::address::ClientNumber;
-use crate::reactor::{Kind, token};
+use crate::reactor::EventSource;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry};
 use slab::Slab;
@@ -29,7 +29,7 @@ use tabane_engine::{Duration, Instant};
 use thiserror::Error;
 
 /// The flows of all clients of a server.
-pub struct Flows {
+pub(crate) struct Flows {
     flows: Slab<Flow>,
     keys: BTreeMap<Key, usize>,
     /// Flows by the time at which to look whether they are idle.
@@ -43,8 +43,8 @@ pub struct Flows {
 }
 
 /// What `Flows::send` needs of its surroundings.
-pub struct Outside<'a> {
-    /// The agent's poll; flows have tokens of [`Kind::Flow`].
+pub(crate) struct Outside<'a> {
+    /// The agent's poll; flows have tokens of [`EventSource::Flow`].
     pub(crate) registry: &'a Registry,
     /// Where clients may send to.
     pub(crate) access: &'a Access,
@@ -54,7 +54,7 @@ pub struct Outside<'a> {
 
 /// Why a datagram was not sent on.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// By the access list.
     #[error(transparent)]
     Denied(#[from] Denied),
@@ -126,7 +126,7 @@ pub(super) const NAMES_PORT: u16 = 53;
 
 /// Why this process cannot send pings for others; `None` if it can.
 #[must_use]
-pub fn no_pings() -> Option<String> {
+pub(crate) fn no_pings() -> Option<String> {
     match socket::open(true, true) {
         Ok(_) => None,
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -185,7 +185,7 @@ impl Flows {
     /// The ICMP packet for the sender of a packet that `Flows::send` refused; `None` where
     /// silence is right.
     #[must_use]
-    pub fn explain(packet: &[u8], why: Refused) -> Option<Vec<u8>> {
+    pub(crate) fn explain(packet: &[u8], why: Refused) -> Option<Vec<u8>> {
         let reason = |v4: bool| match why {
             Refused::Denied(_) | Refused::Failed(io::ErrorKind::PermissionDenied) => {
                 Some(Reason::prohibited(v4))
@@ -326,7 +326,7 @@ impl Flows {
         let interest = Interest::READABLE;
         outside
             .registry
-            .register(&mut socket, token(Kind::Flow, index), interest)
+            .register(&mut socket, EventSource::Flow(index).token(), interest)
             .map_err(failed)?;
         let timer = now + IDLE_NAMES;
         entry.insert(Flow {

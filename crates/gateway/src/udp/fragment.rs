@@ -10,7 +10,7 @@ use tabane_wire::Checksum;
 
 /// Puts fragments of one peer together.
 #[derive(Default, Debug)]
-pub struct Reassembler {
+pub(crate) struct Reassembler {
     packets: BTreeMap<Key, Partial>,
     /// Bytes in `packets`.
     held: usize,
@@ -58,7 +58,7 @@ const FRAGMENT_HEADER: u8 = 44;
 
 /// Whether a packet is a fragment: what only looks at headers must not take it for a whole one.
 #[must_use]
-pub fn is_fragment(packet: &[u8]) -> bool {
+pub(crate) fn is_fragment(packet: &[u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => packet.len() >= 20 && u16_at(packet, 6) & 0x3fff != 0,
         Some(6) => packet.get(6) == Some(&FRAGMENT_HEADER),
@@ -70,7 +70,7 @@ pub fn is_fragment(packet: &[u8]) -> bool {
 /// bytes, all with the same `id`, which must not come again between these hosts for some seconds.
 /// "Don't fragment" is overruled: it is for who may overrule it. A packet that fits is handed out
 /// as it is. Returns false if the packet cannot be cut.
-pub fn cut(packet: &mut [u8], mtu: usize, id: u32, sink: &mut dyn FnMut(&mut [u8])) -> bool {
+pub(crate) fn cut(packet: &mut [u8], mtu: usize, id: u32, sink: &mut dyn FnMut(&mut [u8])) -> bool {
     if packet.len() <= mtu {
         sink(packet);
         return true;
@@ -117,7 +117,7 @@ pub fn cut(packet: &mut [u8], mtu: usize, id: u32, sink: &mut dyn FnMut(&mut [u8
 
 impl Reassembler {
     /// Takes a fragment; returns the packet that it completes.
-    pub fn add(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn add(&mut self, now: Instant, packet: &[u8]) -> Option<Vec<u8>> {
         self.expire(now);
         let Some(part) = parse(packet) else {
             self.dropped += 1;

@@ -15,19 +15,26 @@
 //! always in IPv6) and sends into a TUN device learns the size by ICMP instead
 //! ([`tabane_wire::icmp::emit_too_big`]).
 
+#[cfg(feature = "internals")]
+pub mod bench;
 mod dispatcher;
 mod filter;
 pub(crate) mod flows;
-pub mod fragment;
+pub(crate) mod fragment;
 mod generations;
 mod nat;
-pub mod packet;
+pub(crate) mod packet;
 mod sender;
 mod tag;
 
 pub(crate) use dispatcher::{DatagramPath, Dispatcher, PREFERRED, role};
-pub use filter::{Counters as FilterCounters, Filter, HOLD, Verdict};
-pub use flows::{Flows, Outside, Refused, no_pings};
+pub(crate) use filter::Counters as FilterCounters;
+pub(crate) use filter::Filter;
+pub(crate) use filter::Verdict;
+pub(crate) use flows::Flows;
+pub(crate) use flows::Outside;
+pub(crate) use flows::Refused;
+pub(crate) use flows::no_pings;
 pub(crate) use nat::{Nat, Sides};
 pub(crate) use sender::{Choice, Sender};
-pub use tag::Tagger;
+pub(crate) use tag::Tagger;

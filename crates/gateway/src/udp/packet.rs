@@ -6,13 +6,13 @@ use tabane_wire::ip::{IpHeader, protocol};
 use tabane_wire::{Checksum, icmp};
 
 /// Bytes that the headers before a payload can take: IPv6 and UDP.
-pub const HEADROOM: usize = 48;
+pub(crate) const HEADROOM: usize = 48;
 /// The UDP header, and that of ICMP echo.
 const HEADER_LEN: usize = 8;
 
 /// A datagram or an echo request as it came in an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inside<'a> {
+pub(crate) enum Inside<'a> {
     /// UDP.
     Datagram {
         /// From.
@@ -119,7 +119,7 @@ impl Reason {
 
 /// Parses a packet that holds UDP or an echo request, checksums included; `None` for others.
 #[must_use]
-pub fn parse(packet: &[u8]) -> Option<Inside<'_>> {
+pub(crate) fn parse(packet: &[u8]) -> Option<Inside<'_>> {
     let (header, range) = IpHeader::parse(packet).ok()?;
     let data = packet.get(range)?;
     let v4 = header.src.is_ipv4();
@@ -187,7 +187,11 @@ pub(crate) fn parse_back(packet: &[u8]) -> Option<Back<'_>> {
 
 /// Writes the headers of a datagram before its payload, which lies in `buffer` from [`HEADROOM`]
 /// to the end. Returns where the packet starts; `None` if addresses and length make no packet.
-pub fn put_udp(buffer: &mut [u8], source: SocketAddr, destination: SocketAddr) -> Option<usize> {
+pub(crate) fn put_udp(
+    buffer: &mut [u8],
+    source: SocketAddr,
+    destination: SocketAddr,
+) -> Option<usize> {
     let len = HEADER_LEN + buffer.len().checked_sub(HEADROOM)?;
     let header = IpHeader::new(source.ip(), destination.ip(), protocol::UDP);
     let udp = &mut buffer[HEADROOM - HEADER_LEN..];

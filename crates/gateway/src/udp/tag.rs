@@ -16,7 +16,7 @@ use tabane_engine::Instant;
 
 /// Numbers packets, each flow (addresses and ports) by itself.
 #[derive(Debug)]
-pub struct Tagger {
+pub(crate) struct Tagger {
     flows: Generations<u16>,
     rng: ChaCha8Rng,
 }
@@ -36,14 +36,14 @@ const ORDERED: u16 = 0x8000;
 impl Tagger {
     /// The first number of each flow is drawn from `seed`: who starts again does not repeat.
     #[must_use]
-    pub fn new(seed: [u8; 32]) -> Self {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self { flows: Generations::default(), rng: ChaCha8Rng::from_seed(seed) }
     }
 
     /// Numbers a packet that will travel in copies, or, with `ordered`, spread over paths. Returns
     /// false, and leaves it as it is, if it is no whole UDP packet: then send it once, by the best
     /// path.
-    pub fn tag(&mut self, now: Instant, packet: &mut [u8], ordered: bool) -> bool {
+    pub(crate) fn tag(&mut self, now: Instant, packet: &mut [u8], ordered: bool) -> bool {
         let Some(key) = key(packet) else { return false };
         self.flows.turn(now);
         let rng = &mut self.rng;

@@ -12,7 +12,7 @@ mod listener;
 pub mod metrics;
 mod token;
 
-pub use token::{Token, TokenError};
+pub use token::Token;
 
 use crate::request_channel::RequestSender;
 use std::io;

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, UdpSocket};
 use std::thread;
 use std::time::Duration;
+use tabane_engine::policy::Spec;
 use tabane_gateway::config::{AccessConfig, NextConfig, Policies};
 use tabane_gateway::model::Role;
 use tabane_gateway::request_channel::{Answer, Request};
@@ -39,8 +40,8 @@ impl Chain {
         for _ in 1..count {
             let mut next = keys.next_config(&[servers[0].at]);
             let between = || Policies {
-                scheduler: Some("minrtt".into()),
-                congestion: Some("ghstcp".into()),
+                scheduler: Some(Spec::named("minrtt").into()),
+                congestion: Some(Spec::named("ghstcp").into()),
                 ..Policies::default()
             };
             (next.up, next.down) = (between(), between());
@@ -207,7 +208,7 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
     };
     let told = happened(&entry);
     let works = |h: &&tabane_gateway::model::AgentEvent| {
-        h.kind == "path-up" && h.path.as_deref() == Some("next/one")
+        h.kind.name() == "path-up" && h.path.as_deref() == Some("next/one")
     };
     assert!(told.iter().any(|h| works(&h)), "{told:#?}");
     // Such a path is the server's own to change; those of clients are not.

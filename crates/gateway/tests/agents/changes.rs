@@ -5,6 +5,7 @@ use super::wire::Wire;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
+use tabane_engine::policy::Spec;
 use tabane_gateway::config::{Policies, Rule};
 use tabane_gateway::model::{PathState, PathStatus, Role, Status};
 use tabane_gateway::request_channel::{Answer, Request};
@@ -84,7 +85,7 @@ fn rules_by_name_hold_for_what_the_server_sends() {
     let mut config = keys.client_config(&[server.at]);
     config.rule.push(Rule {
         names: vec!["localhost".into()],
-        down: Policies { egress: Some("bicast".into()), ..Policies::default() },
+        down: Policies { egress: Some(Spec::named("bicast").into()), ..Policies::default() },
         ..Rule::default()
     });
     let client = Agent::client(config);

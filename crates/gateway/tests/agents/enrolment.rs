@@ -168,7 +168,7 @@ fn an_invitation_makes_one_client_and_no_second_one() {
     let other = place.invitation.own().unwrap();
     refused(place.join(&other, ANSWER), "has been used");
     let told = place.events();
-    let told = told.iter().find(|h| h.kind == "enrolment-refused").expect("it is noted");
+    let told = told.iter().find(|h| h.kind.name() == "enrolment-refused").expect("it is noted");
     assert_eq!(told.client.as_deref(), Some("home"));
     assert!(told.text.contains("127.0.0.1"), "{}", told.text);
 
@@ -243,7 +243,7 @@ fn a_client_joins_when_it_starts_if_it_could_not_before() {
     drop(client);
     let client = Agent::client(place.client(&own, true));
     client.until_paths_work();
-    assert!(events(&client).iter().all(|h| h.kind != "enrolment-refused"));
+    assert!(events(&client).iter().all(|h| h.kind.name() != "enrolment-refused"));
 }
 
 /// What the file says counts: without the entry there is no client, however it had joined.

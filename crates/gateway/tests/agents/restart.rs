@@ -48,7 +48,7 @@ fn idle(client: &Agent) -> TcpStream {
 
 fn happened(agent: &Agent, kind: &str) -> bool {
     match agent.request_channel.ask(Request::Events { since: 0 }).unwrap() {
-        Answer::Events(all) => all.iter().any(|event| event.kind == kind),
+        Answer::Events(all) => all.iter().any(|event| event.kind.name() == kind),
         other => panic!("{other:?}"),
     }
 }

@@ -63,7 +63,7 @@ fn a_client_is_out_though_the_file_has_a_change_that_needs_a_restart() {
     assert_eq!(server.status().clients, 0);
     let events = events(&server);
     let said = |kind: &str| {
-        let texts = events.iter().filter(|event| event.kind == kind);
+        let texts = events.iter().filter(|event| event.kind.name() == kind);
         texts.map(|event| event.text.as_str()).collect::<Vec<_>>().join("\n")
     };
     assert!(said("client-connected").contains("is connected"), "{events:#?}");
@@ -72,7 +72,8 @@ fn a_client_is_out_though_the_file_has_a_change_that_needs_a_restart() {
     assert!(reload.contains("clients; cannot change without a restart: listening"), "{reload}");
     // It knocks on, and is refused; whoever looks learns why.
     server.until("refused", |_| {
-        let refused = self::events(&server).into_iter().find(|e| e.kind == "handshake-refused");
+        let refused =
+            self::events(&server).into_iter().find(|e| e.kind.name() == "handshake-refused");
         refused.is_some_and(|event| event.text.contains("no client has such a key"))
     });
 }
@@ -87,7 +88,7 @@ fn a_client_that_is_disabled_is_out_until_it_is_enabled() {
     set(true);
     ends(stream);
     is_out(&client);
-    assert!(events(&server).iter().any(|event| event.kind == "client-disabled"));
+    assert!(events(&server).iter().any(|event| event.kind.name() == "client-disabled"));
     set(false);
     client.until_paths_work();
     let mut stream = connect(client.at, echo()).unwrap();

@@ -16,7 +16,7 @@ use crate::seed::Rng;
 use bytes::Bytes;
 use tabane_config::quantity::Size;
 use tabane_engine::mptcp::Connection;
-use tabane_engine::{Event, Instant};
+use tabane_engine::{Duration, Event, Instant};
 
 /// The applications, for listings: name and one line.
 pub const ALL: &[(&str, &str)] = &[
@@ -84,6 +84,10 @@ pub struct App {
     sink_closed: bool,
     completed: Option<Instant>,
     latencies: Latencies,
+    /// When the sink last read data (at first never, which is far), and the longest time between
+    /// two such moments.
+    delivery: Instant,
+    stall: Duration,
 }
 
 #[derive(Debug)]
@@ -154,6 +158,8 @@ impl App {
             sink_closed: false,
             completed: None,
             latencies: Latencies::default(),
+            delivery: Instant::FAR_FUTURE,
+            stall: Duration::ZERO,
         }
     }
 
@@ -230,6 +236,12 @@ impl App {
     /// Latencies, for applications that have them.
     pub fn latencies(&self) -> Option<&Latencies> {
         matches!(self.kind, Kind::Request(_) | Kind::Paced(_)).then_some(&self.latencies)
+    }
+
+    /// The longest time between two deliveries to the sink, the one that lasts at `now` included.
+    pub fn stall(&self, now: Instant) -> Duration {
+        let end = self.completed.unwrap_or(now);
+        self.stall.max(end - self.delivery)
     }
 
     /// Whether this end has the role that must be told about the passing of time.
@@ -328,7 +340,11 @@ impl App {
     fn read(&mut self, now: Instant, role: Role, conn: &mut impl Transport) {
         let stream = match role {
             Role::Source => &mut self.ask,
-            Role::Sink => &mut self.data,
+            Role::Sink => {
+                self.stall = self.stall.max(now - self.delivery);
+                self.delivery = now;
+                &mut self.data
+            }
         };
         while let Some(bytes) = conn.read(usize::MAX) {
             if self.verify && stream.wrong_at.is_none() {

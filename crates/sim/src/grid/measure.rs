@@ -20,6 +20,8 @@ pub struct Settings {
     pub congestion: Option<Spec>,
     /// A path alone is MPTCP over it and not plain TCP.
     pub alone_mptcp: bool,
+    /// Everything at once, too: a download, requests and a stream.
+    pub loaded: bool,
 }
 
 impl Settings {
@@ -39,6 +41,22 @@ pub struct Trial {
     pub request: Option<LatencyResult>,
     /// Latency of the messages of the paced stream.
     pub stream: Option<LatencyResult>,
+    /// Everything at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<Loaded>,
+}
+
+/// Requests of 10 KB and a stream of 64 kbit/s beside a download.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Loaded {
+    /// The download, payload bits per second.
+    pub bulk_bps: f64,
+    /// The longest time in which the download got nothing.
+    pub stall_s: f64,
+    /// Latency of requests; `None` if not one was answered.
+    pub request: Option<LatencyResult>,
+    /// Latency of the messages of the stream.
+    pub stream: Option<LatencyResult>,
 }
 
 /// A point and what was measured there.
@@ -47,6 +65,10 @@ pub struct PointResult {
     pub point: Point,
     /// Sum over distinct bottlenecks of rate x (1 - loss) x payload share, bits per second.
     pub bound_bps: f64,
+    /// What links of which models say how they change carry in the time under load: the mean of
+    /// rate x (1 - loss) x payload share, bits per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attainable_bps: Option<f64>,
     /// What all paths alone reached together, at most what the shared link carries.
     pub alone_bps: f64,
     /// Bytes of the bulk download by all paths.
@@ -85,14 +107,21 @@ const STREAM_MOST: f64 = 5e6;
 const STREAM_LEAST: f64 = 20e3;
 const STREAM_TIME: Duration = Duration::from_secs(15);
 const STREAM_END: Duration = Duration::from_secs(45);
+/// For how long everything runs at once, and ten of the longest round trips.
+const LOADED: Duration = Duration::from_secs(40);
+/// The stream beside a download.
+const CALL: Paced = Paced { rate: Rate(64_000), message: Size(160) };
+/// Answers beside a download.
+const SMALL: Size = Size(10_000);
 
 /// Measures a point.
 ///
 /// # Errors
 /// [`RunError`], of a policy that does not exist or of a world without progress.
 pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunError> {
-    let mut lab = Lab { point, settings, cost: Measured::default() };
     let longest = point.paths.iter().map(|w| w.delay * 2).max().unwrap_or(Duration::ZERO);
+    let under_load = LOADED + longest * BULK_ROUNDS;
+    let mut lab = Lab { point, settings, under_load, cost: Measured::default() };
     let time = BULK + longest * BULK_ROUNDS;
     let mut bulks = Vec::new();
     for n in 0..point.paths.len() {
@@ -120,6 +149,7 @@ pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunErr
     Ok(PointResult {
         point: point.clone(),
         bound_bps: point.bound_bps(),
+        attainable_bps: settings.loaded.then(|| lab.attainable()).transpose()?,
         alone_bps,
         bulk_bytes,
         alone,
@@ -132,6 +162,8 @@ pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunErr
 struct Lab<'a> {
     point: &'a Point,
     settings: &'a Settings,
+    /// How long everything runs at once.
+    under_load: Duration,
     cost: Measured,
 }
 
@@ -142,14 +174,60 @@ impl Lab<'_> {
         flow: Flow,
         duration: Duration,
     ) -> Result<FlowResult, RunError> {
-        let congestion = self.settings.congestion.as_ref();
-        let scenario: Scenario = self.point.scenario(contender, congestion, flow, duration);
-        let mut result = world::run(&scenario.compile()?, &mut Silent)?;
+        Ok(self.run_all(contender, vec![flow], duration)?.swap_remove(0))
+    }
+
+    fn run_all(
+        &mut self,
+        contender: Contender<'_>,
+        flows: Vec<Flow>,
+        duration: Duration,
+    ) -> Result<Vec<FlowResult>, RunError> {
+        let mut scenario = self.scenario(contender, duration);
+        scenario.flow = flows;
+        let result = world::run(&scenario.compile()?, &mut Silent)?;
         self.cost.runs += 1;
         self.cost.packet_hops += result.cost.packet_hops;
         self.cost.simulated_s += result.ended_s;
-        self.cost.bytes += result.flows[0].bytes;
-        Ok(result.flows.swap_remove(0))
+        self.cost.bytes += result.flows.iter().map(|flow| flow.bytes).sum::<u64>();
+        Ok(result.flows)
+    }
+
+    fn scenario(&self, contender: Contender<'_>, duration: Duration) -> Scenario {
+        let congestion = self.settings.congestion.as_ref();
+        self.point.scenario(contender, congestion, Flow::default(), duration)
+    }
+
+    /// What the links carry while everything runs at once.
+    fn attainable(&self) -> Result<f64, RunError> {
+        let contender = Contender::AllPaths(&self.settings.schedulers[0]);
+        let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
+        let scenario = self.point.scenario(contender, None, flow, self.under_load);
+        let plan = scenario.compile()?;
+        let mut sum = 0.0;
+        for (n, path) in self.point.paths.iter().enumerate() {
+            let link = plan.link(&super::path_name(n)).map(|[_, down]| down);
+            let rate = link.map_or(Ok(0.0), |down| down.mean_rate(scenario.seed, self.under_load));
+            let rate = rate.unwrap_or(path.rate_bps as f64);
+            sum += rate * (1.0 - path.loss) * super::PAYLOAD_SHARE;
+        }
+        Ok(self.point.core.as_ref().map_or(sum, |core| sum.min(core.bound_bps())))
+    }
+
+    /// Everything at once.
+    fn loaded(&mut self, contender: Contender<'_>) -> Result<Loaded, RunError> {
+        let bulk = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
+        let start = Time(Duration::from_secs(2));
+        let request = Request { size: SMALL, think: Time(THINK), ..Request::default() };
+        let request = Flow { request: Some(request), start, ..Flow::default() };
+        let stream = Flow { paced: Some(CALL), start, ..Flow::default() };
+        let flows = self.run_all(contender, vec![bulk, request, stream], self.under_load)?;
+        Ok(Loaded {
+            bulk_bps: flows[0].goodput_bps,
+            stall_s: flows[0].detail.stall.as_secs_f64(),
+            request: flows[1].latency.clone(),
+            stream: flows[2].latency.clone(),
+        })
     }
 
     fn trial(
@@ -165,6 +243,7 @@ impl Lab<'_> {
         let paced = Paced { rate: Rate(stream_bps), message: Size(1_200) };
         let flow = Flow { paced: Some(paced), stop: Some(Time(STREAM_TIME)), ..Flow::default() };
         let stream = self.run(contender, flow, STREAM_END)?.latency;
-        Ok(Trial { name, bulk_bps, request, stream })
+        let loaded = self.settings.loaded.then(|| self.loaded(contender)).transpose()?;
+        Ok(Trial { name, bulk_bps, request, stream, loaded })
     }
 }

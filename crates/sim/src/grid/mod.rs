@@ -7,15 +7,18 @@
 //! same application; random losses come from the same streams, so that the n-th packet of a
 //! link meets the same fate in every run of a point.
 
+mod links;
 mod measure;
 mod point;
 mod summary;
 
-pub use measure::{Measured, PointResult, Settings, Trial, measure};
+pub use links::Links;
+pub use measure::{Loaded, Measured, PointResult, Settings, Trial, measure};
 pub use point::{AccessPath, Core, Point};
-pub use summary::{Ratios, Summary, summarise};
+pub use summary::{LoadedSummary, Ratios, Spread, Summary, summarise};
 
-use crate::scenario::{Choice, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
+use crate::scenario::{Conditions, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Params, Spec};
@@ -62,7 +65,7 @@ impl Point {
             let name = path_name(n);
             let core = self.core.as_ref().map(|_| "core".to_owned());
             let links = std::iter::once(name.clone()).chain(core).collect();
-            let link = link(path.rate_bps, path.delay, path.queue_bytes, path.loss);
+            let link = path.link();
             let only = match contender {
                 Contender::PlainTcp(n) | Contender::SinglePath(n) => Some(n),
                 Contender::AllPaths(_) => None,
@@ -74,18 +77,18 @@ impl Point {
             }
         }
         if let Some(core) = &self.core {
-            let link = link(core.rate_bps, Core::DELAY, core.queue_bytes, 0.0);
+            let link = link(core.rate_bps, Core::DELAY, core.queue_bytes);
             scenario.link.0.push(("core".into(), link));
         }
         // As servers do that answer requests. With Nagle's algorithm the last bytes of an answer
         // wait for a delayed ACK, or not, by whether its segments are odd in number.
         scenario.defaults.tcp.nagle = Some(false);
-        scenario.defaults.congestion = congestion.cloned().map(Choice);
+        scenario.defaults.congestion = congestion.cloned().map(PolicySpec);
         match contender {
             Contender::PlainTcp(_) => scenario.defaults.mptcp = Some(Mptcp::Switch(false)),
             Contender::SinglePath(_) => {}
             Contender::AllPaths(scheduler) => {
-                scenario.defaults.scheduler = Some(Choice(scheduler.clone()));
+                scenario.defaults.scheduler = Some(PolicySpec(scheduler.clone()));
             }
         }
         scenario
@@ -97,16 +100,36 @@ pub fn path_name(n: usize) -> String {
     char::from(b'a' + n as u8).to_string()
 }
 
-fn link(rate_bps: u64, delay: Duration, queue_bytes: u64, loss: f64) -> Link {
-    let spec = |name: &str, key: &str, value: f64| Spec {
-        name: name.into(),
-        params: Params([(key.to_owned(), value)].into()),
-    };
+impl AccessPath {
+    fn link(&self) -> Link {
+        // As long as this many packets take.
+        let bursts = self.burst.map(|packets| {
+            let burst_ms = (packets * 12e6 / self.rate_bps as f64).max(0.1);
+            spec("bursts", &[("share", self.loss), ("burst_ms", burst_ms)])
+        });
+        let each = (self.loss > 0.0 && bursts.is_none()).then_some(self.loss);
+        let model = self
+            .conditions
+            .as_ref()
+            .map(|model| model.parse().expect("invariant: a well-formed model"));
+        Link {
+            loss: each.map(|loss| Loss(spec("bernoulli", &[("p", Ratio(loss).0)]))),
+            conditions: bursts.or(model).map(Conditions::Model),
+            ..link(self.rate_bps, self.delay, self.queue_bytes)
+        }
+    }
+}
+
+fn link(rate_bps: u64, delay: Duration, queue_bytes: u64) -> Link {
     Link {
         rate: Some(Rate(rate_bps)),
         delay: Some(Time(delay)),
-        queue: Some(Queue(spec("droptail", "bytes", queue_bytes as f64))),
-        loss: (loss > 0.0).then(|| Loss(spec("bernoulli", "p", Ratio(loss).0))),
+        queue: Some(Queue(spec("droptail", &[("bytes", queue_bytes as f64)]))),
         ..Link::default()
     }
+}
+
+fn spec(name: &str, params: &[(&str, f64)]) -> Spec {
+    let params = params.iter().map(|(key, value)| ((*key).to_owned(), *value));
+    Spec { name: name.into(), params: Params(params.collect()) }
 }

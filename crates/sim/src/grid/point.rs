@@ -1,6 +1,7 @@
 //! A point of the grid, generated from its seed and number: rates, round trips, losses, queues,
 //! and whether the paths meet.
 
+use super::Links;
 use crate::seed::{Rng, Seed};
 use serde::Serialize;
 use tabane_engine::Duration;
@@ -12,6 +13,9 @@ pub struct Point {
     pub seed: u64,
     /// Number of the point within the grid. Seed and number determine everything else.
     pub number: u32,
+    /// Kind of its links.
+    #[serde(skip_serializing_if = "Links::is_steady")]
+    pub links: Links,
     /// Paths, smallest round trip first: a client opens its connection there, as it has measured
     /// its tunnels.
     #[serde(rename = "ways")]
@@ -31,7 +35,14 @@ pub struct AccessPath {
     pub delay: Duration,
     /// Share of packets lost at random, in each direction.
     pub loss: f64,
+    /// Mean length of a burst of losses, in the time that so many full packets take; `None`: each
+    /// packet by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst: Option<f64>,
     pub queue_bytes: u64,
+    /// How it changes over time: a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<String>,
 }
 
 /// The shared link.
@@ -67,8 +78,9 @@ const SHORTEST: (u64, u64) = (4_000, 20_000);
 const LEAST_QUEUE: u64 = 15_000;
 
 impl Point {
-    /// The `number`-th point of a seed.
-    pub fn generate(seed: u64, number: u32) -> Self {
+    /// The `number`-th point of a seed, with links of this kind. Rates, round trips and shared
+    /// links are the same for all kinds.
+    pub fn generate(links: Links, seed: u64, number: u32) -> Self {
         let mut rng = Seed(seed).stream(&format!("grid/{number}"));
         let count = if rng.chance(0.3) { 3 } else { 2 };
         let rates = rates_or_rtts(&mut rng, count, FASTEST, 100);
@@ -85,7 +97,11 @@ impl Point {
             rates.iter().zip(rtts).map(|(r, t)| access_path(&mut rng, *r, t)).collect();
         paths.sort_by_key(|w| w.delay);
         let core = rng.chance(0.25).then(|| core(&mut rng, &paths));
-        Self { seed, number, paths, core }
+        let links = links.of_point(number);
+        if !links.is_steady() {
+            links.change(&mut paths, &mut Seed(seed).stream(&format!("grid/{number}/{links}")));
+        }
+        Self { seed, number, links, paths, core }
     }
 }
 
@@ -102,7 +118,8 @@ fn access_path(rng: &mut Rng, rate_bps: u64, rtt_us: u64) -> AccessPath {
     // 0.05 to 5 %, in millionths.
     let loss = scale(rng, 500, 50_000) as f64 / 1e6;
     let queue_bytes = queue(rng, rate_bps, rtt_us);
-    AccessPath { rate_bps, delay, loss: if lossy { loss } else { 0.0 }, queue_bytes }
+    let loss = if lossy { loss } else { 0.0 };
+    AccessPath { rate_bps, delay, loss, burst: None, queue_bytes, conditions: None }
 }
 
 /// The shared link is narrower than the paths together, and not narrower than half of them.
@@ -121,7 +138,7 @@ fn queue(rng: &mut Rng, rate_bps: u64, rtt_us: u64) -> u64 {
 }
 
 /// Between `low` and `high`, every doubling as likely as another.
-fn scale(rng: &mut Rng, low: u64, high: u64) -> u64 {
+pub(super) fn scale(rng: &mut Rng, low: u64, high: u64) -> u64 {
     let doublings = (high / low).ilog2();
     let whole = high == low << doublings;
     let base = low << rng.between(0, u64::from(doublings) - u64::from(whole));
@@ -138,7 +155,7 @@ mod tests {
 
     #[test]
     fn points_are_what_is_promised_and_nothing_else() {
-        let points: Vec<Point> = (0..2000).map(|n| Point::generate(7, n)).collect();
+        let points: Vec<Point> = (0..2000).map(|n| Point::generate(Links::Steady, 7, n)).collect();
         let mut widest = (0.0_f64, 0.0_f64);
         for point in &points {
             let rates = || point.paths.iter().map(|w| w.rate_bps as f64);
@@ -159,8 +176,47 @@ mod tests {
 
     #[test]
     fn a_point_depends_on_seed_and_number_only() {
-        assert_eq!(Point::generate(3, 5), Point::generate(3, 5));
-        assert_ne!(Point::generate(3, 5), Point::generate(3, 6));
-        assert_ne!(Point::generate(3, 5).paths, Point::generate(4, 5).paths);
+        for links in [Links::Steady, Links::Bursty, Links::Varying, Links::Bloated] {
+            let point = |seed, number| Point::generate(links, seed, number);
+            assert_eq!(point(3, 5), point(3, 5));
+            assert_ne!(point(3, 5), point(3, 6));
+            assert_ne!(point(3, 5).paths, point(4, 5).paths);
+        }
+    }
+
+    #[test]
+    fn kinds_of_links_are_what_they_say() {
+        let points = |links| (0..400).map(move |n| Point::generate(links, 7, n));
+        let steady: Vec<Point> = points(Links::Steady).collect();
+        let share = |links, of_kind: fn(&AccessPath) -> bool| {
+            let mut count = (0.0, 0.0);
+            for (point, before) in points(links).zip(&steady) {
+                assert_eq!(point.core, before.core);
+                let same =
+                    |p: &AccessPath, q: &AccessPath| (p.rate_bps, p.delay) == (q.rate_bps, q.delay);
+                assert!(point.paths.iter().zip(&before.paths).all(|(p, q)| same(p, q)));
+                let of_it = point.paths.iter().filter(|path| of_kind(path)).count();
+                assert!(of_it > 0, "{point:?}");
+                count.0 += of_it as f64;
+                count.1 += point.paths.len() as f64;
+            }
+            count.0 / count.1
+        };
+        let shares = [
+            share(Links::Bursty, |path| {
+                path.burst.is_some_and(|burst| (3.0..=30.0).contains(&burst)) && path.loss <= 0.02
+            }),
+            share(Links::Varying, |path| path.conditions.is_some()),
+            share(Links::Bloated, |path| {
+                let seconds = path.queue_bytes as f64 * 8.0 / path.rate_bps as f64;
+                (0.49..=3.0).contains(&seconds)
+            }),
+        ];
+        // Of two or three one is for sure, the others with 70 %.
+        assert!(shares.iter().all(|share| (0.78..0.9).contains(share)), "{shares:?}");
+        for (n, point) in points(Links::All).enumerate() {
+            let kinds = [Links::Steady, Links::Bursty, Links::Varying, Links::Bloated];
+            assert_eq!(point, Point::generate(kinds[n % 4], 7, n as u32));
+        }
     }
 }

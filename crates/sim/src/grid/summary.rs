@@ -1,6 +1,6 @@
 //! What a grid says about a scheduler.
 
-use super::{PointResult, Trial};
+use super::{Loaded, PointResult, Trial};
 use crate::result::LatencyResult;
 use serde::Serialize;
 
@@ -20,6 +20,35 @@ pub struct Summary {
     pub request_p95: Ratios,
     /// The same of messages of the paced stream.
     pub stream_p95: Ratios,
+    /// Everything at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded: Option<LoadedSummary>,
+}
+
+/// A scheduler with a download, requests and a stream at once.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LoadedSummary {
+    /// Goodput of the download against what links carry; bad below 0.9.
+    pub attainable: Ratios,
+    /// Latencies and the longest stall of the download, seconds.
+    pub request_p50: Spread,
+    pub request_p95: Spread,
+    pub stream_p50: Spread,
+    pub stream_p95: Spread,
+    pub stall: Spread,
+}
+
+/// A figure over all points, seconds.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Spread {
+    pub median_s: f64,
+    /// 95 % of the points have less.
+    pub p95_s: f64,
+    pub worst_s: f64,
+    /// Number of the point that has it.
+    pub worst_point: u32,
+    /// Share of points at which it is more than 1.05 times that of the best path alone.
+    pub above_best: f64,
 }
 
 /// Ratios over all points: good ones are high for goodput and low for latency.
@@ -64,6 +93,32 @@ fn summary(results: &[PointResult], n: usize) -> Summary {
         request_median: latency(|t| t.request.as_ref(), |l| l.p50_s),
         request_p95: latency(|t| t.request.as_ref(), |l| l.p95_s),
         stream_p95: latency(|t| t.stream.as_ref(), |l| l.p95_s),
+        loaded: results.iter().all(|r| r.attainable_bps.is_some()).then(|| loaded(results, n)),
+    }
+}
+
+fn loaded(results: &[PointResult], n: usize) -> LoadedSummary {
+    let ratio = |r: &PointResult| {
+        let bulk = r.bonds[n].loaded.as_ref().map_or(0.0, |loaded| loaded.bulk_bps);
+        (bulk / r.attainable_bps.unwrap_or(f64::NAN), r.point.number)
+    };
+    let spread = |figure: &dyn Fn(&Loaded) -> Option<f64>| {
+        // Without an answer it is without end.
+        let of = |trial: &Trial| trial.loaded.as_ref().and_then(figure).unwrap_or(f64::INFINITY);
+        let best = |r: &PointResult| r.alone.iter().map(of).fold(f64::INFINITY, f64::min);
+        let above = |r: &&PointResult| of(&r.bonds[n]) > 1.05 * best(r);
+        let above = results.iter().filter(above).count() as f64 / results.len() as f64;
+        let values = results.iter().map(|r| (of(&r.bonds[n]), r.point.number)).collect();
+        let Ratios { worst, worst_point, tail, median, .. } = ratios(values, |_| false, false);
+        Spread { median_s: median, p95_s: tail, worst_s: worst, worst_point, above_best: above }
+    };
+    LoadedSummary {
+        attainable: ratios(results.iter().map(ratio).collect(), |x| x < 0.9, true),
+        request_p50: spread(&|l| l.request.as_ref().map(|r| r.p50_s)),
+        request_p95: spread(&|l| l.request.as_ref().map(|r| r.p95_s)),
+        stream_p50: spread(&|l| l.stream.as_ref().map(|r| r.p50_s)),
+        stream_p95: spread(&|l| l.stream.as_ref().map(|r| r.p95_s)),
+        stall: spread(&|l| Some(l.stall_s)),
     }
 }
 

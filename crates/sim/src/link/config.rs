@@ -4,8 +4,10 @@
 //! business. Queue and loss models are named as policies are (`codel:target_ms=5`), from the
 //! tables [`queue::ALL`](super::queue::ALL) and [`loss::ALL`](super::loss::ALL).
 
+use super::conditions::{ConditionsConfig, Course};
 use super::{DelayConfig, Faults, RateConfig};
 use crate::scenario::{LinkParams, Stage};
+use crate::seed::Seed;
 use tabane_engine::Duration;
 use tabane_engine::policy::{PolicyError, Spec};
 use thiserror::Error;
@@ -23,6 +25,8 @@ pub struct LinkConfig {
     pub loss: Spec,
     /// What real networks do more rarely.
     pub faults: Faults,
+    /// How all that changes over time.
+    pub conditions: Option<ConditionsConfig>,
     /// Up at the start.
     pub up: bool,
 }
@@ -36,6 +40,7 @@ impl Default for LinkConfig {
             queue: Spec::named("droptail"),
             loss: Spec::named("none"),
             faults: Faults::default(),
+            conditions: None,
             up: true,
         }
     }
@@ -76,6 +81,9 @@ pub enum LinkError {
         /// The value.
         value: f64,
     },
+    /// A model of conditions gives multiples of the link's own rate.
+    #[error("its conditions are multiples of a constant rate, which it has not")]
+    NoOwnRate,
     /// A uniform delay with `low` above `high`.
     #[error("the least delay is above the greatest")]
     DelayRange,
@@ -91,7 +99,21 @@ impl LinkConfig {
         super::loss::build(&self.loss)?;
         self.rate.check()?;
         self.delay.check()?;
-        self.faults.check()
+        self.faults.check()?;
+        self.conditions.as_ref().map_or(Ok(()), |conditions| conditions.check(self))
+    }
+
+    /// Bits per second that the link called `name` can send on average in the first `time` of a
+    /// run, whatever is lost later.
+    ///
+    /// # Errors
+    /// What [`LinkConfig::check`] finds.
+    pub fn mean_rate(&self, seed: Seed, name: &str, time: Duration) -> Result<f64, LinkError> {
+        self.check()?;
+        match &self.conditions {
+            Some(given) => Ok(Course::new(given, self, seed, name)?.mean_rate(time)),
+            None => Ok(self.rate.mean()),
+        }
     }
 }
 

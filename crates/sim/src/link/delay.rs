@@ -45,6 +45,26 @@ impl DelayConfig {
         }
     }
 
+    /// On average.
+    pub(super) fn mean(&self) -> Duration {
+        match *self {
+            Self::Constant(mean) | Self::Normal { mean, .. } => mean,
+            Self::Uniform { low, high, .. } => Duration(low.0.midpoint(high.0)),
+        }
+    }
+
+    /// Spread in the same way around another mean.
+    pub(super) fn around(&self, mean: Duration) -> Self {
+        match *self {
+            Self::Constant(_) => Self::Constant(mean),
+            Self::Normal { deviation, reorder, .. } => Self::Normal { mean, deviation, reorder },
+            Self::Uniform { low, high, reorder } => {
+                let half = Duration(high.saturating_sub(low).0 / 2);
+                Self::Uniform { low: mean.saturating_sub(half), high: mean + half, reorder }
+            }
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), LinkError> {
         match self {
             Self::Uniform { low, high, .. } if low > high => Err(LinkError::DelayRange),

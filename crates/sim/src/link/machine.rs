@@ -1,8 +1,8 @@
 //! The inside of a link: what happens to packets between `push` and `pop`.
 
 use super::{
-    Arrival, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS, Packet,
-    Queue, Rate, Service, Verdict, Waiting, Work, fetch_soon,
+    Arrival, Backlog, Cause, Delay, Duration, Fate, Faults, Head, Instant, Link, Lost, MAX_REPORTS,
+    Packet, Queue, Rate, Service, Verdict, Waiting, Work,
 };
 
 impl<P: Packet> Link<P> {
@@ -11,6 +11,9 @@ impl<P: Packet> Link<P> {
     #[inline]
     pub(super) fn advance(&mut self, now: Instant) -> Instant {
         let now = now.max(self.clock);
+        if self.turn <= now {
+            self.turn(now);
+        }
         self.clock = now;
         loop {
             match &self.service {
@@ -18,6 +21,25 @@ impl<P: Packet> Link<P> {
                 Some(_) => self.depart(),
                 None if self.waiting.is_empty() || self.begins > now => return now,
                 None => self.begin(self.begins),
+            }
+        }
+    }
+
+    /// Conditions change, each time at the moment at which they do.
+    #[cold]
+    #[inline(never)]
+    fn turn(&mut self, now: Instant) {
+        while self.turn <= now {
+            let at = std::mem::replace(&mut self.turn, Instant::FAR_FUTURE);
+            let Some(_) = self.course else { return };
+            self.advance(at);
+            let Some(course) = &mut self.course else { return };
+            let change = course.step();
+            self.turn = course.next();
+            let changed = self.apply(at, &change);
+            debug_assert!(changed.is_ok(), "conditions are within their ranges: {changed:?}");
+            if self.turn == Instant::FAR_FUTURE {
+                return;
             }
         }
     }
@@ -53,14 +75,38 @@ impl<P: Packet> Link<P> {
 
     /// The head of the queue begins to be sent, unless the queue drops it and those behind it.
     fn begin(&mut self, now: Instant) {
-        while let Some(Waiting { since, packet }) = self.waiting.pop_front() {
-            self.waiting_bytes -= u64::from(packet.wire_len());
-            fetch_soon(&self.waiting);
-            if self.send(now, now - since, packet) {
+        if self.waiting.subqueues().is_some() {
+            return self.begin_one(now);
+        }
+        while let Some(Waiting { since, packet }) = self.waiting.pop() {
+            let head = self.head(now, now - since, &packet);
+            if self.send(&head, packet) {
                 return;
             }
         }
         self.queue.on_empty(now);
+    }
+
+    /// The same where flows are kept apart.
+    #[cold]
+    fn begin_one(&mut self, now: Instant) {
+        while let Some(waiting) = self.waiting.subqueues()
+            && let Some(subqueue) = self.queue.next_subqueue(now, waiting)
+            && let Some(Waiting { since, packet }) = self.waiting.pop_from(subqueue)
+        {
+            let behind = self.waiting.subqueues().map_or(0, |all| all.of(subqueue).bytes);
+            let head = Head { behind, subqueue, ..self.head(now, now - since, &packet) };
+            if self.send(&head, packet) {
+                return;
+            }
+        }
+        self.queue.on_empty(now);
+    }
+
+    #[inline(always)]
+    fn head(&self, now: Instant, waited: Duration, packet: &P) -> Head {
+        let (ect, len, behind) = (packet.ect(), packet.wire_len(), self.waiting.bytes());
+        Head { now, waited, ect, len, behind, subqueue: 0 }
     }
 
     /// A packet comes to the queue, having waited since `since` (in another queue).
@@ -76,31 +122,64 @@ impl<P: Packet> Link<P> {
             len,
             ect: packet.ect(),
             packets: self.waiting.len(),
-            bytes: self.waiting_bytes,
+            bytes: self.waiting.bytes(),
             at_once,
             service: self.last_service,
+            subqueue: 0,
         };
-        let mut packet = packet;
-        match self.queue.admit(&arrival, &mut self.queue_rng) {
-            Verdict::Drop => return self.lose(now, Cause::Queue, packet),
-            Verdict::Mark => self.mark(&mut packet),
-            Verdict::Pass => {}
+        if self.waiting.subqueues().is_some() {
+            return self.enqueue_apart(arrival, packet, since);
         }
-        self.stats.enqueued.add(len);
+        let Some(packet) = self.admit(&arrival, packet) else { return };
         if !at_once {
-            self.waiting_bytes += u64::from(len);
-            self.waiting.push_back(Waiting { since, packet });
-        } else if !self.send(now, now - since, packet) {
+            self.waiting.push(since, packet);
+            return;
+        }
+        let head = self.head(now, now - since, &packet);
+        if !self.send(&head, packet) {
             self.queue.on_empty(now);
         }
     }
 
-    /// Sends `packet` if the queue lets it go.
-    fn send(&mut self, now: Instant, waited: Duration, packet: P) -> bool {
+    /// The same where flows are kept apart: every packet waits, if only for a moment.
+    #[cold]
+    fn enqueue_apart(&mut self, arrival: Arrival, packet: P, since: Instant) {
+        let subqueue = self.queue.subqueue(packet.flow());
+        let come = Arrival { at_once: false, subqueue, ..arrival };
+        let Some(packet) = self.admit(&come, packet) else { return };
+        self.waiting.push_into(subqueue, since, packet);
+        while let Some(waiting) = self.waiting.subqueues()
+            && let Some(subqueue) = self.queue.evict(waiting)
+            && let Some(Waiting { packet, .. }) = self.waiting.pop_from(subqueue)
+        {
+            self.lose(arrival.now, Cause::Queue, packet);
+        }
+        if arrival.at_once {
+            self.begin(arrival.now);
+        }
+    }
+
+    /// The packet, if the queue takes it.
+    #[inline(always)]
+    fn admit(&mut self, arrival: &Arrival, packet: P) -> Option<P> {
         let mut packet = packet;
-        let len = packet.wire_len();
-        let head = Head { now, waited, ect: packet.ect(), len, behind: self.waiting_bytes };
-        match self.queue.leave(&head) {
+        match self.queue.admit(arrival, &mut self.queue_rng) {
+            Verdict::Drop => {
+                self.lose(arrival.now, Cause::Queue, packet);
+                return None;
+            }
+            Verdict::Mark => self.mark(&mut packet),
+            Verdict::Pass => {}
+        }
+        self.stats.enqueued.add(arrival.len);
+        Some(packet)
+    }
+
+    /// Sends `packet` if the queue lets it go.
+    fn send(&mut self, head: &Head, packet: P) -> bool {
+        let mut packet = packet;
+        let now = head.now;
+        match self.queue.leave(head) {
             Verdict::Drop => {
                 self.lose(now, Cause::Queue, packet);
                 return false;
@@ -110,7 +189,7 @@ impl<P: Packet> Link<P> {
         }
         self.numbered += 1;
         let fate = self.sample_fate();
-        let work = Work::bytes(len);
+        let work = Work::bytes(head.len);
         let departure = self.rate.sent(now, work);
         let arrival = self.arrival(departure, &fate);
         self.service =
@@ -179,9 +258,9 @@ impl<P: Packet> Link<P> {
 
     /// Packets that wait come to the new queue in their order, at once.
     pub(super) fn replace_queue(&mut self, now: Instant, queue: Box<dyn Queue>) {
+        let waiting = self.waiting.take();
+        self.waiting = Backlog::new(queue.subqueues());
         self.queue = queue;
-        let waiting = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
         for Waiting { since, packet } in waiting {
             let enqueued = self.stats.enqueued;
             self.enqueue(now, packet, since);
@@ -198,10 +277,9 @@ impl<P: Packet> Link<P> {
             self.stats.busy = self.stats.busy + (now - service.began);
             self.lose(now, Cause::Down, service.packet);
         }
-        while let Some(Waiting { packet, .. }) = self.waiting.pop_front() {
+        for Waiting { packet, .. } in self.waiting.take() {
             self.lose(now, Cause::Down, packet);
         }
-        self.waiting_bytes = 0;
         let flying: Vec<P> = self.flight.drain().collect();
         for packet in flying {
             self.lose(now, Cause::Down, packet);

@@ -7,6 +7,8 @@
 //! ([`Link::next_event`] is mostly the next arrival), whatever the queue model.
 #![warn(missing_docs)]
 
+mod backlog;
+pub mod conditions;
 pub mod config;
 pub mod delay;
 mod faults;
@@ -18,14 +20,19 @@ mod stats;
 
 use crate::prefetch::fetch;
 use crate::seed::{Rng, Seed};
+use backlog::{Backlog, Waiting};
+use conditions::Course;
 use delay::Delay;
 use flight::Flight;
 use loss::Loss;
 use queue::{Arrival, Head, Queue, Verdict};
 use rate::{Rate, Work};
+use siphasher::sip::SipHasher24;
 use std::collections::VecDeque;
+use std::hash::Hasher;
 use tabane_engine::{Duration, Instant};
 
+pub use conditions::{ConditionsConfig, Series, SeriesError};
 pub use config::{LinkChange, LinkConfig, LinkError};
 pub use delay::DelayConfig;
 pub use faults::Faults;
@@ -51,6 +58,15 @@ pub trait Packet: Sized {
     fn corrupt(&mut self, bits: u64);
     /// A second one.
     fn duplicate(&self) -> Self;
+    /// A hash of what tells its flow from others: protocol, addresses, ports.
+    fn flow(&self) -> u64;
+}
+
+/// A hash of a flow, evenly spread.
+pub fn flow_hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(0, 0);
+    parts.iter().for_each(|part| hasher.write(part));
+    hasher.finish()
 }
 
 /// Bytes that mean nothing to the link.
@@ -71,12 +87,14 @@ impl Packet for Vec<u8> {
     fn duplicate(&self) -> Self {
         self.clone()
     }
+    fn flow(&self) -> u64 {
+        0
+    }
 }
 
 /// One direction of a link.
 pub struct Link<P> {
-    waiting: VecDeque<Waiting<P>>,
-    waiting_bytes: u64,
+    waiting: Backlog<P>,
     /// When the first of `waiting` would begin, if nothing is being sent.
     begins: Instant,
     service: Option<Service<P>>,
@@ -87,6 +105,9 @@ pub struct Link<P> {
     last_service: Duration,
     clock: Instant,
     up: bool,
+    course: Option<Box<Course>>,
+    /// When conditions change.
+    turn: Instant,
 
     queue: Box<dyn Queue>,
     rate: Box<dyn Rate>,
@@ -152,11 +173,6 @@ fn fetch_soon<T>(queue: &VecDeque<T>) {
     }
 }
 
-struct Waiting<P> {
-    since: Instant,
-    packet: P,
-}
-
 /// The packet that is being sent, with what will become of it.
 struct Service<P> {
     began: Instant,
@@ -187,9 +203,12 @@ impl<P: Packet> Link<P> {
     pub fn new(config: &LinkConfig, seed: Seed, name: &str) -> Result<Self, LinkError> {
         config.check()?;
         let stream = |part: &str| seed.stream(&format!("{name}/{part}"));
+        let queue = queue::build(&config.queue)?;
+        let course = config.conditions.as_ref();
+        let course = course.map(|given| Course::new(given, config, seed, name)).transpose()?;
+        let turn = course.as_ref().map_or(Instant::FAR_FUTURE, Course::next);
         let mut link = Self {
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            waiting: Backlog::new(queue.subqueues()),
             begins: Instant::ZERO,
             service: None,
             flight: Flight::new(),
@@ -197,7 +216,9 @@ impl<P: Packet> Link<P> {
             last_service: Duration::ZERO,
             clock: Instant::ZERO,
             up: config.up,
-            queue: queue::build(&config.queue)?,
+            course: course.map(Box::new),
+            turn,
+            queue,
             rate: rate::build(&config.rate, Instant::ZERO),
             loss: loss::build(&config.loss)?,
             delay: config.delay,
@@ -234,7 +255,7 @@ impl<P: Packet> Link<P> {
             return self.lose(now, Cause::Queue, packet);
         }
         self.enqueue(now, packet, now);
-        let (packets, bytes) = (self.waiting.len() as u64, self.waiting_bytes);
+        let (packets, bytes) = (self.waiting.len() as u64, self.waiting.bytes());
         self.stats.queue_packets_max = self.stats.queue_packets_max.max(packets);
         self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(bytes);
     }
@@ -269,6 +290,8 @@ impl<P: Packet> Link<P> {
             Some(s) => Some(s.arrival),
             None => (!self.waiting.is_empty()).then_some(self.begins),
         };
+        // Then it may be sooner.
+        let server = server.map(|at| at.min(self.turn));
         match (arrival, server) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -293,7 +316,7 @@ impl<P: Packet> Link<P> {
     /// Packets and bytes that wait at `now`.
     pub fn backlog(&mut self, now: Instant) -> Count {
         self.advance(now);
-        Count { packets: self.waiting.len() as u64, bytes: self.waiting_bytes }
+        Count { packets: self.waiting.len() as u64, bytes: self.waiting.bytes() }
     }
 
     /// Whether it is up.
@@ -308,6 +331,18 @@ impl<P: Packet> Link<P> {
     pub fn change(&mut self, now: Instant, change: &LinkChange) -> Result<(), LinkError> {
         change.check()?;
         let now = self.advance(now);
+        match &mut self.course {
+            Some(course) => {
+                let change = course.adapt(change);
+                self.apply(now, &change)?;
+            }
+            None => self.apply(now, change)?,
+        }
+        self.advance(now);
+        Ok(())
+    }
+
+    fn apply(&mut self, now: Instant, change: &LinkChange) -> Result<(), LinkError> {
         if let Some(spec) = &change.queue {
             self.replace_queue(now, queue::build(spec)?);
         }
@@ -328,7 +363,6 @@ impl<P: Packet> Link<P> {
         if let Some(up) = change.up {
             self.set_up(now, up);
         }
-        self.advance(now);
         Ok(())
     }
 }

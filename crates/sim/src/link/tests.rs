@@ -31,6 +31,10 @@ impl Packet for Numbered {
     fn duplicate(&self) -> Self {
         self.clone()
     }
+    /// Three flows, of the packets in turn.
+    fn flow(&self) -> u64 {
+        (self.number % 3) << 62
+    }
 }
 
 fn packet(number: u64, len: u32) -> Numbered {
@@ -310,20 +314,31 @@ fn any_config(reorder: bool) -> impl Strategy<Value = LinkConfig> {
         1 => DelayConfig::Normal { mean: ms(a), deviation: ms(b), reorder },
         _ => DelayConfig::Uniform { low: ms(a), high: ms(a + b), reorder },
     });
-    let queue = proptest::sample::select(vec![
+    let mut queues = vec![
         "droptail:packets=7",
         "droptail:bytes=9000",
         "codel:interval_ms=10,target_ms=1",
         "red:min=2,max=6,weight=0.2",
-    ]);
+        "pie:target_ms=1,burst_ms=10,packets=30",
+    ];
+    // Flows overtake each other there.
+    if reorder {
+        queues.push("fq_codel:flows=4,packets=9,interval_ms=10,target_ms=1");
+    }
+    let queue = proptest::sample::select(queues);
     let loss = proptest::sample::select(vec!["none", "bernoulli:p=0.2", "gilbert:p=0.1,r=0.3"]);
-    let parts = (rate, delay, queue, loss, any::<bool>());
-    parts.prop_map(move |(rate, delay, queue, loss, some)| {
+    let parts = (rate, delay, queue, loss, any::<bool>(), any::<bool>());
+    parts.prop_map(move |(rate, delay, queue, loss, some, conditions)| {
         let (queue, loss) = (queue.parse().expect("a spec"), loss.parse().expect("a spec"));
         let share = if some { 0.2 } else { 0.0 };
         let late = if reorder { share } else { 0.0 };
         let faults = Faults { duplicate: share, reorder: late, ..Faults::default() };
-        LinkConfig { rate, delay, queue, loss, faults, up: true }
+        let changing = || {
+            let text = "time_ms,rate_mbps,delay_ms,loss\n0,9,9,0\n3,0,1,0.5\n8,50,30,0\n11,,,\n";
+            ConditionsConfig::Series(Arc::new(Series::parse(text).expect("a series")))
+        };
+        let conditions = conditions.then(changing);
+        LinkConfig { rate, delay, queue, loss, faults, conditions, up: true }
     })
 }
 

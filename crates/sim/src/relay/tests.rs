@@ -1,6 +1,7 @@
 //! A client, a relay and a server in one row; packets take 5 ms from one to the next.
 
 use super::*;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use tabane_engine::config::{Config, PathConfig};
@@ -139,7 +140,7 @@ impl Row {
     /// What the relay holds on its way from client to server.
     fn held(&mut self) -> u64 {
         let Some(relay) = &self.relay else { return 0 };
-        let piece = relay.directions[Side::Near as usize].waiting.len() as u64;
+        let piece = relay.pipe.up.held();
         let end = &mut self.ends[RELAY];
         let near = relay.conn(Side::Near).and_then(|id| end.connection(id)).map(|c| c.readable());
         let far = relay.conn(Side::Far).and_then(|id| end.connection(id));

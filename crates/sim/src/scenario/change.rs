@@ -1,9 +1,9 @@
 //! Timed changes: links that fail or change, policies and subflows changed on live flows.
 
-use super::named::Choice;
 use super::params::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tabane_config::policy::PolicySpec;
 
 with_link_params! {
     /// What happens at a time. One of `down`, `up`, `link`, `host` says to what.
@@ -47,13 +47,13 @@ with_link_params! {
         pub side: Option<ProxySide>,
         /// With `host`: another scheduler.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub scheduler: Option<Choice>,
+        pub scheduler: Option<PolicySpec>,
         /// With `host`: other congestion control (only on the subflows of `path`, if given).
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub congestion: Option<Choice>,
+        pub congestion: Option<PolicySpec>,
         /// With `host`: another egress policy.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub egress: Option<Choice>,
+        pub egress: Option<PolicySpec>,
         /// With `host`: the path whose subflows change.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub path: Option<String>,

@@ -1,7 +1,7 @@
 //! A scenario file as a source document: where each value stands in it, what `--set` overrides,
 //! and which lists are sweep axes.
 
-use super::{Fault, Scenario, ScenarioError};
+use super::{Conditions, Fault, Scenario, ScenarioError};
 use crate::plan::{Plan, Traces};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -102,7 +102,7 @@ impl Document {
             }));
         }
         let root = self.root()?;
-        let mut traces = Traces::new();
+        let mut traces = Traces::default();
         let mut variants: Vec<Variant> = Vec::with_capacity(points);
         for point in 0..points {
             let (params, scenario) = self.scenario(root.clone(), &axes, point)?;
@@ -163,11 +163,17 @@ impl Document {
     /// Files named in a scenario are relative to it.
     fn resolve_files(&self, scenario: &mut Scenario) {
         for (_, link) in &mut scenario.link.0 {
-            let directions = [link.up.as_mut(), link.down.as_mut()];
-            let own =
-                directions.into_iter().flatten().filter_map(|direction| direction.trace.as_mut());
-            for trace in own.chain(link.trace.as_mut()) {
-                *trace = self.folder.join(&*trace).to_string_lossy().into_owned();
+            let directions = [link.up.as_mut(), link.down.as_mut()].into_iter().flatten();
+            let own = directions.map(|own| (own.trace.as_mut(), own.conditions.as_mut()));
+            for (trace, conditions) in own.chain([(link.trace.as_mut(), link.conditions.as_mut())])
+            {
+                let series = conditions.and_then(|conditions| match conditions {
+                    Conditions::File(file) => Some(file),
+                    Conditions::Model(_) => None,
+                });
+                for file in trace.into_iter().chain(series) {
+                    *file = self.folder.join(&*file).to_string_lossy().into_owned();
+                }
             }
         }
     }
@@ -186,7 +192,7 @@ impl Document {
 
 /// Tables of named things, and keys by which one of them is known.
 const KINDS: &[(&str, &[&str])] = &[
-    ("link", &["rate", "delay", "loss", "queue", "jitter", "trace", "between"]),
+    ("link", &["rate", "delay", "loss", "queue", "jitter", "trace", "conditions", "between"]),
     ("proxy", &["listen", "connect"]),
     ("host", &["scheduler", "congestion", "egress", "tcp", "mptcp"]),
     ("path", &["links", "backup"]),

@@ -1,13 +1,13 @@
 //! A host's settings: policies, and what differs from the engine's defaults.
 
 use super::linux::LinuxBuffers;
-use super::named::Choice;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Size, Time};
 use tabane_engine::config::{Config, MptcpConfig, NumberSize, TcpConfig};
 
@@ -17,13 +17,13 @@ use tabane_engine::config::{Config, MptcpConfig, NumberSize, TcpConfig};
 pub struct Host {
     /// Which subflow carries the next data.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<Choice>,
+    pub scheduler: Option<PolicySpec>,
     /// How much may be in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub congestion: Option<Choice>,
+    pub congestion: Option<PolicySpec>,
     /// Which way out a segment leaves.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress: Option<Choice>,
+    pub egress: Option<PolicySpec>,
     /// `false` is plain TCP; a table changes MPTCP settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<Mptcp>,

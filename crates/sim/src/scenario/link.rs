@@ -52,6 +52,46 @@ pub struct Queue(pub Spec);
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loss(pub Spec);
 
+/// How a link changes over time.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Conditions {
+    /// A file of measured conditions: its name ends in `.csv`.
+    File(String),
+    /// A model of a kind of link.
+    Model(Spec),
+}
+
+impl Conditions {
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&str> {
+        match self {
+            Self::File(file) => Some(file),
+            Self::Model(_) => None,
+        }
+    }
+}
+
+impl FromStr for Conditions {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().to_ascii_lowercase().ends_with(".csv") {
+            return Ok(Self::File(text.trim().into()));
+        }
+        text.parse().map(Self::Model).map_err(|e: tabane_engine::policy::PolicyError| {
+            format!("{e}; write \"leo\" or another model, or the name of a .csv file")
+        })
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => f.write_str(file),
+            Self::Model(spec) => spec.fmt(f),
+        }
+    }
+}
+
 impl FromStr for Queue {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -155,5 +195,6 @@ macro_rules! as_string {
 
 as_string! {
     Queue, "a queue such as \"100 packets\" or \"64KiB\"", ["100 packets", "64KiB", "codel"];
+    Conditions, "a model such as \"leo\" or a .csv file", ["leo", "measured.csv"];
     Loss, "a share such as \"1%\" or a loss model", ["1%", "gilbert:p=0.01,r=0.4"];
 }

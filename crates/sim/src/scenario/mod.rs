@@ -21,9 +21,9 @@ pub use document::{Axis, Document, Variant};
 pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
 pub use host::{Host, Mptcp, MptcpSettings, Tcp};
 pub use jitter::Jitter;
-pub use link::{Link, Loss, Queue};
+pub use link::{Conditions, Link, Loss, Queue};
 pub use linux::{LinuxBuffers, Triple};
-pub use named::{Choice, Named};
+pub use named::Named;
 pub use params::{LinkParams, Stage};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
@@ -148,13 +148,17 @@ impl Scenario {
         }
     }
 
-    /// Files of measured rates that its links name.
+    /// Files of measured rates and conditions that its links name.
     pub fn traces(&self) -> impl Iterator<Item = &str> {
-        self.link.0.iter().flat_map(|(_, link)| {
+        let files = self.link.0.iter().flat_map(|(_, link)| {
             let ways = [&link.up, &link.down].into_iter().flatten();
-            let own = ways.filter_map(|way| way.trace.as_deref());
-            own.chain(link.trace.as_deref())
-        })
+            let own = ways.map(|way| (&way.trace, &way.conditions));
+            let files = own.chain([(&link.trace, &link.conditions)]);
+            files.flat_map(|(trace, conditions)| {
+                [trace.as_deref(), conditions.as_ref().and_then(Conditions::file)]
+            })
+        });
+        files.flatten()
     }
 
     /// As a file that [`Scenario::parse`] reads back to the same value.

@@ -1,16 +1,15 @@
-//! Tables of named things in file order (`[link.wifi]`, `[link.lte]`), and policy names.
+//! Tables of named things in file order (`[link.wifi]`, `[link.lte]`).
 //!
 //! Order matters: a host's first path is its first in the file.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Error as _, MapAccess, Visitor};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use tabane_engine::policy::Spec;
 
 /// Named things in file order. TOML refuses a name that comes twice.
 #[derive(Clone, PartialEq, Debug)]
@@ -88,34 +87,5 @@ impl<T: JsonSchema> JsonSchema for Named<T> {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         BTreeMap::<String, T>::json_schema(generator)
-    }
-}
-
-/// A policy or model as users write it: `"ecf"` or `"ecf:beta=0.3"`.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Choice(pub Spec);
-
-impl<'de> Deserialize<'de> for Choice {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(D::Error::custom)
-    }
-}
-
-impl Serialize for Choice {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl JsonSchema for Choice {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Choice".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "examples": ["name", "name:parameter=0.5"] })
     }
 }

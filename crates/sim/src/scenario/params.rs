@@ -3,7 +3,7 @@
 
 // Who has the parameters as fields imports this file whole, for their types.
 pub(super) use super::jitter::Jitter;
-pub(super) use super::link::{Loss, Queue};
+pub(super) use super::link::{Conditions, Loss, Queue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub(super) use tabane_config::quantity::{Rate, Ratio, Time};
@@ -31,7 +31,8 @@ macro_rules! with_link_params {
                 jitter: Jitter => Delay, "Variation of the delay.", "Its jitter from now on.";
             ]
             [
-                /// Queue in front of the link: `"100 packets"`, `"64KiB"`, `"codel"`, `"red"`.
+                /// Queue in front of the link: `"100 packets"`, `"64KiB"`, or a model (`"codel"`,
+                /// `"fq_codel"`, `"pie"`, `"red"`).
                 queue: Queue => Queue, "Queue in front of the link.",
                     "Its queue from now on; what waits moves to it, as far as it fits.";
             ]
@@ -49,6 +50,10 @@ macro_rules! with_link_params {
                 /// Share of packets damaged on the way (then dropped by the checksum at the host).
                 corrupt: Ratio => Faults, "Share of packets damaged.",
                     "Its share of damaged packets from now on.";
+                /// How rate, delay, loss and queue change over time: a CSV file, relative to the
+                /// scenario, or a model such as `"leo"` or `"cellular:dwell_ms=1000"`.
+                conditions: Conditions => Conditions,
+                    "How rate, delay, loss and queue change over time.";
             ]
         }
     };
@@ -160,6 +165,8 @@ pub enum Stage {
     Delay,
     /// What real networks do more rarely.
     Faults,
+    /// How all that changes over time.
+    Conditions,
 }
 
 with_link_params! {

@@ -1,9 +1,10 @@
 //! What a well-formed scenario may still have wrong: names that do not exist, policies that do
 //! not, flows without an application, changes that change nothing.
 
-use super::{Change, Choice, Fault, Flow, FlowDirection, Host, Scenario};
+use super::{Change, Fault, Flow, FlowDirection, Host, Scenario};
 use crate::topology::Topology;
 use std::fmt::Display;
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::Time;
 use tabane_engine::Duration;
 use tabane_engine::congestion::{self, Start};
@@ -94,9 +95,9 @@ fn check_host(at: &[&str], host: &Host) -> Result<(), Fault> {
 
 fn check_policies(
     at: &[&str],
-    scheduler: &Option<Choice>,
-    congestion: &Option<Choice>,
-    egress: &Option<Choice>,
+    scheduler: &Option<PolicySpec>,
+    congestion: &Option<PolicySpec>,
+    egress: &Option<PolicySpec>,
 ) -> Result<(), Fault> {
     let fault = |key: &str, error: PolicyError| {
         let at: Vec<&dyn Display> = at.iter().map(|k| k as &dyn Display).collect();

@@ -2,9 +2,10 @@
 //! worlds each of them was.
 
 use super::{dies, is_multipath};
-use crate::scenario::{Change, Choice, FlowDirection, Scenario};
+use crate::scenario::{Change, FlowDirection, Scenario};
 use crate::{link, scenario};
 use std::collections::BTreeMap;
+use tabane_config::policy::PolicySpec;
 use tabane_engine::policy::Entry;
 use tabane_engine::{congestion, egress, scheduler};
 
@@ -75,7 +76,7 @@ impl Coverage {
                 had.push((*name).to_owned());
             }
         }
-        let mut policy = |kind: &str, choice: Option<&Choice>| {
+        let mut policy = |kind: &str, choice: Option<&PolicySpec>| {
             had.extend(choice.map(|choice| format!("{kind} {}", choice.0.name)));
         };
         for host in hosts(world) {

@@ -2,11 +2,12 @@
 //! their end.
 
 use crate::scenario::{
-    Amount, Change, Choice, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, LinkParams,
-    Loss, Mptcp, MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario,
+    Amount, Change, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, LinkParams, Loss,
+    Mptcp, MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario,
     SubflowChange, Tcp,
 };
 use crate::seed::{Rng, Seed};
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Rate, Ratio, Size, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Entry, Spec};
@@ -53,6 +54,7 @@ pub fn generate(seed: u64) -> Scenario {
     // Likewise.
     Generator { rng: Seed(seed).stream("swarm/lives") }.lives(&mut scenario);
     Generator { rng: Seed(seed).stream("swarm/both") }.both_ways(&mut scenario);
+    Generator { rng: Seed(seed).stream("swarm/queues") }.queues(&mut scenario);
     fit(&mut scenario);
     heal(&mut scenario);
     scenario
@@ -98,9 +100,9 @@ impl Generator {
         Ratio(self.rng.between(1, most) as f64 / 1e3)
     }
 
-    fn policy<F: ?Sized>(&mut self, table: &[Entry<F>]) -> Option<Choice> {
+    fn policy<F: ?Sized>(&mut self, table: &[Entry<F>]) -> Option<PolicySpec> {
         let row = &table[self.index(table.len())];
-        Some(Choice(Spec::named(row.name)))
+        Some(PolicySpec(Spec::named(row.name)))
     }
 
     fn topology(&mut self, scenario: &mut Scenario) {
@@ -354,6 +356,22 @@ impl Generator {
         }
     }
 
+    /// Queues that keep flows apart or a delay low, on some links.
+    fn queues(&mut self, scenario: &mut Scenario) {
+        if !self.chance(0.1) {
+            return;
+        }
+        for (_, link) in &mut scenario.link.0 {
+            link.queue = match self.rng.between(0, 3) {
+                0 => Some("fq_codel".parse()),
+                1 => Some(format!("fq_codel:flows=4,packets={}", self.scale(5, 300)).parse()),
+                2 => Some(format!("pie:packets={}", self.scale(5, 300)).parse()),
+                _ => continue,
+            }
+            .map(|queue| queue.expect("invariant: a well-formed queue"));
+        }
+    }
+
     /// A link goes down and, mostly, up again.
     fn flap(&mut self, scenario: &Scenario, at: Duration) -> Vec<Change> {
         let link = scenario.link.0[self.index(scenario.link.0.len())].0.clone();
@@ -436,7 +454,7 @@ fn fit(scenario: &mut Scenario) {
         return;
     }
     let hosts = || scenario.host.iter().map(|(_, host)| host);
-    let is = |choice: &Option<Choice>, name| choice.as_ref().is_some_and(|c| c.0.name == name);
+    let is = |choice: &Option<PolicySpec>, name| choice.as_ref().is_some_and(|c| c.0.name == name);
     let redundant = hosts().any(|h| is(&h.scheduler, "redundant"))
         || scenario.at.iter().any(|change| is(&change.scheduler, "redundant"));
     let bicast = hosts().any(|h| is(&h.egress, "bicast"))

@@ -4,7 +4,9 @@ use super::{FlowState, World};
 use crate::observe::{
     FlowLayout, HostIdx, HostLayout, Layout, LinkIdx, LinkLayout, LinkSample, PathLayout,
 };
-use crate::result::{Cost, FlowResult, LatencyResult, LinkResult, RunResult, SubflowResult};
+use crate::result::{
+    Cost, FlowDetail, FlowResult, LatencyResult, LinkResult, RunResult, SubflowResult,
+};
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 use tabane_engine::Instant;
@@ -122,6 +124,10 @@ impl World<'_> {
             failed: flow.failed.clone(),
             corrupt_at: flow.app.wrong_at(),
             closed: flow.closed,
+            detail: FlowDetail {
+                latencies: flow.app.latencies().map_or_else(Vec::new, |l| l.nanos.clone()),
+                stall: flow.app.stall(self.now),
+            },
         };
         result.subflows = self.subflows(&info, connecting, seconds);
         result

@@ -1,10 +1,9 @@
 //! Row `idle`: memory of a server with many clients, two paths each, and connections on which
 //! nothing happens. The server is a process of its own, the clients are real sessions with real
-//! connections in this one ([`super::sessions`]).
+//! connections in this one ([`ManyClients`]).
 
 use super::figure::{Figure, Target, Unit};
 use super::process::Process;
-use super::sessions::{PATHS, Sessions};
 use super::tell;
 use crate::plural::count;
 use anyhow::{Context, ensure};
@@ -14,6 +13,7 @@ use tabane_engine::Duration;
 use tabane_gateway::agent::raise_descriptor_limit;
 use tabane_gateway::config::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
+use tabane_gateway::many_clients::{ManyClients, PATHS};
 
 const ROW: &str = "idle";
 const MEMORY: Target = Target::new(400e6, 150e6);
@@ -55,7 +55,7 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
     let server = Process::start("server", &config(at, &key, &secrets), &[])?;
     let empty = server.resident()?;
     let each = connections / clients;
-    let mut sessions = Sessions::new(&secrets, (at, &key.public()), (sink(connections)?, each))?;
+    let mut sessions = ManyClients::new(&secrets, (at, &key.public()), (sink(connections)?, each))?;
     let standing = sessions.run(SETUP, true)?;
     ensure!(
         standing.connected == connections && standing.subflows == connections * PATHS,

@@ -11,7 +11,6 @@ mod idle;
 mod latency;
 mod link;
 mod process;
-mod sessions;
 mod tun;
 mod unshaped;
 

@@ -4,7 +4,7 @@ use super::{OUTER_MTU, OUTER_MTU_MAX, Tunnel};
 use crate::config::PathConfig;
 use crate::model::Role;
 use crate::path::{Absence, Binding, Health, LinkState, Use, inner_limit};
-use crate::reactor::{Kind, token};
+use crate::reactor::EventSource;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -89,7 +89,8 @@ impl Tunnel {
         let registered = opened.map_err(|error| error.to_string()).and_then(|port| {
             let both = Interest::READABLE | Interest::WRITABLE;
             let fd = port.as_raw_fd();
-            let registered = registry.register(&mut SourceFd(&fd), token(Kind::Port, path), both);
+            let registered =
+                registry.register(&mut SourceFd(&fd), EventSource::Port(path).token(), both);
             registered.map_err(|error| error.to_string()).map(|()| port)
         });
         match registered {

@@ -12,7 +12,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { client: Client::new([7; 32], Preference::Ipv6), now: Instant::ZERO }
+        Self { client: Client::new([7; 32]), now: Instant::ZERO }
     }
 
     fn wait(&mut self, ms: u64) {

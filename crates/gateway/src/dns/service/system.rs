@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// Why a name has no answer.
 #[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LookupError {
+pub(crate) enum LookupError {
     /// There is no such name.
     #[error("there is no such name")]
     NoName,

@@ -29,7 +29,7 @@ struct Interface {
 
 /// What a path has below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub(crate) struct Found {
     /// The interface's name.
     pub interface: String,
     /// Its MTU, bytes.

@@ -19,7 +19,7 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError`].
-    pub fn reconcile(&mut self, config: &HostConfig) -> Result<Reconciled, HostError> {
+    pub(crate) fn reconcile(&mut self, config: &HostConfig) -> Result<Reconciled, HostError> {
         let first = self.made.is_none();
         let current = self.state.changes().to_vec();
         let mut wanted = plan::routing(config, &on_link());

@@ -1,9 +1,7 @@
 //! The stack against another endpoint in the kernel's place, in virtual time.
 
 use super::*;
-use crate::sessions::Read;
 use std::collections::VecDeque;
-use tabane_engine::Event;
 use tabane_engine::record::CloseReason;
 
 const SERVER: &str = "192.0.2.80:443";
@@ -16,7 +14,7 @@ struct World {
     stack: LocalStack,
     /// Seed of the disorder that the device makes; 0 for none.
     disorder: u64,
-    heard: VecDeque<(ProgramId, ProgramEvent)>,
+    heard: VecDeque<(ProgramId, Event)>,
     kernel_heard: VecDeque<(ConnId, Event)>,
     /// Packets to the kernel that are not TCP.
     others: Vec<Bytes>,
@@ -56,22 +54,21 @@ impl World {
         let conn = self.connect(to);
         self.run();
         let id = self.incoming(to);
-        self.stack.admit(self.now, id);
+        self.stack.admit(id);
         self.run();
         assert!(self.kernel_heard.contains(&(conn, Event::Connected)));
-        assert!(self.heard.contains(&(id, ProgramEvent::Connected)));
+        assert!(self.heard.iter().any(|(at, e)| *at == id && matches!(e, Event::Accepted { .. })));
         self.kernel_heard.clear();
         self.heard.clear();
         (conn, id)
     }
 
     fn incoming(&mut self, to: &str) -> ProgramId {
-        let Some((id, ProgramEvent::Incoming { destination, source })) = self.heard.pop_front()
-        else {
+        let Some((id, Event::Incoming { local, remote })) = self.heard.pop_front() else {
             panic!("nothing came in: {:?}", self.heard);
         };
-        assert_eq!(destination, to.parse().unwrap());
-        assert_eq!(source.is_ipv4(), destination.is_ipv4());
+        assert_eq!(local, to.parse().unwrap());
+        assert_eq!(remote.is_ipv4(), local.is_ipv4());
         id
     }
 
@@ -123,18 +120,16 @@ impl World {
         self.run();
     }
 
-    fn program(&mut self, id: ProgramId) -> impl Program {
-        self.stack.program(self.now, id).expect("the connection is there")
+    fn program(&mut self, id: ProgramId) -> &mut Connection {
+        self.stack.connection(id).expect("the connection is there")
     }
 
-    /// All that can be read now, and what came after it.
-    fn read_all(&mut self, id: ProgramId, into: &mut Vec<u8>) -> Read {
-        loop {
-            match self.program(id).read(usize::MAX) {
-                Read::Data(data) => into.extend_from_slice(&data),
-                end => return end,
-            }
+    /// All that can be read now; whether it is the end.
+    fn read_all(&mut self, id: ProgramId, into: &mut Vec<u8>) -> bool {
+        while let Some(data) = self.program(id).read(usize::MAX) {
+            into.extend_from_slice(&data);
         }
+        self.program(id).is_finished()
     }
 }
 
@@ -164,12 +159,12 @@ fn exchange(world: &mut World, to: &str, data: &Bytes) {
         }
     }
     assert!(at_stack == *data && at_kernel == *data, "{} {}", at_stack.len(), at_kernel.len());
-    world.program(id).shutdown();
     let now = world.now;
+    world.program(id).close(now);
     world.kernel.connection(conn).unwrap().close(now);
     world.run();
-    assert_eq!(world.heard.back(), Some(&(id, ProgramEvent::Closed(CloseReason::Finished))));
-    assert!(world.stack.program(world.now, id).is_none());
+    assert_eq!(world.heard.back(), Some(&(id, Event::Closed(CloseReason::Finished))));
+    assert!(world.stack.connection(id).is_none());
 }
 
 #[test]
@@ -202,7 +197,7 @@ fn a_syn_waits_for_the_far_end() {
     assert!(world.sent.is_empty(), "nothing is answered: {:?}", world.sent);
     let id = world.incoming(SERVER);
     assert!(world.heard.is_empty(), "it is announced once");
-    world.stack.admit(world.now, id);
+    world.stack.admit(id);
     world.run();
     assert!(world.kernel_heard.contains(&(conn, Event::Connected)));
 }
@@ -213,7 +208,7 @@ fn a_refusal_is_a_reset() {
     let conn = world.connect(SERVER);
     world.run();
     let id = world.incoming(SERVER);
-    world.stack.refuse(world.now, id, Denial::Reset);
+    world.stack.refuse(world.now, id, ConnectError::Refused);
     world.run();
     assert_eq!(world.kernel_heard, [(conn, Event::Closed(CloseReason::Refused))]);
     assert_eq!(world.stack.connections(), 0);
@@ -229,7 +224,7 @@ fn the_unreachable_is_told_by_icmp_about_the_very_syn() {
         world.stack.handle_segment(world.now, syn.clone());
         world.run();
         let id = world.incoming(to);
-        world.stack.refuse(world.now, id, Denial::Unreachable(Unreachable::Host));
+        world.stack.refuse(world.now, id, ConnectError::HostUnreachable);
         world.run();
         assert!(world.sent.is_empty(), "no reset: {:?}", world.sent);
         assert_eq!(world.stack.connections(), 0);
@@ -252,9 +247,9 @@ fn each_direction_ends_by_itself() {
     connection.write(&mut Bytes::from_static(b"request"));
     connection.close(world.now);
     world.run();
-    assert!(world.heard.contains(&(id, ProgramEvent::Finished)));
+    assert!(world.heard.contains(&(id, Event::PeerFinished)));
     let mut request = Vec::new();
-    assert_eq!(world.read_all(id, &mut request), Read::End);
+    assert!(world.read_all(id, &mut request));
     assert_eq!(request, b"request");
     // Long after, it gets its answer.
     world.wait(Duration::from_secs(10));
@@ -268,11 +263,12 @@ fn each_direction_ends_by_itself() {
             got.extend_from_slice(&read);
         }
     }
-    world.program(id).shutdown();
+    let now = world.now;
+    world.program(id).close(now);
     world.run();
     assert!(got == pattern(200_000));
     assert!(world.kernel_heard.contains(&(conn, Event::PeerFinished)));
-    assert_eq!(world.heard.back(), Some(&(id, ProgramEvent::Closed(CloseReason::Finished))));
+    assert_eq!(world.heard.back(), Some(&(id, Event::Closed(CloseReason::Finished))));
 }
 
 #[test]
@@ -282,14 +278,15 @@ fn resets_pass_both_ways() {
     let now = world.now;
     world.kernel.connection(conn).unwrap().abort(now);
     world.run();
-    assert_eq!(world.heard, [(id, ProgramEvent::Closed(CloseReason::Reset(None)))]);
+    assert_eq!(world.heard, [(id, Event::Closed(CloseReason::Reset(None)))]);
     world.heard.clear();
 
     let (conn, id) = world.open(SERVER);
-    world.program(id).reset();
+    let now = world.now;
+    world.program(id).abort(now);
     world.run();
     assert_eq!(world.kernel_heard, [(conn, Event::Closed(CloseReason::Reset(None)))]);
-    assert_eq!(world.heard, [(id, ProgramEvent::Closed(CloseReason::Aborted))]);
+    assert_eq!(world.heard, [(id, Event::Closed(CloseReason::Aborted))]);
     assert_eq!(world.stack.connections(), 0);
 }
 
@@ -338,7 +335,7 @@ fn what_a_program_does_not_take_stays_with_the_relay() {
     let connection = world.kernel.connection(conn).unwrap();
     while connection.read(usize::MAX).is_some() {}
     world.run();
-    assert!(world.heard.contains(&(id, ProgramEvent::Writable)));
+    assert!(world.heard.contains(&(id, Event::Writable)));
     assert!(world.program(id).writable() > 0);
 }
 
@@ -352,11 +349,11 @@ fn many_wait_up_to_the_limit_and_the_rest_come_again() {
     world.run();
     assert_eq!(world.heard.len(), 10);
     for (id, _) in std::mem::take(&mut world.heard) {
-        world.stack.admit(world.now, id);
+        world.stack.admit(id);
     }
     world.run();
     (0..20).for_each(|_| world.wait(Duration::from_millis(200)));
-    let came = world.heard.iter().filter(|(_, e)| matches!(e, ProgramEvent::Incoming { .. }));
+    let came = world.heard.iter().filter(|(_, e)| matches!(e, Event::Incoming { .. }));
     assert_eq!(came.count(), 5);
 }
 

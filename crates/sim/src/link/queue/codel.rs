@@ -23,6 +23,7 @@ pub(super) const PARAMS: &[Param] = &[
 ];
 
 /// The queue `codel`.
+#[derive(Clone)]
 pub(super) struct CoDel {
     target: Duration,
     interval: Duration,
@@ -52,8 +53,12 @@ enum After {
 
 impl CoDel {
     pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Queue>, PolicyError> {
+        Ok(Box::new(Self::new(values)))
+    }
+
+    pub(super) fn new(values: &Values<'_>) -> Self {
         let ms = |name| Duration::from_secs_f64(values.get(name) / 1e3);
-        Ok(Box::new(Self {
+        Self {
             target: ms("target_ms"),
             interval: ms("interval_ms"),
             packets: values.get("packets") as usize,
@@ -65,7 +70,7 @@ impl CoDel {
             count: 0,
             lastcount: 0,
             after: After::Nothing,
-        }))
+        }
     }
 
     fn ok_to_drop(&mut self, head: &Head) -> bool {

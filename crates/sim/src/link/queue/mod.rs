@@ -5,11 +5,16 @@
 
 mod codel;
 mod drop_tail;
+mod fq_codel;
+mod pie;
 mod red;
+mod subqueues;
 
 use crate::seed::Rng;
 use tabane_engine::policy::{Entry, PolicyError, Registry, Spec, Values};
 use tabane_engine::{Duration, Instant};
+
+pub use subqueues::Subqueues;
 
 /// A queue discipline.
 pub trait Queue: Send {
@@ -23,6 +28,28 @@ pub trait Queue: Send {
 
     /// The link would send another packet, and there is none.
     fn on_empty(&mut self, _now: Instant) {}
+
+    /// Subqueues in which packets wait, each first in first out. More than one keeps flows apart;
+    /// then the three methods below are asked, and `admit` never about a packet that will not wait.
+    fn subqueues(&self) -> usize {
+        1
+    }
+
+    /// The subqueue of packets of this flow ([`Packet::flow`](super::Packet::flow)).
+    fn subqueue(&self, _flow: u64) -> usize {
+        0
+    }
+
+    /// The subqueue whose head is sent next; `None` only if nothing waits.
+    fn next_subqueue(&mut self, _now: Instant, _waiting: &Subqueues) -> Option<usize> {
+        Some(0)
+    }
+
+    /// A subqueue that loses its head because too much waits. Asked after each packet that came,
+    /// until it answers `None`.
+    fn evict(&mut self, _waiting: &Subqueues) -> Option<usize> {
+        None
+    }
 }
 
 /// A packet that comes.
@@ -42,6 +69,8 @@ pub struct Arrival {
     pub at_once: bool,
     /// How long the last packet took to send; zero before the first.
     pub service: Duration,
+    /// Its subqueue; 0 if there is one only.
+    pub subqueue: usize,
 }
 
 /// The packet at the head.
@@ -55,8 +84,10 @@ pub struct Head {
     pub ect: bool,
     /// Its length, bytes.
     pub len: u32,
-    /// Bytes that wait behind it.
+    /// Bytes that wait behind it, in its subqueue.
     pub behind: u64,
+    /// Its subqueue; 0 if there is one only.
+    pub subqueue: usize,
 }
 
 /// What becomes of a packet.
@@ -88,6 +119,20 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "drops at the head when packets wait too long for too long (RFC 8289)",
         params: codel::PARAMS,
         build: &codel::CoDel::build,
+    },
+    Entry {
+        name: "fq_codel",
+        aliases: &[],
+        summary: "flows apart, by deficit round robin, each under CoDel (RFC 8290)",
+        params: fq_codel::PARAMS,
+        build: &fq_codel::FqCoDel::build,
+    },
+    Entry {
+        name: "pie",
+        aliases: &[],
+        summary: "drops at random what comes, by delay and its trend (RFC 8033)",
+        params: pie::PARAMS,
+        build: &pie::Pie::build,
     },
     Entry {
         name: "red",

@@ -161,7 +161,7 @@ mod tests {
 
     fn arrival(packets: usize, ect: bool) -> Arrival {
         let (now, service) = (Instant(1), Duration::from_millis(1));
-        Arrival { now, len: 1500, ect, packets, bytes: 0, at_once: false, service }
+        Arrival { now, len: 1500, ect, packets, bytes: 0, at_once: false, service, subqueue: 0 }
     }
 
     /// Share of packets not passed at a constant length, after the average has settled.

@@ -26,6 +26,15 @@ impl RateConfig {
         params.rate.map_or(Self::Unlimited, |rate| Self::Constant(rate.0))
     }
 
+    /// Bits per second on average.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Unlimited => f64::INFINITY,
+            Self::Constant(rate) => *rate as f64,
+            Self::Trace(trace) => trace.mean_rate() as f64,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), LinkError> {
         if matches!(self, Self::Constant(0)) { Err(LinkError::NoRate) } else { Ok(()) }
     }
@@ -67,6 +76,8 @@ pub trait Rate: Send {
 pub(super) fn build(config: &RateConfig, origin: Instant) -> Box<dyn Rate> {
     match config {
         RateConfig::Unlimited => Box::new(Unlimited),
+        // Only conditions give it.
+        RateConfig::Constant(0) => Box::new(Stopped),
         RateConfig::Constant(rate) => Box::new(Constant::new(*rate)),
         RateConfig::Trace(trace) => Box::new(trace::TraceDriven::new(trace.clone(), origin)),
     }
@@ -78,6 +89,15 @@ struct Unlimited;
 impl Rate for Unlimited {
     fn sent(&mut self, start: Instant, _work: Work) -> Instant {
         start
+    }
+}
+
+/// Nothing is sent.
+struct Stopped;
+
+impl Rate for Stopped {
+    fn sent(&mut self, _start: Instant, _work: Work) -> Instant {
+        Instant::FAR_FUTURE
     }
 }
 

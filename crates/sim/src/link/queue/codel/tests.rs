@@ -7,7 +7,7 @@ const MS: u64 = 1_000_000;
 
 fn head(now_ms: u64, waited_ms: u64) -> Head {
     let (now, waited) = (Instant(now_ms * MS), Duration::from_millis(waited_ms));
-    Head { now, waited, ect: false, len: 1500, behind: 15_000 }
+    Head { now, waited, ect: false, len: 1500, behind: 15_000, subqueue: 0 }
 }
 
 fn make(spec: &str) -> Box<dyn Queue> {

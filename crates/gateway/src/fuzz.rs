@@ -1,0 +1,21 @@
+//! Fuzz targets: what takes bytes from strangers, as functions of bytes that panic if something is
+//! wrong, each with inputs that lead deep into it. `crates/fuzz` runs them.
+
+mod inner;
+mod negotiation;
+
+use std::net::SocketAddr;
+
+/// A target's name, what it does with bytes, and inputs to start from.
+pub(crate) type Target = (&'static str, fn(&[u8]), fn() -> Vec<Vec<u8>>);
+
+/// Every target.
+pub const ALL: [Target; 3] = [
+    ("negotiation", negotiation::negotiation, negotiation::talks),
+    ("names", negotiation::names, negotiation::messages),
+    ("inner", inner::inner, inner::seeds),
+];
+
+fn somewhere(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, host], port))
+}

@@ -1,0 +1,175 @@
+//! Sockets of programs, and of destinations, as streams.
+
+use crate::kernel_memory;
+use bytes::{Buf, Bytes, BytesMut};
+use mio::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
+use std::net::Shutdown;
+use tabane_engine::pipe::{Read, Sink, Source, Stream, Written};
+
+/// A socket, and what the poll has said of it.
+pub(crate) struct Socket {
+    stream: TcpStream,
+    /// As the poll said last; edges, so they hold until the system says otherwise.
+    readable: bool,
+    writable: bool,
+}
+
+/// A socket as a stream.
+pub(crate) struct SocketStream<'a> {
+    pub(crate) socket: &'a mut Socket,
+    pub(crate) pool: &'a mut Pool,
+}
+
+/// Memory that is read into: one block. A read that fills at least half of it gives it away; of a
+/// shorter one a copy, so that nobody keeps more than twice of what he holds.
+#[derive(Default)]
+pub(crate) struct Pool {
+    block: BytesMut,
+}
+
+/// Read from a socket at a time: enough for a batch of segments.
+const BLOCK: usize = 64 << 10;
+/// Pieces given to the socket in one call.
+const CHUNKS: usize = 64;
+
+impl Socket {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        // Without it small answers wait for the ACK of those before. It can be missing.
+        let _ = stream.set_nodelay(true);
+        Self { stream, readable: true, writable: true }
+    }
+
+    /// The poll says so.
+    pub(crate) fn ready(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.writable |= writable;
+    }
+
+    /// The socket itself.
+    pub(crate) fn inner(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Bytes that wait in the kernel's queues, both directions.
+    pub(crate) fn held(&self) -> u64 {
+        kernel_memory::held(&self.stream)
+    }
+
+    /// The next bytes.
+    pub(crate) fn read(&mut self, pool: &mut Pool) -> Read {
+        self.receive(|stream| pool.read(stream)).unwrap_or_else(|other| other)
+    }
+
+    /// Looks whether the end has come; what comes instead of it stays where it is.
+    pub(crate) fn watch(&mut self) -> Read {
+        let seen = self.receive(|stream| match stream.peek(&mut [0])? {
+            0 => Ok(Bytes::new()),
+            _ => Err(ErrorKind::WouldBlock.into()),
+        });
+        seen.unwrap_or_else(|other| other)
+    }
+
+    fn receive(
+        &mut self,
+        mut read: impl FnMut(&mut TcpStream) -> io::Result<Bytes>,
+    ) -> Result<Read, Read> {
+        while self.readable {
+            match read(&mut self.stream) {
+                Ok(data) if data.is_empty() => return Ok(Read::End),
+                Ok(data) => return Ok(Read::Data(data)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Read::Gone),
+            }
+        }
+        Err(Read::Pending)
+    }
+
+    /// Gives it chunks from the front, as many as it takes.
+    pub(crate) fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
+        while !chunks.is_empty() {
+            if !self.writable {
+                return Written::Full;
+            }
+            let mut slices = [IoSlice::new(&[]); CHUNKS];
+            for (slice, chunk) in slices.iter_mut().zip(&*chunks) {
+                *slice = IoSlice::new(chunk);
+            }
+            match self.stream.write_vectored(&slices[..chunks.len().min(CHUNKS)]) {
+                Ok(len) => advance(chunks, len),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Written::Gone,
+            }
+        }
+        Written::All
+    }
+
+    /// The peer gets the end.
+    pub(crate) fn shutdown(&mut self) {
+        // It may be gone already, which reading will tell.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// When it is closed, the peer sees a reset.
+    pub(crate) fn reset(&mut self) {
+        // A close without lingering sends RST; best effort.
+        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+    }
+}
+
+impl Source for SocketStream<'_> {
+    fn read(&mut self) -> Read {
+        self.socket.read(self.pool)
+    }
+}
+
+impl Sink for SocketStream<'_> {
+    fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
+        self.socket.write(chunks)
+    }
+
+    fn shutdown(&mut self) {
+        self.socket.shutdown();
+    }
+
+    fn batch(&self) -> usize {
+        CHUNKS
+    }
+}
+
+impl Stream for SocketStream<'_> {
+    fn reset(&mut self) {
+        self.socket.reset();
+    }
+}
+
+fn advance(chunks: &mut VecDeque<Bytes>, mut len: usize) {
+    while len > 0 {
+        let Some(first) = chunks.front_mut() else { return };
+        if first.len() > len {
+            first.advance(len);
+            return;
+        }
+        len -= first.len();
+        chunks.pop_front();
+    }
+}
+
+impl Pool {
+    /// Reads at most a block; empty at the end of the stream.
+    fn read(&mut self, stream: &mut TcpStream) -> io::Result<Bytes> {
+        if self.block.len() < BLOCK {
+            self.block = BytesMut::zeroed(BLOCK);
+        }
+        let len = stream.read(&mut self.block)?;
+        if len < BLOCK / 2 {
+            return Ok(Bytes::copy_from_slice(&self.block[..len]));
+        }
+        let mut filled = std::mem::take(&mut self.block);
+        filled.truncate(len);
+        Ok(filled.freeze())
+    }
+}
