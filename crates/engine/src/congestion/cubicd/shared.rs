@@ -25,7 +25,7 @@ impl Together {
     const MEMORY: u32 = 32;
     /// Correlation from which on a bottleneck is shared, and below which it is no more. Queues that
     /// have nothing to do with each other come to 0.35 in a thirtieth of all cases (two standard
-    /// deviations at so many rounds); one queue, sampled at two times of a round, to 0.9.
+    /// deviations at so many rounds).
     const SHARED: f64 = 0.6;
     const APART: f64 = 0.3;
     /// A standard deviation below this, in seconds, is no queue that grows and shrinks.
