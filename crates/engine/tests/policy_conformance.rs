@@ -216,7 +216,7 @@ struct Driven {
 impl Driven {
     fn new(spec: &Spec, start: Start) -> Self {
         let controller = build_controller(spec, start);
-        let spares = spec.name == "cubicq";
+        let spares = ["cubicq", "cubicd"].contains(&spec.name.as_str());
         Self { controller, spares, now: Instant::ZERO, una: 1, nxt: 1, mss: start.mss }
     }
 

@@ -44,6 +44,8 @@ pub(super) struct Cubic {
     flight: [u64; 2],
     round_end: u64,
     c: f64,
+    /// Growth, of that of a flow of its own; 1 unless a wrapper couples several.
+    share: f64,
     /// Growth per round of the Reno-friendly estimate, segments.
     alpha: f64,
     curve: Curve,
@@ -102,13 +104,22 @@ impl Cubic {
     }
 
     fn new(values: &Values<'_>, start: Start, queueing: Option<Queueing>) -> Self {
-        let beta = values.get("beta");
-        let c = values.get("c");
-        let hystart = values.is_on("hystart");
+        let (beta, c) = (values.get("beta"), values.get("c"));
+        Self::with([beta, c], values.is_on("hystart"), start, queueing)
+    }
+
+    /// CUBIC in congestion avoidance and without HyStart++, for a controller that is CUBIC only
+    /// beside others.
+    pub(super) fn plain(beta: f64, c: f64, start: Start) -> Self {
+        Self::with([beta, c], false, start, None)
+    }
+
+    fn with([beta, c]: [f64; 2], hystart: bool, start: Start, queueing: Option<Queueing>) -> Self {
         Self {
             window: Window::new(start),
             beta,
             c,
+            share: 1.0,
             alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
             hystart: hystart.then(HyStart::new),
             curve: Curve::default(),
@@ -123,6 +134,24 @@ impl Cubic {
             reduced_at: Instant::ZERO,
             restoring: false,
         }
+    }
+
+    /// Grows by this part of what a flow of its own would. The curve begins anew: its time of return
+    /// depends on it.
+    pub(super) fn set_share(&mut self, share: f64) {
+        if share != self.share {
+            self.share = share;
+            self.curve.epoch = None;
+        }
+    }
+
+    /// Goes on from a window of `cwnd` bytes, which is its plateau.
+    pub(super) fn resume(&mut self, cwnd: u64) {
+        let mss = self.window.mss;
+        self.window = Window::new(Start { mss, cwnd, ssthresh: cwnd });
+        let segments = self.segments(cwnd);
+        self.curve = Curve { w_max: segments, cwnd_prior: segments, epoch: None };
+        self.before = None;
     }
 
     /// HyStart++ runs until ssthresh is first set.
@@ -172,19 +201,20 @@ impl Cubic {
             return;
         }
         let (cwnd, acked) = (self.segments(self.window.cwnd), self.segments(bytes));
+        let c = self.c * self.share;
         let mut epoch = match self.curve.epoch {
             Some(epoch) => epoch,
-            None => Epoch::begin(ack.now, cwnd, self.curve.w_max, self.c),
+            None => Epoch::begin(ack.now, cwnd, self.curve.w_max, c),
         };
         let t = (ack.now - epoch.start).as_secs_f64();
         let alpha = if epoch.w_est >= self.curve.cwnd_prior { 1.0 } else { self.alpha };
-        epoch.w_est += alpha * acked / cwnd;
-        if epoch.window(self.c, t) < epoch.w_est {
+        epoch.w_est += alpha * self.share * acked / cwnd;
+        if epoch.window(c, t) < epoch.w_est {
             // Reno-friendly region. Whole segments, as in the other.
             epoch.credit = (epoch.w_est - cwnd).max(0.0);
         } else {
             let rtt = ack.srtt.as_secs_f64();
-            let target = epoch.window(self.c, t + rtt).clamp(cwnd, 1.5 * cwnd);
+            let target = epoch.window(c, t + rtt).clamp(cwnd, 1.5 * cwnd);
             epoch.credit += acked * (target - cwnd) / cwnd;
         }
         if epoch.credit >= 1.0 {

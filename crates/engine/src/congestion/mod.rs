@@ -15,6 +15,7 @@ mod classic;
 mod compensated;
 mod coupled;
 mod cubic;
+mod cubicd;
 mod ghstcp;
 mod highspeed;
 mod hystart;
@@ -241,6 +242,13 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "as cubic, but a loss without a queue does not cost the window (ours)",
         params: cubic::PARAMS,
         build: &cubic::Cubic::build_with_queueing,
+    },
+    Entry {
+        name: "cubicd",
+        aliases: &[],
+        summary: "cubic beside others; alone a short queue, and losses do not count (ours)",
+        params: cubicd::PARAMS,
+        build: &cubicd::Cubicd::build,
     },
     Entry {
         name: "highspeed",

@@ -1,0 +1,370 @@
+//! `cubicd`: CUBIC beside others, a short queue alone. Ours.
+//!
+//! Who has a bottleneck for himself can keep its queue short, and needs no losses to know what it
+//! carries: round trips and delivered data say so. Who shares it with flows that fill the queue
+//! must do as they do, or gets nothing. Which of the two it is, is asked by *draining*: in flight
+//! is cut to what the path delivered at its base round trip, for a round. If the queue was ours it
+//! is gone then, and if it stays it is another's.
+//!
+//! *Alone*: one segment more a round, faster once no queue has stood for some rounds. A queue of
+//! `limit` is the signal to drain. Flows of this kind see the same queue, drain at the same time,
+//! and find the queue gone: they share by additive increase and multiplicative decrease, as in
+//! DUAL (Wang and Crowcroft, 1992), and none takes the others for rivals. Losses are repaired and
+//! otherwise ignored; those with a queue ask for a drain.
+//!
+//! *Beside others*: the window of CUBIC (RFC 9438). A loss with a queue counts, however short the
+//! queue is: what CoDel and RED drop is congestion. Drains go on, seldom, to see whether the others
+//! have left.
+//!
+//! Subflows that meet in one bottleneck (`shared.rs`) grow together as one flow would: n of them by
+//! the n-th part alone, where they drain at the same time, and beside others by the square of it,
+//! as in LIA (RFC 6356), because each has fewer losses than one flow would.
+//!
+//! The two modes are Copa's idea (Arun and Balakrishnan, 2018) and Nimbus' (Goyal et al., 2022);
+//! draining on purpose is from BBR. It is always paced.
+
+use super::cubic::Cubic;
+use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind, Start};
+use crate::policy::{Param, PolicyError, Values};
+use crate::time::{Duration, Instant, mul_div};
+use crate::view::{RecoveryPhase, SubflowView};
+use path::Path;
+use shared::Shared;
+
+mod path;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+/// Parameters of the table row.
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("beta", 0.7, 0.1..=0.95, "window after a loss beside others, of that before"),
+    Param::new("c", 0.4, 0.001..=100.0, "aggressiveness beside others, segments/s^3"),
+];
+
+/// The controller `cubicd`.
+pub(super) struct Cubicd {
+    mss: u64,
+    /// The window in startup and alone, bytes.
+    cwnd: u64,
+    /// Slow start goes up to this, bytes.
+    ssthresh: u64,
+    mode: Mode,
+    drain: Option<Drain>,
+    path: Path,
+    shared: Shared,
+    /// The window beside others.
+    cubic: Cubic,
+    /// Rounds without a queue, in a row.
+    calm: u32,
+    /// Bytes acknowledged that have not made the window grow yet.
+    counted: u64,
+    /// When the last drain ended, and drains in a row that found others.
+    drained_at: Instant,
+    found: u32,
+    /// Mode, window and threshold before the last timeout.
+    before: Option<(Mode, u64, u64)>,
+    srtt: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Startup,
+    Alone,
+    Beside,
+}
+
+/// Less in flight, to see what becomes of the queue.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    cwnd: u64,
+    /// The queue before.
+    queue: Duration,
+    /// Rounds that have ended since as little as `cwnd` is in flight; `None` before that.
+    rounds: Option<u32>,
+    since: Instant,
+    /// The least round trip since the round in which it drained.
+    least: Duration,
+    /// The queue in the round since, if it has not moved and nothing was lost.
+    flat: Option<Duration>,
+    /// Half of what was in flight is drained, to make sure.
+    deep: bool,
+}
+
+impl Cubicd {
+    pub(super) fn build(
+        values: &Values<'_>,
+        start: Start,
+    ) -> Result<Box<dyn CongestionController>, PolicyError> {
+        Ok(Box::new(Self::made(values, start)))
+    }
+
+    fn made(values: &Values<'_>, start: Start) -> Self {
+        let mss = start.mss.max(1);
+        let cwnd = start.cwnd.max(mss);
+        Self {
+            mss,
+            cwnd,
+            ssthresh: start.ssthresh,
+            mode: if start.ssthresh == u64::MAX { Mode::Startup } else { Mode::Alone },
+            drain: None,
+            path: Path::new(),
+            shared: Shared::default(),
+            cubic: Cubic::plain(values.get("beta"), values.get("c"), start),
+            calm: 0,
+            counted: 0,
+            drained_at: Instant::ZERO,
+            found: 0,
+            before: None,
+            srtt: Duration::ZERO,
+        }
+    }
+
+    /// The queue that is long enough: thresholds of HyStart++ (RFC 9406), by which CUBIC itself
+    /// leaves slow start, or what stands out of the noise.
+    fn limit(&self) -> Duration {
+        (self.path.base() / 8).clamp(LIMITS[0], LIMITS[1]).max(self.path.noise() * 3)
+    }
+
+    fn window(&self) -> u64 {
+        match (self.drain, self.mode) {
+            (Some(drain), _) => drain.cwnd,
+            (None, Mode::Beside) => self.cubic.state().cwnd,
+            (None, _) => self.cwnd,
+        }
+    }
+
+    fn start_drain(&mut self, now: Instant, deep: bool) {
+        let before = self.window();
+        let delivered = self.path.volume(self.path.rate());
+        let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
+        let (queue, least) = (self.path.queue(), Duration::MAX);
+        let drain = Drain { cwnd, queue, rounds: None, since: now, least, flat: None, deep };
+        self.drain = Some(drain);
+    }
+
+    /// Goes on with a drain; whether it is over.
+    fn step_drain(&mut self, ack: &Ack) {
+        let (queue, noise) = (self.path.queue(), self.path.noise());
+        let Some(drain) = &mut self.drain else { return };
+        if drain.rounds.is_none() && ack.in_flight <= drain.cwnd {
+            drain.rounds = Some(0);
+        } else if self.path.round_ended
+            && let Some(rounds) = &mut drain.rounds
+        {
+            *rounds += 1;
+            if *rounds == 1 {
+                drain.flat = Some(queue);
+            }
+        }
+        // What was sent before it drained has passed after a round.
+        if drain.rounds.is_some_and(|rounds| rounds >= 1)
+            && let Some(rtt) = ack.rtt
+        {
+            drain.least = drain.least.min(rtt);
+        }
+        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= noise;
+        drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
+        let stuck = ack.now > drain.since + self.srtt * 6;
+        if drain.rounds.is_some_and(|rounds| rounds >= 2) || stuck {
+            let drain = *drain;
+            self.end_drain(ack.now, &drain);
+        }
+    }
+
+    fn end_drain(&mut self, now: Instant, drain: &Drain) {
+        self.drain = None;
+        self.drained_at = now;
+        let before = self.window();
+        let noise = self.path.noise();
+        let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
+        let cut = before - drain.cwnd.min(before);
+        if left <= (drain.queue / 4).max(noise) {
+            self.found = 0;
+            self.alone(drain.cwnd);
+        } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
+            // Nothing moved though an eighth less was in flight: is there a queue at all?
+            if !drain.deep {
+                return self.start_drain(now, true);
+            }
+            self.path.rebase();
+            self.found = 0;
+            self.alone(before);
+            self.ssthresh = self.path.volume(self.path.best_rate()).max(before);
+        } else {
+            self.found += 1;
+            if self.mode != Mode::Beside {
+                self.mode = Mode::Beside;
+                self.cubic.resume(before);
+            }
+        }
+    }
+
+    fn alone(&mut self, cwnd: u64) {
+        self.mode = Mode::Alone;
+        self.cwnd = cwnd.max(LEAST * self.mss);
+        self.ssthresh = self.cwnd;
+        (self.calm, self.counted) = (0, 0);
+    }
+
+    /// Whether it is time to ask again whether the others are still there: after a while, and when
+    /// the queue does not move, as the queue of flows that grow and shrink does.
+    fn is_due(&self, now: Instant) -> bool {
+        let doublings = self.found.saturating_sub(1).min(3);
+        let wait = (self.srtt * 20).max(Duration::from_secs(1)) * (1 << doublings);
+        let due = now > self.drained_at + wait || self.path.steady() >= STEADY;
+        due && self.path.queue() > self.limit()
+    }
+
+    fn grow(&mut self, ack: &Ack) {
+        if !ack.cwnd_limited {
+            return;
+        }
+        if self.cwnd < self.ssthresh {
+            self.cwnd = self.cwnd.saturating_add(ack.delivered).min(self.ssthresh);
+            return;
+        }
+        // Segments a round: one, and after some rounds without a queue twice as many each round.
+        let doublings = self.calm.saturating_sub(CALM).min(20);
+        let most = (self.cwnd / 8).max(self.mss);
+        let per_round = ((self.mss << doublings) / self.shared.count()).min(most);
+        self.counted += ack.delivered.min(self.cwnd);
+        let due = mul_div(self.counted, per_round, self.cwnd.max(1));
+        if due >= self.mss {
+            let grown = due - due % self.mss;
+            self.counted -= mul_div(grown, self.cwnd, per_round).min(self.counted);
+            self.cwnd = self.cwnd.saturating_add(grown);
+        }
+    }
+
+    fn step(&mut self, ack: &Ack) {
+        let queue = self.path.queue();
+        match self.mode {
+            Mode::Startup => {
+                self.cwnd += if ack.cwnd_limited { ack.delivered } else { 0 };
+                let full = self.path.early_queue() >= self.limit();
+                if full || self.path.overflows(self.mss) {
+                    self.start_drain(ack.now, false);
+                }
+            }
+            Mode::Alone => {
+                if self.path.round_ended {
+                    self.calm = if queue <= self.path.noise() { self.calm + 1 } else { 0 };
+                }
+                let lost = ack.lost > 0 && queue >= self.limit() / 2;
+                let full = queue >= self.limit() || lost || self.path.overflows(self.mss);
+                if full && ack.cwnd_limited && self.cwnd >= self.ssthresh {
+                    self.start_drain(ack.now, false);
+                } else {
+                    self.grow(ack);
+                }
+            }
+            Mode::Beside => {
+                self.cubic.on_ack(ack, &[]);
+                if ack.cwnd_limited && self.is_due(ack.now) && ack.phase == RecoveryPhase::Open {
+                    self.start_drain(ack.now, false);
+                }
+            }
+        }
+    }
+}
+
+impl CongestionController for Cubicd {
+    fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
+        self.srtt = ack.srtt;
+        self.path.on_ack(ack);
+        if self.path.round_ended && siblings.len() > 1 {
+            self.shared.on_round(ack.subflow, siblings);
+            let count = self.shared.count() as f64;
+            self.cubic.set_share(1.0 / (count * count));
+        }
+        if self.drain.is_some() {
+            self.step_drain(ack);
+        } else {
+            self.step(ack);
+        }
+    }
+
+    fn on_congestion(&mut self, event: &Congestion, siblings: &[SubflowView]) {
+        let timeout = event.kind == CongestionKind::Rto;
+        if timeout {
+            self.drain = None;
+        }
+        if self.mode == Mode::Beside {
+            let counts = timeout
+                || event.kind == CongestionKind::Ecn
+                || self.path.queue() > self.path.noise();
+            if counts {
+                self.cubic.on_congestion(event, siblings);
+            }
+        } else if timeout {
+            self.before = Some((self.mode, self.cwnd, self.ssthresh));
+            let known = self.path.volume(self.path.best_rate());
+            self.ssthresh = known.min(self.cwnd.max(self.ssthresh.min(known))).max(2 * self.mss);
+            self.cwnd = self.mss;
+            self.mode = Mode::Alone;
+        } else if event.kind == CongestionKind::Ecn && self.drain.is_none() {
+            self.start_drain(event.now, false);
+        }
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        if self.mode == Mode::Beside {
+            self.cubic.on_spurious(now);
+        } else if let Some((mode, cwnd, ssthresh)) = self.before.take() {
+            self.mode = mode;
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
+    }
+
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.cubic.on_sent(now, bytes, in_flight);
+    }
+
+    fn on_penalty(&mut self) {
+        self.cubic.on_penalty();
+        self.cwnd = (self.cwnd / 2).max(self.mss);
+    }
+
+    fn on_mss(&mut self, mss: u64) {
+        self.mss = mss.max(1);
+        self.cubic.on_mss(self.mss);
+        self.cwnd = self.cwnd.max(self.mss);
+    }
+
+    fn report(&self, state: &mut CcState) {
+        let cwnd = self.window().max(self.mss);
+        state.cwnd = cwnd;
+        state.ssthresh = match self.mode {
+            Mode::Beside => self.cubic.state().ssthresh,
+            Mode::Startup if self.drain.is_some() => cwnd,
+            Mode::Startup | Mode::Alone => self.ssthresh,
+        }
+        .max(2 * self.mss);
+        let slow_start = cwnd < state.ssthresh && self.drain.is_none();
+        let gain = if slow_start { STARTUP_GAIN } else { GAIN };
+        let rtt = if self.srtt.is_zero() { Duration::from_millis(1) } else { self.srtt };
+        let rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
+        state.pacing_rate = Some(rate.max(self.mss));
+        state.phase = match (self.drain, self.mode) {
+            (Some(_), _) => CcPhase::Other(1),
+            (None, _) if slow_start => CcPhase::SlowStart,
+            (None, Mode::Alone | Mode::Startup) => CcPhase::Other(2),
+            (None, Mode::Beside) => CcPhase::Avoidance,
+        };
+    }
+}
+
+/// Least and most of the queue that is long enough (RFC 9406).
+const LIMITS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(16)];
+/// Segments in flight at least, so that acknowledgements go on.
+const LEAST: u64 = 4;
+/// Rounds without a queue after which growth doubles each round.
+const CALM: u32 = 4;
+/// Rounds in which a queue of others would have moved: each of them adds a segment a round.
+const STEADY: u32 = 4;
+/// Pacing rates in hundredths of window over round trip, as Linux': in slow start the window
+/// doubles while a round is sent.
+const STARTUP_GAIN: u64 = 200;
+const GAIN: u64 = 120;

@@ -1,0 +1,172 @@
+//! What acknowledgements tell of the path: its round trip without a queue, the queue that stands
+//! now, and what it delivers in a round.
+
+use crate::congestion::Ack;
+use crate::time::{Duration, Instant, mul_div};
+
+/// Round trips in parts of time, and rounds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    /// The round trip without a queue: the least sample since it was last set.
+    base: Duration,
+    /// The least sample of the present part and of the one before.
+    low: [Duration; 2],
+    /// The longest of the present part, isolated ones left out, and the sample before.
+    high: Duration,
+    last: Duration,
+    samples: u32,
+    part: Instant,
+    /// By how much samples of a part differ, smoothed.
+    wobble: Duration,
+    delivered: u64,
+    lost: u64,
+    round: Round,
+    /// What rounds delivered, bytes/s, the latest first.
+    rates: [u64; Self::ROUNDS],
+    /// A queue, and rounds in a row in which it has not moved.
+    anchor: (Duration, u32),
+    /// A round ended with the latest ACK.
+    pub(super) round_ended: bool,
+}
+
+/// A round trip's worth of data.
+#[derive(Clone, Copy, Default, Debug)]
+struct Round {
+    /// Over when so much is delivered or lost.
+    mark: u64,
+    since: Instant,
+    delivered: u64,
+    lost: u64,
+}
+
+impl Path {
+    /// Rounds remembered: an idle queue says nothing against what the path delivered before.
+    const ROUNDS: usize = 8;
+    /// A part lasts half a round trip, but so long at least where that is no more than a round
+    /// trip: who forwards is late by milliseconds, however short round trips are.
+    const LATE: Duration = Duration::from_millis(10);
+    /// What round trips differ by without a queue: bursts of some segments at the bottleneck.
+    const NOISE: Duration = Duration::from_micros(500);
+
+    pub(super) fn new() -> Self {
+        Self {
+            base: Duration::MAX,
+            low: [Duration::MAX; 2],
+            high: Duration::ZERO,
+            last: Duration::MAX,
+            samples: 0,
+            part: Instant::ZERO,
+            wobble: Duration::ZERO,
+            delivered: 0,
+            lost: 0,
+            round: Round::default(),
+            rates: [0; Self::ROUNDS],
+            anchor: (Duration::ZERO, 0),
+            round_ended: false,
+        }
+    }
+
+    pub(super) fn on_ack(&mut self, ack: &Ack) {
+        // With nothing in flight the acknowledgement may have been delayed, for want of more.
+        if let Some(rtt) = ack.rtt.filter(|_| ack.in_flight > 0) {
+            self.take(ack, rtt);
+        }
+        self.delivered += ack.delivered;
+        self.lost += ack.lost;
+        self.round_ended = self.delivered + self.lost >= self.round.mark;
+        if self.round_ended {
+            let took = ack.now - self.round.since;
+            let bytes = self.delivered - self.round.delivered;
+            if self.round.mark > 0 && !took.is_zero() {
+                self.rates.rotate_right(1);
+                self.rates[0] = mul_div(bytes, 1_000_000_000, took.0);
+            }
+            let queue = self.queue();
+            let (least, most) = (queue.min(self.anchor.0), queue.max(self.anchor.0));
+            let still = most - least <= self.noise();
+            self.anchor = if still { (self.anchor.0, self.anchor.1 + 1) } else { (queue, 0) };
+            self.begin_round(ack.now, ack.in_flight);
+        }
+    }
+
+    fn begin_round(&mut self, now: Instant, in_flight: u64) {
+        let (delivered, lost) = (self.delivered, self.lost);
+        let mark = delivered + lost + in_flight.max(1);
+        self.round = Round { mark, since: now, delivered, lost };
+    }
+
+    fn take(&mut self, ack: &Ack, rtt: Duration) {
+        let length = (ack.srtt / 2).max(Self::LATE.min(ack.srtt));
+        if self.samples >= 2 && ack.now >= self.part + length {
+            let differ = self.high.saturating_sub(self.low[0]);
+            self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
+            self.low.rotate_right(1);
+            self.low[0] = Duration::MAX;
+            (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
+        }
+        self.base = self.base.min(rtt);
+        self.low[0] = self.low[0].min(rtt);
+        self.high = self.high.max(rtt.min(self.last));
+        self.samples += 1;
+        self.last = rtt;
+    }
+
+    pub(super) fn base(&self) -> Duration {
+        self.base
+    }
+
+    /// The queue that has stood for half a round trip or more.
+    pub(super) fn queue(&self) -> Duration {
+        let least = self.low[0].min(self.low[1]);
+        if least == Duration::MAX { Duration::ZERO } else { least.saturating_sub(self.base) }
+    }
+
+    /// As `queue`, of the present part alone, once it has enough samples.
+    pub(super) fn early_queue(&self) -> Duration {
+        if self.samples < 8 {
+            return Duration::ZERO;
+        }
+        self.low[0].saturating_sub(self.base)
+    }
+
+    /// What is no queue: round trips differ by so much anyway.
+    pub(super) fn noise(&self) -> Duration {
+        Self::NOISE.max(self.wobble / 2)
+    }
+
+    /// Rounds in a row in which the queue has not moved.
+    pub(super) fn steady(&self) -> u32 {
+        self.anchor.1
+    }
+
+    /// What was taken for a queue is the path's own round trip now.
+    pub(super) fn rebase(&mut self) {
+        self.base = self.base + self.queue();
+    }
+
+    /// What the latest round delivered, bytes/s: what the path gives us while a queue stands.
+    pub(super) fn rate(&self) -> u64 {
+        self.rates[0]
+    }
+
+    /// The most that one of the last rounds delivered, bytes/s.
+    pub(super) fn best_rate(&self) -> u64 {
+        self.rates.iter().copied().max().unwrap_or(0)
+    }
+
+    /// What is in flight at `rate` without a queue, bytes.
+    pub(super) fn volume(&self, rate: u64) -> u64 {
+        if self.base == Duration::MAX {
+            return 0;
+        }
+        mul_div(rate, self.base.0, 1_000_000_000)
+    }
+
+    /// Share of the present round that is lost, in excess of some segments that may be bad luck,
+    /// is more than a path without congestion loses.
+    pub(super) fn overflows(&self, mss: u64) -> bool {
+        let lost = self.lost - self.round.lost;
+        let seen = self.delivered - self.round.delivered + lost;
+        lost.saturating_sub(5 * mss) * 10 > seen
+    }
+}

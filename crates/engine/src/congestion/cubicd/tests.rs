@@ -1,0 +1,116 @@
+//! The state machine against a model of a bottleneck: round by round, not packet by packet.
+
+use super::*;
+use crate::congestion::tests;
+use crate::time::Instant;
+
+const MSS: u64 = 1000;
+const BASE_MS: u64 = 40;
+/// Segments that leave the bottleneck in a base round trip.
+const BDP: u64 = 100;
+
+/// A bottleneck and what others have in flight there, segments.
+struct Bottleneck {
+    cc: Cubicd,
+    now: Instant,
+    others: u64,
+    /// What others have in flight does not make way, and what is beyond the pipe waits.
+    base_ms: u64,
+}
+
+impl Bottleneck {
+    fn new(others: u64) -> Self {
+        let start = Start { mss: MSS, cwnd: 10 * MSS, ssthresh: u64::MAX };
+        let cc = Cubicd::made(&Values::defaults(PARAMS), start);
+        Self { cc, now: Instant(1_000_000_000), others, base_ms: BASE_MS }
+    }
+
+    /// A round trip: what the window held is delivered, one segment of it `lost` times.
+    fn round(&mut self, lost: u64) {
+        let window = self.cc.state().cwnd / MSS;
+        let pipe = BDP * self.base_ms / BASE_MS;
+        let queue = (window + self.others).saturating_sub(pipe);
+        let rtt = Duration::from_micros((self.base_ms * 1000) + queue * BASE_MS * 1000 / BDP);
+        for n in 0..window {
+            self.now += rtt / window.max(1);
+            let in_flight = self.cc.state().cwnd;
+            let lost = if n == 0 { lost * MSS } else { 0 };
+            let ack = tests::ack(0, 1);
+            let ack = Ack { now: self.now, rtt: Some(rtt), srtt: rtt, in_flight, lost, ..ack };
+            if lost > 0 {
+                let event = Congestion::new(self.now, CongestionKind::Loss, MSS);
+                self.cc.on_congestion(&event, &[]);
+            }
+            self.cc.on_ack(&ack, &[]);
+        }
+    }
+
+    fn rounds(&mut self, n: u32) -> &mut Self {
+        (0..n).for_each(|_| self.round(0));
+        self
+    }
+
+    fn segments(&self) -> u64 {
+        self.cc.window() / MSS
+    }
+}
+
+#[test]
+fn alone_it_fills_the_pipe_and_keeps_the_queue_at_the_limit() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    assert_eq!(link.cc.mode, Mode::Alone);
+    for _ in 0..200 {
+        link.round(0);
+        // An eighth of 40 ms is 5 ms: 12 segments.
+        assert!((90..=116).contains(&link.segments()), "{} segments", link.segments());
+    }
+}
+
+#[test]
+fn alone_losses_do_not_count() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    for _ in 0..200 {
+        link.round(3);
+        assert!(link.segments() >= 90, "{} segments", link.segments());
+        assert_eq!(link.cc.mode, Mode::Alone);
+    }
+}
+
+#[test]
+fn a_queue_that_stays_is_anothers() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    link.others = 100;
+    link.rounds(20);
+    assert_eq!(link.cc.mode, Mode::Beside);
+    let before = link.segments();
+    link.round(1);
+    link.round(0);
+    assert!(link.segments() <= before * 3 / 4, "a loss counts as in CUBIC");
+    link.others = 0;
+    link.rounds(400);
+    assert_eq!(link.cc.mode, Mode::Alone, "they have left");
+    assert!(link.segments() <= 116);
+}
+
+#[test]
+fn a_timeout_does_not_cost_what_was_known() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    link.cc.on_congestion(&Congestion::new(link.now, CongestionKind::Rto, MSS), &[]);
+    assert_eq!(link.segments(), 1);
+    link.rounds(10);
+    assert!(link.segments() >= 85, "{} segments", link.segments());
+}
+
+#[test]
+fn a_longer_path_is_no_queue() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    link.base_ms = 100;
+    link.rounds(30);
+    assert_eq!(link.cc.mode, Mode::Alone);
+    assert_eq!(link.cc.path.base(), Duration::from_millis(100));
+}
