@@ -136,8 +136,8 @@ impl Cubic {
         }
     }
 
-    /// Grows by this part of what a flow of its own would. The curve begins anew: its time of return
-    /// depends on it.
+    /// Grows by this part of what a flow of its own would. The curve begins anew: its time of
+    /// return depends on it.
     pub(super) fn set_share(&mut self, share: f64) {
         if share != self.share {
             self.share = share;
