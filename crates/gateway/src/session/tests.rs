@@ -5,7 +5,7 @@ use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 use bytes::Bytes;
 use std::net::IpAddr;
 use tabane_engine::config::{Config, PathConfig};
-use tabane_engine::pipe::ConnectionStream;
+use tabane_engine::pipe::{ConnectionStream, Read, Sink, Source, Stream, Written};
 use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Endpoint};
 
@@ -361,4 +361,104 @@ fn a_change_of_servers_resets_every_program() {
     world.wait(10);
     assert_eq!(world.closed(&world.kernel_heard, program), Some(CloseReason::Reset(None)));
     assert!(world.sessions.all.is_empty());
+}
+
+/// One end of a session without an engine: what it says, and how much it takes.
+#[derive(Default)]
+struct Fake {
+    says: VecDeque<Bytes>,
+    room: usize,
+    heard: Vec<u8>,
+    shut: bool,
+    closed: bool,
+}
+
+impl Source for &mut Fake {
+    fn read(&mut self) -> Read {
+        self.says.pop_front().map_or(Read::Pending, Read::Data)
+    }
+}
+
+impl Sink for &mut Fake {
+    fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
+        while let Some(chunk) = chunks.front_mut() {
+            let taken = chunk.split_to(chunk.len().min(self.room));
+            self.room -= taken.len();
+            self.heard.extend_from_slice(&taken);
+            if !chunk.is_empty() {
+                return Written::Full;
+            }
+            chunks.pop_front();
+        }
+        Written::All
+    }
+
+    fn shutdown(&mut self) {
+        self.shut = true;
+    }
+}
+
+impl Stream for &mut Fake {
+    fn reset(&mut self) {
+        panic!("nobody is to be reset");
+    }
+}
+
+impl Program for &mut Fake {}
+
+impl Near for Fake {
+    type Id = u8;
+
+    fn admit(&mut self, _: Instant, _: u8, _: Option<SocketAddr>) -> Admitted {
+        Admitted::Now
+    }
+
+    fn refuse(&mut self, _: Instant, _: u8, why: ConnectError) {
+        panic!("{why}");
+    }
+
+    fn stream(&mut self, _: Instant, _: u8) -> Option<impl Program> {
+        (!self.closed).then_some(self)
+    }
+
+    fn close(&mut self, _: u8) {
+        self.closed = true;
+    }
+}
+
+impl Far for Fake {
+    type Id = u8;
+
+    fn stream(&mut self, _: Instant, _: u8) -> Option<impl Stream> {
+        (!self.closed).then_some(self)
+    }
+
+    fn local(&mut self, _: Instant, _: u8) -> Option<SocketAddr> {
+        None
+    }
+
+    fn close(&mut self, _: u8) {
+        self.closed = true;
+    }
+}
+
+/// A program may be gone for its kernel while its last bytes wait for room at the far end.
+#[test]
+fn what_a_program_that_has_gone_left_is_delivered() {
+    let (now, mut near, mut far) = (Instant::ZERO, Fake::default(), Fake::default());
+    let mut sessions = Sessions::new(Patience::default());
+    let target: SocketAddr = SERVER.parse().unwrap();
+    sessions.incoming(1, (target, now), (Target::Address(target), VecDeque::from([target])));
+    assert_eq!(sessions.poll_request().map(|request| request.address), Some(target));
+    sessions.opening(now, 1, 2, None);
+    near.says.push_back(Bytes::from_static(b"last words"));
+    far.room = 4;
+    sessions.connected(now, (&mut near, &mut far), 1);
+    assert_eq!(far.heard, b"last");
+    sessions.on_near(now, (&mut near, &mut far), 1, Event::Closed(CloseReason::Finished));
+    assert!(!far.shut && sessions.len() == 1, "some of it still waits");
+    far.room = 100;
+    sessions.on_far(now, (&mut near, &mut far), (1, 2), Event::Writable);
+    assert_eq!((far.heard.as_slice(), far.shut), (&b"last words"[..], true));
+    assert!(sessions.all.is_empty());
 }
