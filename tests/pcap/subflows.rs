@@ -32,7 +32,9 @@ fn many_subflows_of_one_connection_cost_no_more_each() {
         assert_eq!(analysis.connections[0].subflows.len(), count as usize);
         began.elapsed()
     };
-    let best = |count| (0..2).map(|_| analyse(count)).min().unwrap_or_default();
-    let (few, many) = (best(15_000), best(90_000));
-    assert!(many < few * 15, "6 times the packets: {few:?}, then {many:?}");
+    // In turns, since others are busy, too; the square would be 36 times as much.
+    let times = [(); 5].map(|()| (analyse(15_000), analyse(90_000)));
+    let few = times.iter().map(|(few, _)| *few).min().unwrap_or_default();
+    let many = times.iter().map(|(_, many)| *many).min().unwrap_or_default();
+    assert!(many < few * 20, "6 times the packets: {few:?}, then {many:?}");
 }
