@@ -7,12 +7,11 @@ use super::programs::Programs;
 use super::upstream::UpstreamNotification;
 use crate::listener::{ConnectError, Target};
 use crate::reactor::SocketId;
-use crate::session::{Admitted, Discarded, Near, Patience, Program, Sessions, Verdict};
+use crate::session::{Admitted, EndStream, Near, Patience, Program, Sessions};
 use crate::tun::{self, LocalStack};
-use bytes::Bytes;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
-use tabane_engine::pipe::{ConnectionStream, Read, Sink, Source, Stream, Written};
+use tabane_engine::pipe::ConnectionStream;
 use tabane_engine::{ConnId, Endpoint, Event, Instant};
 
 /// Who asked for a connection.
@@ -39,12 +38,6 @@ pub(super) enum Owner {
 pub(super) struct All<'a> {
     programs: &'a mut Programs,
     host: Option<&'a mut LocalStack>,
-}
-
-/// The stream of one of them.
-enum ProgramStream<'a> {
-    FrontEnd(super::program::ProgramStream<'a>),
-    Host(ConnectionStream<'a>),
 }
 
 pub(super) type Carried = Sessions<ProgramId, ConnId>;
@@ -225,10 +218,10 @@ impl Near for All<'_> {
 
     fn stream(&mut self, now: Instant, id: ProgramId) -> Option<impl Program> {
         match id {
-            ProgramId::FrontEnd(id) => self.programs.stream(id).map(ProgramStream::FrontEnd),
+            ProgramId::FrontEnd(id) => self.programs.stream(id).map(EndStream::Socket),
             ProgramId::Host(id) => {
                 let connection = self.host.as_mut()?.connection(id)?;
-                Some(ProgramStream::Host(ConnectionStream { connection, now }))
+                Some(EndStream::Connection(ConnectionStream { connection, now }))
             }
         }
     }
@@ -236,63 +229,6 @@ impl Near for All<'_> {
     fn close(&mut self, id: ProgramId) {
         if let ProgramId::FrontEnd(id) = id {
             self.programs.remove(id);
-        }
-    }
-}
-
-impl Source for ProgramStream<'_> {
-    fn read(&mut self) -> Read {
-        match self {
-            Self::FrontEnd(stream) => stream.read(),
-            Self::Host(stream) => stream.read(),
-        }
-    }
-}
-
-impl Sink for ProgramStream<'_> {
-    fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
-        match self {
-            Self::FrontEnd(stream) => stream.write(chunks),
-            Self::Host(stream) => stream.write(chunks),
-        }
-    }
-
-    fn shutdown(&mut self) {
-        match self {
-            Self::FrontEnd(stream) => stream.shutdown(),
-            Self::Host(stream) => stream.shutdown(),
-        }
-    }
-
-    fn batch(&self) -> usize {
-        match self {
-            Self::FrontEnd(stream) => stream.batch(),
-            Self::Host(stream) => stream.batch(),
-        }
-    }
-}
-
-impl Stream for ProgramStream<'_> {
-    fn reset(&mut self) {
-        match self {
-            Self::FrontEnd(stream) => stream.reset(),
-            Self::Host(stream) => stream.reset(),
-        }
-    }
-}
-
-impl Program for ProgramStream<'_> {
-    fn take_verdict(&mut self) -> Option<Verdict> {
-        match self {
-            Self::FrontEnd(stream) => stream.take_verdict(),
-            Self::Host(stream) => stream.take_verdict(),
-        }
-    }
-
-    fn discard(&mut self) -> Discarded {
-        match self {
-            Self::FrontEnd(stream) => stream.discard(),
-            Self::Host(stream) => stream.discard(),
         }
     }
 }

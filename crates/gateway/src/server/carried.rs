@@ -10,11 +10,10 @@ use crate::inner;
 use crate::listener::{ConnectError, Target};
 use crate::policy_requests;
 use crate::reactor::SocketId;
-use crate::session::{Admitted, Far, Near, Patience, Program, Sessions, SocketStream};
-use bytes::Bytes;
+use crate::session::{Admitted, EndStream, Far, Near, Patience, Program, Sessions};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use tabane_engine::pipe::{ConnectionStream, Read, Sink, Source, Stream, Written};
+use tabane_engine::pipe::{ConnectionStream, Stream};
 use tabane_engine::record::CloseReason;
 use tabane_engine::{ConnId, Duration, Event, Instant};
 use tabane_net::wireguard::UdpPort;
@@ -41,11 +40,6 @@ pub(super) struct Clients<'a> {
 pub(super) struct Beyond<'a> {
     outbound: &'a mut Outbound,
     next: Option<&'a mut Next>,
-}
-
-enum FarStream<'a> {
-    Socket(SocketStream<'a>),
-    Next(ConnectionStream<'a>),
 }
 
 pub(super) type Carried = Sessions<Id, FarId>;
@@ -220,10 +214,10 @@ impl Far for Beyond<'_> {
 
     fn stream(&mut self, now: Instant, id: FarId) -> Option<impl Stream> {
         match id {
-            FarId::Socket(id) => self.outbound.stream(id).map(FarStream::Socket),
+            FarId::Socket(id) => self.outbound.stream(id).map(EndStream::Socket),
             FarId::Next(id) => {
                 let connection = self.next.as_mut()?.endpoint().connection(id)?;
-                Some(FarStream::Next(ConnectionStream { connection, now }))
+                Some(EndStream::Connection(ConnectionStream { connection, now }))
             }
         }
     }
@@ -238,47 +232,6 @@ impl Far for Beyond<'_> {
     fn close(&mut self, id: FarId) {
         if let FarId::Socket(id) = id {
             self.outbound.close(id);
-        }
-    }
-}
-
-impl Source for FarStream<'_> {
-    fn read(&mut self) -> Read {
-        match self {
-            Self::Socket(stream) => stream.read(),
-            Self::Next(stream) => stream.read(),
-        }
-    }
-}
-
-impl Sink for FarStream<'_> {
-    fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
-        match self {
-            Self::Socket(stream) => stream.write(chunks),
-            Self::Next(stream) => stream.write(chunks),
-        }
-    }
-
-    fn shutdown(&mut self) {
-        match self {
-            Self::Socket(stream) => stream.shutdown(),
-            Self::Next(stream) => stream.shutdown(),
-        }
-    }
-
-    fn batch(&self) -> usize {
-        match self {
-            Self::Socket(stream) => stream.batch(),
-            Self::Next(stream) => stream.batch(),
-        }
-    }
-}
-
-impl Stream for FarStream<'_> {
-    fn reset(&mut self) {
-        match self {
-            Self::Socket(stream) => stream.reset(),
-            Self::Next(stream) => stream.reset(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! The two ends of a session.
 
 use crate::listener::ConnectError;
+use bytes::Bytes;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
-use tabane_engine::pipe::{ConnectionStream, Stream};
+use tabane_engine::pipe::{ConnectionStream, Read, Sink, Source, Stream, Written};
 use tabane_engine::{ConnId, Endpoint, Instant};
 
 /// Those who ask for connections, whoever keeps them.
@@ -81,7 +83,70 @@ pub(crate) trait Far {
     fn close(&mut self, id: Self::Id);
 }
 
+/// The stream of an end that may be a socket or a connection of an engine.
+pub(crate) enum EndStream<'a, S> {
+    Socket(S),
+    Connection(ConnectionStream<'a>),
+}
+
 impl Program for ConnectionStream<'_> {}
+
+impl<S: Source> Source for EndStream<'_, S> {
+    fn read(&mut self) -> Read {
+        match self {
+            Self::Socket(stream) => stream.read(),
+            Self::Connection(stream) => stream.read(),
+        }
+    }
+}
+
+impl<S: Sink> Sink for EndStream<'_, S> {
+    fn write(&mut self, chunks: &mut VecDeque<Bytes>) -> Written {
+        match self {
+            Self::Socket(stream) => stream.write(chunks),
+            Self::Connection(stream) => stream.write(chunks),
+        }
+    }
+
+    fn shutdown(&mut self) {
+        match self {
+            Self::Socket(stream) => stream.shutdown(),
+            Self::Connection(stream) => stream.shutdown(),
+        }
+    }
+
+    fn batch(&self) -> usize {
+        match self {
+            Self::Socket(stream) => stream.batch(),
+            Self::Connection(stream) => stream.batch(),
+        }
+    }
+}
+
+impl<S: Stream> Stream for EndStream<'_, S> {
+    fn reset(&mut self) {
+        match self {
+            Self::Socket(stream) => stream.reset(),
+            Self::Connection(stream) => stream.reset(),
+        }
+    }
+}
+
+impl<S: Program> Program for EndStream<'_, S> {
+    fn take_verdict(&mut self) -> Option<Verdict> {
+        match self {
+            Self::Socket(stream) => stream.take_verdict(),
+            Self::Connection(stream) => stream.take_verdict(),
+        }
+    }
+
+    fn discard(&mut self) -> Discarded {
+        match self {
+            Self::Socket(stream) => stream.discard(),
+            Self::Connection(stream) => stream.discard(),
+        }
+    }
+}
 
 /// A bond.
 impl Far for Endpoint {

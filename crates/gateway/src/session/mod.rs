@@ -15,7 +15,7 @@
 mod ends;
 mod socket;
 
-pub(crate) use ends::{Admitted, Discarded, Far, Near, Program, Verdict};
+pub(crate) use ends::{Admitted, Discarded, EndStream, Far, Near, Program, Verdict};
 pub(crate) use socket::{Pool, Socket, SocketStream};
 
 use crate::listener::{ConnectError, Target};
