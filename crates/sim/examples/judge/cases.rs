@@ -72,8 +72,8 @@ pub(crate) struct Case {
 
 #[derive(Clone)]
 enum Kind {
-    /// One flow, packets lost like that.
-    Lossy(&'static str),
+    /// One flow, packets lost like that, and with so much jitter.
+    Lossy(&'static str, &'static str),
     /// One connection over this link and another, which share nothing.
     Bundle(Link, &'static str),
     /// Beside so many flows of that controller, at that queue: of what CUBIC gets there.
@@ -168,7 +168,13 @@ pub(crate) fn all(set: Set) -> Vec<Case> {
     };
     let noisy = set.of(&[(230.0, 20.0), (80.0, 50.0)], &[(100.0, 10.0), (30.0, 120.0)]);
     for (name, loss) in LOSSES {
-        add(format!("loss {name}"), Aim::AtLeast(0.9), &noisy, Kind::Lossy(loss));
+        add(format!("loss {name}"), Aim::AtLeast(0.9), &noisy, Kind::Lossy(loss, "0ms"));
+    }
+    for jitter in ["0.5ms", "2ms", "5ms"] {
+        for (name, loss) in [LOSSES[0], LOSSES[1], LOSSES[4]] {
+            let row = format!("loss {name}, jitter {jitter}");
+            add(row, Aim::AtLeast(0.9), &noisy, Kind::Lossy(loss, jitter));
+        }
     }
     let pair = set.of(&[(230.0, 20.0)], &[(100.0, 60.0)]);
     let other = if set == Set::Design { (80.0, 50.0) } else { (100.0, 10.0) };
@@ -227,8 +233,9 @@ impl Case {
         let capacity = rate * 1e6;
         let world = World { link: self.link, seed, controller };
         match self.kind {
-            Kind::Lossy(loss) => {
-                let watch = world.alone(Queue::Bdp(1.0), 20.0, &format!("loss = \"{loss}\""), "");
+            Kind::Lossy(loss, jitter) => {
+                let more = format!("loss = \"{loss}\"\njitter = \"{jitter}\"");
+                let watch = world.alone(Queue::Bdp(1.0), 20.0, &more, "");
                 watch.rate(0, 0.0, 20.0) / (capacity * ATTAINABLE)
             }
             Kind::Bundle(other, loss) => {

@@ -123,7 +123,7 @@ impl Cubicd {
     /// The queue that is long enough: thresholds of HyStart++ (RFC 9406), by which CUBIC itself
     /// leaves slow start, or what stands out of the noise.
     fn limit(&self) -> Duration {
-        (self.path.base() / 8).clamp(LIMITS[0], LIMITS[1]).max(self.path.noise() * 3)
+        (self.path.base() / 8).clamp(LIMITS[0], LIMITS[1]).max(self.path.noise() * 2)
     }
 
     fn window(&self) -> u64 {

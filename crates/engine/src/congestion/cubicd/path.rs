@@ -7,10 +7,12 @@ use crate::time::{Duration, Instant, mul_div};
 /// Round trips in parts of time, and rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    /// The round trip without a queue: the least sample since it was last set.
-    base: Duration,
-    /// The least sample of the present part and of the one before.
-    low: [Duration; 2],
+    /// The round trip without a queue, once parts have ended: the least that the least samples of
+    /// all of `Self::PARTS` parts in a row kept to. A single sample is no measure of it: where
+    /// round trips vary without a queue, all others would look like one.
+    floor: Duration,
+    /// The least sample of the present part and of those before.
+    low: [Duration; Self::PARTS],
     /// The longest of the present part, isolated ones left out, and the sample before.
     high: Duration,
     last: Duration,
@@ -42,6 +44,8 @@ struct Round {
 impl Path {
     /// Rounds remembered: an idle queue says nothing against what the path delivered before.
     const ROUNDS: usize = 8;
+    /// Parts that tell the round trip without a queue. A drain lasts two rounds, four parts.
+    const PARTS: usize = 3;
     /// A part lasts half a round trip, but so long at least where that is no more than a round
     /// trip: who forwards is late by milliseconds, however short round trips are.
     const LATE: Duration = Duration::from_millis(10);
@@ -50,8 +54,8 @@ impl Path {
 
     pub(super) fn new() -> Self {
         Self {
-            base: Duration::MAX,
-            low: [Duration::MAX; 2],
+            floor: Duration::MAX,
+            low: [Duration::MAX; Self::PARTS],
             high: Duration::ZERO,
             last: Duration::MAX,
             samples: 0,
@@ -100,11 +104,12 @@ impl Path {
         if self.samples >= 2 && ack.now >= self.part + length {
             let differ = self.high.saturating_sub(self.low[0]);
             self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
+            let highest = self.low.iter().max().copied();
+            self.floor = self.floor.min(highest.unwrap_or(Duration::MAX));
             self.low.rotate_right(1);
             self.low[0] = Duration::MAX;
             (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
         }
-        self.base = self.base.min(rtt);
         self.low[0] = self.low[0].min(rtt);
         self.high = self.high.max(rtt.min(self.last));
         self.samples += 1;
@@ -112,13 +117,16 @@ impl Path {
     }
 
     pub(super) fn base(&self) -> Duration {
-        self.base
+        if self.floor < Duration::MAX {
+            return self.floor;
+        }
+        self.low.iter().min().copied().unwrap_or(Duration::MAX)
     }
 
     /// The queue that has stood for half a round trip or more.
     pub(super) fn queue(&self) -> Duration {
         let least = self.low[0].min(self.low[1]);
-        if least == Duration::MAX { Duration::ZERO } else { least.saturating_sub(self.base) }
+        if least == Duration::MAX { Duration::ZERO } else { least.saturating_sub(self.base()) }
     }
 
     /// As `queue`, of the present part alone, once it has enough samples.
@@ -126,12 +134,12 @@ impl Path {
         if self.samples < 8 {
             return Duration::ZERO;
         }
-        self.low[0].saturating_sub(self.base)
+        self.low[0].saturating_sub(self.base())
     }
 
     /// What is no queue: round trips differ by so much anyway.
     pub(super) fn noise(&self) -> Duration {
-        Self::NOISE.max(self.wobble / 2)
+        Self::NOISE.max(self.wobble)
     }
 
     /// Rounds in a row in which the queue has not moved.
@@ -141,7 +149,7 @@ impl Path {
 
     /// What was taken for a queue is the path's own round trip now.
     pub(super) fn rebase(&mut self) {
-        self.base = self.base + self.queue();
+        self.floor = self.base() + self.queue();
     }
 
     /// What the latest round delivered, bytes/s: what the path gives us while a queue stands.
@@ -156,10 +164,10 @@ impl Path {
 
     /// What is in flight at `rate` without a queue, bytes.
     pub(super) fn volume(&self, rate: u64) -> u64 {
-        if self.base == Duration::MAX {
+        if self.base() == Duration::MAX {
             return 0;
         }
-        mul_div(rate, self.base.0, 1_000_000_000)
+        mul_div(rate, self.base().0, 1_000_000_000)
     }
 
     /// Share of the present round that is lost, in excess of some segments that may be bad luck,
