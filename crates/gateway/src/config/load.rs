@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
+use tabane_config::bounded;
 use tabane_config::source_document::{Fault, Problem, SourceDocument};
 
 /// The configuration of an agent.
@@ -128,24 +129,11 @@ pub(crate) fn parse_copy<C: Configuration>(
 
 /// The text of a file of bounded length.
 pub(super) fn text(path: &Path) -> Result<String, ConfigError> {
-    let read = bounded(path, TEXT_MAX).and_then(|bytes| {
-        String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text (UTF-8)"))
-    });
-    read.map_err(|error| {
+    bounded::text(path, TEXT_MAX).map_err(|error| {
         let (file, message) = (path.display().to_string(), format!("cannot be read: {error}"));
         let help = Some(remedy(path));
         ConfigError(vec![Problem { file, position: None, excerpt: None, message, help }])
     })
-}
-
-/// What a file holds, if it is not longer than that.
-pub(super) fn bounded(path: &Path, max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = File::open(path)?.take(max + 1).read_to_end(&mut bytes)?;
-    if read as u64 > max {
-        return Err(io::Error::other(format!("it is longer than {max} bytes")));
-    }
-    Ok(bytes)
 }
 
 /// The variables of the environment that begin with `TABANE_`, by name.
@@ -184,29 +172,8 @@ fn from_document<C: Configuration>(
     place_files(&mut config, folder, service);
     let mut found = Findings::default();
     config.check(&mut found);
-    for (key, file) in config.needed() {
-        let keys: Vec<&str> = key.split('.').collect();
-        let at: Vec<&dyn fmt::Display> = keys.iter().map(|key| key as _).collect();
-        if let Err(error) = std::fs::File::open(file) {
-            let message = format!("{} cannot be read: {error}", file.display());
-            found.fault(Fault::new(&at, message).help(remedy(file)));
-        } else if key.ends_with("_file") && is_exposed(file) {
-            let message = format!("everybody on this machine can read {}", file.display());
-            found.warn(Fault::new(&at, message).help(format!("chmod 600 {}", file.display())));
-        }
-    }
-    let key = config.key();
-    match &key {
-        // Said above, with what to do.
-        Ok(_) | Err(KeyError::File(..)) => {}
-        Err(error @ (KeyError::Missing { .. } | KeyError::Twice { .. })) => {
-            found.fault(Fault::new(&[], error.to_string()))
-        }
-        Err(error) => {
-            let at = C::KEY[usize::from(config.given_key().0.is_none())];
-            found.fault(Fault::new(&[&at], error.to_string()));
-        }
-    }
+    let key = found.key(&config);
+    found.files(&config);
     let said = |faults: Vec<Fault>| -> Vec<Problem> {
         let more = faults.len().saturating_sub(SHOWN);
         let shown = faults.into_iter().take(SHOWN);
@@ -219,7 +186,7 @@ fn from_document<C: Configuration>(
         all
     };
     match key {
-        Ok(key) if found.faults.is_empty() => {
+        Some(key) if found.faults.is_empty() => {
             warnings.extend(said(found.warnings));
             Ok(Loaded { config, key, warnings })
         }
@@ -249,6 +216,16 @@ pub(super) fn place_files<C: Configuration>(
 
 fn refuse(problem: Problem) -> ConfigError {
     ConfigError(vec![discreet(problem)])
+}
+
+fn unreadable(at: &[&dyn fmt::Display], file: &Path, error: &io::Error) -> Fault {
+    let message = format!("{} cannot be read: {error}", file.display());
+    Fault::new(at, message).help(remedy(file))
+}
+
+/// Folders can be opened like files, and then not be read.
+fn is_no_folder(file: File) -> io::Result<()> {
+    if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
 }
 
 /// What to do about a file that cannot be read.
@@ -299,6 +276,41 @@ impl Findings {
     /// Something is wrong.
     pub(crate) fn fault(&mut self, fault: Fault) {
         self.faults.push(fault);
+    }
+
+    /// The agent's own key; if it has none, why.
+    pub(super) fn key<C: Configuration>(&mut self, config: &C) -> Option<Key> {
+        let [_, file] = C::KEY;
+        let fault = match config.key() {
+            Ok(key) => return Some(key),
+            Err(error @ (KeyError::Missing { .. } | KeyError::Twice { .. })) => {
+                Fault::new(&[], error.to_string())
+            }
+            Err(KeyError::File(path, error)) => unreadable(&[&file], &path, &error),
+            Err(error) => {
+                let at = C::KEY[usize::from(config.given_key().0.is_none())];
+                Fault::new(&[&at], error.to_string())
+            }
+        };
+        self.fault(fault);
+        None
+    }
+
+    /// The files that it names can be read, and by nobody else.
+    fn files<C: Configuration>(&mut self, config: &C) {
+        for (key, file) in config.needed() {
+            let keys: Vec<&str> = key.split('.').collect();
+            let at: Vec<&dyn fmt::Display> = keys.iter().map(|key| key as _).collect();
+            if self.faults.iter().any(|fault| fault.at == keys) {
+                continue;
+            }
+            if let Err(error) = File::open(file).and_then(is_no_folder) {
+                self.fault(unreadable(&at, file, &error));
+            } else if is_exposed(file) {
+                let message = format!("everybody on this machine can read {}", file.display());
+                self.warn(Fault::new(&at, message).help(format!("chmod 600 {}", file.display())));
+            }
+        }
     }
 
     /// Something is probably not meant.

@@ -1,10 +1,9 @@
 //! What a server forwards to: the next server, whose client it then is.
 
 use super::client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry};
-use super::load::{Configuration, Findings};
+use super::load::Findings;
 use super::rule::{Policies, Rule};
 use super::secret::Secret;
-use crate::keys::KeyError;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use tabane_config::source_document::Fault;
@@ -79,17 +78,7 @@ impl NextConfig {
         let client = self.client();
         let mut inner = Findings::default();
         client.check_bond(&mut inner);
-        match client.key() {
-            // A file that cannot be read is said where files are looked at.
-            Ok(_) | Err(KeyError::File(..)) => {}
-            Err(error @ (KeyError::Missing { .. } | KeyError::Twice { .. })) => {
-                inner.fault(Fault::new(&[], error.to_string()));
-            }
-            Err(error) => {
-                let at = ClientConfig::KEY[usize::from(self.secret.is_none())];
-                inner.fault(Fault::new(&[&at], error.to_string()));
-            }
-        }
+        inner.key(&client);
         let below = |mut fault: Fault| {
             fault.at.insert(0, "next".into());
             fault

@@ -10,6 +10,7 @@ use super::{ConfigError, environment};
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use tabane_config::bounded;
 
 /// Reads a configuration again.
 pub struct Source<C> {
@@ -103,7 +104,7 @@ impl Service {
     #[must_use]
     pub(crate) fn credential(&self, file: &Path) -> Option<PathBuf> {
         let copy = self.credentials.as_ref()?.join(file.file_name()?);
-        let text = load::bounded(&copy, CREDENTIAL_MAX).ok()?;
+        let text = bounded::bytes(&copy, CREDENTIAL_MAX).ok()?;
         (!text.trim_ascii().is_empty()).then_some(copy)
     }
 

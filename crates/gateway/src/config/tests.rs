@@ -199,6 +199,8 @@ fn a_next_server_is_checked_as_a_clients_is() {
     refused::<ServerConfig>(&keyless, ":8:2", &["there is no key", "secret_file"]);
     let filed = forwarding().replace(&line, "secret_file = \"nowhere\"");
     refused::<ServerConfig>(&filed, ":10:15", &["No such file"]);
+    let folder = forwarding().replace(&line, "secret_file = \".\"");
+    refused::<ServerConfig>(&folder, ":10:15", &["cannot be read"]);
     let wrong = forwarding().replace(&line, "secret = \"none\"");
     refused::<ServerConfig>(&wrong, ":10:10", &["key"]);
     refused::<ServerConfig>(&(server() + "[next]\n"), ":8:2", &["there is no path"]);
@@ -336,6 +338,14 @@ fn files_are_beside_the_configuration_and_must_be_private() {
     fs::write(&path, client().replace(&line, "secret_file = \"key\"")).unwrap();
     let said = read::<ClientConfig>(&path, &[]).unwrap_err().to_string();
     assert!(said.contains(":3:15: not a key"), "{said}");
+    for (named, words) in [(".", "directory"), ("/dev/zero", "longer than 4096 bytes")] {
+        fs::write(&path, client().replace(&line, &format!("secret_file = \"{named}\""))).unwrap();
+        let said = read::<ClientConfig>(&path, &[]).unwrap_err().to_string();
+        assert!(said.contains(":3:15: ") && said.contains(words), "{named}: {said}");
+    }
+    fs::write(&path, format!("web_token_file = \".\"\n{}", client())).unwrap();
+    let said = read::<ClientConfig>(&path, &[]).unwrap_err().to_string();
+    assert!(said.contains(":1:18: ") && said.contains("directory"), "{said}");
 }
 
 /// It once opened the server itself and its cloud's metadata, too.
