@@ -57,7 +57,7 @@ fn everything_is_there_and_says_scenario_seed_and_version() {
     assert_eq!(meta["version"], env!("CARGO_PKG_VERSION"));
     for row in rows(&place.read("o/summary.csv")) {
         assert_eq!((row["scenario"].as_str(), row["seed"].as_str()), ("s", "7"));
-        assert_eq!((row["scheduler"].as_str(), row["congestion"].as_str()), ("necf", "cubicq"));
+        assert_eq!((row["scheduler"].as_str(), row["congestion"].as_str()), ("necf", "cubicd"));
         assert!(row["value"].parse::<f64>().unwrap().is_finite(), "{row:?}");
     }
 }

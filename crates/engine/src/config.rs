@@ -151,7 +151,7 @@ pub struct TcpConfig {
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
-            congestion: Spec::named("cubicq"),
+            congestion: Spec::named("cubicd"),
             timestamps: true,
             sack: true,
             ecn: false,

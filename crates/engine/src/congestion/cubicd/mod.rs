@@ -10,7 +10,10 @@
 //! `limit` is the signal to drain. Flows of this kind see the same queue, drain at the same time,
 //! and find the queue gone: they share by additive increase and multiplicative decrease, as in
 //! DUAL (Wang and Crowcroft, 1992), and none takes the others for rivals. Losses are repaired and
-//! otherwise ignored; those with a queue ask for a drain.
+//! otherwise ignored; those with a queue ask for a drain. Only where they come with a queue and
+//! never without one, they are drops: of a queue that is managed, which we may share. Then CUBIC's
+//! window answers. What the path carried a short while ago is remembered: rates that fall and rise
+//! each second are followed in slow start.
 //!
 //! *Beside others*: the window of CUBIC (RFC 9438). A loss with a queue counts, however short the
 //! queue is: what CoDel and RED drop is congestion. Drains go on, seldom, to see whether the others
@@ -121,9 +124,11 @@ impl Cubicd {
     }
 
     /// The queue that is long enough: thresholds of HyStart++ (RFC 9406), by which CUBIC itself
-    /// leaves slow start, or what stands out of the noise.
+    /// leaves slow start, some segments on a slow link, or what stands out of the noise.
     fn limit(&self) -> Duration {
-        (self.path.base() / 8).clamp(LIMITS[0], LIMITS[1]).max(self.path.noise() * 2)
+        let some = Duration(mul_div(SEGMENTS * self.mss, 1_000_000_000, self.path.peak().max(1)));
+        let base = (self.path.base() / 8).max(some.min(LIMITS[1])).clamp(LIMITS[0], LIMITS[1]);
+        base.max(self.path.noise() * 2)
     }
 
     fn window(&self) -> u64 {
@@ -136,7 +141,8 @@ impl Cubicd {
 
     fn start_drain(&mut self, now: Instant, deep: bool) {
         let before = self.window();
-        let delivered = self.path.volume(self.path.rate());
+        // In whole segments, or a slow link would idle.
+        let delivered = self.path.volume(self.path.rate()).next_multiple_of(self.mss);
         let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
         let (queue, least) = (self.path.queue(), Duration::MAX);
         let drain = Drain { cwnd, queue, rounds: None, since: now, least, flat: None, deep };
@@ -190,7 +196,7 @@ impl Cubicd {
             self.path.rebase();
             self.found = 0;
             self.alone(before);
-            self.ssthresh = self.path.volume(self.path.best_rate()).max(before);
+            self.ssthresh = self.path.volume(self.path.peak()).max(before);
         } else {
             self.found += 1;
             if self.mode != Mode::Beside {
@@ -212,7 +218,7 @@ impl Cubicd {
     fn is_due(&self, now: Instant) -> bool {
         let doublings = self.found.saturating_sub(1).min(3);
         let wait = (self.srtt * 20).max(Duration::from_secs(1)) * (1 << doublings);
-        let due = now > self.drained_at + wait || self.path.steady() >= STEADY;
+        let due = now > self.drained_at + wait || self.path.steady() >= STEADY << doublings;
         due && self.path.queue() > self.limit()
     }
 
@@ -237,6 +243,15 @@ impl Cubicd {
         }
     }
 
+    /// Where no queue stands, and the path carried twice as much a short while ago, slow start
+    /// goes back to that: it is the path that varies, and growth alone would not follow it.
+    fn remember(&mut self) {
+        let known = self.path.volume(self.path.peak());
+        if self.calm >= CALM && self.cwnd < known / 2 {
+            self.ssthresh = known;
+        }
+    }
+
     fn step(&mut self, ack: &Ack) {
         let queue = self.path.queue();
         match self.mode {
@@ -251,9 +266,14 @@ impl Cubicd {
                 if self.path.round_ended {
                     self.calm = if queue <= self.path.noise() { self.calm + 1 } else { 0 };
                 }
+                self.remember();
                 let lost = ack.lost > 0 && queue >= self.limit() / 2;
-                let full = queue >= self.limit() || lost || self.path.overflows(self.mss);
-                if full && ack.cwnd_limited && self.cwnd >= self.ssthresh {
+                let full = if self.cwnd < self.ssthresh {
+                    ack.phase == RecoveryPhase::Open && self.path.early_queue() >= self.limit()
+                } else {
+                    queue >= self.limit() || lost || self.path.overflows(self.mss)
+                };
+                if full && ack.cwnd_limited {
                     self.start_drain(ack.now, false);
                 } else {
                     self.grow(ack);
@@ -290,16 +310,26 @@ impl CongestionController for Cubicd {
         if timeout {
             self.drain = None;
         }
+        let dropped = !timeout && self.path.queue() > self.path.noise() && self.path.drops();
+        if self.mode == Mode::Alone && dropped {
+            self.cwnd = self.window();
+            self.drain = None;
+            self.drained_at = event.now;
+            self.mode = Mode::Beside;
+            self.cubic.resume(self.cwnd);
+        }
         if self.mode == Mode::Beside {
-            let counts = timeout
-                || event.kind == CongestionKind::Ecn
-                || self.path.queue() > self.path.noise();
+            // Where losses come by chance, they are believed from the queue on that asks for a
+            // drain: or the queue would never become so long.
+            let noisy = self.path.loses_by_chance();
+            let least = if noisy { self.limit() } else { self.path.noise() };
+            let counts = timeout || event.kind == CongestionKind::Ecn || self.path.queue() > least;
             if counts {
                 self.cubic.on_congestion(event, siblings);
             }
         } else if timeout {
             self.before = Some((self.mode, self.cwnd, self.ssthresh));
-            let known = self.path.volume(self.path.best_rate());
+            let known = self.path.volume(self.path.peak());
             self.ssthresh = known.min(self.cwnd.max(self.ssthresh.min(known))).max(2 * self.mss);
             self.cwnd = self.mss;
             self.mode = Mode::Alone;
@@ -344,7 +374,9 @@ impl CongestionController for Cubicd {
         .max(2 * self.mss);
         let slow_start = cwnd < state.ssthresh && self.drain.is_none();
         let gain = if slow_start { STARTUP_GAIN } else { GAIN };
-        let rtt = if self.srtt.is_zero() { Duration::from_millis(1) } else { self.srtt };
+        // The mean still knows of the outage or the queue that is over.
+        let rtt = self.path.recent().min(self.srtt);
+        let rtt = if rtt.is_zero() { Duration::from_millis(1) } else { rtt };
         let rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
         state.pacing_rate = Some(rate.max(self.mss));
         state.phase = match (self.drain, self.mode) {
@@ -358,10 +390,12 @@ impl CongestionController for Cubicd {
 
 /// Least and most of the queue that is long enough (RFC 9406).
 const LIMITS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(16)];
+/// Segments that queue however slow the link is: with less it would run empty.
+const SEGMENTS: u64 = 4;
 /// Segments in flight at least, so that acknowledgements go on.
 const LEAST: u64 = 4;
 /// Rounds without a queue after which growth doubles each round.
-const CALM: u32 = 4;
+const CALM: u32 = 2;
 /// Rounds in which a queue of others would have moved: each of them adds a segment a round.
 const STEADY: u32 = 4;
 /// Pacing rates in hundredths of window over round trip, as Linux': in slow start the window

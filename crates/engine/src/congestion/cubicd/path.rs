@@ -23,10 +23,18 @@ pub(super) struct Path {
     delivered: u64,
     lost: u64,
     round: Round,
-    /// What rounds delivered, bytes/s, the latest first.
-    rates: [u64; Self::ROUNDS],
+    /// What the latest round delivered, bytes/s.
+    rate: u64,
+    /// The most that a round delivered in the present `Self::MEMORY` and in the one before,
+    /// bytes/s, and when the present one began.
+    peaks: [u64; 2],
+    peaks_since: Instant,
     /// A queue, and rounds in a row in which it has not moved.
     anchor: (Duration, u32),
+    /// Rounds without and with a queue, and in how many of them something was lost.
+    rounds: [[u32; 2]; 2],
+    /// Whether a queue stood when the first loss of the present round was seen.
+    lost_with: Option<bool>,
     /// A round ended with the latest ACK.
     pub(super) round_ended: bool,
 }
@@ -42,8 +50,11 @@ struct Round {
 }
 
 impl Path {
-    /// Rounds remembered: an idle queue says nothing against what the path delivered before.
-    const ROUNDS: usize = 8;
+    /// How long what a path once delivered says something: links of today change by the second.
+    const MEMORY: Duration = Duration::from_secs(5);
+    /// By so much a loss is more likely in a round with a queue than in one without, if it is a
+    /// queue that drops.
+    const OFTEN: u32 = 8;
     /// Parts that tell the round trip without a queue. A drain lasts two rounds, four parts.
     const PARTS: usize = 3;
     /// A part lasts half a round trip, but so long at least where that is no more than a round
@@ -64,8 +75,12 @@ impl Path {
             delivered: 0,
             lost: 0,
             round: Round::default(),
-            rates: [0; Self::ROUNDS],
+            rate: 0,
+            peaks: [0; 2],
+            peaks_since: Instant::ZERO,
             anchor: (Duration::ZERO, 0),
+            rounds: [[0; 2]; 2],
+            lost_with: None,
             round_ended: false,
         }
     }
@@ -77,13 +92,26 @@ impl Path {
         }
         self.delivered += ack.delivered;
         self.lost += ack.lost;
+        let queued = self.queue() > self.noise() / 2;
+        if ack.lost > 0 {
+            self.lost_with = self.lost_with.or(Some(queued));
+        }
         self.round_ended = self.delivered + self.lost >= self.round.mark;
         if self.round_ended {
             let took = ack.now - self.round.since;
             let bytes = self.delivered - self.round.delivered;
             if self.round.mark > 0 && !took.is_zero() {
-                self.rates.rotate_right(1);
-                self.rates[0] = mul_div(bytes, 1_000_000_000, took.0);
+                self.rate = mul_div(bytes, 1_000_000_000, took.0);
+                if ack.now > self.peaks_since + Self::MEMORY {
+                    (self.peaks, self.peaks_since) = ([0, self.peaks[0]], ack.now);
+                }
+                self.peaks[0] = self.peaks[0].max(self.rate);
+            }
+            let lost = self.lost_with.take();
+            let of = &mut self.rounds[usize::from(lost.unwrap_or(queued))];
+            *of = [of[0] + 1, of[1] + u32::from(lost.is_some())];
+            if of[0] >= 4096 || of[1] >= 16 {
+                self.rounds.iter_mut().flatten().for_each(|count| *count /= 2);
             }
             let queue = self.queue();
             let (least, most) = (queue.min(self.anchor.0), queue.max(self.anchor.0));
@@ -123,9 +151,14 @@ impl Path {
         self.low.iter().min().copied().unwrap_or(Duration::MAX)
     }
 
+    /// The least round trip of late.
+    pub(super) fn recent(&self) -> Duration {
+        self.low[0].min(self.low[1])
+    }
+
     /// The queue that has stood for half a round trip or more.
     pub(super) fn queue(&self) -> Duration {
-        let least = self.low[0].min(self.low[1]);
+        let least = self.recent();
         if least == Duration::MAX { Duration::ZERO } else { least.saturating_sub(self.base()) }
     }
 
@@ -142,6 +175,19 @@ impl Path {
         Self::NOISE.max(self.wobble)
     }
 
+    /// Whether losses come with a queue: those of a noisy path do not ask for one. As many as came
+    /// in rounds with a queue are expected by chance in those without; that nearly none came says
+    /// something once some are expected.
+    pub(super) fn drops(&self) -> bool {
+        let [[calm, by_chance], [queued, losses]] = self.rounds;
+        losses >= 3 && losses * calm > queued * (2 + Self::OFTEN * by_chance)
+    }
+
+    /// Whether losses come without a queue, too.
+    pub(super) fn loses_by_chance(&self) -> bool {
+        self.rounds[0][1] >= 3 && !self.drops()
+    }
+
     /// Rounds in a row in which the queue has not moved.
     pub(super) fn steady(&self) -> u32 {
         self.anchor.1
@@ -154,12 +200,12 @@ impl Path {
 
     /// What the latest round delivered, bytes/s: what the path gives us while a queue stands.
     pub(super) fn rate(&self) -> u64 {
-        self.rates[0]
+        self.rate
     }
 
-    /// The most that one of the last rounds delivered, bytes/s.
-    pub(super) fn best_rate(&self) -> u64 {
-        self.rates.iter().copied().max().unwrap_or(0)
+    /// The most that a round delivered in the last seconds, bytes/s.
+    pub(super) fn peak(&self) -> u64 {
+        self.peaks[0].max(self.peaks[1])
     }
 
     /// What is in flight at `rate` without a queue, bytes.

@@ -70,12 +70,50 @@ fn alone_it_fills_the_pipe_and_keeps_the_queue_at_the_limit() {
 #[test]
 fn alone_losses_do_not_count() {
     let mut link = Bottleneck::new(0);
-    link.rounds(20);
+    (0..20).for_each(|_| link.round(3));
     for _ in 0..200 {
         link.round(3);
         assert!(link.segments() >= 90, "{} segments", link.segments());
         assert_eq!(link.cc.mode, Mode::Alone);
     }
+}
+
+#[test]
+fn losses_that_come_only_with_a_queue_count() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    let mut before = 0;
+    let cut = (0..200).any(|_| {
+        before = link.segments();
+        // What drops keeps a queue of 4 ms.
+        link.round(u64::from(before > BDP + 10));
+        link.cc.mode == Mode::Beside
+    });
+    assert!(cut && link.segments() <= before * 3 / 4, "{} segments", link.segments());
+}
+
+#[test]
+fn a_path_that_begins_to_lose_is_soon_ignored() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(200);
+    (0..60).for_each(|_| link.round(3));
+    for _ in 0..200 {
+        link.round(3);
+        assert!(link.segments() >= 90, "{} segments", link.segments());
+    }
+}
+
+#[test]
+fn a_rate_that_comes_back_is_found_again_in_slow_start() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    let now = link.now;
+    link.cc.alone(10 * MSS);
+    while link.segments() < 90 {
+        link.round(0);
+    }
+    // Two rounds tell that there is no queue; three double the window, and there is one to spare.
+    assert!((link.now - now).0 <= 6 * BASE_MS * 1_000_000, "{:?}", link.now - now);
 }
 
 #[test]
