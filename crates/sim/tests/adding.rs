@@ -35,7 +35,8 @@ fn a_model_takes_a_file_and_a_row() {
     assert_eq!(rates, [1.0, 0.2, 1.0].map(RateIs::Times));
 
     // A queue that never runs empty: the test is of the link, not of who fills it.
-    let text = "duration = \"10s\"\ndefaults.congestion = \"cubicq\"\n[link.a]\nrate = \"10Mbps\"\nconditions = \"pulse\"\n\
+    let text = "duration = \"10s\"\ndefaults.congestion = \"cubicq\"\n\
+        [link.a]\nrate = \"10Mbps\"\nconditions = \"pulse\"\n\
         [[flow]]\nbulk = \"unlimited\"\n";
     let plan = Scenario::parse("pulse.toml", text).unwrap().compile().unwrap();
     let result = tabane_sim::run(&plan, &mut tabane_sim::observe::Silent).unwrap();

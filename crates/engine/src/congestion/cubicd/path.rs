@@ -132,8 +132,7 @@ impl Path {
         if self.samples >= 2 && ack.now >= self.part + length {
             let differ = self.high.saturating_sub(self.low[0]);
             self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
-            let highest = self.low.iter().max().copied();
-            self.floor = self.floor.min(highest.unwrap_or(Duration::MAX));
+            self.learn_floor();
             self.low.rotate_right(1);
             self.low[0] = Duration::MAX;
             (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
@@ -142,6 +141,17 @@ impl Path {
         self.high = self.high.max(rtt.min(self.last));
         self.samples += 1;
         self.last = rtt;
+    }
+
+    /// A part has ended.
+    fn learn_floor(&mut self) {
+        let least = self.low.iter().min().copied().unwrap_or(Duration::MAX);
+        let most = self.low.iter().max().copied().unwrap_or(Duration::MAX);
+        // A short path has a queue before there are so many: round trips that double at once, when
+        // nothing is known yet, do so by it.
+        let first = self.floor == Duration::MAX && most < Duration::MAX;
+        let kept_to = if first && most > least * 2 { least } else { most };
+        self.floor = self.floor.min(kept_to);
     }
 
     pub(super) fn base(&self) -> Duration {
