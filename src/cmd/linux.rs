@@ -2,7 +2,7 @@
 
 use super::{
     bench, client, compare, config, conn, demo, doctor, kernel, keys, lab, monitor, path, policy,
-    reload, server, service, status, top,
+    record, reload, server, service, status, top, whatif,
 };
 use crate::exit::Failure;
 use clap::Subcommand;
@@ -38,6 +38,10 @@ pub(crate) enum Verb {
     Doctor(doctor::Args),
     /// Show a running agent live: links, why a link is idle, connections.
     Top(top::Args),
+    /// Show what an agent has recorded of its links and connections, or make a scenario of it.
+    Record(record::Args),
+    /// Tell what would have happened in a recorded time with other policies or roles.
+    Whatif(whatif::Args),
     /// Make a running agent read its configuration again.
     Reload(reload::Args),
     /// Send a file over emulated Wi-Fi and LTE links, alone and together; no root needed.
@@ -72,6 +76,8 @@ pub(super) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Monitor(args) => monitor::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Top(args) => top::run(&args),
+        Verb::Record(args) => record::run(&args),
+        Verb::Whatif(args) => whatif::run(&args),
         Verb::Reload(args) => reload::run(&args),
         Verb::Demo(args) => demo::run(&args),
         Verb::Bench(args) => bench::run(&args),

@@ -41,6 +41,8 @@ mod pcap;
 mod policy;
 mod progress;
 #[cfg(target_os = "linux")]
+mod record;
+#[cfg(target_os = "linux")]
 mod reload;
 #[cfg(target_os = "linux")]
 mod running;
@@ -54,6 +56,8 @@ mod sim;
 mod status;
 #[cfg(target_os = "linux")]
 mod top;
+#[cfg(target_os = "linux")]
+mod whatif;
 
 use crate::exit::Failure;
 use clap::Subcommand;

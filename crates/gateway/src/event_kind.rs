@@ -84,6 +84,7 @@ event_kinds! {
     PathWaits "path-waits" Warning: "A path cannot be used for want of something.";
     PoliciesRefused "policies-refused" Warning: "The server does not take a client's policies.";
     QuotaNotSaved "quota-not-saved" Error: "What was used of quotas cannot be saved.";
+    RecordStopped "record-stopped" Error: "Nothing, or not everything, is recorded.";
     Reload "reload" Notice: "The configuration was read again.";
     ReloadFailed "reload-failed" Error: "The configuration was read again, and not taken.";
     Role "role" Detail: "A path has another role.";

@@ -84,6 +84,12 @@ impl EventLog {
         self.all.push_back(event);
     }
 
+    /// The wall clock then, as events have it: milliseconds since 1970.
+    #[must_use]
+    pub(crate) fn unix_ms(&self, now: Instant) -> u64 {
+        unix_ms(self.clock.wall_origin(), now)
+    }
+
     /// The number of the last one; 0 if there was none.
     #[must_use]
     pub(crate) fn last(&self) -> u64 {

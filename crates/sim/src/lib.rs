@@ -23,6 +23,7 @@ pub mod seed;
 pub mod swarm;
 pub mod sweep;
 pub mod topology;
+pub mod what_if;
 mod world;
 
 pub use plan::{LinkPlan, Plan};

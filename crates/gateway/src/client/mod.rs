@@ -19,6 +19,7 @@ mod program;
 mod programs;
 mod quotas;
 mod reach;
+mod record;
 mod role_state;
 mod servers;
 mod setup;
@@ -39,6 +40,7 @@ use crate::listener::{Auto, Login};
 use crate::path::{Links, PathEvent, QuotaError};
 use crate::policy_requests::PolicyOverride;
 use crate::reactor::{Agent, EventSource, Reactor, Ready};
+use crate::recording::RecordSettings;
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Dispatcher;
 use crate::udp::fragment::{self, Reassembler};
@@ -126,6 +128,8 @@ struct Core {
     servers: Servers,
     enrolling: Enrolling,
     memory: Memory,
+    /// What is recorded, if anything is.
+    recording: Option<record::Recording>,
     event_log: EventLog,
     inbox: RequestReceiver,
     /// Where packets are made.
@@ -221,12 +225,19 @@ impl Client {
         self.core.source = Some(source.into());
     }
 
+    /// How long, where and with whose names it records, if it does.
+    #[must_use]
+    pub fn records(&self) -> Option<RecordSettings> {
+        self.core.record_settings()
+    }
+
     /// Runs until it is asked to stop.
     ///
     /// # Errors
     /// The system's, when it cannot even wait.
     pub fn run(mut self) -> Result<(), ClientError> {
         sharpen_timers();
+        self.core.start_recording();
         self.reactor.run(&mut self.core)?;
         self.core.bye();
         self.core.failed.map_or(Ok(()), |why| Err(ClientError::Host(why)))
@@ -295,6 +306,7 @@ impl Core {
             unread: Vec::new(),
             servers: Servers::new(clock.now(), reactor.waker()),
             memory: Memory::default(),
+            recording: None,
             enrolling: Enrolling::new(clock.now(), reactor.waker()),
             event_log: EventLog::new(clock),
             inbox,
@@ -354,6 +366,7 @@ impl Agent for Core {
         }
         self.tunnels.flush(now);
         self.path_events(now);
+        self.record(now);
         self.flush_host(now);
         let host = self.host.as_ref().is_some_and(HostSide::is_busy);
         let unread = !self.unread.is_empty() || !self.unread_paths.is_empty();
@@ -368,6 +381,7 @@ impl Agent for Core {
             self.names.poll_timeout(),
             self.dispatcher.poll_timeout(),
             self.host.as_ref().and_then(|host| host.stack.poll_timeout()),
+            self.recording.as_ref().and_then(|hook| hook.recorder.poll_timeout()),
             Some(self.next_tick),
         ];
         let due = due.into_iter().flatten().min()?;
@@ -522,6 +536,7 @@ impl Core {
     /// Tells the far end that all is over, as far as that is possible.
     fn bye(&mut self) {
         let now = self.clock.now();
+        self.end_recording(now);
         let open = self.open_connections().into_iter().chain(self.carried.answered());
         let open: Vec<_> = open.collect();
         self.leave_host(now);

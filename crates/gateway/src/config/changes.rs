@@ -21,6 +21,8 @@ pub(crate) enum ClientPart {
     Tun,
     /// Control socket, metrics, web page, and where state is kept.
     Sockets,
+    /// Recording.
+    Recording,
 }
 
 /// A part of a server's configuration.
@@ -44,6 +46,8 @@ pub(crate) enum ServerPart {
     Public,
     /// Control socket, metrics and web page.
     Sockets,
+    /// Recording.
+    Recording,
 }
 
 /// What happens to a path. Paths are told apart by their place in the file, on which their keys
@@ -97,7 +101,7 @@ impl ClientPart {
     /// Whether it changes without a restart.
     #[must_use]
     pub(crate) fn is_live(self) -> bool {
-        !matches!(self, Self::Identity | Self::Tun | Self::Sockets)
+        !matches!(self, Self::Identity | Self::Tun | Self::Sockets | Self::Recording)
     }
 
     /// For people.
@@ -112,6 +116,7 @@ impl ClientPart {
             Self::Listeners => "front ends",
             Self::Tun => "TUN mode",
             Self::Sockets => "control socket, metrics, web page or state",
+            Self::Recording => "recording",
         }
     }
 }
@@ -120,7 +125,7 @@ impl ServerPart {
     /// Whether it changes without a restart.
     #[must_use]
     pub(crate) fn is_live(self) -> bool {
-        !matches!(self, Self::Identity | Self::Listen | Self::Sockets)
+        !matches!(self, Self::Identity | Self::Listen | Self::Sockets | Self::Recording)
     }
 
     /// For people.
@@ -136,6 +141,7 @@ impl ServerPart {
             Self::Next => "the next server",
             Self::Public => "public addresses",
             Self::Sockets => "control socket, metrics, web page or state",
+            Self::Recording => "recording",
         }
     }
 }
@@ -151,6 +157,7 @@ impl ClientConfig {
             let files = [&c.control, &c.web_token_file, &c.state].map(Option::clone);
             (files, c.metrics, c.web)
         };
+        let recording = |c: &Self| (c.record.clone(), c.record_folder.clone(), c.record_names);
         let parts = [
             (ClientPart::Identity, identity(self) != identity(new)),
             (ClientPart::Servers, self.server != new.server),
@@ -160,6 +167,7 @@ impl ClientConfig {
             (ClientPart::Listeners, self.front != new.front),
             (ClientPart::Tun, self.tun != new.tun),
             (ClientPart::Sockets, sockets(self) != sockets(new)),
+            (ClientPart::Recording, recording(self) != recording(new)),
         ];
         parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
     }
@@ -189,6 +197,7 @@ impl ServerConfig {
             let files = [&c.control, &c.web_token_file, &c.state].map(Option::clone);
             (files, c.metrics, c.web)
         };
+        let recording = |c: &Self| (c.record.clone(), c.record_folder.clone(), c.record_names);
         let parts = [
             (ServerPart::Identity, identity(self) != identity(new)),
             (ServerPart::Listen, self.listen != new.listen),
@@ -199,6 +208,7 @@ impl ServerConfig {
             (ServerPart::Next, self.next != new.next),
             (ServerPart::Public, self.public != new.public),
             (ServerPart::Sockets, sockets(self) != sockets(new)),
+            (ServerPart::Recording, recording(self) != recording(new)),
         ];
         parts.into_iter().filter(|part| part.1).map(|part| part.0).collect()
     }
@@ -213,6 +223,9 @@ impl ServerConfig {
         self.control.clone_from(&old.control);
         (self.metrics, self.web) = (old.metrics, old.web);
         self.web_token_file.clone_from(&old.web_token_file);
+        self.record.clone_from(&old.record);
+        self.record_folder.clone_from(&old.record_folder);
+        self.record_names = old.record_names;
     }
 
     /// What happens to clients: number, and what, in order of numbers.

@@ -5,9 +5,11 @@ use super::matching::{RULES_MAX, Rules};
 use super::rule::{Policies, Rule};
 use crate::access::{Prefix, PrefixError};
 use crate::keys;
+use crate::recording::settings;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use tabane_config::source_document::Fault;
 
@@ -127,6 +129,24 @@ impl Findings {
             let message = format!("who reaches {web} would see the page");
             let fault = Fault::new(&[&"web"], message);
             self.fault(fault.help("give 'web_token_file', or take a loopback address"));
+        }
+    }
+
+    /// What is recorded.
+    pub(super) fn recording(
+        &mut self,
+        keep: &Option<String>,
+        folder: &Option<PathBuf>,
+        names: bool,
+    ) {
+        if let Some(text) = keep {
+            self.says(&[&"record"], settings::keep(text).map(drop));
+            return;
+        }
+        let without = [("record_folder", folder.is_some()), ("record_names", names)];
+        for (key, _) in without.into_iter().filter(|(_, given)| *given) {
+            let fault = Fault::new(&[&key], format!("'{key}' without 'record'"));
+            self.warn(fault.help("record = \"7 days\" records"));
         }
     }
 

@@ -60,6 +60,12 @@ pub struct ClientConfig {
     pub web_token_file: Option<PathBuf>,
     /// Where quotas are remembered.
     pub state: Option<PathBuf>,
+    /// How long what paths and connections do is kept (`"7 days"`); not recorded unless given.
+    pub record: Option<String>,
+    /// Where; `recording::settings::usual_folder` if absent.
+    pub record_folder: Option<PathBuf>,
+    /// Destinations are recorded, too.
+    pub record_names: bool,
 }
 
 /// A server of a client.
@@ -167,6 +173,9 @@ impl Default for ClientConfig {
             web: None,
             web_token_file: None,
             state: None,
+            record: None,
+            record_folder: None,
+            record_names: false,
         }
     }
 }
@@ -297,6 +306,7 @@ impl Configuration for ClientConfig {
     fn check(&self, found: &mut Findings) {
         self.check_listeners(found);
         found.page(self.web, self.web_token_file.is_some());
+        found.recording(&self.record, &self.record_folder, self.record_names);
         if let Some(buffer) = self.buffer {
             found.range(&[&"buffer"], buffer, Size(1 << 20), Size(64 << 30));
         }
@@ -307,12 +317,13 @@ impl Configuration for ClientConfig {
     }
 
     fn files(&mut self) -> Vec<&mut PathBuf> {
-        let Self { secret_file, control, web_token_file, state, .. } = self;
-        [secret_file, control, web_token_file, state].into_iter().flatten().collect()
+        let Self { secret_file, control, web_token_file, state, record_folder, .. } = self;
+        let files = [secret_file, control, web_token_file, state, record_folder];
+        files.into_iter().flatten().collect()
     }
 
     fn kept(&mut self) -> Vec<&mut PathBuf> {
-        self.state.iter_mut().collect()
+        self.state.iter_mut().chain(&mut self.record_folder).collect()
     }
 
     fn needed(&self) -> Vec<(&'static str, &Path)> {

@@ -55,6 +55,12 @@ pub struct ServerConfig {
     pub web: Option<SocketAddr>,
     /// A file with the token that changes on the web page need.
     pub web_token_file: Option<PathBuf>,
+    /// How long what paths and connections do is kept (`"7 days"`); not recorded unless given.
+    pub record: Option<String>,
+    /// Where; `recording::settings::usual_folder` if absent.
+    pub record_folder: Option<PathBuf>,
+    /// Names of clients and destinations are recorded, too.
+    pub record_names: bool,
 }
 
 /// A client of a server.
@@ -153,6 +159,9 @@ impl Default for ServerConfig {
             metrics: None,
             web: None,
             web_token_file: None,
+            record: None,
+            record_folder: None,
+            record_names: false,
         }
     }
 }
@@ -262,6 +271,7 @@ impl Configuration for ServerConfig {
         let pages = pages.into_iter().filter_map(|(key, at)| Some((vec![key.to_owned()], at?)));
         found.listeners(&pages.collect::<Vec<_>>());
         found.page(self.web, self.web_token_file.is_some());
+        found.recording(&self.record, &self.record_folder, self.record_names);
         for (n, public) in self.public.iter().enumerate() {
             found.host_port(&[&"public", &n], public);
         }
@@ -284,14 +294,14 @@ impl Configuration for ServerConfig {
 
     fn files(&mut self) -> Vec<&mut PathBuf> {
         let Self { private_key_file, next, state, control, web_token_file, .. } = self;
-        let own = [private_key_file, state, control, web_token_file];
+        let own = [private_key_file, state, control, web_token_file, &mut self.record_folder];
         let next = next.iter_mut().flat_map(|next| [&mut next.secret_file, &mut next.state]);
         own.into_iter().chain(next).flatten().collect()
     }
 
     fn kept(&mut self) -> Vec<&mut PathBuf> {
         let next = self.next.iter_mut().filter_map(|next| next.state.as_mut());
-        self.state.iter_mut().chain(next).collect()
+        self.state.iter_mut().chain(&mut self.record_folder).chain(next).collect()
     }
 
     fn needed(&self) -> Vec<(&'static str, &Path)> {

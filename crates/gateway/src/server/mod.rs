@@ -17,6 +17,7 @@ mod memory;
 mod notes;
 mod outbound;
 mod overrides;
+mod record;
 mod reload;
 mod upstream_hop;
 
@@ -31,6 +32,7 @@ use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
 use crate::keys::KeyError;
 use crate::reactor::{Agent, EventSource, Reactor, Ready};
+use crate::recording::RecordSettings;
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
@@ -80,6 +82,8 @@ struct Core {
     carried: Carried,
     outbound: Outbound,
     memory: Memory,
+    /// What is recorded, if anything is.
+    recording: Option<record::Recording>,
     /// The next server.
     next: Option<Next>,
     names: dns::Service,
@@ -181,6 +185,7 @@ impl Server {
             client_sessions,
             store,
             memory: Memory::default(),
+            recording: None,
             next,
             names: dns::Service::start(Arc::new(move || {
                 // An agent that has ended needs no waking.
@@ -224,12 +229,19 @@ impl Server {
         self.core.source = Some(source.into());
     }
 
+    /// How long, where and with whose names it records, if it does.
+    #[must_use]
+    pub fn records(&self) -> Option<RecordSettings> {
+        self.core.record_settings()
+    }
+
     /// Runs until it is asked to stop.
     ///
     /// # Errors
     /// The system's, when it cannot even wait.
     pub fn run(mut self) -> Result<(), ServerError> {
         sharpen_timers();
+        self.core.start_recording();
         self.reactor.run(&mut self.core)?;
         self.core.bye();
         Ok(())
@@ -264,6 +276,7 @@ impl Agent for Core {
         // What strangers send, too: after everything else.
         self.take_handshakes(now)?;
         self.flush();
+        self.record(now);
         self.tell_notes(now);
         let unread = unread || !self.unread.is_empty();
         let touched = self.client_sessions.has_touched();
@@ -276,6 +289,7 @@ impl Agent for Core {
             self.flows.poll_timeout(),
             Some(self.next_tick),
             self.handshakes.next_turn(),
+            self.recording.as_ref().and_then(|hook| hook.recorder.poll_timeout()),
         ];
         let due = due.into_iter().flatten().min()?;
         let due = due.saturating_since(self.clock.now());
@@ -363,6 +377,7 @@ impl Core {
     /// it does not reach is found by [`Core::life`].
     fn bye(&mut self) {
         let now = self.clock.now();
+        self.end_recording(now);
         for at in 0..self.client_sessions.len() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             session.abort_all(now);

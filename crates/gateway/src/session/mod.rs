@@ -13,9 +13,11 @@
 //! other still gets what is left.
 
 mod ends;
+mod finished;
 mod socket;
 
 pub(crate) use ends::{Admitted, Discarded, EndStream, Far, Near, Program, Verdict};
+pub(crate) use finished::Finished;
 pub(crate) use socket::{Pool, Socket, SocketStream};
 
 use crate::listener::{ConnectError, Target};
@@ -36,6 +38,7 @@ pub(crate) struct Sessions<N, F> {
     total: u64,
     refused: u64,
     taken: u64,
+    finished: finished::Log<N>,
 }
 
 /// How long sessions wait for what may never come; `None`: for as long as the ends themselves.
@@ -75,6 +78,10 @@ pub(crate) struct Snapshot<'a, N, F> {
     pub(crate) connected: bool,
     /// Bytes between the ends.
     pub(crate) held: u64,
+    /// How many sessions there had been with it.
+    pub(crate) number: u64,
+    /// Bytes passed on to the far end, and to the near one.
+    pub(crate) passed: [u64; 2],
 }
 
 struct Session<F> {
@@ -82,6 +89,8 @@ struct Session<F> {
     target: Target,
     since: Instant,
     stage: Stage<F>,
+    number: u64,
+    passed: [u64; 2],
 }
 
 enum Stage<F> {
@@ -133,6 +142,7 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
             total: 0,
             refused: 0,
             taken: 0,
+            finished: finished::Log::default(),
         }
     }
 
@@ -144,9 +154,10 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         (target, addresses): (Target, VecDeque<SocketAddr>),
     ) {
         let stage = Stage::Waiting(addresses);
-        self.all.insert(id, Session { source, target, since, stage });
-        self.requests.push_back(id);
         self.total += 1;
+        let (number, passed) = (self.total, [0, 0]);
+        self.all.insert(id, Session { source, target, since, stage, number, passed });
+        self.requests.push_back(id);
     }
 
     /// The next one that wants to connect.
@@ -384,9 +395,21 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         id: N,
     ) {
         near.close(id);
-        if let Some(at) = self.all.remove(&id).and_then(|session| session.stage.far()) {
+        if let Some(at) = self.forget(id).and_then(|session| session.stage.far()) {
             abandon(now, far, at);
         }
+    }
+
+    fn forget(&mut self, id: N) -> Option<Session<F>> {
+        let session = self.all.remove(&id)?;
+        self.finished.add(|| Finished {
+            id,
+            target: session.target.clone(),
+            since: session.since,
+            number: session.number,
+            passed: session.passed,
+        });
+        Some(session)
     }
 
     /// Those that had more to do, to be stepped once each.
@@ -406,7 +429,7 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
 
     /// One of them.
     pub(crate) fn get(&self, id: N) -> Option<Snapshot<'_, N, F>> {
-        let Session { source, target, since, stage } = self.all.get(&id)?;
+        let Session { source, target, since, stage, number, passed } = self.all.get(&id)?;
         let held = match stage {
             Stage::Opening { .. } => 0,
             Stage::Relaying(_, pipe) | Stage::NearGone { pipe, .. } => pipe.held(),
@@ -414,7 +437,8 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         };
         let (far, source, since) = (stage.far()?, *source, *since);
         let connected = !matches!(stage, Stage::Opening { .. });
-        Some(Snapshot { id, far, source, target, since, connected, held })
+        let (number, passed) = (*number, *passed);
+        Some(Snapshot { id, far, source, target, since, connected, held, number, passed })
     }
 
     /// Far ends that are about to end because their response has been given.
@@ -460,6 +484,7 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
                 let before = pipe.up.passed();
                 let flow = pipe.step(&mut program, &mut beyond, TURN);
                 self.taken += pipe.up.passed() - before;
+                session.passed = [pipe.up.passed(), pipe.down.passed()];
                 let verdict = if flow == Flow::Broken { None } else { program.take_verdict() };
                 if let Some(verdict) = verdict {
                     match verdict {
@@ -497,7 +522,7 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
             Flow::More => self.again.push_back(id),
             Flow::Ended => {
                 near.close(id);
-                if let Some(at) = self.all.remove(&id).and_then(|session| session.stage.far()) {
+                if let Some(at) = self.forget(id).and_then(|session| session.stage.far()) {
                     far.close(at);
                 }
             }

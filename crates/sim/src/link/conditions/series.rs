@@ -166,7 +166,8 @@ impl Series {
         }
     }
 
-    pub(super) fn new(rows: Vec<(Duration, Condition)>, period: Option<Duration>) -> Self {
+    /// Of rows that begin at 0 and are at least 0.1 ms apart.
+    pub(crate) fn new(rows: Vec<(Duration, Condition)>, period: Option<Duration>) -> Self {
         Self { rows, period }
     }
 

@@ -1,0 +1,126 @@
+//! What a client records of its paths and of the connections of programs (`crate::recording`).
+
+use super::Core;
+use super::carried::ProgramId;
+use crate::event_kind::EventKind;
+use crate::recording::hook::{self, Hook, Known, LOOKED_AT, Seen};
+use crate::recording::ring::Role;
+use crate::recording::{ConnectionReading, RecordSettings, UP};
+use std::sync::Arc;
+use tabane_engine::Instant;
+
+pub(super) type Recording = Hook<ProgramId>;
+
+impl Core {
+    /// How the configuration says to record, if it does.
+    pub(super) fn record_settings(&self) -> Option<RecordSettings> {
+        let config = &self.config;
+        let wanted = (&config.record, &config.record_folder, config.record_names);
+        hook::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
+    }
+
+    /// Begins to record, if the configuration says so.
+    pub(super) fn start_recording(&mut self) {
+        let Some(settings) = self.record_settings() else { return };
+        match Hook::start(&settings, Role::Client) {
+            Ok(hook) => {
+                self.carried.remember_finished();
+                self.recording = Some(hook);
+            }
+            Err(why) => {
+                self.event_log.add(self.clock.now(), EventKind::RecordStopped, (None, None), why);
+            }
+        }
+    }
+
+    /// Takes readings if it is time to.
+    pub(super) fn record(&mut self, now: Instant) {
+        if !self.recording.as_ref().is_some_and(|hook| hook.recorder.is_due(now)) {
+            return;
+        }
+        let Some(mut hook) = self.recording.take() else { return };
+        let at = (now, self.event_log.unix_ms(now));
+        self.record_finished(at, &mut hook);
+        let names: Vec<Arc<str>> =
+            self.tunnels.all().iter().map(|tunnel| tunnel.name.as_str().into()).collect();
+        let mut seen = Seen::default();
+        let connections = self.connection_readings(now, &mut hook, (&names, &mut seen));
+        let mut paths = Vec::new();
+        for (path, tunnel) in self.tunnels.all().iter().enumerate() {
+            let known = Known {
+                name: names[path].clone(),
+                path,
+                up: tunnel.monitor.is_up(),
+                far_full: tunnel.monitor.health(now).far_full,
+                using: tunnel.decision.using,
+                rtt: tunnel.monitor.rtt(),
+            };
+            paths.push(hook.path(now, (known, UP), &self.bond.counters[path], &seen));
+        }
+        let failure = hook.recorder.take(at, paths, connections);
+        if let Some(why) = failure {
+            self.event_log.add(now, EventKind::RecordStopped, (None, None), why);
+        }
+        self.recording = Some(hook);
+    }
+
+    /// Writes what is left.
+    pub(super) fn end_recording(&mut self, now: Instant) {
+        let Some(mut hook) = self.recording.take() else { return };
+        let at = (now, self.event_log.unix_ms(now));
+        self.record_finished(at, &mut hook);
+        hook.recorder.end(at);
+    }
+
+    fn record_finished(&mut self, at: (Instant, u64), hook: &mut Recording) {
+        let finished = self.carried.take_finished();
+        if finished.is_empty() {
+            return;
+        }
+        let policies = hook::policies(&self.rules.rest().up, &self.rules.rest().down);
+        for one in finished {
+            let target = if hook.recorder.has_names() { one.target.to_string() } else { "".into() };
+            let age = at.0.saturating_since(one.since);
+            let text = (policies.clone(), target.into());
+            hook.recorder.ended(at, &hook::last_reading((one.number, age), one.passed, text));
+        }
+    }
+
+    /// Of some connections, in turn.
+    fn connection_readings(
+        &mut self,
+        now: Instant,
+        hook: &mut Recording,
+        (names, seen): (&[Arc<str>], &mut Seen),
+    ) -> Vec<ConnectionReading> {
+        let policies = hook::policies(&self.rules.rest().up, &self.rules.rest().down);
+        let mut readings = Vec::new();
+        for session in self.carried.some(hook.looked_at, LOOKED_AT) {
+            hook.looked_at = Some(session.id);
+            let Some(conn) = self.bond.endpoint.connection(session.far) else { continue };
+            let name = |path: usize| names.get(path).cloned().unwrap_or_else(|| "gone".into());
+            let (paths, waits) = seen.look(&conn.info(now), name);
+            let named = hook.recorder.has_names();
+            let target = if named { session.target.to_string() } else { String::new() };
+            readings.push(ConnectionReading {
+                id: session.number,
+                age: now.saturating_since(session.since),
+                bytes: session.passed,
+                waits,
+                paths,
+                policies: policies.clone(),
+                target: target.into(),
+            });
+        }
+        // What waits for us at the far end, of whomever it is, waits for room on its path.
+        let all = self.tunnels.all().iter().zip(names);
+        let full: Vec<&Arc<str>> = all
+            .filter(|(tunnel, _)| tunnel.monitor.health(now).far_full)
+            .map(|(_, name)| name)
+            .collect();
+        for reading in &mut readings {
+            reading.waits |= reading.paths.iter().any(|(name, _)| full.contains(&name));
+        }
+        readings
+    }
+}

@@ -1,0 +1,89 @@
+use super::super::{DirectionRow, policies};
+use super::*;
+
+const START: u64 = 1_800_000_000_000;
+
+fn path_row(n: u64, path: &str) -> Row {
+    let down = DirectionRow { bytes: 125_000, queue_us: Some(8_000), ..DirectionRow::default() };
+    Row::Path(PathRow {
+        unix_ms: START + (n + 1) * 100,
+        lasts_ms: 100,
+        path: path.into(),
+        up: true,
+        waits: true,
+        using: if path.ends_with("lte") { Using::Backup } else { Using::Active },
+        rtt_us: Some(48_000),
+        directions: [DirectionRow::default(), down],
+    })
+}
+
+fn connection_row(id: u64, seconds: u64, age_s: u64, bytes: [u64; 2]) -> ConnectionRow {
+    ConnectionRow {
+        unix_ms: START + seconds * 1000,
+        id,
+        age_ms: age_s * 1000,
+        ended: false,
+        kind: Kind::Bulk,
+        bytes,
+        exchanges: 1,
+        active_ms: age_s * 1000,
+        stall_ms: 0,
+        rtt_us: Some([48_000, 60_000]),
+        policies: policies(["necf", "cubicd", "own"], ["ecf", "bbr", "own"]).into(),
+        target: "".into(),
+    }
+}
+
+fn window(client: Option<&str>) -> Window {
+    Window { from_ms: START, to_ms: START + 10_000, client: client.map(str::to_owned) }
+}
+
+#[test]
+fn connections_become_what_they_looked_like() {
+    let mut rows: Vec<Row> =
+        (0..100).flat_map(|n| [path_row(n, "wifi"), path_row(n, "lte")]).collect();
+    // Of a long one, what it carried after its first row within the window.
+    rows.push(Row::Connection(connection_row(1, 2, 60, [0, 50_000_000])));
+    rows.push(Row::Connection(connection_row(1, 10, 68, [0, 58_000_000])));
+    let asks = ConnectionRow {
+        ended: true,
+        kind: Kind::Requests,
+        exchanges: 5,
+        active_ms: 1_000,
+        ..connection_row(2, 6, 5, [1_000, 500_000])
+    };
+    rows.push(Row::Connection(asks));
+    let voice = ConnectionRow { kind: Kind::Paced, ..connection_row(3, 9, 8, [64_000, 64_000]) };
+    rows.push(Row::Connection(voice));
+    let Export { scenario, files, measured } = Export::make(&rows, &window(None), "day").unwrap();
+    for part in [
+        "duration = \"10s\"",
+        "[link.\"wifi\"]",
+        "\"lte\" = { links = [\"lte\"], backup = true }",
+        "[host.server]",
+        "congestion = \"bbr\"",
+        "name = \"bulk1\"\nstart = \"2000ms\"\ndirection = \"download\"\nbulk = \"unlimited\"",
+        "request = { size = \"100000B\", request = \"200B\", think = \"1000ms\", count = 5 }",
+        "paced = { rate = \"64000bps\", message = \"800B\" }",
+    ] {
+        assert!(scenario.contains(part), "{part}\n{scenario}");
+    }
+    assert_eq!(files.len(), 4);
+    assert_eq!(measured.flows[0].bytes, [0, 8_000_000]);
+    assert_eq!(measured.flows[0].goodput_bps, 8e6);
+    assert_eq!(measured.rtt_p95_s, Some(0.048));
+    assert!(measured.paths.iter().all(|path| path.seen[DOWN] > 0.9), "{:?}", measured.paths);
+    assert!(measured.paths.iter().all(|path| path.seen[UP] == 0.0));
+}
+
+#[test]
+fn what_cannot_be_exported_is_said() {
+    let wifi: Vec<Row> = (0..100).map(|n| path_row(n, "wifi")).collect();
+    let fails = |rows: &[Row], client| Export::make(rows, &window(client), "day").unwrap_err();
+    assert_eq!(fails(&[], None), ExportError::Nothing);
+    assert_eq!(fails(&wifi, None), ExportError::NoConnection);
+    let two: Vec<Row> = (0..100).flat_map(|n| [path_row(n, "c1/0"), path_row(n, "c2/0")]).collect();
+    assert_eq!(fails(&two, None), ExportError::Clients(vec!["c1".into(), "c2".into()]));
+    assert_eq!(fails(&two, Some("c2")), ExportError::NoConnection);
+    assert_eq!(fails(&two, Some("c3")), ExportError::Nothing);
+}

@@ -1,0 +1,408 @@
+//! From rows of a path to what its link was like over time: rate, delay, loss and queue of a
+//! direction, for every tick of a window, and how much of that was seen.
+//!
+//! - *Rate.* What a path carried is what it could carry only while it was exercised: a queue stood
+//!   at both ends of a tick. Between such ticks the rate is interpolated over time, never below
+//!   what was carried, and the time counts as not seen. How far the rate may have been off is what
+//!   rates that were seen differ by over half such a time (`Unseen::sd`).
+//! - *Delay.* Half of the least round-trip time less the queues within [`NEAR_MS`], but not across
+//!   a time without anything, after which a link may be another.
+//! - *Loss.* Packets that were lost while the queue was short. Those that were lost while it was
+//!   as long as it ever was are the queue's: the simulator's queue drops its own.
+//! - *Outage.* While data waited and nothing came, either all was lost, which the next count says,
+//!   or the link stood still and kept it.
+//! - *Queue.* As many bytes as were seen to wait. That it was never full is said.
+
+use super::{DOWN, DirectionRow, PathRow, TICK, UP};
+use std::fmt::Write as _;
+use tabane_engine::Duration;
+
+/// A link direction over time.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trace {
+    /// By time, the first at 0.
+    pub steps: Vec<Step>,
+    /// Times in which the rate was not seen.
+    pub unseen: Vec<Unseen>,
+    /// Bytes that the queue holds.
+    pub queue: u64,
+    /// It was full at some time.
+    pub queue_seen: bool,
+    /// Of the window, the share in which the rate was seen.
+    pub seen: f64,
+    /// It was never exercised: all of its rates are a guess.
+    pub blind: bool,
+}
+
+/// What a link was like from a time on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Step {
+    /// Milliseconds since the window began.
+    pub at_ms: u64,
+    /// Bits per second.
+    pub rate_bps: f64,
+    /// One way, microseconds.
+    pub delay_us: f64,
+    /// Share of packets.
+    pub loss: f64,
+}
+
+/// A time in which the rate was not seen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Unseen {
+    /// Milliseconds since the window began.
+    pub from_ms: u64,
+    /// And its end.
+    pub to_ms: u64,
+    /// Standard deviation of the logarithm of the rate.
+    pub sd: f64,
+}
+
+/// Base delays are looked for so far around, milliseconds.
+const NEAR_MS: u64 = 5_000;
+/// A queue stands from here on, microseconds,
+const STANDS_US: f64 = 1_500.0;
+/// or from so many packets of 1500 bytes.
+const STANDS_PACKETS: f64 = 1.5;
+/// Of the longest queue seen, what counts as full.
+const FULL: f64 = 0.7;
+/// A queue that nobody has seen: 100 packets, as the simulator's own default.
+const QUEUE_MIN: u64 = 150_000;
+/// If nothing was seen at all, a rate may be off by a factor of two.
+const BLIND: f64 = 0.7;
+/// What a path carries is taken over so long, if nothing else is known, milliseconds.
+const BEST_MS: u64 = 1_000;
+
+/// A tick of a path that has a row.
+#[derive(Clone, Copy)]
+struct Tick<'a> {
+    from_ms: u64,
+    to_ms: u64,
+    row: &'a DirectionRow,
+    /// Queue at its beginning.
+    before_us: Option<u32>,
+    waits: bool,
+    up: bool,
+    /// Round-trip time less the queues.
+    base_us: Option<f64>,
+}
+
+impl Tick<'_> {
+    fn rate(&self) -> f64 {
+        self.row.bytes as f64 * 8_000.0 / (self.to_ms - self.from_ms).max(1) as f64
+    }
+
+    /// A queue stood at both ends.
+    fn is_exercised(&self) -> bool {
+        let rate = self.rate();
+        let least = STANDS_US.max(STANDS_PACKETS * 12_000.0 * 1e6 / rate.max(1.0));
+        let stands = |queue: Option<u32>| queue.is_some_and(|us| f64::from(us) >= least);
+        rate > 0.0 && stands(self.before_us) && stands(self.row.queue_us)
+    }
+
+    fn queue_us(&self) -> u32 {
+        self.row.queue_us.unwrap_or(0).max(self.before_us.unwrap_or(0))
+    }
+}
+
+impl Trace {
+    /// What both directions of the path were like from `from_ms` to `to_ms`; `None` if nothing is
+    /// known. Rows are the path's, in order of time. A direction that was never exercised, as that
+    /// of acknowledgements, is taken to be as fast as the other one at its best: no bottleneck.
+    #[must_use]
+    pub fn both(rows: &[&PathRow], window: (u64, u64)) -> Option<[Self; 2]> {
+        let mut both = [Self::of(rows, UP, window, 0.0)?, Self::of(rows, DOWN, window, 0.0)?];
+        let best = |trace: &Self| trace.steps.iter().map(|step| step.rate_bps).fold(0.0, f64::max);
+        for (way, other) in [(UP, DOWN), (DOWN, UP)] {
+            if both[way].blind {
+                both[way] = Self::of(rows, way, window, best(&both[other]))?;
+            }
+        }
+        Some(both)
+    }
+
+    fn of(rows: &[&PathRow], way: usize, (from_ms, to_ms): (u64, u64), least: f64) -> Option<Self> {
+        let ticks = ticks(rows, way, from_ms);
+        if ticks.is_empty() {
+            return None;
+        }
+        let (queue, queue_seen) = queue(&ticks);
+        let lost = losses(&ticks, queue);
+        let base = bases(&ticks);
+        let outages = outages(&ticks);
+        let known = known(&ticks, &outages, least);
+        let blind = known.points.is_empty();
+        let mut trace = Self { queue, queue_seen, blind, ..Self::default() };
+        let window = to_ms.saturating_sub(from_ms);
+        let mut at = 0;
+        let mut seen_ms = 0;
+        for (n, tick) in ticks.iter().enumerate() {
+            if tick.from_ms > at {
+                trace.unseen(at, tick.from_ms, &known);
+                trace.push(at, known.at((at + tick.from_ms) / 2), base[n], 0.0);
+            }
+            let middle = (tick.from_ms + tick.to_ms) / 2;
+            let (rate, loss) = match outages[n] {
+                Some(Outage::Lost) => (known.at(middle), 1.0),
+                Some(Outage::Held) => (0.0, lost[n]),
+                None => (known.at(middle).max(tick.rate()), lost[n]),
+            };
+            if known.has(n) || outages[n].is_some() {
+                seen_ms += tick.to_ms - tick.from_ms;
+            } else {
+                trace.unseen(tick.from_ms, tick.to_ms, &known);
+            }
+            trace.push(tick.from_ms, rate, base[n], loss);
+            at = tick.to_ms;
+        }
+        if at < window {
+            trace.unseen(at, window, &known);
+            let last = base.last().copied().unwrap_or(0.0);
+            trace.push(at, known.at((at + window) / 2), last, 0.0);
+        }
+        trace.seen = seen_ms as f64 / window.max(1) as f64;
+        Some(trace)
+    }
+
+    fn push(&mut self, at_ms: u64, rate_bps: f64, delay_us: f64, loss: f64) {
+        let step = Step { at_ms, rate_bps, delay_us, loss };
+        let near = |a: f64, b: f64, by: f64| (a - b).abs() <= by;
+        match self.steps.last() {
+            Some(last)
+                if near(last.rate_bps, rate_bps, 0.005 * rate_bps)
+                    && near(last.delay_us, delay_us, 100.0)
+                    && near(last.loss, loss, 0.0) => {}
+            Some(last) if last.at_ms >= at_ms => {}
+            _ => self.steps.push(step),
+        }
+    }
+
+    fn unseen(&mut self, from_ms: u64, to_ms: u64, known: &Known) {
+        match self.unseen.last_mut() {
+            Some(last) if last.to_ms == from_ms => last.to_ms = to_ms,
+            _ => self.unseen.push(Unseen { from_ms, to_ms, sd: 0.0 }),
+        }
+        if let Some(last) = self.unseen.last_mut() {
+            last.sd = known.spread((last.to_ms - last.from_ms) / 2);
+        }
+    }
+
+    /// As conditions of a link of the simulator. What was not seen is in comments, which
+    /// [`unseen_in`] reads.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let mut text = String::new();
+        for Unseen { from_ms, to_ms, sd } in &self.unseen {
+            let (from, to) = (*from_ms as f64 / 1e3, *to_ms as f64 / 1e3);
+            let _ = writeln!(text, "# unseen {from} {to} {sd:.3}");
+        }
+        text += "time_s,rate_mbps,delay_ms,loss\n";
+        for step in &self.steps {
+            let (time, rate) = (step.at_ms as f64 / 1e3, step.rate_bps / 1e6);
+            let (delay, loss) = (step.delay_us / 1e3, step.loss);
+            let _ = writeln!(text, "{time},{rate:.4},{delay:.2},{loss:.5}");
+        }
+        text
+    }
+}
+
+/// The times in which the rate was not seen, of the text of a file.
+#[must_use]
+pub fn unseen_in(text: &str) -> Vec<Unseen> {
+    let line = |line: &str| {
+        let mut numbers = line.strip_prefix("# unseen ")?.split(' ').map(str::parse::<f64>);
+        let [from, to, sd] = [numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?];
+        let ms = |seconds: f64| (seconds * 1e3).round() as u64;
+        Some(Unseen { from_ms: ms(from), to_ms: ms(to), sd })
+    };
+    text.lines().take_while(|text| text.starts_with('#')).filter_map(line).collect()
+}
+
+fn ticks<'a>(rows: &[&'a PathRow], way: usize, from_ms: u64) -> Vec<Tick<'a>> {
+    let mut ticks: Vec<Tick<'_>> = Vec::new();
+    for row in rows {
+        let to_ms = row.unix_ms.saturating_sub(from_ms);
+        let lasts = u64::from(row.lasts_ms);
+        let last = ticks.last();
+        let start = to_ms.saturating_sub(lasts).max(last.map_or(0, |last| last.to_ms));
+        // A row after a pause is about the pause; what it says of now is of its last tick.
+        let quiet = lasts > 20 * TICK.0 / 1_000_000;
+        let start = if quiet { start.max(to_ms.saturating_sub(TICK.0 / 1_000_000)) } else { start };
+        if start >= to_ms {
+            continue;
+        }
+        let follows = last.filter(|last| last.to_ms == start);
+        let queues = row.directions.iter().filter_map(|direction| direction.queue_us).sum::<u32>();
+        ticks.push(Tick {
+            from_ms: start,
+            to_ms,
+            row: &row.directions[way],
+            before_us: follows.and_then(|last| last.row.queue_us),
+            waits: row.waits,
+            up: row.up,
+            base_us: row.rtt_us.map(|rtt| f64::from(rtt.saturating_sub(queues))),
+        });
+    }
+    ticks
+}
+
+/// Bytes of the queue, and whether it was seen to overflow.
+fn queue(ticks: &[Tick<'_>]) -> (u64, bool) {
+    let bytes = |tick: &&Tick<'_>| f64::from(tick.queue_us()) * tick.rate() / 8e6;
+    let exercised = || ticks.iter().filter(|tick| tick.is_exercised());
+    let mut all: Vec<f64> = exercised().map(|tick| bytes(&tick)).collect();
+    all.sort_by(f64::total_cmp);
+    // The very longest may be an outage that was not seen as one.
+    let most = all.get(all.len().saturating_sub(1 + all.len() / 200)).copied().unwrap_or(0.0);
+    let overflows = exercised().any(|tick| tick.row.lost > 0 && bytes(&tick) >= FULL * most);
+    let seen = overflows && most > 0.0;
+    (if seen { most as u64 } else { (most as u64).max(QUEUE_MIN) }, seen)
+}
+
+/// The share of packets that each tick lost, but for those of a full queue.
+fn losses(ticks: &[Tick<'_>], queue: u64) -> Vec<f64> {
+    let share = |tick: &Tick<'_>| {
+        let (lost, came) = (f64::from(tick.row.lost), f64::from(tick.row.packets));
+        let waited = f64::from(tick.queue_us()) * tick.rate() / 8e6;
+        let full = waited >= FULL * queue as f64;
+        if lost == 0.0 || full { 0.0 } else { lost / (lost + came) }
+    };
+    ticks.iter().map(share).collect()
+}
+
+/// One-way delay of each tick.
+fn bases(ticks: &[Tick<'_>]) -> Vec<f64> {
+    let all = |from: usize, to: usize| {
+        ticks[from..to].iter().filter_map(|tick| tick.base_us).fold(f64::MAX, f64::min)
+    };
+    let mut bases = Vec::with_capacity(ticks.len());
+    let (mut low, mut high, mut last) = (0, 0, f64::MAX);
+    let broken = |n: usize| ticks[n].row.bytes == 0 && ticks[n].waits || !ticks[n].up;
+    for (n, tick) in ticks.iter().enumerate() {
+        while ticks[low].to_ms + NEAR_MS < tick.from_ms {
+            low += 1;
+        }
+        if n > 0 && broken(n - 1) && !broken(n) {
+            low = n;
+        }
+        high = high.max(n);
+        while high + 1 < ticks.len()
+            && ticks[high + 1].from_ms < tick.to_ms + NEAR_MS
+            && !broken(high + 1)
+        {
+            high += 1;
+        }
+        let least = all(low, high + 1);
+        let least = if least < f64::MAX { least } else { last };
+        last = least;
+        bases.push(if least < f64::MAX { least / 2.0 } else { 0.0 });
+    }
+    // Before the first round-trip time it was as then.
+    let first = bases.iter().copied().find(|base| *base > 0.0).unwrap_or(0.0);
+    bases.iter_mut().take_while(|base| **base == 0.0).for_each(|base| *base = first);
+    bases
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outage {
+    Lost,
+    Held,
+}
+
+/// Ticks in which data waited and nothing came, and why.
+fn outages(ticks: &[Tick<'_>]) -> Vec<Option<Outage>> {
+    let mut outages = vec![None; ticks.len()];
+    let still = |tick: &Tick<'_>| (tick.waits && tick.row.bytes == 0) || !tick.up;
+    let mut n = 0;
+    while n < ticks.len() {
+        let end = n + ticks[n..].iter().take_while(|tick| still(tick)).count();
+        if end == n {
+            n += 1;
+            continue;
+        }
+        // What the other direction waits for is none of this one.
+        let before = &ticks[n.saturating_sub(10)..n];
+        let carried = before.iter().any(|tick| tick.rate() > 100_000.0);
+        let after = ticks.get(end).map(|tick| tick.row);
+        let lost = after.is_some_and(|row| row.lost > 0 && row.lost * 2 >= row.packets);
+        let down = ticks[n..end].iter().any(|tick| !tick.up);
+        if carried || down {
+            let what = if lost || down { Outage::Lost } else { Outage::Held };
+            outages[n..end].iter_mut().for_each(|outage| *outage = Some(what));
+        }
+        n = end;
+    }
+    outages
+}
+
+/// Rates that were seen.
+struct Known {
+    /// Middle of a tick, milliseconds, and rate; by time.
+    points: Vec<(u64, f64)>,
+    /// By tick.
+    exercised: Vec<bool>,
+    /// If there are none.
+    blind: f64,
+}
+
+fn known(ticks: &[Tick<'_>], outages: &[Option<Outage>], least: f64) -> Known {
+    let is_known = |n: usize| outages[n].is_none() && ticks[n].is_exercised();
+    let exercised: Vec<bool> = (0..ticks.len()).map(is_known).collect();
+    let point = |tick: &Tick<'_>| ((tick.from_ms + tick.to_ms) / 2, tick.rate());
+    let seen = ticks.iter().zip(&exercised).filter(|(_, known)| **known);
+    let points: Vec<(u64, f64)> = seen.map(|(tick, _)| point(tick)).collect();
+    let capacity = ticks.iter().filter_map(|tick| tick.row.capacity_bps).max();
+    let blind = capacity.map_or_else(|| best(ticks), |bps| bps as f64);
+    Known { points, exercised, blind: blind.max(least).max(10_000.0) }
+}
+
+/// The most that came in [`BEST_MS`], bits per second.
+fn best(ticks: &[Tick<'_>]) -> f64 {
+    let (mut low, mut sum, mut best) = (0, 0, 0);
+    for tick in ticks {
+        sum += tick.row.bytes;
+        while ticks[low].to_ms + BEST_MS <= tick.to_ms {
+            sum -= ticks[low].row.bytes;
+            low += 1;
+        }
+        best = best.max(sum);
+    }
+    best as f64 * 8_000.0 / BEST_MS as f64
+}
+
+impl Known {
+    fn has(&self, tick: usize) -> bool {
+        self.exercised[tick]
+    }
+
+    /// The rate then, interpolated where it was not seen.
+    fn at(&self, ms: u64) -> f64 {
+        let after = self.points.partition_point(|(at, _)| *at < ms);
+        match (after.checked_sub(1).map(|n| self.points[n]), self.points.get(after)) {
+            (Some((from, a)), Some(&(to, b))) => {
+                let share = (ms - from) as f64 / (to - from).max(1) as f64;
+                a + (b - a) * share
+            }
+            (Some((_, rate)), None) => rate,
+            (None, Some(&(_, rate))) => rate,
+            (None, None) => self.blind,
+        }
+    }
+
+    /// By how much rates that were seen differ over such a time: the standard deviation of the
+    /// difference of their logarithms.
+    fn spread(&self, ms: u64) -> f64 {
+        let step = Duration::from_millis(ms.max(100)).0 / 1_000_000;
+        let stride = (self.points.len() / 500).max(1);
+        let pairs = self.points.iter().step_by(stride).filter_map(|(at, rate)| {
+            let other = self.points.partition_point(|(later, _)| *later < at + step);
+            let (_, other) = self.points.get(other)?;
+            Some((other.max(1.0) / rate.max(1.0)).ln().powi(2))
+        });
+        let (sum, n) = pairs.fold((0.0, 0u32), |(sum, n), square| (sum + square, n + 1));
+        if n < 3 { BLIND } else { (sum / f64::from(n)).sqrt().min(BLIND) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! What a server records of the paths of its clients and of their connections
+//! (`crate::recording`).
+
+use super::Core;
+use super::carried::Id;
+use crate::address::PATHS_MAX;
+use crate::event_kind::EventKind;
+use crate::path::Use;
+use crate::recording::hook::{self, Hook, Known, LOOKED_AT, Seen};
+use crate::recording::ring::Role;
+use crate::recording::{ConnectionReading, DOWN, RecordSettings};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tabane_engine::Instant;
+
+pub(super) type Recording = Hook<Id>;
+
+impl Core {
+    /// How the configuration says to record, if it does.
+    pub(super) fn record_settings(&self) -> Option<RecordSettings> {
+        let config = &self.config;
+        let wanted = (&config.record, &config.record_folder, config.record_names);
+        hook::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
+    }
+
+    /// Begins to record, if the configuration says so.
+    pub(super) fn start_recording(&mut self) {
+        let Some(settings) = self.record_settings() else { return };
+        match Hook::start(&settings, Role::Server) {
+            Ok(hook) => {
+                self.carried.remember_finished();
+                self.recording = Some(hook);
+            }
+            Err(why) => {
+                self.event_log.add(self.clock.now(), EventKind::RecordStopped, (None, None), why);
+            }
+        }
+    }
+
+    /// Takes readings if it is time to.
+    pub(super) fn record(&mut self, now: Instant) {
+        if !self.recording.as_ref().is_some_and(|hook| hook.recorder.is_due(now)) {
+            return;
+        }
+        let Some(mut hook) = self.recording.take() else { return };
+        let at = (now, self.event_log.unix_ms(now));
+        self.record_finished(at, &mut hook);
+        let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
+        let connections = self.connection_readings(now, &mut hook, &mut seen);
+        let nothing = Seen::default();
+        let mut paths = Vec::new();
+        for client in 0..self.client_sessions.len() {
+            let owner = self.owner(client, hook.recorder.has_names());
+            let Some(session) = self.client_sessions.get(client) else { continue };
+            for path in (0..PATHS_MAX).filter(|path| session.peers[*path].is_some()) {
+                let using = match (session.is_used(path), session.is_low(path)) {
+                    (false, _) => Use::Unused,
+                    (_, true) => Use::Low,
+                    _ => Use::Active,
+                };
+                let known = Known {
+                    name: format!("{owner}/{path}").into(),
+                    path,
+                    up: session.works(path),
+                    far_full: false,
+                    using,
+                    rtt: None,
+                };
+                let seen = seen.get(&client).unwrap_or(&nothing);
+                let counters = &session.bond.counters[path];
+                paths.push(hook.path(now, (known, DOWN), counters, seen));
+            }
+        }
+        let failure = hook.recorder.take(at, paths, connections);
+        if let Some(why) = failure {
+            self.event_log.add(now, EventKind::RecordStopped, (None, None), why);
+        }
+        self.recording = Some(hook);
+    }
+
+    /// Writes what is left.
+    pub(super) fn end_recording(&mut self, now: Instant) {
+        let Some(mut hook) = self.recording.take() else { return };
+        let at = (now, self.event_log.unix_ms(now));
+        self.record_finished(at, &mut hook);
+        hook.recorder.end(at);
+    }
+
+    /// What the paths of a client are called by.
+    fn owner(&mut self, client: usize, named: bool) -> String {
+        match self.client_sessions.get(client) {
+            Some(session) if named => session.name.clone(),
+            Some(session) => format!("c{}", session.number.0),
+            None => String::new(),
+        }
+    }
+
+    fn policies_of(&mut self, client: usize) -> Arc<str> {
+        let Some(session) = self.client_sessions.get(client) else { return "".into() };
+        // What a client sends by is its own matter; it is taken to be the same.
+        let down = &session.rules.rest().down;
+        hook::policies(down, down)
+    }
+
+    fn record_finished(&mut self, at: (Instant, u64), hook: &mut Recording) {
+        for one in self.carried.take_finished() {
+            let target = if hook.recorder.has_names() { one.target.to_string() } else { "".into() };
+            let age = at.0.saturating_since(one.since);
+            let text = (self.policies_of(one.id.0), target.into());
+            hook.recorder.ended(at, &hook::last_reading((one.number, age), one.passed, text));
+        }
+    }
+
+    /// Of some connections, in turn.
+    fn connection_readings(
+        &mut self,
+        now: Instant,
+        hook: &mut Recording,
+        seen: &mut BTreeMap<usize, Seen>,
+    ) -> Vec<ConnectionReading> {
+        let named = hook.recorder.has_names();
+        let some = self.carried.some(hook.looked_at, LOOKED_AT);
+        let some: Vec<_> = some
+            .into_iter()
+            .map(|one| {
+                let target = if named { one.target.to_string() } else { String::new() };
+                (one.id, one.number, now.saturating_since(one.since), one.passed, target)
+            })
+            .collect();
+        let mut readings = Vec::new();
+        for (id, number, age, bytes, target) in some {
+            hook.looked_at = Some(id);
+            let (policies, owner) = (self.policies_of(id.0), self.owner(id.0, named));
+            let Some(session) = self.client_sessions.get(id.0) else { continue };
+            let Some(conn) = session.bond.endpoint.connection(id.1) else { continue };
+            let name = |path: usize| format!("{owner}/{path}").into();
+            let (paths, waits) = seen.entry(id.0).or_default().look(&conn.info(now), name);
+            let target = target.into();
+            readings.push(ConnectionReading {
+                id: number,
+                age,
+                bytes,
+                waits,
+                paths,
+                policies,
+                target,
+            });
+        }
+        readings
+    }
+}

@@ -1,0 +1,220 @@
+//! A recorded scenario run again: what its flows got, and how far that rests on rates that nobody
+//! saw.
+//!
+//! Where a rate was not seen, each seed has another one: the interpolated one times a factor from
+//! a log-normal distribution, one for each time without sight (Rubin, "Multiple Imputation",
+//! 1987). Results over seeds then vary by what chance does on the links and by what is not known
+//! of them.
+
+use crate::link::conditions::{Condition, RateIs};
+use crate::link::{ConditionsConfig, Series};
+use crate::observe::{FlowIdx, HostIdx, Layout, Observer, Wants};
+use crate::plan::Plan;
+use crate::result::{LatencyResult, RunResult};
+use crate::seed::Seed;
+use crate::world::{self, RunError};
+use crate::{app::Latencies, scenario::Scenario};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tabane_engine::mptcp::Info;
+use tabane_engine::{Duration, Instant};
+
+/// A time in which the rate of a link direction was not seen.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Unseen {
+    /// From the start of the run.
+    pub from: Duration,
+    /// Its end.
+    pub to: Duration,
+    /// Standard deviation of the logarithm of the rate.
+    pub sd: f64,
+}
+
+/// What the flows of a run got.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Figures {
+    /// Of bulk flows: their payload over the time that they took, bits per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<f64>,
+    /// The longest time between two deliveries of a bulk flow, seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall_s: Option<f64>,
+    /// Of answers and messages, seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p50_s: Option<f64>,
+    /// 95 % were at most that late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_p95_s: Option<f64>,
+    /// Round-trip times of paths while data went by them, every [`SAMPLE`], seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_p50_s: Option<f64>,
+    /// 95 % were at most that long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt_p95_s: Option<f64>,
+}
+
+/// Between two looks, as an agent records.
+pub const SAMPLE: Duration = Duration::from_millis(100);
+/// A path carries data from here on, bits per second.
+const BUSY: f64 = 100_000.0;
+
+/// The same plan with other rates where they were not seen: by number of link direction. The first
+/// seed keeps them as they are.
+pub fn with_unseen(plan: &Plan, unseen: &BTreeMap<usize, Vec<Unseen>>, seed: u64) -> Plan {
+    let mut plan = plan.with_seed(seed);
+    let mut links = plan.links.to_vec();
+    for (n, link) in links.iter_mut().enumerate() {
+        let Some(unseen) = unseen.get(&n).filter(|_| seed > 1) else { continue };
+        let Some(ConditionsConfig::Series(series)) = &link.config.conditions else { continue };
+        let mut rng = Seed(seed).stream(&format!("unseen/{n}"));
+        let factors: Vec<f64> = unseen.iter().map(|one| (rng.normal() * one.sd).exp()).collect();
+        let series = varied(series, unseen, &factors);
+        link.config.conditions = Some(ConditionsConfig::Series(Arc::new(series)));
+    }
+    plan.links = links.into();
+    plan
+}
+
+fn varied(series: &Series, unseen: &[Unseen], factors: &[f64]) -> Series {
+    let rows = series.rows().iter().map(|&(at, condition)| {
+        let within = unseen.partition_point(|one| one.from <= at).checked_sub(1);
+        let factor = within.filter(|n| at < unseen[*n].to).map_or(1.0, |n| factors[n]);
+        let rate = match condition.rate {
+            RateIs::Bps(bps) => RateIs::Bps((bps as f64 * factor) as u64),
+            other => other,
+        };
+        (at, Condition { rate, ..condition })
+    });
+    Series::new(rows.collect(), series.period())
+}
+
+/// Runs it.
+///
+/// # Errors
+/// [`RunError`], of a world without progress.
+pub fn measure(plan: &Plan) -> Result<Figures, RunError> {
+    let mut watch = Watch::default();
+    let result = world::run(plan, &mut watch)?;
+    Ok(figures(&plan.scenario, &result, &watch))
+}
+
+fn figures(scenario: &Scenario, result: &RunResult, watch: &Watch) -> Figures {
+    let mut figures = Figures::default();
+    let (mut bits, mut seconds, mut stall) = (0.0, 0.0, Duration::ZERO);
+    let mut latencies = Latencies::default();
+    let mut flows = result.flows.iter();
+    for spec in &scenario.flow {
+        for flow in flows.by_ref().take(spec.count as usize) {
+            if spec.bulk.is_some() {
+                let until = spec.stop.map_or(result.ended_s, |stop| stop.0.as_secs_f64());
+                let there = until.min(result.ended_s) - spec.start.0.as_secs_f64();
+                bits += flow.bytes as f64 * 8.0;
+                seconds += flow.completed_s.unwrap_or(there).max(1e-3);
+                stall = stall.max(flow.detail.stall);
+            } else {
+                latencies.nanos.extend_from_slice(&flow.detail.latencies);
+            }
+        }
+    }
+    if seconds > 0.0 {
+        (figures.goodput_bps, figures.stall_s) = (Some(bits / seconds), Some(stall.as_secs_f64()));
+    }
+    if let Some(found) = LatencyResult::of(&latencies) {
+        (figures.latency_p50_s, figures.latency_p95_s) = (Some(found.p50_s), Some(found.p95_s));
+    }
+    let rtts = Latencies { nanos: watch.rtts.clone(), ..Latencies::default() };
+    if let Some(found) = LatencyResult::of(&rtts) {
+        (figures.rtt_p50_s, figures.rtt_p95_s) = (Some(found.p50_s), Some(found.p95_s));
+    }
+    figures
+}
+
+/// Round-trip times of paths, by path of a host: as an agent samples them.
+#[derive(Default)]
+struct Watch {
+    /// Bytes of each subflow's path so far, of each host.
+    bytes: BTreeMap<(u32, u32, u8), u64>,
+    /// Bytes and latest round-trip time of a host's paths in this tick.
+    tick: BTreeMap<(u32, u8), (u64, Duration)>,
+    at: Instant,
+    rtts: Vec<u64>,
+}
+
+impl Watch {
+    fn flush(&mut self) {
+        for (bytes, rtt) in std::mem::take(&mut self.tick).into_values() {
+            if bytes as f64 * 8.0 / SAMPLE.as_secs_f64() > BUSY && !rtt.is_zero() {
+                self.rtts.push(rtt.0);
+            }
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn wants(&self) -> Wants {
+        Wants { sample: Some(SAMPLE), ..Wants::default() }
+    }
+
+    fn begin(&mut self, _layout: &Layout) {}
+
+    fn sample(&mut self, now: Instant, flow: FlowIdx, host: HostIdx, info: &Info) {
+        if now > self.at {
+            self.flush();
+            self.at = now;
+        }
+        for subflow in &info.subflows {
+            let path = subflow.path.0;
+            let known = self.bytes.entry((flow.0, host.0, path)).or_default();
+            let moved = subflow.stats.bytes_sent.saturating_sub(*known);
+            *known = (*known).max(subflow.stats.bytes_sent);
+            let tick = self.tick.entry((host.0, path)).or_default();
+            tick.0 += moved;
+            if moved > 0 {
+                tick.1 = subflow.view.latest_rtt;
+            }
+        }
+    }
+
+    fn end(&mut self, _now: Instant) {
+        self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: &str = "seed = 1\nduration = \"10s\"\n[link.wifi]\nrate = \"20Mbps\"\n\
+                        delay = \"10ms\"\nqueue = \"50kB\"\n[[flow]]\nbulk = \"unlimited\"\n";
+
+    #[test]
+    fn figures_are_those_of_the_link() {
+        let plan = Scenario::parse("x", LINK).unwrap().compile().unwrap();
+        let figures = measure(&plan).unwrap();
+        let goodput = figures.goodput_bps.unwrap();
+        assert!((17e6..20e6).contains(&goodput), "{goodput}");
+        let (p50, p95) = (figures.rtt_p50_s.unwrap(), figures.rtt_p95_s.unwrap());
+        // 20 ms and at most a queue of 20 ms.
+        assert!(0.02 <= p50 && p50 <= p95 && p95 < 0.043, "{p50} {p95}");
+        assert_eq!(figures.latency_p50_s, None);
+    }
+
+    #[test]
+    fn what_was_not_seen_differs_from_seed_to_seed_and_nothing_else() {
+        let series = "time_s,rate_mbps\n0,10\n2,20\n4,10\n";
+        let series = Series::parse(series).unwrap();
+        let at = Duration::from_secs;
+        let unseen = [Unseen { from: at(2), to: at(4), sd: 0.5 }];
+        let rates = |factor: f64| {
+            let varied = varied(&series, &unseen, &[factor]);
+            let rate = |row: &(Duration, Condition)| match row.1.rate {
+                RateIs::Bps(bps) => bps,
+                other => panic!("{other:?}"),
+            };
+            varied.rows().iter().map(rate).collect::<Vec<_>>()
+        };
+        assert_eq!(rates(0.5), [10_000_000, 10_000_000, 10_000_000]);
+        assert_eq!(rates(2.0), [10_000_000, 40_000_000, 10_000_000]);
+    }
+}
