@@ -27,8 +27,8 @@ const STATUS: &[(&str, &str)] = &[
 
 /// Verbs that run, ask or configure an agent.
 const OF_AGENTS: &[&str] = &[
-    "client", "conn", "config", "doctor", "monitor", "path", "policy", "reload", "server",
-    "service", "status", "top",
+    "client", "conn", "config", "doctor", "monitor", "path", "policy", "record", "reload",
+    "server", "service", "status", "top", "whatif",
 ];
 
 const FILES: &[(&str, &str)] = &[
