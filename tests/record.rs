@@ -5,6 +5,7 @@
 //! 50 ms with the sender's clock, round-trip times. `all_ten_sets` takes minutes and is run by
 //! hand: `cargo test --release --test record -- --ignored --nocapture`.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)] // Helpers of tests fail the test.
 
 mod binary;
 

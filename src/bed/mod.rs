@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// Changes to the client's configuration.
     pub(crate) client: fn(&mut ClientConfig),
+    /// And to the server's.
+    pub(crate) server: fn(&mut ServerConfig),
     /// What else the two configurations have.
     pub(crate) policies: tabane_gateway::config::Policies,
 }
@@ -77,7 +79,9 @@ impl Bed {
     /// No sockets, or wrong policies.
     pub(crate) fn start(plan: &Plan) -> anyhow::Result<Self> {
         let (server_key, secret) = (Key::random_private()?, Key::random()?);
-        let server = Server::new(server_config(plan, &server_key, &secret))?;
+        let mut config = server_config(plan, &server_key, &secret);
+        (plan.server)(&mut config);
+        let server = Server::new(config)?;
         let far = *server.local().first().context("the server listens nowhere")?;
         let links: Vec<_> = plan.paths.iter().filter_map(|(_, link)| link.clone()).collect();
         let (mut near, mut cut, mut network) = (Vec::new(), Vec::new(), None);

@@ -44,8 +44,8 @@ fn a_recording_is_listed_exported_and_asked() {
     assert_eq!(list[0]["from"], "2027-01-15 08:00:00");
     assert_eq!(list[0]["connections"], 1);
     assert!(list[0]["paths"]["wifi"]["down_bytes"].as_u64().unwrap() > 10_000_000, "{list}");
-    let export = ["record", "export", "--folder", "rec", "--from", "2027-01-15 08:00:01"];
-    let export = [&export[..], &["--to", "2027-01-15T08:00:09Z", "--out", "then.toml"]].concat();
+    let export = ["record", "export", "--folder", "rec", "--from", "2027-01-15 08:00"];
+    let export = [&export[..], &["--to", "2027-01-15T08:00:11Z", "--out", "then.toml"]].concat();
     text(&run(&export, place.path()));
     let asked = ["whatif", "then.toml", "--try", "scheduler=roundrobin,minrtt"];
     let asked = [&asked[..], &["--try", "role.dsl=never", "--seeds", "2", "--json"]].concat();
@@ -62,15 +62,16 @@ fn a_recording_is_listed_exported_and_asked() {
     for word in ["measured", "replayed", "rest on interpolation"] {
         assert!(table.contains(word), "{word}\n{table}");
     }
-    for (args, word) in [
-        (&["whatif", "then.toml", "--try", "role.lte=backup"][..], "wifi"),
+    let wrong: [(&[&str], &str); 4] = [
+        (&["whatif", "then.toml", "--try", "role.lte=backup"], "wifi"),
         (&["record", "export", "--folder", "rec", "--from", "never", "--out", "x.toml"], "no time"),
         (&["record", "list", "--folder", "nowhere"], "record = "),
         (
             &["record", "export", "--folder", "rec", "--from", "2h ago", "--out", "x.toml"],
             "no path was busy",
         ),
-    ] {
+    ];
+    for (args, word) in wrong {
         let output = run(args, place.path());
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && error.contains(word), "{args:?}\n{error}");

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tabane_engine::mptcp::Info;
-use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Duration, Instant};
 use tabane_gateway::recording::codec::{Encoder, blocks, decode};
 use tabane_gateway::recording::{
@@ -114,9 +113,11 @@ impl Feed {
         rows.flatten().collect()
     }
 
-    fn direction(&mut self, host: HostIdx, path: PathId, sends: bool) -> &mut Direction {
-        let name = self.layout.path_name(host, path);
+    /// The direction in which a segment goes that a host sends or receives.
+    fn direction(&mut self, host: HostIdx, segment: &Segment, sends: bool) -> &mut Direction {
         // Flows here all go from the same client.
+        let ends = [segment.src.ip(), segment.dst.ip()];
+        let name = self.layout.subflow_path(FlowIdx(0), ends).unwrap_or("unknown").to_owned();
         let client = self.layout.flows[0].client == host;
         let way = if client == sends { UP } else { DOWN };
         let new = || {
@@ -141,11 +142,6 @@ fn unix_ms(now: Instant) -> u64 {
     START + now.0 / 1_000_000
 }
 
-/// Of an IP packet, options and all.
-fn length(segment: &Segment) -> u64 {
-    segment.wire_len() as u64
-}
-
 impl Observer for Feed {
     fn wants(&self) -> Wants {
         let sample = Some(tabane_gateway::recording::TICK);
@@ -162,9 +158,10 @@ impl Observer for Feed {
 
     fn packet(&mut self, point: CapturePoint, now: Instant, segment: &Segment) {
         match point {
-            CapturePoint::Sent(host, path) => self.direction(host, path, true).send(now, segment),
-            CapturePoint::Received(host, path) => {
-                self.direction(host, path, false).receive(now, segment, length(segment));
+            CapturePoint::Sent(host, _) => self.direction(host, segment, true).send(now, segment),
+            CapturePoint::Received(host, _) => {
+                let bytes = segment.wire_len() as u64;
+                self.direction(host, segment, false).receive(now, segment, bytes);
             }
             CapturePoint::Link(_) => {}
         }
@@ -190,7 +187,8 @@ impl Observer for Feed {
         // The server's sample comes after the client's.
         reading.waits |= waits;
         for subflow in &info.subflows {
-            let name = self.layout.path_name(host, subflow.path);
+            let ips = [subflow.local.ip(), subflow.remote.ip()];
+            let name = self.layout.subflow_path(flow, ips).unwrap_or("unknown").to_owned();
             let path = self.paths.entry(name.clone()).or_default();
             let view = &subflow.view;
             if view.in_flight > 0 {

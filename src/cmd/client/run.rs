@@ -40,6 +40,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for front in client.listeners() {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
     }
+    if let Some(settings) = client.records() {
+        say::note(&format!("recording to {}", settings.folder.display()));
+    }
     let _guards = open(windows, &client.request_channel())?;
     Ok(client.run().map_err(anyhow::Error::new)?)
 }

@@ -97,6 +97,7 @@ impl Transfer {
             paths: links.iter().map(path).collect(),
             seed: setup.seed,
             client: |_| {},
+            server: |_| {},
             policies: setup.policies.clone(),
         })?;
         let web = WebServer::start(setup.source)?;

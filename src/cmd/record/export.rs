@@ -36,6 +36,9 @@ pub(super) struct Args {
     place: Place,
 }
 
+/// Connections have a row each 10 s: what they did at the ends of the window lies between two.
+const AROUND_MS: u64 = 15_000;
+
 /// Writes it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let now = now_ms();
@@ -46,7 +49,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
     let name = args.out.file_stem().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Failure::usage("--out is to name a file"))?;
-    let contents = args.place.open()?.read(from_ms, to_ms).map_err(failed)?;
+    let (early, late) = (from_ms.saturating_sub(AROUND_MS), to_ms + AROUND_MS);
+    let contents = args.place.open()?.read(early, late).map_err(failed)?;
     for file in &contents.torn {
         say::note(&format!("{}: its end is torn; seconds are missing", file.display()));
     }

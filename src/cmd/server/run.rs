@@ -57,6 +57,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for at in server.local() {
         say::note(&format!("{} may connect to {at}", count(clients, "client")));
     }
+    if let Some(settings) = server.records() {
+        say::note(&format!("recording to {}", settings.folder.display()));
+    }
     let _guards = open(windows, &server.request_channel())?;
     Ok(server.run().map_err(anyhow::Error::new)?)
 }

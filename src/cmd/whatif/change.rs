@@ -1,6 +1,7 @@
 //! What `--try` says, and what it does to a scenario.
 
 use tabane_config::policy::PolicySpec;
+use tabane_engine::policy::Spec;
 use tabane_sim::scenario::{Host, Scenario};
 
 /// Changes that are tried together.
@@ -75,7 +76,8 @@ fn values(text: &str) -> Vec<String> {
 impl Change {
     fn add(&mut self, key: &str, value: &str) -> Result<(), String> {
         if let Some(policy) = POLICIES.into_iter().find(|policy| *policy == key) {
-            let spec = value.parse().map_err(|error| format!("{key}={value}: {error}"))?;
+            let spec: Result<Spec, _> = value.parse();
+            let spec = spec.map_err(|error| format!("{key}={value}: {error}"))?;
             self.policies.push((policy, PolicySpec(spec)));
         } else if let Some(path) = key.strip_prefix("role.") {
             let role = match value {

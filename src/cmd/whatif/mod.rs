@@ -211,7 +211,7 @@ fn measured(file: &Path) -> Result<Option<Measured>, Failure> {
     let text = bounded::text(&file, bounded::DATA);
     let text = text.map_err(|error| anyhow!("{}: {error}", file.display()))?;
     let measured = serde_json::from_str(&text);
-    let wrong = |error| Failure::usage(format!("{}: {error}", file.display()));
+    let wrong = |error: serde_json::Error| Failure::usage(format!("{}: {error}", file.display()));
     measured.map(Some).map_err(wrong)
 }
 

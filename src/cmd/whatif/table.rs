@@ -1,7 +1,7 @@
 //! What would have happened, for people.
 
 use super::{Interval, Report};
-use crate::cmd::sim::table::{empty, right};
+use crate::cmd::agent::{right, table as empty};
 use crate::units::{rate, time};
 use comfy_table::Cell;
 

@@ -268,8 +268,8 @@ impl Core {
         // Without netlink, whether there is an interface shows when it is tried.
         let tunnels =
             Tunnels::new(&config, (network, number), (registry, links.ok()), clock.now())?;
-        let quotas = Quotas::new(&config)?;
         Ok(Self {
+            quotas: Quotas::new(&config)?,
             config,
             network,
             number,
@@ -284,7 +284,6 @@ impl Core {
             tunnels,
             role_state: RoleState::default(),
             waits: Waits::default(),
-            quotas,
             programs: Programs::new(reactor.registry().try_clone()?),
             carried: carried::none(),
             owners: BTreeMap::new(),

@@ -262,10 +262,11 @@ fn round_trips(paths: &Paths<'_>) -> (Option<f64>, Option<f64>) {
     (quantile(0.5), quantile(0.95))
 }
 
-/// What each connection did within the window.
+/// What each connection did within the window. Its bytes at the window's ends are interpolated
+/// between its rows, of which the next ones outside may be given, too.
 fn connections<'a>(rows: &'a [Row], window: &Window) -> Vec<Connection<'a>> {
     // Ids count from the agent's start, so a later run has others of the same number.
-    let mut all: BTreeMap<(u64, u64), Connection<'a>> = BTreeMap::new();
+    let mut all: BTreeMap<(u64, u64), Vec<&ConnectionRow>> = BTreeMap::new();
     let mut runs: BTreeMap<u64, u64> = BTreeMap::new();
     for row in rows {
         let Row::Connection(row) = row else { continue };
@@ -273,27 +274,44 @@ fn connections<'a>(rows: &'a [Row], window: &Window) -> Vec<Connection<'a>> {
         let known = runs.get(&row.id).filter(|known| known.abs_diff(began) < 5_000).copied();
         let run = known.unwrap_or(began);
         runs.insert(row.id, run);
-        let end_ms = row.unix_ms.min(window.to_ms).saturating_sub(window.from_ms);
-        let before = began < window.from_ms;
-        // Of one that was there before, the first row says what it had carried until then.
-        let first = || Connection {
-            last: row,
-            start_ms: if before { end_ms } else { began - window.from_ms },
-            end_ms,
-            bytes: if before { row.bytes.map(|bytes| bytes.wrapping_neg()) } else { [0, 0] },
-            whole: !before,
-        };
-        let connection = all.entry((row.id, run)).or_insert_with(first);
-        (connection.last, connection.end_ms) = (row, end_ms);
+        all.entry((row.id, run)).or_default().push(row);
     }
-    let mut all: Vec<_> = all.into_values().collect();
-    for connection in &mut all {
-        let last = connection.last.bytes;
-        connection.bytes = [UP, DOWN].map(|way| last[way].wrapping_add(connection.bytes[way]));
-    }
-    all.retain(|connection| connection.bytes != [0, 0] && connection.end_ms > connection.start_ms);
+    let mut all: Vec<_> = all
+        .into_iter()
+        .filter_map(|((_, began), rows)| Connection::within(began, &rows, window))
+        .collect();
     all.sort_by_key(|connection| std::cmp::Reverse(connection.bytes[UP] + connection.bytes[DOWN]));
     all
+}
+
+impl<'a> Connection<'a> {
+    /// `None` if it was not there, or moved nothing.
+    fn within(began: u64, rows: &[&'a ConnectionRow], window: &Window) -> Option<Self> {
+        let last = rows.last()?;
+        let (from, to) = (window.from_ms.max(began), window.to_ms.min(last.unix_ms));
+        if from >= to {
+            return None;
+        }
+        let bytes_at = |at: u64| {
+            let (mut before, mut bytes) = (began, [0, 0]);
+            for row in rows {
+                if row.unix_ms >= at {
+                    let share = (at - before) as f64 / (row.unix_ms - before).max(1) as f64;
+                    let part = |way: usize| {
+                        (row.bytes[way].saturating_sub(bytes[way]) as f64 * share) as u64
+                    };
+                    return [UP, DOWN].map(|way| bytes[way] + part(way));
+                }
+                (before, bytes) = (row.unix_ms, row.bytes);
+            }
+            bytes
+        };
+        let (first, end) = (bytes_at(from), bytes_at(to));
+        let bytes = [UP, DOWN].map(|way| end[way].saturating_sub(first[way]));
+        let whole = began >= window.from_ms && last.unix_ms <= window.to_ms;
+        let [start_ms, end_ms] = [from, to].map(|at| at - window.from_ms);
+        (bytes != [0, 0]).then_some(Self { last, start_ms, end_ms, bytes, whole })
+    }
 }
 
 /// The policies that most bytes had.

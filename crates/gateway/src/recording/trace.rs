@@ -5,15 +5,15 @@
 //!   at both ends of a tick. Between such ticks the rate is interpolated over time, never below
 //!   what was carried, and the time counts as not seen. How far the rate may have been off is what
 //!   rates that were seen differ by over half such a time (`Unseen::sd`).
-//! - *Delay.* Half of the least round-trip time less the queues within [`NEAR_MS`], but not across
-//!   a time without anything, after which a link may be another.
+//! - *Delay.* Half of the round-trip time less the queues, where these were shortest within
+//!   [`NEAR_MS`], but not across a time without anything, after which a link may be another.
 //! - *Loss.* Packets that were lost while the queue was short. Those that were lost while it was
 //!   as long as it ever was are the queue's: the simulator's queue drops its own.
 //! - *Outage.* While data waited and nothing came, either all was lost, which the next count says,
 //!   or the link stood still and kept it.
 //! - *Queue.* As many bytes as were seen to wait. That it was never full is said.
 
-use super::{DOWN, DirectionRow, PathRow, TICK, UP};
+use super::{DOWN, DirectionRow, PathRow, UP};
 use std::fmt::Write as _;
 use tabane_engine::Duration;
 
@@ -60,6 +60,8 @@ pub struct Unseen {
 
 /// Base delays are looked for so far around, milliseconds.
 const NEAR_MS: u64 = 5_000;
+/// Queues that differ by less are as short as each other, microseconds.
+const SHORT_US: f64 = 1_000.0;
 /// A queue stands from here on, microseconds,
 const STANDS_US: f64 = 1_500.0;
 /// or from so many packets of 1500 bytes.
@@ -70,6 +72,9 @@ const FULL: f64 = 0.7;
 const QUEUE_MIN: u64 = 150_000;
 /// If nothing was seen at all, a rate may be off by a factor of two.
 const BLIND: f64 = 0.7;
+/// A row about a longer time and at a lower rate is about a pause.
+const QUIET_MS: u64 = 2_000;
+const QUIET_BPS: f64 = 100_000.0;
 /// What a path carries is taken over so long, if nothing else is known, milliseconds.
 const BEST_MS: u64 = 1_000;
 
@@ -83,8 +88,10 @@ struct Tick<'a> {
     before_us: Option<u32>,
     waits: bool,
     up: bool,
-    /// Round-trip time less the queues.
-    base_us: Option<f64>,
+    /// Round-trip time.
+    rtt_us: Option<f64>,
+    /// Queues of both directions.
+    queues_us: f64,
 }
 
 impl Tick<'_> {
@@ -225,9 +232,12 @@ fn ticks<'a>(rows: &[&'a PathRow], way: usize, from_ms: u64) -> Vec<Tick<'a>> {
         let lasts = u64::from(row.lasts_ms);
         let last = ticks.last();
         let start = to_ms.saturating_sub(lasts).max(last.map_or(0, |last| last.to_ms));
-        // A row after a pause is about the pause; what it says of now is of its last tick.
-        let quiet = lasts > 20 * TICK.0 / 1_000_000;
-        let start = if quiet { start.max(to_ms.saturating_sub(TICK.0 / 1_000_000)) } else { start };
+        // A row after a pause is about the pause, and says nothing of a rate.
+        let bits = row.directions[way].bytes as f64 * 8_000.0;
+        let quiet = lasts > QUIET_MS && bits / (lasts as f64) < QUIET_BPS;
+        if quiet && row.up {
+            continue;
+        }
         if start >= to_ms {
             continue;
         }
@@ -240,7 +250,8 @@ fn ticks<'a>(rows: &[&'a PathRow], way: usize, from_ms: u64) -> Vec<Tick<'a>> {
             before_us: follows.and_then(|last| last.row.queue_us),
             waits: row.waits,
             up: row.up,
-            base_us: row.rtt_us.map(|rtt| f64::from(rtt.saturating_sub(queues))),
+            rtt_us: row.rtt_us.map(f64::from),
+            queues_us: f64::from(queues),
         });
     }
     ticks
@@ -272,8 +283,14 @@ fn losses(ticks: &[Tick<'_>], queue: u64) -> Vec<f64> {
 
 /// One-way delay of each tick.
 fn bases(ticks: &[Tick<'_>]) -> Vec<f64> {
+    // A round-trip time and queues are not of the same moment: what they differ by is the base
+    // only while the queues are short, or at least as short as they get.
     let all = |from: usize, to: usize| {
-        ticks[from..to].iter().filter_map(|tick| tick.base_us).fold(f64::MAX, f64::min)
+        let told =
+            || ticks[from..to].iter().filter_map(|tick| Some((tick.rtt_us?, tick.queues_us)));
+        let shortest = told().map(|(_, queues)| queues).fold(f64::MAX, f64::min);
+        let short = told().filter(|(_, queues)| *queues <= shortest + SHORT_US);
+        short.map(|(rtt, queues)| (rtt - queues).max(0.0)).fold(f64::MAX, f64::min)
     };
     let mut bases = Vec::with_capacity(ticks.len());
     let (mut low, mut high, mut last) = (0, 0, f64::MAX);

@@ -53,6 +53,12 @@ impl Core {
             let owner = self.owner(client, hook.recorder.has_names());
             let Some(session) = self.client_sessions.get(client) else { continue };
             for path in (0..PATHS_MAX).filter(|path| session.peers[*path].is_some()) {
+                // Thousands of clients do nothing: that costs nothing.
+                let counters = &session.bond.counters[path];
+                let idle = counters.tx_bps == 0.0 && counters.rx_bps == 0.0;
+                if idle && session.works(path) && !seen.contains_key(&client) {
+                    continue;
+                }
                 let using = match (session.is_used(path), session.is_low(path)) {
                     (false, _) => Use::Unused,
                     (_, true) => Use::Low,
@@ -67,7 +73,6 @@ impl Core {
                     rtt: None,
                 };
                 let seen = seen.get(&client).unwrap_or(&nothing);
-                let counters = &session.bond.counters[path];
                 paths.push(hook.path(now, (known, DOWN), counters, seen));
             }
         }

@@ -118,7 +118,7 @@ pub(super) fn bed(
     for (i, link) in links.iter().enumerate() {
         paths.push((format!("link{i}"), Some(link.config()?)));
     }
-    let bed = Bed::start(&Plan { paths, seed: 1, client, policies })?;
+    let bed = Bed::start(&Plan { paths, seed: 1, client, server: |_| {}, policies })?;
     bed.wait_for_paths(|| false)?;
     Ok(bed)
 }

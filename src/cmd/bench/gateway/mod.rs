@@ -11,6 +11,7 @@ mod idle;
 mod latency;
 mod link;
 mod process;
+mod record;
 mod tun;
 mod unshaped;
 
@@ -73,6 +74,8 @@ enum Row {
     Udp,
     /// Memory of a server with clients and connections that do nothing.
     Idle,
+    /// A recording of links that change, run again in the simulator, and what it costs.
+    Record,
 }
 
 /// What `--json` prints.
@@ -125,6 +128,7 @@ impl Row {
             Self::Setup => latency::measure_setup(quick),
             Self::Udp => latency::measure_udp(quick),
             Self::Idle => idle::measure(quick),
+            Self::Record => record::measure(quick),
         }
     }
 }

@@ -27,8 +27,13 @@ const RUNS: usize = 3;
 pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
     let (bytes, runs) = if quick { (BYTES / 4, 1) } else { (BYTES, RUNS) };
     let paths = ["one", "two"].map(|name| (name.to_owned(), None));
-    let plan =
-        Plan { paths: paths.to_vec(), seed: 1, client: |_| {}, policies: Policies::default() };
+    let plan = Plan {
+        paths: paths.to_vec(),
+        seed: 1,
+        client: |_| {},
+        server: |_| {},
+        policies: Policies::default(),
+    };
     let (mut goodputs, mut costs) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let source = Source::start()?;
