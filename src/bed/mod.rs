@@ -77,7 +77,7 @@ impl Bed {
     /// No sockets, or wrong policies.
     pub(crate) fn start(plan: &Plan) -> anyhow::Result<Self> {
         let (server_key, secret) = (Key::random_private()?, Key::random()?);
-        let server = Server::new(server_config(plan, &server_key, &secret))?;
+        let server = Server::new(server_config(plan, &server_key, &secret), None)?;
         let far = *server.local().first().context("the server listens nowhere")?;
         let links: Vec<_> = plan.paths.iter().filter_map(|(_, link)| link.clone()).collect();
         let (mut near, mut cut, mut network) = (Vec::new(), Vec::new(), None);

@@ -3,34 +3,34 @@
 
 use super::{Core, UpstreamNotification};
 use crate::config::Protocol;
+use crate::index::PathIndex;
 use crate::path::Use;
 use crate::udp::{Choice, DatagramPath, fragment, role};
 use std::net::SocketAddr;
 use tabane_engine::Instant;
-use tabane_engine::view::PathId;
 
 impl Core {
     /// Sends a datagram's packet by the paths that its destination's rule says; what is too long
     /// for a path, in fragments by the best one.
     pub(super) fn send_datagram(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
         if self.dispatcher.is_stale(now) {
-            let all = self.tunnels.all().iter().enumerate();
-            let datagram_paths = all.map(|(i, tunnel)| {
+            let all = PathIndex::enumerate(self.tunnels.all());
+            let datagram_paths = all.map(|(path, tunnel)| {
                 let choice = Choice {
-                    id: PathId(i as u8),
+                    id: path.into(),
                     usable: tunnel.carries(),
-                    role: role(tunnel.config.role, tunnel.decision.using == Use::Low),
-                    rtt: tunnel.monitor.rtt().unwrap_or_default(),
-                    rate: tunnel.config.cap_up.map_or(0, |rate| rate.0),
+                    role: role(tunnel.config().role, tunnel.decision().using == Use::Low),
+                    rtt: tunnel.monitor().rtt().unwrap_or_default(),
+                    rate: tunnel.config().cap_up.map_or(0, |rate| rate.0),
                 };
-                DatagramPath { choice, mtu: tunnel.monitor.mtu(), numbers: true }
+                DatagramPath { choice, mtu: tunnel.monitor().mtu(), numbers: true }
             });
             self.dispatcher.set_paths(now, datagram_paths);
         }
         let mode = self.rules.find(Protocol::Udp, to, None).up.udp;
         let paths = self.dispatcher.prepare(now, mode, packet);
         for id in paths.iter() {
-            let (path, mtu) = (usize::from(id.0), usize::from(self.dispatcher.mtu(id)));
+            let (path, mtu) = (PathIndex::from(id), usize::from(self.dispatcher.mtu(id)));
             self.fragment_id = self.fragment_id.wrapping_add(1);
             let Self { tunnels, bond, .. } = self;
             fragment::cut(packet, mtu, self.fragment_id, &mut |chunk| {
@@ -41,8 +41,8 @@ impl Core {
     }
 
     /// A whole packet that came by a path: for a program, if it is no copy and has its turn.
-    pub(super) fn take_datagram(&mut self, now: Instant, path: usize, packet: &[u8]) {
-        if self.dispatcher.takes(now, path, packet) {
+    pub(super) fn take_datagram(&mut self, now: Instant, path: PathIndex, packet: &[u8]) {
+        if self.dispatcher.takes(now, path.get(), packet) {
             self.hand_over(packet);
         }
         self.release_datagrams(now);

@@ -4,10 +4,9 @@
 use super::carried::ProgramId;
 use super::{ClientError, Core};
 use crate::config::TunConfig;
-use crate::event_kind::EventKind;
 use crate::inner::quoting_unreachable;
 use crate::listener::ConnectError;
-use crate::model::TunStatus;
+use crate::model::{EventKind, TunStatus};
 use crate::reactor::EventSource;
 use crate::tun::{
     Device, DeviceConfig, Frame, Host, HostConfig, Inbound, LocalConfig, LocalStack, Outgoing,

@@ -7,16 +7,16 @@
 use super::Core;
 use super::carried::Owner;
 use crate::address::PATHS_MAX;
-use crate::event_kind::EventKind;
+use crate::index::PathIndex;
+use crate::model::EventKind;
 use crate::path::{Health, PathFacts, Roles, Use};
 use crate::snapshots;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 use tabane_engine::tcp::State;
-use tabane_engine::view::{PathId, SubflowId};
+use tabane_engine::view::SubflowId;
 use tabane_engine::{ConnId, Instant};
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct RoleState {
     roles: Roles,
@@ -41,17 +41,18 @@ impl Core {
         let health: Vec<Health> = all.iter().map(|tunnel| tunnel.health(now)).collect();
         let quotas = &mut self.quotas;
         let spent: Vec<Option<String>> =
-            (0..all.len()).map(|path| quotas.spent(path, unix)).collect();
+            PathIndex::first(all.len()).map(|path| quotas.spent(path, unix)).collect();
         let facts = all.iter().enumerate().map(|(i, tunnel)| {
             let counters = self.bond.counters.get(i).copied().unwrap_or_default();
             PathFacts {
-                name: &tunnel.name,
-                role: tunnel.config.role,
+                name: tunnel.name(),
+                role: tunnel.config().role,
                 spent: spent[i].as_deref(),
                 health: &health[i],
                 full: [self.role_state.full.get(i).copied().unwrap_or(false), health[i].far_full],
                 rate_bps: [counters.tx_bps as u64, counters.rx_bps as u64],
-                cap_bps: [tunnel.config.cap_up, tunnel.config.cap_down].map(|cap| cap.map(|c| c.0)),
+                cap_bps: [tunnel.config().cap_up, tunnel.config().cap_down]
+                    .map(|cap| cap.map(|c| c.0)),
             }
         });
         let facts: Vec<PathFacts<'_>> = facts.collect();
@@ -61,11 +62,11 @@ impl Core {
         let changed = self.tunnels.obey(now, open, decisions);
         for &(path, before) in &changed {
             let tunnel = &self.tunnels.all()[path];
-            let begins = before == Use::Unused && tunnel.decision.using == Use::Active;
+            let begins = before == Use::Unused && tunnel.decision().using == Use::Active;
             // That it works, or does not, is an event of its own.
-            if tunnel.monitor.is_up() && !begins {
-                let name = tunnel.name.clone();
-                let text = format!("{name}: {}", tunnel.decision.reason);
+            if tunnel.monitor().is_up() && !begins {
+                let name = tunnel.name().to_owned();
+                let text = format!("{name}: {}", tunnel.decision().reason);
                 self.event_log.add(now, EventKind::PathUse, (None, Some(&name)), text);
             }
         }
@@ -76,8 +77,8 @@ impl Core {
 
     /// Makes the paths what they are used for, for connections there are and for those to come.
     fn apply_roles(&mut self, now: Instant) {
-        for (path, tunnel) in self.tunnels.all().iter().enumerate() {
-            self.bond.endpoint.set_path_up(now, PathId(path as u8), tunnel.carries());
+        for (path, tunnel) in PathIndex::enumerate(self.tunnels.all()) {
+            self.bond.endpoint.set_path_up(now, path.into(), tunnel.carries());
         }
         self.profiles.clear();
         let conns = self.open_connections();
@@ -112,11 +113,12 @@ impl Core {
         snapshots::note_full(&info, &mut self.role_state.full);
         let mut changed: Vec<(SubflowId, bool)> = Vec::new();
         for subflow in &info.subflows {
-            let path = usize::from(subflow.path.0);
-            let Some(tunnel) = self.tunnels.all().get(path) else { continue };
-            let low = tunnel.decision.using == Use::Low;
+            let path = PathIndex::from(subflow.path);
+            let Some(tunnel) = self.tunnels.all().get(path.get()) else { continue };
+            let low = tunnel.decision().using == Use::Low;
             // What is not used has no need of a priority, and could not tell it.
-            let used = tunnel.decision.using != Use::Unused && subflow.state == State::Established;
+            let used =
+                tunnel.decision().using != Use::Unused && subflow.state == State::Established;
             if used && subflow.view.backup != low {
                 changed.push((subflow.view.id, low));
             }

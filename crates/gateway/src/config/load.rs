@@ -85,7 +85,7 @@ const SECRET: [&str; 5] = ["secret", "private_key", "preshared_key", "enrolment"
 ///
 /// # Errors
 /// [`ConfigError`].
-pub fn read<C: Configuration>(
+pub(crate) fn read<C: Configuration>(
     path: &Path,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
@@ -138,7 +138,7 @@ pub(super) fn text(path: &Path) -> Result<String, ConfigError> {
 
 /// The variables of the environment that begin with `TABANE_`, by name.
 #[must_use]
-pub fn environment() -> Vec<(String, String)> {
+pub(crate) fn environment() -> Vec<(String, String)> {
     let ours = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| name.starts_with("TABANE_"))?;
         Some((name, value.to_string_lossy().into_owned()))

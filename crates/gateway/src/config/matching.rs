@@ -17,7 +17,7 @@ pub(crate) const RULES_MAX: usize = 256;
 
 /// The rules of an agent, and what holds where none matches.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     rules: Vec<(Matcher, Resolved)>,
     rest: Resolved,
 }
@@ -57,7 +57,7 @@ pub(crate) enum Protocol {
 
 /// Why rules do not compile; a configuration that was read has none of these.
 #[derive(Error, Clone, PartialEq, Debug)]
-pub enum RuleError {
+pub(crate) enum RuleError {
     /// A destination, name, port or protocol.
     #[error("rule {0}: {1}")]
     Match(usize, String),

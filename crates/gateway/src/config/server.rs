@@ -6,12 +6,13 @@ use super::next::NextConfig;
 use super::rule::Policies;
 use super::secret::Secret;
 use crate::access::{PortRange, Prefix};
-use crate::address::{CLIENTS_MAX, Network, PATHS_MAX};
+use crate::address::{CLIENTS_MAX, ClientNumber, Network, PATHS_MAX};
 use crate::enrol::store::Record;
+use crate::index::PathIndex;
 use crate::keys;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tabane_config::quantity::{Rate, Size};
 use tabane_config::source_document::Fault;
@@ -165,9 +166,15 @@ impl Default for ClientLimits {
 }
 
 impl ServerConfig {
+    /// The first inner address of the client with that number.
+    #[must_use]
+    pub fn client_address(&self, number: u16) -> IpAddr {
+        self.inner().path(ClientNumber(number), PathIndex::new(0))[0]
+    }
+
     /// The addresses inside the tunnels.
     #[must_use]
-    pub fn inner(&self) -> Network {
+    pub(crate) fn inner(&self) -> Network {
         Network::new(self.network, self.network6)
     }
 

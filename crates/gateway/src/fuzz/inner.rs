@@ -2,6 +2,7 @@
 //! host itself sends into TUN mode.
 
 use crate::address::{ClientNumber, Network};
+use crate::index::PathIndex;
 use crate::inner as gateway_inner;
 use crate::path::Responder;
 use crate::path::probe::{Ends, Probe};
@@ -106,7 +107,7 @@ impl World {
         self.responder.handle_timeout(self.now);
         assert!(self.responder.poll_timeout() > self.now, "its timer is stuck");
         let service = self.network.service();
-        let paths = self.network.path(ClientNumber(1), 0);
+        let paths = self.network.path(ClientNumber(1), PathIndex::new(0));
         for (service, path) in service.into_iter().zip(paths) {
             let ends = Ends { path, service };
             let _ = Probe::answered(packet, &ends);

@@ -246,11 +246,15 @@ impl Probe {
 mod tests {
     use super::*;
     use crate::address::{ClientNumber, Network};
+    use crate::index::PathIndex;
     use proptest::prelude::*;
 
     fn ends(family: usize) -> Ends {
         let network = Network::default();
-        Ends { path: network.path(ClientNumber(3), 1)[family], service: network.service()[family] }
+        Ends {
+            path: network.path(ClientNumber(3), PathIndex::new(1))[family],
+            service: network.service()[family],
+        }
     }
 
     const PROBE: Probe = Probe {
@@ -293,8 +297,10 @@ mod tests {
                 let ours = full.reply(packet, &Network::default().service()).unwrap();
                 assert_eq!(Probe::answered(&ours, &ends), Some(full));
                 assert_eq!(ours.len(), length);
-                let other =
-                    Ends { path: Network::default().path(ClientNumber(3), 2)[family], ..ends };
+                let other = Ends {
+                    path: Network::default().path(ClientNumber(3), PathIndex::new(2))[family],
+                    ..ends
+                };
                 assert_eq!(Probe::answered(&reply, &other), None, "of another path");
             }
         }

@@ -3,8 +3,8 @@
 use super::Core;
 use super::client_session::ClientSession;
 use super::upstream_hop::Next;
-use crate::address::PATHS_MAX;
 use crate::config::Policies;
+use crate::index::PathIndex;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::snapshots::{self, Load};
@@ -47,8 +47,8 @@ impl Core {
         let mut datagrams = [0; 3];
         let (mut clients, mut total, mut refused) = (0, 0, 0);
         let mut record_counters = None::<RecordTotals>;
-        for at in 0..self.client_sessions.len() {
-            let remotes: Vec<_> = (0..PATHS_MAX)
+        for at in self.client_sessions.places() {
+            let remotes: Vec<_> = PathIndex::all()
                 .map(|path| self.client_sessions.four_tuple(at, path).map(|w| w.remote))
                 .collect();
             let Some(session) = self.client_sessions.get(at) else { continue };
@@ -66,7 +66,7 @@ impl Core {
             datagrams[2] += filter.missed;
             let conns: Vec<ConnId> = session.conns.iter().copied().collect();
             let loads = snapshots::loads(&mut session.bond, now, conns.into_iter());
-            for (path, remote) in remotes.into_iter().enumerate() {
+            for (path, remote) in PathIndex::enumerate(remotes) {
                 if let Some(remote) = remote {
                     paths.push(path_status(now, session, (path, remote), &loads[path]));
                 }
@@ -142,7 +142,7 @@ impl Core {
 
 impl Core {
     fn close(&mut self, now: Instant, id: u64) -> Answer {
-        for at in 0..self.client_sessions.len() {
+        for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             if session.conns.contains(&ConnId(id))
                 && let Some(conn) = session.bond.endpoint.connection(ConnId(id))
@@ -178,7 +178,7 @@ impl Core {
     ) -> Result<(), String> {
         let wanted = Policies::one(policy, spec)?;
         let mut any = false;
-        for at in 0..self.client_sessions.len() {
+        for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             let meant = |id: &ConnId| connection.is_none_or(|meant| meant == id.0);
             let all: Vec<ConnId> = session.conns.iter().copied().filter(meant).collect();
@@ -201,14 +201,14 @@ impl Core {
 fn path_status(
     now: Instant,
     session: &ClientSession,
-    (path, remote): (usize, SocketAddr),
+    (path, remote): (PathIndex, SocketAddr),
     load: &Load,
 ) -> PathStatus {
     let health = session.responders[path].health(now);
     let mut status = PathStatus {
         // The client's own names of its paths are not told.
         name: path.to_string(),
-        id: path as u8,
+        id: path.id(),
         client: Some(session.name.clone()),
         remote: Some(remote),
         role: session.role(path),

@@ -4,12 +4,12 @@
 
 use super::Core;
 use super::client_session::ClientSession;
-use crate::address::PATHS_MAX;
 use crate::config::{Protocol, UdpMode};
+use crate::index::{ClientIndex, PathIndex};
 use crate::inner::peek;
 use crate::udp::{Choice, DatagramPath, PREFERRED, fragment, role};
 use std::net::SocketAddr;
-use tabane_engine::view::{PathId, PathSet};
+use tabane_engine::view::PathSet;
 use tabane_engine::{Duration, Instant};
 use tabane_wire::ip::protocol;
 
@@ -18,7 +18,7 @@ impl Core {
     pub(super) fn take_datagram(
         &mut self,
         now: Instant,
-        (at, path): (usize, usize),
+        (at, path): (ClientIndex, PathIndex),
         packet: &[u8],
     ) {
         let Some(session) = self.client_sessions.get(at) else { return };
@@ -35,11 +35,11 @@ impl Core {
     }
 
     /// Packets of a client that have waited enough for those before them.
-    pub(super) fn release_datagrams(&mut self, now: Instant, at: usize) {
+    pub(super) fn release_datagrams(&mut self, now: Instant, at: ClientIndex) {
         while let Some(session) = self.client_sessions.get(at)
             && let Some(packet) = session.dispatcher.poll_packet(now)
         {
-            let path = session.best().unwrap_or(0);
+            let path = session.best().unwrap_or(PathIndex::new(0));
             self.send_on(now, (at, path), &packet);
         }
     }
@@ -47,8 +47,9 @@ impl Core {
 
 impl ClientSession {
     /// Whether a packet from it goes on now.
-    fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        let first = self.responders[path].is_stock() || self.dispatcher.takes(now, path, packet);
+    fn takes(&mut self, now: Instant, path: PathIndex, packet: &[u8]) -> bool {
+        let first =
+            self.responders[path].is_stock() || self.dispatcher.takes(now, path.get(), packet);
         if first {
             self.fastest = Some(path);
         }
@@ -56,7 +57,7 @@ impl ClientSession {
     }
 
     /// The client has started again: what it numbers begins anew.
-    pub(super) fn meet(&mut self, path: usize) -> bool {
+    pub(super) fn meet(&mut self, path: PathIndex) -> bool {
         let Some(run) = self.responders[path].run() else { return false };
         let ended = self.lives.meet(run);
         if ended {
@@ -69,7 +70,7 @@ impl ClientSession {
     pub(super) fn prepare(&mut self, now: Instant, packet: &mut [u8]) -> PathSet {
         if self.dispatcher.is_stale(now) {
             let datagram_paths: Vec<DatagramPath> =
-                (0..PATHS_MAX).map(|path| self.datagram_path(path)).collect();
+                PathIndex::all().map(|path| self.datagram_path(path)).collect();
             self.dispatcher.set_paths(now, datagram_paths.into_iter());
         }
         let mode = match source(packet) {
@@ -77,16 +78,16 @@ impl ClientSession {
             None => UdpMode::Best,
         };
         let paths = self.dispatcher.prepare(now, mode, packet);
-        let id = |path| PathId(path as u8);
+        let id = |path: PathIndex| path.into();
         if paths.is_empty() { self.best().map(id).map_or(paths, PathSet::only) } else { paths }
     }
 
     /// A path as a choice: round trips are the client's to measure, and the path by which its
     /// datagrams come first is the fastest that it knows.
-    fn datagram_path(&self, path: usize) -> DatagramPath {
+    fn datagram_path(&self, path: PathIndex) -> DatagramPath {
         let responder = &self.responders[path];
         let choice = Choice {
-            id: PathId(path as u8),
+            id: path.into(),
             usable: responder.is_up() && self.is_used(path),
             role: role(self.role(path), self.is_low(path)),
             rtt: if self.fastest == Some(path) { PREFERRED } else { Duration::ZERO },

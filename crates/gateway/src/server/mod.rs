@@ -22,14 +22,16 @@ mod upstream_hop;
 
 use crate::access::{Access, own_addresses};
 use crate::address::Network;
+use crate::agent::AgentError;
 use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
 use crate::enrol::store::{Store, StoreError};
-use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
+use crate::index::{ClientIndex, PortIndex};
 use crate::keys::KeyError;
+use crate::model::EventKind;
 use crate::reactor::{Agent, EventSource, Reactor, Ready};
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
@@ -71,7 +73,7 @@ struct Core {
     clock: Clock,
     ports: Vec<UdpPort>,
     /// Ports with more to take at once.
-    unread: Vec<usize>,
+    unread: Vec<PortIndex>,
     handshakes: Handshakes,
     client_sessions: ClientSessions,
     /// The clients that have joined.
@@ -102,7 +104,7 @@ pub(crate) type Source = crate::config::Source<ServerConfig>;
 
 /// Why a server cannot start, or cannot go on.
 #[derive(Error, Debug)]
-pub enum ServerError {
+pub(crate) enum ServerError {
     /// A client in the configuration.
     #[error(transparent)]
     ClientSession(#[from] ClientSessionError),
@@ -127,20 +129,16 @@ pub enum ServerError {
 }
 
 impl Server {
-    /// A server that listens already; nothing is answered before [`Server::run`].
+    /// A server that listens already; nothing is answered before [`Server::run`]. Clients that join
+    /// are remembered in the file `state`, if the configuration names no other.
     ///
     /// # Errors
-    /// [`ServerError`].
-    pub fn new(config: ServerConfig) -> Result<Self, ServerError> {
-        Self::with_state(config, None)
+    /// [`AgentError`].
+    pub fn new(config: ServerConfig, state: Option<&Path>) -> Result<Self, AgentError> {
+        Self::open(config, state).map_err(AgentError::new)
     }
 
-    /// As [`Server::new`]; clients that join are remembered in the file `state`, if the
-    /// configuration names no other.
-    ///
-    /// # Errors
-    /// [`ServerError`].
-    pub fn with_state(mut config: ServerConfig, state: Option<&Path>) -> Result<Self, ServerError> {
+    fn open(mut config: ServerConfig, state: Option<&Path>) -> Result<Self, ServerError> {
         let store = Store::open(config.state.as_deref().or(state))?;
         store.fill(&mut config);
         let reactor = Reactor::new()?;
@@ -228,9 +226,9 @@ impl Server {
     ///
     /// # Errors
     /// The system's, when it cannot even wait.
-    pub fn run(mut self) -> Result<(), ServerError> {
+    pub fn run(mut self) -> Result<(), AgentError> {
         sharpen_timers();
-        self.reactor.run(&mut self.core)?;
+        self.reactor.run(&mut self.core).map_err(AgentError::new)?;
         self.core.bye();
         Ok(())
     }
@@ -290,7 +288,12 @@ impl Agent for Core {
                 self.requests(now);
                 self.answer_names(now);
             }
-            EventSource::Port(port) if !self.unread.contains(&port) => self.unread.push(port),
+            EventSource::Port(port) => {
+                let port = PortIndex::new(port);
+                if !self.unread.contains(&port) {
+                    self.unread.push(port);
+                }
+            }
             EventSource::Handshakes(_) => self.handshakes.ready(),
             EventSource::Socket(id) => {
                 self.on_outbound(now, id, (ready.readable, ready.writable));
@@ -298,7 +301,6 @@ impl Agent for Core {
             EventSource::Flow(flow) => self.flows.ready(flow),
             // The next server is looked into in every round; a server has none of the others.
             EventSource::Next
-            | EventSource::Port(_)
             | EventSource::Listener(_)
             | EventSource::Associate(_)
             | EventSource::Tun => {}
@@ -318,7 +320,7 @@ impl Core {
     }
 
     /// Everything that a member's engine wants: timers, events, packets.
-    fn serve(&mut self, now: Instant, at: usize) {
+    fn serve(&mut self, now: Instant, at: ClientIndex) {
         self.client_sessions.on_timeout(now, at);
         self.client_sessions.release(now, at, &mut self.ports);
         self.enter_late(now, at);
@@ -338,7 +340,7 @@ impl Core {
     }
 
     /// Sends an inner packet to a client, by its best path.
-    fn tell(&mut self, now: Instant, at: usize, packet: &[u8]) {
+    fn tell(&mut self, now: Instant, at: ClientIndex, packet: &[u8]) {
         if let Some(path) = self.client_sessions.best(at) {
             self.client_sessions.offer(now, (at, path), packet, &mut self.ports);
             self.client_sessions.touch(at);
@@ -363,7 +365,7 @@ impl Core {
     /// it does not reach is found by [`Core::life`].
     fn bye(&mut self) {
         let now = self.clock.now();
-        for at in 0..self.client_sessions.len() {
+        for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             session.abort_all(now);
             while self.client_sessions.say_last(now, at, &mut self.ports, &mut self.scratch) {

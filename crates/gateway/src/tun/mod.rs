@@ -12,7 +12,7 @@
 pub(crate) mod device;
 pub(crate) mod frame;
 pub(crate) mod gso;
-pub mod host;
+pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod packets;
 

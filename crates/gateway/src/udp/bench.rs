@@ -17,7 +17,7 @@ const BEHIND: usize = 100;
 
 /// Measures and prints.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark")]
-pub fn run() {
+pub(crate) fn run() {
     let (mut tagger, mut filter) = (Tagger::new([7; 32]), Filter::default());
     let mut second: VecDeque<Vec<u8>> = VecDeque::new();
     let (mut times, mut copies) = (Vec::new(), 0);

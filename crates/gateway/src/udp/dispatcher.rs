@@ -7,7 +7,6 @@ use crate::model::Role;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     sender: Sender,

@@ -16,7 +16,7 @@
 //! ([`tabane_wire::icmp::emit_too_big`]).
 
 #[cfg(feature = "internals")]
-pub mod bench;
+pub(crate) mod bench;
 mod dispatcher;
 mod filter;
 pub(crate) mod flows;

@@ -8,8 +8,7 @@ use crate::model::{Histogram, PathState, PathStatus, Status};
 use std::fmt::Write;
 
 /// A family of samples.
-pub struct Metric {
-    /// Its name.
+pub(crate) struct Metric {
     pub name: &'static str,
     /// `gauge`, `counter` or `histogram`.
     pub(crate) kind: &'static str,
@@ -25,7 +24,7 @@ struct Samples {
 }
 
 /// Every family, in the order of the text.
-pub const METRICS: &[Metric] = &[
+pub(crate) const METRICS: &[Metric] = &[
     gauge(
         "tabane_build_info",
         "Version of the program, role and name of the agent; always 1.",
@@ -176,7 +175,7 @@ pub const METRICS: &[Metric] = &[
 
 /// The text of a scrape.
 #[must_use]
-pub fn text(status: &Status) -> String {
+pub(crate) fn text(status: &Status) -> String {
     let mut text = String::new();
     for metric in METRICS {
         let mut samples = Samples { name: metric.name, text: String::new() };

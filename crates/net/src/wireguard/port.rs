@@ -80,7 +80,6 @@ pub enum Bind {
     /// To an interface, whatever its addresses (`SO_BINDTODEVICE`, without privilege since Linux
     /// 5.7), at any UDP port.
     Interface {
-        /// Its name.
         name: String,
         /// For far ends of IPv6 (and only for those).
         ipv6: bool,

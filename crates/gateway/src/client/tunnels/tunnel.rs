@@ -2,8 +2,9 @@
 
 use super::{OUTER_MTU, OUTER_MTU_MAX, Tunnel};
 use crate::config::PathConfig;
+use crate::index::PathIndex;
 use crate::model::Role;
-use crate::path::{Absence, Binding, Health, LinkState, Use, inner_limit};
+use crate::path::{Absence, Binding, Decision, Health, LinkState, Monitor, Use, inner_limit};
 use crate::reactor::EventSource;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
@@ -13,6 +14,39 @@ use tabane_engine::Instant;
 use tabane_net::wireguard::{Bind, FourTuple, OVERHEAD, PortConfig, Sealed, UdpPort, seal_space};
 
 impl Tunnel {
+    pub(in crate::client) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(in crate::client) fn config(&self) -> &PathConfig {
+        &self.config
+    }
+
+    /// The watch over it.
+    pub(in crate::client) fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// What it is used for.
+    pub(in crate::client) fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// Where the server is, as far as this path is concerned.
+    pub(in crate::client) fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    /// The address that it leaves from.
+    pub(in crate::client) fn local(&self) -> Option<SocketAddr> {
+        self.port.as_ref().map(UdpPort::local)
+    }
+
+    /// Since the last handshake.
+    pub(in crate::client) fn handshake_age(&self) -> Option<std::time::Duration> {
+        self.session.handshake_age()
+    }
+
     /// Its health.
     pub(in crate::client) fn health(&self, now: Instant) -> Health {
         self.monitor.health(now)
@@ -81,7 +115,7 @@ impl Tunnel {
         queued && taken
     }
 
-    pub(super) fn open(&mut self, now: Instant, path: usize, registry: &Registry) {
+    pub(super) fn open(&mut self, now: Instant, path: PathIndex, registry: &Registry) {
         let Some(remote) = self.remote else { return };
         let mut wanted = PortConfig::new(self.bind(remote));
         wanted.mark = self.mark;
@@ -90,7 +124,7 @@ impl Tunnel {
             let both = Interest::READABLE | Interest::WRITABLE;
             let fd = port.as_raw_fd();
             let registered =
-                registry.register(&mut SourceFd(&fd), EventSource::Port(path).token(), both);
+                registry.register(&mut SourceFd(&fd), EventSource::Port(path.get()).token(), both);
             registered.map_err(|error| error.to_string()).map(|()| port)
         });
         match registered {

@@ -3,6 +3,7 @@
 use super::super::world::{World, changes, ms};
 use super::*;
 use crate::address::{ClientNumber, Network};
+use crate::index::PathIndex;
 use proptest::prelude::*;
 
 const OPEN: Demand = Demand { open: true, standby: false, alone: false };
@@ -435,7 +436,7 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..120)
     ) {
         let network = Network::default();
-        let path = network.path(ClientNumber(1), 0)[0];
+        let path = network.path(ClientNumber(1), PathIndex::new(0))[0];
         let ends = Ends { path, service: network.service()[0] };
         let mut now = Instant::ZERO;
         let interval = Duration::ZERO;
