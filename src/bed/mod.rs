@@ -15,9 +15,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_gateway::client::Client;
-use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, PathConfig, ServerConfig, ServerEntry,
-};
+use tabane_gateway::config::client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry};
+use tabane_gateway::config::server::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
 use tabane_gateway::model::{PathState, Status};
 use tabane_gateway::request_channel::{Answer, Request, RequestSender};
@@ -39,7 +38,7 @@ pub(crate) struct Plan {
     /// Changes to the client's configuration.
     pub(crate) client: fn(&mut ClientConfig),
     /// What else the two configurations have.
-    pub(crate) policies: tabane_gateway::config::Policies,
+    pub(crate) policies: tabane_gateway::config::rule::Policies,
 }
 
 /// A gateway that runs.

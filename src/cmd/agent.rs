@@ -6,7 +6,8 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use serde::Serialize;
 use std::path::PathBuf;
-use tabane_gateway::control::{Client, ClientError, FindError, Which, find};
+use tabane_gateway::control::client::{Client, ClientError};
+use tabane_gateway::control::place::{FindError, Which, find};
 use tabane_gateway::model::PathState;
 
 /// Which agent is asked.

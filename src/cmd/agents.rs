@@ -6,7 +6,8 @@ use crate::say;
 use tabane_gateway::agent::{
     Endpoints, OpenEndpoints, Runtime, raise_descriptor_limit, start_runtime,
 };
-use tabane_gateway::config::{ConfigFile, Configuration};
+use tabane_gateway::config::load::Configuration;
+use tabane_gateway::config::source::ConfigFile;
 use tabane_gateway::request_channel::RequestSender;
 
 /// What ends with the agent.

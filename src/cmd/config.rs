@@ -7,9 +7,10 @@ use crate::say;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use tabane_config::bounded;
-use tabane_gateway::config::{
-    ClientConfig, ConfigError, ConfigFile, Configuration, Loaded, ServerConfig,
-};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::{ConfigError, Configuration, Loaded};
+use tabane_gateway::config::server::ServerConfig;
+use tabane_gateway::config::source::ConfigFile;
 
 /// Check a configuration, or show its effective values.
 #[derive(clap::Args, Debug)]

@@ -6,8 +6,11 @@ use crate::say;
 use anyhow::anyhow;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tabane_gateway::config::{ClientConfig, ConfigFile, Loaded, default_file};
-use tabane_gateway::control::{Client, Which, find};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::{Loaded, default_file};
+use tabane_gateway::config::source::ConfigFile;
+use tabane_gateway::control::client::Client;
+use tabane_gateway::control::place::{Which, find};
 use tabane_gateway::doctor::{Finding, Verdict, examine};
 use tabane_gateway::model::Status;
 

@@ -5,7 +5,8 @@ use crate::exit::Failure;
 use crate::say;
 use anyhow::{Context, anyhow};
 use std::path::{Path, PathBuf};
-use tabane_gateway::control::{self, Client};
+use tabane_gateway::control::client::Client;
+use tabane_gateway::control::place::sockets as open_sockets;
 use tabane_gateway::model::{AgentEvent, EventKind, Status};
 use tabane_gateway::request_channel::Request;
 
@@ -59,7 +60,7 @@ impl Running {
 /// The agents that run from a file.
 pub(super) fn of_file(file: &Path) -> Found {
     let wanted = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let mut sockets = control::sockets();
+    let mut sockets = open_sockets();
     if let Some(own) = control_of(&wanted)
         && !sockets.iter().any(|(path, _)| *path == own)
     {

@@ -14,7 +14,6 @@ pub(crate) mod access;
 pub mod address;
 pub mod agent;
 pub(crate) mod bond;
-pub mod cleanup;
 pub mod client;
 pub mod config;
 pub mod control;
@@ -49,10 +48,13 @@ pub(crate) mod web;
 // Tests of whole agents, which know more of them than their users do.
 #[cfg(test)]
 #[path = "../tests/agents.rs"]
-mod agents;
+mod agents_tests;
 #[cfg(test)]
 #[path = "../tests/control.rs"]
 mod control_tests;
+#[cfg(test)]
+#[path = "../tests/fake/mod.rs"]
+mod fake;
 #[cfg(test)]
 #[path = "../tests/pages.rs"]
 mod pages_tests;

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use crate::say;
-use tabane_gateway::cleanup::cleanup;
+use tabane_gateway::client::Client;
 
 /// Undo what a crashed client in TUN mode left behind: routes, rules, the list of resolvers.
 ///
@@ -16,7 +16,7 @@ pub(crate) struct Args {}
 /// # Errors
 /// What could not be undone; the rest is.
 pub(crate) fn run(_: &Args) -> Result<(), Failure> {
-    let (lines, result) = cleanup();
+    let (lines, result) = Client::clean_up();
     lines.iter().try_for_each(|line| say::print(line))?;
     Ok(result.map_err(anyhow::Error::new)?)
 }

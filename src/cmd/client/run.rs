@@ -6,7 +6,9 @@ use crate::{journal, say};
 use std::path::PathBuf;
 use tabane_gateway::agent::Endpoints;
 use tabane_gateway::client::Client;
-use tabane_gateway::config::{ClientConfig, ConfigFile, default_file};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::default_file;
+use tabane_gateway::config::source::ConfigFile;
 
 /// Runs a client.
 #[derive(clap::Args, Debug)]

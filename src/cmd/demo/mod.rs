@@ -26,7 +26,7 @@ use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::Size;
 use tabane_engine::Instant;
 use tabane_engine::policy::Spec;
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::rule::Policies;
 use tabane_gateway::model::{AgentEvent, EventKind};
 use tabane_lab::Lateness;
 use tabane_net::Clock;

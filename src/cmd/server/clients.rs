@@ -5,8 +5,8 @@ use crate::cmd::running::tell_server;
 use crate::exit::Failure;
 use crate::say;
 use serde::Serialize;
-use tabane_gateway::config::ClientEntry;
-use tabane_gateway::config::ServerConfig;
+use tabane_gateway::config::server::ClientEntry;
+use tabane_gateway::config::server::ServerConfig;
 use tabane_gateway::enrol;
 use tabane_gateway::invite::edit::{ClientEdit, edit_client};
 

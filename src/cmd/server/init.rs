@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use tabane_gateway::address::special_kind;
-use tabane_gateway::config::{ServerConfig, parse};
+use tabane_gateway::config::load::parse;
+use tabane_gateway::config::server::ServerConfig;
 use tabane_gateway::keys::{Key, encode, write_private};
 
 /// Create a configuration with a new key.

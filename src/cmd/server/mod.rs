@@ -8,7 +8,7 @@ mod run;
 use crate::exit::Failure;
 use clap::Subcommand;
 use std::path::PathBuf;
-use tabane_gateway::config::default_file;
+use tabane_gateway::config::load::default_file;
 use tabane_gateway::invite::edit::EditError;
 
 /// Run the far end of the bond for clients; needs no privileges.

@@ -8,7 +8,9 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use tabane_gateway::agent::Endpoints;
-use tabane_gateway::config::{ConfigFile, ServerConfig, default_file};
+use tabane_gateway::config::load::default_file;
+use tabane_gateway::config::server::ServerConfig;
+use tabane_gateway::config::source::ConfigFile;
 use tabane_gateway::server::Server;
 
 /// Runs a server.

@@ -5,6 +5,7 @@
 
 mod answers;
 mod carried;
+mod cleanup;
 mod connect;
 mod datagrams;
 mod dispatcher;

@@ -6,30 +6,25 @@
 
 pub(crate) mod changes;
 mod check;
-pub(crate) mod client;
-pub(crate) mod load;
+pub mod client;
+pub mod load;
 pub(crate) mod matching;
 pub(crate) mod next;
 mod overrides;
-pub(crate) mod rule;
+pub mod rule;
 pub(crate) mod secret;
-pub(crate) mod server;
-mod source;
+pub mod server;
+pub mod source;
 
 pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
-pub use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
-pub(crate) use load::environment;
-pub(crate) use load::read;
-pub use load::{ConfigError, Configuration, Loaded, default_file, parse};
-pub(crate) use matching::Choice;
-pub(crate) use matching::{Protocol, Rules};
-pub use next::NextConfig;
-pub use rule::{Policies, Rule, UdpMode};
+pub(crate) use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
+pub(crate) use load::{ConfigError, Configuration, Loaded, environment, parse, read};
+pub(crate) use matching::{Choice, Protocol, Rules};
+pub(crate) use next::NextConfig;
+pub(crate) use rule::{Policies, Rule, UdpMode};
 pub(crate) use secret::Secret;
-pub(crate) use server::InvitationEntry;
-pub use server::{AccessConfig, ClientEntry, ClientLimits, ServerConfig};
-pub use source::{ConfigFile, Source};
-pub(crate) use source::{Service, TEXT_MAX};
+pub(crate) use server::{AccessConfig, ClientEntry, ClientLimits, InvitationEntry, ServerConfig};
+pub(crate) use source::{Service, Source, TEXT_MAX};
 
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,7 @@ pub struct ClientEntry {
     pub preshared_key: Option<Secret>,
     /// How it makes itself known, if it makes its own keys; then it has no `keys` here.
     pub invitation: Option<InvitationEntry>,
-    /// The keys by which it has joined, as the server remembers them ([`crate::enrol::store`]).
+    /// The keys by which it has joined, as the server remembers them (`crate::enrol::store`).
     #[serde(skip)]
     pub enrolled: Option<Record>,
     /// Its limits; absent: the server's.

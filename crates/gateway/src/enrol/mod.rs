@@ -10,7 +10,7 @@
 //! its preshared key hides what is asked from whoever records it and once has a computer that
 //! breaks X25519. A question may be repeated: the same keys are accepted again, others are not.
 //!
-//! [`exchange`] is the client's end, [`store`] what a server remembers; the server's end is in
+//! `exchange` is the client's end, `store` what a server remembers; the server's end is in
 //! `crate::server`. Why it is so: `docs/adr/0012-keys-version-2.md`.
 
 pub(crate) mod exchange;
@@ -63,7 +63,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// [`ExchangeError`]; after [`ExchangeError::Silent`] the server may have done it all the same.
-#[must_use]
 pub fn join(invitation: &Invitation, own: &Own) -> Option<Result<(), ExchangeError>> {
     let Grant::Enrolment { secret, .. } = &invitation.grant else { return None };
     let preshared = own.preshared_key.as_ref()?;

@@ -57,7 +57,7 @@ pub enum Grant {
     Keys(Own),
     /// Version 2: to make itself known, once.
     Enrolment {
-        /// What the one-time keys derive from ([`Key::enrolment`]).
+        /// What the one-time keys derive from (`Key::enrolment`).
         secret: Key,
         /// Until when, seconds since 1970.
         expires: u64,

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_engine::Instant;
-use tabane_gateway::config::{Policies, UdpMode};
+use tabane_gateway::config::rule::{Policies, UdpMode};
 use tabane_gateway::request_channel::RequestSender;
 use tabane_lab::LabError;
 use tabane_lab::loopback::{Loopback, Report};

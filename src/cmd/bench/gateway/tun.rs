@@ -21,10 +21,10 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, PathConfig, ServerConfig, ServerEntry,
-    TunConfig,
+use tabane_gateway::config::client::{
+    ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig,
 };
+use tabane_gateway::config::server::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
 use tabane_gateway::model::PathState;
 use tabane_net::Clock;

@@ -1,37 +1,40 @@
 //! What clients in TUN mode that have crashed left on this host, taken back.
 
+use super::Client;
 use crate::tun::host::{Host, HostError, state_folder};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Undoes it, as every state file says that there is; what was done, a line each, and the first
-/// thing that could not be. Running clients are left alone.
-#[must_use]
-pub fn cleanup() -> (Vec<String>, io::Result<()>) {
-    let (mut lines, mut result) = (Vec::new(), Ok(()));
-    let mut paths = Vec::new();
-    for folder in folders() {
-        match files(&folder) {
-            Ok(files) => paths.extend(files),
-            Err(error) => return (lines, Err(error)),
-        }
-    }
-    for path in paths {
-        let name = path.display();
-        match Host::cleanup(&path) {
-            Ok(undone) => {
-                lines.push(format!("{name}: {} changes undone", undone.changes));
-                lines.extend(undone.notes);
+impl Client {
+    /// Undoes what clients that have crashed left on this host, as every state file says that
+    /// there is; what was done, a line each, and the first thing that could not be. Running clients
+    /// are left alone.
+    pub fn clean_up() -> (Vec<String>, io::Result<()>) {
+        let (mut lines, mut result) = (Vec::new(), Ok(()));
+        let mut paths = Vec::new();
+        for folder in folders() {
+            match files(&folder) {
+                Ok(files) => paths.extend(files),
+                Err(error) => return (lines, Err(error)),
             }
-            Err(HostError::Running { .. }) => {
-                lines.push(format!("{name}: its client runs, left alone"));
-            }
-            Err(error) => result = result.and(Err(io::Error::other(error))),
         }
+        for path in paths {
+            let name = path.display();
+            match Host::cleanup(&path) {
+                Ok(undone) => {
+                    lines.push(format!("{name}: {} changes undone", undone.changes));
+                    lines.extend(undone.notes);
+                }
+                Err(HostError::Running { .. }) => {
+                    lines.push(format!("{name}: its client runs, left alone"));
+                }
+                Err(error) => result = result.and(Err(io::Error::other(error))),
+            }
+        }
+        (lines, result)
     }
-    (lines, result)
 }
 
 /// Where clients keep what they have changed: those that are run by hand, and services.
