@@ -4,7 +4,7 @@
 use super::session::{Announced, PeerAddress};
 use super::subflow::reset_reason;
 use super::timers::Timer;
-use super::{Connection, SubflowError};
+use super::{Connection, Mode, SubflowError};
 use crate::event::Event;
 use crate::record::{CloseReason, DropReason, SubflowChange, What};
 use crate::time::{Duration, Instant};
@@ -104,6 +104,10 @@ impl Connection {
     }
 
     pub(super) fn withdraw_addresses(&mut self, ids: &[u8]) {
+        if self.mode == Mode::Plain {
+            // TCP has no addresses to withdraw.
+            return;
+        }
         let Some(session) = &mut self.session else { return };
         session.announced.retain(|a| !ids.contains(&a.id));
         if let Some(at) = self.best_for_signal()
@@ -204,7 +208,7 @@ impl Connection {
     pub(super) fn check_fully(&self) -> Result<(), SubflowError> {
         match &self.session {
             None => Err(SubflowError::NotMptcp),
-            Some(_) if self.mode == super::Mode::Plain => Err(SubflowError::NotMptcp),
+            Some(_) if self.mode == Mode::Plain => Err(SubflowError::NotMptcp),
             Some(session) if !session.fully || self.ended.is_some() => {
                 Err(SubflowError::NotEstablished)
             }

@@ -31,6 +31,7 @@ impl Connection {
         }
         self.note(None, || What::Fallback(reason));
         self.events.push_back(Event::Fallback(reason));
+        self.refuse_requests();
     }
 
     /// Falls back on a connection that has carried data: positions keep step from here on, what

@@ -209,7 +209,6 @@ impl Connection {
         let Some(session) = &mut self.session else { return };
         session.fully = true;
         self.subflows.iter_mut().for_each(|s| s.tcb.set_opening_reserve(0));
-        session.plan_due = true;
         self.outdated = self.subflows.iter().map(|s| s.id).collect();
         self.announce_own_addresses();
         self.plan_mesh();

@@ -43,6 +43,14 @@ impl Connection {
         self.events.push_back(Event::SubflowClosed(request.id, CloseReason::Aborted));
     }
 
+    /// No subflow may join any more: what was requested is not opened. Without MPTCP its SYN would
+    /// open a TCP connection of its own.
+    pub(super) fn refuse_requests(&mut self) {
+        for request in std::mem::take(&mut self.requests) {
+            self.request_failed(&request);
+        }
+    }
+
     /// Requests what the mesh lacks.
     pub(super) fn plan_mesh(&mut self) {
         if self.check_fully().is_err() || self.send.fin_acked && self.receive.finished {

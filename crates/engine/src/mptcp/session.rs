@@ -196,8 +196,6 @@ pub(super) struct Session {
     /// Addresses of the peer (`Limits::addresses`).
     pub(super) addresses: Vec<PeerAddress>,
     pub(super) attempts: Vec<Attempt>,
-    /// The mesh may have something to open.
-    pub(super) plan_due: bool,
     /// Whose turn it is in the rotation of replicas.
     pub(super) rotation: u8,
     /// When the scheduler last asked for an opportunistic retransmission or a penalty.
@@ -239,7 +237,6 @@ impl Session {
             announced: Vec::new(),
             addresses: Vec::new(),
             attempts: Vec::new(),
-            plan_due: false,
             rotation: 0,
             opportunistic_at: Instant::ZERO,
             last_decision: None,
