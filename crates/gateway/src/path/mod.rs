@@ -5,6 +5,7 @@
 //! cap, `Quota` counts bytes, and [`Links`] follows the host's interfaces.
 
 mod damping;
+mod estimate;
 mod history;
 mod links;
 mod lives;
@@ -19,6 +20,8 @@ mod shaper;
 #[cfg(test)]
 mod world;
 
+#[allow(unused_imports, reason = "who feeds and who asks follows")]
+pub(crate) use estimate::Estimate;
 pub(crate) use links::Binding;
 pub(crate) use links::Found;
 pub(crate) use links::Links;
