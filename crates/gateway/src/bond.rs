@@ -107,6 +107,16 @@ impl Counters {
     }
 }
 
+/// The paths of a server's endpoint, of a client with these inner addresses.
+#[must_use]
+pub(crate) fn paths_of_peer(peers: impl Fn(PathIndex) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
+    let mut paths = paths(|_| Vec::new(), mtu);
+    for (index, path) in PathIndex::enumerate(&mut paths) {
+        path.peers = peers(index);
+    }
+    paths
+}
+
 /// The paths of an endpoint with these inner addresses.
 #[must_use]
 pub(crate) fn paths(addresses: impl Fn(PathIndex) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {

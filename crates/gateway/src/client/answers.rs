@@ -135,6 +135,8 @@ impl Core {
             loss: health.loss,
             mtu: health.mtu,
             too_big: tunnel.monitor().too_big(),
+            sending: snapshots::direction(tunnel.reports().sending(now)),
+            receiving: snapshots::direction(tunnel.reports().receiving(now)),
             handshake_age_s: tunnel.handshake_age().map(|age| age.as_secs_f64()),
             ..PathStatus::default()
         }

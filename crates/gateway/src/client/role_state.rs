@@ -60,6 +60,9 @@ impl Core {
         let upstream = self.owners.values().any(|owner| *owner == Owner::Upstream);
         let open = self.carried.len() > 0 || upstream;
         let changed = self.tunnels.obey(now, open, decisions);
+        for (path, tunnel) in PathIndex::enumerate(self.tunnels.all()) {
+            self.bond.endpoint.set_path_rtt(path.into(), tunnel.expected_rtt());
+        }
         for &(path, before) in &changed {
             let tunnel = &self.tunnels.all()[path];
             let begins = before == Use::Unused && tunnel.decision().using == Use::Active;

@@ -217,6 +217,8 @@ fn path_status(
         since_s: health.age.as_secs_f64(),
         mtu: health.mtu,
         too_big: session.responders[path].too_big(),
+        sending: snapshots::direction(session.reports[path].sending(now)),
+        receiving: snapshots::direction(session.reports[path].receiving(now)),
         cap_bps: session.cap_bps(path),
         ..PathStatus::default()
     };

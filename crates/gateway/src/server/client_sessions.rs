@@ -9,7 +9,7 @@ use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, Configuration, ServerConfig};
 use crate::index::{ClientIndex, PathIndex};
 use crate::keys::{self, Key};
-use crate::path::PathEvent;
+use crate::path::{PathEvent, Reports};
 use crate::udp::fragment;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -180,7 +180,9 @@ impl ClientSessions {
             && let Some(Some(session)) = self.all.get_mut(at.get())
         {
             // Of two generations of keys that which was heard of last is answered by.
-            session.peers[path] = Some(peer);
+            if session.peers[path].replace(peer) != Some(peer) {
+                session.reports[path].restart();
+            }
         }
         match received.opened {
             Opened::Packet { len, .. } => Came::Packet(at, path, len),
@@ -399,12 +401,13 @@ impl ClientSessions {
     pub(super) fn next_timeout(&self, at: ClientIndex) -> Option<Instant> {
         let session = self.all.get(at.get())?.as_ref()?;
         let paths = session.responders.iter().map(|responder| responder.poll_timeout());
+        let reports = session.reports.iter().filter_map(Reports::poll_timeout);
         let due = [
             session.bond.endpoint.poll_timeout(),
             session.limiters.next_event(),
             session.dispatcher.poll_timeout(),
         ];
-        due.into_iter().flatten().chain(paths).min()
+        due.into_iter().flatten().chain(paths).chain(reports).min()
     }
 
     /// Timers of a member's paths and engine.

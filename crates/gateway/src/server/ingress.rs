@@ -91,6 +91,9 @@ impl Core {
         }
         match inner.protocol {
             protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
+                if self.client_sessions.take_report(now, (at, path), packet) {
+                    return;
+                }
                 let seen_as =
                     self.client_sessions.four_tuple(at, path).map(|four_tuple| four_tuple.remote);
                 let life = Some(self.life);
