@@ -3,6 +3,7 @@
 //! configuration, which is made up.
 
 pub(crate) mod flow;
+pub(crate) mod requests;
 pub(crate) mod source;
 pub(crate) mod web;
 
@@ -49,6 +50,8 @@ pub(crate) struct Bed {
     pub(crate) server: RequestSender,
     /// Where the client takes SOCKS5.
     pub(crate) socks: SocketAddr,
+    /// The time of the links: what they do by themselves begins at its origin.
+    pub(crate) clock: Clock,
     /// While set, that link carries nothing and says nothing.
     pub(crate) cut: Vec<Arc<AtomicBool>>,
     agents: [JoinHandle<anyhow::Result<f64>>; 2],
@@ -78,10 +81,12 @@ impl Bed {
         let (server_key, secret) = (Key::random_private()?, Key::random()?);
         let server = Server::new(server_config(plan, &server_key, &secret), None)?;
         let far = *server.local().first().context("the server listens nowhere")?;
-        let links: Vec<_> = plan.paths.iter().filter_map(|(_, link)| link.clone()).collect();
+        let named = |(name, link): &(String, Option<_>)| Some((name.clone(), link.clone()?));
+        let links: Vec<_> = plan.paths.iter().filter_map(named).collect();
+        let clock = Clock::start();
         let (mut near, mut cut, mut network) = (Vec::new(), Vec::new(), None);
         if !links.is_empty() {
-            let made = Loopback::new(Clock::start(), Seed(plan.seed), far, &links)?;
+            let made = Loopback::named(clock, Seed(plan.seed), far, &links)?;
             let (emulator, ends) = made;
             (near, cut) = (ends.near, ends.cut);
             network = Some((spawn("network", move || emulator.run())?, ends.stop));
@@ -100,7 +105,7 @@ impl Bed {
             Ok(cpu_seconds())
         })?;
         let agents = [client, server];
-        Ok(Self { client: to_client, server: to_server, socks, cut, agents, network })
+        Ok(Self { client: to_client, server: to_server, socks, clock, cut, agents, network })
     }
 
     /// Waits until every path works; gives up when `stop` says so.

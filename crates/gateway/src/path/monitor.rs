@@ -10,7 +10,9 @@
 //!   of seconds is none of death. A far end that is heard but does not answer is left after
 //!   [`ONE_WAY`].
 //! * **Used again**: after two answers in a row; after a trial if it has failed often
-//!   (`damping.rs`).
+//!   (`damping.rs`). A path that answers what was asked before it was left has lost nothing: it
+//!   held packets back, as a mobile link does whose rate is 0 for a while. It is used again at
+//!   once, and has not failed.
 //! * **Thrifty**: without open connections for a minute, and on paths that stand by, probes thin
 //!   out.
 //! * Time that jumps (a suspended machine, a stopped process) proves nothing about a path.
@@ -42,6 +44,8 @@ pub(crate) struct Monitor {
     since: Instant,
     reason: Reason,
     history: History,
+    /// The one until the path was left for its silence.
+    before: Option<History>,
     mtu: MtuSearch,
     damping: Damping,
     /// When anything came in last.
@@ -197,6 +201,7 @@ impl Monitor {
             since: now,
             reason: Reason::Absent(absence),
             history: History::default(),
+            before: None,
             // What whoever uses a path takes for granted.
             reported_mtu: BASE,
             too_big: TooBig::default(),
@@ -307,7 +312,10 @@ impl Monitor {
         if probe.run != self.config.run {
             return true;
         }
-        if let Some(answered) = self.history.answered(self.now, probe.seq) {
+        if self.has_held(probe.seq) {
+            self.resume();
+            self.schedule_wake();
+        } else if let Some(answered) = self.history.answered(self.now, probe.seq) {
             self.answered = self.now;
             self.far_full = probe.full;
             self.far_reports = probe.far_reports;
@@ -329,6 +337,23 @@ impl Monitor {
             self.schedule_wake();
         }
         true
+    }
+
+    /// Whether this is the answer to a probe of the time before the path was left.
+    fn has_held(&mut self, seq: u32) -> bool {
+        let before = self.before.as_mut().filter(|_| self.state == PathState::Down);
+        before.is_some_and(|before| before.answered(self.now, seq).is_some())
+    }
+
+    /// It had been left, and has lost nothing.
+    fn resume(&mut self) {
+        if let Some(mut before) = self.before.take() {
+            before.go_on(&self.history);
+            self.history = before;
+        }
+        self.answered = self.now;
+        self.damping.withdraw();
+        self.rise();
     }
 
     /// Something authentic came from the far end (a keepalive, a handshake).
@@ -485,6 +510,7 @@ impl Monitor {
         self.not_before = now;
         self.trial_end = None;
         self.history.forgive();
+        self.before = None;
         self.damping.forget();
         self.mtu.resume(now);
     }
@@ -509,7 +535,8 @@ impl Monitor {
         self.far_reports = false;
         self.far = None;
         self.trial_end = None;
-        self.history.clear();
+        let history = self.history.clear();
+        self.before = matches!(self.reason, Reason::Silent(_)).then_some(history);
         self.unheard = None;
         self.next_probe = self.now;
     }
@@ -569,6 +596,7 @@ impl Monitor {
     }
 
     fn rise(&mut self) {
+        self.before = None;
         self.state = PathState::Up;
         self.since = self.now;
         self.reason = Reason::Works;

@@ -89,6 +89,13 @@ impl World {
         self.direction[1].dead = dead;
     }
 
+    /// What is sent from now on arrives no sooner than this, and all of it.
+    pub(super) fn hold(&mut self, span: Duration) {
+        for direction in &mut self.direction {
+            direction.last = self.now + span;
+        }
+    }
+
     pub(super) fn loss(&mut self, loss: f64) {
         self.direction[0].loss = loss;
         self.direction[1].loss = loss;

@@ -4,15 +4,26 @@
 //! Everything runs in this process, on loopback, but for the server of [`idle`] (a process of its
 //! own, whose memory is the figure) and for [`tun`] (namespaces that it makes and removes).
 
+mod beside;
+mod bloated;
 mod bond;
+mod bursts;
 mod failover;
+mod far;
 mod figure;
 mod idle;
 mod latency;
+mod leo;
 mod link;
+mod lossy;
+mod outage;
 mod process;
+mod scene;
+mod trail;
+mod train;
 mod tun;
 mod unshaped;
+mod users;
 
 use super::median;
 use crate::exit::Failure;
@@ -73,6 +84,22 @@ enum Row {
     Udp,
     /// Memory of a server with clients and connections that do nothing.
     Idle,
+    /// A download over links that lose packets in bursts.
+    Bursts,
+    /// A download over satellites in low orbit, beside DSL and alone.
+    Leo,
+    /// Bulk over two mobile links in a train, down and up.
+    Train,
+    /// New connections while one of two links loses 5 %.
+    Lossy,
+    /// A download over a good link and one that is slow and far away.
+    Far,
+    /// Small requests beside a download, on links with deep queues and usual ones.
+    Bloated,
+    /// 200 people who open pages beside five downloads.
+    Users,
+    /// Bulk goes on after all links were dead.
+    Outage,
 }
 
 /// What `--json` prints.
@@ -125,6 +152,14 @@ impl Row {
             Self::Setup => latency::measure_setup(quick),
             Self::Udp => latency::measure_udp(quick),
             Self::Idle => idle::measure(quick),
+            Self::Bursts => bursts::measure(quick),
+            Self::Leo => leo::measure(quick),
+            Self::Train => train::measure(quick),
+            Self::Lossy => lossy::measure(quick),
+            Self::Far => far::measure(quick),
+            Self::Bloated => bloated::measure(quick),
+            Self::Users => users::measure(quick),
+            Self::Outage => outage::measure(quick),
         }
     }
 }
@@ -133,11 +168,12 @@ fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["row", "what", "figure", "must", "aim", "", "made of"]);
+    table.set_header(["row", "what", "figure", "must", "aim", "", "beside", "made of"]);
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     for figure in figures {
         let [must, aim] = figure.target.words(figure.unit);
         let value = figure.value.map_or_else(|| "-".into(), |value| figure.unit.text(value));
+        let beside = figure.beside.map_or_else(String::new, |value| figure.unit.text(value));
         let colour = match figure.verdict {
             Verdict::Aim => Color::Green,
             Verdict::Must => Color::Yellow,
@@ -151,6 +187,7 @@ fn table(figures: &[Figure]) -> Table {
             right(must),
             right(aim),
             Cell::new(figure.verdict.word()).fg(colour),
+            right(beside),
             Cell::new(&figure.note),
         ]);
     }
@@ -161,7 +198,9 @@ fn table(figures: &[Figure]) -> Table {
 fn tell(figure: &Figure) {
     let value = figure.value.map_or_else(|| "-".into(), |value| figure.unit.text(value));
     let (what, note) = (&figure.what, &figure.note);
-    say::note(&format!("  {what}: {value} ({}) {note}", figure.verdict.word()));
+    let beside = figure.beside.map(|value| format!(" (beside: {})", figure.unit.text(value)));
+    let beside = beside.unwrap_or_default();
+    say::note(&format!("  {what}: {value} ({}) {note}{beside}", figure.verdict.word()));
 }
 
 /// The value that this share of them does not exceed.
