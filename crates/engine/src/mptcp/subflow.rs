@@ -1,6 +1,7 @@
 //! A subflow as the connection sees it: its TCB and what MPTCP adds to it.
 
 use super::mapping::Inbox;
+use super::paths::Pair;
 use super::session::Offset;
 use crate::seq::Dsn;
 use crate::tcp::{State, Tcb};
@@ -124,6 +125,12 @@ impl Subflow {
             offset_in: Offset::default(),
             offset_out: Offset::default(),
         }
+    }
+
+    /// The addresses that it connects.
+    pub(super) fn between(&self) -> Pair {
+        let setup = self.tcb.setup();
+        Pair { local: setup.local.ip(), remote: setup.remote }
     }
 
     /// Whether it may carry new data.
