@@ -7,7 +7,7 @@ use super::{Admission, ConnectError, Endpoint, Slot, id_hash};
 use crate::config::{Config, Profile};
 use crate::event::{ConnId, Event};
 use crate::mptcp::crypto::Key;
-use crate::mptcp::{Connection, Opening, Role};
+use crate::mptcp::{Connection, Opening, OwnKey, Role};
 use crate::policy::{PolicyError, Spec};
 use crate::record::DropReason;
 use crate::tcp::{Setup, Tcb};
@@ -193,7 +193,7 @@ impl Endpoint {
         profile: Profile,
     ) -> Result<ConnId, PolicyError> {
         let id = ConnId(self.next_id);
-        let token = opening.key.map(|(_, token, _)| token);
+        let token = opening.key.map(|key| key.token());
         let mut connection = Connection::new(self.now, id, profile, role, opening)?;
         self.next_id += 1;
         for path in self.paths_down.iter() {
@@ -290,13 +290,13 @@ impl Endpoint {
         over
     }
 
-    /// A key whose token is not in use, with token and IDSN.
-    fn make_key(&mut self) -> (Key, u32, u64) {
+    /// A key whose token is not in use.
+    fn make_key(&mut self) -> OwnKey {
         loop {
-            let key = Key(self.rng.next_u64());
-            let (token, idsn) = key.token_and_idsn();
+            let key = OwnKey::new(Key(self.rng.next_u64()));
+            let token = key.token();
             if self.tokens.find(token_hash(token), |(t, _)| *t == token).is_none() {
-                return (key, token, idsn);
+                return key;
             }
         }
     }

@@ -2,9 +2,10 @@
 //! 3.8.6.2.1, both at data level), the scheduler's answer checked and carried out, and the
 //! persist timer when the peer's window is shut.
 
-use super::{Connection, Mode};
+use super::Connection;
+use super::session::Again;
 use crate::record::{ReinjectReason, What};
-use crate::scheduler::{Reason, Work};
+use crate::scheduler::Work;
 use crate::seq::Dsn;
 use crate::tcp::Chunk;
 use crate::time::{Duration, Instant};
@@ -29,11 +30,7 @@ impl Connection {
         if self.subflows.is_empty() || !self.may_send() {
             return false;
         }
-        match self.mode {
-            Mode::Opening => false,
-            _ if self.subflows.len() == 1 => self.assign_single(),
-            _ => self.assign_scheduled(),
-        }
+        if self.subflows.len() == 1 { self.assign_single() } else { self.assign_scheduled() }
     }
 
     /// One subflow: no choice, no snapshots.
@@ -61,7 +58,7 @@ impl Connection {
     /// Several subflows: the scheduler decides.
     fn assign_scheduled(&mut self) -> bool {
         self.refresh_views();
-        let replicas = self.scheduler.replicas(&self.views);
+        let replicas = self.scheduling.replicas(&self.views);
         if let Some(bound) = self.repeat_next() {
             return bound || self.probe_if_idle();
         }
@@ -95,7 +92,7 @@ impl Connection {
             if range.again != Some(ReinjectReason::Opportunistic) {
                 return Some(false);
             }
-            self.session.as_mut()?.reinjections.taken(range.dsn, range.len);
+            self.protocol.session_mut()?.carried.reinjections().taken(range.dsn, range.len);
         }
     }
 
@@ -149,9 +146,7 @@ impl Connection {
     #[inline]
     fn segment_size(&self, at: usize) -> u64 {
         let mss = self.subflows[at].tcb.mss();
-        // MP_CAPABLE with data takes up to four bytes more than a short DSS.
-        let extra = self.session.as_ref().map_or(0, |s| if s.fully { 0 } else { 4 });
-        mss.saturating_sub(extra).max(1)
+        mss.saturating_sub(self.protocol.capable_space()).max(1)
     }
 
     /// Brings the snapshots up to date.
@@ -206,7 +201,7 @@ impl Connection {
             window_space: self.send.edge - self.send.nxt,
             window: self.send.edge - self.send.buffer.una(),
         };
-        let picks = self.scheduler.select(&work, &self.views);
+        let picks = self.scheduling.select(&work, &self.views);
         let eligible = self.views.iter().filter(|v| v.usable && v.sendable > 0);
         let eligible: SubflowSet = eligible.map(|v| v.id).collect();
         let mut chosen = picks.intersection(eligible);
@@ -236,13 +231,9 @@ impl Connection {
         if !self.log.is_on() {
             return;
         }
-        let reason = self.scheduler.reason();
-        let Some(session) = &mut self.session else { return };
-        if session.last_decision.is_some_and(|(c, r)| c == chosen && same_kind(r, reason)) {
-            return;
+        if let Some(reason) = self.scheduling.news(chosen) {
+            self.note(None, || What::Decision { dsn, eligible, chosen, reason });
         }
-        session.last_decision = Some((chosen, reason));
-        self.note(None, || What::Decision { dsn, eligible, chosen, reason });
     }
 
     /// Pushes a range of data down to the subflows `chosen`.
@@ -268,9 +259,6 @@ impl Connection {
             if let Some(why) = why {
                 self.note(Some(id), || What::Reinjected { dsn, len: len as u32, why });
                 self.send.reinjected += len;
-                if let Some(session) = &mut self.session {
-                    session.in_step = false;
-                }
             }
         }
         // `poll` takes it: only if no other subflow has anything pending is the next segment known.
@@ -284,25 +272,24 @@ impl Connection {
             {
                 self.send.short = self.send.nxt;
             }
-        } else if let Some(session) = &mut self.session {
-            session.reinjections.taken(dsn, len);
         }
-        if self.is_mptcp() {
-            self.note_carried(dsn, len, chosen, again.is_none());
-            self.arm_data_timer();
+        if let Some(session) = self.protocol.session_mut() {
+            let again = if again.is_some() { Again::Yes } else { Again::No };
+            session.on_bound(dsn, len, chosen, again);
+            session.arm_data(self.now, &self.subflows);
         }
     }
 
     /// The next reinjection, not longer than one segment.
     pub(super) fn next_reinjection(&mut self) -> Option<DataRange> {
-        let session = self.session.as_mut()?;
-        let (dsn, len, why) = session.reinjections.first(self.send.buffer.una())?;
+        let carried = &mut self.protocol.session_mut()?.carried;
+        let (dsn, len, why) = carried.reinjections().first(self.send.buffer.una())?;
         let len = len.min(self.send.nxt - dsn);
         if len == 0 {
-            session.reinjections.clear();
+            carried.reinjections().clear();
             return None;
         }
-        let carried = session.carried(dsn);
+        let carried = carried.by(dsn);
         let live: SubflowSet = self.subflows.iter().map(|s| s.id).collect();
         let mss = self.subflows.iter().map(|s| s.tcb.mss()).max()?;
         let carried = carried.intersection(live);
@@ -314,7 +301,7 @@ impl Connection {
     /// v0.90).
     fn replicate(&mut self, replicas: SubflowSet) -> bool {
         let n = self.subflows.len();
-        let start = self.session.as_ref().map_or(0, |s| usize::from(s.rotation));
+        let start = self.scheduling.first();
         for at in (0..n).map(|i| (start + i) % n) {
             let view = self.views[at];
             if !replicas.contains(view.id) || !view.usable || view.sendable == 0 {
@@ -332,9 +319,7 @@ impl Connection {
             self.decided(range.dsn, replicas, SubflowSet::only(view.id));
             self.bind(range, SubflowSet::only(view.id));
             self.subflows[at].replica = range.dsn + range.len;
-            if let Some(session) = &mut self.session {
-                session.rotation = ((at + 1) % n) as u8;
-            }
+            self.scheduling.rotate(at, n);
             return true;
         }
         if self.send.unsent() > 0 { self.hold() } else { false }
@@ -374,9 +359,8 @@ impl Connection {
         if !self.send.closed || self.send.fin_sent || self.send.unsent() > 0 {
             return false;
         }
-        if self.is_mptcp() {
-            let due = self.session.as_ref().is_some_and(|s| s.fin_due);
-            return !due && self.send_data_fin();
+        if let Some(session) = self.protocol.session() {
+            return !session.fin_due && self.send_data_fin();
         }
         self.send.fin_sent = true;
         let id = self.subflows[0].id;
@@ -384,11 +368,6 @@ impl Connection {
         self.pending.insert(id);
         true
     }
-}
-
-/// Whether two reasons differ only in figures.
-fn same_kind(a: Reason, b: Reason) -> bool {
-    std::mem::discriminant(&a) == std::mem::discriminant(&b)
 }
 
 /// Data that is short only for want of window leaves after this long (RFC 9293 asks for 0.1 to

@@ -1,10 +1,10 @@
 //! Endings (RFC 8684 sections 3.3.3, 3.5, 3.6): DATA_FIN, subflow FINs and resets, MP_FASTCLOSE,
 //! and when the connection is over.
 
-use super::session::ClosedTuple;
+use super::session::{ClosedTuple, Protocol};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
-use super::{Connection, Mode, Role};
+use super::Connection;
 use crate::endpoint::Departure;
 use crate::event::Event;
 use crate::record::{CloseReason, ConnectionChange, ReinjectReason, SubflowChange, What};
@@ -24,10 +24,10 @@ impl Connection {
                 .position(|s| s.usable() && s.potentially_failed() == potentially_failed)
         };
         let Some(at) = usable(false).or_else(|| usable(true)) else { return false };
-        let Some(session) = &mut self.session else { return false };
+        let Some(session) = self.protocol.session_mut() else { return false };
         session.fin_due = true;
         if !session.timers.is_set(Timer::Fin) {
-            self.arm_fin_timer();
+            session.arm_fin(self.now, &self.subflows);
         }
         self.request_ack(at);
         true
@@ -48,10 +48,8 @@ impl Connection {
     /// Our DATA_FIN or FIN has been acknowledged.
     pub(super) fn on_fin_acked(&mut self) {
         self.send.fin_acked = true;
-        if let Some(session) = &mut self.session {
-            session.timers.stop(Timer::Fin);
-            session.timers.stop(Timer::Data);
-            session.fin_due = false;
+        if let Some(session) = self.protocol.session_mut() {
+            session.on_fin_acked();
         }
         if !std::mem::replace(&mut self.send.flushed, true) {
             self.events.push_back(Event::Flushed);
@@ -84,10 +82,10 @@ impl Connection {
     }
 
     fn reset_cause(&self, segment: &Segment) -> CloseReason {
-        let own = self.session.as_ref().map(|s| s.local_key.0);
+        let own = |key| self.protocol.own_key().is_some_and(|own| own.is(key));
         for option in segment.options.mptcp() {
             match option {
-                MptcpOption::FastClose(key) if Some(*key) == own => return CloseReason::FastClose,
+                MptcpOption::FastClose(key) if own(*key) => return CloseReason::FastClose,
                 MptcpOption::TcpRst(MpTcpRst { reason, .. }) => {
                     return CloseReason::Reset(Some(*reason));
                 }
@@ -146,11 +144,7 @@ impl Connection {
                 self.pending.insert(subflow.id);
             }
         }
-        if let Some(session) = &mut self.session
-            && !session.timers.is_set(Timer::Linger)
-        {
-            session.timers.set(Timer::Linger, now + FAREWELL);
-        }
+        self.hasten(Timer::Linger, now + FAREWELL);
         // Attempts without an answer close at once.
         while let Some(at) = self.subflows.iter().position(|s| s.tcb.state() == State::Closed) {
             self.on_subflow_closed(at, CloseReason::Aborted);
@@ -163,11 +157,10 @@ impl Connection {
     fn farewell_heard(&mut self) {
         let rto = self.subflows.iter().map(|s| s.tcb.rto()).max();
         let rto = rto.unwrap_or(Duration::ZERO).max(Duration::from_secs(1));
-        let now = self.now;
-        if let Some(session) = &mut self.session
+        if let Some(session) = self.protocol.session_mut()
             && session.timers.is_set(Timer::Linger)
         {
-            session.timers.hasten(Timer::Linger, now + rto * 4);
+            session.timers.hasten(Timer::Linger, self.now + rto * 4);
         }
     }
 
@@ -225,9 +218,9 @@ impl Connection {
             return;
         }
         let over = self.send.fin_acked && self.receive.finished;
-        match self.mode {
-            Mode::Mptcp if over => self.end(CloseReason::Finished),
-            Mode::Mptcp if self.can_come_back() => self.wait_for_subflows(),
+        match self.protocol {
+            Protocol::Mptcp(_) if over => self.end(CloseReason::Finished),
+            Protocol::Mptcp(_) if self.can_come_back() => self.wait_for_subflows(),
             _ if self.is_through() && matches!(reason, CloseReason::Reset(_)) => {
                 self.end(CloseReason::Finished);
             }
@@ -237,19 +230,13 @@ impl Connection {
 
     /// Whether another subflow may still be opened, by us or by the peer.
     fn can_come_back(&self) -> bool {
-        self.session.as_ref().is_some_and(|s| s.fully)
+        self.protocol.session().is_some_and(|s| s.fully)
     }
 
     fn wait_for_subflows(&mut self) {
         let (una, nxt) = (self.send.buffer.una(), self.send.nxt);
-        if let Some(session) = &mut self.session {
-            session.timers.stop(Timer::Data);
-            session.data_recovery = None;
-            // Nothing is under way any more: whatever has no DATA_ACK goes by the next subflow,
-            // also what the last ones had acknowledged themselves.
-            if una < nxt {
-                session.reinjections.add(una, nxt - una, ReinjectReason::SubflowClosed);
-            }
+        if let Some(session) = self.protocol.session_mut() {
+            session.on_bare(una, nxt - una);
         }
         self.limit_attempts();
         self.plan_mesh();
@@ -257,10 +244,7 @@ impl Connection {
 
     /// From now on a subflow must be established in time.
     fn limit_attempts(&mut self) {
-        let deadline = self.now + self.config.mptcp.break_before_make;
-        if let Some(session) = &mut self.session {
-            session.timers.hasten(Timer::Bare, deadline);
-        }
+        self.hasten(Timer::Bare, self.now + self.config.mptcp.break_before_make);
     }
 
     /// Removes a closed subflow; the segments that it still has to send, mostly a reset, are
@@ -273,9 +257,7 @@ impl Connection {
             let mut segment = Segment::blank();
             let tcb = &mut self.subflows[at].tcb;
             let Some(mut out) = tcb.poll_segment(now, window, &mut segment) else { break };
-            if self.session.is_some() {
-                self.add_options(at, &mut out);
-            }
+            self.add_options(at, &mut out);
             let paths = PathSet::only(self.subflows[at].path);
             self.pending_resets.push_back(Departure { paths, segment });
         }
@@ -286,8 +268,8 @@ impl Connection {
         self.pending.remove(id);
         self.slots.remove(id);
         self.send.pushed = None;
-        if let Some(session) = &mut self.session {
-            session.forget_carrier(id);
+        if let Some(session) = self.protocol.session_mut() {
+            session.carried.forget(id);
         }
         if self.closed_subflows.len() == CLOSED_SUBFLOWS_MAX {
             self.closed_subflows.pop_front();
@@ -316,11 +298,9 @@ impl Connection {
             let (now, window) = (self.now, self.advertised());
             let mut segment = Segment::blank();
             let last = self.subflows[at].tcb.poll_segment(now, window, &mut segment);
-            let ack = last.filter(|out| out.kind == Kind::Ack).map(|mut out| {
-                if self.session.is_some() {
-                    self.add_options(at, &mut out);
-                }
-            });
+            let ack = last
+                .filter(|out| out.kind == Kind::Ack)
+                .map(|mut out| self.add_options(at, &mut out));
             self.on_subflow_closed(at, CloseReason::Finished);
             if let Some(closed) = self.closed_tuples.last_mut() {
                 closed.time_wait = ack.map(|()| Box::new(segment));
@@ -330,10 +310,9 @@ impl Connection {
 
     /// MP_FASTCLOSE on an ACK or data: everything ends at once.
     pub(super) fn on_fast_close(&mut self, key: u64) {
-        if self.session.as_ref().is_none_or(|s| s.local_key.0 != key) {
-            return;
+        if self.protocol.own_key().is_some_and(|own| own.is(key)) {
+            self.end_by_peer(CloseReason::FastClose);
         }
-        self.end_by_peer(CloseReason::FastClose);
     }
 
     fn end_by_peer(&mut self, reason: CloseReason) {
@@ -351,7 +330,7 @@ impl Connection {
         if self.ended.is_some() {
             return;
         }
-        let key = self.session.as_ref().filter(|_| self.is_mptcp()).and_then(|s| s.remote_key);
+        let key = self.protocol.session().map(|s| s.agreed.remote_key());
         self.end(reason);
         while !self.subflows.is_empty() {
             self.subflows[0].fast_close = key.map(|k| k.0);
@@ -371,10 +350,8 @@ impl Connection {
         self.send.nxt = self.send.buffer.end();
         self.send.override_at = Instant::FAR_FUTURE;
         self.receive.update_at = Instant::FAR_FUTURE;
-        if let Some(session) = &mut self.session {
-            session.timers = super::timers::Timers::default();
-            session.sent.clear();
-            session.reinjections.clear();
+        if let Some(session) = self.protocol.session_mut() {
+            session.end();
         }
         self.note(None, || What::Connection(ConnectionChange::Closed(reason)));
     }
@@ -387,11 +364,6 @@ impl Connection {
         }
         self.reported = true;
         self.events.push_back(Event::Closed(reason));
-    }
-
-    /// Whether data still in flight, or a subflow of ours that may join, keeps it going.
-    pub(super) fn is_client(&self) -> bool {
-        self.role == Role::Client
     }
 
     /// Whether the only subflow is the first.

@@ -13,7 +13,6 @@ use crate::endpoint::Departure;
 use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
 use crate::record::{CloseReason, RecordLog, What};
-use crate::scheduler::Scheduler;
 use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
 use crate::view::{PathId, PathSet, SubflowId, SubflowSet, SubflowView};
@@ -31,14 +30,17 @@ pub mod crypto;
 mod fallback;
 mod handshake;
 mod hedge;
+mod keys;
 mod mapping;
 mod mesh;
 mod opportunistic;
 mod options;
+mod paths;
 mod reassembly;
 mod receive;
 mod reinject;
 mod route;
+mod scheduling;
 mod send;
 mod session;
 mod steer;
@@ -49,9 +51,11 @@ mod window;
 
 pub use api::{Info, Policy, SubflowError, SubflowInfo};
 pub(crate) use hedge::PathRtts;
+pub(crate) use keys::OwnKey;
 use route::EgressState;
+use scheduling::Scheduling;
 pub(crate) use session::{ClosedTuple, Opening, Request};
-use session::{Receiver, Sender, Session};
+use session::{Protocol, Receiver, Sender, Session};
 use subflow::Subflow;
 
 /// One stream of data in each direction, over one or more subflows (MPTCP), or over one (plain
@@ -83,10 +87,8 @@ pub struct Connection {
     pending: SubflowSet,
     /// Live subflows in order of creation.
     subflows: Vec<Subflow>,
-    /// MPTCP's part; `None` for plain TCP.
-    session: Option<Box<Session>>,
+    protocol: Protocol,
     role: Role,
-    mode: Mode,
     established: bool,
     reported: bool,
     ended: Option<CloseReason>,
@@ -107,7 +109,7 @@ pub struct Connection {
     send: Sender,
     receive: Receiver,
     // From here on: rarely.
-    scheduler: Box<dyn Scheduler>,
+    scheduling: Scheduling,
     /// `config.tcp`, for subflows to come.
     tcp: Arc<TcpConfig>,
     congestion: Option<crate::policy::Spec>,
@@ -137,17 +139,6 @@ pub(crate) enum Role {
     Client,
     /// We accepted.
     Server,
-}
-
-/// Whether MPTCP is spoken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mode {
-    /// Never, or no more.
-    Plain,
-    /// Asked for; the peer's key is not known yet.
-    Opening,
-    /// Yes: both keys are known.
-    Mptcp,
 }
 
 impl Connection {
@@ -415,7 +406,13 @@ impl Connection {
     /// Whether MPTCP is spoken on this connection.
     #[inline]
     fn is_mptcp(&self) -> bool {
-        self.mode == Mode::Mptcp
+        matches!(self.protocol, Protocol::Mptcp(_))
+    }
+
+    /// Whether MPTCP was asked for and the peer's key is not known yet.
+    #[inline]
+    fn is_negotiating(&self) -> bool {
+        matches!(self.protocol, Protocol::Opening(_))
     }
 
     /// Position that our DATA_FIN (or FIN) has.

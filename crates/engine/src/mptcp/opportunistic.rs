@@ -8,7 +8,7 @@ use super::Connection;
 use super::assign::DataRange;
 use crate::record::ReinjectReason;
 use crate::scheduler::Blocked;
-use crate::view::SubflowView;
+use crate::view::{SubflowSet, SubflowView};
 
 impl Connection {
     /// Asks the scheduler whether to send the first unacknowledged data again, if a full window or
@@ -30,16 +30,12 @@ impl Connection {
     /// `fast`, the subflow that has space.
     fn resend_head(&mut self, fast: &SubflowView, window_full: bool) -> bool {
         let una = self.send.buffer.una();
-        let Some(session) = &mut self.session else { return false };
-        if self.now < session.opportunistic_at + fast.srtt {
+        if !self.scheduling.may_retransmit(self.now, fast.srtt) {
             return false;
         }
-        let carried = session.carried(una);
+        let carried = self.protocol.session().map_or(SubflowSet::NONE, |s| s.carried.by(una));
         let blocked = Blocked { now: self.now, dsn: una, carried, fast: fast.id, window_full };
-        let answer = self.scheduler.opportunistic_retransmission(&blocked, &self.views);
-        if !answer.resend.is_empty() || !answer.penalise.is_empty() {
-            session.opportunistic_at = self.now;
-        }
+        let answer = self.scheduling.unblock(&blocked, &self.views);
         for id in answer.penalise.iter() {
             if let Some(at) = self.index(id) {
                 self.subflows[at].tcb.penalise(self.now);

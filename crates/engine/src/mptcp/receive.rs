@@ -1,11 +1,13 @@
 //! Arriving segments (RFC 8684 section 3.3): each goes to its subflow, its MPTCP options are read,
 //! and its payload is mapped to data positions and reassembled.
 
-use super::handshake::acceptable;
+use super::fallback::unwrapped;
+use super::keys::acceptable;
 use super::mapping::{Delivery, Mapping, Sum};
-use super::session::Offset;
+use super::session::{MappingRead, Offset, Protocol};
 use super::subflow::{Join, reset_reason};
-use super::{Connection, Mode, Role};
+use super::timers::Timer;
+use super::{Connection, Role};
 use crate::event::Event;
 use crate::record::{
     CloseReason, ConnectionChange, DropReason, FallbackReason, ReinjectReason, What,
@@ -15,7 +17,7 @@ use crate::tcp::Accepted;
 use crate::time::Instant;
 use crate::view::{PathId, SubflowId};
 use bytes::Bytes;
-use tabane_wire::{DataNumber, Dss, Flags, MptcpOption, Segment};
+use tabane_wire::{Dss, Flags, MptcpOption, Segment};
 
 impl Connection {
     /// Takes a segment of one of its subflows.
@@ -28,7 +30,9 @@ impl Connection {
     ) {
         self.now = now;
         let Some(at) = self.index(id) else { return };
-        if self.session.is_some() && !self.admits(at, segment) {
+        if let Protocol::Opening(_) = self.protocol
+            && !self.admits(at, segment)
+        {
             return;
         }
         if self.hedged_by_peer(at, path, segment) {
@@ -57,10 +61,12 @@ impl Connection {
             self.on_established(at, segment);
         }
         if accepted.dropped.is_none() && self.index(id) == Some(at) {
-            match self.mode {
-                Mode::Plain => self.take_plain(at, segment, &mut accepted),
-                Mode::Opening => {}
-                Mode::Mptcp => self.take_mptcp(at, segment, &mut accepted, expected),
+            match self.protocol {
+                Protocol::Mptcp(_) => self.take_mptcp(at, segment, &mut accepted, expected),
+                Protocol::Opening(_) => {}
+                Protocol::Tcp | Protocol::Fallback(_) => {
+                    self.take_plain(at, segment, &mut accepted);
+                }
             }
         }
         if let Some(at) = self.index(id) {
@@ -114,8 +120,15 @@ impl Connection {
             }
             return;
         }
-        if segment.options.mptcp.is_some() && !self.take_options(at, segment, expected) {
-            return;
+        if segment.options.mptcp.is_some() {
+            let id = self.subflows[at].id;
+            self.take_options(at, segment, expected);
+            if self.index(id) != Some(at) {
+                return;
+            }
+            if !self.is_mptcp() {
+                return self.take_with_fail(at, segment, accepted);
+            }
         }
         let mut mapping = None;
         match &segment.options.dss {
@@ -132,20 +145,17 @@ impl Connection {
                 }
             }
         }
+        if !self.is_mptcp() {
+            return self.take_first_plain(at, segment, accepted);
+        }
         if let Some((ssn, payload)) = accepted.payload.take() {
             self.on_data_arrival(at, segment);
-            if self.mode == Mode::Plain {
-                // It has just fallen back: this is the first of the plain stream.
-                let dsn = self.subflows[at].offset_in.dsn(ssn);
-                self.deliver(at, dsn, payload, usize::MAX);
-            } else {
-                self.take_payload(at, ssn, payload, mapping, expected);
-            }
+            self.take_payload(at, ssn, payload, mapping, expected);
         }
     }
 
-    /// Options beside DSS. Whether the segment goes further.
-    fn take_options(&mut self, at: usize, segment: &Segment, expected: Ssn) -> bool {
+    /// Options beside DSS, up to one that closes the subflow or makes the connection fall back.
+    fn take_options(&mut self, at: usize, segment: &Segment, expected: Ssn) {
         let id = self.subflows[at].id;
         for option in segment.options.mptcp() {
             match option {
@@ -158,12 +168,10 @@ impl Connection {
                 MptcpOption::Capable(c) if c.data.is_none() => self.request_ack(at),
                 _ => {}
             }
-            if self.index(id) != Some(at) || self.mode != Mode::Mptcp {
-                // A fallback keeps the segment, a closed subflow does not.
-                return self.index(id) == Some(at);
+            if self.index(id) != Some(at) || !self.is_mptcp() {
+                return;
             }
         }
-        true
     }
 
     /// The DSS: acknowledgement, window, mapping, DATA_FIN. Whether the payload goes further.
@@ -175,31 +183,36 @@ impl Connection {
         accepted: &Accepted,
         mapping: &mut Option<Mapping>,
     ) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        if !session.fully {
+        let (una, next) = (self.send.buffer.una(), self.receive.stream.next());
+        let Some(session) = self.protocol.session_mut() else { return false };
+        let fully = session.fully;
+        let read = session.read_dss(dss, una, next);
+        if !fully {
             self.on_fully_established();
         }
         let subflow = &mut self.subflows[at];
         (subflow.dss_seen, subflow.bare_acks) = (true, 0);
-        if let Some(number) = dss.data_ack {
-            self.take_data_ack(number, accepted);
+        if let Some(to) = read.acked {
+            self.on_data_ack(to, accepted.window);
         }
         let Some(map) = &dss.mapping else { return true };
-        if matches!(map.dsn, DataNumber::Long(_)) {
+        if read.lengthens {
             self.use_long_numbers();
         }
-        let Some(session) = &mut self.session else { return false };
-        if map.length == 0 {
-            self.on_infinite_mapping(at, map);
-            return self.mode == Mode::Plain;
-        }
-        if map.checksum.is_some() != session.checksum {
-            self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
-            return false;
-        }
-        let Some(dsn) = session.peer_position(map.dsn, self.receive.stream.next()) else {
-            self.note_drop(at, DropReason::BadMapping);
-            return true;
+        let (dsn, number) = match read.mapping {
+            MappingRead::At(dsn, number) => (dsn, number),
+            MappingRead::TooFar => {
+                self.note_drop(at, DropReason::BadMapping);
+                return true;
+            }
+            MappingRead::Infinite => {
+                self.on_infinite_mapping(at, map);
+                return !self.is_mptcp();
+            }
+            MappingRead::OtherChecksum => {
+                self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
+                return false;
+            }
         };
         let len = u64::from(map.length) - u64::from(dss.data_fin);
         if dss.data_fin {
@@ -207,38 +220,19 @@ impl Connection {
         }
         if len > 0 {
             let near = accepted.payload.as_ref().map_or(self.subflows[at].tcb.rcv_nxt(), |p| p.0);
-            *mapping = self.absolute(map, dsn, len, near);
+            *mapping = absolute(map, (dsn, number), len, near);
         }
         true
     }
 
-    /// The mapping with its subflow position unwrapped.
-    #[inline]
-    fn absolute(
-        &self,
-        map: &tabane_wire::Mapping,
-        dsn: Dsn,
-        len: u64,
-        near: Ssn,
-    ) -> Option<Mapping> {
-        let distance = i64::from(map.ssn.wrapping_sub(near.0 as u32) as i32);
-        let ssn = Ssn(near.0.checked_add_signed(distance)?);
-        let session = self.session.as_ref()?;
-        let number = session.remote_idsn.wrapping_add(dsn.0);
-        let sum = |value| Sum { value, dsn: number, ssn: map.ssn, length: map.length };
-        Some(Mapping { ssn, len, dsn, checksum: map.checksum.map(sum) })
-    }
-
-    fn take_data_ack(&mut self, number: DataNumber, accepted: &Accepted) {
+    /// A DATA_ACK of everything before `to`, with the window that came with it.
+    pub(super) fn on_data_ack(&mut self, to: Dsn, window: Option<u64>) {
         let una = self.send.buffer.una();
-        let Some(session) = &mut self.session else { return };
-        session.data_acked = true;
-        let Some(to) = session.own_position(number, una) else { return };
         let last = self.send.nxt + u64::from(self.send.fin_sent);
         if to > last {
             return;
         }
-        if let Some(window) = accepted.window {
+        if let Some(window) = window {
             self.send.window_max = self.send.window_max.max(window);
             self.send.edge = self.send.edge.max(to + window);
         }
@@ -262,11 +256,7 @@ impl Connection {
         if length == 0 {
             return None;
         }
-        let session = self.session.as_ref()?;
-        let dsn = session.remote_idsn.wrapping_add(1);
-        let sum = |value| Sum { value, dsn, ssn: 1, length };
-        let checksum = checksum.filter(|_| session.checksum).map(sum);
-        Some(Mapping { ssn: Ssn(1), len: u64::from(length), dsn: Dsn(1), checksum })
+        Some(self.protocol.session()?.agreed.first_mapping(length, checksum))
     }
 
     /// Payload with or without a mapping of its own.
@@ -403,18 +393,12 @@ impl Connection {
         let acked = to - self.send.buffer.una();
         self.send.acked += acked;
         self.send.buffer.acknowledge(to);
-        if let Some(session) = self.session.as_mut().filter(|_| self.mode == Mode::Mptcp) {
-            while session.sent.front().is_some_and(|s| s.dsn + u64::from(s.len) <= to) {
-                session.sent.pop_front();
-            }
-            session.data_backoff = 0;
-            if session.data_recovery.is_some() {
-                let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
-                session.go_on_recovering(to, acked, mss);
-            }
-            session.timers.stop(super::timers::Timer::Data);
-            if self.outstanding() {
-                self.arm_data_timer();
+        if let Some(session) = self.protocol.session_mut() {
+            let mss = || self.subflows.first().map_or(1, |s| s.tcb.mss());
+            session.carried.acknowledge(to, acked, mss);
+            session.timers.stop(Timer::Data);
+            if to < self.send.nxt {
+                session.arm_data(self.now, &self.subflows);
             }
         }
         let limit = self.send_limit();
@@ -429,7 +413,7 @@ impl Connection {
     fn take_opening_window(&mut self, at: usize, accepted: &Accepted) {
         if let Some(window) = accepted.window
             && self.subflows[at].join == Join::First
-            && self.session.as_ref().is_some_and(|s| !s.data_acked)
+            && self.protocol.session().is_some_and(|s| !s.data_acked)
         {
             self.send.window_max = self.send.window_max.max(window);
             self.send.edge = self.send.edge.max(Dsn(1) + window);
@@ -445,7 +429,7 @@ impl Connection {
         }
         let acks_data = accepted.acked_to.is_some_and(|to| to > Ssn(1));
         let dss_seen = self.subflows[at].dss_seen;
-        let data_acked = self.session.as_ref().is_some_and(|s| s.data_acked);
+        let data_acked = self.protocol.session().is_some_and(|s| s.data_acked);
         let payload = accepted.payload.is_some();
         // An option that left no space for the DATA_ACK shows that options do pass.
         let bare_ack = acks_data && !data_acked && !segment.options.has_mptcp();
@@ -484,6 +468,15 @@ impl Connection {
     pub(super) fn set_offset_in(&mut self, at: usize, dsn: Dsn, ssn: Ssn) {
         self.subflows[at].offset_in = Offset::between(dsn, ssn);
     }
+}
+
+/// The mapping with its subflow position unwrapped. `start`: position of its first byte, and the
+/// same as 64-bit number.
+#[inline]
+fn absolute(map: &tabane_wire::Mapping, start: (Dsn, u64), len: u64, near: Ssn) -> Option<Mapping> {
+    let ssn = unwrapped(map.ssn, near)?;
+    let sum = |value| Sum { value, dsn: start.1, ssn: map.ssn, length: map.length };
+    Some(Mapping { ssn, len, dsn: start.0, checksum: map.checksum.map(sum) })
 }
 
 /// Acknowledgements of data in a row without any MPTCP option that show that these are stripped

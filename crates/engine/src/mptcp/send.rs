@@ -3,7 +3,7 @@
 //! First what subflows have pending (handshakes, ACKs, retransmissions), then data is bound, one
 //! segment at a time, when a subflow can send it now (late binding; `assign.rs`).
 
-use super::{Connection, Mode};
+use super::Connection;
 use crate::record::What;
 use crate::seq::Dsn;
 use crate::tcp::Outgoing;
@@ -50,9 +50,7 @@ impl Connection {
 
     /// Adds the MPTCP options and asks the egress policy for the paths.
     fn depart(&mut self, at: usize, out: &mut Outgoing<'_>) -> PathSet {
-        if self.session.is_some() {
-            self.add_options(at, out);
-        }
+        self.add_options(at, out);
         self.push_last(out);
         debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);
         let paths = self.route(at, out);
@@ -91,6 +89,6 @@ impl Connection {
     /// The handshake is done and MPTCP may carry data.
     #[inline]
     pub(super) fn may_send(&self) -> bool {
-        self.established && self.ended.is_none() && self.mode != Mode::Opening
+        self.established && self.ended.is_none() && !self.is_negotiating()
     }
 }

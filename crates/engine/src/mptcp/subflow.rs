@@ -2,6 +2,7 @@
 
 use super::hedge::Hedge;
 use super::mapping::Inbox;
+use super::paths::Pair;
 use super::session::Offset;
 use crate::seq::Dsn;
 use crate::tcp::{State, Tcb};
@@ -128,6 +129,12 @@ impl Subflow {
             offset_in: Offset::default(),
             offset_out: Offset::default(),
         }
+    }
+
+    /// The addresses that it connects.
+    pub(super) fn between(&self) -> Pair {
+        let setup = self.tcb.setup();
+        Pair { local: setup.local.ip(), remote: setup.remote }
     }
 
     /// Whether it may carry new data.
