@@ -20,6 +20,8 @@ use tabane_engine::{ConnId, Instant};
 #[derive(Default)]
 pub(super) struct RoleState {
     roles: Roles,
+    /// Paths that work and are used, as the engine was told.
+    carries: [bool; PATHS_MAX],
     /// Data waits for room, by path.
     full: [bool; PATHS_MAX],
     /// Retransmission timeouts of subflows when they were last looked at.
@@ -80,13 +82,23 @@ impl Core {
     /// Makes the paths what they are used for, for connections there are and for those to come.
     fn apply_roles(&mut self, now: Instant) {
         for (path, tunnel) in self.tunnels.all().iter().enumerate() {
-            self.bond.endpoint.set_path_up(now, PathId(path as u8), tunnel.carries());
+            let (told, carries) = (&mut self.role_state.carries[path], tunnel.carries());
+            // What is up, and is said to be up again, is asked whether it has been down.
+            if std::mem::replace(told, carries) != carries {
+                self.bond.endpoint.set_path_up(now, PathId(path as u8), carries);
+            }
         }
         self.profiles.clear();
         let conns = self.open_connections();
         for id in conns {
             self.look_at(now, id);
         }
+    }
+
+    /// A path is no more.
+    pub(super) fn forget_path(&mut self, now: Instant, path: usize) {
+        self.role_state.carries[path] = false;
+        self.bond.endpoint.set_path_up(now, PathId(path as u8), false);
     }
 
     /// Looks at some of the connections: whether paths are full, whether timeouts make the size of
