@@ -7,7 +7,8 @@
 //! - SYN and SYN+ACK: a copy by another path alone after SRTT + 4 RTTVAR, another after twice as
 //!   long. A copy is no retransmission: it backs nothing off. A SYN may be held at the far end
 //!   (`Endpoint::listen_held`) and not be lost at all, so there are no more than two.
-//! - The first data (request and answer): probed as early, the probe by both paths.
+//! - The first data (request and answer): probed as early, the probe by both paths, as long as
+//!   there is no other subflow that could carry it.
 //! - While only a copy has got through, all that opens the connection leaves by both paths, until
 //!   data is acknowledged, [`COPIES`] segments at most.
 
@@ -15,7 +16,7 @@ use super::Connection;
 use super::subflow::Join;
 use crate::config::Config;
 use crate::tcp::Outgoing;
-use crate::view::{PathId, PathRtt, PathSet};
+use crate::view::{PathId, PathRtt, PathSet, SubflowId};
 use std::sync::Arc;
 use tabane_wire::{Flags, Segment};
 
@@ -42,6 +43,12 @@ impl Connection {
         if self.config.mptcp.hedging {
             self.path_rtts = Some(PathRtts::clone(rtts));
         }
+    }
+
+    /// Whether copies of what opens a subflow may come.
+    pub(crate) fn hedges(&self, id: SubflowId) -> bool {
+        let opens = |at: usize| self.subflows[at].tcb.is_first_flight();
+        self.config.mptcp.hedging && self.index(id).is_some_and(opens)
     }
 
     /// Round trips of openings since the last call, by path.
@@ -75,10 +82,12 @@ impl Connection {
         }
     }
 
-    /// The first data of a subflow is not acknowledged in time: the probe leaves by two paths.
+    /// The first data of a subflow is not acknowledged in time: the probe leaves by two paths, unless
+    /// there is another subflow by now, which is offered the data.
     pub(super) fn hedge_first_data(&mut self, at: usize) {
         let first = self.subflows[at].join == Join::First;
-        if self.config.mptcp.hedging && first && self.subflows[at].tcb.is_first_flight() {
+        let alone = self.subflows.iter().filter(|s| s.usable()).count() < 2;
+        if self.config.mptcp.hedging && first && alone && self.subflows[at].tcb.is_first_flight() {
             self.choose_hedge(at);
         }
     }

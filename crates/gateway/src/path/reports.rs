@@ -17,13 +17,14 @@
 //!
 //! A marker is sent when [`INTERVAL`] has passed and [`WORTH`] bytes have been sent since the last,
 //! so that reports are at most a few percent of what they report; not on the heels of a packet, but
-//! at a time drawn before, so that they keep no step with what the tunnel carries. [`TAIL`] follow when the load ends:
-//! what was lost last is counted, and the path is seen empty. A report that is asked for goes with
-//! the next marker, or instead of it. An idle path sends none. Reports are sent only to an end that
-//! has said in a probe that it knows them (`probe`), so that earlier versions never see one.
+//! at a time drawn before, so that they keep no step with what the tunnel carries. [`TAIL`] follow
+//! when the load ends: what was lost last is counted, and the path is seen empty. A report that is
+//! asked for goes with the next marker, or instead of it. An idle path sends none. Reports are sent
+//! only to an end that has said in a probe that it knows them (`probe`), so that earlier versions
+//! never see one.
 //!
-//! The counts are those of the tunnel's session, of everything inside: WireGuard's own counter would
-//! say the same of what was sent, but begins anew with each key. A state machine without I/O.
+//! The counts are those of the tunnel's session, of everything inside: WireGuard's own counter
+//! would say the same of what was sent, but begins anew with each key. A state machine without I/O.
 
 use super::estimate::{Estimate, Estimator, Reading, Sample};
 use super::probe::Ends;

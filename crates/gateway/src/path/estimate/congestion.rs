@@ -54,8 +54,8 @@ const POLICED_LOSS: f64 = 0.2;
 const POLICED_AGREE: f64 = 0.125;
 
 impl Congestion {
-    /// Takes what lies between two markers. `Some`: an interval has ended in which packets were lost
-    /// by congestion; what came through, bits per second, and its length, microseconds.
+    /// Takes what lies between two markers. `Some`: an interval has ended in which packets were
+    /// lost by congestion; what came through, bits per second, and its length, microseconds.
     pub(super) fn handle_step(&mut self, step: &Step) -> Option<(f64, u64)> {
         if step.received_us > GAP_US {
             // An outage is no congestion.

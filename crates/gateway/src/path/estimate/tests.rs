@@ -182,7 +182,7 @@ fn assert_near(value: Option<u64>, bps: f64, share: f64) {
 }
 
 fn clean(bps: u64) -> Bed {
-    Bed::new(link(bps, 15, "droptail:bytes=312000"), link(50_000_000, 15, "droptail"))
+    Bed::new(link(bps, 15, "droptail:bytes=312500"), link(50_000_000, 15, "droptail"))
 }
 
 /// Rates below what the path carries say what flows, and nothing of what it carries.
@@ -321,7 +321,7 @@ fn a_token_bucket_shows_its_rate_when_it_is_empty() {
 #[test]
 fn a_congested_way_back_delays_only() {
     let down = link(1_000_000, 15, "droptail:bytes=125000");
-    let mut bed = Bed::new(link(50_000_000, 15, "droptail:bytes=312000"), down);
+    let mut bed = Bed::new(link(50_000_000, 15, "droptail:bytes=312500"), down);
     bed.offered = [60.0 * MBPS, 1.2 * MBPS];
     bed.run(10.0);
     let estimate = bed.up();
@@ -341,7 +341,7 @@ fn a_congested_way_back_delays_only() {
 #[test]
 fn losses_by_chance_are_counted_and_mean_nothing_else() {
     for loss in ["bernoulli:p=0.05", "gilbert:p=0.005,r=0.1"] {
-        let mut up = link(50_000_000, 15, "droptail:bytes=312000");
+        let mut up = link(50_000_000, 15, "droptail:bytes=312500");
         up.loss = loss.parse::<Spec>().unwrap();
         let mut bed = Bed::new(up, link(50_000_000, 15, "droptail"));
         for offered in [5.0, 20.0, 10.0, 15.0] {
