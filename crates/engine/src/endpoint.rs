@@ -304,7 +304,9 @@ impl Endpoint {
             Some(copies) => copies,
             none => {
                 let slot = self.connections.get(key);
-                if slot.and_then(|s| s.connection.own_path(id)).is_none_or(|own| own == path) {
+                let own = |s: &Slot| s.connection.own_path(id).is_none_or(|own| own == path);
+                // A hedged opening is no reason for a table yet: TCP takes what comes twice.
+                if slot.is_none_or(|s| own(s) || s.connection.hedges(id)) {
                     return false;
                 }
                 none.insert(Copies::new(self.secrets.copies, self.config.limits.copies))

@@ -1,20 +1,22 @@
 //! Hedged openings: what opens a connection and is not answered within its path's expected round
-//! trip leaves once more by another path, instead of waiting for a timer that knows nothing yet
+//! trip leaves again by another path, instead of waiting for a timer that knows nothing yet
 //! (1 s, RFC 6298). A copy keeps addresses and ports, so it needs paths that carry each other's
 //! addresses: tunnels. (Hedged requests: Dean and Barroso, "The Tail at Scale", CACM 2013; what
 //! is expected: RFC 9040.)
 //!
-//! - SYN and SYN+ACK: a copy by another path alone after SRTT + 4 RTTVAR, the next after twice as
-//!   long, until their own timer. A copy is no retransmission: it backs nothing off.
-//! - The first data (request and answer): probed as early, the probe by both paths.
-//! - Once a copy was needed, or the peer's has come, all that opens the connection leaves by both,
-//!   until data is acknowledged, [`COPIES`] segments at most.
+//! - SYN and SYN+ACK: a copy by another path alone after SRTT + 4 RTTVAR, another after twice as
+//!   long. A copy is no retransmission: it backs nothing off. A SYN may be held at the far end
+//!   (`Endpoint::listen_held`) and not be lost at all, so there are no more than two.
+//! - The first data (request and answer): probed as early, the probe by both paths, as long as
+//!   there is no other subflow that could carry it.
+//! - While only a copy has got through, all that opens the connection leaves by both paths, until
+//!   data is acknowledged, [`COPIES`] segments at most.
 
 use super::Connection;
 use super::subflow::Join;
 use crate::config::Config;
 use crate::tcp::Outgoing;
-use crate::view::{PathId, PathRtt, PathSet};
+use crate::view::{PathId, PathRtt, PathSet, SubflowId};
 use std::sync::Arc;
 use tabane_wire::{Flags, Segment};
 
@@ -41,6 +43,12 @@ impl Connection {
         if self.config.mptcp.hedging {
             self.path_rtts = Some(PathRtts::clone(rtts));
         }
+    }
+
+    /// Whether copies of what opens a subflow may come.
+    pub(crate) fn hedges(&self, id: SubflowId) -> bool {
+        let opens = |at: usize| self.subflows[at].tcb.is_first_flight();
+        self.config.mptcp.hedging && self.index(id).is_some_and(opens)
     }
 
     /// Round trips of openings since the last call, by path.
@@ -74,29 +82,42 @@ impl Connection {
         }
     }
 
-    /// The first data of a subflow is not acknowledged in time: the probe leaves by two paths.
+    /// The first data of a subflow is not acknowledged in time: the probe leaves by two paths, unless
+    /// there is another subflow by now, which is offered the data.
     pub(super) fn hedge_first_data(&mut self, at: usize) {
         let first = self.subflows[at].join == Join::First;
-        if self.config.mptcp.hedging && first && self.subflows[at].tcb.is_first_flight() {
+        let alone = self.subflows.iter().filter(|s| s.usable()).count() < 2;
+        if self.config.mptcp.hedging && first && alone && self.subflows[at].tcb.is_first_flight() {
             self.choose_hedge(at);
         }
     }
 
-    /// A segment comes by another path than its subflow's: the peer hedges, and so do we. Whether
-    /// it is a SYN that was known: then it goes no further.
+    /// A segment comes: by another path than its subflow's, then the peer hedges, and so do we; or
+    /// it answers by its own, which needs no hedging then. Whether it is a SYN that was known: then
+    /// it goes no further.
     pub(super) fn hedged_by_peer(&mut self, at: usize, path: PathId, segment: &Segment) -> bool {
         let subflow = &mut self.subflows[at];
-        if !self.config.mptcp.hedging || path == subflow.path || !subflow.tcb.is_first_flight() {
+        if !self.config.mptcp.hedging || !subflow.tcb.is_first_flight() {
             return false;
         }
-        subflow.hedge.by = Some(path);
-        let syn = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
-        if syn && subflow.tcb.is_syn_received(segment.seq) {
+        let syn = segment.flags.contains(Flags::SYN);
+        let acks = segment.flags.contains(Flags::ACK);
+        if path == subflow.path {
+            if syn && acks {
+                subflow.hedge.by = None;
+            }
+            return false;
+        }
+        let known = syn && !acks && subflow.tcb.is_syn_received(segment.seq);
+        // While a SYN is held, a copy of it says only that.
+        if !known || subflow.tcb.has_answered() {
+            subflow.hedge.by = Some(path);
+        }
+        if known {
             subflow.tcb.copy_handshake();
             self.pending.insert(self.subflows[at].id);
-            return true;
         }
-        false
+        known
     }
 
     /// The paths of a segment that leaves by `paths` without hedging.

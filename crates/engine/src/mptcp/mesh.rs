@@ -125,7 +125,15 @@ impl Connection {
             self.paths_down.insert(path);
         }
         for at in 0..self.subflows.len() {
-            if self.subflows[at].path != path || self.subflows[at].path_down != up {
+            if self.subflows[at].path != path {
+                continue;
+            }
+            if self.subflows[at].path_down != up {
+                if up {
+                    // It may have been down without anybody knowing.
+                    self.subflows[at].tcb.retry_if_silent(now);
+                    self.pending.insert(self.subflows[at].id);
+                }
                 continue;
             }
             self.subflows[at].path_down = !up;

@@ -219,9 +219,10 @@ impl Tcb {
 
     /// A SYN or SYN+ACK has left: when its answer is expected, if anything is known.
     pub(super) fn expect_answer(&mut self, now: Instant) {
-        let Some(known) = self.setup.expected else { return };
-        // Each copy waits twice as long as the one before, up to the timer.
-        let within = known.answer_within() * (1 << self.syn.copies.min(16));
+        let Some(known) = self.setup.expected.filter(|_| self.syn.copies < SYN_COPIES) else {
+            return;
+        };
+        let within = known.answer_within() * (1 << self.syn.copies);
         if self.timers.get(Timer::Retransmit).is_some_and(|due| now + within < due) {
             self.timers.set(Timer::Probe, now + within);
         }
@@ -240,6 +241,11 @@ impl Tcb {
         self.state == State::SynReceived && seq == self.rx.irs
     }
 
+    /// Whether our SYN or SYN+ACK has left.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.syn.transmissions > 0
+    }
+
     /// Whether nothing of ours but a SYN has been acknowledged.
     pub(crate) fn is_first_flight(&self) -> bool {
         self.snd_una <= 1
@@ -250,6 +256,9 @@ impl Tcb {
         announced_mss(&self.config, &self.setup)
     }
 }
+
+/// Copies of a SYN or SYN+ACK that is not answered in time.
+const SYN_COPIES: u32 = 2;
 
 /// MSS of a peer that names none (RFC 9293 section 3.7.1).
 fn default_mss(setup: &Setup) -> u16 {

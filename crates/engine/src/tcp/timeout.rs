@@ -62,6 +62,13 @@ impl Tcb {
         self.recovery.frto = false;
     }
 
+    /// As `retry`, if the peer may have given up.
+    pub(crate) fn retry_if_silent(&mut self, now: Instant) {
+        if now - self.last_heard >= PEER_GIVES_UP {
+            self.retry(now);
+        }
+    }
+
     /// Sends a keepalive early. Nothing of ours has to be repeated, but the peer may have given up
     /// repeating something; without this only the next keepalive would find that out.
     fn ask(&mut self, now: Instant) {

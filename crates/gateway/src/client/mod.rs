@@ -511,7 +511,7 @@ impl Core {
         self.decide(now);
         self.tell_waits(now);
         for path in self.tunnels.retire(now) {
-            self.bond.endpoint.set_path_up(now, path.into(), false);
+            self.forget_path(now, path);
         }
         self.tunnels.tick(now, &mut self.scratch);
         self.programs.tick(now);

@@ -20,6 +20,8 @@ use tabane_engine::{ConnId, Instant};
 #[derive(Default)]
 pub(super) struct RoleState {
     roles: Roles,
+    /// Paths that work and are used, as the engine was told.
+    carries: [bool; PATHS_MAX],
     /// Data waits for room, by path.
     full: [bool; PATHS_MAX],
     /// Retransmission timeouts of subflows when they were last looked at.
@@ -81,13 +83,23 @@ impl Core {
     /// Makes the paths what they are used for, for connections there are and for those to come.
     fn apply_roles(&mut self, now: Instant) {
         for (path, tunnel) in PathIndex::enumerate(self.tunnels.all()) {
-            self.bond.endpoint.set_path_up(now, path.into(), tunnel.carries());
+            let (told, carries) = (&mut self.role_state.carries[path.get()], tunnel.carries());
+            // What is up, and is said to be up again, is asked whether it has been down.
+            if std::mem::replace(told, carries) != carries {
+                self.bond.endpoint.set_path_up(now, path.into(), carries);
+            }
         }
         self.profiles.clear();
         let conns = self.open_connections();
         for id in conns {
             self.look_at(now, id);
         }
+    }
+
+    /// A path is no more.
+    pub(super) fn forget_path(&mut self, now: Instant, path: PathIndex) {
+        self.role_state.carries[path.get()] = false;
+        self.bond.endpoint.set_path_up(now, path.into(), false);
     }
 
     /// Looks at some of the connections: whether paths are full, whether timeouts make the size of

@@ -19,10 +19,9 @@
 //! # What it concludes
 //!
 //! *Capacity* is measured only where the path was the bottleneck, by what came meanwhile:
-//! - a queue stood: all markers of a while found one. Two of them further apart than the queue was
-//!   long say nothing of the time between, so either the queues found cover it, or a run of
-//!   [`STOOD_MARKERS`] is asked for: markers leave at times of their own, and find the queue of a
-//!   link that is half idle every other time;
+//! - a queue stood: the queues that two markers found cover the time between them; or half of it,
+//!   in a run of [`HALF_MARKERS`]; or a run of [`STOOD_MARKERS`] found one, however short. (Markers
+//!   leave at times of their own, so on a link that is half idle every other one finds none.)
 //! - or packets were lost because there were too many (`congestion`).
 //!
 //! What comes faster than the capacity that is known raises it. A path that was never the
@@ -100,9 +99,13 @@ pub(crate) struct Estimator {
     losses: (f64, f64),
 }
 
-/// Markers in a row that find a queue show that it stood between them too. Of a link that is busy
-/// three quarters of the time, one run in three is as long; of half the time, one in sixteen.
-const STOOD_MARKERS: usize = 4;
+/// Markers in a row that find a queue show that it stood between them too: of a link that is busy
+/// three quarters of the time one run in eighteen is as long, of half the time one in a thousand.
+const STOOD_MARKERS: usize = 10;
+/// The same where the queues found cover half of the time anyway.
+const HALF_MARKERS: usize = 4;
+/// Between markers further apart much may have happened, an outage for instance.
+const GAP_US: u64 = 500_000;
 /// A delay below this is no queue, whatever the noise: timers and batches of the agents.
 const STOOD_MIN_US: f64 = 2_000.0;
 /// More than so many deviations above what light loads find is no noise.
@@ -169,8 +172,8 @@ impl Estimator {
         self.count_losses(&step);
         self.note_light(&step, queue_us);
         self.exercise(&step);
-        if self.congestion.handle_step(&step) {
-            self.measured(now, self.congestion.delivered_bps(), step.received_us);
+        if let Some((bps, micros)) = self.congestion.handle_step(&step) {
+            self.measured(now, bps, micros);
         }
         self.raise(now);
     }
@@ -244,16 +247,23 @@ impl Estimator {
         let least = (mean + STOOD_DEVIATIONS * deviation).max(STOOD_MIN_US);
         let Some(newest) = self.points.back().copied() else { return };
         let before = self.points.len().checked_sub(2).map_or(0.0, |at| self.points[at].queue_us);
-        if newest.queue_us < least {
-            self.stood = 0;
+        if newest.queue_us < least || step.received_us > GAP_US {
+            self.stood = usize::from(newest.queue_us >= least);
             return;
         }
         self.stood += 1;
-        let covered = before >= least && before + newest.queue_us >= step.received_us as f64;
+        let found = if before >= least { before + newest.queue_us } else { 0.0 };
+        let covered = found / step.received_us.max(1) as f64;
         let newly = match self.stood {
             STOOD_MARKERS => STOOD_MARKERS - 1,
-            stood => usize::from(covered || stood > STOOD_MARKERS),
+            HALF_MARKERS if covered >= 0.5 => HALF_MARKERS - 1,
+            stood if stood > STOOD_MARKERS => 1,
+            stood if stood > HALF_MARKERS => usize::from(covered >= 0.5),
+            _ => usize::from(covered >= 1.0),
         };
+        if newly == 0 {
+            return;
+        }
         for point in self.points.iter_mut().rev().take(newly) {
             point.exercised = true;
         }

@@ -16,14 +16,15 @@
 //! end's counters.
 //!
 //! A marker is sent when [`INTERVAL`] has passed and [`WORTH`] bytes have been sent since the last,
-//! so that reports are at most a few percent of what they report; intervals vary by a quarter, so
-//! that they keep no step with what the tunnel carries. [`TAIL`] more follow when the load ends:
-//! what was lost last is counted, and the path is seen empty. A report that is asked for goes with
-//! the next marker, or instead of it. An idle path sends none. Reports are sent only to an end that
-//! has said in a probe that it knows them (`probe`), so that earlier versions never see one.
+//! so that reports are at most a few percent of what they report; not on the heels of a packet, but
+//! at a time drawn before, so that they keep no step with what the tunnel carries. [`TAIL`] follow
+//! when the load ends: what was lost last is counted, and the path is seen empty. A report that is
+//! asked for goes with the next marker, or instead of it. An idle path sends none. Reports are sent
+//! only to an end that has said in a probe that it knows them (`probe`), so that earlier versions
+//! never see one.
 //!
-//! The counts are those of the tunnel's session, of everything inside: WireGuard's own counter would
-//! say the same of what was sent, but begins anew with each key. A state machine without I/O.
+//! The counts are those of the tunnel's session, of everything inside: WireGuard's own counter
+//! would say the same of what was sent, but begins anew with each key. A state machine without I/O.
 
 use super::estimate::{Estimate, Estimator, Reading, Sample};
 use super::probe::Ends;
@@ -42,8 +43,9 @@ pub(crate) struct Reports {
     known: bool,
     epoch: u32,
     far_epoch: Option<u32>,
-    sending: Estimator,
-    receiving: Estimator,
+    /// Made when there is something to put in.
+    sending: Option<Box<Estimator>>,
+    receiving: Option<Box<Estimator>>,
     /// The newest marker of the far end, and what had come before it.
     heard: Option<Sample>,
     /// The far end has asked for a report.
@@ -53,6 +55,8 @@ pub(crate) struct Reports {
     sent_bytes: u64,
     /// Not before then the next one.
     not_before: Instant,
+    /// When the next marker is due, once enough has been sent.
+    marker_at: Option<Instant>,
     /// Markers that still follow a load.
     tail: u32,
     /// Varies the intervals.
@@ -98,13 +102,14 @@ impl Reports {
             known: false,
             epoch,
             far_epoch: None,
-            sending: Estimator::default(),
-            receiving: Estimator::default(),
+            sending: None,
+            receiving: None,
             heard: None,
             asked: false,
             sent_at: None,
             sent_bytes: 0,
             not_before: Instant::ZERO,
+            marker_at: None,
             tail: 0,
             dither: epoch,
         }
@@ -113,13 +118,13 @@ impl Reports {
     /// What is known of the direction from here.
     #[must_use]
     pub(crate) fn sending(&self, now: Instant) -> Estimate {
-        self.sending.estimate(now)
+        self.sending.as_ref().map_or_else(Estimate::default, |sending| sending.estimate(now))
     }
 
     /// What is known of the direction to here.
     #[must_use]
     pub(crate) fn receiving(&self, now: Instant) -> Estimate {
-        self.receiving.estimate(now)
+        self.receiving.as_ref().map_or_else(Estimate::default, |known| known.estimate(now))
     }
 
     /// Whether the far end knows reports, as its probes or answers say.
@@ -135,41 +140,57 @@ impl Reports {
     }
 
     fn forget(&mut self) {
-        self.sending.restart();
-        self.receiving.restart();
-        (self.heard, self.asked) = (None, false);
+        for estimator in [&mut self.sending, &mut self.receiving].into_iter().flatten() {
+            estimator.restart();
+        }
+        (self.heard, self.asked, self.marker_at) = (None, false, None);
     }
 
     /// When the next report may be due, if nothing is sent until then; `None` for never.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let waits = self.known && (self.asked || self.tail > 0);
-        let tail = self.sent_at.map_or(Instant::ZERO, |at| at + TAIL_INTERVAL);
-        waits.then_some(if self.asked { self.not_before } else { tail.max(self.not_before) })
+        let answer = self.asked.then_some(self.not_before);
+        let due = [answer, self.marker_at, self.tail_at()];
+        due.into_iter().flatten().min().filter(|_| self.known)
+    }
+
+    /// When the next of the markers that follow a load is due.
+    fn tail_at(&self) -> Option<Instant> {
+        self.sent_at.filter(|_| self.tail > 0).map(|at| at + TAIL_INTERVAL)
+    }
+
+    /// A number from 0 to `below`.
+    fn draw(&mut self, below: Duration) -> Duration {
+        // Numerical Recipes' linear congruential generator: it need not be good.
+        self.dither = self.dither.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        Duration(below.0 * u64::from(self.dither >> 16) >> 16)
     }
 
     /// Writes the report that is due, if one is, and returns its length; `sent`: everything so far.
     /// To be asked whenever something was sent, and at [`Reports::poll_timeout`].
     pub(crate) fn poll(&mut self, now: Instant, sent: Count, buffer: &mut [u8]) -> Option<usize> {
-        if !self.known || now < self.not_before {
+        if !self.known {
             return None;
         }
         let busy = sent.bytes.saturating_sub(self.sent_bytes) >= WORTH;
-        let trails = self.tail > 0 && self.poll_timeout().is_some_and(|due| due <= now);
-        if !busy && !trails && !self.asked {
+        if busy && self.marker_at.is_none() {
+            let later = now + self.draw(INTERVAL / 2);
+            self.marker_at = Some(later.max(self.not_before));
+        }
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let trails = is_due(self.tail_at());
+        let answers = self.asked && self.not_before <= now;
+        if !is_due(self.marker_at) && !trails && !answers {
             return None;
         }
         let asks = busy || trails;
         let len = self.emit(now, sent, asks, buffer)?;
         self.tail = if busy { TAIL } else { self.tail - u32::from(trails) };
-        self.asked = false;
+        (self.asked, self.marker_at) = (false, None);
         self.sent_at = Some(now);
         // What the report itself adds is no load.
         self.sent_bytes = sent.bytes + len as u64;
-        // Numerical Recipes' linear congruential generator: it need not be good.
-        self.dither = self.dither.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let varied = INTERVAL.0 / 2 * u64::from(self.dither >> 16) / (1 << 16);
-        self.not_before = now + Duration(INTERVAL.0 * 3 / 4 + varied);
+        self.not_before = now + INTERVAL * 3 / 4 + self.draw(INTERVAL / 2);
         Some(len)
     }
 
@@ -190,12 +211,12 @@ impl Reports {
             let sample = Sample { sent: report.marker, received };
             self.heard = Some(sample);
             self.asked |= report.asks;
-            self.receiving.handle_sample(now, sample);
+            self.receiving.get_or_insert_default().handle_sample(now, sample);
         }
         if let Some((epoch, sample)) = report.heard
             && epoch == self.epoch
         {
-            self.sending.handle_sample(now, sample);
+            self.sending.get_or_insert_default().handle_sample(now, sample);
         }
         true
     }

@@ -1,7 +1,7 @@
 //! The one-way delay of an empty path, by two clocks that do not agree.
 //!
 //! The difference of the clocks at a marker is the delay plus an unknown constant. The least of the
-//! last [`BUCKETS`] times [`BUCKET_US`] is the base. If one clock runs faster, the least differences
+//! last [`WINDOW_US`] is the base. If one clock runs faster, the least differences
 //! of the parts of that time lie on a slope: that of the edge of their lower convex hull below the
 //! middle is taken (Moon, Skelly and Towsley, "Estimation and Removal of Clock Skew from Network
 //! Delay Measurements", INFOCOM 1999), unless it is steeper than any clock: then it is a queue.
@@ -14,19 +14,19 @@ use std::collections::VecDeque;
 pub(super) struct Base {
     /// The first difference, from which the others are counted.
     origin: Option<(u64, i64)>,
-    /// The least of each part of the window, at the time when it was found; at most [`BUCKETS`].
+    /// The least of each part of the window, at the time when it was found.
     least: VecDeque<(f64, f64)>,
     /// When the newest part began, microseconds.
     began: f64,
-    /// How fast the difference grows by itself.
-    skew: f64,
+    /// How fast the difference grows by itself; `None` while nothing says it.
+    skew: Option<f64>,
 }
 
-/// Length of a part of the window, and how many there are: half a minute.
+/// The window, and a part of it.
+const WINDOW_US: f64 = 30e6;
 const BUCKET_US: f64 = 5e6;
-const BUCKETS: usize = 6;
 /// Parts that say something about a slope.
-const SLOPE_BUCKETS: usize = 4;
+const SLOPE_BUCKETS: usize = 3;
 /// Clocks differ by less: crystals by tens of parts in a million, and daemons that set clocks slew
 /// them by up to 500 (ntpd), which is seldom.
 const SKEW_MAX: f64 = 200e-6;
@@ -46,12 +46,10 @@ impl Base {
         if self.least.is_empty() || at - self.began >= BUCKET_US {
             self.began = at;
             self.least.push_back((at, offset));
-            if self.least.len() > BUCKETS {
-                self.least.pop_front();
-            }
+            self.least.retain(|(then, _)| at - then < WINDOW_US);
             self.find_skew();
         }
-        let skew = self.skew;
+        let skew = self.skew.unwrap_or(0.0);
         if let Some(least) = self.least.back_mut()
             && offset - skew * at <= least.1 - skew * least.0
         {
@@ -66,10 +64,11 @@ impl Base {
         if by_us > 0.0
             && let Some(&(at, _)) = self.least.back()
         {
-            let lowest = self.least.iter().map(|(t, d)| d - self.skew * t);
+            let skew = self.skew.unwrap_or(0.0);
+            let lowest = self.least.iter().map(|(t, d)| d - skew * t);
             let base = lowest.fold(f64::INFINITY, f64::min) + by_us;
             self.least.clear();
-            self.least.push_back((at, base + self.skew * at));
+            self.least.push_back((at, base + skew * at));
         }
     }
 
@@ -93,7 +92,8 @@ impl Base {
         let Some([a, b]) = edge else { return };
         let slope = (b.1 - a.1) / (b.0 - a.0).max(1.0);
         if slope.abs() <= SKEW_MAX {
-            self.skew += (slope - self.skew) / 2.0;
+            let known = self.skew.unwrap_or(slope);
+            self.skew = Some(known + (slope - known) / 2.0);
         }
     }
 }

@@ -2,20 +2,19 @@
 //! delay to be seen.
 //!
 //! Loss by chance does not ask how much is sent. So loss is by congestion only if it is more than
-//! at lower rates, beyond what chance explains, while more was sent than ever came through without
-//! it; or if a fifth and more is lost twice in a row and the same rate comes through both times (the
-//! detector of token-bucket policers in BBR version 1, after Flach et al., "An Internet-Wide
-//! Analysis of Traffic Policing", SIGCOMM 2016).
+//! twice what was lost before, beyond what chance explains, while more was sent than ever came
+//! through without; or if a fifth and more is lost twice in a row and the same rate comes through
+//! both times (the detector of token-bucket policers in BBR version 1, after Flach et al., "An
+//! Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016).
 
-use super::Step;
+use super::{GAP_US, Step};
 
 /// What was sent and lost, in intervals of [`TIME_US`] or [`PACKETS`], whichever is longer.
 #[derive(Default, Debug)]
 pub(super) struct Congestion {
     now: Interval,
     last: Interval,
-    /// Of the present and the last [`PART_US`]: the least share lost, and the most that came by
-    /// with hardly more lost than that, bits per second.
+    /// What else was seen, in the present and the last [`PART_US`].
     calm: [Calm; 2],
     part_us: u64,
 }
@@ -29,9 +28,12 @@ struct Interval {
     lost: f64,
 }
 
+/// Intervals without congestion.
 #[derive(Clone, Copy, Default, Debug)]
 struct Calm {
-    least: Option<f64>,
+    sent: f64,
+    lost: f64,
+    /// The fastest rate that came through with no more loss than usual, bits per second.
     most_bps: f64,
 }
 
@@ -40,7 +42,9 @@ const TIME_US: u64 = 200_000;
 const PACKETS: u64 = 50;
 /// How long calm intervals are remembered, once and once more.
 const PART_US: u64 = 15_000_000;
-/// Loss beyond the least known is no chance above so many standard deviations, and so much.
+/// Loss is no chance above so many times what is usual (losses come in bursts), so many standard
+/// deviations, and so much more.
+const TIMES: f64 = 2.0;
 const DEVIATIONS: f64 = 3.0;
 const MARGIN: f64 = 0.01;
 /// More was sent than came through without loss, by this factor.
@@ -50,43 +54,48 @@ const POLICED_LOSS: f64 = 0.2;
 const POLICED_AGREE: f64 = 0.125;
 
 impl Congestion {
-    /// Takes what lies between two markers; whether an interval has ended in which packets were
-    /// lost by congestion. Then [`Congestion::delivered_bps`] is what the path carries.
-    pub(super) fn handle_step(&mut self, step: &Step) -> bool {
+    /// Takes what lies between two markers. `Some`: an interval has ended in which packets were
+    /// lost by congestion; what came through, bits per second, and its length, microseconds.
+    pub(super) fn handle_step(&mut self, step: &Step) -> Option<(f64, u64)> {
+        if step.received_us > GAP_US {
+            // An outage is no congestion.
+            (self.now, self.last) = Default::default();
+            return None;
+        }
         self.now.add(step);
         if self.now.micros < TIME_US || self.now.sent_packets < PACKETS {
-            return false;
+            return None;
         }
-        let (interval, before) = (std::mem::take(&mut self.now), self.last);
-        self.last = interval;
+        let interval = std::mem::take(&mut self.now);
+        let before = std::mem::replace(&mut self.last, interval);
         self.part_us += interval.micros;
         if self.part_us >= PART_US {
             self.calm = [Calm::default(), self.calm[0]];
             self.part_us = 0;
         }
+        let [sent, lost] = self.calm.iter().fold([0.0; 2], |[s, l], c| [s + c.sent, l + c.lost]);
+        let usual = if sent > 0.0 { (lost / sent).clamp(0.0, 1.0) } else { 0.0 };
+        let spread = (usual * (1.0 - usual) / interval.sent_packets as f64).sqrt();
         let loss = interval.loss();
-        let known = self.calm.iter().filter_map(|calm| calm.least).reduce(f64::min);
-        let chance = known.unwrap_or(0.0);
-        let spread = (chance * (1.0 - chance) / interval.sent_packets as f64).sqrt();
-        let more = loss > chance + DEVIATIONS * spread + MARGIN;
-        if !more {
-            let calm = &mut self.calm[0];
-            calm.least = Some(calm.least.map_or(loss, |least| least.min(loss)));
-            calm.most_bps = calm.most_bps.max(interval.delivered_bps());
-            return false;
-        }
+        let more = loss > usual * TIMES + DEVIATIONS * spread + MARGIN;
         let most = self.calm.iter().map(|calm| calm.most_bps).fold(0.0, f64::max);
         let beyond = most > 0.0 && interval.sent_bps() > most * BEYOND;
         let (now, then) = (interval.delivered_bps(), before.delivered_bps());
         let policed = loss >= POLICED_LOSS
             && before.loss() >= POLICED_LOSS
             && (now - then).abs() <= now * POLICED_AGREE;
-        beyond || policed
-    }
-
-    /// What came through in the last interval, bits per second.
-    pub(super) fn delivered_bps(&self) -> f64 {
-        self.last.delivered_bps()
+        if more && (beyond || policed) {
+            return Some((now, interval.micros));
+        }
+        let calm = &mut self.calm[0];
+        if !more {
+            calm.most_bps = calm.most_bps.max(now);
+        }
+        if loss < POLICED_LOSS {
+            calm.sent += interval.sent_packets as f64;
+            calm.lost += interval.lost.max(0.0);
+        }
+        None
     }
 }
 

@@ -182,7 +182,7 @@ fn assert_near(value: Option<u64>, bps: f64, share: f64) {
 }
 
 fn clean(bps: u64) -> Bed {
-    Bed::new(link(bps, 15, "droptail:bytes=312000"), link(50_000_000, 15, "droptail"))
+    Bed::new(link(bps, 15, "droptail:bytes=312500"), link(50_000_000, 15, "droptail"))
 }
 
 /// Rates below what the path carries say what flows, and nothing of what it carries.
@@ -253,7 +253,7 @@ fn a_ramp_is_followed() {
         worst = worst.max((bed.up().capacity.unwrap() as f64 / bps as f64 - 1.0).abs());
     }
     eprintln!("from 10 to 50 Mbit/s in 10 s: never off by more than {:.0} %", worst * 100.0);
-    assert!(worst < 0.25, "{worst}");
+    assert!(worst < 0.25, "{worst:?}");
 }
 
 #[test]
@@ -266,8 +266,8 @@ fn a_queue_of_two_seconds_is_measured() {
     let known = bed.follow(10e6, 0.05);
     bed.run(15.0);
     let queue = bed.up().queueing_delay.unwrap();
-    eprintln!("known after {known} s; 2 s of queue: {queue}");
-    assert!((queue.as_secs_f64() - 2.0).abs() < 0.1, "{queue}");
+    eprintln!("known after {known} s; 2 s of queue: {queue:?}");
+    assert!((queue.as_secs_f64() - 2.0).abs() < 0.1, "{queue:?}");
     assert_near(bed.up().capacity, 10e6, 0.02);
     assert_near(bed.up().delivery_rate, 10e6, 0.03);
 }
@@ -321,14 +321,14 @@ fn a_token_bucket_shows_its_rate_when_it_is_empty() {
 #[test]
 fn a_congested_way_back_delays_only() {
     let down = link(1_000_000, 15, "droptail:bytes=125000");
-    let mut bed = Bed::new(link(50_000_000, 15, "droptail:bytes=312000"), down);
+    let mut bed = Bed::new(link(50_000_000, 15, "droptail:bytes=312500"), down);
     bed.offered = [60.0 * MBPS, 1.2 * MBPS];
     bed.run(10.0);
     let estimate = bed.up();
     assert_near(estimate.capacity, 50e6, 0.02);
     assert!((estimate.loss.unwrap() - 1.0 / 6.0).abs() < 0.03, "{estimate:?}");
     let queue = estimate.queueing_delay.unwrap();
-    assert!((queue.as_secs_f64() - 0.05).abs() < 0.01, "{queue}");
+    assert!((queue.as_secs_f64() - 0.05).abs() < 0.01, "{queue:?}");
     let far = bed.ends[UP].receiving(bed.now);
     assert_near(far.capacity, 1e6, 0.05);
     bed.set_rate(UP, 10_000_000);
@@ -341,7 +341,7 @@ fn a_congested_way_back_delays_only() {
 #[test]
 fn losses_by_chance_are_counted_and_mean_nothing_else() {
     for loss in ["bernoulli:p=0.05", "gilbert:p=0.005,r=0.1"] {
-        let mut up = link(50_000_000, 15, "droptail:bytes=312000");
+        let mut up = link(50_000_000, 15, "droptail:bytes=312500");
         up.loss = loss.parse::<Spec>().unwrap();
         let mut bed = Bed::new(up, link(50_000_000, 15, "droptail"));
         for offered in [5.0, 20.0, 10.0, 15.0] {
@@ -400,8 +400,8 @@ fn clocks_may_drift() {
             }
             assert!(four.iter().all(|estimate| estimate.capacity.is_none()), "{four:?}");
         }
-        eprintln!("{ppm} ppm: {worst}");
-        assert!(worst < Duration::from_millis(2), "{worst}");
+        eprintln!("{ppm} ppm: {worst:?}");
+        assert!(worst < Duration::from_millis(2), "{worst:?}");
     }
 }
 
@@ -421,5 +421,5 @@ fn a_longer_way_is_learnt_in_a_pause() {
     bed.offered[UP] = 30.0 * MBPS;
     bed.run(1.0);
     let after = bed.up().queueing_delay.unwrap();
-    assert!(after < Duration::from_millis(2), "{after}");
+    assert!(after < Duration::from_millis(2), "{after:?}");
 }

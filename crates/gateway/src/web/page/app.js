@@ -177,7 +177,7 @@ function showLink(path, card, colour) {
 
 // What is known of both directions of a path; null if nothing is of either.
 function knownOf(path, text) {
-  const [down, up] = [path.receiving, path.sending].map(text);
+  const [down, up] = [path.receiving, path.sending].map(known => known ? text(known) : null);
   return down || up ? `${down || "?"} \u2193 ${up || "?"} \u2191` : null;
 }
 
