@@ -149,6 +149,9 @@ pub struct TcpConfig {
     pub mss_max: u16,
     /// Challenge ACKs per second and connection (RFC 5961 section 7).
     pub challenge_acks: u32,
+    /// What a paced subflow may send at once, as time at its pacing rate: so late its driver may
+    /// be without a loss of rate. Longer than the driver's usual sleep.
+    pub pacing_credit: Duration,
 }
 
 impl Default for TcpConfig {
@@ -177,6 +180,8 @@ impl Default for TcpConfig {
             idle_restart: true,
             mss_max: 65_495,
             challenge_acks: 10,
+            // As Linux (`sk_pacing_shift`): bursts that a timer could not resolve anyway.
+            pacing_credit: Duration::from_millis(1),
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod keys;
 pub(crate) mod listener;
 pub mod many_clients;
 pub mod model;
+pub(crate) mod moderation;
 pub(crate) mod path;
 pub(crate) mod policy_requests;
 pub(crate) mod reactor;

@@ -23,9 +23,6 @@ struct TxRange {
 }
 
 impl Tcb {
-    /// Bursts of the pacer that a timer could not resolve anyway.
-    const PACING_CREDIT: Duration = Duration::from_millis(1);
-
     /// The next segment that this subflow has to or may send: handshake, resets, retransmissions,
     /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
     /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
@@ -192,7 +189,7 @@ impl Tcb {
         self.cc.report(&mut self.window);
         if let Some(rate) = self.window.pacing_rate {
             let gap = mul_div(bytes, 1_000_000_000, rate.max(1));
-            let floor = Instant(now.0.saturating_sub(Self::PACING_CREDIT.0));
+            let floor = Instant(now.0.saturating_sub(self.config.pacing_credit.0));
             self.pace_until = self.pace_until.max(floor) + Duration(gap);
             if self.pace_until > now {
                 self.timers.set(Timer::Pacing, self.pace_until);
@@ -202,7 +199,7 @@ impl Tcb {
 
     /// Whether the pacer has held data back until now, or nearly: its credit is not used up.
     fn paces(&self, now: Instant) -> bool {
-        self.window.pacing_rate.is_some() && self.pace_until + Self::PACING_CREDIT > now
+        self.window.pacing_rate.is_some() && self.pace_until + self.config.pacing_credit > now
     }
 
     /// Whether the window was the limit, remembered for a round (as Linux's `is_cwnd_limited`).

@@ -181,6 +181,9 @@ impl Core {
 
     /// A packet that came through the tunnel for an association; whether it was one.
     pub(super) fn deliver(&mut self, packet: &[u8]) -> bool {
+        if self.datagrams.all.is_empty() {
+            return false;
+        }
         let Some(Inside::Datagram { source, destination, payload }) = parse(packet) else {
             return false;
         };

@@ -195,6 +195,17 @@ impl Core {
         }
     }
 
+    /// Sends the datagrams of clients to the outside, as many at a time as there are.
+    pub(super) fn flush_flows(&mut self, now: Instant) {
+        let mut answers = Vec::new();
+        self.flows.flush(&mut |client, answer| answers.push((client, answer)));
+        for (client, answer) in answers {
+            if let Some(at) = self.client_sessions.find(client) {
+                self.tell(now, at, &answer);
+            }
+        }
+    }
+
     /// Brings back what has come from outside; whether there may be more.
     pub(super) fn read_flows(&mut self, now: Instant) -> bool {
         self.flows.handle_timeout(now);

@@ -262,6 +262,7 @@ impl Agent for Core {
         self.serve_all(now);
         // What strangers send, too: after everything else.
         self.take_handshakes(now)?;
+        self.flush_flows(now);
         self.flush();
         self.tell_notes(now);
         let unread = unread || !self.unread.is_empty();

@@ -8,6 +8,7 @@
 use super::frame::{Frame, HEADER_LEN, VirtioHeader};
 use super::gso::{PARTS_MAX, Train};
 use super::local::Outgoing;
+use super::uso::DatagramTrain;
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -24,6 +25,7 @@ pub(crate) struct Device {
     /// Read into; given away with a large packet.
     buffer: Vec<u8>,
     train: Train,
+    datagrams: DatagramTrain,
     counters: DeviceCounters,
 }
 
@@ -100,8 +102,8 @@ impl Device {
         }
         device.enabled(true).map_err(failed(format!("bring {name} up")))?;
         let buffer = Vec::with_capacity(BUFFER);
-        let (train, counters) = (Train::default(), DeviceCounters::default());
-        Ok(Self { device, buffer, train, counters })
+        let (train, datagrams) = (Train::default(), DatagramTrain::default());
+        Ok(Self { device, buffer, train, datagrams, counters: DeviceCounters::default() })
     }
 
     /// The next packet of the host; `None` when there is none now.
@@ -167,11 +169,34 @@ impl Device {
         self.write(&[IoSlice::new(&header), IoSlice::new(packet)], 1)
     }
 
-    /// Sends what `send` has kept.
+    /// Sends a whole IP packet with its checksums; a datagram perhaps later, with those that
+    /// continue it. `flush` after the last.
+    ///
+    /// # Errors
+    /// As [`Device::send`].
+    pub(crate) fn send_datagram(&mut self, packet: &[u8]) -> io::Result<()> {
+        if self.datagrams.push(packet) {
+            return Ok(());
+        }
+        self.flush_datagrams()?;
+        if self.datagrams.push(packet) { Ok(()) } else { self.send_packet(packet) }
+    }
+
+    fn flush_datagrams(&mut self) -> io::Result<()> {
+        let mut datagrams = std::mem::take(&mut self.datagrams);
+        let done = datagrams.take().map_or(Ok(()), |(header, packet, count)| {
+            self.write(&[IoSlice::new(&header.encode()), IoSlice::new(packet)], count)
+        });
+        self.datagrams = datagrams;
+        done
+    }
+
+    /// Sends what `send` and `send_datagram` have kept.
     ///
     /// # Errors
     /// As [`Device::send`].
     pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.flush_datagrams()?;
         let train = std::mem::take(&mut self.train);
         let done = train.head().map_or(Ok(()), |head| self.write_train(head, &train));
         self.train = train;

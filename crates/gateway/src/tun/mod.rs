@@ -15,6 +15,7 @@ pub(crate) mod gso;
 pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod packets;
+pub(crate) mod uso;
 
 pub(crate) use device::Device;
 pub(crate) use device::DeviceConfig;

@@ -2,12 +2,15 @@
 //! or none, and what the gateway is to be beside what it is. One file a row of the table.
 //!
 //! Everything runs in this process, on loopback, but for the server of [`idle`] (a process of its
-//! own, whose memory is the figure) and for [`tun`] (namespaces that it makes and removes).
+//! own, whose memory is the figure) and for [`tun`] and [`datagrams`] (namespaces that they make and
+//! remove).
 
 mod beside;
 mod bloated;
 mod bond;
 mod bursts;
+mod cost;
+mod datagrams;
 mod failover;
 mod far;
 mod figure;
@@ -73,6 +76,10 @@ enum Row {
     Unshaped,
     /// The same through a TUN device; in network namespaces, which needs root.
     Tun,
+    /// Datagrams through a TUN device before any are lost; in network namespaces, which needs root.
+    Datagrams,
+    /// Processor time of both agents on links that limit them, and idle.
+    Cost,
     /// One flow over two links, beside each of them alone.
     #[value(alias = "bundle")]
     Bond,
@@ -147,6 +154,8 @@ impl Row {
         match self {
             Self::Unshaped => unshaped::measure(quick),
             Self::Tun => tun::measure(quick),
+            Self::Datagrams => datagrams::measure(quick),
+            Self::Cost => cost::measure(quick),
             Self::Bond => bond::measure(quick, &args.links, &args.loss),
             Self::Failover => failover::measure(quick),
             Self::Setup => latency::measure_setup(quick),
