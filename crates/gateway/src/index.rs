@@ -3,42 +3,30 @@
 
 use crate::address::PATHS_MAX;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops;
 use tabane_engine::view::PathId;
 
-/// The place of something of a kind among its like.
+/// The place of something of a kind among its like; the letter only tells kinds apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Index<K>(usize, PhantomData<K>);
+pub(crate) struct Index<const KIND: char>(usize);
 
 /// A path of a client, below [`PATHS_MAX`]: its place in the configuration, and its id in the
 /// engine.
-pub(crate) type PathIndex = Index<kind::Path>;
+pub(crate) type PathIndex = Index<'p'>;
 /// A client at a server: its place among the sessions, which a later one may have.
-pub(crate) type ClientIndex = Index<kind::Client>;
+pub(crate) type ClientIndex = Index<'c'>;
 /// A UDP port of a server: its place in the configuration.
-pub(crate) type PortIndex = Index<kind::Port>;
+pub(crate) type PortIndex = Index<'u'>;
 /// A program's relay of datagrams; a later one may have the same.
-pub(crate) type AssociationIndex = Index<kind::Association>;
+pub(crate) type AssociationIndex = Index<'a'>;
 /// Where a client listens for programs.
-pub(crate) type ListenerIndex = Index<kind::Listener>;
+pub(crate) type ListenerIndex = Index<'l'>;
 /// A server of a client: its place in the configuration.
-pub(crate) type ServerIndex = Index<kind::Server>;
+pub(crate) type ServerIndex = Index<'s'>;
 
-/// Kinds of indices; there are no values of them.
-pub(crate) mod kind {
-    macro_rules! kinds {
-        ($($name:ident)*) => {$(
-            #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-            pub(crate) enum $name {}
-        )*};
-    }
-    kinds! { Path Client Port Association Listener Server }
-}
-
-impl<K> Index<K> {
+impl<const KIND: char> Index<KIND> {
     pub(crate) fn new(index: usize) -> Self {
-        Self(index, PhantomData)
+        Self(index)
     }
 
     pub(crate) fn get(self) -> usize {
@@ -47,14 +35,14 @@ impl<K> Index<K> {
 
     /// The first `count`.
     pub(crate) fn first(count: usize) -> impl Iterator<Item = Self> {
-        (0..count).map(Self::new)
+        (0..count).map(Self)
     }
 
     /// Each of `all` with its index.
     pub(crate) fn enumerate<T>(
         all: impl IntoIterator<Item = T>,
     ) -> impl Iterator<Item = (Self, T)> {
-        all.into_iter().enumerate().map(|(index, item)| (Self::new(index), item))
+        all.into_iter().enumerate().map(|(index, item)| (Self(index), item))
     }
 }
 
@@ -72,7 +60,7 @@ impl PathIndex {
 
 impl From<PathId> for PathIndex {
     fn from(path: PathId) -> Self {
-        Self::new(path.0.into())
+        Self(path.0.into())
     }
 }
 
@@ -82,36 +70,28 @@ impl From<PathIndex> for PathId {
     }
 }
 
-impl<K> fmt::Display for Index<K> {
+impl<const KIND: char> fmt::Display for Index<KIND> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl<T, K> ops::Index<Index<K>> for [T] {
-    type Output = T;
+macro_rules! indexed {
+    ($($list:ty),*) => {$(
+        impl<T, const KIND: char> ops::Index<Index<KIND>> for $list {
+            type Output = T;
 
-    fn index(&self, index: Index<K>) -> &T {
-        &self[index.0]
-    }
+            fn index(&self, index: Index<KIND>) -> &T {
+                &self[index.0]
+            }
+        }
+
+        impl<T, const KIND: char> ops::IndexMut<Index<KIND>> for $list {
+            fn index_mut(&mut self, index: Index<KIND>) -> &mut T {
+                &mut self[index.0]
+            }
+        }
+    )*};
 }
 
-impl<T, K> ops::IndexMut<Index<K>> for [T] {
-    fn index_mut(&mut self, index: Index<K>) -> &mut T {
-        &mut self[index.0]
-    }
-}
-
-impl<T, K> ops::Index<Index<K>> for Vec<T> {
-    type Output = T;
-
-    fn index(&self, index: Index<K>) -> &T {
-        &self[index.0]
-    }
-}
-
-impl<T, K> ops::IndexMut<Index<K>> for Vec<T> {
-    fn index_mut(&mut self, index: Index<K>) -> &mut T {
-        &mut self[index.0]
-    }
-}
+indexed!([T], Vec<T>);

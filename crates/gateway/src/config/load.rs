@@ -99,7 +99,8 @@ pub(crate) fn read<C: Configuration>(
     Ok(loaded)
 }
 
-/// As [`read`], from text; `name` stands in messages, files are relative to the current folder.
+/// Reads a configuration from text; `name` stands in messages, files are relative to the current
+/// folder, and `vars` are the environment.
 ///
 /// # Errors
 /// [`ConfigError`].
