@@ -1,5 +1,5 @@
 //! Addresses: ids, ADD_ADDR with echo and HMAC, REMOVE_ADDR, MP_PRIO (RFC 8684 sections 3.3.8,
-//! 3.4): what the path manager (`paths.rs`) says is due is sent, what the peer says is passed to it.
+//! 3.4): what the path manager (`paths.rs`) says is due is sent, and what the peer says goes to it.
 
 use super::paths::Learned;
 use super::session::Protocol;

@@ -1,16 +1,16 @@
 //! Endings (RFC 8684 sections 3.3.3, 3.5, 3.6): DATA_FIN, subflow FINs and resets, MP_FASTCLOSE,
 //! and when the connection is over.
 
+use super::Connection;
 use super::session::{ClosedTuple, Protocol};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
-use super::Connection;
 use crate::endpoint::Departure;
 use crate::event::Event;
 use crate::record::{CloseReason, ConnectionChange, ReinjectReason, SubflowChange, What};
 use crate::seq::Dsn;
 use crate::tcp::{Accepted, Kind, State};
-use crate::time::{Duration, Instant};
+use crate::time::Duration;
 use crate::view::PathSet;
 use tabane_wire::mptcp::MpTcpRst;
 use tabane_wire::{MptcpOption, Segment};
@@ -35,23 +35,19 @@ impl Connection {
 
     /// The peer's DATA_FIN is at `fin`.
     pub(super) fn on_data_fin(&mut self, at: usize, fin: Dsn) {
-        let next = self.receive.stream.next();
-        if self.receive.finished || fin < next || self.receive.fin.is_some_and(|f| f != fin) {
-            // A repeat: our DATA_ACK of it was lost.
-            return self.request_ack(at);
+        if self.receive.end_at(fin) {
+            self.on_peer_finished();
         }
-        self.receive.fin = Some(fin);
-        self.check_peer_finished();
+        // Of a repeat, too: our DATA_ACK of it was lost.
         self.request_ack(at);
     }
 
     /// Our DATA_FIN or FIN has been acknowledged.
     pub(super) fn on_fin_acked(&mut self) {
-        self.send.fin_acked = true;
         if let Some(session) = self.protocol.session_mut() {
             session.on_fin_acked();
         }
-        if !std::mem::replace(&mut self.send.flushed, true) {
+        if self.send.on_fin_acked() {
             self.events.push_back(Event::Flushed);
         }
     }
@@ -99,7 +95,7 @@ impl Connection {
     /// any more, and the connection lives on. After it the peer has said all that it had to say:
     /// the last subflow stays open for our direction, until our DATA_FIN is acknowledged.
     fn on_subflow_fin(&mut self, at: usize) {
-        let said_all = self.receive.finished;
+        let said_all = self.receive.is_finished();
         if self.subflows[at].closing || said_all && !self.others_carry(at) {
             return;
         }
@@ -133,8 +129,7 @@ impl Connection {
 
     /// Both directions of the stream are over: subflows close.
     pub(super) fn check_stream_over(&mut self) {
-        let over = self.send.fin_acked && self.receive.finished;
-        if !over || !self.is_mptcp() || self.ended.is_some() {
+        if !self.is_stream_over() || !self.is_mptcp() || self.ended.is_some() {
             return;
         }
         let now = self.now;
@@ -181,8 +176,7 @@ impl Connection {
     /// peer that knows nothing of us any more is what it ends with, too (RFC 9293 section
     /// 3.10.7.4, RST in LAST-ACK): the peer has got our acknowledgement, and ours is lost.
     fn is_through(&self) -> bool {
-        let acked = self.send.buffer.una() == self.send.buffer.end();
-        self.receive.finished && self.send.fin_sent && acked
+        self.receive.is_finished() && self.send.is_through()
     }
 
     /// Resets a subflow, saying why.
@@ -217,7 +211,7 @@ impl Connection {
             }
             return;
         }
-        let over = self.send.fin_acked && self.receive.finished;
+        let over = self.is_stream_over();
         match self.protocol {
             Protocol::Mptcp(_) if over => self.end(CloseReason::Finished),
             Protocol::Mptcp(_) if self.can_come_back() => self.wait_for_subflows(),
@@ -234,7 +228,7 @@ impl Connection {
     }
 
     fn wait_for_subflows(&mut self) {
-        let (una, nxt) = (self.send.buffer.una(), self.send.nxt);
+        let (una, nxt) = (self.send.una(), self.send.nxt());
         if let Some(session) = self.protocol.session_mut() {
             session.on_bare(una, nxt - una);
         }
@@ -267,7 +261,7 @@ impl Connection {
         self.views.clear();
         self.pending.remove(id);
         self.slots.remove(id);
-        self.send.pushed = None;
+        self.send.set_pushed(None);
         if let Some(session) = self.protocol.session_mut() {
             session.carried.forget(id);
         }
@@ -346,10 +340,8 @@ impl Connection {
         }
         self.ended = Some(reason);
         self.requests.clear();
-        self.send.buffer.clear();
-        self.send.nxt = self.send.buffer.end();
-        self.send.override_at = Instant::FAR_FUTURE;
-        self.receive.update_at = Instant::FAR_FUTURE;
+        self.send.clear();
+        self.receive.stop_updates();
         if let Some(session) = self.protocol.session_mut() {
             session.end();
         }
@@ -359,7 +351,7 @@ impl Connection {
     /// Reports the end, once: after a regular one when everything has been read.
     pub(super) fn report_end(&mut self) {
         let Some(reason) = self.ended.filter(|_| !self.reported) else { return };
-        if reason == CloseReason::Finished && self.receive.stream.readable() > 0 {
+        if reason == CloseReason::Finished && self.receive.readable() > 0 {
             return;
         }
         self.reported = true;

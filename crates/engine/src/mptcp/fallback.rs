@@ -22,7 +22,7 @@ impl Connection {
     /// Falls back before anything was mapped.
     pub(super) fn fall_back(&mut self, reason: FallbackReason) {
         self.protocol = Protocol::Tcp;
-        self.send.edge = Dsn(u64::MAX);
+        self.send.limit_to(Dsn(u64::MAX));
         if let Some(first) = self.subflows.first_mut() {
             first.tcb.set_option_reserve(0);
             first.tcb.set_opening_reserve(0);
@@ -41,23 +41,19 @@ impl Connection {
             return self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
         }
         let subflow = &self.subflows[at];
-        let out = Offset::between(self.send.nxt, subflow.tcb.snd_nxt());
+        let out = Offset::between(self.send.nxt(), subflow.tcb.snd_nxt());
         let acked = out.dsn(subflow.tcb.snd_una());
         self.subflows[at].offset_out = out;
-        let close = self.send.fin_sent;
         let held = self.subflows[at].inbox.take();
         self.fall_back(reason);
         let offset = self.subflows[at].offset_in;
         for (ssn, data) in held.into_iter().flat_map(|inbox| inbox.into_payload()) {
             self.deliver(at, offset.dsn(ssn), data, usize::MAX);
         }
-        if acked > self.send.buffer.una() {
-            self.on_data_acked(acked.min(self.send.nxt));
+        if acked > self.send.una() {
+            self.on_data_acked(acked.min(self.send.nxt()));
         }
-        if close {
-            // The DATA_FIN means nothing any more: the FIN takes its place.
-            self.send.fin_sent = false;
-        }
+        self.send.unsend_fin();
         self.pending.insert(self.subflows[at].id);
     }
 
@@ -77,7 +73,7 @@ impl Connection {
     /// What came with the MP_FAIL that has just made us fall back: the DATA_ACK still counts, and
     /// an infinite mapping says exactly where the plain stream, whose first the payload is, begins.
     pub(super) fn take_with_fail(&mut self, at: usize, segment: &Segment, accepted: &mut Accepted) {
-        let (una, next) = (self.send.buffer.una(), self.receive.stream.next());
+        let (una, next) = (self.send.una(), self.receive.next());
         if let Protocol::Fallback(notice) = &mut self.protocol
             && let Some(dss) = &segment.options.dss
         {
@@ -115,7 +111,7 @@ impl Connection {
     /// TCP and takes the payload as it is.
     pub(super) fn on_bad_checksum(&mut self, at: usize, mapping: &Mapping) {
         let Some(sum) = mapping.checksum else { return };
-        let contiguous = mapping.dsn == self.receive.stream.next();
+        let contiguous = mapping.dsn == self.receive.next();
         if !self.only_first() || !contiguous || !self.may_fall_back() {
             self.subflows[at].fail = Some(sum.dsn);
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
@@ -131,7 +127,7 @@ impl Connection {
             // What the stream waits for is what comes next, or what waits for its mapping.
             let waiting = self.subflows[at].inbox.as_ref().and_then(|inbox| inbox.first());
             let ssn = waiting.map_or(expected, |first| first.min(expected));
-            let next = self.receive.stream.next();
+            let next = self.receive.next();
             let fail = self.protocol.session().map(|s| s.agreed.remote_number(next));
             self.set_offset_in(at, next, ssn);
             self.fall_back_and_notify(at, FallbackReason::Checksum, fail);
@@ -141,7 +137,7 @@ impl Connection {
     /// The peer's infinite mapping: from its position on the stream is plain.
     pub(super) fn on_infinite_mapping(&mut self, at: usize, map: &tabane_wire::Mapping) {
         let ssn = unwrapped(map.ssn, self.subflows[at].tcb.rcv_nxt());
-        let next = self.receive.stream.next();
+        let next = self.receive.next();
         let dsn = self.protocol.session().and_then(|s| s.agreed.peer_position(map.dsn, next));
         let (Some(ssn), Some(dsn)) = (ssn, dsn) else {
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));

@@ -2,9 +2,11 @@
 
 use super::keys::{Agreed, Handshake, acceptable, find_capable};
 use super::paths::PathManager;
+use super::receiver::Receiver;
 use super::route::EgressState;
 use super::scheduling::Scheduling;
-use super::session::{Opening, Protocol, Receiver, Request, Sender, Session};
+use super::sender::Sender;
+use super::session::{Opening, Protocol, Request, Session};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
 use super::{Connection, Role};
@@ -105,8 +107,9 @@ impl Connection {
         !self.established && self.ended.is_none()
     }
 
-    /// During the handshake, before the TCB sees a segment: whether it goes further. As server without the peer's
-    /// key, data with a DSS cannot be understood; it will come again, with MP_CAPABLE.
+    /// During the handshake, before the TCB sees a segment: whether it goes further. As server
+    /// without the peer's key, data with a DSS cannot be understood; it will come again, with
+    /// MP_CAPABLE.
     pub(super) fn admits(&mut self, at: usize, segment: &Segment) -> bool {
         if self.role == Role::Client {
             return true;
@@ -144,7 +147,7 @@ impl Connection {
         }
         if self.is_mptcp() {
             // Windows of the handshake are not tied to a DATA_ACK: they start the data level.
-            self.send.edge = Dsn(1);
+            self.send.limit_to(Dsn(1));
         }
         self.established = true;
         let mptcp = self.is_mptcp();
@@ -257,7 +260,7 @@ impl Connection {
     fn add(&mut self, mut subflow: Subflow) {
         let id = subflow.id;
         subflow.tcb.set_option_reserve(self.protocol.data_options());
-        subflow.replica = self.send.buffer.una();
+        subflow.replica = self.send.una();
         subflow.number = self.created;
         self.created += 1;
         self.pending.insert(id);

@@ -281,3 +281,39 @@ pub(super) fn acceptable(capable: &MpCapable) -> bool {
 
 /// Protocol version (RFC 8684).
 const VERSION: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agreed() -> Agreed {
+        let handshake = Handshake::new(OwnKey::new(Key(1)));
+        handshake.agree(Key(2), &ours(), false)
+    }
+
+    /// RFC 8684 section 3.3.1: short numbers wrap, and what is too far off is not meant.
+    #[test]
+    fn numbers_are_positions_near_what_is_expected() {
+        let mut a = agreed();
+        let idsn = Key(2).token_and_idsn().1;
+        for near in [1_u64, 5_000_000_000, 1 << 40] {
+            for dsn in [near, near + 70_000, near.saturating_sub(900)] {
+                let number = idsn.wrapping_add(dsn);
+                for number in [DataNumber::Short(number as u32), DataNumber::Long(number)] {
+                    assert_eq!(a.peer_position(number, Dsn(near)), Some(Dsn(dsn)), "{number:?}");
+                }
+            }
+        }
+        let far = DataNumber::Long(idsn.wrapping_add(MAX_DISTANCE + 2));
+        assert_eq!(a.peer_position(far, Dsn(1)), None);
+        assert_eq!(
+            (a.data_options(), matches!(a.data_number(Dsn(1)), DataNumber::Short(_))),
+            (18, true)
+        );
+        a.lengthen();
+        assert_eq!(
+            (a.data_options(), matches!(a.data_number(Dsn(1)), DataNumber::Long(_))),
+            (26, true)
+        );
+    }
+}

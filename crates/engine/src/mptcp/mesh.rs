@@ -20,7 +20,7 @@ impl Connection {
         backup: bool,
     ) -> Result<SubflowId, SubflowError> {
         self.check_fully()?;
-        if self.send.fin_acked && self.receive.finished {
+        if self.is_stream_over() {
             return Err(SubflowError::NotEstablished);
         }
         let path = self.config.path_of(local.ip()).ok_or(SubflowError::NoPath)?;
@@ -53,7 +53,7 @@ impl Connection {
 
     /// Requests what the mesh lacks.
     pub(super) fn plan_mesh(&mut self) {
-        if self.check_fully().is_err() || self.send.fin_acked && self.receive.finished {
+        if self.check_fully().is_err() || self.is_stream_over() {
             return;
         }
         let config = self.config.clone();

@@ -15,8 +15,8 @@ impl Connection {
     /// send buffer keeps new data from leaving although a subflow has space. Returns whether
     /// something was bound.
     pub(super) fn resend_blocked(&mut self, window_full: bool) -> bool {
-        let blocked = window_full || self.send.short_write;
-        if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.outstanding() {
+        let blocked = window_full || self.send.was_short();
+        if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.send.outstanding() {
             return false;
         }
         let able = |v: &&SubflowView| v.usable && v.sendable > 0 && !v.potentially_failed;
@@ -29,7 +29,7 @@ impl Connection {
     /// Sends the head again and penalises, as the scheduler answers: at most once per round trip of
     /// `fast`, the subflow that has space.
     fn resend_head(&mut self, fast: &SubflowView, window_full: bool) -> bool {
-        let una = self.send.buffer.una();
+        let una = self.send.una();
         if !self.scheduling.may_retransmit(self.now, fast.srtt) {
             return false;
         }
@@ -48,7 +48,7 @@ impl Connection {
         if chosen.is_empty() {
             return false;
         }
-        let len = (self.send.nxt - una).min(fast.mss).min(fast.sendable);
+        let len = (self.send.nxt() - una).min(fast.mss).min(fast.sendable);
         let again = Some(ReinjectReason::Opportunistic);
         self.bind(DataRange { dsn: una, len, again, carried }, chosen);
         true

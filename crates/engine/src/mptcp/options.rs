@@ -37,10 +37,10 @@ impl Connection {
     #[inline]
     fn add_data_options(&mut self, out: &mut Outgoing<'_>) {
         let Some(dsn) = out.dsn else { return };
-        let ack = self.receive.stream.next();
+        let ack = self.receive.next();
         let len = out.segment.payload.len();
         let end = dsn + len as u64;
-        let last = self.send.closed && end == self.fin_position();
+        let last = self.send.is_closed() && end == self.send.end();
         let Some(session) = self.protocol.session_mut() else { return };
         let (agreed, payload) = (&session.agreed, &out.segment.payload);
         if self.role == Role::Client && !session.fully && out.ssn == Ssn(1) {
@@ -56,8 +56,7 @@ impl Connection {
             mapping: Some(Mapping { dsn: agreed.data_number(dsn), ssn, length, checksum }),
             data_fin: last,
         });
-        if last && !self.send.fin_sent {
-            self.send.fin_sent = true;
+        if last && self.send.send_fin() {
             session.arm_fin(self.now, &self.subflows);
         }
         // Where 2^32 comes into sight, short numbers no longer do (RFC 8684 section 3.3.1).
@@ -67,8 +66,8 @@ impl Connection {
     }
 
     fn add_ack_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
-        let ack = self.receive.stream.next();
-        let fin = self.fin_position();
+        let ack = self.receive.next();
+        let fin = self.send.end();
         let Some(session) = self.protocol.session_mut() else { return };
         let join = self.subflows[at].join;
         match join {
@@ -98,7 +97,7 @@ impl Connection {
         let mut dss = Dss { data_ack: Some(agreed.ack_number(ack)), ..Dss::default() };
         if session.fin_due {
             session.fin_due = false;
-            self.send.fin_sent = true;
+            self.send.send_fin();
             dss.data_fin = true;
             let checksum = agreed.sum(fin, 0, 1, &[]);
             let dsn = agreed.data_number(fin);

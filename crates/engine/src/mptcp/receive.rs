@@ -90,12 +90,12 @@ impl Connection {
     #[inline]
     fn take_plain(&mut self, at: usize, segment: &Segment, accepted: &mut Accepted) {
         if let Some(window) = accepted.window {
-            self.send.window_max = self.send.window_max.max(window);
+            self.send.on_window(window);
         }
         if let Some(acked) = accepted.acked_to {
             let offset = self.subflows[at].offset_out;
-            let to = offset.dsn(acked).min(self.send.nxt);
-            if to > self.send.buffer.una() {
+            let to = offset.dsn(acked).min(self.send.nxt());
+            if to > self.send.una() {
                 self.on_data_acked(to);
             }
         }
@@ -108,8 +108,9 @@ impl Connection {
             self.on_fin_acked();
         }
         if accepted.fin {
-            self.receive.fin = Some(self.receive.stream.next());
-            self.check_peer_finished();
+            if self.receive.end_here() {
+                self.on_peer_finished();
+            }
         }
     }
 
@@ -183,7 +184,7 @@ impl Connection {
         accepted: &Accepted,
         mapping: &mut Option<Mapping>,
     ) -> bool {
-        let (una, next) = (self.send.buffer.una(), self.receive.stream.next());
+        let (una, next) = (self.send.una(), self.receive.next());
         let Some(session) = self.protocol.session_mut() else { return false };
         let fully = session.fully;
         let read = session.read_dss(dss, una, next);
@@ -227,18 +228,15 @@ impl Connection {
 
     /// A DATA_ACK of everything before `to`, with the window that came with it.
     pub(super) fn on_data_ack(&mut self, to: Dsn, window: Option<u64>) {
-        let una = self.send.buffer.una();
-        let last = self.send.nxt + u64::from(self.send.fin_sent);
-        if to > last {
+        if !self.send.has_sent(to) {
             return;
         }
         if let Some(window) = window {
-            self.send.window_max = self.send.window_max.max(window);
-            self.send.edge = self.send.edge.max(to + window);
+            self.send.on_window_from(to, window);
         }
-        if to > una {
-            self.on_data_acked(to.min(self.send.nxt));
-            if self.send.fin_sent && to > self.fin_position() {
+        if to > self.send.una() {
+            self.on_data_acked(to.min(self.send.nxt()));
+            if self.send.is_fin(to) {
                 self.on_fin_acked();
             }
         }
@@ -292,10 +290,10 @@ impl Connection {
             self.note_drop(at, DropReason::BadMapping);
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         }
-        let mut out = std::mem::take(&mut self.receive.passed);
-        inbox.add_payload(ssn, payload, self.receive.buffer, &mut out);
+        let mut out = self.receive.lend_passed();
+        inbox.add_payload(ssn, payload, self.receive.buffer(), &mut out);
         self.let_through(at, out.drain(..), limit);
-        self.receive.passed = out;
+        self.receive.return_passed(out);
     }
 
     fn let_through(&mut self, at: usize, deliveries: impl Iterator<Item = Delivery>, limit: usize) {
@@ -325,64 +323,28 @@ impl Connection {
     /// Data at its position.
     #[inline]
     pub(super) fn deliver(&mut self, at: usize, dsn: Dsn, data: Bytes, limit: usize) {
-        let end = dsn + data.len() as u64;
-        // The advertised window is rounded up to its scale, at most 2^14.
-        let beyond = end > self.receive.edge + (1 << 14)
-            || self.receive.fin.is_some_and(|fin| end > fin && dsn >= self.receive.stream.next());
-        if beyond && self.is_mptcp() {
+        if self.receive.is_beyond(dsn, data.len() as u64) && self.is_mptcp() {
             return self.note_drop(at, DropReason::OutOfWindow);
         }
-        if self.receive.finished {
-            self.receive.duplicate += data.len() as u64;
-            return;
-        }
-        let held = self.receive.stream.held();
-        let inserted = self.receive.stream.insert(dsn, data, limit);
-        if self.log.is_on() {
-            self.note_gap(held);
-        }
-        self.receive.duplicate += inserted.duplicate;
-        self.subflows[at].delivered += inserted.new;
-        if inserted.refused > 0 {
-            self.note_drop(at, DropReason::Limit("out-of-order ranges"));
-        }
-        if inserted.in_order > 0 {
-            self.receive.received += inserted.in_order;
-            if !self.receive.readable_reported {
-                self.receive.readable_reported = true;
-                self.events.push_back(Event::Readable);
-            }
-            if self.receive.fin.is_some() {
-                self.check_peer_finished();
-            }
-        }
-    }
-
-    /// Records how long the first gap has held up data, if it is filled; `held` were out of order
-    /// before.
-    fn note_gap(&mut self, held: u64) {
-        let now_held = self.receive.stream.held();
-        if now_held < held
-            && let Some(since) = self.receive.gap_since.take()
-        {
-            let delay = self.now.saturating_since(since);
+        let recording = self.log.is_on().then_some(self.now);
+        let taken = self.receive.take(dsn, data, limit, recording);
+        self.subflows[at].delivered += taken.new;
+        if let Some(delay) = taken.filled_gap {
             self.note(None, || What::GapFilled { delay });
         }
-        if now_held > 0 {
-            self.receive.gap_since.get_or_insert(self.now);
+        if taken.refused {
+            self.note_drop(at, DropReason::Limit("out-of-order ranges"));
+        }
+        if taken.readable {
+            self.events.push_back(Event::Readable);
+        }
+        if taken.finished {
+            self.on_peer_finished();
         }
     }
 
-    /// Whether the stream of the peer has come to its end.
-    pub(super) fn check_peer_finished(&mut self) {
-        let next = self.receive.stream.next();
-        if self.receive.finished || self.receive.fin != Some(next) {
-            return;
-        }
-        self.receive.finished = true;
-        self.receive.stream.advance_over_fin();
-        self.receive.edge = self.receive.edge.max(self.receive.stream.next());
-        self.receive.stream.drop_held();
+    /// The stream of the peer has come to its end.
+    pub(super) fn on_peer_finished(&mut self) {
         self.note(None, || What::Connection(ConnectionChange::PeerFinished));
         self.events.push_back(Event::PeerFinished);
     }
@@ -390,20 +352,16 @@ impl Connection {
     /// Everything before `to` has been acknowledged at data level.
     #[inline]
     pub(super) fn on_data_acked(&mut self, to: Dsn) {
-        let acked = to - self.send.buffer.una();
-        self.send.acked += acked;
-        self.send.buffer.acknowledge(to);
+        let acked = self.send.acknowledge(to);
         if let Some(session) = self.protocol.session_mut() {
             let mss = || self.subflows.first().map_or(1, |s| s.tcb.mss());
             session.carried.acknowledge(to, acked, mss);
             session.timers.stop(Timer::Data);
-            if to < self.send.nxt {
+            if to < self.send.nxt() {
                 session.arm_data(self.now, &self.subflows);
             }
         }
-        let limit = self.send_limit();
-        if self.send.short_write && self.send.buffer.len() <= limit - limit / 4 {
-            self.send.short_write = false;
+        if self.send.becomes_writable(self.config.tcp.send_buffer) {
             self.events.push_back(Event::Writable);
         }
     }
@@ -415,8 +373,7 @@ impl Connection {
             && self.subflows[at].join == Join::First
             && self.protocol.session().is_some_and(|s| !s.data_acked)
         {
-            self.send.window_max = self.send.window_max.max(window);
-            self.send.edge = self.send.edge.max(Dsn(1) + window);
+            self.send.on_window_from(Dsn(1), window);
         }
     }
 

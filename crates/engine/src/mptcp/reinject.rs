@@ -228,8 +228,8 @@ impl Connection {
             .filter(|(i, s)| *i != at && s.usable() && !s.potentially_failed())
             .map(|(_, s)| s.id)
             .collect();
-        let una = self.send.buffer.una();
-        let nxt = self.send.nxt;
+        let una = self.send.una();
+        let nxt = self.send.nxt();
         let Some(session) = self.protocol.session_mut() else { return };
         for chunk in self.subflows[at].tcb.unacked() {
             let start = chunk.dsn.max(una);

@@ -152,8 +152,7 @@ impl Connection {
                 || segment.flags.intersects(special)
                 || !segment.options.sack.is_empty()
                 || !segment.options.mptcp().is_empty()
-                || self.receive.closed_window
-                || self.receive.updates_left > 0
+                || self.receive.announces_window()
                 || pure_ack && (opening || subflow.tcb.has_gap()),
             len: segment.wire_len() as u32,
         }

@@ -34,7 +34,7 @@ impl Connection {
                     continue;
                 };
                 // A subflow that had nothing pending before this push has nothing pending after it.
-                if self.send.pushed.take() == Some((id, out.segment.payload.len()))
+                if self.send.take_pushed() == Some((id, out.segment.payload.len()))
                     && !out.retransmission
                 {
                     self.pending.remove(id);
@@ -74,16 +74,10 @@ impl Connection {
     /// MUST-61). Only the connection knows: what a subflow has is bound late, and leaves at once.
     #[inline]
     fn push_last(&self, out: &mut Outgoing<'_>) {
-        let last = |dsn: Dsn| dsn + out.segment.payload.len() as u64 == self.send.buffer.end();
+        let last = |dsn: Dsn| dsn + out.segment.payload.len() as u64 == self.send.end();
         if out.dsn.is_some_and(last) {
             out.segment.flags = out.segment.flags | Flags::PSH;
         }
-    }
-
-    /// Whether data is outstanding at data level.
-    #[inline]
-    pub(super) fn outstanding(&self) -> bool {
-        self.send.buffer.una() < self.send.nxt
     }
 
     /// The handshake is done and MPTCP may carry data.

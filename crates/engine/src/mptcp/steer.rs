@@ -61,6 +61,7 @@ impl Connection {
 
     pub(super) fn snapshot(&self, now: Instant) -> Info {
         let agreed = self.protocol.session().map(|s| &s.agreed);
+        let (sent, received) = (self.send.counters(), self.receive.counters());
         let live = (0..self.subflows.len()).map(|at| self.subflow_info(at, now));
         let mut subflows: Vec<_> = self.closed_subflows.iter().cloned().chain(live).collect();
         subflows.sort_by_key(|subflow| subflow.number);
@@ -68,17 +69,17 @@ impl Connection {
             mptcp: agreed.is_some(),
             checksum: agreed.is_some_and(|a| a.checksum()),
             token: agreed.map_or(0, |a| a.own().token()),
-            written: self.send.written,
-            acked: self.send.acked,
-            received: self.receive.received,
-            read: self.receive.read,
-            out_of_order: self.receive.stream.held(),
-            duplicate: self.receive.duplicate,
-            reinjected: self.send.reinjected,
-            receive_buffer: self.receive.buffer,
-            receive_window: self.receive.edge - self.receive.stream.next(),
-            send_window: agreed.map(|_| self.send.edge - self.send.buffer.una()),
-            outstanding: self.send.nxt - self.send.buffer.una(),
+            written: sent.written,
+            acked: sent.acked,
+            received: received.received,
+            read: received.read,
+            out_of_order: received.out_of_order,
+            duplicate: received.duplicate,
+            reinjected: sent.reinjected,
+            receive_buffer: received.buffer,
+            receive_window: received.window,
+            send_window: agreed.map(|_| self.send.window()),
+            outstanding: self.send.nxt() - self.send.una(),
             subflows,
         }
     }

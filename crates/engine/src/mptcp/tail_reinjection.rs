@@ -20,7 +20,7 @@ impl Connection {
     /// win looks again after a round trip, or when something becomes overdue: the walk over what
     /// is under way is as long as a window. Whether something was bound.
     pub(super) fn reinject_tail(&mut self) -> bool {
-        if !self.config.mptcp.tail_reinjection || !self.outstanding() {
+        if !self.config.mptcp.tail_reinjection || !self.send.outstanding() {
             return false;
         }
         let active = self.views.iter().any(|v| v.usable && !v.potentially_failed && !v.backup);
@@ -54,7 +54,7 @@ impl Connection {
     /// sibling is walked from its newest data, which would arrive last.
     fn queue_tail(&mut self, at: usize, fast: &SubflowView) -> bool {
         let now = self.now;
-        let una = self.send.buffer.una();
+        let una = self.send.una();
         let Some(session) = self.protocol.session_mut() else { return false };
         let carried = &mut session.carried;
         let mut queued = 0;

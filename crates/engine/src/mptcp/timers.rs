@@ -78,11 +78,7 @@ impl Connection {
     /// When `on_timeout` wants to be called; `FAR_FUTURE` for never.
     #[inline]
     pub(crate) fn next_timeout(&self) -> Instant {
-        let mut next = self.receive.update_at;
-        // Once it has passed it is a permission to send, not a deadline.
-        if self.send.override_at > self.now {
-            next = next.min(self.send.override_at);
-        }
+        let mut next = self.receive.update_at().min(self.send.next_timeout(self.now));
         for subflow in &self.subflows {
             if let Some(at) = subflow.tcb.next_timeout() {
                 next = next.min(at);
@@ -108,13 +104,10 @@ impl Connection {
             // A subflow that closed is gone: the next one is in its place.
             at += usize::from(self.subflows.len() == before);
         }
-        if self.receive.update_at <= now {
+        if self.receive.update_at() <= now {
             self.repeat_window_update();
         }
-        if self.send.override_at <= now {
-            self.send.override_at = Instant::FAR_FUTURE;
-            self.send.override_due = true;
-        }
+        self.send.on_timeout(now);
         while let Some(timer) = self.protocol.session_mut().and_then(|s| s.timers.take_due(now)) {
             match timer {
                 Timer::Data => self.data_timeout(),
@@ -227,11 +220,11 @@ impl Connection {
     /// Nothing has been acknowledged at data level for long: unless a sound subflow is still at
     /// it, the head goes again.
     fn data_timeout(&mut self) {
-        if !self.outstanding() || !self.is_mptcp() {
+        if !self.send.outstanding() || !self.is_mptcp() {
             return;
         }
-        let una = self.send.buffer.una();
-        let nxt = self.send.nxt;
+        let una = self.send.una();
+        let nxt = self.send.nxt();
         let busy = self.subflows.iter().any(|s| {
             s.usable()
                 && !s.potentially_failed()
@@ -247,7 +240,8 @@ impl Connection {
 
     fn fin_timeout(&mut self) {
         let retries = self.config.tcp.retries;
-        let Some(session) = self.protocol.session_mut().filter(|_| !self.send.fin_acked) else {
+        let Some(session) = self.protocol.session_mut().filter(|_| !self.send.is_fin_acked())
+        else {
             return;
         };
         session.fin_backoff += 1;
@@ -258,7 +252,7 @@ impl Connection {
         }
         session.arm_fin(self.now, &self.subflows);
         // While data is outstanding its own retransmission carries the flag.
-        if !self.outstanding() {
+        if !self.send.outstanding() {
             self.send_data_fin();
         }
     }
