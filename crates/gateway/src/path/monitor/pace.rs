@@ -1,5 +1,5 @@
-//! When a [`Monitor`] sends: how often it probes, and what it puts into a probe; and what others may
-//! expect of the path by its answers.
+//! When a [`Monitor`] sends: how often it probes, and what it puts into a probe; and what others
+//! may expect of the path by its answers.
 
 use super::super::probe::Probe;
 use super::{Demand, MIN_GAP, Monitor, SILENCE, proof};
