@@ -82,8 +82,8 @@ impl Connection {
         }
     }
 
-    /// The first data of a subflow is not acknowledged in time: the probe leaves by two paths, unless
-    /// there is another subflow by now, which is offered the data.
+    /// The first data of a subflow is not acknowledged in time: the probe leaves by two paths,
+    /// unless there is another subflow by now, which is offered the data.
     pub(super) fn hedge_first_data(&mut self, at: usize) {
         let first = self.subflows[at].join == Join::First;
         let alone = self.subflows.iter().filter(|s| s.usable()).count() < 2;

@@ -25,7 +25,6 @@ use super::reason::{Absence, LinkState, Reason};
 use super::roles::Use;
 use crate::model::{PathState, Role};
 use std::net::SocketAddr;
-use tabane_engine::view::PathRtt;
 use tabane_engine::{Duration, Instant};
 
 mod pace;
@@ -461,19 +460,6 @@ impl Monitor {
     #[must_use]
     pub(crate) fn rtt(&self) -> Option<Duration> {
         self.history.srtt()
-    }
-
-    /// What its round trips are expected to take.
-    #[must_use]
-    pub(crate) fn expected_rtt(&self) -> Option<PathRtt> {
-        let srtt = self.rtt()?;
-        Some(PathRtt { srtt, rttvar: self.history.rttvar() })
-    }
-
-    /// Whether the server knows reports, as its last answer said.
-    #[must_use]
-    pub(crate) fn knows_reports(&self) -> bool {
-        self.far_reports
     }
 
     /// What the far end said last, if it says anything; a server that is left is forgotten.

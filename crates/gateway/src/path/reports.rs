@@ -163,7 +163,7 @@ impl Reports {
     fn draw(&mut self, below: Duration) -> Duration {
         // Numerical Recipes' linear congruential generator: it need not be good.
         self.dither = self.dither.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        Duration(below.0 * u64::from(self.dither >> 16) >> 16)
+        Duration((below.0 * u64::from(self.dither >> 16)) >> 16)
     }
 
     /// Writes the report that is due, if one is, and returns its length; `sent`: everything so far.

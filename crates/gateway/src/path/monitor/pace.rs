@@ -1,8 +1,10 @@
-//! When a [`Monitor`] sends: how often it probes, and what it puts into a probe.
+//! When a [`Monitor`] sends: how often it probes, and what it puts into a probe; and what others
+//! may expect of the path by its answers.
 
 use super::super::probe::Probe;
 use super::{Demand, MIN_GAP, Monitor, SILENCE, proof};
 use crate::model::PathState;
+use tabane_engine::view::PathRtt;
 use tabane_engine::{Duration, Instant};
 
 /// Between probes on a dead path while connections are open.
@@ -19,6 +21,19 @@ const SLEEP_AFTER: Duration = Duration::from_secs(600);
 const SLEEP_INTERVAL: Duration = Duration::from_secs(25);
 
 impl Monitor {
+    /// What its round trips are expected to take.
+    #[must_use]
+    pub(crate) fn expected_rtt(&self) -> Option<PathRtt> {
+        let srtt = self.rtt()?;
+        Some(PathRtt { srtt, rttvar: self.history.rttvar() })
+    }
+
+    /// Whether the server knows reports, as its last answer said.
+    #[must_use]
+    pub(crate) fn knows_reports(&self) -> bool {
+        self.far_reports
+    }
+
     /// Answers further apart than this are none in a row.
     pub(super) fn together(&self) -> Duration {
         self.history.bound() + DEAD_INTERVAL * 3

@@ -1,3 +1,5 @@
+//! Two ends that report to each other, without a link between them.
+
 use super::*;
 use crate::address::{ClientNumber, Network};
 use proptest::prelude::*;
