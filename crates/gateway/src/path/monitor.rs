@@ -9,7 +9,7 @@
 //!   unanswered ones are proof depends on how many usually are. Whatever is heard is life: a queue
 //!   of seconds is none of death. A far end that is heard but does not answer is left after
 //!   [`ONE_WAY`].
-//! * **Used again**: after two answers in a row; after a trial if it has failed often
+//! * **Used again**: after two answers in a row, after one if no other works; after a trial if it has failed often
 //!   (`damping.rs`). A path that answers what was asked before it was left has lost nothing: it
 //!   held packets back, as a mobile link does whose rate is 0 for a while. It is used again at
 //!   once, and has not failed.
@@ -555,6 +555,7 @@ impl Monitor {
     fn consider(&mut self) {
         let needed = match self.state {
             PathState::Connecting => 1,
+            PathState::Down if self.demand.alone => 1,
             PathState::Down => 2,
             PathState::Absent | PathState::Up => return,
         };
