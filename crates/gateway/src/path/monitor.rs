@@ -9,10 +9,8 @@
 //!   unanswered ones are proof depends on how many usually are. Whatever is heard is life: a queue
 //!   of seconds is none of death. A far end that is heard but does not answer is left after
 //!   [`ONE_WAY`].
-//! * **Used again**: after two answers in a row; after a trial if it has failed often
-//!   (`damping.rs`). A path that answers what was asked before it was left has lost nothing: it
-//!   held packets back, as a mobile link does whose rate is 0 for a while. It is used again at
-//!   once, and has not failed.
+//! * **Used again**: after two answers in a row, one if no other works; after a trial if it has
+//!   failed often (`damping.rs`). See `again.rs`.
 //! * **Thrifty**: without open connections for a minute, and on paths that stand by, probes thin
 //!   out.
 //! * Time that jumps (a suspended machine, a stopped process) proves nothing about a path.
@@ -27,6 +25,7 @@ use crate::model::{PathState, Role};
 use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
 
+mod again;
 mod pace;
 mod size;
 
@@ -338,23 +337,6 @@ impl Monitor {
         true
     }
 
-    /// Whether this is the answer to a probe of the time before the path was left.
-    fn has_held(&mut self, seq: u32) -> bool {
-        let before = self.before.as_mut().filter(|_| self.state == PathState::Down);
-        before.is_some_and(|before| before.answered(self.now, seq).is_some())
-    }
-
-    /// It had been left, and has lost nothing.
-    fn resume(&mut self) {
-        if let Some(mut before) = self.before.take() {
-            before.go_on(&self.history);
-            self.history = before;
-        }
-        self.answered = self.now;
-        self.damping.withdraw();
-        self.rise();
-    }
-
     /// Something authentic came from the far end (a keepalive, a handshake).
     pub(crate) fn handle_heard(&mut self, now: Instant) {
         // Asked of every packet: what needs more than this is done at the next timeout.
@@ -553,46 +535,6 @@ impl Monitor {
         let asleep = self.interval() > self.config.interval;
         let wait = if asleep { WAIT_ASLEEP } else { WAIT };
         self.now - self.heard >= SILENCE && self.now - unheard >= wait
-    }
-
-    /// Looks whether a path that is not used has proved itself.
-    fn consider(&mut self) {
-        let needed = match self.state {
-            PathState::Connecting => 1,
-            PathState::Down => 2,
-            PathState::Absent | PathState::Up => return,
-        };
-        if self.answers == 0 {
-            return;
-        }
-        if self.now >= self.answered + self.together() {
-            self.answers = 0;
-            self.trial_end = None;
-            self.reason = Reason::Silent(self.answered);
-        } else if self.answers >= needed {
-            let trial = self.damping.trial(self.now);
-            let until = *self.trial_end.get_or_insert(self.now + trial);
-            if self.demand.alone || self.now >= until {
-                self.rise();
-            } else {
-                let failures = self.damping.count(self.now);
-                self.reason = Reason::Trial { failures, until };
-            }
-        }
-    }
-
-    fn rise(&mut self) {
-        self.before = None;
-        self.state = PathState::Up;
-        self.since = self.now;
-        self.reason = Reason::Works;
-        self.trial_end = None;
-        self.heard = self.now;
-        self.unheard = None;
-        // Probes of the time when it was dead say nothing about loss.
-        self.history.forgive();
-        self.mtu.resume(self.now);
-        self.next_probe = self.now;
     }
 }
 

@@ -47,7 +47,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// Bytes that had come by each path, by time.
 type Counts = Vec<(Instant, [u64; 2])>;
 
-/// Both links with the same role, then one that only helps.
+/// Both links with the same role, then one that only helps, then one that only stands by.
 ///
 /// # Errors
 /// The download fails.
@@ -56,6 +56,10 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
     if !quick {
         figures.extend(run("primary and secondary", WARM_SECONDARY, |config| {
             config.path[1].role = Role::Secondary;
+        })?);
+        // It carries nothing, so that nothing tells that the primary alone is at fault.
+        figures.extend(run("primary and backup", WARM, |config| {
+            config.path[1].role = Role::Backup;
         })?);
     }
     Ok(figures)

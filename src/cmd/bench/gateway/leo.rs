@@ -17,12 +17,12 @@ const TEXTS: [(&str, &str, &str, Target); 2] = [
     ("leo-alone", include_str!("../../../../scenarios/links/leo-alone.toml"), "150@40 ms", ALONE),
 ];
 
-/// Over three reconfigurations.
+/// Over two reconfigurations; one in a quick run.
 ///
 /// # Errors
 /// The download fails.
 pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
-    let span = Span::new(2.5, if quick { 17.5 } else { 45.0 });
+    let span = Span::new(2.5, if quick { 17.5 } else { 30.0 });
     let mut figures = Vec::new();
     for (name, text, what, target) in &TEXTS[..if quick { 1 } else { 2 }] {
         let scene = Scene::new(name, text)?;

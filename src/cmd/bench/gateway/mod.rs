@@ -44,11 +44,14 @@ use tabane_net::Clock;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Every figure has a target that must hold and one that is aimed at. Speeds and times are those of a
-machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms.
+machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms; in
+the rows from `bursts` on, those of scenarios/links. Beside some of these, the kernel's MPTCP with
+BBR is measured without a tunnel, where root allows (not with --quick).
 
 Examples:
-  tabane bench gateway                     all rows, about three minutes
+  tabane bench gateway                     all rows, about fourteen minutes
   tabane bench gateway unshaped failover   these
+  tabane bench gateway train --verbose     what paths and subflows did, each quarter of a second
   tabane bench gateway bond --links 50@40+5@80 --loss 1
                                            one pair of links; 50@40 is that link alone
   tabane bench gateway --quick --json      less of everything, as one JSON document")]

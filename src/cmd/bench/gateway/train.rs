@@ -18,7 +18,7 @@ const TEXT: &str = include_str!("../../../../scenarios/links/train.toml");
 /// # Errors
 /// The flow fails.
 pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
-    let span = Span::new(2.5, if quick { 12.5 } else { 32.5 });
+    let span = Span::new(2.5, if quick { 12.5 } else { 30.0 });
     let scene = Scene::new("train", TEXT)?;
     let mut figures = Vec::new();
     for (upload, what) in [(false, "download"), (true, "upload")] {

@@ -8,7 +8,8 @@ use anyhow::Context;
 use std::time::Duration;
 
 const ROW: &str = "users";
-/// 99 % of the answers. The best of what else was measured was the kernel's CUBIC on one link: 0.5 s.
+/// 99 % of the answers. The best of what else was measured was the kernel's CUBIC on one link:
+/// 0.5 s.
 const LATE: Target = Target::new(0.5, 0.3);
 /// Of what is attainable, downloads and pages together.
 const BULK: Target = Target::new(0.90, 0.97);

@@ -57,6 +57,8 @@ impl Monitor {
         match self.state {
             PathState::Up | PathState::Absent => self.interval(),
             _ if self.answers > 0 => fast,
+            // Everything waits for the first path that is there again.
+            PathState::Down if self.demand.open && self.demand.alone => fast,
             PathState::Connecting if self.demand.open => DEAD_INTERVAL.max(fast),
             _ => self.interval().max(DEAD_INTERVAL),
         }
