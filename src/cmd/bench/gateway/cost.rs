@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::rule::Policies;
 use tabane_net::Clock;
 
 const ROW: &str = "cost";

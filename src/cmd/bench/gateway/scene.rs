@@ -9,7 +9,7 @@ use crate::bed::{Bed, Plan};
 use crate::say;
 use anyhow::Context;
 use tabane_engine::{Duration, Instant};
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::rule::Policies;
 use tabane_sim::attainable::PAYLOAD;
 use tabane_sim::scenario::Document;
 
