@@ -5,6 +5,7 @@ use super::super::probe::Ends;
 use super::super::reports::{Count, Reports};
 use super::Estimate;
 use crate::address::{ClientNumber, Network};
+use crate::index::PathIndex;
 use tabane_engine::policy::Spec;
 use tabane_engine::{Duration, Instant};
 use tabane_sim::link::{DelayConfig, Link, LinkChange, LinkConfig, RateConfig};
@@ -68,7 +69,7 @@ impl Bed {
     fn new(up: LinkConfig, down: LinkConfig) -> Self {
         let network = Network::default();
         let ends =
-            Ends { path: network.path(ClientNumber(1), 0)[0], service: network.service()[0] };
+            Ends { path: network.path(ClientNumber(1), PathIndex::new(0))[0], service: network.service()[0] };
         let mut ends = [Reports::new(ends, false, 7), Reports::new(ends, true, 9)];
         ends.iter_mut().for_each(|end| end.set_known(true));
         let links = [(up, "up"), (down, "down")];

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::address::{ClientNumber, Network};
+use crate::index::PathIndex;
 use proptest::prelude::*;
 
 fn pair(family: usize) -> [Reports; 2] {
     let network = Network::default();
-    let path = network.path(ClientNumber(3), 1)[family];
+    let path = network.path(ClientNumber(3), PathIndex::new(1))[family];
     let ends = Ends { path, service: network.service()[family] };
     let mut both = [Reports::new(ends, false, 5), Reports::new(ends, true, 6)];
     both.iter_mut().for_each(|reports| reports.set_known(true));

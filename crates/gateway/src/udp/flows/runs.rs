@@ -144,6 +144,7 @@ mod tests {
         }
         assert_eq!(seen(sent), Some((1, 64_000, 64)));
         while runs.pop().is_some() {}
+        let mut sent = None;
         for _ in 0..=RUN_BYTES / 1400 {
             sent = runs.push((1, to(1)), &[0; 1400], usize::MAX);
         }
