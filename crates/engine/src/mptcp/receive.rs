@@ -107,10 +107,8 @@ impl Connection {
         if accepted.fin_acked {
             self.on_fin_acked();
         }
-        if accepted.fin {
-            if self.receive.end_here() {
-                self.on_peer_finished();
-            }
+        if accepted.fin && self.receive.end_here() {
+            self.on_peer_finished();
         }
     }
 
