@@ -81,7 +81,22 @@ fn nobody_waits_a_second_beside_a_lossy_link() {
         let rows = attainable::measure(plan).unwrap();
         let latency = rows[0].latency.as_ref().unwrap();
         eprintln!("{seed}: p50 {} p99 {} max {}", latency.p50_s, latency.p99_s, latency.max_s);
-        // The handshake and the answer, and what a loss costs, twice.
-        assert!(latency.p99_s <= 0.130, "{seed}: {latency:?}");
+        // Connecting may take a round trip and 100 ms; the answer takes another.
+        assert!(latency.p99_s <= 0.160, "{seed}: {latency:?}");
+    }
+}
+
+/// Links that were dead without anybody knowing: who only receives asks when they are back, and who
+/// sends need not wait for its timer.
+#[test]
+fn transfers_go_on_when_all_links_are_back() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/links/outage.toml");
+    let document = Document::read(&root, &[]).unwrap();
+    for variant in document.variants().unwrap() {
+        for row in attainable::measure(&variant.plan).unwrap() {
+            let stall = row.stall_s.unwrap();
+            eprintln!("{}: {stall} s", row.flow);
+            assert!((105.0..108.0).contains(&stall), "{}: {stall} s", row.flow);
+        }
     }
 }
