@@ -321,7 +321,7 @@ impl Connection {
     /// Data at its position.
     #[inline]
     pub(super) fn deliver(&mut self, at: usize, dsn: Dsn, data: Bytes, limit: usize) {
-        if self.receive.is_beyond(dsn, data.len() as u64) && self.is_mptcp() {
+        if self.is_mptcp() && self.receive.is_beyond(dsn, data.len() as u64) {
             return self.note_drop(at, DropReason::OutOfWindow);
         }
         let recording = self.log.is_on().then_some(self.now);

@@ -4,6 +4,7 @@
 //! segment at a time, when a subflow can send it now (late binding; `assign.rs`).
 
 use super::Connection;
+use super::session::Protocol;
 use crate::record::What;
 use crate::seq::Dsn;
 use crate::tcp::Outgoing;
@@ -50,7 +51,10 @@ impl Connection {
 
     /// Adds the MPTCP options and asks the egress policy for the paths.
     fn depart(&mut self, at: usize, out: &mut Outgoing<'_>) -> PathSet {
-        self.add_options(at, out);
+        // Asked here, too: a call for nothing is 0.4 % of the instructions of plain TCP.
+        if !matches!(self.protocol, Protocol::Tcp) {
+            self.add_options(at, out);
+        }
         self.push_last(out);
         debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);
         let paths = self.route(at, out);
