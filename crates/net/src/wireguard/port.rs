@@ -8,7 +8,7 @@
 use super::FourTuple;
 use super::batch::Batch;
 use super::gso_batches::{GsoBatches, RUN_DATAGRAMS};
-use super::socket::{bound, interface_index, offload_state, share, steer};
+use super::socket::{bound, interface_index, mapped, may_be_offload, offload_state, share, steer};
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
 use socket2::Socket;
 use std::io::{self, ErrorKind};
@@ -589,19 +589,6 @@ impl PortCounters {
             + self.dropped_no_buffer
             + self.dropped_forbidden
             + self.dropped_other
-    }
-}
-
-/// Refusals that may mean segmentation offload.
-fn may_be_offload(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
-}
-
-/// IPv4 as a socket of both families wants it.
-fn mapped(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(v4) => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
-        SocketAddr::V6(_) => address,
     }
 }
 

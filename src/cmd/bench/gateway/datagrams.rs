@@ -1,8 +1,9 @@
 //! Row `datagrams`: how many datagrams of 1400 bytes go through the TUN device of a client agent,
 //! each way, before any are lost. The same two namespaces as in [`super::tun`], joined by links of
 //! 1500 bytes without limits; the program sends them one by one, or some by one call as programs
-//! that speak QUIC do (`UDP_SEGMENT`), and takes them as they come (`UDP_GRO`). Rates are offered from low to high; what is lost is
-//! lost between agents, kernel and programs that share the cores of this machine.
+//! that speak QUIC do (`UDP_SEGMENT`), and takes them as they come (`UDP_GRO`). Rates are offered
+//! from low to high; what is lost is lost between agents, kernel and programs that share the cores
+//! of this machine.
 
 use super::figure::{Figure, Target, Unit};
 use super::tell;

@@ -2,8 +2,8 @@
 //! or none, and what the gateway is to be beside what it is. One file a row of the table.
 //!
 //! Everything runs in this process, on loopback, but for the server of [`idle`] (a process of its
-//! own, whose memory is the figure) and for [`tun`] and [`datagrams`] (namespaces that they make and
-//! remove).
+//! own, whose memory is the figure) and for [`tun`] and [`datagrams`] (namespaces that they make
+//! and remove).
 
 mod bond;
 mod cost;
@@ -36,7 +36,7 @@ Every figure has a target that must hold and one that is aimed at. Speeds and ti
 machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms.
 
 Examples:
-  tabane bench gateway                     all rows, about three minutes
+  tabane bench gateway                     all rows, about five minutes
   tabane bench gateway unshaped failover   these
   tabane bench gateway bond --links 50@40+5@80 --loss 1
                                            one pair of links; 50@40 is that link alone
