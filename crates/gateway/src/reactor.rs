@@ -166,13 +166,18 @@ impl Reactor {
                 let hold = moderation.hold(clock.now());
                 if hold > Duration::ZERO {
                     sleep(&mut [], Some(hold))?;
+                    self.take(&mut ready)?;
                 }
                 let before = clock.now();
-                self.sleep(agent.sleep())?;
+                if ready.is_empty() {
+                    self.sleep(agent.sleep())?;
+                }
                 let now = clock.now();
                 moderation.handle_wake(now, now.saturating_since(before));
             }
-            self.take(&mut ready)?;
+            if ready.is_empty() {
+                self.take(&mut ready)?;
+            }
             ready.drain(..).for_each(|ready| agent.ready(ready));
         }
         Ok(())

@@ -82,9 +82,9 @@ impl Core {
         while let Some((port, four_tuple, message)) = self.handshakes.strays.pop_front() {
             self.open(now, port, &four_tuple, &message);
         }
-        let mut batch = std::mem::take(&mut self.batch);
+        let Some(mut batch) = self.batch.take() else { return Ok(()) };
         let read = self.read_handshakes(now, began, &mut batch);
-        self.batch = batch;
+        self.batch = Some(batch);
         self.handshakes.unread = read?;
         let took = self.clock.now().saturating_since(began);
         self.handshakes.next = began + Duration(took.0.saturating_mul(1 + REST));

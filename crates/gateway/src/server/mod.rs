@@ -91,7 +91,8 @@ struct Core {
     inbox: RequestReceiver,
     /// Where the configuration is read again.
     source: Option<Source>,
-    batch: Batch,
+    /// Taken while it is in use.
+    batch: Option<Batch>,
     scratch: Vec<u8>,
     deadlines: Deadlines,
     next_tick: Instant,
@@ -189,7 +190,7 @@ impl Server {
             event_log: EventLog::new(clock),
             inbox,
             source: None,
-            batch: Batch::new(),
+            batch: Some(Batch::new()),
             scratch: vec![0; PACKET_MAX],
             deadlines: Deadlines::default(),
             next_tick: Instant::ZERO,

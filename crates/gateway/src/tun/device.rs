@@ -63,6 +63,9 @@ const BUFFER: usize = HEADER_LEN + 65_536;
 /// A packet of at least this size keeps the buffer that it was read into; a smaller one is copied
 /// out of it, so that what is held is never more than four times what was read.
 const KEEP: usize = BUFFER / 4;
+/// Packets of the host that may wait: ten milliseconds of 200 000 datagrams a second, which the
+/// agent may be without a turn. Of TCP the kernel lets only a few wait in any case.
+const QUEUE: u32 = 2000;
 /// IPv6 and TCP with all options.
 const HEADERS_MAX: usize = 40 + 60;
 
@@ -87,6 +90,8 @@ impl Device {
         device.set_nonblocking(true).map_err(failed("make it non-blocking".into()))?;
         let mtu = config.mtu;
         device.set_mtu(mtu).map_err(failed(format!("set the MTU of {name} to {mtu}")))?;
+        // Best effort: a shorter queue drops more of what programs send without asking.
+        let _ = device.set_tx_queue_len(QUEUE);
         for &address in &config.addresses {
             let done = match address {
                 IpAddr::V4(v4) => device.add_address_v4(v4, 32),

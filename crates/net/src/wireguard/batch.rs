@@ -51,6 +51,11 @@ impl Batch {
         Ok(())
     }
 
+    /// Whether there was room for more than what had come.
+    pub(super) fn has_space(&self) -> bool {
+        self.filled < BATCH_BYTES / self.size
+    }
+
     /// Says which port it was filled by, and whether the addresses of ours matter. The datagrams
     /// in it and their bytes.
     pub(crate) fn note(&mut self, port: u8, with_local: bool) -> (u64, u64) {

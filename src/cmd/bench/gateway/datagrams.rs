@@ -1,8 +1,9 @@
 //! Row `datagrams`: how many datagrams of 1400 bytes go through the TUN device of a client agent,
 //! each way, before any are lost. The same two namespaces as in [`super::tun`], joined by links of
-//! 1500 bytes without limits; the program sends each datagram by a call of its own, as most do,
-//! and takes them as they come (`UDP_GRO`). Rates are offered from low to high; what is lost is
-//! lost between agents, kernel and programs that share the cores of this machine.
+//! 1500 bytes without limits; the program sends them one by one, or some by one call as programs
+//! that speak QUIC do (`UDP_SEGMENT`), and takes them as they come (`UDP_GRO`). Rates are offered
+//! from low to high; what is lost is lost between agents, kernel and programs that share the cores
+//! of this machine.
 
 use super::figure::{Figure, Target, Unit};
 use super::tell;
@@ -25,6 +26,8 @@ const RATE: Target = Target::new(1e9, 2e9);
 
 /// Payload of a datagram.
 const SIZE: usize = 1400;
+/// Of a program that sends more than one by a call.
+const RUN: usize = 16;
 /// Offered, Mbit/s of payload.
 const RATES: [u32; 8] = [250, 500, 750, 1000, 1500, 2000, 2500, 3000];
 /// How long each is.
@@ -47,14 +50,17 @@ struct Step {
     lost: f64,
 }
 
+/// From where, to where, and its address as the sender sees it.
+type Ends<'a> = (&'a DatagramSocket, &'a DatagramSocket, SocketAddr);
+
 /// Offers rates, each way, until something is lost.
 ///
 /// # Errors
 /// Nothing comes at all.
 pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
-    let what = |way| format!("{SIZE}-byte datagrams, {way}, at most 0.1 % lost");
+    let what = |way, run| format!("{SIZE}-byte datagrams, {way}, {run} a call, at most 0.1 % lost");
     if let Some(why) = missing() {
-        let skip = |way| Figure::skipped(ROW, what(way), Unit::Bps, RATE, &why);
+        let skip = |way| Figure::skipped(ROW, what(way, RUN), Unit::Bps, RATE, &why);
         let figures = ["up", "down"].map(skip);
         figures.iter().for_each(tell);
         return Ok(figures.to_vec());
@@ -67,21 +73,31 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
     let mapped = mapped(&near, far_at, &far)?;
     let mut figures = Vec::new();
     for (way, from, to, at) in [("up", &near, &far, far_at), ("down", &far, &near, mapped)] {
-        let before = world.cpu()?;
-        let mut steps: Vec<Step> = Vec::new();
-        for rate in RATES {
-            let step = offer((from, to, at), f64::from(rate) * 1e6, seconds)?;
-            let over = step.lost > LOST || step.rate < f64::from(rate) * 1e6 * 0.95;
-            steps.push(step);
-            if over {
-                break;
-            }
+        for run in [RUN, 1] {
+            let before = world.cpu()?;
+            let steps = steps((from, to, at), run, seconds)?;
+            let cpu = world.cpu()? - before;
+            let figure = figure(what(way, run), &steps, cpu, seconds);
+            tell(&figure);
+            figures.push(figure);
         }
-        let cpu = world.cpu()? - before;
-        figures.push(figure(what(way), &steps, cpu, seconds));
     }
-    figures.iter().for_each(tell);
     Ok(figures)
+}
+
+/// One rate after the other, until one loses something, or is more than the program can send.
+fn steps(ends: Ends<'_>, run: usize, seconds: f64) -> anyhow::Result<Vec<Step>> {
+    let mut steps: Vec<Step> = Vec::new();
+    for rate in RATES {
+        let bps = f64::from(rate) * 1e6;
+        let step = offer(ends, (bps, run), seconds)?;
+        let over = step.lost > LOST || step.rate < bps * 0.95;
+        steps.push(step);
+        if over {
+            break;
+        }
+    }
+    Ok(steps)
 }
 
 fn figure(what: String, steps: &[Step], cpu: f64, seconds: f64) -> Figure {
@@ -134,15 +150,11 @@ fn mapped(
 }
 
 /// Sends at a rate and counts what comes.
-fn offer(
-    (from, to, at): (&DatagramSocket, &DatagramSocket, SocketAddr),
-    bps: f64,
-    seconds: f64,
-) -> anyhow::Result<Step> {
+fn offer((from, to, at): Ends<'_>, rate: (f64, usize), seconds: f64) -> anyhow::Result<Step> {
     let (ended, came) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         let sink = scope.spawn(|| receive(to, &ended, &came));
-        let (sent, took) = send(from, at, bps, seconds);
+        let (sent, took) = send(from, at, rate, seconds);
         thread::sleep(GRACE);
         ended.store(true, Ordering::Relaxed);
         sink.join().map_err(|_| anyhow!("a receiver panicked"))??;
@@ -163,17 +175,22 @@ fn receive(from: &DatagramSocket, ended: &AtomicBool, came: &AtomicU64) -> anyho
 }
 
 /// Datagrams sent, and seconds that took.
-fn send(socket: &DatagramSocket, to: SocketAddr, bps: f64, seconds: f64) -> (u64, f64) {
+fn send(
+    socket: &DatagramSocket,
+    to: SocketAddr,
+    (bps, run): (f64, usize),
+    seconds: f64,
+) -> (u64, f64) {
     sharpen_timers();
-    let (clock, mut sent) = (Clock::start(), 0);
+    let (clock, bytes, mut sent) = (Clock::start(), vec![0x5a; SIZE * run], 0);
     let each = SIZE as f64 * 8.0 / bps;
     let mut at = 0.0;
     while at < seconds {
         let due = (at / each) as u64;
         while sent < due {
             // One that the system does not take is lost, too.
-            let _ = socket.send(to, &[0x5a; SIZE], SIZE);
-            sent += 1;
+            let _ = socket.send(to, &bytes, SIZE);
+            sent += run as u64;
         }
         let next = at + BURST_S;
         let now = clock.now().as_secs_f64();

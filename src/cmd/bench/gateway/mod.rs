@@ -2,8 +2,8 @@
 //! or none, and what the gateway is to be beside what it is. One file a row of the table.
 //!
 //! Everything runs in this process, on loopback, but for the server of [`idle`] (a process of its
-//! own, whose memory is the figure) and for [`tun`] and [`datagrams`] (namespaces that they make and
-//! remove).
+//! own, whose memory is the figure) and for [`tun`] and [`datagrams`] (namespaces that they make
+//! and remove).
 
 mod beside;
 mod bloated;
@@ -49,7 +49,7 @@ the rows from `bursts` on, those of scenarios/links. Beside some of these, the k
 BBR is measured without a tunnel, where root allows (not with --quick).
 
 Examples:
-  tabane bench gateway                     all rows, about fourteen minutes
+  tabane bench gateway                     all rows, about fifteen minutes
   tabane bench gateway unshaped failover   these
   tabane bench gateway train --verbose     what paths and subflows did, each quarter of a second
   tabane bench gateway bond --links 50@40+5@80 --loss 1

@@ -20,9 +20,9 @@ pub(super) struct Report {
     pub(crate) code: u8,
 }
 
-/// Bytes that the system keeps of what has come and not been read, and of what is to leave: some
-/// milliseconds of a Gbit/s, which an agent may be without a turn.
-const BUFFER: usize = 1 << 20;
+/// Bytes that the system keeps of what has come and not been read, and of what is to leave: as for
+/// the tunnels' own ports, ten milliseconds of 200 000 datagrams a second.
+const BUFFER: usize = 4 << 20;
 
 /// Opens a socket that is bound to a port of the system's choice.
 pub(super) fn open(v4: bool, echo: bool) -> io::Result<DatagramSocket> {
