@@ -387,7 +387,8 @@ impl CongestionController for Cubicd {
         let rtt = self.path.recent().min(self.srtt);
         let rtt = if rtt.is_zero() { Duration::from_millis(1) } else { rtt };
         let rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
-        state.pacing_rate = Some(rate.max(self.mss));
+        // Samples still have the queue that has just been drained: what the path delivers is known.
+        state.pacing_rate = Some(rate.max(self.path.rate()).max(self.mss));
         state.phase = match (self.drain, self.mode) {
             (Some(_), _) => CcPhase::Other(1),
             (None, _) if slow_start => CcPhase::SlowStart,
