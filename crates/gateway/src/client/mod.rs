@@ -327,6 +327,7 @@ impl Agent for Core {
         self.path_events(now);
         self.names(now);
         self.release_datagrams(now);
+        self.transmit_datagrams(now);
         if self.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.bond.endpoint.handle_timeout(now);
         }

@@ -15,6 +15,7 @@ pub(crate) mod rule;
 pub(crate) mod secret;
 pub(crate) mod server;
 pub mod source;
+pub(crate) mod udp_mode;
 
 pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub use client::ClientConfig;
@@ -34,7 +35,6 @@ pub(crate) use matching::{Protocol, Rules};
 pub use next::NextConfig;
 pub use rule::Policies;
 pub use rule::Rule;
-pub use rule::UdpMode;
 pub(crate) use secret::Secret;
 pub use server::AccessConfig;
 pub use server::ClientEntry;
@@ -44,6 +44,7 @@ pub use server::ServerConfig;
 pub use source::ConfigFile;
 pub(crate) use source::Service;
 pub use source::Source;
+pub use udp_mode::{Protect, UdpMode};
 
 #[cfg(test)]
 mod tests;

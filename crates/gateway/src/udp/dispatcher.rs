@@ -1,7 +1,12 @@
 //! One end of the datagrams of a client: what leaves is numbered and given its paths, what comes
 //! goes through the filter. Knows no sockets: who owns it says which paths there are.
 
-use super::{Choice, Filter, FilterCounters, Sender, Tagger, Verdict};
+use super::bond::{Bound, Counters as BondCounters, Reading, Sample, Spreader};
+use super::order::HOLD;
+use super::sender::{Choice, Sender, tier};
+use super::tag::Kind;
+use super::{Filter, FilterCounters, Tagger, Verdict};
+use crate::address::PATHS_MAX;
 use crate::config::UdpMode;
 use crate::model::Role;
 use tabane_engine::view::{PathId, PathSet};
@@ -11,27 +16,55 @@ use tabane_engine::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     sender: Sender,
+    spreader: Spreader,
     tagger: Tagger,
     filter: Filter,
     datagram_paths: Vec<DatagramPath>,
-    /// The same paths as choices, with a rate each.
+    /// The same paths as choices.
     choices: Vec<Choice>,
     as_of: Option<Instant>,
+    /// When something was spread last.
+    spread: Option<Instant>,
     /// Of the filters before this one.
     before: FilterCounters,
+    /// The difference of the clocks on each path to here, nanoseconds, and when that was.
+    delays: [Option<(i64, Instant)>; PATHS_MAX],
 }
 
 /// A path for datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DatagramPath {
-    /// As the choice sees it. A rate that is not known counts as the highest known: a path
-    /// without a cap is not slower than those with one.
+    /// As the choice sees it.
     pub(crate) choice: Choice,
     /// Largest inner packet.
     pub(crate) mtu: u16,
     /// The far end knows numbers. No other is sent one.
     pub(crate) numbers: bool,
+    /// Everything that was sent by it.
+    pub(crate) sent: Reading,
 }
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// It is to leave now, by these paths; none if none works.
+    Leaves(PathSet),
+    /// A copy of it waits: [`Dispatcher::poll_transmit`].
+    Waits,
+    /// All paths have had too much for too long.
+    Dropped,
+}
+
+/// How far beyond the difference of the paths' delays a packet may come: what the sender lets
+/// stand in a path's queue, which may have grown since the last marker.
+const MARGIN: Duration = Duration::from_millis(10);
+/// Nothing waits longer, however far the paths lie apart: the sender uses none that differ by more
+/// than 100 ms, and no queue should.
+const HOLD_MAX: Duration = Duration::from_millis(200);
+/// A path that has said nothing for so long has no part in that.
+const HEARD: Duration = Duration::from_secs(1);
+/// A path that may be wanted is asked how long it is as often.
+const ASKED: Duration = Duration::from_secs(1);
 
 impl Dispatcher {
     /// Both directions; `seed` as of [`Tagger::new`].
@@ -39,12 +72,15 @@ impl Dispatcher {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self {
             sender: Sender::default(),
+            spreader: Spreader::default(),
             tagger: Tagger::new(seed),
             filter: Filter::default(),
             datagram_paths: Vec::new(),
             choices: Vec::new(),
             as_of: None,
+            spread: None,
             before: FilterCounters::default(),
+            delays: [None; PATHS_MAX],
         }
     }
 
@@ -62,38 +98,104 @@ impl Dispatcher {
     ) {
         self.datagram_paths.clear();
         self.datagram_paths.extend(datagram_paths);
-        let rate = self
-            .datagram_paths
-            .iter()
-            .map(|datagram_path| datagram_path.choice.rate)
-            .max()
-            .unwrap_or(0);
-        let rated = |datagram_path: &DatagramPath| match datagram_path.choice.rate {
-            0 => Choice { rate, ..datagram_path.choice },
-            _ => datagram_path.choice,
-        };
         self.choices.clear();
-        self.choices.extend(self.datagram_paths.iter().map(rated));
+        self.choices.extend(self.datagram_paths.iter().map(|path| path.choice));
+        let tier = tier(&self.choices);
+        let lane = |path: &DatagramPath| {
+            let takes_part = path.choice.usable && path.numbers && tier.contains(&path.choice.role);
+            (path.choice.id, takes_part, path.sent)
+        };
+        self.spreader.set_paths(now, self.datagram_paths.iter().map(lane));
         self.as_of = Some(now);
     }
 
-    /// The paths for a packet, which has its number then; none if none works. What fits no path
-    /// of its mode, or cannot be numbered, goes once, by the best one.
-    pub(crate) fn prepare(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> PathSet {
-        if mode != UdpMode::Best {
-            let mut paths = self.sender.choose(now, mode, &self.choices, packet.len());
-            for datagram_path in &self.datagram_paths {
-                if !datagram_path.numbers || usize::from(datagram_path.mtu) < packet.len() {
-                    paths.remove(datagram_path.choice.id);
-                }
-            }
-            let ordered = mode == UdpMode::Stripe;
-            if !paths.is_empty() && self.tagger.tag(now, packet, ordered) {
-                return paths;
-            }
+    /// What becomes of a packet, which has its number then. What fits no path of its mode, or
+    /// cannot be numbered, goes once, by the best one.
+    pub(crate) fn send(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> Outcome {
+        let outcome = match mode {
+            UdpMode::Best => None,
+            UdpMode::Duplicate | UdpMode::Protect(_) => self.send_copies(now, packet),
+            UdpMode::Bond => self.spread(now, packet),
+        };
+        outcome.unwrap_or_else(|| {
+            Tagger::clear(packet);
+            let best = self.sender.best(now, &self.choices);
+            Outcome::Leaves(best.map_or(PathSet::NONE, PathSet::only))
+        })
+    }
+
+    fn send_copies(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
+        let mut paths = Sender::all(&self.choices);
+        self.unfit(packet.len()).iter().for_each(|path| paths.remove(path));
+        let copied = !paths.is_empty() && self.tagger.tag(now, packet, Kind::Copies);
+        copied.then_some(Outcome::Leaves(paths))
+    }
+
+    fn spread(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
+        let (len, not) = (packet.len(), self.unfit(packet.len()));
+        let flow = self.tagger.flow(now, packet)?;
+        self.spread = Some(now);
+        let express = flow.is_sparse(now, len);
+        let chosen = self.spreader.choose(now, (flow.path(), not), len, express);
+        let path = match chosen {
+            Some(path) => path,
+            None => self.sender.best(now, &self.choices).filter(|path| !not.contains(*path))?,
+        };
+        if !express && !self.spreader.admit(now, len) {
+            return Some(Outcome::Dropped);
         }
-        Tagger::clear(packet);
-        self.sender.choose(now, UdpMode::Best, &self.choices, packet.len())
+        flow.number(packet, Kind::Ordered, Some(path));
+        Some(match self.spreader.bind(now, path, express, packet) {
+            Bound::Now => Outcome::Leaves(PathSet::only(path)),
+            Bound::Queued => Outcome::Waits,
+        })
+    }
+
+    /// Paths that take no numbered packet of that length.
+    fn unfit(&self, len: usize) -> PathSet {
+        let mut unfit = PathSet::NONE;
+        let paths = self.datagram_paths.iter();
+        paths
+            .filter(|path| !path.numbers || usize::from(path.mtu) < len)
+            .for_each(|path| unfit.insert(path.choice.id));
+        unfit
+    }
+
+    /// The next packet that is to leave now, and by which path. The paths are as
+    /// [`Dispatcher::set_paths`] was told last.
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<(PathId, Vec<u8>)> {
+        self.spreader.poll_transmit(now)
+    }
+
+    /// News of a marker that had left by a path.
+    pub(crate) fn handle_sent_marker(&mut self, now: Instant, path: PathId, sample: Sample) {
+        self.spreader.handle_sample(now, path, sample);
+    }
+
+    /// A marker of the far end came by a path: how far the paths lie apart bounds how long packets
+    /// wait for those before them.
+    pub(crate) fn handle_marker(&mut self, now: Instant, path: PathId, sample: Sample) {
+        let Some(delay) = self.delays.get_mut(usize::from(path.0)) else { return };
+        *delay = Some((sample.one_way(), now));
+        let recent = |delay: &Option<(i64, Instant)>| {
+            delay.filter(|(_, at)| now.saturating_since(*at) < HEARD).map(|(delay, _)| delay)
+        };
+        let recent = self.delays.iter().filter_map(recent);
+        let (least, most) = (recent.clone().min(), recent.clone().max());
+        let hold = match (least, most) {
+            (Some(least), Some(most)) if recent.count() > 1 => {
+                Duration((most - least).unsigned_abs()) + MARGIN
+            }
+            _ => HOLD,
+        };
+        self.filter.set_hold(hold.min(HOLD_MAX));
+    }
+
+    /// Whether a path that may be wanted has not said for long how long it is: a marker is to be
+    /// sent.
+    pub(crate) fn asks_marker(&self, now: Instant, path: PathId) -> bool {
+        let busy = self.spread.is_some_and(|at| now.saturating_since(at) < ASKED);
+        busy && self.spreader.is_unheard(now, path, ASKED)
     }
 
     /// Largest packet of a path; 0 if there is no such path.
@@ -119,16 +221,19 @@ impl Dispatcher {
         self.filter.poll_packet()
     }
 
-    /// When [`Dispatcher::poll_packet`] may have another.
+    /// When [`Dispatcher::poll_packet`] or [`Dispatcher::poll_transmit`] may have another.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.filter.poll_timeout()
+        let due = [self.filter.poll_timeout(), self.spreader.poll_timeout()];
+        due.into_iter().flatten().min()
     }
 
     /// The far end has started again, or is another: it counts anew. What waits is dropped.
     pub(crate) fn forget(&mut self) {
         self.before = self.counters();
         self.filter = Filter::default();
+        self.spreader = Spreader::default();
+        self.delays = [None; PATHS_MAX];
     }
 
     /// What happened to what came.
@@ -141,6 +246,18 @@ impl Dispatcher {
             late: a.late + b.late,
             missed: a.missed + b.missed,
         }
+    }
+
+    /// What it has in mind, for a look.
+    #[cfg(test)]
+    pub(crate) fn describe(&self) -> String {
+        format!("{} hold {}", self.spreader.describe(), self.filter.hold().as_millis())
+    }
+
+    /// What happened to what was spread.
+    #[must_use]
+    pub(crate) fn bond_counters(&self) -> BondCounters {
+        self.spreader.counters()
     }
 }
 
@@ -163,13 +280,10 @@ mod tests {
     use super::*;
     use crate::udp::packet::{HEADROOM, put_udp};
 
-    fn datagram_path(id: u8, mtu: u16, rate: u64) -> DatagramPath {
+    fn datagram_path(id: u8, mtu: u16) -> DatagramPath {
         let (role, rtt) = (Role::Primary, Duration::from_millis(10));
-        DatagramPath {
-            choice: Choice { id: PathId(id), usable: true, role, rtt, rate },
-            mtu,
-            numbers: true,
-        }
+        let choice = Choice { id: PathId(id), usable: true, role, rtt };
+        DatagramPath { choice, mtu, numbers: true, sent: Reading::default() }
     }
 
     fn packet(len: usize) -> Vec<u8> {
@@ -179,7 +293,8 @@ mod tests {
         buffer.split_off(start)
     }
 
-    fn ids(set: PathSet) -> Vec<u8> {
+    fn ids(outcome: Outcome) -> Vec<u8> {
+        let Outcome::Leaves(set) = outcome else { panic!("{outcome:?}") };
         (0..8).filter(|id| set.contains(PathId(*id))).collect()
     }
 
@@ -187,38 +302,22 @@ mod tests {
     fn copies_go_where_they_fit_and_are_understood() {
         let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
-        let one_way = DatagramPath { numbers: false, ..datagram_path(2, 1400, 0) };
-        dispatcher.set_paths(
-            now,
-            [datagram_path(0, 1400, 0), datagram_path(1, 1000, 0), one_way].into_iter(),
-        );
+        let one_way = DatagramPath { numbers: false, ..datagram_path(2, 1400) };
+        dispatcher
+            .set_paths(now, [datagram_path(0, 1400), datagram_path(1, 1000), one_way].into_iter());
         for (len, expected) in [(100, vec![0, 1]), (1100, vec![0]), (2000, vec![0])] {
             let mut packet = packet(len);
-            let paths = dispatcher.prepare(now, UdpMode::Duplicate, &mut packet);
+            let paths = dispatcher.send(now, UdpMode::Duplicate, &mut packet);
             assert_eq!(ids(paths), expected, "{len}");
             // What is cut has no number.
             assert_eq!(packet[4..6] == [0, 0], len == 2000);
         }
-        let mut packet = packet(100);
-        packet[4..6].fill(7);
-        assert_eq!(ids(dispatcher.prepare(now, UdpMode::Best, &mut packet)), [0]);
-        assert_eq!(packet[4..6], [0, 0]);
-    }
-
-    #[test]
-    fn a_path_without_a_cap_has_its_share() {
-        let mut dispatcher = Dispatcher::new([1; 32]);
-        let now = Instant::ZERO;
-        dispatcher.set_paths(
-            now,
-            [datagram_path(0, 1400, 50_000_000), datagram_path(1, 1400, 0)].into_iter(),
-        );
-        let mut counts = [0; 2];
-        for _ in 0..100 {
-            let paths = dispatcher.prepare(now, UdpMode::Stripe, &mut packet(100));
-            counts[usize::from(ids(paths)[0])] += 1;
+        for mode in [UdpMode::Best, UdpMode::Bond] {
+            let mut packet = packet(100);
+            packet[4..6].fill(7);
+            assert_eq!(ids(dispatcher.send(now, mode, &mut packet)), [0]);
+            assert_eq!(packet[4..6] == [0, 0], mode == UdpMode::Best);
         }
-        assert_eq!(counts, [50, 50]);
     }
 
     #[test]
@@ -226,9 +325,9 @@ mod tests {
         let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
         let mut sender = Dispatcher::new([2; 32]);
-        sender.set_paths(now, [datagram_path(0, 1400, 0), datagram_path(1, 1400, 0)].into_iter());
+        sender.set_paths(now, [datagram_path(0, 1400), datagram_path(1, 1400)].into_iter());
         let mut packet = packet(100);
-        sender.prepare(now, UdpMode::Duplicate, &mut packet);
+        sender.send(now, UdpMode::Duplicate, &mut packet);
         let came = [0, 1].map(|path| dispatcher.takes(now, path, &packet));
         assert_eq!((came, dispatcher.counters().copies), ([true, false], 1));
         dispatcher.forget();

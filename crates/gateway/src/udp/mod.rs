@@ -17,17 +17,20 @@
 
 #[cfg(feature = "internals")]
 pub mod bench;
+pub(crate) mod bond;
 mod dispatcher;
 mod filter;
 pub(crate) mod flows;
 pub(crate) mod fragment;
 mod generations;
 mod nat;
+mod order;
 pub(crate) mod packet;
 mod sender;
+mod sent;
 mod tag;
 
-pub(crate) use dispatcher::{DatagramPath, Dispatcher, PREFERRED, role};
+pub(crate) use dispatcher::{DatagramPath, Dispatcher, Outcome, PREFERRED, role};
 pub(crate) use filter::Counters as FilterCounters;
 pub(crate) use filter::Filter;
 pub(crate) use filter::Verdict;
@@ -36,5 +39,8 @@ pub(crate) use flows::Outside;
 pub(crate) use flows::Refused;
 pub(crate) use flows::no_pings;
 pub(crate) use nat::{Nat, Sides};
-pub(crate) use sender::{Choice, Sender};
+pub(crate) use sender::Choice;
 pub(crate) use tag::Tagger;
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use crate::config::PathConfig;
 use crate::model::Role;
 use crate::path::{Absence, Binding, Health, LinkState, Use, inner_limit};
 use crate::reactor::EventSource;
+use crate::udp::bond::Reading;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,6 +17,12 @@ impl Tunnel {
     /// Its health.
     pub(in crate::client) fn health(&self, now: Instant) -> Health {
         self.monitor.health(now)
+    }
+
+    /// Everything that was sent by it, as of now.
+    pub(in crate::client) fn sent(&self, now: Instant) -> Reading {
+        let counters = self.session.counters();
+        Reading { at_us: now.0 / 1000, packets: counters.tx_packets, bytes: counters.tx_bytes }
     }
 
     /// Whether it works and is used.
