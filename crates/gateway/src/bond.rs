@@ -108,6 +108,16 @@ impl Counters {
     }
 }
 
+/// The paths of a server's endpoint, of a client with these inner addresses.
+#[must_use]
+pub(crate) fn paths_of_peer(peers: impl Fn(usize) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
+    let mut paths = paths(|_| Vec::new(), mtu);
+    for (i, path) in paths.iter_mut().enumerate() {
+        path.peers = peers(i);
+    }
+    paths
+}
+
 /// The paths of an endpoint with these inner addresses.
 #[must_use]
 pub(crate) fn paths(addresses: impl Fn(usize) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {

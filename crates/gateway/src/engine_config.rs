@@ -32,6 +32,8 @@ pub(crate) fn engine_config(paths: Vec<PathConfig>, choice: &Choice) -> Config {
         c.stale_after = 1;
         c.scheduler = choice.scheduler.clone();
         c.egress = choice.egress.clone();
+        // Tunnels carry each other's addresses, and the probes say what to expect of them.
+        c.hedging = true;
     });
     config
 }

@@ -73,6 +73,10 @@ pub struct PathStatus {
     pub mtu: u16,
     /// Packets that were longer and did not go.
     pub too_big: u64,
+    /// What is known of the direction from here.
+    pub sending: DirectionStatus,
+    /// What is known of the direction to here.
+    pub receiving: DirectionStatus,
     /// Inner bytes sent in the last second, as a rate.
     pub tx_bps: f64,
     /// Inner bytes received in the last second, as a rate.
@@ -102,6 +106,25 @@ pub struct PathStatus {
     pub quota_left: Option<u64>,
     /// Rate cap.
     pub cap_bps: Option<u64>,
+}
+
+/// One direction of a path, as both ends' counts show it; nothing of an end that sends no reports.
+#[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct DirectionStatus {
+    /// What arrives now, bits per second; nothing while it is idle.
+    pub delivery_bps: Option<f64>,
+    /// What it has shown to carry when it was the bottleneck, bits per second; nothing if it never
+    /// was.
+    pub capacity_bps: Option<f64>,
+    /// How much `capacity_bps` may be trusted, 0 to 1.
+    pub confidence: f64,
+    /// One-way delay above its base.
+    pub queueing_ms: Option<f64>,
+    /// Variation of the one-way delay.
+    pub jitter_ms: Option<f64>,
+    /// Share of packets that were lost lately, 0 to 1.
+    pub loss: Option<f64>,
 }
 
 /// Snapshot of an agent.

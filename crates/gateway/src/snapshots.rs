@@ -2,9 +2,10 @@
 
 use crate::address::PATHS_MAX;
 use crate::bond::Bond;
-use crate::model::{ConnStatus, PathStatus, SubflowStatus};
+use crate::model::{ConnStatus, DirectionStatus, PathStatus, SubflowStatus};
+use crate::path::Estimate;
 use tabane_engine::mptcp::Info;
-use tabane_engine::{ConnId, Instant};
+use tabane_engine::{ConnId, Duration, Instant};
 
 /// What the connections of a bond have on each path.
 #[derive(Clone, Copy, Default, Debug)]
@@ -17,6 +18,20 @@ pub(crate) struct Load {
     pub(crate) in_flight: u64,
     /// Payload bytes sent again.
     pub(crate) retransmitted: u64,
+}
+
+/// A direction of a path.
+#[must_use]
+pub(crate) fn direction(estimate: Estimate) -> DirectionStatus {
+    let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
+    DirectionStatus {
+        delivery_bps: estimate.delivery_rate.map(|bps| bps as f64),
+        capacity_bps: estimate.capacity.map(|bps| bps as f64),
+        confidence: estimate.confidence,
+        queueing_ms: ms(estimate.queueing_delay),
+        jitter_ms: ms(estimate.jitter),
+        loss: estimate.loss,
+    }
 }
 
 /// By path.

@@ -12,7 +12,7 @@ use crate::policy::{PolicyError, Spec};
 use crate::record::DropReason;
 use crate::tcp::{Setup, Tcb};
 use crate::time::{Duration, Instant};
-use crate::view::{PathId, SubflowId};
+use crate::view::{PathId, PathRtt, SubflowId};
 use rand_core::Rng;
 use std::net::SocketAddr;
 use tabane_wire::mptcp::MpJoin;
@@ -68,6 +68,7 @@ impl Endpoint {
         let tuple = Tuple { local, remote };
         let congestion = config.tcp.congestion.clone();
         let mut setup = self.setup(SubflowId(0), path, tuple, congestion, config);
+        setup.expected = self.expected(path, config);
         setup.begin_after(self.end_time_wait(tuple));
         let tcb = Tcb::connect(self.now, &profile.tcp, setup)?;
         let key = config.mptcp.enabled.then(|| self.make_key());
@@ -92,7 +93,10 @@ impl Endpoint {
         let profile = self.own_profile();
         let config = &profile.config;
         let congestion = config.tcp.congestion.clone();
+        let came_by = path;
+        let path = self.path_of_peer(path, tuple, config);
         let mut setup = self.setup(SubflowId(0), path, tuple, congestion, config);
+        setup.expected = self.expected(path, config);
         setup.begin_after(iss_after);
         let Ok(tcb) = Tcb::accept(self.now, &profile.tcp, setup, syn) else { return };
         let wanted = Connection::wants_mptcp(syn).filter(|_| config.mptcp.enabled);
@@ -105,6 +109,7 @@ impl Endpoint {
             self.backlog += 1;
             slot.held = how == Admission::Held;
             slot.connection.require_checksum(wanted == Some(true));
+            slot.connection.opened_by(came_by);
         }
         if how == Admission::Held {
             let Tuple { local, remote } = tuple;
@@ -135,6 +140,7 @@ impl Endpoint {
         let congestion = slot.connection.congestion().clone();
         let profile = slot.connection.profile();
         let id = slot.connection.reserve_slot();
+        let path = self.path_of_peer(path, tuple, &profile.config);
         let setup = self.setup(id, path, tuple, congestion, &profile.config);
         let nonce = self.rng.next_u32();
         let tcb = Tcb::accept(self.now, &profile.tcp, setup, syn);
@@ -194,6 +200,7 @@ impl Endpoint {
             connection.set_path_up(self.now, path, false);
         }
         connection.learn_mtus(&self.mtus);
+        connection.learn_rtts(&self.path_rtts);
         let (queued, in_backlog, held) = (false, false, false);
         let slot = Slot { connection, queued, in_backlog, token, held };
         let key = self.connections.insert(slot);
@@ -225,7 +232,22 @@ impl Endpoint {
             timestamp_offset: hash(self.secrets.timestamp, &tuple) as u32,
             congestion,
             window_max: config.tcp.receive_buffer_max,
+            expected: None,
         }
+    }
+
+    /// What is known of a path, where openings are hedged.
+    fn expected(&self, path: PathId, config: &Config) -> Option<PathRtt> {
+        let known = self.path_rtts.iter().find(|(id, _)| *id == path).map(|(_, rtt)| *rtt);
+        known.filter(|_| config.mptcp.hedging)
+    }
+
+    /// The own path of a subflow that the peer opens by a SYN that came by `path`.
+    fn path_of_peer(&self, path: PathId, tuple: Tuple, config: &Config) -> PathId {
+        if !config.mptcp.hedging {
+            return path;
+        }
+        config.path_of_peer(tuple.remote.ip()).unwrap_or(path)
     }
 
     /// The port asked for, or an ephemeral one (RFC 6056 section 3.3.3): per destination in order

@@ -65,6 +65,8 @@ impl Connection {
             closed_subflows: VecDeque::new(),
             paths_down: PathSet::NONE,
             mtus: None,
+            path_rtts: None,
+            opening_rtts: Vec::new(),
             established: false,
             ended: None,
             reported: false,
@@ -121,6 +123,7 @@ impl Connection {
 
     /// The TCP handshake of a subflow has completed with this segment.
     pub(super) fn on_established(&mut self, at: usize, segment: &Segment) {
+        self.note_opening_rtt(at);
         match self.subflows[at].join {
             Join::First => self.first_established(segment),
             Join::Initiator { .. } => self.join_answered(at, segment),

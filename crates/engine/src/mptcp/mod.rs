@@ -15,7 +15,7 @@ use crate::policy::PolicyError;
 use crate::record::{CloseReason, RecordLog, What};
 use crate::scheduler::Scheduler;
 use crate::seq::Dsn;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::view::{PathId, PathSet, SubflowId, SubflowSet, SubflowView};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -30,6 +30,7 @@ mod close;
 pub mod crypto;
 mod fallback;
 mod handshake;
+mod hedge;
 mod mapping;
 mod mesh;
 mod opportunistic;
@@ -47,6 +48,7 @@ mod timers;
 mod window;
 
 pub use api::{Info, Policy, SubflowError, SubflowInfo};
+pub(crate) use hedge::PathRtts;
 use route::EgressState;
 pub(crate) use session::{ClosedTuple, Opening, Request};
 use session::{Receiver, Sender, Session};
@@ -115,6 +117,10 @@ pub struct Connection {
     paths_down: PathSet,
     /// What the driver has said about MTUs; else they are as configured.
     mtus: Option<Mtus>,
+    /// What the endpoint expects of paths, if openings are hedged.
+    path_rtts: Option<PathRtts>,
+    /// What handshakes have said of paths, until the endpoint takes it; one a subflow.
+    opening_rtts: Vec<(PathId, Duration)>,
     /// Subflows so far, those that are no more included.
     created: u32,
     /// The last states of the subflows that closed last.

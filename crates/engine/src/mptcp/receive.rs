@@ -31,6 +31,9 @@ impl Connection {
         if self.session.is_some() && !self.admits(at, segment) {
             return;
         }
+        if self.hedged_by_peer(at, path, segment) {
+            return;
+        }
         self.siblings();
         let expected = self.subflows[at].tcb.rcv_nxt();
         if self.config.paths.len() > 1 {

@@ -56,6 +56,7 @@ impl Connection {
         self.push_last(out);
         debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);
         let paths = self.route(at, out);
+        let paths = self.hedge(at, out, paths);
         if self.log.is_on() {
             self.drain_log(at);
             let what = What::Sent {

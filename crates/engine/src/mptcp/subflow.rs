@@ -1,5 +1,6 @@
 //! A subflow as the connection sees it: its TCB and what MPTCP adds to it.
 
+use super::hedge::Hedge;
 use super::mapping::Inbox;
 use super::session::Offset;
 use crate::seq::Dsn;
@@ -68,6 +69,8 @@ pub(super) struct Subflow {
     pub(super) replica: Dsn,
     /// Not before then does it look for what it could deliver sooner than its siblings.
     pub(super) tail_reinjection_at: Instant,
+    /// How its opening is hedged.
+    pub(super) hedge: Hedge,
 }
 
 /// How it belongs to its connection.
@@ -120,6 +123,7 @@ impl Subflow {
             delivered: 0,
             replica: Dsn(1),
             tail_reinjection_at: Instant::ZERO,
+            hedge: Hedge::default(),
             receive_rtt: Duration::ZERO,
             offset_in: Offset::default(),
             offset_out: Offset::default(),

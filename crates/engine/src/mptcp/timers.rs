@@ -138,7 +138,11 @@ impl Connection {
             self.pending.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
+            if expired.unanswered {
+                self.hedge_handshake(at);
+            }
             if expired.unresponsive {
+                self.hedge_first_data(at);
                 self.on_unresponsive(at);
             }
             if let Some(in_a_row) = expired.rto {

@@ -41,7 +41,13 @@ impl Tcb {
         match self.state {
             State::Closed => return None,
             State::SynSent | State::SynReceived if self.due.syn => {
+                self.note_syn(now);
                 return Some(self.syn(now, window, segment));
+            }
+            State::SynSent | State::SynReceived if self.due.copy => {
+                self.due.copy = false;
+                self.expect_answer(now);
+                return Some(Outgoing { copy: true, ..self.syn(now, window, segment) });
             }
             State::SynSent => return None,
             // Challenges, and answers to what is not acceptable.
@@ -233,14 +239,22 @@ impl Tcb {
         segment.payload = range.data;
         let kind = if has_data { Kind::Data } else { Kind::Fin };
         let dsn = has_data.then_some(range.dsn);
-        Outgoing { segment, kind, ssn: Ssn(range.ssn), dsn, retransmission: range.again }
+        Outgoing {
+            segment,
+            kind,
+            ssn: Ssn(range.ssn),
+            dsn,
+            retransmission: range.again,
+            copy: false,
+        }
     }
 
     fn ack<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
         self.fill(now, window, (self.snd_nxt, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
         let ssn = Ssn(self.snd_nxt);
-        Outgoing { segment, kind: Kind::Ack, ssn, dsn: None, retransmission: false }
+        let kind = Kind::Ack;
+        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
     }
 
     /// Keepalive and window probe: a number that the peer has acknowledged, which it must answer.
@@ -253,7 +267,8 @@ impl Tcb {
         let ssn = self.snd_una.saturating_sub(1);
         self.fill(now, window, (ssn, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
-        Outgoing { segment, kind: Kind::Ack, ssn: Ssn(ssn), dsn: None, retransmission: false }
+        let (kind, ssn) = (Kind::Ack, Ssn(ssn));
+        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
     }
 
     /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK
@@ -297,14 +312,19 @@ impl Tcb {
         segment.ecn = Ecn::NotEct;
     }
 
-    fn syn<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
-        self.due.syn = false;
+    /// Bookkeeping for a SYN or SYN+ACK that leaves.
+    fn note_syn(&mut self, now: Instant) {
+        (self.due.syn, self.due.copy) = (false, false);
         self.syn.transmissions += 1;
         self.syn.sent_at = now;
         self.last_sent = now;
-        self.stats.segments_sent += 1;
         let due = self.syn.resume.take().unwrap_or(now + self.rtt.rto());
         self.timers.set(Timer::Retransmit, due);
+        self.expect_answer(now);
+    }
+
+    fn syn<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
+        self.stats.segments_sent += 1;
         let passive = self.state == State::SynReceived;
         let config = &self.config;
         let mut options = TcpOptions { mss: Some(self.announced_mss()), ..TcpOptions::default() };
@@ -347,7 +367,7 @@ impl Tcb {
         };
         let kind = if passive { Kind::SynAck } else { Kind::Syn };
         let retransmission = self.syn.transmissions > 1;
-        Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission }
+        Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission, copy: false }
     }
 
     fn reset<'s>(&mut self, now: Instant, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
@@ -371,6 +391,7 @@ impl Tcb {
             payload: Bytes::new(),
         };
         let ssn = Ssn(self.snd_nxt);
-        Outgoing { segment, kind: Kind::Reset, ssn, dsn: None, retransmission: false }
+        let kind = Kind::Reset;
+        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
     }
 }

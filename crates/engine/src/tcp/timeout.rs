@@ -22,6 +22,7 @@ impl Tcb {
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
                 Timer::Retransmit => self.on_retransmit_timer(now, siblings, &mut expired),
+                Timer::Probe if self.snd_una == 0 => expired.unanswered = true,
                 Timer::Probe => expired.unresponsive = self.on_probe_timer(now),
                 Timer::Reorder => self.on_reorder_timer(now, siblings),
                 Timer::Ack => {

@@ -3,8 +3,10 @@
 
 use super::{Core, UpstreamNotification};
 use crate::config::Protocol;
-use crate::path::Use;
-use crate::udp::{Choice, DatagramPath, Outcome, fragment, role};
+use crate::path::{News, Use};
+use crate::udp::packet::{Inside, parse};
+use crate::udp::{Choice, DatagramPath, Outcome, fragment, request, role};
+use crate::udp_packet;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
@@ -29,6 +31,33 @@ impl Core {
         while let Some((path, mut packet)) = self.dispatcher.poll_transmit(now) {
             self.transmit_datagram(now, path, &mut packet);
         }
+        self.request_datagrams(now);
+    }
+
+    /// A request of the server for packets of a protected flow; whether it was one.
+    pub(super) fn take_request(&mut self, now: Instant, packet: &[u8]) -> bool {
+        let Some(Inside::Datagram { source, destination, payload }) = parse(packet) else {
+            return false;
+        };
+        let ours = (source.port(), destination.port()) == (request::PORT, request::PORT)
+            && self.network.service().contains(&source.ip());
+        if ours {
+            self.look_at_datagram_paths(now);
+            for (path, mut packet) in self.dispatcher.handle_request(now, payload) {
+                self.transmit_datagram(now, path, &mut packet);
+            }
+        }
+        ours
+    }
+
+    /// Asks the server for packets of protected flows that have not come.
+    fn request_datagrams(&mut self, now: Instant) {
+        let ([own, _], [service, _]) = (self.network.own(self.number), self.network.service());
+        let ends = [own, service].map(|ip| SocketAddr::new(ip, request::PORT));
+        while let Some((paths, text)) = self.dispatcher.poll_request(now) {
+            let mut packet = udp_packet(ends[0], ends[1], text.into());
+            paths.iter().for_each(|path| self.transmit_datagram(now, path, &mut packet));
+        }
     }
 
     fn transmit_datagram(&mut self, now: Instant, id: PathId, packet: &mut [u8]) {
@@ -45,6 +74,7 @@ impl Core {
         if !self.dispatcher.is_stale(now) {
             return;
         }
+        self.hear_reports(now);
         let all = self.tunnels.all().iter().enumerate();
         let datagram_paths = all.map(|(i, tunnel)| {
             let choice = Choice {
@@ -59,6 +89,20 @@ impl Core {
         self.dispatcher.set_paths(now, datagram_paths);
     }
 
+    /// What the reports of the paths have brought.
+    fn hear_reports(&mut self, now: Instant) {
+        for (i, tunnel) in self.tunnels.all.iter_mut().enumerate() {
+            let (path, news) = (PathId(i as u8), tunnel.reports.take_news());
+            if news != News::default() {
+                let sending = || tunnel.reports.sending(now);
+                self.dispatcher.handle_news(now, path, (news, sending));
+            }
+            if self.dispatcher.asks_marker(now, path) {
+                tunnel.reports.ask();
+            }
+        }
+    }
+
     /// A whole packet that came by a path: for a program, if it is no copy and has its turn.
     pub(super) fn take_datagram(&mut self, now: Instant, path: usize, packet: &[u8]) {
         if self.dispatcher.takes(now, path, packet) {
@@ -69,6 +113,7 @@ impl Core {
 
     /// Packets that have waited enough for those before them.
     pub(super) fn release_datagrams(&mut self, now: Instant) {
+        self.hear_reports(now);
         while let Some(packet) = self.dispatcher.poll_packet(now) {
             self.hand_over(&packet);
         }

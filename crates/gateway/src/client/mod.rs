@@ -353,7 +353,7 @@ impl Agent for Core {
                 break;
             }
         }
-        self.tunnels.flush(now);
+        self.tunnels.flush(now, &mut self.scratch);
         self.path_events(now);
         self.flush_host(now);
         let host = self.host.as_ref().is_some_and(HostSide::is_busy);
@@ -436,7 +436,7 @@ impl Core {
         if self.tunnels.take_probe(now, path, packet) {
             return self.meet_server(now, path);
         }
-        if self.take_answer(now, packet) {
+        if self.take_answer(now, packet) || self.take_request(now, packet) {
             return;
         }
         if fragment::is_fragment(packet) {
@@ -533,7 +533,7 @@ impl Core {
         }
         let Self { bond, tunnels, scratch, .. } = self;
         while bond.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet)) {}
-        tunnels.flush(now);
+        tunnels.flush(now, scratch);
         self.count(now);
         if let Err(error) = self.quotas.save() {
             self.event_log.add(now, EventKind::QuotaNotSaved, (None, None), error.to_string());

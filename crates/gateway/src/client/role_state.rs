@@ -59,6 +59,9 @@ impl Core {
         let upstream = self.owners.values().any(|owner| *owner == Owner::Upstream);
         let open = self.carried.len() > 0 || upstream;
         let changed = self.tunnels.obey(now, open, decisions);
+        for (path, tunnel) in self.tunnels.all().iter().enumerate() {
+            self.bond.endpoint.set_path_rtt(PathId(path as u8), tunnel.expected_rtt());
+        }
         for &(path, before) in &changed {
             let tunnel = &self.tunnels.all()[path];
             let begins = before == Use::Unused && tunnel.decision.using == Use::Active;

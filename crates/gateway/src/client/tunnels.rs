@@ -13,7 +13,7 @@ use crate::keys::{Key, KeyError};
 use crate::model::Role;
 use crate::path::{
     Absence, Announcement, Decision, Demand, Ends, Found, INTERVAL, LinkState, Links, Monitor,
-    MonitorConfig, PathEvent, Shaper, Use,
+    MonitorConfig, PathEvent, Reports, Shaper, Use,
 };
 use mio::Registry;
 use std::collections::VecDeque;
@@ -51,6 +51,8 @@ pub(super) struct Tunnel {
     pub(super) config: PathConfig,
     pub(super) monitor: Monitor,
     pub(super) session: Session,
+    /// What it carries.
+    pub(super) reports: Reports,
     /// Where the server is, and since when it is looked for there or has not been reached.
     pub(super) remote: Option<SocketAddr>,
     pub(super) since: Instant,
@@ -60,6 +62,8 @@ pub(super) struct Tunnel {
     pub(super) next_open: Instant,
     /// What it is used for.
     pub(super) decision: Decision,
+    /// How long it takes to open a connection on it, as far as is known.
+    opening_time: Duration,
     /// What waits for its turn because of the cap.
     shaper: Shaper<Vec<u8>>,
     /// It is no longer configured: until then the server is told so.
@@ -126,11 +130,11 @@ impl Tunnels {
         &self.all
     }
 
-    /// The path on which a connection begins: of those that are used, the quickest among the most
-    /// wanted.
+    /// The path on which a connection begins: of those that are used, among the most wanted the one
+    /// on which it is expected to be open first.
     pub(super) fn best(&self) -> Option<usize> {
         let low = |tunnel: &Tunnel| tunnel.decision.using != Use::Active;
-        let rank = |tunnel: &Tunnel| (low(tunnel), tunnel.config.role as u8, tunnel.monitor.rtt());
+        let rank = |tunnel: &Tunnel| (low(tunnel), tunnel.config.role as u8, tunnel.opening_time);
         let usable = (0..self.all.len()).filter(|&i| self.all[i].carries());
         usable.min_by_key(|&i| rank(&self.all[i]))
     }
@@ -167,6 +171,7 @@ impl Tunnels {
                 changed.push((path, tunnel.decision.using));
             }
             tunnel.decision = decision;
+            tunnel.opening_time = tunnel.find_opening_time(now);
         }
         for path in 0..self.all.len() {
             self.collect(path);
@@ -233,7 +238,11 @@ impl Tunnels {
                 match tunnel.session.open(Some(four_tuple.remote.ip()), datagram, opened) {
                     Opened::Packet { len, .. } => {
                         tunnel.monitor.handle_heard(now);
-                        take(&opened[..len]);
+                        let packet = &opened[..len];
+                        let received = tunnel::received(&tunnel.session);
+                        if !tunnel.reports.handle_packet(now, packet, received) {
+                            take(packet);
+                        }
                     }
                     Opened::Reply(len) => {
                         answer(port, four_tuple, &opened[..len]);
@@ -342,6 +351,7 @@ impl Tunnels {
     ) -> Result<(), KeyError> {
         for (i, tunnel) in self.all.iter_mut().enumerate() {
             tunnel.session = setup::session(secret, server, i)?;
+            tunnel.reports.restart();
             tunnel.monitor.handle_session(now, false);
         }
         Ok(())
@@ -385,9 +395,10 @@ impl Tunnels {
         tunnel.shaper.push(packet.to_vec(), packet.len()).is_ok()
     }
 
-    /// Sends what is queued.
-    pub(super) fn flush(&mut self, now: Instant) {
+    /// Sends what is queued, and behind it the reports that are due.
+    pub(super) fn flush(&mut self, now: Instant, scratch: &mut [u8]) {
         for tunnel in &mut self.all {
+            tunnel.report(now, scratch);
             if let Some(port) = &mut tunnel.port
                 && port.has_queued()
                 && let Err(error) = port.flush()
@@ -430,7 +441,8 @@ impl Tunnels {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let due = |tunnel: &Tunnel| {
             let probe = tunnel.monitor.poll_timeout();
-            tunnel.shaper.next_event().map_or(probe, |shaper| shaper.min(probe))
+            let report = tunnel.reports.poll_timeout();
+            [tunnel.shaper.next_event(), report].into_iter().flatten().fold(probe, Instant::min)
         };
         self.all.iter().map(due).min()
     }
@@ -475,10 +487,13 @@ impl Maker {
         index: usize,
     ) -> Result<Tunnel, KeyError> {
         let Self { network, number, run, mark } = self;
+        let config = monitor_config(path, (network, *number), index, *run);
+        let reports = Reports::new(config.ends, false, *run);
         Ok(Tunnel {
             name: path.label().to_owned(),
             config: path.clone(),
-            monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
+            monitor: Monitor::new(now, config),
+            reports,
             session: setup::session(secret, server, index)?,
             remote: None,
             since: now,
@@ -486,6 +501,7 @@ impl Maker {
             mark: *mark,
             next_open: now,
             decision: unused(),
+            opening_time: Duration::MAX,
             shaper: Shaper::new(path.cap_up.map(|cap| cap.0)),
             retires: None,
             found: None,

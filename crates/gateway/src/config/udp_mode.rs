@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use tabane_config::source_document::Fault;
 use tabane_engine::Duration;
+use toml::de::{DeTable, DeValue};
 
 /// How datagrams travel.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
@@ -107,6 +109,38 @@ impl TryFrom<String> for UdpMode {
 impl From<UdpMode> for String {
     fn from(mode: UdpMode) -> Self {
         mode.to_string()
+    }
+}
+
+/// Where a document says the word of earlier versions.
+pub(super) fn old_words(root: &DeTable<'_>) -> Vec<Fault> {
+    let mut found = Vec::new();
+    walk(root, &mut Vec::new(), &mut found);
+    found
+}
+
+fn walk(table: &DeTable<'_>, at: &mut Vec<String>, found: &mut Vec<Fault>) {
+    for (key, value) in table {
+        at.push(key.get_ref().to_string());
+        match value.get_ref() {
+            DeValue::String(word) if word == STRIPE && key.get_ref() == "udp" => {
+                let at: Vec<&dyn fmt::Display> = at.iter().map(|key| key as _).collect();
+                let fault = Fault::new(&at, format!("'{STRIPE}' is gone and means 'bond'"));
+                found.push(fault.help("write udp = \"bond\", or nothing: it is the default"));
+            }
+            DeValue::Table(table) => walk(table, at, found),
+            DeValue::Array(all) => {
+                for (i, value) in all.iter().enumerate() {
+                    if let DeValue::Table(table) = value.get_ref() {
+                        at.push(i.to_string());
+                        walk(table, at, found);
+                        at.pop();
+                    }
+                }
+            }
+            _ => {}
+        }
+        at.pop();
     }
 }
 

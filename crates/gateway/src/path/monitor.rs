@@ -23,6 +23,7 @@ use super::reason::{Absence, LinkState, Reason};
 use super::roles::Use;
 use crate::model::{PathState, Role};
 use std::net::SocketAddr;
+use tabane_engine::view::PathRtt;
 use tabane_engine::{Duration, Instant};
 
 mod pace;
@@ -60,6 +61,7 @@ pub(crate) struct Monitor {
     /// No verdict before.
     not_before: Instant,
     far_full: bool,
+    far_reports: bool,
     far: Option<Far>,
     reported_up: bool,
     reported_mtu: u16,
@@ -212,6 +214,7 @@ impl Monitor {
             next_handshake: now,
             not_before: now,
             far_full: false,
+            far_reports: false,
             far: None,
             reported_up: false,
             wake: Instant::FAR_FUTURE,
@@ -307,6 +310,7 @@ impl Monitor {
         if let Some(answered) = self.history.answered(self.now, probe.seq) {
             self.answered = self.now;
             self.far_full = probe.full;
+            self.far_reports = probe.far_reports;
             if let Some(server_info) = probe.server_info {
                 let within = answered.rtt / 2;
                 let ServerInfo { seen_as, unix_ms, life } = server_info;
@@ -434,6 +438,19 @@ impl Monitor {
         self.history.srtt()
     }
 
+    /// What its round trips are expected to take.
+    #[must_use]
+    pub(crate) fn expected_rtt(&self) -> Option<PathRtt> {
+        let srtt = self.rtt()?;
+        Some(PathRtt { srtt, rttvar: self.history.rttvar() })
+    }
+
+    /// Whether the server knows reports, as its last answer said.
+    #[must_use]
+    pub(crate) fn knows_reports(&self) -> bool {
+        self.far_reports
+    }
+
     /// What the far end said last, if it says anything; a server that is left is forgotten.
     #[must_use]
     pub(crate) fn far(&self) -> Option<Far> {
@@ -489,6 +506,7 @@ impl Monitor {
         self.reason = reason;
         self.answers = 0;
         self.far_full = false;
+        self.far_reports = false;
         self.far = None;
         self.trial_end = None;
         self.history.clear();

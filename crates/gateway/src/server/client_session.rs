@@ -4,12 +4,12 @@ use super::limiters::RateLimiters;
 use super::memory::FRESH;
 use super::overrides::OverrideCache;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
-use crate::bond::{Bond, paths};
+use crate::bond::{Bond, paths_of_peer};
 use crate::config::matching::RuleError;
 use crate::config::{ClientEntry, ClientLimits, Policies, Rules, ServerConfig};
 use crate::engine_config::{BUFFER_MAX, engine_config};
 use crate::model::Role;
-use crate::path::{Announcement, Lives, Responder, Use};
+use crate::path::{Announcement, Ends, Lives, Reports, Responder, Use};
 use crate::policy_requests::{LENGTH_MAX, PolicyRequests};
 use crate::snapshots;
 use crate::udp::Dispatcher;
@@ -35,6 +35,8 @@ pub(super) struct ClientSession {
     pub(super) peers: [Option<PeerId>; PATHS_MAX],
     /// The watch over its paths.
     pub(super) responders: Vec<Responder>,
+    /// What its paths carry.
+    pub(super) reports: Vec<Reports>,
     /// Its connections that are carried on.
     pub(super) conns: BTreeSet<ConnId>,
     /// Connections since it is there, and those refused.
@@ -127,7 +129,9 @@ impl ClientSession {
     ) -> Result<Self, ClientSessionError> {
         let limits = client.limits.clone().unwrap_or_else(|| server.limits.clone());
         let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
-        let mut config = engine_config(paths(|_| Vec::new(), MTU), &rules.rest().down);
+        let number = ClientNumber(client.number);
+        let paths = paths_of_peer(|path| network.path(number, path).to_vec(), MTU);
+        let mut config = engine_config(paths, &rules.rest().down);
         config.limits.connections = limits.connections;
         config.records = server.metrics.is_some() || server.web.is_some();
         let buffer = (limits.buffer.0 / BUFFER_SHARE).clamp(BUFFER_MIN, BUFFER_MAX);
@@ -143,14 +147,21 @@ impl ClientSession {
             let _ = bond.endpoint.listen_held(address);
         }
         let responder = |_| Responder::new(Instant::ZERO, network.service());
+        let service = network.service()[0];
+        let epoch = crate::draw()?;
+        let reports = |i| {
+            let ends = Ends { path: network.path(number, i)[0], service };
+            Reports::new(ends, true, epoch)
+        };
         Ok(Self {
             name: client.name.clone(),
-            number: ClientNumber(client.number),
+            number,
             bond,
             limiters: RateLimiters::new(limits.rate),
             limits,
             peers: [None; PATHS_MAX],
             responders: (0..PATHS_MAX).map(responder).collect(),
+            reports: (0..PATHS_MAX).map(reports).collect(),
             conns: BTreeSet::new(),
             opened: 0,
             refused: 0,

@@ -8,7 +8,7 @@ use super::notes::Notes;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, Configuration, ServerConfig};
 use crate::keys::{self, Key};
-use crate::path::PathEvent;
+use crate::path::{PathEvent, Reports};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
@@ -28,7 +28,7 @@ pub(super) struct ClientSessions {
     pub(super) askers: Askers,
     /// Member and path of each peer.
     pub(super) owners: BTreeMap<PeerId, (usize, usize)>,
-    network: Network,
+    pub(super) network: Network,
     /// What is to be told of them.
     pub(super) notes: Notes,
     /// Those with something to do, each once.
@@ -179,7 +179,9 @@ impl ClientSessions {
             && let Some(Some(session)) = self.all.get_mut(at)
         {
             // Of two generations of keys that which was heard of last is answered by.
-            session.peers[path] = Some(peer);
+            if session.peers[path].replace(peer) != Some(peer) {
+                session.reports[path].restart();
+            }
         }
         match received.opened {
             Opened::Packet { len, .. } => Came::Packet(at, path, len),
@@ -373,12 +375,13 @@ impl ClientSessions {
     pub(super) fn next_timeout(&self, at: usize) -> Option<Instant> {
         let session = self.all.get(at)?.as_ref()?;
         let paths = session.responders.iter().map(|responder| responder.poll_timeout());
+        let reports = session.reports.iter().filter_map(Reports::poll_timeout);
         let due = [
             session.bond.endpoint.poll_timeout(),
             session.limiters.next_event(),
             session.dispatcher.poll_timeout(),
         ];
-        due.into_iter().flatten().chain(paths).min()
+        due.into_iter().flatten().chain(paths).chain(reports).min()
     }
 
     /// Timers of a member's paths and engine.

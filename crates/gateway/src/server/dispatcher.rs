@@ -9,8 +9,9 @@ use super::limiters::RateLimiter;
 use crate::address::PATHS_MAX;
 use crate::config::{Protocol, UdpMode};
 use crate::inner::peek;
-use crate::udp::bond::Reading;
-use crate::udp::{Choice, DatagramPath, Outcome, PREFERRED, fragment, role};
+use crate::path::{News, Reading};
+use crate::udp::{Choice, DatagramPath, Outcome, PREFERRED, fragment, request, role};
+use crate::udp_packet;
 use std::net::SocketAddr;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
@@ -40,6 +41,9 @@ impl Core {
 
     /// Packets of a client that have waited enough for those before them.
     pub(super) fn release_datagrams(&mut self, now: Instant, at: usize) {
+        if let Some(session) = self.client_sessions.get(at) {
+            session.hear_reports(now);
+        }
         while let Some(session) = self.client_sessions.get(at)
             && let Some(packet) = session.dispatcher.poll_packet(now)
         {
@@ -68,13 +72,37 @@ impl ClientSessions {
 
     /// Sends what has waited for a path to be free.
     pub(super) fn transmit_datagrams(&mut self, now: Instant, at: usize, ports: &mut [UdpPort]) {
-        let Self { all, peers, .. } = self;
+        let Self { all, peers, network, .. } = self;
         let Some(Some(session)) = all.get_mut(at) else { return };
         if session.dispatcher.poll_timeout().is_none_or(|due| due > now) {
             return;
         }
         session.look_at_datagram_paths(now, peers);
         while let Some((path, mut packet)) = session.dispatcher.poll_transmit(now) {
+            session.transmit(now, path, &mut packet, (peers, ports));
+        }
+        let ([own, _], [service, _]) = (network.own(session.number), network.service());
+        let ends = [service, own].map(|ip| SocketAddr::new(ip, request::PORT));
+        while let Some((paths, text)) = session.dispatcher.poll_request(now) {
+            let mut packet = udp_packet(ends[0], ends[1], text.into());
+            for path in paths.iter() {
+                session.transmit(now, path, &mut packet, (peers, ports));
+            }
+        }
+    }
+
+    /// Takes a request of a client for packets of a protected flow.
+    pub(super) fn take_request(
+        &mut self,
+        now: Instant,
+        at: usize,
+        text: &[u8],
+        ports: &mut [UdpPort],
+    ) {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at) else { return };
+        session.look_at_datagram_paths(now, peers);
+        for (path, mut packet) in session.dispatcher.handle_request(now, text) {
             session.transmit(now, path, &mut packet, (peers, ports));
         }
     }
@@ -137,9 +165,23 @@ impl ClientSession {
 
     fn look_at_datagram_paths(&mut self, now: Instant, peers: &Peers) {
         if self.dispatcher.is_stale(now) {
+            self.hear_reports(now);
             let datagram_path = |path| self.datagram_path(path, sent(now, peers, self.peers[path]));
             let datagram_paths: Vec<DatagramPath> = (0..PATHS_MAX).map(datagram_path).collect();
             self.dispatcher.set_paths(now, datagram_paths.into_iter());
+        }
+    }
+
+    /// What the reports of its paths have brought.
+    fn hear_reports(&mut self, now: Instant) {
+        for (i, reports) in self.reports.iter_mut().enumerate() {
+            let (path, news) = (PathId(i as u8), reports.take_news());
+            if news != News::default() {
+                self.dispatcher.handle_news(now, path, (news, || reports.sending(now)));
+            }
+            if self.dispatcher.asks_marker(now, path) {
+                reports.ask();
+            }
         }
     }
 

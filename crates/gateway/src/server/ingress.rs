@@ -5,7 +5,7 @@ use super::limiters::RateLimiter;
 use super::{Core, ServerError};
 use crate::inner::peek;
 use crate::path::ServerInfo;
-use crate::udp::{Flows, Outside};
+use crate::udp::{Flows, Outside, request};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
 use std::time::UNIX_EPOCH;
@@ -91,6 +91,9 @@ impl Core {
         }
         match inner.protocol {
             protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
+                if self.client_sessions.take_report(now, (at, path), packet) {
+                    return;
+                }
                 let seen_as =
                     self.client_sessions.four_tuple(at, path).map(|four_tuple| four_tuple.remote);
                 let life = Some(self.life);
@@ -161,6 +164,10 @@ impl Core {
         let to = datagram.dst;
         if to.port() == policy_requests::PORT {
             return self.take_policy_override(now, at, &datagram.payload);
+        }
+        if to.port() == request::PORT {
+            let Self { client_sessions, ports, .. } = self;
+            return client_sessions.take_request(now, at, &datagram.payload, ports);
         }
         if to.port() == dns::PORT && !self.send_forward(now, (at, path), packet) {
             let Some(session) = self.client_sessions.get(at) else { return };

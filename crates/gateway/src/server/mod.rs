@@ -18,6 +18,7 @@ mod notes;
 mod outbound;
 mod overrides;
 mod reload;
+mod reports;
 mod upstream_hop;
 
 use crate::access::{Access, own_addresses};
@@ -335,6 +336,7 @@ impl Core {
         if more {
             self.client_sessions.touch(at);
         }
+        self.client_sessions.report(now, at, &mut self.ports, &mut self.scratch);
         self.deadlines.set(at, self.client_sessions.next_timeout(at));
     }
 

@@ -1,14 +1,18 @@
 //! One end of the datagrams of a client: what leaves is numbered and given its paths, what comes
 //! goes through the filter. Knows no sockets: who owns it says which paths there are.
 
-use super::bond::{Bound, Counters as BondCounters, Reading, Sample, Spreader};
+use super::bond::{Bound, Counters as BondCounters, Spreader, one_way};
+use super::call;
+use super::generations::{back, key};
 use super::order::HOLD;
+use super::request::Request;
 use super::sender::{Choice, Sender, tier};
 use super::tag::Kind;
 use super::{Filter, FilterCounters, Tagger, Verdict};
 use crate::address::PATHS_MAX;
-use crate::config::UdpMode;
+use crate::config::{Protect, UdpMode};
 use crate::model::Role;
+use crate::path::{Estimate, News, Reading};
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 
@@ -29,6 +33,58 @@ pub(crate) struct Dispatcher {
     before: FilterCounters,
     /// The difference of the clocks on each path to here, nanoseconds, and when that was.
     delays: [Option<(i64, Instant)>; PATHS_MAX],
+    protection: ProtectionCounters,
+}
+
+/// Counters of an end, or of several.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct DatagramCounters {
+    filter: FilterCounters,
+    bond: BondCounters,
+    protection: ProtectionCounters,
+}
+
+impl DatagramCounters {
+    /// Adds those of an end.
+    pub(crate) fn add(&mut self, of: &Dispatcher) {
+        self.filter = self.filter + of.counters();
+        let (bond, protection) = (of.spreader.counters(), of.protection);
+        self.bond.queued += bond.queued;
+        self.bond.dropped += bond.dropped;
+        self.bond.moved += bond.moved;
+        self.protection.packets += protection.packets;
+        self.protection.asked += protection.asked;
+        self.protection.doubled += protection.doubled;
+    }
+
+    /// By the names that status and metrics have for them.
+    pub(crate) fn named(&self) -> [(String, u64); 10] {
+        let Self { filter, bond, protection } = self;
+        [
+            ("datagram_copies_removed", filter.copies),
+            ("datagrams_held", filter.held),
+            ("datagrams_late", filter.late),
+            ("datagrams_missed", filter.missed),
+            ("datagrams_queued", bond.queued),
+            ("datagrams_dropped", bond.dropped),
+            ("datagrams_moved", bond.moved),
+            ("datagrams_protected", protection.packets),
+            ("datagram_copies_sent", protection.asked + protection.doubled),
+            ("datagram_requests", filter.requests),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+    }
+}
+
+/// What was done for protected flows, since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ProtectionCounters {
+    /// Packets of protected flows.
+    pub(crate) packets: u64,
+    /// Copies that were asked for.
+    pub(crate) asked: u64,
+    /// Copies that were sent without being asked for.
+    pub(crate) doubled: u64,
 }
 
 /// A path for datagrams.
@@ -63,6 +119,8 @@ const MARGIN: Duration = Duration::from_millis(10);
 const HOLD_MAX: Duration = Duration::from_millis(200);
 /// A path that has said nothing for so long has no part in that.
 const HEARD: Duration = Duration::from_secs(1);
+/// An estimate that is surer than not.
+const TRUSTED: f64 = 0.5;
 /// A path that may be wanted is asked how long it is as often.
 const ASKED: Duration = Duration::from_secs(1);
 
@@ -81,6 +139,7 @@ impl Dispatcher {
             spread: None,
             before: FilterCounters::default(),
             delays: [None; PATHS_MAX],
+            protection: ProtectionCounters::default(),
         }
     }
 
@@ -114,7 +173,8 @@ impl Dispatcher {
     pub(crate) fn send(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> Outcome {
         let outcome = match mode {
             UdpMode::Best => None,
-            UdpMode::Duplicate | UdpMode::Protect(_) => self.send_copies(now, packet),
+            UdpMode::Duplicate => self.send_copies(now, packet),
+            UdpMode::Protect(protect) => self.protect(now, &protect, packet),
             UdpMode::Bond => self.spread(now, packet),
         };
         outcome.unwrap_or_else(|| {
@@ -134,6 +194,9 @@ impl Dispatcher {
     fn spread(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
         let (len, not) = (packet.len(), self.unfit(packet.len()));
         let flow = self.tagger.flow(now, packet)?;
+        if flow.call.sent(now, len) {
+            return self.protect(now, &Protect::default(), packet);
+        }
         self.spread = Some(now);
         let express = flow.is_sparse(now, len);
         let chosen = self.spreader.choose(now, (flow.path(), not), len, express);
@@ -149,6 +212,83 @@ impl Dispatcher {
             Bound::Now => Outcome::Leaves(PathSet::only(path)),
             Bound::Queued => Outcome::Waits,
         })
+    }
+
+    /// By the best path that has not just lost something; again by another if asking would be too
+    /// late.
+    fn protect(&mut self, now: Instant, protect: &Protect, packet: &mut [u8]) -> Option<Outcome> {
+        let (len, unfit) = (packet.len(), self.unfit(packet.len()));
+        let flow = self.tagger.flow(now, packet)?;
+        self.spread = Some(now);
+        let mut not = flow.protection().shunned(now);
+        unfit.iter().for_each(|path| not.insert(path));
+        let last = flow.path();
+        let path = self
+            .spreader
+            .choose(now, (last, not), len, true)
+            .or_else(|| other(&self.choices, not))
+            .or_else(|| self.spreader.choose(now, (last, unfit), len, true))
+            .or_else(|| other(&self.choices, unfit))?;
+        let mut paths = PathSet::only(path);
+        let number = flow.number(packet, Kind::Protected, Some(path));
+        flow.protection().sent(now, number, Some(path), packet);
+        self.protection.packets += 1;
+        if flow.protection().doubles(protect) {
+            unfit.iter().for_each(|path| not.insert(path));
+            not.insert(path);
+            if let Some(second) = self.spreader.choose(now, (None, not), len, true) {
+                paths.insert(second);
+                self.protection.doubled += 1;
+            }
+        }
+        for path in paths.iter() {
+            self.spreader.bind(now, path, true, packet);
+        }
+        Some(Outcome::Leaves(paths))
+    }
+
+    /// Takes what the far end asks for; the copies that leave now, and their paths.
+    pub(crate) fn handle_request(&mut self, now: Instant, text: &[u8]) -> Vec<(PathId, Vec<u8>)> {
+        let Some(Request { flow, newest, silent, wanted }) = Request::parse(text) else {
+            return Vec::new();
+        };
+        let Some(protection) =
+            self.tagger.known(&flow).and_then(|flow| flow.protection.as_deref_mut())
+        else {
+            return Vec::new();
+        };
+        let mut copies = Vec::new();
+        for (number, last, packet) in protection.handle_request(now, (newest, silent), &wanted) {
+            let mut not = last.map_or(PathSet::NONE, PathSet::only);
+            let len = packet.len();
+            for path in &self.datagram_paths {
+                if !path.numbers || usize::from(path.mtu) < len {
+                    not.insert(path.choice.id);
+                }
+            }
+            let path = self.spreader.choose(now, (None, not), len, true);
+            let Some(path) = path.or_else(|| other(&self.choices, not)).or(last) else { continue };
+            protection.again(number, path);
+            self.spreader.bind(now, path, true, &packet);
+            self.protection.asked += 1;
+            copies.push((path, packet));
+        }
+        copies
+    }
+
+    /// A request for what has not come of a protected flow, and the paths that it is sent by: two,
+    /// since the path that is silent may be so in both directions.
+    pub(crate) fn poll_request(&mut self, now: Instant) -> Option<(PathSet, Vec<u8>)> {
+        if self.filter.request_timeout().is_none_or(|due| due > now) {
+            return None;
+        }
+        let request = self.filter.poll_request(now)?;
+        let mut paths = PathSet::NONE;
+        if let Some(best) = self.sender.best(now, &self.choices) {
+            paths.insert(best);
+            other(&self.choices, paths).into_iter().for_each(|path| paths.insert(path));
+        }
+        Some((paths, request.emit()))
     }
 
     /// Paths that take no numbered packet of that length.
@@ -167,16 +307,25 @@ impl Dispatcher {
         self.spreader.poll_transmit(now)
     }
 
-    /// News of a marker that had left by a path.
-    pub(crate) fn handle_sent_marker(&mut self, now: Instant, path: PathId, sample: Sample) {
-        self.spreader.handle_sample(now, path, sample);
-    }
-
-    /// A marker of the far end came by a path: how far the paths lie apart bounds how long packets
-    /// wait for those before them.
-    pub(crate) fn handle_marker(&mut self, now: Instant, path: PathId, sample: Sample) {
-        let Some(delay) = self.delays.get_mut(usize::from(path.0)) else { return };
-        *delay = Some((sample.one_way(), now));
+    /// What markers of either direction of a path have shown, and what is estimated of the one from
+    /// here. How far the paths to here lie apart bounds how long packets wait for those before
+    /// them.
+    pub(crate) fn handle_news(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        (news, sending): (News, impl Fn() -> Estimate),
+    ) {
+        if let Some(sample) = news.sent {
+            let Estimate { capacity, confidence, .. } = sending();
+            let trusted = capacity.filter(|_| confidence >= TRUSTED);
+            self.spreader.handle_sample(now, path, sample, trusted);
+        }
+        let (Some(sample), Some(delay)) = (news.heard, self.delays.get_mut(usize::from(path.0)))
+        else {
+            return;
+        };
+        *delay = Some((one_way(&sample), now));
         let recent = |delay: &Option<(i64, Instant)>| {
             delay.filter(|(_, at)| now.saturating_since(*at) < HEARD).map(|(delay, _)| delay)
         };
@@ -210,6 +359,11 @@ impl Dispatcher {
     /// Whether a packet that came by `path`, from a peer that numbers, goes on now. Then
     /// [`Dispatcher::poll_packet`].
     pub(crate) fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
+        if packet.len() <= call::SMALL
+            && let Some(flow) = key(packet).and_then(|key| self.tagger.known(&back(&key)))
+        {
+            flow.call.came(packet.len());
+        }
         self.filter.handle_packet(now, PathId(path as u8), packet) == Verdict::Deliver
     }
 
@@ -221,10 +375,12 @@ impl Dispatcher {
         self.filter.poll_packet()
     }
 
-    /// When [`Dispatcher::poll_packet`] or [`Dispatcher::poll_transmit`] may have another.
+    /// When [`Dispatcher::poll_packet`], [`Dispatcher::poll_transmit`] or
+    /// [`Dispatcher::poll_request`] may have another.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let due = [self.filter.poll_timeout(), self.spreader.poll_timeout()];
+        let Self { filter, spreader, .. } = self;
+        let due = [filter.poll_timeout(), filter.request_timeout(), spreader.poll_timeout()];
         due.into_iter().flatten().min()
     }
 
@@ -232,20 +388,14 @@ impl Dispatcher {
     pub(crate) fn forget(&mut self) {
         self.before = self.counters();
         self.filter = Filter::default();
-        self.spreader = Spreader::default();
+        self.spreader.restart();
         self.delays = [None; PATHS_MAX];
     }
 
     /// What happened to what came.
     #[must_use]
     pub(crate) fn counters(&self) -> FilterCounters {
-        let (a, b) = (self.before, self.filter.counters());
-        FilterCounters {
-            copies: a.copies + b.copies,
-            held: a.held + b.held,
-            late: a.late + b.late,
-            missed: a.missed + b.missed,
-        }
+        self.before + self.filter.counters()
     }
 
     /// What it has in mind, for a look.
@@ -255,10 +405,18 @@ impl Dispatcher {
     }
 
     /// What happened to what was spread.
-    #[must_use]
+    #[cfg(test)]
     pub(crate) fn bond_counters(&self) -> BondCounters {
         self.spreader.counters()
     }
+}
+
+/// The quickest path, as far as that is known, that works, is of the roles that count, and is none
+/// of `not`.
+fn other(choices: &[Choice], not: PathSet) -> Option<PathId> {
+    let tier = tier(choices);
+    let usable = choices.iter().filter(|path| path.takes_part(tier) && !not.contains(path.id));
+    usable.min_by_key(|path| (path.rtt.0.wrapping_sub(1), path.id)).map(|path| path.id)
 }
 
 /// The role that counts for datagrams: a primary path that is kept back, since it harms, is as good

@@ -3,12 +3,16 @@
 //!
 //! Copies are known by a window of the last [`WINDOW`] numbers of each flow, as in RFC 6479; a
 //! number that is older is a late copy. Nothing waits for that. Where order is wanted, a packet
-//! waits for those before it as [`Order`] says.
+//! waits for those before it as [`Order`] says. Of a protected flow nothing waits either, and what
+//! has not come is asked for ([`Wants`]).
 
 use super::generations::{FlowKey, Generations, key};
 use super::order::{HOLD, Order, Place};
+use super::request::Request;
 use super::tag::{self, NUMBERS};
+use super::wants::{Wanted, Wants};
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Add;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Instant};
 
@@ -18,6 +22,8 @@ pub(crate) struct Filter {
     flows: Generations<Flow>,
     /// When the packet that has waited longest in a flow has waited enough.
     timers: BTreeSet<(Instant, FlowKey)>,
+    /// When something may have to be asked for.
+    wants: BTreeSet<(Instant, FlowKey)>,
     ready: VecDeque<Vec<u8>>,
     /// Bytes that wait.
     held: usize,
@@ -50,6 +56,21 @@ pub(crate) struct Counters {
     pub(crate) late: u64,
     /// Packets given up.
     pub(crate) missed: u64,
+    /// Requests for packets that have not come.
+    pub(crate) requests: u64,
+}
+
+impl Add for Counters {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            copies: self.copies + other.copies,
+            held: self.held + other.held,
+            late: self.late + other.late,
+            missed: self.missed + other.missed,
+            requests: self.requests + other.requests,
+        }
+    }
 }
 
 #[derive(Default, Debug)]
@@ -60,6 +81,9 @@ struct Flow {
     suspect: Option<u16>,
     /// Only where order is wanted.
     order: Option<Box<Order>>,
+    /// Only of a protected flow; and when it is in the filter's timers.
+    wants: Option<Box<Wants>>,
+    wants_due: Option<Instant>,
 }
 
 /// The numbers of a flow that have come; positions do not wrap.
@@ -87,6 +111,7 @@ impl Default for Filter {
         Self {
             flows: Generations::default(),
             timers: BTreeSet::new(),
+            wants: BTreeSet::new(),
             ready: VecDeque::new(),
             held: 0,
             hold: HOLD,
@@ -114,7 +139,20 @@ impl Filter {
             return Verdict::Copy;
         };
         if !tag.ordered {
+            // A flow that was spread before: what waits for order goes before what needs none.
+            if let Some(order) = &mut flow.order {
+                self.held -= order.drain(&mut self.ready);
+                order.restart();
+            }
+            if tag.more.is_some_and(|(protected, _)| protected) {
+                let wants = flow.wants.get_or_insert_default();
+                wants.take(now, path, position, self.hold);
+                set_due(key, flow, &mut self.wants);
+            }
             return Verdict::Deliver;
+        }
+        if flow.wants.take().is_some() {
+            set_due(key, flow, &mut self.wants);
         }
         let order = flow.order.get_or_insert_default();
         let trail = tag.more.map_or(0, |(_, trail)| trail);
@@ -154,6 +192,30 @@ impl Filter {
     /// The next packet that has waited enough.
     pub(crate) fn poll_packet(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
+    }
+
+    /// What is to be asked for of the far end now.
+    pub(super) fn poll_request(&mut self, now: Instant) -> Option<Request> {
+        while let Some(&(at, key)) = self.wants.first()
+            && at <= now
+        {
+            self.wants.pop_first();
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            flow.wants_due = None;
+            let wanted = flow.wants.as_mut().and_then(|wants| wants.poll(now));
+            set_due(key, flow, &mut self.wants);
+            let Some(Wanted { newest, silent, positions }) = wanted else { continue };
+            self.counters.requests += 1;
+            let wanted = positions.into_iter().map(number_of).collect();
+            return Some(Request { flow: key, newest: number_of(newest), silent, wanted });
+        }
+        None
+    }
+
+    /// When [`Filter::poll_request`] may have one.
+    #[must_use]
+    pub(crate) fn request_timeout(&self) -> Option<Instant> {
+        self.wants.first().map(|(at, _)| *at)
     }
 
     /// When [`Filter::handle_timeout`] is due.
@@ -215,6 +277,8 @@ impl Flow {
         self.window = Window { highest: position, ..Window::default() };
         self.window.mark(position);
         self.suspect = None;
+        // Its timer finds that there is nothing.
+        self.wants = None;
         if let Some(order) = &mut self.order {
             order.restart();
         }
@@ -249,6 +313,22 @@ impl Window {
     fn place(position: u64) -> (usize, u64) {
         ((position % WINDOW / 64) as usize, 1 << (position % 64))
     }
+}
+
+/// Sets the timer of what a flow wants anew, if it has changed.
+fn set_due(key: FlowKey, flow: &mut Flow, timers: &mut BTreeSet<(Instant, FlowKey)>) {
+    let due = flow.wants.as_ref().and_then(|wants| wants.due());
+    if due != flow.wants_due {
+        if let Some(at) = flow.wants_due {
+            timers.remove(&(at, key));
+        }
+        timers.extend(due.map(|at| (at, key)));
+        flow.wants_due = due;
+    }
+}
+
+fn number_of(position: u64) -> u16 {
+    (position % u64::from(NUMBERS)) as u16
 }
 
 /// From a position to the nearest one of a number.

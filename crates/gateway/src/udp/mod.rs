@@ -18,6 +18,7 @@
 #[cfg(feature = "internals")]
 pub mod bench;
 pub(crate) mod bond;
+mod call;
 mod dispatcher;
 mod filter;
 pub(crate) mod flows;
@@ -26,11 +27,14 @@ mod generations;
 mod nat;
 mod order;
 pub(crate) mod packet;
+mod protect;
+pub(crate) mod request;
 mod sender;
 mod sent;
 mod tag;
+mod wants;
 
-pub(crate) use dispatcher::{DatagramPath, Dispatcher, Outcome, PREFERRED, role};
+pub(crate) use dispatcher::{DatagramCounters, DatagramPath, Dispatcher, Outcome, PREFERRED, role};
 pub(crate) use filter::Counters as FilterCounters;
 pub(crate) use filter::Filter;
 pub(crate) use filter::Verdict;

@@ -87,7 +87,7 @@ impl Sender {
 }
 
 impl Choice {
-    fn takes_part(&self, tier: &[Role]) -> bool {
+    pub(super) fn takes_part(&self, tier: &[Role]) -> bool {
         self.usable && self.id.0 < PATHS_MAX as u8 && tier.contains(&self.role)
     }
 }

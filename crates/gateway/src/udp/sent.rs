@@ -1,5 +1,7 @@
 //! What the sending end knows of a flow of datagrams.
 
+use super::call::CallWatch;
+use super::protect::Protection;
 use super::tag::{self, Kind, NUMBERS, TRAIL};
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
@@ -13,6 +15,8 @@ pub(crate) struct SentFlow {
     /// Bytes that may overtake others, as of a time.
     credit: f64,
     as_of: Instant,
+    pub(super) call: CallWatch,
+    pub(super) protection: Option<Box<Protection>>,
 }
 
 /// A flow below this rate overtakes what waits: names, calls, games, acknowledgements. Four times
@@ -25,7 +29,14 @@ impl SentFlow {
     /// One whose first number is this.
     pub(crate) fn new(first: u16) -> Self {
         let paths = [None; TRAIL as usize];
-        Self { next: first, paths, credit: SPARSE_BURST, as_of: Instant::ZERO }
+        Self {
+            next: first,
+            paths,
+            credit: SPARSE_BURST,
+            as_of: Instant::ZERO,
+            call: CallWatch::default(),
+            protection: None,
+        }
     }
 
     /// The path of its last packet.

@@ -11,8 +11,11 @@ mod idle;
 mod latency;
 mod link;
 mod process;
+mod program;
+mod quic;
 mod tun;
 mod unshaped;
+mod voice;
 
 use super::median;
 use crate::exit::Failure;
@@ -31,6 +34,7 @@ use tabane_net::Clock;
 #[command(after_help = "\
 Every figure has a target that must hold and one that is aimed at. Speeds and times are those of a
 machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms.
+The row `quic` needs a build with QUIC inside: cargo build --release --features quic.
 
 Examples:
   tabane bench gateway                     all rows, about three minutes
@@ -73,6 +77,10 @@ enum Row {
     Udp,
     /// Memory of a server with clients and connections that do nothing.
     Idle,
+    /// A download by QUIC over two links, beside each of them alone.
+    Quic,
+    /// A call while a link flaps.
+    Voice,
 }
 
 /// What `--json` prints.
@@ -125,6 +133,8 @@ impl Row {
             Self::Setup => latency::measure_setup(quick),
             Self::Udp => latency::measure_udp(quick),
             Self::Idle => idle::measure(quick),
+            Self::Quic => quic::measure(quick),
+            Self::Voice => voice::measure(quick),
         }
     }
 }

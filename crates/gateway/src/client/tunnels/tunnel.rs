@@ -3,15 +3,17 @@
 use super::{OUTER_MTU, OUTER_MTU_MAX, Tunnel};
 use crate::config::PathConfig;
 use crate::model::Role;
-use crate::path::{Absence, Binding, Health, LinkState, Use, inner_limit};
+use crate::path::{Absence, Binding, Count, Health, LinkState, Reading, Use, inner_limit};
 use crate::reactor::EventSource;
-use crate::udp::bond::Reading;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
-use tabane_engine::Instant;
-use tabane_net::wireguard::{Bind, FourTuple, OVERHEAD, PortConfig, Sealed, UdpPort, seal_space};
+use tabane_engine::view::PathRtt;
+use tabane_engine::{Duration, Instant};
+use tabane_net::wireguard::{
+    Bind, FourTuple, OVERHEAD, PortConfig, Sealed, Session, UdpPort, seal_space,
+};
 
 impl Tunnel {
     /// Its health.
@@ -28,6 +30,24 @@ impl Tunnel {
     /// Whether it works and is used.
     pub(in crate::client) fn carries(&self) -> bool {
         self.monitor.is_up() && self.decision.using != Use::Unused
+    }
+
+    /// What connections are to expect of it; nothing if they are to stay away from it.
+    pub(in crate::client) fn expected_rtt(&self) -> Option<PathRtt> {
+        let used = self.monitor.is_up() && self.decision.using == Use::Active;
+        self.monitor.expected_rtt().filter(|_| used)
+    }
+
+    /// How long it is expected to take to open a connection on it: a round trip, and what losses
+    /// cost, of which each takes as long as a copy waits ([`PathRtt::answer_within`]).
+    pub(super) fn find_opening_time(&self, now: Instant) -> Duration {
+        let Some(expected) = self.monitor.expected_rtt() else { return Duration::MAX };
+        let known = [self.reports.sending(now).loss, self.reports.receiving(now).loss];
+        let probes = self.monitor.health(now).loss;
+        let loss = known.into_iter().flatten().fold(probes.unwrap_or(0.0), f64::max);
+        // The request and its answer, and the handshake before.
+        let lost = expected.answer_within().as_secs_f64() * loss * 2.0;
+        expected.srtt + Duration::from_secs_f64(lost)
     }
 
     /// What it is bound to.
@@ -58,6 +78,16 @@ impl Tunnel {
             return false;
         }
         self.send(packet)
+    }
+
+    /// Sends the report that is due.
+    pub(super) fn report(&mut self, now: Instant, scratch: &mut [u8]) {
+        self.reports.set_known(self.monitor.knows_reports());
+        let counters = self.session.counters();
+        let sent = Count { packets: counters.tx_packets, bytes: counters.tx_bytes };
+        if let Some(len) = self.reports.poll(now, sent, scratch) {
+            self.send(&scratch[..len]);
+        }
     }
 
     /// What the host's own link has refused to carry.
@@ -132,4 +162,10 @@ impl Tunnel {
         self.close(registry);
         self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
     }
+}
+
+/// What has come by a session so far.
+pub(super) fn received(session: &Session) -> Count {
+    let counters = session.counters();
+    Count { packets: counters.rx_packets, bytes: counters.rx_bytes }
 }

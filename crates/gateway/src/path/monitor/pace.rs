@@ -121,6 +121,8 @@ impl Monitor {
             mtu: self.mtu.mtu(),
             within_ms: u16::try_from(within.as_millis()).unwrap_or(u16::MAX),
             cap_bps: self.announced.cap_bps,
+            reports: true,
+            far_reports: false,
             full: false,
             server_info: None,
         };

@@ -13,7 +13,7 @@
 //! A queue that does not fall although little is sent is none: the way has become longer, or others
 //! fill it. Then it counts as base, and the capacity from before holds again.
 
-use super::sample::{Reading, Sample};
+use crate::path::{Reading, Sample};
 use tabane_engine::{Duration, Instant};
 
 /// One direction of one path.
@@ -76,12 +76,12 @@ impl Gauge {
         {
             return false;
         }
-        let difference = sample.one_way();
+        let difference = one_way(&sample);
         self.note_least(now, difference);
         let queue = Duration((difference - self.base().unwrap_or(difference)).max(0) as u64);
         if let Some(newest) = self.newest {
             // RFC 3550 section 6.4.1.
-            let moved = (difference - newest.sample.one_way()).unsigned_abs() as f64;
+            let moved = (difference - one_way(&newest.sample)).unsigned_abs() as f64;
             self.jitter += (moved - self.jitter) / 16.0;
         }
         let point = Point { sample, queue };
@@ -175,7 +175,7 @@ impl Gauge {
 
     fn note_stuck(&mut self, now: Instant, stood: bool, offered: f64, to: Point) {
         let Some(capacity) = self.capacity else { return };
-        let difference = to.sample.one_way();
+        let difference = one_way(&to.sample);
         let Some(stuck) = &mut self.stuck else {
             if stood && offered < capacity * DRAINS {
                 let (since, queue, least) = (now, to.queue, difference);
@@ -198,4 +198,10 @@ impl Gauge {
 /// Bytes of outer packets.
 pub(super) fn outer(reading: &Reading) -> u64 {
     reading.bytes + reading.packets * OUTER as u64
+}
+
+/// The far clock at arrival minus the own one at leaving, nanoseconds.
+pub(crate) fn one_way(sample: &Sample) -> i64 {
+    let micros = sample.received.at_us.wrapping_sub(sample.sent.at_us) as i64;
+    micros.saturating_mul(1000)
 }

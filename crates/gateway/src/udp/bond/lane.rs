@@ -2,7 +2,7 @@
 //! has to send, and when a packet more would be there.
 
 use super::gauge::{Gauge, OUTER, outer};
-use super::sample::{Reading, Sample};
+use crate::path::{Reading, Sample};
 use std::collections::VecDeque;
 use tabane_engine::{Duration, Instant};
 
@@ -21,7 +21,8 @@ pub(super) struct Lane {
     counted: Reading,
     charged: u64,
     last_release: Instant,
-    /// The first time that something left since the newest news.
+    /// What has left since the newest news, and since when there should be some.
+    unheard_bytes: usize,
     unheard: Option<Instant>,
 }
 
@@ -33,6 +34,8 @@ const STANDING_MAX: Duration = Duration::from_millis(50);
 /// Beyond a round trip, a path that is used and says nothing for so long is not counted on: three
 /// markers.
 const SILENCE: Duration = Duration::from_millis(150);
+/// Bytes that a marker follows for sure.
+const UNHEARD: usize = 6000;
 
 impl Lane {
     /// The path's counters, which other traffic moves too.
@@ -52,7 +55,7 @@ impl Lane {
         if !self.gauge.handle_sample(now, sample) {
             return;
         }
-        self.unheard = None;
+        (self.unheard, self.unheard_bytes) = (None, 0);
         let (Some(capacity), Some(sent)) = (self.gauge.capacity(), self.gauge.sent()) else {
             self.free_at = now + self.gauge.queue();
             return;
@@ -111,7 +114,10 @@ impl Lane {
         self.charge(now, bytes);
         self.charged += bytes as u64;
         self.last_release = now;
-        self.unheard.get_or_insert(now);
+        self.unheard_bytes = self.unheard_bytes.saturating_add(bytes);
+        if self.unheard_bytes > UNHEARD {
+            self.unheard.get_or_insert(now);
+        }
     }
 
     /// The next packet that may leave.

@@ -20,13 +20,13 @@
 mod aqm;
 mod gauge;
 mod lane;
-mod sample;
 
 use crate::address::PATHS_MAX;
+use crate::path::{Reading, Sample};
 use aqm::Aqm;
 use gauge::OUTER;
+pub(crate) use gauge::one_way;
 use lane::Lane;
-pub(crate) use sample::{Reading, Sample};
 use std::collections::VecDeque;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
@@ -91,17 +91,20 @@ impl Spreader {
         self.move_from_failed(now);
     }
 
-    /// News of a marker that had left by `path`.
-    pub(crate) fn handle_sample(&mut self, now: Instant, path: PathId, sample: Sample) {
+    /// News of a marker that had left by `path`; `capacity` is what a slower and surer estimate
+    /// says, bits per second of inner packets, which counts until there is one here.
+    pub(crate) fn handle_sample(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        sample: Sample,
+        capacity: Option<u64>,
+    ) {
         if let Some(lane) = self.lanes.get_mut(usize::from(path.0)) {
+            if let Some(bps) = capacity {
+                lane.gauge.hint(bps as f64);
+            }
             lane.handle_sample(now, sample);
-        }
-    }
-
-    /// What a slower and surer estimate says of a path, bits per second.
-    pub(crate) fn hint(&mut self, path: PathId, capacity: f64) {
-        if let Some(lane) = self.lanes.get_mut(usize::from(path.0)) {
-            lane.gauge.hint(capacity);
         }
     }
 
@@ -181,6 +184,11 @@ impl Spreader {
     pub(crate) fn describe(&self) -> String {
         let lanes = self.lanes.iter().filter(|lane| lane.usable);
         lanes.map(|lane| format!("{lane} ")).collect()
+    }
+
+    /// Nothing that was known of the paths holds any more. What waits is dropped.
+    pub(crate) fn restart(&mut self) {
+        *self = Self { counters: self.counters, ..Self::default() };
     }
 
     /// What happened.

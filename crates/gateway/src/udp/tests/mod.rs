@@ -2,4 +2,5 @@
 
 mod bond;
 mod quic;
+mod voice;
 mod world;

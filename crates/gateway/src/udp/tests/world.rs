@@ -2,7 +2,7 @@
 
 use crate::config::UdpMode;
 use crate::model::Role;
-use crate::udp::bond::{Reading, Sample};
+use crate::path::{Estimate, News, Reading, Sample};
 use crate::udp::packet::{HEADROOM, Inside, parse, put_udp};
 use crate::udp::{Choice, DatagramPath, Dispatcher, Outcome};
 use std::collections::{BTreeMap, VecDeque};
@@ -72,6 +72,7 @@ struct Path {
 struct Frame {
     packet: Vec<u8>,
     report: Option<Report>,
+    request: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy)]
@@ -227,6 +228,11 @@ impl World {
             while let Some((path, packet)) = self.ends[end].dispatcher.poll_transmit(now) {
                 self.transmit(end, path, packet, None);
             }
+            while let Some((paths, text)) = self.ends[end].dispatcher.poll_request(now) {
+                for id in paths.iter() {
+                    self.request(end, id, text.clone());
+                }
+            }
             for path in 0..self.links.len() {
                 self.report(end, path);
             }
@@ -263,7 +269,19 @@ impl World {
         sent.packets += 1;
         sent.bytes += packet.len() as u64;
         self.ends[end].bytes += packet.len() as u64;
-        self.links[path][1 - end].push(self.now, Frame { packet, report });
+        self.links[path][1 - end].push(self.now, Frame { packet, report, request: None });
+    }
+
+    fn request(&mut self, end: usize, id: PathId, text: Vec<u8>) {
+        // As long as it is in its datagram.
+        let packet = vec![0; text.len() + 28];
+        let path = usize::from(id.0);
+        let sent = &mut self.ends[end].paths[path].sent;
+        sent.packets += 1;
+        sent.bytes += packet.len() as u64;
+        self.ends[end].bytes += packet.len() as u64;
+        let frame = Frame { packet, report: None, request: Some(text) };
+        self.links[path][1 - end].push(self.now, frame);
     }
 
     fn arrive(&mut self, end: usize, path: usize, frame: Frame) {
@@ -273,6 +291,12 @@ impl World {
         let len = frame.packet.len() as u64;
         paths[path].received =
             Reading { packets: before.packets + 1, bytes: before.bytes + len, at_us: 0 };
+        if let Some(text) = frame.request {
+            for (path, packet) in dispatcher.handle_request(now, &text) {
+                self.transmit(end, path, packet, None);
+            }
+            return;
+        }
         let Some(report) = frame.report else {
             if dispatcher.takes(now, path, &frame.packet) {
                 self.ends[end].give(at, &frame.packet);
@@ -283,11 +307,8 @@ impl World {
         let sample = Sample { sent: report.marker, received };
         paths[path].heard = Some(sample);
         paths[path].asked |= report.asks;
-        let id = PathId(path as u8);
-        dispatcher.handle_marker(now, id, sample);
-        if let Some(sample) = report.heard {
-            dispatcher.handle_sent_marker(now, id, sample);
-        }
+        let news = News { sent: report.heard, heard: Some(sample) };
+        dispatcher.handle_news(now, PathId(path as u8), (news, Estimate::default));
     }
 
     fn report(&mut self, end: usize, path: usize) {

@@ -1,0 +1,27 @@
+//! Row `quic`: a download by QUIC through the gateway, with the policies that it has by default.
+//!
+//! QUIC is quinn's, which only a build with the feature `quic` contains; others say so.
+
+use super::figure::{Figure, Target};
+
+/// Of the sum of both links alone, and of the better one of them.
+const SUM: Target = Target::new(0.85, 0.90);
+const BEST: Target = Target::new(0.98, 1.5);
+
+/// Speed of a download by QUIC.
+///
+/// # Errors
+/// A gateway that does not start, or a download that does not.
+#[cfg(not(feature = "quic"))]
+pub(super) fn measure(_quick: bool) -> anyhow::Result<Vec<Figure>> {
+    use super::figure::Unit;
+    let why = "built without QUIC: cargo build --release --features quic";
+    let figure = |what: &str, target| Figure::skipped("quic", what, Unit::Share, target, why);
+    Ok(vec![figure("of the sum of the links", SUM), figure("of the better link", BEST)])
+}
+
+#[cfg(feature = "quic")]
+pub(super) use with_quic::measure;
+
+#[cfg(feature = "quic")]
+mod with_quic;
