@@ -34,6 +34,7 @@ pub(crate) struct Dispatcher {
     /// The difference of the clocks on each path to here, nanoseconds, and when that was.
     delays: [Option<(i64, Instant)>; PATHS_MAX],
     protection: ProtectionCounters,
+    too_long: u64,
 }
 
 /// Counters of an end, or of several.
@@ -42,6 +43,7 @@ pub(crate) struct DatagramCounters {
     filter: FilterCounters,
     bond: BondCounters,
     protection: ProtectionCounters,
+    too_long: u64,
 }
 
 impl DatagramCounters {
@@ -55,11 +57,12 @@ impl DatagramCounters {
         self.protection.packets += protection.packets;
         self.protection.asked += protection.asked;
         self.protection.doubled += protection.doubled;
+        self.too_long += of.too_long;
     }
 
     /// By the names that status and metrics have for them.
-    pub(crate) fn named(&self) -> [(String, u64); 10] {
-        let Self { filter, bond, protection } = self;
+    pub(crate) fn named(&self) -> [(String, u64); 11] {
+        let Self { filter, bond, protection, too_long } = self;
         [
             ("datagram_copies_removed", filter.copies),
             ("datagrams_held", filter.held),
@@ -68,6 +71,7 @@ impl DatagramCounters {
             ("datagrams_queued", bond.queued),
             ("datagrams_dropped", bond.dropped),
             ("datagrams_moved", bond.moved),
+            ("datagrams_too_long", *too_long),
             ("datagrams_protected", protection.packets),
             ("datagram_copies_sent", protection.asked + protection.doubled),
             ("datagram_requests", filter.requests),
@@ -140,6 +144,7 @@ impl Dispatcher {
             before: FilterCounters::default(),
             delays: [None; PATHS_MAX],
             protection: ProtectionCounters::default(),
+            too_long: 0,
         }
     }
 
@@ -196,6 +201,12 @@ impl Dispatcher {
         let flow = self.tagger.flow(now, packet)?;
         if flow.call.sent(now, len) {
             return self.protect(now, &Protect::default(), packet);
+        }
+        // QUIC must not be fragmented (RFC 9000 section 14), and finds the size of its packets by
+        // those that do not arrive; a flow in fragments could not be spread.
+        if flow.is_quic(packet) && is_too_long(&self.datagram_paths, len) {
+            self.too_long += 1;
+            return Some(Outcome::Dropped);
         }
         self.spread = Some(now);
         let express = flow.is_sparse(now, len);
@@ -258,7 +269,9 @@ impl Dispatcher {
             return Vec::new();
         };
         let mut copies = Vec::new();
-        for (number, last, packet) in protection.handle_request(now, (newest, silent), &wanted) {
+        for (number, last, again, packet) in
+            protection.handle_request(now, (newest, silent), &wanted)
+        {
             let mut not = last.map_or(PathSet::NONE, PathSet::only);
             let len = packet.len();
             for path in &self.datagram_paths {
@@ -269,9 +282,13 @@ impl Dispatcher {
             let path = self.spreader.choose(now, (None, not), len, true);
             let Some(path) = path.or_else(|| other(&self.choices, not)).or(last) else { continue };
             protection.again(number, path);
-            self.spreader.bind(now, path, true, &packet);
-            self.protection.asked += 1;
-            copies.push((path, packet));
+            // Where one copy was lost, too, both paths may be in a burst.
+            let second = last.filter(|last| again && *last != path);
+            for path in [Some(path), second].into_iter().flatten() {
+                self.spreader.bind(now, path, true, &packet);
+                self.protection.asked += 1;
+                copies.push((path, packet.clone()));
+            }
         }
         copies
     }
@@ -409,6 +426,12 @@ impl Dispatcher {
     pub(crate) fn bond_counters(&self) -> BondCounters {
         self.spreader.counters()
     }
+}
+
+/// Whether a packet of that length fits no path that works.
+fn is_too_long(paths: &[DatagramPath], len: usize) -> bool {
+    let mut works = paths.iter().filter(|path| path.choice.usable && path.numbers).peekable();
+    works.peek().is_some() && works.all(|path| usize::from(path.mtu) < len)
 }
 
 /// The quickest path, as far as that is known, that works, is of the roles that count, and is none

@@ -38,6 +38,9 @@ struct Sent {
     packet: Vec<u8>,
 }
 
+/// Number, path that it took last, whether it was sent again before, and the packet.
+type Copy = (u16, Option<PathId>, bool, Vec<u8>);
+
 /// Packets kept; a third of a second of most calls. What is older is of no use to a call.
 const KEPT_MAX: usize = 16;
 const KEPT: Duration = Duration::from_millis(400);
@@ -85,13 +88,13 @@ impl Protection {
     }
 
     /// The far end has not got some packets: those that are sent again, with the path that each
-    /// took last.
+    /// took last, and whether it was sent again before.
     pub(super) fn handle_request(
         &mut self,
         now: Instant,
         (newest, silent): (u16, bool),
         wanted: &[u16],
-    ) -> Vec<(u16, Option<PathId>, Vec<u8>)> {
+    ) -> Vec<Copy> {
         let after = |number: u16| {
             let ahead = (i32::from(number) - i32::from(newest)).rem_euclid(i32::from(NUMBERS));
             (1..i32::from(NUMBERS) / 2).contains(&ahead)
@@ -113,7 +116,7 @@ impl Protection {
             if let Some(path) = sent.path {
                 failed.insert(path);
             }
-            copies.push((sent.number, sent.path, sent.packet.clone()));
+            copies.push((sent.number, sent.path, sent.copies > 0, sent.packet.clone()));
             (sent.again, sent.copies) = (now, sent.copies + 1);
         }
         failed.iter().for_each(|path| self.shun(now, path));

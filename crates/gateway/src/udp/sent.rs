@@ -16,6 +16,7 @@ pub(crate) struct SentFlow {
     credit: f64,
     as_of: Instant,
     pub(super) call: CallWatch,
+    quic: bool,
     pub(super) protection: Option<Box<Protection>>,
 }
 
@@ -35,6 +36,7 @@ impl SentFlow {
             credit: SPARSE_BURST,
             as_of: Instant::ZERO,
             call: CallWatch::default(),
+            quic: false,
             protection: None,
         }
     }
@@ -55,6 +57,20 @@ impl SentFlow {
         sparse
     }
 
+    /// Whether it is QUIC, as far as its packets show that go this way: its handshake has long
+    /// headers with a version (RFC 8999 section 5.1; 1 and 2 of RFC 9000 and 9369).
+    pub(crate) fn is_quic(&mut self, packet: &[u8]) -> bool {
+        const VERSIONS: [[u8; 4]; 2] = [[0, 0, 0, 1], [0x6b, 0x33, 0x43, 0xcf]];
+        if !self.quic
+            && let Some([first, version @ ..]) = packet.get(payload_at(packet)..)
+            && first & 0xc0 == 0xc0
+            && version.get(..4).is_some_and(|version| VERSIONS.iter().any(|v| v == version))
+        {
+            self.quic = true;
+        }
+        self.quic
+    }
+
     /// Writes its next number into a packet that goes by `path`, or by several; returns it.
     pub(crate) fn number(&mut self, packet: &mut [u8], kind: Kind, path: Option<PathId>) -> u16 {
         let number = self.next;
@@ -68,4 +84,13 @@ impl SentFlow {
         self.paths[0] = path;
         number
     }
+}
+
+/// Where the payload of a UDP packet begins.
+fn payload_at(packet: &[u8]) -> usize {
+    let header = match packet.first() {
+        Some(first) if first >> 4 == 4 => usize::from(first & 15) * 4,
+        _ => 40,
+    };
+    header + 8
 }

@@ -122,8 +122,8 @@ impl Spreader {
             Some((lane.delivery(now, bytes, express)?, id)).filter(|_| !not.contains(id))
         };
         let (least, best) = self.eligible().filter_map(time).min()?;
-        let last = last.filter(|last| *last != best)?.0;
-        let stays = self.eligible().filter(|(id, _)| id.0 == last).find_map(time);
+        let stays =
+            last.and_then(|last| self.eligible().filter(|(id, _)| *id == last).find_map(time));
         match stays {
             Some((time, id)) if time - least < STICKY => Some(id),
             _ => Some(best),

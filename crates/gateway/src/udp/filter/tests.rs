@@ -20,18 +20,20 @@ impl World {
         Self { tagger, filter, now: Instant::ZERO, sent: 0, got: Vec::new() }
     }
 
-    /// The next packet of a flow; its payload counts all packets.
-    fn packet(&mut self, flow: u16, ordered: bool) -> Vec<u8> {
+    /// The next packet of a flow, without a number; its payload counts all packets.
+    fn plain(&mut self, flow: u16) -> Vec<u8> {
         let mut buffer = [&[0; HEADROOM][..], &self.sent.to_be_bytes()].concat();
         self.sent += 1;
         let from = (std::net::Ipv4Addr::new(10, 0, 0, 1), flow);
         let start = put_udp(&mut buffer, from.into(), ([10, 0, 0, 2], 9).into()).unwrap();
-        let mut packet = buffer.split_off(start);
-        assert!(self.tagger.tag(
-            self.now,
-            &mut packet,
-            if ordered { Kind::Ordered } else { Kind::Copies }
-        ));
+        buffer.split_off(start)
+    }
+
+    /// The same with one.
+    fn packet(&mut self, flow: u16, ordered: bool) -> Vec<u8> {
+        let mut packet = self.plain(flow);
+        let kind = if ordered { Kind::Ordered } else { Kind::Copies };
+        assert!(self.tagger.tag(self.now, &mut packet, kind));
         packet
     }
 
@@ -151,6 +153,50 @@ fn what_every_path_has_passed_is_lost_at_once() {
     assert_eq!(world.got.last(), Some(&4), "one path alone says nothing");
     world.wait(30);
     assert_eq!(world.got.last(), Some(&6));
+}
+
+#[test]
+fn what_went_by_the_same_path_is_lost_at_once() {
+    let mut world = World::new(9);
+    let sent: Vec<_> = [0, 0, 0, 1, 0, 0]
+        .map(|path| {
+            let mut packet = world.plain(1);
+            let flow = world.tagger.flow(world.now, &packet).unwrap();
+            flow.number(&mut packet, Kind::Ordered, Some(PathId(path)));
+            (path, packet)
+        })
+        .into();
+    // Path 0 loses its second packet; what path 1 carries may still come.
+    world.receive(0, &sent[0].1);
+    world.receive(0, &sent[2].1);
+    let counters = world.filter.counters();
+    assert_eq!(world.got.len(), 2, "{counters:?}");
+    world.receive(0, &sent[4].1);
+    world.receive(0, &sent[5].1);
+    assert_eq!(world.got.len(), 2, "3 went by another path");
+    world.receive(1, &sent[3].1);
+    assert_eq!(world.got, [0, 2, 3, 4, 5]);
+}
+
+#[test]
+fn what_is_protected_is_asked_for_and_does_not_wait() {
+    let mut world = World::new(10);
+    let mut packets: Vec<_> = (0..40).map(|_| world.plain(1)).collect();
+    for packet in &mut packets {
+        let flow = world.tagger.flow(world.now, packet).unwrap();
+        flow.number(packet, Kind::Protected, Some(PathId(0)));
+    }
+    for (i, packet) in packets.iter().enumerate().take(30) {
+        if i != 20 {
+            assert_eq!(world.receive(0, packet), Verdict::Deliver);
+        }
+        let request = world.filter.poll_request(world.now);
+        assert_eq!(request.map_or(0, |request| request.wanted.len()), usize::from(i == 21));
+        world.wait(20);
+    }
+    let silence = world.filter.poll_request(world.now).unwrap();
+    assert!(silence.silent);
+    assert_eq!(world.receive(1, &packets[20]), Verdict::Deliver, "late is not too late");
 }
 
 #[test]

@@ -70,12 +70,14 @@ fn look() {
             let server = &run.flows[0][SERVER];
             let (rtt, cwnd) = server.path();
             let lanes = run.world.describe();
-            println!(
-                "{links:?} {second}: {rate:.1} rtt {} cwnd {cwnd} lost {:?} reordered {} {lanes}",
-                rtt.as_millis(),
-                server.losses(),
-                run.reordered
-            );
+            if second % 4 == 3 {
+                println!(
+                    "{links:?} {second}: {rate:.1} rtt {} cwnd {cwnd} lost {:?} reordered {} {lanes}",
+                    rtt.as_millis(),
+                    server.losses(),
+                    run.reordered
+                );
+            }
         }
     }
 }
