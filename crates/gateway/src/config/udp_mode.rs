@@ -14,9 +14,9 @@ use toml::de::{DeTable, DeValue};
 pub enum UdpMode {
     /// Spread over the paths by what they carry; the far end puts them in order. Calls are
     /// protected as by [`UdpMode::Protect`].
-    #[default]
     Bond,
     /// By the path with the smallest round-trip time.
+    #[default]
     Best,
     /// By all paths that work; the far end takes the first copy.
     Duplicate,
@@ -126,7 +126,7 @@ fn walk(table: &DeTable<'_>, at: &mut Vec<String>, found: &mut Vec<Fault>) {
             DeValue::String(word) if word == STRIPE && key.get_ref() == "udp" => {
                 let at: Vec<&dyn fmt::Display> = at.iter().map(|key| key as _).collect();
                 let fault = Fault::new(&at, format!("'{STRIPE}' is gone and means 'bond'"));
-                found.push(fault.help("write udp = \"bond\", or nothing: it is the default"));
+                found.push(fault.help("write udp = \"bond\""));
             }
             DeValue::Table(table) => walk(table, at, found),
             DeValue::Array(all) => {

@@ -1,4 +1,4 @@
-//! Row `quic`: a download by QUIC through the gateway, with the policies that it has by default.
+//! Row `quic`: a download by QUIC through the gateway, with `udp = "bond"`.
 //!
 //! QUIC is quinn's, which only a build with the feature `quic` contains; others say so.
 

@@ -1,5 +1,4 @@
-//! Row `voice`: a call through the gateway, with the policies that it has by default, while a link
-//! flaps.
+//! Row `voice`: a call through the gateway with `udp = "bond"`, while a link flaps.
 
 use super::figure::{Figure, Target, Unit};
 use super::link::{Link, bed};
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::{Policies, UdpMode};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 
@@ -42,7 +41,7 @@ const HEADERS: usize = 28;
 pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
     let count = if quick { QUICK } else { COUNT };
     let clock = Clock::start();
-    let bed = bed(&LINKS, Policies::default(), |_| {})?;
+    let bed = bed(&LINKS, Policies { udp: Some(UdpMode::Bond), ..Policies::default() }, |_| {})?;
     let program = Program::new(bed.socks, echo(clock)?)?;
     let (mut sent, mut times) = (Vec::new(), BTreeMap::new());
     let mut before = 0;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::{Policies, UdpMode};
 
 /// As far apart as a cable and a satellite in low orbit.
 const LINKS: [Link; 2] = [Link::new(100, 10), Link::new(60, 60)];
@@ -75,7 +75,8 @@ pub(in super::super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
 /// Bits of payload per second.
 #[expect(clippy::disallowed_methods, reason = "quinn counts in the system's time")]
 fn download(links: &[Link], scale: f64) -> anyhow::Result<f64> {
-    let bed = bed(links, Policies::default(), |_| {})?;
+    let policies = Policies { udp: Some(UdpMode::Bond), ..Policies::default() };
+    let bed = bed(links, policies, |_| {})?;
     let configs = configs()?;
     let far = socket()?;
     let stop = Arc::new(AtomicBool::new(false));
