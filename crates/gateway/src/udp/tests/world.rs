@@ -166,25 +166,12 @@ impl World {
         self.ends.iter_mut().for_each(|end| end.paths[path].up = up);
     }
 
-    /// Bytes on the wire that a link has brought to `end`.
-    pub(super) fn carried(&mut self, path: usize, end: usize) -> u64 {
-        let now = self.now;
-        self.links[path][end].stats(now).delivered.bytes
-    }
-
-    /// The longest queue of a link so far, as time.
-    pub(super) fn queue_max(&mut self, path: usize, end: usize, mbps: u64) -> Duration {
-        let now = self.now;
-        let bytes = self.links[path][end].stats(now).queue_bytes_max;
-        Duration(bytes * 8000 / mbps)
-    }
-
     /// A program behind `end` sends a datagram; `flow` is its port.
     pub(super) fn send(&mut self, end: usize, flow: u16, payload: &[u8]) {
         let (count, _) = self.ends[end].counts.entry(flow).or_default();
         *count += 1;
         let count = count.to_be_bytes();
-        let mut buffer = [&[0; HEADROOM][..], &count, payload].concat();
+        let mut buffer = [&[0; HEADROOM][..], payload, &count].concat();
         let near: SocketAddr = ([10, 81, 0, 31], flow).into();
         let far: SocketAddr = ([192, 0, 2, 1], 443).into();
         let (from, to) = if end == CLIENT { (near, far) } else { (far, near) };
@@ -338,13 +325,13 @@ fn at_origin(at: Instant) -> Instant {
 }
 
 impl End {
-    /// A packet for a program. The first eight bytes of the payload say the how-many-th it is.
+    /// A packet for a program. The last eight bytes of the payload say the how-many-th it is.
     fn give(&mut self, at: Instant, packet: &[u8]) {
         let Some(Inside::Datagram { source, destination, payload }) = parse(packet) else {
             panic!("damaged")
         };
         let flow = if source.port() == 443 { destination.port() } else { source.port() };
-        let (count, payload) = payload.split_at(8);
+        let (payload, count) = payload.split_at(payload.len() - 8);
         let count = u64::from_be_bytes(count.try_into().unwrap());
         let (_, newest) = self.counts.entry(flow).or_default();
         self.reordered += u64::from(count <= *newest);
