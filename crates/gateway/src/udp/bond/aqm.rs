@@ -61,7 +61,7 @@ mod tests {
         let (mut aqm, ms) = (Aqm::default(), Duration::from_millis);
         let mut drops = Vec::new();
         for i in 0..1000 {
-            let wait = if i < 100 || i > 800 { ms(4) } else { ms(20) };
+            let wait = if !(100..=800).contains(&i) { ms(4) } else { ms(20) };
             if aqm.drops(Instant::ZERO + ms(i), wait, ms(10)) {
                 drops.push(i);
             }
