@@ -9,6 +9,7 @@ use crate::model::{ConnStatus, EventKind, PathStatus, RecordTotals, Role, Status
 use crate::request_channel::{Answer, Request};
 use crate::session::Snapshot;
 use crate::snapshots;
+use crate::udp::DatagramCounters;
 use std::time::UNIX_EPOCH;
 use tabane_engine::{ConnId, Instant};
 
@@ -70,6 +71,8 @@ impl Core {
         });
         let paths: Vec<PathStatus> = paths.collect();
         let stats = *self.bond.endpoint.stats();
+        let mut datagrams = DatagramCounters::default();
+        datagrams.add(&self.dispatcher);
         let mut status = Status {
             agent: "client".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -91,13 +94,13 @@ impl Core {
             held_bytes: self.memory.held,
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
-            counters: vec![
+            counters: [
                 ("malformed".into(), stats.malformed),
                 ("copies_removed".into(), stats.copies),
-                ("datagram_copies_removed".into(), self.dispatcher.counters().copies),
-                ("datagrams_held".into(), self.dispatcher.counters().held),
-                ("datagrams_missed".into(), self.dispatcher.counters().missed),
-            ],
+            ]
+            .into_iter()
+            .chain(datagrams.named())
+            .collect(),
             ..Status::default()
         };
         idle::say_why(&mut status);

@@ -333,6 +333,7 @@ impl Agent for Core {
         self.path_events(now);
         self.names(now);
         self.release_datagrams(now);
+        self.transmit_datagrams(now);
         if self.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.bond.endpoint.handle_timeout(now);
         }
@@ -445,7 +446,7 @@ impl Core {
         if self.tunnels.take_probe(now, path, packet) {
             return self.meet_server(now, path);
         }
-        if self.take_answer(now, packet) {
+        if self.take_answer(now, packet) || self.take_request(now, packet) {
             return;
         }
         if fragment::is_fragment(packet) {

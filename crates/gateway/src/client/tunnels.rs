@@ -147,6 +147,11 @@ impl Tunnels {
         usable.min_by_key(|&path| rank(&self.all[path]))
     }
 
+    /// What each path carries.
+    pub(super) fn reports_mut(&mut self) -> impl Iterator<Item = (PathIndex, &mut Reports)> {
+        PathIndex::enumerate(&mut self.all).map(|(path, tunnel)| (path, &mut tunnel.reports))
+    }
+
     /// The paths that work and are not kept back; if there are none, those that work at all.
     pub(super) fn active(&self) -> Vec<PathIndex> {
         let all: Vec<_> = self.indices().filter(|&path| self.all[path].carries()).collect();

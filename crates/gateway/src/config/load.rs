@@ -1,8 +1,8 @@
 //! Reading a configuration: a TOML file, what the environment lays over it, and every fault with
 //! file, line, column and remedy. What lines with keys hold is never shown.
 
-use super::overrides;
 use super::source::{Service, TEXT_MAX};
+use super::{overrides, udp_mode};
 use crate::keys::{Key, KeyError, is_exposed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -168,11 +168,13 @@ fn from_document<C: Configuration>(
     let overrides = overrides::collect::<C>(&document, vars, &mut warnings).map_err(refuse)?;
     let document = document.with(overrides);
     let root = document.root().map_err(refuse)?;
+    let old_words = udp_mode::old_words(root.get_ref());
     let reader = toml::de::Deserializer::from(root);
     let mut config = C::deserialize(reader).map_err(|e| refuse(document.toml_problem(&e)))?;
     place_files(&mut config, folder, service);
     let mut found = Findings::default();
     config.check(&mut found);
+    found.warnings.extend(old_words);
     let key = found.key(&config);
     found.files(&config);
     let said = |faults: Vec<Fault>| -> Vec<Problem> {

@@ -10,7 +10,7 @@ use crate::tun::frame::{HEADER_LEN, VirtioHeader};
 use crate::tun::{Inbound, Packets, PacketsConfig};
 use crate::udp::fragment::{Reassembler, cut, is_fragment};
 use crate::udp::packet::{self, Inside};
-use crate::udp::{Filter, Flows, Refused, Tagger};
+use crate::udp::{Filter, Flows, Refused, TagKind, Tagger};
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -145,7 +145,8 @@ impl World {
             }
         }
         let mut tagged = packet.to_vec();
-        if self.tagger.tag(self.now, &mut tagged, path & 1 == 0) {
+        let kind = [TagKind::Copies, TagKind::Protected, TagKind::Ordered][usize::from(path % 3)];
+        if self.tagger.tag(self.now, &mut tagged, kind) {
             assert_eq!(packet::parse(&tagged).is_some(), packet::parse(packet).is_some());
         }
     }

@@ -22,7 +22,7 @@ mod shaper;
 #[cfg(test)]
 mod world;
 
-pub(crate) use estimate::Estimate;
+pub(crate) use estimate::{Estimate, Reading, Sample};
 pub(crate) use links::Binding;
 pub(crate) use links::Found;
 pub(crate) use links::Links;
@@ -40,7 +40,7 @@ pub(crate) use quota::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY};
 pub(crate) use reason::Absence;
 pub(crate) use reason::LinkState;
 pub(crate) use reason::inner_limit;
-pub(crate) use reports::{Count, Reports};
+pub(crate) use reports::{Count, News, Reports};
 pub(crate) use responder::Responder;
 pub(crate) use roles::{Decision, PathFacts, Roles, Use};
 pub(crate) use shaper::Shaper;

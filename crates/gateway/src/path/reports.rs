@@ -61,6 +61,16 @@ pub(crate) struct Reports {
     tail: u32,
     /// Varies the intervals.
     dither: u32,
+    news: News,
+}
+
+/// What the last reports have brought, for whoever else follows a path.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct News {
+    /// A marker of ours, as the far end found it.
+    pub(crate) sent: Option<Sample>,
+    /// A marker of the far end.
+    pub(crate) heard: Option<Sample>,
 }
 
 /// What a tunnel's session has counted.
@@ -112,7 +122,19 @@ impl Reports {
             marker_at: None,
             tail: 0,
             dither: epoch,
+            news: News::default(),
         }
+    }
+
+    /// What is new since it was asked for last.
+    pub(crate) fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
+    /// A marker is sent soon, and a report asked for, although the path is idle: somebody has to
+    /// know how long it is.
+    pub(crate) fn ask(&mut self) {
+        self.tail = self.tail.max(1);
     }
 
     /// What is known of the direction from here.
@@ -212,11 +234,13 @@ impl Reports {
             self.heard = Some(sample);
             self.asked |= report.asks;
             self.receiving.get_or_insert_default().handle_sample(now, sample);
+            self.news.heard = Some(sample);
         }
         if let Some((epoch, sample)) = report.heard
             && epoch == self.epoch
         {
             self.sending.get_or_insert_default().handle_sample(now, sample);
+            self.news.sent = Some(sample);
         }
         true
     }

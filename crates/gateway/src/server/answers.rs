@@ -8,6 +8,7 @@ use crate::index::PathIndex;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::snapshots::{self, Load};
+use crate::udp::DatagramCounters;
 use std::net::SocketAddr;
 use tabane_engine::{ConnId, Instant};
 use tabane_net::wireguard::UdpPort;
@@ -44,7 +45,7 @@ impl Core {
 
     fn status(&mut self, now: Instant) -> Status {
         let (mut paths, mut copies, mut malformed, mut spoofed) = (Vec::new(), 0, 0, 0);
-        let mut datagrams = [0; 3];
+        let mut datagrams = DatagramCounters::default();
         let (mut clients, mut total, mut refused) = (0, 0, 0);
         let mut record_counters = None::<RecordTotals>;
         for at in self.client_sessions.places() {
@@ -60,10 +61,7 @@ impl Core {
             copies += session.bond.endpoint.stats().copies;
             malformed += session.bond.endpoint.stats().malformed;
             spoofed += session.spoofed;
-            let filter = session.dispatcher.counters();
-            datagrams[0] += filter.copies;
-            datagrams[1] += filter.held;
-            datagrams[2] += filter.missed;
+            datagrams.add(&session.dispatcher);
             let conns: Vec<ConnId> = session.conns.iter().copied().collect();
             let loads = snapshots::loads(&mut session.bond, now, conns.into_iter());
             for (path, remote) in PathIndex::enumerate(remotes) {
@@ -79,14 +77,12 @@ impl Core {
         }
         let counters = [
             ("copies_removed", copies),
-            ("datagram_copies_removed", datagrams[0]),
-            ("datagrams_held", datagrams[1]),
-            ("datagrams_missed", datagrams[2]),
             ("malformed", malformed),
             ("spoofed", spoofed),
             ("connections_shed", self.memory.shed),
         ];
         let counters = counters.into_iter().chain(self.stranger_counters());
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
         Status {
             agent: "server".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -104,7 +100,7 @@ impl Core {
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
             no_pings: crate::udp::no_pings(),
-            counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
+            counters: counters.chain(datagrams.named()).collect(),
             ..Status::default()
         }
     }

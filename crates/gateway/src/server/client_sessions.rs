@@ -10,7 +10,6 @@ use crate::config::{ClientEntry, Configuration, ServerConfig};
 use crate::index::{ClientIndex, PathIndex};
 use crate::keys::{self, Key};
 use crate::path::{PathEvent, Reports};
-use crate::udp::fragment;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
@@ -28,7 +27,7 @@ pub(super) struct ClientSessions {
     pub(super) askers: Askers,
     /// Member and path of each peer.
     pub(super) owners: BTreeMap<PeerId, (ClientIndex, PathIndex)>,
-    network: Network,
+    pub(super) network: Network,
     /// What is to be told of them.
     pub(super) notes: Notes,
     /// Those with something to do, each once.
@@ -279,31 +278,6 @@ impl ClientSessions {
         let Some(Some(session)) = all.get_mut(at.get()) else { return };
         let taken = session.peers[path].is_some_and(|peer| seal(peers, peer, packet, ports));
         session.bond.counters[path].sent(packet.len(), taken);
-    }
-
-    /// Sends a datagram's packet to a member, by the paths that it wants; in fragments if it is too
-    /// long for a path.
-    pub(super) fn send_datagram(
-        &mut self,
-        now: Instant,
-        at: ClientIndex,
-        packet: &mut [u8],
-        ports: &mut [UdpPort],
-    ) {
-        let Self { all, peers, .. } = self;
-        let Some(Some(session)) = all.get_mut(at.get()) else { return };
-        for id in session.prepare(now, packet).iter() {
-            let (path, mtu) = (PathIndex::from(id), usize::from(session.dispatcher.mtu(id)));
-            session.fragment_id = session.fragment_id.wrapping_add(1);
-            let ClientSession { bond, peers: own, fragment_id, limiters, .. } = &mut *session;
-            fragment::cut(packet, mtu, *fragment_id, &mut |chunk| {
-                let taken = own[path].is_some_and(|peer| match limiters.leave(now, path, chunk) {
-                    RateLimiter::Open => seal(peers, peer, chunk, ports),
-                    limiter => limiter == RateLimiter::Waits,
-                });
-                bond.counters[path].sent(chunk.len(), taken);
-            });
-        }
     }
 
     /// Sends an inner packet by a member's path, now or when its rates allow it.

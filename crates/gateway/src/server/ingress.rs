@@ -6,7 +6,7 @@ use super::{Core, ServerError};
 use crate::index::{ClientIndex, PathIndex, PortIndex};
 use crate::inner::peek;
 use crate::path::ServerInfo;
-use crate::udp::{Flows, Outside};
+use crate::udp::{Flows, Outside, request};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
 use std::time::UNIX_EPOCH;
@@ -165,6 +165,10 @@ impl Core {
         let to = datagram.dst;
         if to.port() == policy_requests::PORT {
             return self.take_policy_override(now, at, &datagram.payload);
+        }
+        if to.port() == request::PORT {
+            let Self { client_sessions, ports, .. } = self;
+            return client_sessions.take_request(now, at, &datagram.payload, ports);
         }
         if to.port() == dns::PORT && !self.send_forward(now, (at, path), packet) {
             let Some(session) = self.client_sessions.get(at) else { return };

@@ -328,6 +328,7 @@ impl Core {
         self.client_sessions.release(now, at, &mut self.ports);
         self.enter_late(now, at);
         self.release_datagrams(now, at);
+        self.client_sessions.transmit_datagrams(now, at, &mut self.ports);
         let mut more = false;
         for _ in 0..ROUNDS {
             let told = self.events(now, at);

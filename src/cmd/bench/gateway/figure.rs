@@ -37,6 +37,8 @@ pub(super) enum Unit {
     Bytes,
     /// Processor time of client and server.
     SecondsPerGb,
+    /// So many.
+    Count,
 }
 
 /// What a figure is to be.
@@ -143,6 +145,7 @@ impl Unit {
             Self::Seconds => units::time(value),
             Self::Bytes => units::bytes(value),
             Self::SecondsPerGb => format!("{value:.2} s/GB"),
+            Self::Count => format!("{value:.0}"),
         }
     }
 }

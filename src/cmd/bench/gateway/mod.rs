@@ -21,12 +21,15 @@ mod link;
 mod lossy;
 mod outage;
 mod process;
+mod program;
+mod quic;
 mod scene;
 mod trail;
 mod train;
 mod tun;
 mod unshaped;
 mod users;
+mod voice;
 
 use super::median;
 use crate::exit::Failure;
@@ -46,7 +49,8 @@ use tabane_net::Clock;
 Every figure has a target that must hold and one that is aimed at. Speeds and times are those of a
 machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms; in
 the rows from `bursts` on, those of scenarios/links. Beside some of these, the kernel's MPTCP with
-BBR is measured without a tunnel, where root allows (not with --quick).
+BBR is measured without a tunnel, where root allows (not with --quick). The row `quic` needs a build
+with QUIC inside: cargo build --release --features quic.
 
 Examples:
   tabane bench gateway                     all rows, about fifteen minutes
@@ -110,6 +114,10 @@ enum Row {
     Users,
     /// Bulk goes on after all links were dead.
     Outage,
+    /// A download by QUIC over two links, beside each of them alone.
+    Quic,
+    /// A call while a link flaps.
+    Voice,
 }
 
 /// What `--json` prints.
@@ -172,6 +180,8 @@ impl Row {
             Self::Bloated => bloated::measure(quick),
             Self::Users => users::measure(quick),
             Self::Outage => outage::measure(quick),
+            Self::Quic => quic::measure(quick),
+            Self::Voice => voice::measure(quick),
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::config::PathConfig;
 use crate::index::PathIndex;
 use crate::model::Role;
 use crate::path::{
-    Absence, Binding, Count, Decision, Health, LinkState, Monitor, Reports, Use, inner_limit,
+    Absence, Binding, Count, Decision, Health, LinkState, Monitor, Reading, Reports, Use,
+    inner_limit,
 };
 use crate::reactor::EventSource;
 use mio::unix::SourceFd;
@@ -60,6 +61,12 @@ impl Tunnel {
     /// Its health.
     pub(in crate::client) fn health(&self, now: Instant) -> Health {
         self.monitor.health(now)
+    }
+
+    /// Everything that was sent by it, as of now.
+    pub(in crate::client) fn sent(&self, now: Instant) -> Reading {
+        let counters = self.session.counters();
+        Reading { at_us: now.0 / 1000, packets: counters.tx_packets, bytes: counters.tx_bytes }
     }
 
     /// Whether it works and is used.

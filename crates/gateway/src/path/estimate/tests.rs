@@ -68,8 +68,10 @@ fn link(bps: u64, delay_ms: u64, queue: &str) -> LinkConfig {
 impl Bed {
     fn new(up: LinkConfig, down: LinkConfig) -> Self {
         let network = Network::default();
-        let ends =
-            Ends { path: network.path(ClientNumber(1), PathIndex::new(0))[0], service: network.service()[0] };
+        let ends = Ends {
+            path: network.path(ClientNumber(1), PathIndex::new(0))[0],
+            service: network.service()[0],
+        };
         let mut ends = [Reports::new(ends, false, 7), Reports::new(ends, true, 9)];
         ends.iter_mut().for_each(|end| end.set_known(true));
         let links = [(up, "up"), (down, "down")];
