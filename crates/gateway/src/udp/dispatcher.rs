@@ -413,18 +413,6 @@ impl Dispatcher {
     pub(crate) fn counters(&self) -> FilterCounters {
         self.before + self.filter.counters()
     }
-
-    /// What it has in mind, for a look.
-    #[cfg(test)]
-    pub(crate) fn describe(&self) -> String {
-        format!("{} hold {}", self.spreader.describe(), self.filter.hold().as_millis())
-    }
-
-    /// What happened to what was spread.
-    #[cfg(test)]
-    pub(crate) fn bond_counters(&self) -> BondCounters {
-        self.spreader.counters()
-    }
 }
 
 /// Whether a packet of that length fits no path that works.

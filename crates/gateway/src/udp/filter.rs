@@ -183,12 +183,6 @@ impl Filter {
         self.hold = hold;
     }
 
-    /// The longest wait for what is missing.
-    #[cfg(test)]
-    pub(super) fn hold(&self) -> Duration {
-        self.hold
-    }
-
     /// The next packet that has waited enough.
     pub(crate) fn poll_packet(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()

@@ -168,17 +168,6 @@ impl Lane {
     }
 }
 
-#[cfg(test)]
-impl std::fmt::Display for Lane {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (gauge, base) = (&self.gauge, self.gauge.base().unwrap_or(0) as f64 / 1e6);
-        let mbps = gauge.capacity().unwrap_or(0.0) / 1e6;
-        let [queue, jitter] = [gauge.queue(), gauge.jitter()].map(|time| time.0 as f64 / 1e6);
-        write!(f, "[{mbps:.1} base {base:.0} queue {queue:.1} jitter {jitter:.1} ")?;
-        write!(f, "own {}]", self.queued)
-    }
-}
-
 fn time_of(bytes: usize, bps: f64) -> Duration {
     Duration((bytes as f64 * 8e9 / bps.max(1000.0)) as u64)
 }

@@ -179,13 +179,6 @@ impl Spreader {
         lane.is_some_and(|lane| old(lane.gauge.heard))
     }
 
-    /// What it has in mind, for a look.
-    #[cfg(test)]
-    pub(crate) fn describe(&self) -> String {
-        let lanes = self.lanes.iter().filter(|lane| lane.usable);
-        lanes.map(|lane| format!("{lane} ")).collect()
-    }
-
     /// Nothing that was known of the paths holds any more. What waits is dropped.
     pub(crate) fn restart(&mut self) {
         *self = Self { counters: self.counters, ..Self::default() };

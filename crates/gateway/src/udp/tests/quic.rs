@@ -102,18 +102,6 @@ impl Quic {
         Some(Instant::ZERO + Duration::from(due.saturating_duration_since(self.origin)))
     }
 
-    /// Packets sent, and those of them that it took for lost.
-    pub(super) fn losses(&self) -> (u64, u64) {
-        let stats = self.connection.as_ref().map(|(_, connection)| connection.stats());
-        stats.map_or((0, 0), |stats| (stats.path.sent_packets, stats.path.lost_packets))
-    }
-
-    /// Its round trip, and its congestion window.
-    pub(super) fn path(&self) -> (Duration, u64) {
-        let stats = self.connection.as_ref().map(|(_, connection)| connection.stats());
-        stats.map_or((Duration::ZERO, 0), |stats| (stats.path.rtt.into(), stats.path.cwnd))
-    }
-
     /// Takes a datagram.
     pub(super) fn handle(&mut self, now: Instant, datagram: &Datagram) {
         let (at, mut buffer) = (self.clock(now), Vec::new());

@@ -147,13 +147,6 @@ impl World {
         self.ends.iter().map(|end| end.reordered).sum()
     }
 
-    /// What the server's end has in mind of the paths, for a look.
-    pub(super) fn describe(&self) -> String {
-        let end = &self.ends[SERVER];
-        let client = self.ends[CLIENT].dispatcher.counters();
-        format!("{} {:?} {client:?}", end.dispatcher.describe(), end.dispatcher.bond_counters())
-    }
-
     /// Changes both directions of a link.
     pub(super) fn change(&mut self, path: usize, change: &LinkChange) {
         for link in &mut self.links[path] {
