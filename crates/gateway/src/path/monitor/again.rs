@@ -8,10 +8,14 @@ use super::Monitor;
 use crate::model::PathState;
 
 impl Monitor {
-    /// Whether this is the answer to a probe of the time before the path was left.
+    /// Whether this is the late answer to a probe of the time before the path was left. One in its
+    /// usual time says nothing: a path that loses nearly all gives such, too.
     pub(super) fn has_held(&mut self, seq: u32) -> bool {
-        let before = self.before.as_mut().filter(|_| self.state == PathState::Down);
-        before.is_some_and(|before| before.answered(self.now, seq).is_some())
+        let Some(before) = self.before.as_mut().filter(|_| self.state == PathState::Down) else {
+            return false;
+        };
+        let usual = before.bound();
+        before.answered(self.now, seq).is_some_and(|answered| answered.rtt > usual)
     }
 
     /// It had been left, and has lost nothing.
