@@ -151,13 +151,13 @@ mod tests {
     use crate::congestion::tests;
     use crate::time::Duration;
 
-    /// A queue that swings between 0 and 2 ms over 20 rounds; a round of 20 segments loses one as
+    /// A queue that swings between 0 and 2 ms over 60 rounds; a round of 20 segments loses one as
     /// `p` of the queue says, by numbers that a generator gives.
     fn after(rounds: u32, p: impl Fn(f64) -> f64) -> bool {
         let mut evidence = Evidence::new();
         let mut state = 1_u64;
         for n in 0..rounds {
-            let queue = f64::from((n % 20).abs_diff(10)) / 10.0;
+            let queue = f64::from((n % 60).abs_diff(30)) / 30.0;
             let rtt = Duration::from_secs_f64(0.030 + 0.002 * queue);
             (0..10).for_each(|_| {
                 evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
