@@ -17,8 +17,8 @@ use crate::congestion::Ack;
 /// What rounds have told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// Sum of the round trips of the present round, s, and their number.
-    round: (f64, f64),
+    /// Sum of the round trips of the present round, ns, and their number.
+    round: (u64, u64),
     /// Mean round trip of some rounds and of many, s, and how many rounds there were.
     some: f64,
     many: f64,
@@ -72,7 +72,7 @@ impl Evidence {
     pub(super) fn new() -> Self {
         let none = Seen::default();
         Self {
-            round: (0.0, 0.0),
+            round: (0, 0),
             some: 0.0,
             many: 0.0,
             rounds: 0,
@@ -89,21 +89,22 @@ impl Evidence {
 
     pub(super) fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
-            self.round.0 += rtt.as_secs_f64();
-            self.round.1 += 1.0;
+            self.round.0 += rtt.0;
+            self.round.1 += 1;
         }
     }
 
     /// A round has ended, in which so many segments were delivered and lost.
     pub(super) fn on_round(&mut self, delivered: f64, lost: f64) {
         let (sum, count) = std::mem::take(&mut self.round);
-        if count == 0.0 {
+        if count == 0 {
             return;
         }
+        let mean = sum as f64 / 1e9 / count as f64;
         self.rounds = self.rounds.saturating_add(1);
         let weight = |memory: f64| 1.0 / memory.min(f64::from(self.rounds));
-        self.some += (sum / count - self.some) * weight(Self::SOME);
-        self.many += (sum / count - self.many) * weight(Self::MANY);
+        self.some += (mean - self.some) * weight(Self::SOME);
+        self.many += (mean - self.many) * weight(Self::MANY);
         let differ = self.some - self.many;
         self.variance += (differ * differ - self.variance) * weight(Self::MANY);
         // The square root of next to nothing would make a deviation of it.
