@@ -164,7 +164,7 @@ mod tests {
                 evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
             });
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let lost = ((state >> 33) as f64) < p(queue) * f64::from(1 << 31);
+            let lost = ((state >> 33) as f64) < p(queue) * f64::from(1_u32 << 31);
             evidence.on_round(20.0, f64::from(u8::from(lost)));
         }
         evidence.drops()
