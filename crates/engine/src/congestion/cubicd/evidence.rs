@@ -17,8 +17,8 @@ use crate::congestion::Ack;
 /// What rounds have told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
-    /// Sum of the round trips of the present round, s, and their number.
-    round: (f64, f64),
+    /// Sum of the round trips of the present round, ns, and their number.
+    round: (u64, u64),
     /// Mean round trip of some rounds and of many, s, and how many rounds there were.
     some: f64,
     many: f64,
@@ -72,7 +72,7 @@ impl Evidence {
     pub(super) fn new() -> Self {
         let none = Seen::default();
         Self {
-            round: (0.0, 0.0),
+            round: (0, 0),
             some: 0.0,
             many: 0.0,
             rounds: 0,
@@ -89,21 +89,22 @@ impl Evidence {
 
     pub(super) fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.rtt {
-            self.round.0 += rtt.as_secs_f64();
-            self.round.1 += 1.0;
+            self.round.0 += rtt.0;
+            self.round.1 += 1;
         }
     }
 
     /// A round has ended, in which so many segments were delivered and lost.
     pub(super) fn on_round(&mut self, delivered: f64, lost: f64) {
         let (sum, count) = std::mem::take(&mut self.round);
-        if count == 0.0 {
+        if count == 0 {
             return;
         }
+        let mean = sum as f64 / 1e9 / count as f64;
         self.rounds = self.rounds.saturating_add(1);
         let weight = |memory: f64| 1.0 / memory.min(f64::from(self.rounds));
-        self.some += (sum / count - self.some) * weight(Self::SOME);
-        self.many += (sum / count - self.many) * weight(Self::MANY);
+        self.some += (mean - self.some) * weight(Self::SOME);
+        self.many += (mean - self.many) * weight(Self::MANY);
         let differ = self.some - self.many;
         self.variance += (differ * differ - self.variance) * weight(Self::MANY);
         // The square root of next to nothing would make a deviation of it.
@@ -151,19 +152,19 @@ mod tests {
     use crate::congestion::tests;
     use crate::time::Duration;
 
-    /// A queue that swings between 0 and 2 ms over 20 rounds; a round of 20 segments loses one as
+    /// A queue that swings between 0 and 2 ms over 60 rounds; a round of 20 segments loses one as
     /// `p` of the queue says, by numbers that a generator gives.
     fn after(rounds: u32, p: impl Fn(f64) -> f64) -> bool {
         let mut evidence = Evidence::new();
         let mut state = 1_u64;
         for n in 0..rounds {
-            let queue = f64::from((n % 20).abs_diff(10)) / 10.0;
+            let queue = f64::from((n % 60).abs_diff(30)) / 30.0;
             let rtt = Duration::from_secs_f64(0.030 + 0.002 * queue);
             (0..10).for_each(|_| {
                 evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
             });
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let lost = ((state >> 33) as f64) < p(queue) * f64::from(1 << 31);
+            let lost = ((state >> 33) as f64) < p(queue) * f64::from(1_u32 << 31);
             evidence.on_round(20.0, f64::from(u8::from(lost)));
         }
         evidence.drops()
