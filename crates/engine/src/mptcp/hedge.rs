@@ -47,7 +47,7 @@ impl Connection {
 
     /// Whether copies of what opens a subflow may come.
     pub(crate) fn hedges(&self, id: SubflowId) -> bool {
-        let opens = |at: usize| self.subflows[at].tcb.is_first_flight();
+        let opens = |at: usize| !self.subflows[at].tcb.has_exchanged();
         self.config.mptcp.hedging && self.index(id).is_some_and(opens)
     }
 

@@ -115,7 +115,7 @@ impl Connection {
     pub(super) fn set_arrival_path(&mut self, at: usize, path: PathId, segment: &Segment) {
         let own = self.subflows[at].path == path;
         // A hedged opening says nothing about where acknowledgements will come from.
-        let hedges = self.config.mptcp.hedging && self.subflows[at].tcb.is_first_flight();
+        let hedges = self.config.mptcp.hedging && !self.subflows[at].tcb.has_exchanged();
         let Some(egress) = self.egress.as_mut().filter(|_| !hedges) else {
             let own = own || hedges;
             return self.subflows[at].tcb.arrives(own, false);
