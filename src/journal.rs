@@ -3,8 +3,7 @@
 use crate::say;
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
-use tabane_gateway::event_kind::Level;
-use tabane_gateway::model::AgentEvent;
+use tabane_gateway::model::{AgentEvent, Level};
 
 /// What happens to an agent that runs, one line an event: its kind, what it is about, and the text.
 /// Details only with `--verbose`; with `--quiet` what does not work.

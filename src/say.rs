@@ -20,6 +20,12 @@ pub(crate) fn is_quiet() -> bool {
     LEVEL.load(Ordering::Relaxed) == 0
 }
 
+/// Whether details are wanted.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_verbose() -> bool {
+    LEVEL.load(Ordering::Relaxed) >= 2
+}
+
 /// Writes to standard output, a line end added.
 ///
 /// # Errors

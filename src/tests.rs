@@ -6,7 +6,9 @@ use crate::Cli;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use std::path::{Path, PathBuf};
-use tabane_gateway::config::{self, ClientConfig};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::parse;
+use tabane_gateway::config::server::ServerConfig;
 use tabane_sim::scenario::Document;
 
 /// Documents with commands and TOML.
@@ -193,7 +195,7 @@ fn toml_of_documents_is_read() {
                      public_key = '{key}'\n[[path]]\ninterface = 'eth0'\n"
                 );
                 if part.contains_key("rule") {
-                    let parsed = config::parse::<ClientConfig>(&name, &(client + &block), &[]);
+                    let parsed = parse::<ClientConfig>(&name, &(client + &block), &[]);
                     parsed.unwrap_or_else(|e| panic!("{name}:{line}: {e}"));
                 } else {
                     // A server's: the file of its key is not here, and that is all it lacks.
@@ -201,7 +203,7 @@ fn toml_of_documents_is_read() {
                         "private_key = '{key}'\nlisten = ['0.0.0.0:1']\n{}",
                         block.replace("secret_file = \"next.key\"", &format!("secret = '{key}'"))
                     );
-                    let parsed = config::parse::<config::ServerConfig>(&name, &server, &[]);
+                    let parsed = parse::<ServerConfig>(&name, &server, &[]);
                     parsed.unwrap_or_else(|e| panic!("{name}:{line}: {e}"));
                 }
                 configurations += 1;

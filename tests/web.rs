@@ -10,21 +10,30 @@ mod fake;
 use browser::Browser;
 use fake::Fake;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use tabane_gateway::agent::{Endpoints, OpenEndpoints};
 use tabane_gateway::model::{PathState, Role};
 use tabane_gateway::request_channel::Request;
-use tabane_gateway::web::{Pages, Settings, Token};
+use tempfile::TempDir;
 
 const TOKEN: &str = "0123456789abcdef";
 /// All that a card says.
 const LTE: &str = "document.querySelector('[data-path=lte]')?.innerText ?? ''";
 
-fn start(fake: &Fake) -> (Pages, SocketAddr) {
-    let page = "127.0.0.1:0".parse().ok();
-    let token = Some(Token::new(TOKEN).unwrap());
-    let settings = Settings { page, token, metrics: None };
-    let pages = Pages::start(settings, fake.request_channel.clone()).unwrap();
-    let at = pages.page().unwrap();
-    (pages, at)
+fn start(fake: &Fake) -> ((OpenEndpoints, TempDir), SocketAddr) {
+    let place = tempfile::tempdir().unwrap();
+    let token = place.path().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600)).unwrap();
+    let endpoints = Endpoints {
+        control: Some(place.path().join("home.sock")),
+        web: "127.0.0.1:0".parse().ok(),
+        web_token_file: Some(token),
+        ..Endpoints::default()
+    };
+    let open = endpoints.open(&fake.request_channel).unwrap();
+    let at = open.page.unwrap();
+    ((open, place), at)
 }
 
 #[test]

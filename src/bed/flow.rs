@@ -1,19 +1,21 @@
-//! A download through a gateway that is watched from outside: how much had come by when, and the
-//! longest time without a byte.
+//! A download or an upload through a gateway that is watched from outside: how much had come by
+//! when, and the longest time without a byte.
 
 use super::connect;
 use anyhow::{Context, anyhow};
 use std::io::{ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use tabane_engine::{Duration, Instant};
 use tabane_net::Clock;
 
-/// A download from a [`super::source::Source`] that ends when it is told to.
+/// A download from a [`super::source::Source`], or an upload, that ends when it is told to.
 pub(crate) struct Flow {
     stop: Arc<AtomicBool>,
+    /// When the last bytes came, nanoseconds.
+    last: Arc<AtomicU64>,
     thread: JoinHandle<anyhow::Result<Arrivals>>,
 }
 
@@ -37,23 +39,55 @@ impl Flow {
         let mut stream = connect(socks, from)?;
         stream.set_read_timeout(Some(GLANCE))?;
         stream.write_all(format!("{ENDLESS}\n").as_bytes())?;
+        Self::watch(clock, stream)
+    }
+
+    /// Connects and begins to write; what counts is what arrives at the far end.
+    ///
+    /// # Errors
+    /// The client refuses, or the system gives no socket or thread.
+    pub(crate) fn upload(clock: Clock, socks: SocketAddr) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no listener")?;
+        let mut program = connect(socks, listener.local_addr()?)?;
+        let (far, _) = listener.accept().context("the upload does not come")?;
+        far.set_read_timeout(Some(GLANCE))?;
+        let flow = Self::watch(clock, far)?;
+        // Without a limit: it ends with an error when the far end is gone.
+        program.set_write_timeout(None)?;
+        thread::Builder::new().name("upload".into()).spawn(move || {
+            let block = vec![0x5a; BLOCK];
+            while program.write_all(&block).is_ok() {}
+        })?;
+        Ok(flow)
+    }
+
+    /// Reads and notes, on a thread of its own.
+    fn watch(clock: Clock, mut stream: TcpStream) -> anyhow::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = thread::Builder::new().name("download".into()).spawn(move || {
+        let last = Arc::new(AtomicU64::new(0));
+        let (stopped, came) = (stop.clone(), last.clone());
+        let thread = thread::Builder::new().name("flow".into()).spawn(move || {
             let (mut block, mut total) = (vec![0; BLOCK], 0);
             let mut arrivals = vec![(clock.now(), 0)];
             while !stopped.load(Ordering::Relaxed) {
                 match stream.read(&mut block) {
-                    Ok(0) => return Err(anyhow!("the download ended after {total} bytes")),
+                    Ok(0) => return Err(anyhow!("the flow ended after {total} bytes")),
                     Ok(len) => total += len as u64,
                     Err(error) if is_late(error.kind()) => continue,
-                    Err(error) => return Err(error).context("the download failed"),
+                    Err(error) => return Err(error).context("the flow failed"),
                 }
-                arrivals.push((clock.now(), total));
+                let now = clock.now();
+                arrivals.push((now, total));
+                came.store(now.0, Ordering::Relaxed);
             }
             Ok(Arrivals(arrivals))
         })?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, last, thread })
+    }
+
+    /// Whether bytes have come since that moment.
+    pub(crate) fn has_since(&self, at: Instant) -> bool {
+        self.last.load(Ordering::Relaxed) > at.0
     }
 
     /// Ends it.
@@ -62,11 +96,29 @@ impl Flow {
     /// It had failed before.
     pub(crate) fn end(self) -> anyhow::Result<Arrivals> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow!("the download panicked"))?
+        self.thread.join().map_err(|_| anyhow!("the flow panicked"))?
     }
 }
 
 impl Arrivals {
+    /// Those of several flows as if they were one's.
+    pub(crate) fn together(flows: &[Self]) -> Self {
+        let steps = |flow: &Self| {
+            let before = std::iter::once(0).chain(flow.0.iter().map(|(_, total)| *total));
+            let steps: Vec<_> =
+                flow.0.iter().zip(before).map(|((at, total), old)| (*at, total - old)).collect();
+            steps
+        };
+        let mut all: Vec<(Instant, u64)> = flows.iter().flat_map(steps).collect();
+        all.sort_unstable();
+        let mut sum = 0;
+        for (_, bytes) in &mut all {
+            sum += *bytes;
+            *bytes = sum;
+        }
+        Self(all)
+    }
+
     /// Bits per second between two moments.
     pub(crate) fn bps(&self, from: Instant, to: Instant) -> f64 {
         let bytes = self.total(to) - self.total(from);
@@ -87,6 +139,11 @@ impl Arrivals {
             last = Some(at);
         }
         gap
+    }
+
+    /// When the first byte after a moment came.
+    pub(crate) fn first_after(&self, at: Instant) -> Option<Instant> {
+        self.0.iter().map(|(then, _)| *then).find(|then| *then > at)
     }
 
     /// Bytes that had come by then.
@@ -115,6 +172,12 @@ mod tests {
         assert_eq!(gap(300, 500), 290);
         assert_eq!(gap(300, 900), 500);
         assert_eq!(gap(0, 2000), 1000);
+        let other = Arrivals(vec![(at(200), 10), (at(300), 30)]);
+        let both = Arrivals::together(&[arrivals.clone(), other]);
+        assert_eq!(both.longest_gap(at(0), at(410)).as_millis(), 100);
+        assert_eq!((both.total(at(250)), both.total(at(1000))), (2010, 4030));
+        assert_eq!(arrivals.first_after(at(110)), Some(at(400)));
+        assert_eq!(arrivals.first_after(at(1000)), None);
         assert_eq!(arrivals.bps(at(105), at(405)), 2000.0 * 8.0 / 0.3);
     }
 }

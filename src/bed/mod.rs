@@ -3,6 +3,7 @@
 //! configuration, which is made up.
 
 pub(crate) mod flow;
+pub(crate) mod requests;
 pub(crate) mod source;
 pub(crate) mod web;
 
@@ -10,14 +11,13 @@ use anyhow::{Context, anyhow, bail};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_gateway::client::Client;
-use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, PathConfig, ServerConfig, ServerEntry,
-};
+use tabane_gateway::config::client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry};
+use tabane_gateway::config::server::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
 use tabane_gateway::model::{PathState, Status};
 use tabane_gateway::request_channel::{Answer, Request, RequestSender};
@@ -41,7 +41,7 @@ pub(crate) struct Plan {
     /// And to the server's.
     pub(crate) server: fn(&mut ServerConfig),
     /// What else the two configurations have.
-    pub(crate) policies: tabane_gateway::config::Policies,
+    pub(crate) policies: tabane_gateway::config::rule::Policies,
 }
 
 /// A gateway that runs.
@@ -52,9 +52,13 @@ pub(crate) struct Bed {
     pub(crate) server: RequestSender,
     /// Where the client takes SOCKS5.
     pub(crate) socks: SocketAddr,
+    /// The time of the links: what they do by themselves begins at its origin.
+    pub(crate) clock: Clock,
     /// While set, that link carries nothing and says nothing.
     pub(crate) cut: Vec<Arc<AtomicBool>>,
     agents: [JoinHandle<anyhow::Result<f64>>; 2],
+    /// The system's numbers of their threads.
+    threads: [i32; 2],
     network: Option<(JoinHandle<Result<Report, LabError>>, UnixStream)>,
 }
 
@@ -81,12 +85,14 @@ impl Bed {
         let (server_key, secret) = (Key::random_private()?, Key::random()?);
         let mut config = server_config(plan, &server_key, &secret);
         (plan.server)(&mut config);
-        let server = Server::new(config)?;
+        let server = Server::new(config, None)?;
         let far = *server.local().first().context("the server listens nowhere")?;
-        let links: Vec<_> = plan.paths.iter().filter_map(|(_, link)| link.clone()).collect();
+        let named = |(name, link): &(String, Option<_>)| Some((name.clone(), link.clone()?));
+        let links: Vec<_> = plan.paths.iter().filter_map(named).collect();
+        let clock = Clock::start();
         let (mut near, mut cut, mut network) = (Vec::new(), Vec::new(), None);
         if !links.is_empty() {
-            let made = Loopback::new(Clock::start(), Seed(plan.seed), far, &links)?;
+            let made = Loopback::named(clock, Seed(plan.seed), far, &links)?;
             let (emulator, ends) = made;
             (near, cut) = (ends.near, ends.cut);
             network = Some((spawn("network", move || emulator.run())?, ends.stop));
@@ -96,16 +102,30 @@ impl Bed {
         let client = Client::new(config)?;
         let socks = *client.listeners().first().context("the client listens nowhere")?;
         let (to_client, to_server) = (client.request_channel(), server.request_channel());
+        let (tell, told) = mpsc::channel();
+        let (client_tell, server_tell) = (tell.clone(), tell);
+        // Whoever started it waits for the number.
         let client = spawn("client", move || {
+            let _ = client_tell.send((0, own_number()));
             client.run()?;
             Ok(cpu_seconds())
         })?;
         let server = spawn("server", move || {
+            let _ = server_tell.send((1, own_number()));
             server.run()?;
             Ok(cpu_seconds())
         })?;
-        let agents = [client, server];
-        Ok(Self { client: to_client, server: to_server, socks, cut, agents, network })
+        let (agents, mut threads) = ([client, server], [0; 2]);
+        for (agent, number) in told.iter().take(2) {
+            threads[agent] = number;
+        }
+        let (client, server) = (to_client, to_server);
+        Ok(Self { client, server, socks, clock, cut, agents, threads, network })
+    }
+
+    /// Processor time of client and server so far, seconds.
+    pub(crate) fn cpu(&self) -> [f64; 2] {
+        self.threads.map(|number| cpu_of(&format!("/proc/self/task/{number}/schedstat")))
     }
 
     /// Waits until every path works; gives up when `stop` says so.
@@ -269,9 +289,19 @@ fn spawn<T: Send + 'static>(
     Ok(thread::Builder::new().name(name.into()).spawn(run)?)
 }
 
+/// The system's number of this thread.
+fn own_number() -> i32 {
+    rustix::thread::gettid().as_raw_pid()
+}
+
 /// Processor time of this thread so far, seconds; 0 where the system does not say.
 pub(crate) fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    cpu_of("/proc/thread-self/schedstat")
+}
+
+/// What `schedstat` says of a thread, seconds.
+fn cpu_of(file: &str) -> f64 {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
     let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
     nanoseconds.unwrap_or(0.0) / 1e9
 }

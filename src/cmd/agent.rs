@@ -6,7 +6,8 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use serde::Serialize;
 use std::path::PathBuf;
-use tabane_gateway::control::{Client, ClientError, FindError, Places, Which};
+use tabane_gateway::control::client::{Client, ClientError};
+use tabane_gateway::control::place::{FindError, Which, find};
 use tabane_gateway::model::PathState;
 
 /// Which agent is asked.
@@ -23,7 +24,7 @@ pub(super) struct Agent {
 impl Agent {
     /// Connects to it.
     pub(super) fn connect(&self) -> Result<Client, Failure> {
-        let path = Places::from_env().find(&self.which()).map_err(not_found)?;
+        let path = find(&self.which()).map_err(not_found)?;
         say::detail(&format!("asking the agent at {}", path.display()));
         Client::connect(&path).map_err(failed)
     }

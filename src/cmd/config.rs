@@ -7,9 +7,10 @@ use crate::say;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
 use tabane_config::bounded;
-use tabane_gateway::config::{
-    ClientConfig, ConfigError, Configuration, Loaded, ServerConfig, environment, read,
-};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::{ConfigError, Configuration, Loaded};
+use tabane_gateway::config::server::ServerConfig;
+use tabane_gateway::config::source::ConfigFile;
 
 /// Check a configuration, or show its effective values.
 #[derive(clap::Args, Debug)]
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 /// # Errors
 /// As [`run`].
 pub(super) fn load<C: Configuration>(path: &Path) -> Result<Loaded<C>, Failure> {
-    let loaded = read::<C>(path, &environment()).map_err(refused)?;
+    let loaded = ConfigFile::from(path).load::<C>().map_err(refused)?;
     loaded.warnings.iter().for_each(|warning| say::note(&format!("warning: {warning}")));
     Ok(loaded)
 }

@@ -6,9 +6,12 @@ use crate::say;
 use anyhow::anyhow;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use tabane_gateway::config::{self, ClientConfig};
-use tabane_gateway::control::{Client, Places, Which};
-use tabane_gateway::doctor::{Finding, Host, Verdict, Want, diagnose, trial};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::{Loaded, default_file};
+use tabane_gateway::config::source::ConfigFile;
+use tabane_gateway::control::client::Client;
+use tabane_gateway::control::place::{Which, find};
+use tabane_gateway::doctor::{Finding, Verdict, examine};
 use tabane_gateway::model::Status;
 
 /// Check each link and say what is wrong and what to do; exit code 1 if anything is wrong.
@@ -37,42 +40,23 @@ pub(crate) struct Args {
 /// When something is wrong with a link, or nothing could be checked.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let running = running(&args.agent)?;
-    let default = config::default_file("client");
-    let mut findings = Vec::new();
+    let default = default_file("client");
     let config = match (&args.config, &running) {
-        (Some(path), _) => Some(read(path, &mut findings)?),
-        (None, None) if default.exists() => Some(read(&default, &mut findings)?),
+        (Some(path), _) => Some(read(path)?),
+        (None, None) if default.exists() => Some(read(&default)?),
         (None, None) => {
             let text = "no agent is running; name a configuration to try: tabane doctor -c FILE";
             return Err(Failure::usage(text));
         }
         (None, Some(_)) => None,
     };
-    let (wants, no_server) = match (&config, &running) {
-        (Some(config), _) => Want::of_config(config),
-        (None, Some(status)) => (Want::of_status(status), None),
-        (None, None) => (Vec::new(), None),
-    };
     let mut about = Vec::new();
-    let status = match (running, &config) {
-        (Some(status), _) => {
-            let (role, name) = (status.agent.clone(), status.name.clone());
-            about.push(format!("of the running {role} {name}"));
-            Some(status)
-        }
-        (None, Some(config)) => {
-            say::note("no agent is running: trying the configuration for up to 8 s");
-            match trial(config) {
-                Ok(status) => Some(status),
-                Err(error) => {
-                    about.push(format!("it could not be tried: {error}"));
-                    None
-                }
-            }
-        }
-        (None, None) => None,
-    };
-    findings.extend(diagnose(status.as_ref(), &Host::look(wants, no_server)));
+    match &running {
+        Some(Status { agent, name, .. }) => about.push(format!("of the running {agent} {name}")),
+        None => say::note("no agent is running: trying the configuration for up to 8 s"),
+    }
+    let (findings, failed) = examine(running.as_ref(), config.as_ref());
+    about.extend(failed.map(|error| format!("it could not be tried: {error}")));
     report(args, &about, &findings)
 }
 
@@ -82,17 +66,13 @@ fn running(agent: &Agent) -> Result<Option<Status>, Failure> {
     if which != Which::Only {
         return agent.connect()?.status().map_err(agent::failed).map(Some);
     }
-    let Ok(path) = Places::from_env().find(&which) else { return Ok(None) };
+    let Ok(path) = find(&which) else { return Ok(None) };
     let mut client = Client::connect(&path).map_err(agent::failed)?;
     client.status().map_err(agent::failed).map(Some)
 }
 
-/// A configuration; what is doubtful about it is found, too.
-fn read(path: &Path, findings: &mut Vec<Finding>) -> Result<ClientConfig, Failure> {
-    let loaded = config::read::<ClientConfig>(path, &config::environment());
-    let loaded = loaded.map_err(|error| anyhow!("{error}"))?;
-    findings.extend(loaded.warnings.into_iter().map(Finding::of_warning));
-    Ok(loaded.config)
+fn read(path: &Path) -> Result<Loaded<ClientConfig>, Failure> {
+    Ok(ConfigFile::from(path).load().map_err(|error| anyhow!("{error}"))?)
 }
 
 fn report(args: &Args, about: &[String], findings: &[Finding]) -> Result<(), Failure> {

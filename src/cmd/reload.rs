@@ -6,7 +6,7 @@ use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
 use std::path::PathBuf;
-use tabane_gateway::event_kind::EventKind;
+use tabane_gateway::model::EventKind;
 
 /// Make a running agent read its configuration again; connections stay open.
 ///

@@ -4,13 +4,10 @@ use super::agent;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::{Context, anyhow};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use tabane_gateway::config::source::TEXT_MAX;
-use tabane_gateway::control::{Client, Places};
-use tabane_gateway::event_kind::EventKind;
-use tabane_gateway::model::{AgentEvent, Status};
+use tabane_gateway::control::client::Client;
+use tabane_gateway::control::place::sockets as open_sockets;
+use tabane_gateway::model::{AgentEvent, EventKind, Status};
 use tabane_gateway::request_channel::Request;
 
 /// An agent that runs.
@@ -46,17 +43,15 @@ impl Running {
         let since = past.last().map_or(0, |last| last.seq);
         let request = match &self.status.configuration {
             Some(file) if self.status.configuration_copied => {
-                let (mut text, name) = (String::new(), file.display());
-                let file = File::open(file).with_context(|| format!("cannot read {name}"))?;
-                file.take(TEXT_MAX).read_to_string(&mut text).with_context(|| name.to_string())?;
-                Request::Configure { text }
+                let request = Request::configure(file);
+                request.with_context(|| format!("cannot read {}", file.display()))?
             }
             _ => Request::Reload,
         };
         self.client.order(request).map_err(agent::failed)?;
         let mut events = self.client.events(since).map_err(agent::failed)?;
         events.retain(|event| {
-            event.kind == EventKind::Reload || event.kind.name().starts_with("client-")
+            event.kind == EventKind::Reload || event.kind.to_string().starts_with("client-")
         });
         Ok(events)
     }
@@ -65,7 +60,7 @@ impl Running {
 /// The agents that run from a file.
 pub(super) fn of_file(file: &Path) -> Found {
     let wanted = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let mut sockets = Places::from_env().all();
+    let mut sockets = open_sockets();
     if let Some(own) = control_of(&wanted)
         && !sockets.iter().any(|(path, _)| *path == own)
     {

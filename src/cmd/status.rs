@@ -71,8 +71,9 @@ fn head(status: &Status) -> String {
 }
 
 fn paths(all: &[PathStatus]) -> Table {
-    let mut table =
-        agent::table(&["path", "role", "state", "RTT", "loss", "down", "up", "what it does"]);
+    let heads =
+        ["path", "role", "state", "RTT", "loss", "down", "up", "carries", "queue", "what it does"];
+    let mut table = agent::table(&heads);
     for path in all {
         table.add_row([
             Cell::new(title(path)),
@@ -82,10 +83,30 @@ fn paths(all: &[PathStatus]) -> Table {
             agent::right(agent::loss(path.loss)),
             agent::right(units::rate(path.rx_bps)),
             agent::right(units::rate(path.tx_bps)),
+            agent::right(carries(path)),
+            agent::right(queue(path)),
             Cell::new(&path.reason),
         ]);
     }
     table
+}
+
+/// What it has shown to carry, down and up.
+fn carries(path: &PathStatus) -> String {
+    both([path.receiving, path.sending].map(|known| known.capacity_bps.map(units::rate)))
+}
+
+/// How long packets wait in its queues, down and up.
+fn queue(path: &PathStatus) -> String {
+    let waits = |ms: f64| format!("{ms:.0} ms");
+    both([path.receiving, path.sending].map(|known| known.queueing_ms.map(waits)))
+}
+
+fn both(values: [Option<String>; 2]) -> String {
+    if values == [None, None] {
+        return "-".into();
+    }
+    values.map(|value| value.unwrap_or_else(|| "?".into())).join(" / ")
 }
 
 /// Its name, with whose it is at a server.

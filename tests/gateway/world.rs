@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use tabane_gateway::control::Client as Control;
+use tabane_gateway::control::client::Client as Control;
 use tabane_gateway::keys::{self, Key};
 
 /// What is downloaded, and its size.

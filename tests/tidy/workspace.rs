@@ -1,7 +1,7 @@
 //! The rules that look at the tree: manifests, and files that must be there.
 
 use crate::Violation;
-use crate::rules::{crate_of, may_name};
+use crate::rules::{crate_of, may_name, tests_may_name};
 use std::fs;
 use std::path::Path;
 
@@ -47,14 +47,16 @@ pub(crate) fn manifest(path: &str, text: &str) -> Vec<Violation> {
         say(1, "the workspace's lints are not inherited: add `[lints] workspace = true`".into());
     }
     let Some(krate) = crate_of(path) else { return found };
-    let mut dependencies = false;
+    let (mut dependencies, mut for_tests) = (false, false);
     for (index, line) in text.lines().enumerate() {
         if line.starts_with('[') {
             dependencies = line.contains("dependencies");
+            for_tests = line.starts_with("[dev-dependencies");
         }
         let Some(rest) = line.strip_prefix("tabane-").filter(|_| dependencies) else { continue };
         let name: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
-        if !may_name(krate).contains(&name.as_str()) {
+        let tested = for_tests && tests_may_name(krate).contains(&name.as_str());
+        if !tested && !may_name(krate).contains(&name.as_str()) {
             say(index + 1, format!("{krate} must not depend on {name}: arrows point left"));
         }
     }

@@ -5,12 +5,12 @@ use crate::fake::Fake;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use tabane_gateway::control::ControlSocket;
+use tabane_gateway::agent::{Endpoints, OpenEndpoints};
 
 /// The agent, and its folder.
 pub(crate) struct Agent {
     pub(crate) fake: Fake,
-    _socket: Option<ControlSocket>,
+    _endpoints: Option<OpenEndpoints>,
     place: tempfile::TempDir,
 }
 
@@ -24,15 +24,14 @@ pub(crate) struct Said {
 impl Agent {
     pub(crate) fn start() -> Self {
         let mut agent = Self::nowhere();
-        let path = agent.socket();
-        agent._socket =
-            Some(ControlSocket::start(&path, agent.fake.request_channel.clone()).unwrap());
+        let endpoints = Endpoints { control: Some(agent.socket()), ..Endpoints::default() };
+        agent._endpoints = Some(endpoints.open(&agent.fake.request_channel).unwrap());
         agent
     }
 
     /// One that cannot be found.
     pub(crate) fn nowhere() -> Self {
-        Self { fake: Fake::start(), _socket: None, place: tempfile::tempdir().unwrap() }
+        Self { fake: Fake::start(), _endpoints: None, place: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

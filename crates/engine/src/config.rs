@@ -85,12 +85,15 @@ pub struct PathConfig {
     pub mtu: u16,
     /// New subflows on it ask for low priority.
     pub backup: bool,
+    /// Addresses that the peer has on it, if it is known: what comes from there belongs to it, also
+    /// when a copy comes by another path ([`MptcpConfig::hedging`]).
+    pub peers: Vec<IpAddr>,
 }
 
 impl PathConfig {
     /// A path of normal priority.
     pub fn new(id: PathId, addresses: Vec<IpAddr>, mtu: u16) -> Self {
-        Self { id, addresses, mtu, backup: false }
+        Self { id, addresses, mtu, backup: false, peers: Vec::new() }
     }
 }
 
@@ -146,6 +149,9 @@ pub struct TcpConfig {
     pub mss_max: u16,
     /// Challenge ACKs per second and connection (RFC 5961 section 7).
     pub challenge_acks: u32,
+    /// What a paced subflow may send at once, as time at its pacing rate: so late its driver may
+    /// be without a loss of rate. Longer than the driver's usual sleep.
+    pub pacing_credit: Duration,
 }
 
 impl Default for TcpConfig {
@@ -174,6 +180,8 @@ impl Default for TcpConfig {
             idle_restart: true,
             mss_max: 65_495,
             challenge_acks: 10,
+            // As Linux (`sk_pacing_shift`): bursts that a timer could not resolve anyway.
+            pacing_credit: Duration::from_millis(1),
         }
     }
 }
@@ -219,6 +227,10 @@ pub struct MptcpConfig {
     /// subflow still has in flight is sent again on one with space that delivers it sooner; data in
     /// flight on an unresponsive subflow is reinjected at its tail loss probe, not at its timeout.
     pub tail_reinjection: bool,
+    /// Hedged openings (ours): what opens a connection and is not answered within its path's
+    /// expected round trip ([`Endpoint::set_path_rtt`](crate::Endpoint::set_path_rtt)) leaves once
+    /// more by another path, which must carry the addresses of this one, as tunnels do.
+    pub hedging: bool,
     /// How long all subflows may be gone before the connection is.
     pub break_before_make: Duration,
 }
@@ -242,6 +254,7 @@ impl Default for MptcpConfig {
             capable_syns: 3,
             opportunistic_retransmission: true,
             tail_reinjection: true,
+            hedging: false,
             break_before_make: Duration::from_secs(60),
         }
     }

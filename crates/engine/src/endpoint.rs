@@ -24,6 +24,7 @@ mod copies;
 mod deadlines;
 mod flow;
 mod open;
+mod paths;
 mod slots;
 mod stateless;
 mod time_wait;
@@ -40,7 +41,7 @@ use self::time_wait::TimeWaits;
 use self::turn::Turn;
 use crate::config::{Config, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
-use crate::mptcp::{Connection, Mtus};
+use crate::mptcp::{Connection, Mtus, PathRtts};
 use crate::policy::PolicyError;
 use crate::record::{DropReason, Record, RecordLog, What};
 use crate::time::Instant;
@@ -99,6 +100,9 @@ pub struct Endpoint {
     backlog: usize,
     paths_down: PathSet,
     mtus: Mtus,
+    /// What is known of paths, and whether the driver says it.
+    path_rtts: PathRtts,
+    rtts_given: bool,
     /// Copies may come, and are to be removed.
     several_paths: bool,
     next_id: u64,
@@ -160,6 +164,8 @@ impl Endpoint {
             backlog: 0,
             paths_down: PathSet::NONE,
             mtus: Mtus::new(config.paths.iter().map(|p| (p.id, p.mtu)).collect()),
+            path_rtts: PathRtts::default(),
+            rtts_given: false,
             several_paths: config.mptcp.remove_copies && config.paths.len() > 1,
             next_id: 1,
             ports: Ports::default(),
@@ -298,7 +304,9 @@ impl Endpoint {
             Some(copies) => copies,
             none => {
                 let slot = self.connections.get(key);
-                if slot.and_then(|s| s.connection.own_path(id)).is_none_or(|own| own == path) {
+                let own = |s: &Slot| s.connection.own_path(id).is_none_or(|own| own == path);
+                // A hedged opening is no reason for a table yet: TCP takes what comes twice.
+                if slot.is_none_or(|s| own(s) || s.connection.hedges(id)) {
                     return false;
                 }
                 none.insert(Copies::new(self.secrets.copies, self.config.limits.copies))
@@ -449,37 +457,6 @@ impl Endpoint {
         self.connections.len()
     }
 
-    /// A path went down or came up (link state): subflows on it count as potentially
-    /// failed, or are tried again.
-    pub fn set_path_up(&mut self, now: Instant, path: PathId, up: bool) {
-        self.advance(now);
-        if up {
-            self.paths_down.remove(path);
-        } else {
-            self.paths_down.insert(path);
-        }
-        self.for_each(|connection| connection.set_path_up(now, path, up));
-    }
-
-    /// The MTU of a path changed.
-    pub fn set_path_mtu(&mut self, now: Instant, path: PathId, mtu: u16) {
-        self.advance(now);
-        let mtus = Mtus::make_mut(&mut self.mtus);
-        mtus.retain(|(id, _)| *id != path);
-        mtus.push((path, mtu));
-        let mtus = Mtus::clone(&self.mtus);
-        self.for_each(|connection| connection.set_path_mtu(now, path, mtu, &mtus));
-    }
-
-    fn for_each(&mut self, change: impl Fn(&mut Connection)) {
-        for key in self.connections.keys().collect::<Vec<_>>() {
-            if let Some(slot) = self.connections.get_mut(key) {
-                change(&mut slot.connection);
-                self.enqueue(key);
-            }
-        }
-    }
-
     #[inline]
     fn enqueue(&mut self, key: u32) {
         if let Some(slot) = self.connections.get_mut(key)
@@ -502,6 +479,9 @@ impl Endpoint {
         }
         if slot.token.is_some() && slot.connection.token().is_none() {
             self.drop_token(key);
+        }
+        if self.config.mptcp.hedging {
+            self.learn_rtts(key);
         }
         let opened = self.open_requested(key);
         self.forget_flows(key);

@@ -218,3 +218,33 @@ pub struct PathView {
     /// When anything last came by a subflow of this path.
     pub heard: Instant,
 }
+
+/// What is known of a path's round trips before a connection has measured any (RFC 9040).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathRtt {
+    /// Smoothed round-trip time.
+    pub srtt: Duration,
+    /// Its variation (RFC 6298).
+    pub rttvar: Duration,
+}
+
+impl PathRtt {
+    /// Of a first measurement (RFC 6298 section 2.2).
+    pub fn first(rtt: Duration) -> Self {
+        Self { srtt: rtt, rttvar: rtt / 2 }
+    }
+
+    /// Takes another measurement (RFC 6298 section 2.3).
+    pub(crate) fn add(&mut self, rtt: Duration) {
+        let error = self.srtt.0.abs_diff(rtt.0);
+        self.rttvar = Duration((self.rttvar.0 * 3 + error) / 4);
+        self.srtt = Duration((self.srtt.0 * 7 + rtt.0) / 8);
+    }
+
+    /// An answer that has not come by then is probably lost: the timeout of RFC 6298 without its
+    /// lower limit, and no sooner than a quarter of a round trip late (the reordering that RACK
+    /// allows for, RFC 8985 section 6.2).
+    pub fn answer_within(&self) -> Duration {
+        self.srtt + (self.rttvar * 4).max(self.srtt / 4)
+    }
+}

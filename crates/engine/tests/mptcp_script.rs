@@ -477,3 +477,44 @@ fn rfc8684_fins_after_both_data_fins() {
     }
     assert!(s.has(&Event::Closed(CloseReason::Finished)), "{:?}", s.events);
 }
+
+/// The peer's MP_FAIL: nothing has been acknowledged, and it has sent nothing else.
+fn mp_fail(s: &Script) -> Segment {
+    let mut fail = s.segment(1, 1, Flags::ACK);
+    fail.options.push_mptcp(MptcpOption::Fail(1));
+    fail
+}
+
+// RFC 8684 section 3.7: no subflow is added after a fallback. One that was asked for just before
+// would have no MP_JOIN to say whose it is, and open a TCP connection that nobody knows.
+#[test]
+fn rfc8684_a_subflow_asked_for_before_a_fallback_is_not_opened() {
+    for notified in [true, false] {
+        let mut s = Script::server();
+        let (now, local, remote) = (s.now, s.first.ours.ip(), "10.9.0.20:5000".parse().unwrap());
+        let id = s.conn().add_subflow(now, (local, 0).into(), remote, false).unwrap();
+        let infinite = s.dss(s.segment(1, 1, Flags::ACK), 1, Some((1, 1, 0)));
+        s.give(if notified { mp_fail(&s) } else { infinite });
+        assert!(s.events.iter().any(|e| matches!(e, Event::Fallback(_))), "{:?}", s.events);
+        let said = s.wait(secs(60));
+        assert!(said.iter().all(|d| !d.flags.contains(Flags::SYN)), "{notified} {said:?}");
+        assert!(s.has(&Event::SubflowClosed(id, CloseReason::Aborted)), "{:?}", s.events);
+        assert_eq!(s.events.iter().filter(|e| matches!(e, Event::SubflowClosed(..))).count(), 1);
+    }
+}
+
+// RFC 8684 section 3.7: after a fallback there are no addresses to withdraw, and the connection
+// stays, also if it is from one that was to be withdrawn.
+#[test]
+fn rfc8684_nothing_is_withdrawn_after_a_fallback() {
+    let mut s = Script::server();
+    s.give(mp_fail(&s));
+    let fail = s.only();
+    assert!(matches!(fail.options[..], [MptcpOption::Fail(_)]), "{fail:?}");
+    let now = s.now;
+    s.conn().withdraw(now, &[0]);
+    let said = s.wait(secs(1));
+    assert!(said.is_empty(), "{said:?}");
+    s.write(1000);
+    assert_eq!(s.only().mapping, Some((1, 1, 0)), "the infinite mapping");
+}

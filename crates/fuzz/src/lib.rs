@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod agent;
 mod endpoint;
 mod files;
 mod pair;
@@ -32,9 +31,9 @@ pub const ALL: &[Target] = &[
     Target { name: "endpoint", run: endpoint::endpoint, seeds: endpoint::seeds },
     Target { name: "scenario", run: files::scenario, seeds: files::scenarios },
     Target { name: "capture", run: files::capture, seeds: files::captures },
-    Target { name: "client_config", run: agent::client_config, seeds: agent::client_configs },
-    Target { name: "server_config", run: agent::server_config, seeds: agent::server_configs },
-    Target { name: "invitation", run: agent::invitation, seeds: agent::invitations },
+    gateway(3),
+    gateway(4),
+    gateway(5),
     gateway(0),
     gateway(1),
     Target { name: "tunnel", run: tunnel::tunnel, seeds: tunnel::seeds },
@@ -42,7 +41,7 @@ pub const ALL: &[Target] = &[
 ];
 
 const fn gateway(n: usize) -> Target {
-    let (name, run, seeds) = tabane_gateway::fuzz::ALL[n];
+    let (name, run, seeds) = tabane_gateway::FUZZ[n];
     Target { name, run, seeds }
 }
 

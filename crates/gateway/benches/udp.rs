@@ -1,5 +1,5 @@
 //! See the function.
 
 fn main() {
-    tabane_gateway::udp::bench::run();
+    tabane_gateway::bench_udp();
 }

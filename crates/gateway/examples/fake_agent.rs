@@ -6,8 +6,8 @@
 mod fake;
 
 use std::net::SocketAddr;
-use tabane_gateway::control::{ControlSocket, Places};
-use tabane_gateway::web::{Pages, Settings, Token};
+use std::os::unix::fs::PermissionsExt;
+use tabane_gateway::agent::Endpoints;
 
 const TOKEN: &str = "fake-token-0123456789";
 
@@ -17,15 +17,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut world = fake::World::home();
     world.step = Some(fake::live);
     let fake = fake::Fake::with(world);
-    let token = Some(Token::new(TOKEN)?);
-    let metrics = Some(SocketAddr::new(address.ip(), address.port() + 1));
-    let settings = Settings { page: Some(address), token, metrics };
-    let pages = Pages::start(settings, fake.request_channel.clone())?;
-    let socket = Places::from_env().socket_for("home")?;
-    let control = ControlSocket::start(&socket, fake.request_channel.clone())?;
+    let token = tempfile::NamedTempFile::new()?;
+    std::fs::write(&token, TOKEN)?;
+    std::fs::set_permissions(&token, PermissionsExt::from_mode(0o600))?;
+    let endpoints = Endpoints {
+        name: "home".into(),
+        metrics: Some(SocketAddr::new(address.ip(), address.port() + 1)),
+        web: Some(address),
+        web_token_file: Some(token.path().to_owned()),
+        ..Endpoints::default()
+    };
+    let open = endpoints.open(&fake.request_channel)?;
     println!("page    http://{address}/#token={TOKEN}");
-    println!("metrics http://{}/metrics", pages.metrics().unwrap_or(address));
-    println!("control {}", control.path().display());
+    println!("metrics http://{}/metrics", open.metrics.unwrap_or(address));
+    println!("control {}", open.control.display());
     loop {
         std::thread::park();
     }

@@ -11,8 +11,8 @@
 
 mod builtin;
 
-pub use builtin::Kind;
-pub use builtin::kind_of;
+use builtin::Kind;
+pub(crate) use builtin::kind_of;
 pub(crate) use tabane_net::prefix::PortRange;
 pub(crate) use tabane_net::prefix::Prefix;
 pub(crate) use tabane_net::prefix::PrefixError;

@@ -5,11 +5,14 @@
 //! first [`PATHS_MAX`] are its paths', the last is the client's own, for what belongs to no path
 //! (datagrams, ICMP).
 
+use crate::access::kind_of;
+use crate::index::PathIndex;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The addresses of a server and of all its clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Network {
+pub(crate) struct Network {
     /// Its first address; the last two octets are zero.
     pub(crate) v4: Ipv4Addr,
     /// Its first address; the last eight octets are zero.
@@ -18,7 +21,7 @@ pub struct Network {
 
 /// A client of a server, from 1 to [`CLIENTS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ClientNumber(pub u16);
+pub(crate) struct ClientNumber(pub(crate) u16);
 
 /// Paths of a client.
 pub const PATHS_MAX: usize = 8;
@@ -30,6 +33,12 @@ const HOSTS: u32 = 16;
 const OWN: u32 = 15;
 /// The server.
 const SERVICE: u32 = 1;
+
+/// Of an address that is not simply somebody's on the Internet, as far as addresses tell: its kind.
+#[must_use]
+pub fn special_kind(address: IpAddr) -> Option<impl fmt::Display> {
+    kind_of(address)
+}
 
 impl Default for Network {
     fn default() -> Self {
@@ -54,11 +63,11 @@ impl Network {
         self.host(SERVICE)
     }
 
-    /// The addresses of a client's path (0 to `PATHS_MAX - 1`).
+    /// The addresses of a client's path.
     #[must_use]
-    pub fn path(&self, client: ClientNumber, path: usize) -> [IpAddr; 2] {
-        debug_assert!(path < PATHS_MAX);
-        self.host(u32::from(client.0) * HOSTS + path as u32)
+    pub(crate) fn path(&self, client: ClientNumber, path: PathIndex) -> [IpAddr; 2] {
+        debug_assert!(path.get() < PATHS_MAX);
+        self.host(u32::from(client.0) * HOSTS + u32::from(path.id()))
     }
 
     /// The addresses of a client that belong to no path.
@@ -94,13 +103,16 @@ mod tests {
     fn every_address_of_a_client_is_known_as_its() {
         let network = Network::default();
         for client in [1, 2, 77, CLIENTS_MAX].map(ClientNumber) {
-            let paths = (0..PATHS_MAX).flat_map(|i| network.path(client, i));
+            let paths = PathIndex::all().flat_map(|path| network.path(client, path));
             for address in paths.chain(network.own(client)) {
                 assert_eq!(network.client_of(address), Some(client), "{address}");
             }
         }
         assert_eq!(network.own(ClientNumber(1))[0].to_string(), "10.81.0.31");
-        assert_eq!(network.path(ClientNumber(2), 1)[1].to_string(), "fd74:6162:616e:6500::21");
+        assert_eq!(
+            network.path(ClientNumber(2), PathIndex::new(1))[1].to_string(),
+            "fd74:6162:616e:6500::21"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What surrounds an agent while it runs: signals, the service manager, and the control socket.
+//! What surrounds an agent while it runs: signals, the service manager, the control socket, and the
+//! page.
 //!
 //! TERM and INT end it in order, USR2 ends it for another that takes over at once, HUP makes it
 //! read its configuration again, unless it comes because the terminal was closed in which the agent
@@ -6,17 +7,34 @@
 //! hears that it is ready, that it lives (as long as its thread answers), and that it stops
 //! (sd_notify(3)); without one nothing is said.
 
+use crate::control::{ControlSocket, Places};
 use crate::request_channel::{Request, RequestSender};
+use crate::web::{Pages, Settings, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
+use std::error::Error;
 use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+use thiserror::Error;
+
+/// Why an agent cannot start, or cannot go on; for people.
+#[derive(Error, Debug)]
+#[error(transparent)]
+pub struct AgentError(Box<dyn Error + Send + Sync>);
+
+impl AgentError {
+    pub(crate) fn new(why: impl Error + Send + Sync + 'static) -> Self {
+        Self(Box::new(why))
+    }
+}
 
 /// Ends what surrounds an agent when it is dropped.
 pub struct Runtime {
@@ -24,8 +42,60 @@ pub struct Runtime {
     ended: Arc<AtomicBool>,
 }
 
+/// Where an agent that runs can be asked and seen.
+#[derive(Clone, Default, Debug)]
+pub struct Endpoints {
+    /// Its name, for the control socket.
+    pub name: String,
+    /// The control socket, if not where the command line looks for it.
+    pub control: Option<PathBuf>,
+    /// Its metrics. Port 0 takes a free one, also for the page.
+    pub metrics: Option<SocketAddr>,
+    /// Its page.
+    pub web: Option<SocketAddr>,
+    /// The token that changes on the page need; without it, nothing can be changed there.
+    pub web_token_file: Option<PathBuf>,
+}
+
+/// Endpoints that are open until this is dropped.
+pub struct OpenEndpoints {
+    /// The control socket.
+    pub control: PathBuf,
+    /// Where the metrics are.
+    pub metrics: Option<SocketAddr>,
+    /// Where the page is.
+    pub page: Option<SocketAddr>,
+    _socket: ControlSocket,
+    _pages: Option<Pages>,
+}
+
 /// Least time between signs of life to the service manager.
 const SIGN_MIN: Duration = Duration::from_millis(200);
+
+impl Endpoints {
+    /// Opens them for an agent that is about to run.
+    ///
+    /// # Errors
+    /// A socket or an address that cannot be had, a token that is none.
+    pub fn open(self, agent: &RequestSender) -> io::Result<OpenEndpoints> {
+        let control = match self.control {
+            Some(path) => path,
+            None => Places::from_env().socket_for(&self.name).map_err(io::Error::other)?,
+        };
+        let socket = ControlSocket::start(&control, agent.clone()).map_err(io::Error::other)?;
+        let mut open =
+            OpenEndpoints { control, metrics: None, page: None, _socket: socket, _pages: None };
+        if self.web.is_some() || self.metrics.is_some() {
+            let token = self.web_token_file.map(|file| Token::read(&file)).transpose();
+            let token = token.map_err(io::Error::other)?;
+            let settings = Settings { page: self.web, metrics: self.metrics, token };
+            let pages = Pages::start(settings, agent.clone()).map_err(io::Error::other)?;
+            (open.metrics, open.page) = (pages.metrics(), pages.page());
+            open._pages = Some(pages);
+        }
+        Ok(open)
+    }
+}
 
 /// Surrounds an agent that is about to run. `tell` gets a line for people when a signal had
 /// no effect.

@@ -5,14 +5,13 @@
 //! and counted, as by a network card.
 
 use crate::address::PATHS_MAX;
+use crate::index::PathIndex;
 use crate::record_counters::RecordCounters;
 use std::net::IpAddr;
 use tabane_engine::config::{Config, PathConfig};
 use tabane_engine::policy::PolicyError;
-use tabane_engine::view::PathId;
 use tabane_engine::{Endpoint, Instant};
 
-/// See the module.
 pub(crate) struct Bond {
     /// The engine.
     pub endpoint: Endpoint,
@@ -54,8 +53,8 @@ impl Bond {
     pub(crate) fn new(config: Config, seed: [u8; 32]) -> Result<Self, PolicyError> {
         let record_counters = config.records.then(Box::default);
         let mut endpoint = Endpoint::new(config, seed)?;
-        for path in 0..PATHS_MAX {
-            endpoint.set_path_up(Instant::ZERO, PathId(path as u8), false);
+        for path in PathIndex::all() {
+            endpoint.set_path_up(Instant::ZERO, path.into(), false);
         }
         Ok(Self { endpoint, counters: [Counters::default(); PATHS_MAX], record_counters })
     }
@@ -66,14 +65,14 @@ impl Bond {
         &mut self,
         now: Instant,
         buf: &mut [u8],
-        mut send: impl FnMut(usize, &[u8]) -> bool,
+        mut send: impl FnMut(PathIndex, &[u8]) -> bool,
     ) -> bool {
         if let Some(record_counters) = &mut self.record_counters {
             record_counters.drain(&mut self.endpoint);
         }
         for _ in 0..BATCH {
             let Some(transmit) = self.endpoint.poll_transmit(now, buf) else { return false };
-            for path in transmit.paths.iter().map(|path| usize::from(path.0)) {
+            for path in transmit.paths.iter().map(PathIndex::from) {
                 let taken = send(path, &buf[..transmit.len]);
                 self.counters[path].sent(transmit.len, taken);
             }
@@ -108,9 +107,18 @@ impl Counters {
     }
 }
 
+/// The paths of a server's endpoint, of a client with these inner addresses.
+#[must_use]
+pub(crate) fn paths_of_peer(peers: impl Fn(PathIndex) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
+    let mut paths = paths(|_| Vec::new(), mtu);
+    for (index, path) in PathIndex::enumerate(&mut paths) {
+        path.peers = peers(index);
+    }
+    paths
+}
+
 /// The paths of an endpoint with these inner addresses.
 #[must_use]
-pub(crate) fn paths(addresses: impl Fn(usize) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
-    let path = |i: usize| PathConfig::new(PathId(i as u8), addresses(i), mtu);
-    (0..PATHS_MAX).map(path).collect()
+pub(crate) fn paths(addresses: impl Fn(PathIndex) -> Vec<IpAddr>, mtu: u16) -> Vec<PathConfig> {
+    PathIndex::all().map(|path| PathConfig::new(path.into(), addresses(path), mtu)).collect()
 }

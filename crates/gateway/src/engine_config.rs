@@ -1,6 +1,7 @@
 //! The engine's settings as the gateway wants them.
 
 use crate::config::Choice;
+use crate::moderation;
 use tabane_engine::Duration;
 use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
 
@@ -24,6 +25,8 @@ pub(crate) fn engine_config(paths: Vec<PathConfig>, choice: &Choice) -> Config {
         // Tunnels to one peer: what is still under way is not mistaken for something new.
         c.time_wait = Duration::from_secs(10);
         c.congestion = choice.congestion.clone();
+        // An agent that is held back, and then late by as much again, still sends at full rate.
+        c.pacing_credit = moderation::INTERVAL * 2;
     });
     config.mptcp = MptcpConfig::default().with(|c| {
         c.max_subflows = 32;
@@ -32,6 +35,8 @@ pub(crate) fn engine_config(paths: Vec<PathConfig>, choice: &Choice) -> Config {
         c.stale_after = 1;
         c.scheduler = choice.scheduler.clone();
         c.egress = choice.egress.clone();
+        // Tunnels carry each other's addresses, and the probes say what to expect of them.
+        c.hedging = true;
     });
     config
 }

@@ -1,8 +1,7 @@
 //! What happens to an agent: the last things are remembered for whoever asks, and each goes to the
 //! log as it happens. `tabane monitor` and the journal have one source, so neither knows less.
 
-use crate::event_kind::EventKind;
-use crate::model::AgentEvent;
+use crate::model::{AgentEvent, EventKind};
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};

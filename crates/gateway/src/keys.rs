@@ -130,14 +130,14 @@ impl Key {
     /// The private key by which a client says to a server what concerns no path, if this is its
     /// secret.
     #[must_use]
-    pub fn control(&self, server: &PublicKey) -> Self {
+    pub(crate) fn control(&self, server: &PublicKey) -> Self {
         self.derive(CONTROL_LABEL, server.as_bytes()).clamped()
     }
 
     /// The private key and the preshared key of the one session that an invitation is good for, if
     /// this is its secret.
     #[must_use]
-    pub fn enrolment(&self, server: &PublicKey) -> (Self, Self) {
+    pub(crate) fn enrolment(&self, server: &PublicKey) -> (Self, Self) {
         let key = self.derive(ENROLMENT_LABEL, server.as_bytes()).clamped();
         (key, self.derive(ENROLMENT_PSK_LABEL, server.as_bytes()))
     }
@@ -207,7 +207,7 @@ fn index(path: usize) -> u8 {
 ///
 /// # Errors
 /// [`KeyError::Syntax`].
-pub fn public(text: &str) -> Result<PublicKey, KeyError> {
+pub(crate) fn public(text: &str) -> Result<PublicKey, KeyError> {
     decode(text).map(PublicKey::from)
 }
 

@@ -7,10 +7,10 @@
 //! sockets of programs ([`client`], [`server`]); nothing is shared, so nothing is locked. What may
 //! wait (names, files, people) lives on other threads and talks to it through a
 //! [`request_channel`]. What is a state machine is one, and is tested in virtual time: path health
-//! (`path`), listeners (`listener`), names (`dns`), datagrams ([`udp`]).
+//! (`path`), listeners (`listener`), names (`dns`), datagrams (`udp`).
 
 #![warn(unreachable_pub)]
-pub mod access;
+pub(crate) mod access;
 pub mod address;
 pub mod agent;
 pub(crate) mod bond;
@@ -22,10 +22,10 @@ pub(crate) mod dns;
 pub mod doctor;
 pub(crate) mod engine_config;
 pub mod enrol;
-pub mod event_kind;
 pub(crate) mod event_log;
 #[cfg(feature = "internals")]
-pub mod fuzz;
+pub(crate) mod fuzz;
+pub(crate) mod index;
 pub(crate) mod inner;
 pub mod invite;
 pub(crate) mod kernel_memory;
@@ -33,6 +33,7 @@ pub mod keys;
 pub(crate) mod listener;
 pub mod many_clients;
 pub mod model;
+pub(crate) mod moderation;
 pub(crate) mod path;
 pub(crate) mod policy_requests;
 pub(crate) mod reactor;
@@ -42,9 +43,25 @@ pub mod request_channel;
 pub mod server;
 pub(crate) mod session;
 pub(crate) mod snapshots;
-pub mod tun;
-pub mod udp;
-pub mod web;
+pub(crate) mod tun;
+pub(crate) mod udp;
+pub(crate) mod web;
+
+// Tests of whole agents, which know more of them than their users do.
+#[cfg(test)]
+#[path = "../tests/agents.rs"]
+mod agents_tests;
+#[cfg(test)]
+#[path = "../tests/control.rs"]
+mod control_tests;
+#[cfg(test)]
+#[path = "../tests/fake/mod.rs"]
+mod fake;
+#[cfg(test)]
+#[path = "../tests/pages.rs"]
+mod pages_tests;
+#[cfg(test)]
+extern crate self as tabane_gateway;
 
 use bytes::Bytes;
 use std::io;
@@ -62,6 +79,16 @@ const PACKET_MAX: usize = 65_536;
 const RECEIVE_CALLS: usize = 4;
 /// Rounds of sending before an agent gives others, or what has come, their turn.
 const ROUNDS: usize = 4;
+
+/// The fuzz targets of this crate: each with its name and inputs to start from.
+#[cfg(feature = "internals")]
+pub const FUZZ: [fuzz::Target; 6] = fuzz::ALL;
+
+/// The bench `udp`: what copies of datagrams cost.
+#[cfg(feature = "internals")]
+pub fn bench_udp() {
+    udp::bench::run();
+}
 
 /// Random bytes from the system, as a seed.
 ///

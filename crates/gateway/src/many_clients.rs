@@ -6,10 +6,12 @@
 //! header (the receiver's index).
 
 use crate::address::{ClientNumber, Network};
+use crate::agent::AgentError;
 use crate::bond::{Bond, paths};
 use crate::client::ClientError;
 use crate::config::Choice;
 use crate::engine_config::engine_config;
+use crate::index::PathIndex;
 use crate::keys::Key;
 use crate::path::{
     Demand, Ends, INTERVAL, LinkState, Monitor, MonitorConfig, PathEvent, inner_limit,
@@ -25,7 +27,6 @@ use tabane_net::wireguard::{Opened, PublicKey, Sealed, Session, seal_space};
 
 /// Paths of a client.
 pub const PATHS: usize = 2;
-/// See the module.
 pub struct ManyClients {
     clock: Clock,
     server: SocketAddr,
@@ -86,6 +87,14 @@ impl ManyClients {
         secrets: &[Key],
         (server, key): (SocketAddr, &PublicKey),
         target: (SocketAddr, usize),
+    ) -> Result<Self, AgentError> {
+        Self::open(secrets, (server, key), target).map_err(AgentError::new)
+    }
+
+    fn open(
+        secrets: &[Key],
+        (server, key): (SocketAddr, &PublicKey),
+        target: (SocketAddr, usize),
     ) -> Result<Self, ClientError> {
         let clock = Clock::start();
         let socket = |_| {
@@ -113,7 +122,7 @@ impl ManyClients {
     ///
     /// # Errors
     /// It cannot wait.
-    pub fn run(&mut self, length: Duration, eager: bool) -> Result<Standing, ClientError> {
+    pub fn run(&mut self, length: Duration, eager: bool) -> io::Result<Standing> {
         let end = self.clock.now() + length;
         loop {
             for path in 0..PATHS {
@@ -132,7 +141,7 @@ impl ManyClients {
             let mut fds: Vec<_> = self.sockets.iter().map(socket).collect();
             match poll(&mut fds, Some(&PAUSE)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(io::Error::from(error).into()),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -192,7 +201,10 @@ impl Client {
         let run = u32::from_le_bytes([seed[0], seed[1], seed[2], seed[3]]);
         seed[0] ^= 1;
         let tunnel = |path: usize| {
-            let ends = Ends { path: network.path(number, path)[0], service: network.service()[0] };
+            let ends = Ends {
+                path: network.path(number, PathIndex::new(path))[0],
+                service: network.service()[0],
+            };
             let config =
                 MonitorConfig { ends, path: path as u8, run, interval: INTERVAL, mtu: None };
             let mut monitor = Monitor::new(now, config);
@@ -214,7 +226,7 @@ impl Client {
     }
 
     fn connect(&mut self, now: Instant, target: SocketAddr) {
-        let local: IpAddr = Network::default().path(self.number, 0)[0];
+        let local: IpAddr = Network::default().path(self.number, PathIndex::new(0))[0];
         self.requested += 1;
         if self.bond.endpoint.connect(now, (local, 0).into(), target).is_err() {
             self.lost += 1;
@@ -288,7 +300,7 @@ impl Client {
         }
         let tunnels = &mut self.tunnels;
         while self.bond.transmit(now, scratch, |path, packet| {
-            seal(&mut tunnels[path].session, packet, sealed, |datagram| send(path, datagram))
+            seal(&mut tunnels[path].session, packet, sealed, |datagram| send(path.get(), datagram))
         }) {}
         self.events();
     }

@@ -2,8 +2,8 @@
 //! the metrics and the web page show them. One vocabulary for all; rates are bits per second,
 //! sizes bytes, times as their names say.
 
-use crate::event_kind::EventKind;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -73,6 +73,10 @@ pub struct PathStatus {
     pub mtu: u16,
     /// Packets that were longer and did not go.
     pub too_big: u64,
+    /// What is known of the direction from here.
+    pub sending: DirectionStatus,
+    /// What is known of the direction to here.
+    pub receiving: DirectionStatus,
     /// Inner bytes sent in the last second, as a rate.
     pub tx_bps: f64,
     /// Inner bytes received in the last second, as a rate.
@@ -104,6 +108,25 @@ pub struct PathStatus {
     pub cap_bps: Option<u64>,
 }
 
+/// One direction of a path, as both ends' counts show it; nothing of an end that sends no reports.
+#[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct DirectionStatus {
+    /// What arrives now, bits per second; nothing while it is idle.
+    pub delivery_bps: Option<f64>,
+    /// What it has shown to carry when it was the bottleneck, bits per second; nothing if it never
+    /// was.
+    pub capacity_bps: Option<f64>,
+    /// How much `capacity_bps` may be trusted, 0 to 1.
+    pub confidence: f64,
+    /// One-way delay above its base.
+    pub queueing_ms: Option<f64>,
+    /// Variation of the one-way delay.
+    pub jitter_ms: Option<f64>,
+    /// Share of packets that were lost lately, 0 to 1.
+    pub loss: Option<f64>,
+}
+
 /// Snapshot of an agent.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
@@ -112,7 +135,6 @@ pub struct Status {
     pub agent: String,
     /// Of the program.
     pub version: String,
-    /// Its name.
     pub name: String,
     /// Since it started.
     pub uptime_s: f64,
@@ -269,7 +291,6 @@ pub struct AgentEvent {
     pub seq: u64,
     /// Unix time in milliseconds.
     pub unix_ms: u64,
-    /// What it is.
     pub kind: EventKind,
     /// The path, if it is about one.
     pub path: Option<String>,
@@ -285,7 +306,7 @@ impl Role {
 
     /// As users type it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Primary => "primary",
             Self::Secondary => "secondary",
@@ -309,5 +330,140 @@ impl FromStr for Role {
             .into_iter()
             .find(|role| role.name() == text)
             .ok_or_else(|| format!("'{text}' is no role: primary, secondary, backup or never"))
+    }
+}
+
+/// How much an event matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// Something does not work that should.
+    Error,
+    /// Somebody may want to do something.
+    Warning,
+    /// Worth knowing.
+    Notice,
+    /// For those who look closely.
+    Detail,
+}
+
+macro_rules! event_kinds {
+    ($($kind:ident $name:literal $level:ident: $doc:literal;)*) => {
+        /// What an event is, by the names that logs, `tabane monitor` and JSON have.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        #[non_exhaustive]
+        pub enum EventKind {
+            $(#[doc = $doc] $kind,)*
+            /// Of an agent of another version.
+            Other(String),
+        }
+
+        impl EventKind {
+            /// Its name for machines.
+            #[must_use]
+            pub(crate) fn name(&self) -> &str {
+                match self {
+                    $(Self::$kind => $name,)*
+                    Self::Other(name) => name,
+                }
+            }
+
+            /// How much it matters.
+            #[must_use]
+            pub fn level(&self) -> Level {
+                match self {
+                    $(Self::$kind => Level::$level,)*
+                    Self::Other(_) => Level::Notice,
+                }
+            }
+        }
+
+        impl From<&str> for EventKind {
+            fn from(name: &str) -> Self {
+                match name {
+                    $($name => Self::$kind,)*
+                    _ => Self::Other(name.to_owned()),
+                }
+            }
+        }
+    };
+}
+
+event_kinds! {
+    ClientAdded "client-added" Notice: "A client may connect from now on.";
+    ClientConnected "client-connected" Notice: "The first path of a client works.";
+    ClientDisabled "client-disabled" Notice: "A client may not connect any more.";
+    ClientGone "client-gone" Notice: "None of a client's paths works any more.";
+    ClientNotAdded "client-not-added" Notice: "Somebody was to join, and could not be added.";
+    ClientRekeyed "client-rekeyed" Notice: "A client has other keys.";
+    ClientRemoved "client-removed" Notice: "A client is no client any more.";
+    DatagramDropped "datagram-dropped" Detail: "Datagrams that are none of WireGuard.";
+    EnrolmentRefused "enrolment-refused" Notice: "An invitation or new keys were not taken.";
+    Exhausted "exhausted" Notice: "Programs are refused for want of something.";
+    HandshakeRefused "handshake-refused" Warning: "Handshakes came to nothing.";
+    Joined "joined" Notice: "A client's keys are known to the server now.";
+    KeysChanged "keys-changed" Notice: "A client has changed its keys.";
+    NextFailed "next-failed" Error: "The bond to the next server cannot be waited for.";
+    NoPort "no-port" Notice: "This machine has no port left towards a target.";
+    NotLogged "not-logged" Warning: "There were more events than the log takes.";
+    PathDown "path-down" Warning: "A path has ceased to work.";
+    PathMtu "path-mtu" Detail: "A path carries packets of another size.";
+    PathTooBig "path-too-big" Notice: "A packet was longer than its path carries.";
+    PathUp "path-up" Notice: "A path works.";
+    PathUse "path-use" Detail: "A path is used for something else.";
+    PathWaits "path-waits" Warning: "A path cannot be used for want of something.";
+    PoliciesRefused "policies-refused" Warning: "The server does not take a client's policies.";
+    QuotaNotSaved "quota-not-saved" Error: "What was used of quotas cannot be saved.";
+    RecordStopped "record-stopped" Error: "Nothing, or not everything, is recorded.";
+    Reload "reload" Notice: "The configuration was read again.";
+    ReloadFailed "reload-failed" Error: "The configuration was read again, and not taken.";
+    Role "role" Detail: "A path has another role.";
+    ServerChanged "server-changed" Warning: "The client uses another server.";
+    ServerRestarted "server-restarted" Notice: "The server was started again.";
+    SessionsRenewed "sessions-renewed" Notice: "The sessions of all paths begin anew.";
+    StateNotSaved "state-not-saved" Notice: "The clients that have joined cannot be saved.";
+    TunFailed "tun-failed" Error: "The host's routes are not as they should be.";
+    TunGone "tun-gone" Error: "The TUN device is lost.";
+    TunRestored "tun-mended" Notice: "What somebody took of the host's routes is back.";
+    TunNote "tun-note" Notice: "Something about the host that users should know.";
+    TunUp "tun-up" Notice: "The host's traffic is routed to the TUN device.";
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for EventKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for EventKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<str>::deserialize(deserializer).map(|name| Self::from(&*name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_work_is_said_loudest() {
+        let levels = [EventKind::TunGone, EventKind::PathDown, EventKind::Reload, EventKind::Role];
+        let levels = levels.map(|kind| kind.level());
+        assert_eq!(levels, [Level::Error, Level::Warning, Level::Notice, Level::Detail]);
+    }
+
+    #[test]
+    fn names_go_through_json_those_of_other_versions_too() {
+        for name in ["path-down", "brought-by-a-later-version"] {
+            let text = format!("\"{name}\"");
+            let kind: EventKind = serde_json::from_str(&text).unwrap();
+            assert_eq!(matches!(kind, EventKind::Other(_)), name != "path-down");
+            assert_eq!(serde_json::to_string(&kind).unwrap(), text);
+        }
     }
 }

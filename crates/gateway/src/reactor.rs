@@ -1,14 +1,17 @@
 //! One poll for everything that an agent waits for.
 //!
 //! mio waits in whole milliseconds and rounds up, which is far too coarse for pacing: the wait
-//! itself is a `ppoll` on mio's own descriptor.
+//! itself is a `ppoll` on mio's own descriptor. An agent that is woken often is woken less often
+//! ([`Moderation`]).
 
+use crate::moderation::Moderation;
 use mio::{Events, Poll, Registry, Token, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use tabane_engine::Duration;
+use tabane_net::Clock;
 
 /// Waits for sockets, for other threads and for time.
 pub(crate) struct Reactor {
@@ -157,10 +160,24 @@ impl Reactor {
     /// # Errors
     /// The agent's; the system's, when it cannot even wait.
     pub(crate) fn run<A: Agent>(&mut self, agent: &mut A) -> Result<(), A::Error> {
-        let mut ready = Vec::new();
+        let (mut ready, clock, mut moderation) = (Vec::new(), Clock::start(), Moderation::new());
         while !agent.is_stopped() {
-            let limit = if agent.round()? { Some(Duration::ZERO) } else { agent.sleep() };
-            self.wait(limit, &mut ready)?;
+            if !agent.round()? {
+                let hold = moderation.hold(clock.now());
+                if hold > Duration::ZERO {
+                    sleep(&mut [], Some(hold))?;
+                    self.take(&mut ready)?;
+                }
+                let before = clock.now();
+                if ready.is_empty() {
+                    self.sleep(agent.sleep())?;
+                }
+                let now = clock.now();
+                moderation.handle_wake(now, now.saturating_since(before));
+            }
+            if ready.is_empty() {
+                self.take(&mut ready)?;
+            }
             ready.drain(..).for_each(|ready| agent.ready(ready));
         }
         Ok(())
@@ -175,9 +192,12 @@ impl Reactor {
         limit: Option<Duration>,
         ready: &mut Vec<Ready>,
     ) -> io::Result<()> {
-        if limit != Some(Duration::ZERO) {
-            self.sleep(limit)?;
-        }
+        self.sleep(limit)?;
+        self.take(ready)
+    }
+
+    /// Writes what is ready to `ready`.
+    fn take(&mut self, ready: &mut Vec<Ready>) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(std::time::Duration::ZERO)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             other => other?,
@@ -190,16 +210,25 @@ impl Reactor {
         Ok(())
     }
 
+    /// Until something is ready, or for so long.
     fn sleep(&self, limit: Option<Duration>) -> io::Result<()> {
-        let limit = limit.map(|limit| Timespec {
-            tv_sec: (limit.0 / 1_000_000_000) as i64,
-            tv_nsec: (limit.0 % 1_000_000_000) as i64,
-        });
-        let fd = borrow(&self.poll);
-        match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], limit.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
+        if limit == Some(Duration::ZERO) {
+            return Ok(());
         }
+        let fd = borrow(&self.poll);
+        sleep(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], limit)
+    }
+}
+
+/// Until one of these is ready, or for so long.
+fn sleep(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: (limit.0 / 1_000_000_000) as i64,
+        tv_nsec: (limit.0 % 1_000_000_000) as i64,
+    });
+    match poll(fds, limit.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -4,6 +4,7 @@
 //! Records are kept only where somebody asks for metrics: they cost a little for every segment.
 
 use crate::address::PATHS_MAX;
+use crate::index::PathIndex;
 use crate::model::{Histogram, PathRecordTotals, RecordTotals};
 use std::collections::BTreeMap;
 use tabane_engine::record::{ConnectionChange, Record, SubflowChange, What};
@@ -108,8 +109,8 @@ impl RecordCounters {
 
     /// Of a path.
     #[must_use]
-    pub(crate) fn path(&self, path: usize) -> Option<PathRecordTotals> {
-        let counted = self.paths.get(path)?;
+    pub(crate) fn path(&self, path: PathIndex) -> Option<PathRecordTotals> {
+        let counted = self.paths.get(path.get())?;
         Some(PathRecordTotals {
             decisions: list(&counted.chosen),
             retransmitted_bytes: counted.retransmitted,
@@ -211,10 +212,10 @@ mod tests {
         ] {
             record_counters.take(&record);
         }
-        let path = record_counters.path(2).unwrap();
+        let path = record_counters.path(PathIndex::new(2)).unwrap();
         assert_eq!(path.decisions, [("lowest_rtt".to_owned(), 2)]);
         assert_eq!((path.retransmitted_bytes, path.reinjected_bytes), (100, 70));
-        assert_eq!(record_counters.path(1).unwrap().duplicate_bytes, 30);
+        assert_eq!(record_counters.path(PathIndex::new(1)).unwrap().duplicate_bytes, 30);
         let mut all = RecordTotals::default();
         record_counters.add_to(&mut all);
         record_counters.add_to(&mut all);

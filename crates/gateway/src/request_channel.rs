@@ -2,11 +2,15 @@
 //!
 //! The agent's thread answers between packets; whoever asks waits at most `PATIENCE`.
 
+use crate::config::TEXT_MAX;
 use crate::model::{AgentEvent, ConnStatus, Role, Status};
 use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
+use tabane_config::bounded;
 use thiserror::Error;
 
 /// What can be asked of an agent; on the control socket one JSON object a line.
@@ -25,7 +29,6 @@ pub enum Request {
     },
     /// Change a path.
     SetPath {
-        /// Its name.
         path: String,
         /// New role.
         #[serde(default)]
@@ -115,6 +118,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub fn request_channel(wake: Arc<mio::Waker>) -> (RequestSender, RequestReceiver) {
     let (requests, inbox) = channel();
     (RequestSender { requests, wake }, RequestReceiver(inbox))
+}
+
+impl Request {
+    /// To take what a file of the agent's holds now, for one that has only a copy of it.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn configure(file: &Path) -> io::Result<Self> {
+        Ok(Self::Configure { text: bounded::text(file, TEXT_MAX)? })
+    }
 }
 
 impl RequestSender {

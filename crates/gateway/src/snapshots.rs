@@ -2,9 +2,11 @@
 
 use crate::address::PATHS_MAX;
 use crate::bond::Bond;
-use crate::model::{ConnStatus, PathStatus, SubflowStatus};
+use crate::index::PathIndex;
+use crate::model::{ConnStatus, DirectionStatus, PathStatus, SubflowStatus};
+use crate::path::Estimate;
 use tabane_engine::mptcp::Info;
-use tabane_engine::{ConnId, Instant};
+use tabane_engine::{ConnId, Duration, Instant};
 
 /// What the connections of a bond have on each path.
 #[derive(Clone, Copy, Default, Debug)]
@@ -19,6 +21,20 @@ pub(crate) struct Load {
     pub(crate) retransmitted: u64,
 }
 
+/// A direction of a path.
+#[must_use]
+pub(crate) fn direction(estimate: Estimate) -> DirectionStatus {
+    let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
+    DirectionStatus {
+        delivery_bps: estimate.delivery_rate.map(|bps| bps as f64),
+        capacity_bps: estimate.capacity.map(|bps| bps as f64),
+        confidence: estimate.confidence,
+        queueing_ms: ms(estimate.queueing_delay),
+        jitter_ms: ms(estimate.jitter),
+        loss: estimate.loss,
+    }
+}
+
 /// By path.
 #[must_use]
 pub(crate) fn loads(
@@ -30,7 +46,7 @@ pub(crate) fn loads(
     for id in conns {
         let Some(conn) = bond.endpoint.connection(id) else { continue };
         for subflow in conn.info(now).subflows {
-            let Some(load) = loads.get_mut(usize::from(subflow.path.0)) else { continue };
+            let Some(load) = loads.get_mut(PathIndex::from(subflow.path).get()) else { continue };
             load.subflows += 1;
             load.cwnd += subflow.view.cwnd;
             load.in_flight += subflow.view.in_flight;
@@ -47,14 +63,14 @@ pub(crate) fn note_full(info: &Info, full: &mut [bool; PATHS_MAX]) {
     }
     for subflow in &info.subflows {
         let view = &subflow.view;
-        if let Some(full) = full.get_mut(usize::from(subflow.path.0)) {
+        if let Some(full) = full.get_mut(PathIndex::from(subflow.path).get()) {
             *full |= view.usable && view.sendable < view.mss;
         }
     }
 }
 
 /// Puts counters and load into a path's snapshot.
-pub(crate) fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Load) {
+pub(crate) fn fill(status: &mut PathStatus, bond: &Bond, path: PathIndex, load: &Load) {
     let counters = &bond.counters[path];
     (status.tx_bps, status.rx_bps) = (counters.tx_bps, counters.rx_bps);
     (status.tx_bytes, status.rx_bytes) = (counters.tx_bytes, counters.rx_bytes);
@@ -71,9 +87,13 @@ pub(crate) fn fill(status: &mut PathStatus, bond: &Bond, path: usize, load: &Loa
 
 /// A connection's snapshot, as far as the engine knows it.
 #[must_use]
-pub(crate) fn connection(id: ConnId, info: &Info, name: impl Fn(usize) -> String) -> ConnStatus {
+pub(crate) fn connection(
+    id: ConnId,
+    info: &Info,
+    name: impl Fn(PathIndex) -> String,
+) -> ConnStatus {
     let subflow = |subflow: &tabane_engine::mptcp::SubflowInfo| SubflowStatus {
-        path: name(usize::from(subflow.path.0)),
+        path: name(subflow.path.into()),
         state: format!("{:?}", subflow.state).to_lowercase(),
         backup: subflow.view.backup,
         rtt_ms: subflow.view.srtt.as_secs_f64() * 1e3,

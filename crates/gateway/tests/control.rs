@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on shall say where.
 
-mod fake;
-
-use fake::Fake;
+use crate::fake::Fake;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};

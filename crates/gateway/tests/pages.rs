@@ -4,12 +4,11 @@
 
 #[path = "pages/exposition.rs"]
 mod exposition;
-mod fake;
 #[path = "pages/http.rs"]
 mod http;
 
+use crate::fake::{Fake, World};
 use exposition::{Family, parse};
-use fake::{Fake, World};
 use http::{Reply, request};
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -24,7 +24,6 @@ pub enum Error {
     /// The verifier did not take a program.
     #[error("this kernel does not take the program {program}: {error}\n{log}")]
     Refused {
-        /// Its name.
         program: String,
         /// What the kernel said.
         error: io::Error,

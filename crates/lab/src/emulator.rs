@@ -163,7 +163,9 @@ impl Emulator {
         let now = self.clock.now();
         self.sample(now);
         for wire in &mut self.links {
-            let rate = wire.params.rate.map(|rate| rate.0 as f64);
+            // Conditions change it.
+            let own = wire.params.rate.filter(|_| wire.params.conditions.is_none());
+            let rate = own.map(|rate| rate.0 as f64);
             let stats = wire.link.stats(now);
             self.report.links.push((stats, wire.too_long, rate, wire.achieved.rate()));
         }

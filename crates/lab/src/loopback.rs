@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
-use tabane_sim::link::{Link, LinkConfig};
+use tabane_sim::link::{Link, LinkConfig, Packet};
 use tabane_sim::seed::Seed;
 
 /// Links, ready to carry datagrams.
@@ -33,9 +33,32 @@ struct Wire {
     far: UdpSocket,
     /// Who sent to the near end last.
     user: Option<SocketAddr>,
-    up: Link<Vec<u8>>,
-    down: Link<Vec<u8>>,
+    up: Link<Datagram>,
+    down: Link<Datagram>,
     cut: Arc<AtomicBool>,
+}
+
+/// What a datagram carries. On a link it has the headers that sockets do not show, too.
+struct Datagram(Vec<u8>);
+
+impl Packet for Datagram {
+    fn wire_len(&self) -> u32 {
+        self.0.wire_len().saturating_add(HEADERS)
+    }
+    fn ect(&self) -> bool {
+        false
+    }
+    fn mark_ce(&mut self) {}
+    fn corrupt(&mut self, bits: u64) {
+        self.0.corrupt(bits);
+    }
+    fn duplicate(&self) -> Self {
+        Self(self.0.clone())
+    }
+    /// All of a link is one tunnel, which is one flow.
+    fn flow(&self) -> u64 {
+        0
+    }
 }
 
 /// What is left to the one who made an emulator.
@@ -47,6 +70,8 @@ pub struct Ends {
     /// Dropped, it ends the emulator.
     pub stop: UnixStream,
 }
+
+/// What became of the links.
 #[derive(Clone, Default, Debug)]
 pub struct Report {
     /// How late packets left the links.
@@ -65,6 +90,8 @@ const POOL: usize = 4096;
 const PACKET_MAX: usize = 2048;
 /// Asked of the kernel for each direction of a socket.
 const SOCKET_BUFFER: usize = 4 << 20;
+/// Of IPv4 and UDP.
+const HEADERS: u32 = 20 + 8;
 const NO_SOCKET: &str = "no socket on loopback";
 /// Errors of a socket in a row before others have their turn.
 const ERRORS: usize = 4;
@@ -80,18 +107,33 @@ impl Loopback {
         far: SocketAddr,
         links: &[[LinkConfig; 2]],
     ) -> Result<(Self, Ends), LabError> {
+        let named = links.iter().enumerate().map(|(i, link)| (i.to_string(), link.clone()));
+        Self::named(clock, seed, far, &named.collect::<Vec<_>>())
+    }
+
+    /// The same with their names: what a link does at random is what the simulator's link of that
+    /// name does.
+    ///
+    /// # Errors
+    /// As [`Loopback::new`].
+    pub fn named(
+        clock: Clock,
+        seed: Seed,
+        far: SocketAddr,
+        links: &[(String, [LinkConfig; 2])],
+    ) -> Result<(Self, Ends), LabError> {
         let (stop, far_stop) = UnixStream::pair().map_err(|e| broken("no socket pair", &e))?;
         let mut ends = Ends { near: Vec::new(), cut: Vec::new(), stop: far_stop };
         let mut wires = Vec::new();
-        for (i, [up, down]) in links.iter().enumerate() {
+        for (name, [up, down]) in links {
             let (near, to_far) = (socket()?, socket()?);
             to_far.connect(far).map_err(|e| broken(NO_SOCKET, &e))?;
             let cut = Arc::new(AtomicBool::new(false));
             ends.near.push(near.local_addr().map_err(|e| broken(NO_SOCKET, &e))?);
             ends.cut.push(cut.clone());
-            let up = Link::new(up, seed, &format!("link/{i}/up"))
+            let up = Link::new(up, seed, &format!("link/{name}/up"))
                 .map_err(|e| LabError::Broken(e.to_string()))?;
-            let down = Link::new(down, seed, &format!("link/{i}/down"))
+            let down = Link::new(down, seed, &format!("link/{name}/down"))
                 .map_err(|e| LabError::Broken(e.to_string()))?;
             wires.push(Wire { near, far: to_far, user: None, up, down, cut });
         }
@@ -133,7 +175,7 @@ impl Loopback {
                 if cut {
                     pool.give_back(packet);
                 } else {
-                    wire.up.push(clock.now(), packet);
+                    wire.up.push(clock.now(), Datagram(packet));
                 }
             }
             for _ in 0..BATCH {
@@ -141,7 +183,7 @@ impl Loopback {
                 if cut {
                     pool.give_back(packet);
                 } else {
-                    wire.down.push(clock.now(), packet);
+                    wire.down.push(clock.now(), Datagram(packet));
                 }
             }
         }
@@ -152,7 +194,7 @@ impl Loopback {
         for Wire { near, far, user, up, down, cut } in wires {
             for upwards in [true, false] {
                 let link = if upwards { &mut *up } else { &mut *down };
-                while let Some((due, now, packet)) = pop_due(link, *clock) {
+                while let Some((due, now, Datagram(packet))) = pop_due(link, *clock) {
                     lateness.add(now.saturating_since(due));
                     // What a socket does not take is lost, as on any link.
                     let _ = match user {

@@ -99,7 +99,6 @@ pub enum DriverError {
     /// Every device is gone.
     #[error("the last device, {label}, is gone: {source}")]
     Devices {
-        /// Its name.
         label: String,
         /// The system's word.
         source: io::Error,
@@ -348,7 +347,6 @@ impl Path {
         self.id
     }
 
-    /// Its name.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label

@@ -6,6 +6,7 @@
 //! is never decided again here.
 
 pub mod clock;
+pub mod datagrams;
 pub mod device;
 pub mod driver;
 pub mod http;

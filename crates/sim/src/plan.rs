@@ -41,8 +41,17 @@ pub struct LinkPlan {
 /// Files of measured rates and conditions that have been read.
 #[derive(Default)]
 pub(crate) struct Traces {
+    /// Texts of files that are not on the disk, by name.
+    given: Vec<(String, String)>,
     rates: BTreeMap<String, Arc<Trace>>,
     conditions: BTreeMap<String, Arc<Series>>,
+}
+
+impl Traces {
+    /// None read yet; these files are not on the disk.
+    pub(crate) fn given(files: &[(String, String)]) -> Self {
+        Self { given: files.to_vec(), ..Self::default() }
+    }
 }
 
 impl Scenario {
@@ -112,7 +121,7 @@ impl LinkPlan {
             }
             (Some(_), None) => RateConfig::of(&params),
             (None, Some(file)) => RateConfig::Trace(
-                read(file, &mut traces.rates, Trace::parse)
+                read(file, &traces.given, &mut traces.rates, Trace::parse)
                     .map_err(|text| Fault::new(&[&"link", &name, &"trace"], text))?,
             ),
         };
@@ -184,23 +193,27 @@ fn conditions(
         None => None,
         Some(Conditions::Model(spec)) => Some(ConditionsConfig::Model(spec.clone())),
         Some(Conditions::File(file)) => {
-            let series = read(file, &mut traces.conditions, Series::parse)?;
+            let series = read(file, &traces.given, &mut traces.conditions, Series::parse)?;
             Some(ConditionsConfig::Series(series))
         }
     })
 }
 
-/// What a file holds; files in `known` are not read again.
+/// What a file holds; files in `known` are not read again, those in `given` not from the disk.
 fn read<T, E: Error>(
     file: &str,
+    given: &[(String, String)],
     known: &mut BTreeMap<String, Arc<T>>,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<Arc<T>, String> {
     if let Some(trace) = known.get(file) {
         return Ok(trace.clone());
     }
-    let text = bounded::text(Path::new(file), bounded::DATA);
-    let text = text.map_err(|e| format!("trace '{file}': {e}"))?;
+    let text = match given.iter().find(|(name, _)| name == file) {
+        Some((_, text)) => text.clone(),
+        None => bounded::text(Path::new(file), bounded::DATA)
+            .map_err(|e| format!("trace '{file}': {e}"))?,
+    };
     let trace = Arc::new(parse(&text).map_err(|e| format!("trace '{file}': {e}"))?);
     known.insert(file.to_owned(), trace.clone());
     Ok(trace)

@@ -4,15 +4,13 @@ use super::{links, secrets};
 use crate::exit::Failure;
 use crate::say;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use tabane_engine::Duration;
 use tabane_gateway::address::PATHS_MAX;
-use tabane_gateway::config::{ClientConfig, default_file, parse};
-use tabane_gateway::enrol::exchange::{self, ExchangeError, Link};
-use tabane_gateway::enrol::{Ask, Credentials};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::{default_file, parse};
+use tabane_gateway::enrol::{self, ExchangeError};
 use tabane_gateway::invite::{Grant, Invitation, Own};
-use tabane_gateway::keys::{Key, write_private};
+use tabane_gateway::keys::write_private;
 
 /// Create a configuration from the line that `tabane server invite` prints.
 #[derive(clap::Args, Debug)]
@@ -49,9 +47,6 @@ pub(crate) struct Args {
     later: bool,
 }
 
-/// For an answer, at each address of the server.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Writes the configuration, and tells the server.
 ///
 /// # Errors
@@ -78,7 +73,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // The keys are on disk before the server knows them.
     write(args, &file(true))?;
     let joined = match &invitation.grant {
-        Grant::Enrolment { secret, .. } if !args.later => tell(&invitation, secret, &own),
+        Grant::Enrolment { .. } if !args.later => tell(&invitation, &own),
         _ => Ok(false),
     };
     let joined = match joined {
@@ -126,27 +121,16 @@ fn warn_of_argument(invitation: &Invitation) {
 }
 
 /// Tells the server the client's keys; `false` if it does not answer.
-fn tell(invitation: &Invitation, secret: &Key, own: &Own) -> Result<bool, Failure> {
-    let addresses = invitation.addresses.iter();
-    let addresses: Vec<SocketAddr> =
-        addresses.flat_map(|name| name.to_socket_addrs().into_iter().flatten()).collect();
-    let server = exchange::Server {
-        addresses,
-        public_key: invitation.public_key,
-        network: invitation.network,
-        number: invitation.number,
-    };
-    let Some(preshared) = &own.preshared_key else { return Ok(false) };
-    let (key, once) = secret.enrolment(&server.public_key);
-    let ask = Ask::Join(Credentials::of(&own.secret, &server.public_key, preshared));
+fn tell(invitation: &Invitation, own: &Own) -> Result<bool, Failure> {
     say::detail("telling the server this client's keys");
-    match exchange::ask(&server, (&key, &once), &ask, &[Link::default()], PATIENCE) {
-        Ok(_) => {
+    match enrol::join(invitation, own) {
+        None => Ok(false),
+        Some(Ok(())) => {
             say::note("the server knows this client now; the invitation cannot be used again");
             Ok(true)
         }
-        Err(error @ ExchangeError::Refused(_)) => Err(anyhow::Error::new(error).into()),
-        Err(error @ ExchangeError::Silent(_)) => {
+        Some(Err(error @ ExchangeError::Refused(_))) => Err(anyhow::Error::new(error).into()),
+        Some(Err(error @ ExchangeError::Silent(_))) => {
             say::note(&format!(
                 "{error}: is it running, has it read its file since the invitation (`tabane \
                  reload` there), and is its UDP port open?"

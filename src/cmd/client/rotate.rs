@@ -4,15 +4,12 @@ use crate::cmd::{config, lifetime};
 use crate::exit::Failure;
 use crate::say;
 use anyhow::{Context, anyhow};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use tabane_engine::Duration;
-use tabane_gateway::address::ClientNumber;
-use tabane_gateway::config::{ClientConfig, Loaded, ServerEntry, default_file};
-use tabane_gateway::enrol::exchange::{self, ExchangeError, Link};
-use tabane_gateway::enrol::{Ask, Credentials};
-use tabane_gateway::invite::replace_client_keys;
-use tabane_gateway::keys::{self, Key, write_private};
+use tabane_gateway::config::client::{ClientConfig, ServerEntry};
+use tabane_gateway::config::load::{Loaded, default_file};
+use tabane_gateway::enrol::{ExchangeError, rotate};
+use tabane_gateway::invite::edit::replace_client_keys;
+use tabane_gateway::keys::{Key, write_private};
 
 /// Make new keys and register them at the server; the old ones stay valid for a while.
 #[derive(clap::Args, Debug)]
@@ -32,9 +29,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime::seconds)]
     keep: u64,
 }
-
-/// For an answer, at each address of a server.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Changes the keys.
 ///
@@ -59,7 +53,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut silent = Vec::new();
     for server in &now.config.server {
-        match tell(&now, &new, server, args.keep)? {
+        let before = preshared_of(&now.config, server)?;
+        let after = preshared_of(&new.config, server)?;
+        let keys = ((&now.key, &before), (&new.key, &after));
+        let told = rotate(server, now.config.number, keys.0, keys.1, args.keep);
+        match told.map_err(anyhow::Error::new)? {
             Ok(()) => {}
             Err(ExchangeError::Refused(why)) => {
                 let text = format!("{}: the server refuses: {why}", server.addresses[0]);
@@ -122,44 +120,6 @@ fn preshared_of(config: &ClientConfig, server: &ServerEntry) -> Result<Key, Fail
     let text = "the servers have changed since: remove FILE.next, and say it again";
     let key = key.ok_or_else(|| Failure::usage(text))?;
     Ok(key.parse().map_err(anyhow::Error::new)?)
-}
-
-/// Tells one server, by the keys before, or if they are gone already, by the new ones.
-fn tell(
-    now: &Loaded<ClientConfig>,
-    new: &Loaded<ClientConfig>,
-    entry: &ServerEntry,
-    keep_s: u64,
-) -> Result<Result<(), ExchangeError>, Failure> {
-    let public_key = keys::public(&entry.public_key).map_err(anyhow::Error::new)?;
-    let addresses = entry.addresses.iter();
-    let addresses: Vec<SocketAddr> =
-        addresses.flat_map(|name| name.to_socket_addrs().into_iter().flatten()).collect();
-    let number = ClientNumber(now.config.number);
-    let server = exchange::Server { addresses, public_key, network: entry.inner(), number };
-    let after = preshared_of(&new.config, entry)?;
-    let credentials = Credentials::of(&new.key, &public_key, &after);
-    let ask = Ask::Rotate { new: credentials, keep_s };
-    let before = preshared_of(&now.config, entry)?;
-    if let Some(invitation) = &entry.enrolment {
-        // Whether it has been used by us we need not know: the server takes the same keys again.
-        let invitation: Key = invitation.parse().map_err(anyhow::Error::new)?;
-        let (key, once) = invitation.enrolment(&public_key);
-        let join = Ask::Join(Credentials::of(&now.key, &public_key, &before));
-        match exchange::ask(&server, (&key, &once), &join, &[Link::default()], PATIENCE) {
-            // The server has forgotten the invitation, or does not answer; the next question tells.
-            Ok(_) | Err(ExchangeError::Silent(_)) => {}
-            refused => return Ok(refused.map(drop)),
-        }
-    }
-    for (secret, preshared) in [(&now.key, &before), (&new.key, &after)] {
-        let key = (&secret.control(&public_key), preshared);
-        match exchange::ask(&server, key, &ask, &[Link::default()], PATIENCE) {
-            Err(ExchangeError::Silent(_)) => {}
-            done => return Ok(done.map(drop)),
-        }
-    }
-    Ok(Err(ExchangeError::Silent(entry.addresses.join(", "))))
 }
 
 fn next_file(config: &Path) -> PathBuf {

@@ -1,11 +1,14 @@
 //! `tabane client -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{Windows, load, open};
+use crate::cmd::agents::{load, open};
 use crate::exit::Failure;
 use crate::{journal, say};
 use std::path::PathBuf;
+use tabane_gateway::agent::Endpoints;
 use tabane_gateway::client::Client;
-use tabane_gateway::config::{ClientConfig, ConfigFile, Source, default_file};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::default_file;
+use tabane_gateway::config::source::ConfigFile;
 
 /// Runs a client.
 #[derive(clap::Args, Debug)]
@@ -27,7 +30,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = ConfigFile { file: args.config.clone(), copy_of: args.copy_of.clone() };
     let config = load::<ClientConfig>(&file)?;
-    let windows = Windows {
+    let endpoints = Endpoints {
         name: config.name.clone(),
         control: config.control.clone(),
         metrics: config.metrics,
@@ -35,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         web_token_file: config.web_token_file.clone(),
     };
     let mut client = Client::new(config).map_err(anyhow::Error::new)?;
-    client.set_source(Source::new(file));
+    client.set_source(file);
     client.set_log(Box::new(journal::event));
     for front in client.listeners() {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
@@ -43,6 +46,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(settings) = client.records() {
         say::note(&format!("recording to {}", settings.folder.display()));
     }
-    let _guards = open(windows, &client.request_channel())?;
+    let _guards = open(endpoints, &client.request_channel())?;
     Ok(client.run().map_err(anyhow::Error::new)?)
 }

@@ -7,7 +7,7 @@ use crate::exit::Failure;
 use anyhow::Context;
 use std::fmt::Write as _;
 use tabane_engine::Instant;
-use tabane_gateway::event_kind::EventKind;
+use tabane_gateway::model::EventKind;
 use tabane_papers::{escape, head};
 use tabane_trace::plot::style::{Unit, colour};
 use tabane_trace::plot::{Line, Panel, Plot, Stroke, render};
@@ -114,7 +114,7 @@ fn events(out: &mut String, run: &Run) {
     *out += "<table><thead><tr><th class=\"n\">at</th><th>event</th><th></th></tr></thead><tbody>";
     for (at, kind, words) in &run.film.events {
         let at = at.0 as f64 / 1e9 - begin.0 as f64 / 1e9;
-        let (kind, words) = (escape(kind.name()), escape(words));
+        let (kind, words) = (escape(&kind.to_string()), escape(words));
         let _ =
             write!(out, "<tr><td class=\"n\">{at:.2} s</td><td>{kind}</td><td>{words}</td></tr>");
     }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_engine::Instant;
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::rule::Policies;
 use tabane_gateway::model::AgentEvent;
 use tabane_gateway::request_channel::{Answer, Request, RequestSender};
 use tabane_lab::loopback::Report;

@@ -7,7 +7,10 @@ mod when;
 use crate::exit::Failure;
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
-use tabane_gateway::config::{ClientConfig, ServerConfig, default_file, environment, read};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::load::default_file;
+use tabane_gateway::config::server::ServerConfig;
+use tabane_gateway::config::source::ConfigFile;
 use tabane_gateway::recording::ring::{ReadError, Recording};
 use tabane_gateway::recording::settings::usual_folder;
 
@@ -70,8 +73,9 @@ impl Place {
 
 /// What a configuration says, as far as it can be read: its keys may be another's.
 fn named(file: &Path) -> Option<PathBuf> {
-    let client = read::<ClientConfig>(file, &environment()).map(|l| l.config.record_folder);
-    let server = || read::<ServerConfig>(file, &environment()).map(|l| l.config.record_folder);
+    let file = ConfigFile { file: file.to_owned(), copy_of: None };
+    let client = file.load::<ClientConfig>().map(|l| l.config.record_folder);
+    let server = || file.load::<ServerConfig>().map(|l| l.config.record_folder);
     client.or_else(|_| server()).ok().flatten()
 }
 

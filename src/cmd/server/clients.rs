@@ -5,11 +5,10 @@ use crate::cmd::running::tell_server;
 use crate::exit::Failure;
 use crate::say;
 use serde::Serialize;
-use tabane_gateway::address::ClientNumber;
-use tabane_gateway::config::ClientEntry;
-use tabane_gateway::config::ServerConfig;
-use tabane_gateway::enrol::store::Store;
-use tabane_gateway::invite::{change, remove_client, rename_client, switch_client};
+use tabane_gateway::config::server::ClientEntry;
+use tabane_gateway::config::server::ServerConfig;
+use tabane_gateway::enrol;
+use tabane_gateway::invite::edit::{ClientEdit, edit_client};
 
 /// List the clients.
 #[derive(clap::Args, Debug)]
@@ -112,12 +111,11 @@ impl Keys {
 pub(super) fn list(args: &ListArgs) -> Result<(), Failure> {
     let mut config = super::super::config::load::<ServerConfig>(&args.file.config)?.config;
     let state = config.state.clone().unwrap_or_else(|| super::usual_state(&args.file.config));
-    let store = Store::open(Some(&state));
-    if let Err(error) = &store {
+    let filled = enrol::fill(&mut config, &state);
+    if let Err(error) = &filled {
         say::note(&format!("warning: {error}"));
     }
-    let known = store.is_ok();
-    store.unwrap_or_default().fill(&mut config);
+    let known = filled.is_ok();
     let unix_s = super::unix_s();
     let rows: Vec<Row<'_>> = config
         .client
@@ -125,7 +123,7 @@ pub(super) fn list(args: &ListArgs) -> Result<(), Failure> {
         .map(|client| Row {
             name: &client.name,
             number: client.number,
-            address: config.inner().path(ClientNumber(client.number), 0)[0].to_string(),
+            address: config.client_address(client.number).to_string(),
             preshared: client.preshared_key.is_some() || client.invitation.is_some(),
             disabled: client.disabled,
             keys: Keys::of(client, known, unix_s),
@@ -158,8 +156,8 @@ pub(super) fn list(args: &ListArgs) -> Result<(), Failure> {
 /// # Errors
 /// When there is none of that name, or one of the new name.
 pub(super) fn rename(args: &RenameArgs) -> Result<(), Failure> {
-    change(&args.file.config, |text, _| Ok((rename_client(text, &args.name, &args.new)?, ())))
-        .map_err(super::failure)?;
+    let edit = ClientEdit::Rename(&args.new);
+    edit_client(&args.file.config, &args.name, edit).map_err(super::failure)?;
     let (old, new, file) = (&args.name, &args.new, args.file.config.display());
     let changed = format!("'{old}' is '{new}' in {file}; its keys and its number stay");
     tell_server(&args.file.config, &changed)
@@ -170,8 +168,7 @@ pub(super) fn rename(args: &RenameArgs) -> Result<(), Failure> {
 /// # Errors
 /// When there is none of that name.
 pub(super) fn remove(args: &RemoveArgs) -> Result<(), Failure> {
-    change(&args.file.config, |text, _| Ok((remove_client(text, &args.name)?, ())))
-        .map_err(super::failure)?;
+    edit_client(&args.file.config, &args.name, ClientEdit::Remove).map_err(super::failure)?;
     let file = args.file.config.display();
     tell_server(&args.file.config, &format!("'{}' is no longer in {file}", args.name))
 }
@@ -181,8 +178,8 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<(), Failure> {
 /// # Errors
 /// When there is none of that name.
 pub(super) fn switch(args: &SwitchArgs, on: bool) -> Result<(), Failure> {
-    change(&args.file.config, |text, _| Ok((switch_client(text, &args.name, on)?, ())))
-        .map_err(super::failure)?;
+    let edit = if on { ClientEdit::Enable } else { ClientEdit::Disable };
+    edit_client(&args.file.config, &args.name, edit).map_err(super::failure)?;
     let (file, state) = (args.file.config.display(), if on { "enabled" } else { "disabled" });
     tell_server(&args.file.config, &format!("'{}' is {state} in {file}", args.name))
 }

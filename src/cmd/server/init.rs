@@ -2,10 +2,12 @@
 
 use crate::exit::Failure;
 use crate::say;
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use tabane_gateway::access::{Kind, kind_of};
-use tabane_gateway::config::{ServerConfig, parse};
+use tabane_gateway::address::special_kind;
+use tabane_gateway::config::load::parse;
+use tabane_gateway::config::server::ServerConfig;
 use tabane_gateway::keys::{Key, encode, write_private};
 
 /// Create a configuration with a new key.
@@ -38,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             let text = "no route leads out of here: say --public HOST:PORT";
             return Err(Failure::usage(text));
         };
-        if let Some(kind) = kind_of(address) {
+        if let Some(kind) = special_kind(address) {
             return Err(Failure::usage(hidden(SocketAddr::new(address, port), kind)));
         }
         public.push(SocketAddr::new(address, port).to_string());
@@ -62,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Why an address of this machine's must not stand in invitations without being asked for.
-fn hidden(address: SocketAddr, kind: Kind) -> String {
+fn hidden(address: SocketAddr, kind: impl Display) -> String {
     format!(
         "this machine's own address, {ip}, is {kind}: clients elsewhere do not reach it, and every \
          invitation would name it. Say how they do with --public HOST:PORT: the name or public \
@@ -109,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_hidden_address_is_refused_with_what_to_say() {
-        let text = hidden("10.0.0.5:51820".parse().unwrap(), Kind::Private);
+        let text = hidden("10.0.0.5:51820".parse().unwrap(), "private");
         for part in ["10.0.0.5, is private", "--public HOST:PORT", "--public 10.0.0.5:51820"] {
             assert!(text.contains(part), "{part}: {text}");
         }

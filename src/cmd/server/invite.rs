@@ -7,8 +7,8 @@ use crate::say;
 use qrcode::render::unicode::Dense1x2;
 use qrcode::{EcLevel, QrCode};
 use tabane_gateway::address::{CLIENTS_MAX, PATHS_MAX};
-use tabane_gateway::config::{Loaded, ServerConfig};
-use tabane_gateway::invite::{EditError, Invitation, add_client, change, replace_keys};
+use tabane_gateway::invite::Invitation;
+use tabane_gateway::invite::edit::{self, NewClient};
 
 /// Add a client; print the line that `tabane client join` takes.
 #[derive(clap::Args, Debug)]
@@ -65,10 +65,17 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let text = "an app takes one path: leave out the number after --wireguard";
         return Err(Failure::usage(text));
     }
-    let edit = |text: &str, loaded: &Loaded<ServerConfig>| edit(args, text, loaded);
-    let invitation = change(&args.file.config, edit).map_err(super::failure)?;
+    let made_here = args.wireguard.is_some() || args.qr;
+    let client = NewClient {
+        name: &args.name,
+        number: args.number,
+        public: &args.public,
+        replace: args.replace,
+        expires: (!made_here).then(|| super::unix_s() + args.expires),
+    };
+    let invitation = edit::invite(&args.file.config, &client).map_err(super::failure)?;
     show(args, &invitation)?;
-    let (name, number) = (&invitation.name, invitation.number.0);
+    let (name, number) = (&invitation.name, invitation.number);
     let file = args.file.config.display();
     tell_server(&args.file.config, &format!("client {number}, '{name}', is in {file}"))
 }
@@ -76,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 /// Prints what makes the client: whatever comes of the rest, it must not be lost.
 fn show(args: &Args, invitation: &Invitation) -> Result<(), Failure> {
     if args.qr {
-        let app = invitation.wireguard_app().unwrap_or_default();
+        let app = invitation.wireguard(None).unwrap_or_default();
         say::note(
             "for the WireGuard app: one path, without what tabane does; it holds the client's keys",
         );
@@ -84,59 +91,12 @@ fn show(args: &Args, invitation: &Invitation) -> Result<(), Failure> {
         return say::print(&snapshot(app.trim_end())?);
     }
     if let Some(paths) = args.wireguard {
-        let text = invitation.wireguard(usize::from(paths)).unwrap_or_default();
+        let text = invitation.wireguard(Some(usize::from(paths))).unwrap_or_default();
         return say::print(text.trim_end());
     }
     let time = lifetime::text(args.expires);
     say::note(&format!("the line is good for one client and for {time}, by this machine's clock"));
     say::print(&invitation.to_string())
-}
-
-/// The file with the client, and its invitation.
-fn edit(
-    args: &Args,
-    text: &str,
-    loaded: &Loaded<ServerConfig>,
-) -> Result<(String, Invitation), EditError> {
-    let mut config = loaded.config.clone();
-    if !args.public.is_empty() {
-        config.public.clone_from(&args.public);
-    }
-    if config.public.is_empty() {
-        let message = "where is the server? add public = [\"host:port\"], or say --public";
-        return Err(EditError::Client(message.into()));
-    }
-    let there = config.client.iter().find(|client| client.name == args.name);
-    let number = match (there, args.replace, args.number) {
-        (Some(_), false, _) => {
-            let name = &args.name;
-            let message =
-                format!("there is a client '{name}' already; --replace gives it new keys");
-            return Err(EditError::Client(message));
-        }
-        (None, true, _) => {
-            return Err(EditError::Client(format!("there is no client '{}'", args.name)));
-        }
-        (Some(client), true, _) => client.number,
-        (None, false, Some(number)) => number,
-        (None, false, None) => {
-            free(&config).ok_or_else(|| EditError::Client("no number is free".into()))?
-        }
-    };
-    let of = (args.name.as_str(), number);
-    let made = if args.wireguard.is_some() || args.qr {
-        Invitation::with_keys(&config, &loaded.key, of, true)
-    } else {
-        Invitation::new(&config, &loaded.key, of, super::unix_s() + args.expires)
-    };
-    let (invitation, entry) = made.map_err(|error| EditError::Other(error.to_string()))?;
-    let new = if args.replace { replace_keys(text, &entry)? } else { add_client(text, &entry)? };
-    Ok((new, invitation))
-}
-
-/// The first number that no client has.
-fn free(config: &ServerConfig) -> Option<u16> {
-    (1..=CLIENTS_MAX).find(|number| config.client.iter().all(|client| client.number != *number))
 }
 
 /// A QR code in half blocks, dark on light whatever the terminal's colours are.

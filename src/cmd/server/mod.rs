@@ -8,7 +8,8 @@ mod run;
 use crate::exit::Failure;
 use clap::Subcommand;
 use std::path::PathBuf;
-use tabane_gateway::config::default_file;
+use tabane_gateway::config::load::default_file;
+use tabane_gateway::invite::edit::EditError;
 
 /// Run the far end of the bond for clients; needs no privileges.
 #[derive(clap::Args, Debug)]
@@ -66,8 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// A file that cannot be read or written failed; a wrong one, or a wrong request, is for the user
 /// to correct.
-fn failure(error: tabane_gateway::invite::EditError) -> Failure {
-    use tabane_gateway::invite::EditError;
+fn failure(error: EditError) -> Failure {
     match error {
         EditError::Config(error) => super::config::refused(error),
         EditError::File(path, error) => {
@@ -80,7 +80,7 @@ fn failure(error: tabane_gateway::invite::EditError) -> Failure {
 /// Where the server of a configuration remembers who has joined, if the file does not say.
 fn usual_state(config: &std::path::Path) -> PathBuf {
     let folder = std::env::var_os("STATE_DIRECTORY");
-    tabane_gateway::enrol::store::usual_file(config, folder.as_deref())
+    tabane_gateway::enrol::usual_file(config, folder.as_deref())
 }
 
 /// Now, seconds since 1970.

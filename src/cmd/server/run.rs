@@ -1,13 +1,16 @@
 //! `tabane server -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{Windows, load, open};
+use crate::cmd::agents::{load, open};
 use crate::exit::Failure;
 use crate::plural::count;
 use crate::{journal, say};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use tabane_gateway::config::{ConfigFile, ServerConfig, Source, default_file};
+use tabane_gateway::agent::Endpoints;
+use tabane_gateway::config::load::default_file;
+use tabane_gateway::config::server::ServerConfig;
+use tabane_gateway::config::source::ConfigFile;
 use tabane_gateway::server::Server;
 
 /// Runs a server.
@@ -41,7 +44,7 @@ fn make_folder(state: &Path, config: &ServerConfig) {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let file = ConfigFile { file: args.config.clone(), copy_of: args.copy_of.clone() };
     let config = load::<ServerConfig>(&file)?;
-    let windows = Windows {
+    let endpoints = Endpoints {
         name: "server".into(),
         control: config.control.clone(),
         metrics: config.metrics,
@@ -51,8 +54,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let clients = config.client.len();
     let state = super::usual_state(args.copy_of.as_deref().unwrap_or(&args.config));
     make_folder(&state, &config);
-    let mut server = Server::with_state(config, Some(&state)).map_err(anyhow::Error::new)?;
-    server.set_source(Source::new(file));
+    let mut server = Server::new(config, Some(&state)).map_err(anyhow::Error::new)?;
+    server.set_source(file);
     server.set_log(Box::new(journal::event));
     for at in server.local() {
         say::note(&format!("{} may connect to {at}", count(clients, "client")));
@@ -60,6 +63,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(settings) = server.records() {
         say::note(&format!("recording to {}", settings.folder.display()));
     }
-    let _guards = open(windows, &server.request_channel())?;
+    let _guards = open(endpoints, &server.request_channel())?;
     Ok(server.run().map_err(anyhow::Error::new)?)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
-use tabane_gateway::control::{Client, ClientError};
+use tabane_gateway::control::client::{Client, ClientError};
 use tabane_gateway::model::{AgentEvent, ConnStatus, Role, Status};
 use tabane_gateway::request_channel::Request;
 

@@ -103,7 +103,7 @@ fn link(view: &View, path: &PathStatus, chosen: bool, width: u16) -> Vec<Line<'s
     let reason = Line::styled(format!("    {}", path.reason), reason_colour);
     let graph = |width| Span::styled(graph(view, path, width), Color::Cyan);
     if width < WIDE {
-        let first = Line::from(vec![mark, name, state, Span::from(path.role.name())]);
+        let first = Line::from(vec![mark, name, state, Span::from(path.role.to_string())]);
         let rates =
             format!("    ↓{} ↑{} {} ", short(path.rx_bps), short(path.tx_bps), rtt(path.rtt_ms));
         let left = usize::from(width).saturating_sub(rates.chars().count());

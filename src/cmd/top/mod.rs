@@ -99,7 +99,7 @@ fn show(
     Ok(())
 }
 
-fn lines(mut client: tabane_gateway::control::Client) -> Result<(), Failure> {
+fn lines(mut client: tabane_gateway::control::client::Client) -> Result<(), Failure> {
     loop {
         let status = client.status().map_err(agent::failed)?;
         say::print(&serde_json::to_string(&status).map_err(|error| anyhow!(error))?)?;

@@ -141,7 +141,7 @@ impl View {
     fn role(&self, code: KeyCode) -> Option<Action> {
         let KeyCode::Char(c) = code else { return None };
         let by_number = c.to_digit(10).and_then(|n| Role::ALL.get((n as usize).checked_sub(1)?));
-        let role = by_number.or_else(|| Role::ALL.iter().find(|r| r.name().starts_with(c)))?;
+        let role = by_number.or_else(|| Role::ALL.iter().find(|r| r.to_string().starts_with(c)))?;
         let path = self.chosen_path()?;
         Some(Action::Set { path: path.name.clone(), role: *role })
     }

@@ -7,12 +7,12 @@ use super::{Admission, ConnectError, Endpoint, Slot, id_hash};
 use crate::config::{Config, Profile};
 use crate::event::{ConnId, Event};
 use crate::mptcp::crypto::Key;
-use crate::mptcp::{Connection, Opening, Role};
+use crate::mptcp::{Connection, Opening, OwnKey, Role};
 use crate::policy::{PolicyError, Spec};
 use crate::record::DropReason;
 use crate::tcp::{Setup, Tcb};
 use crate::time::{Duration, Instant};
-use crate::view::{PathId, SubflowId};
+use crate::view::{PathId, PathRtt, SubflowId};
 use rand_core::Rng;
 use std::net::SocketAddr;
 use tabane_wire::mptcp::MpJoin;
@@ -68,6 +68,7 @@ impl Endpoint {
         let tuple = Tuple { local, remote };
         let congestion = config.tcp.congestion.clone();
         let mut setup = self.setup(SubflowId(0), path, tuple, congestion, config);
+        setup.expected = self.expected(path, config);
         setup.begin_after(self.end_time_wait(tuple));
         let tcb = Tcb::connect(self.now, &profile.tcp, setup)?;
         let key = config.mptcp.enabled.then(|| self.make_key());
@@ -92,7 +93,10 @@ impl Endpoint {
         let profile = self.own_profile();
         let config = &profile.config;
         let congestion = config.tcp.congestion.clone();
+        let came_by = path;
+        let path = self.path_of_peer(path, tuple, config);
         let mut setup = self.setup(SubflowId(0), path, tuple, congestion, config);
+        setup.expected = self.expected(path, config);
         setup.begin_after(iss_after);
         let Ok(tcb) = Tcb::accept(self.now, &profile.tcp, setup, syn) else { return };
         let wanted = Connection::wants_mptcp(syn).filter(|_| config.mptcp.enabled);
@@ -105,6 +109,7 @@ impl Endpoint {
             self.backlog += 1;
             slot.held = how == Admission::Held;
             slot.connection.require_checksum(wanted == Some(true));
+            slot.connection.opened_by(came_by);
         }
         if how == Admission::Held {
             let Tuple { local, remote } = tuple;
@@ -135,6 +140,7 @@ impl Endpoint {
         let congestion = slot.connection.congestion().clone();
         let profile = slot.connection.profile();
         let id = slot.connection.reserve_slot();
+        let path = self.path_of_peer(path, tuple, &profile.config);
         let setup = self.setup(id, path, tuple, congestion, &profile.config);
         let nonce = self.rng.next_u32();
         let tcb = Tcb::accept(self.now, &profile.tcp, setup, syn);
@@ -187,13 +193,14 @@ impl Endpoint {
         profile: Profile,
     ) -> Result<ConnId, PolicyError> {
         let id = ConnId(self.next_id);
-        let token = opening.key.map(|(_, token, _)| token);
+        let token = opening.key.map(|key| key.token());
         let mut connection = Connection::new(self.now, id, profile, role, opening)?;
         self.next_id += 1;
         for path in self.paths_down.iter() {
             connection.set_path_up(self.now, path, false);
         }
         connection.learn_mtus(&self.mtus);
+        connection.learn_rtts(&self.path_rtts);
         let (queued, in_backlog, held) = (false, false, false);
         let slot = Slot { connection, queued, in_backlog, token, held };
         let key = self.connections.insert(slot);
@@ -225,7 +232,22 @@ impl Endpoint {
             timestamp_offset: hash(self.secrets.timestamp, &tuple) as u32,
             congestion,
             window_max: config.tcp.receive_buffer_max,
+            expected: None,
         }
+    }
+
+    /// What is known of a path, where openings are hedged.
+    fn expected(&self, path: PathId, config: &Config) -> Option<PathRtt> {
+        let known = self.path_rtts.iter().find(|(id, _)| *id == path).map(|(_, rtt)| *rtt);
+        known.filter(|_| config.mptcp.hedging)
+    }
+
+    /// The own path of a subflow that the peer opens by a SYN that came by `path`.
+    fn path_of_peer(&self, path: PathId, tuple: Tuple, config: &Config) -> PathId {
+        if !config.mptcp.hedging {
+            return path;
+        }
+        config.path_of_peer(tuple.remote.ip()).unwrap_or(path)
     }
 
     /// The port asked for, or an ephemeral one (RFC 6056 section 3.3.3): per destination in order
@@ -268,13 +290,13 @@ impl Endpoint {
         over
     }
 
-    /// A key whose token is not in use, with token and IDSN.
-    fn make_key(&mut self) -> (Key, u32, u64) {
+    /// A key whose token is not in use.
+    fn make_key(&mut self) -> OwnKey {
         loop {
-            let key = Key(self.rng.next_u64());
-            let (token, idsn) = key.token_and_idsn();
+            let key = OwnKey::new(Key(self.rng.next_u64()));
+            let token = key.token();
             if self.tokens.find(token_hash(token), |(t, _)| *t == token).is_none() {
-                return (key, token, idsn);
+                return key;
             }
         }
     }

@@ -1,45 +1,23 @@
 //! Addresses: ids, ADD_ADDR with echo and HMAC, REMOVE_ADDR, MP_PRIO (RFC 8684 sections 3.3.8,
-//! 3.4). How many addresses of a peer are kept is `Limits::addresses`; more are ignored.
+//! 3.4): what the path manager (`paths.rs`) says is due is sent, and what the peer says goes to it.
 
-use super::session::{Announced, PeerAddress};
+use super::paths::Learned;
+use super::session::Protocol;
 use super::subflow::reset_reason;
 use super::timers::Timer;
 use super::{Connection, SubflowError};
 use crate::event::Event;
-use crate::record::{CloseReason, DropReason, SubflowChange, What};
-use crate::time::{Duration, Instant};
-use std::net::{IpAddr, SocketAddr};
+use crate::record::{CloseReason, SubflowChange, What};
+use crate::time::Duration;
+use std::net::SocketAddr;
 use tabane_wire::MptcpOption;
 use tabane_wire::mptcp::AddAddr;
 
 impl Connection {
-    /// Id of an address of ours, given at first use.
-    pub(super) fn local_id(&mut self, address: IpAddr) -> u8 {
-        let Some(session) = &mut self.session else { return 0 };
-        if let Some((_, id)) = session.local_ids.iter().find(|(a, _)| *a == address) {
-            return *id;
-        }
-        let id = session.next_local_id;
-        session.next_local_id = id.checked_add(1).unwrap_or(1);
-        if session.local_ids.len() > 255 {
-            session.local_ids.remove(1);
-        }
-        session.local_ids.push((address, id));
-        id
-    }
-
-    /// Id of an address of the peer: what it announced, 0 for the first.
-    pub(super) fn remote_id(&self, address: SocketAddr) -> u8 {
-        let known = self.session.as_ref().map_or(&[][..], |s| &s.addresses);
-        known.iter().find(|a| a.address == address).map_or(0, |a| a.id)
-    }
-
     pub(super) fn announce_address(&mut self, address: SocketAddr) -> Result<u8, SubflowError> {
         self.check_fully()?;
-        let id = self.local_id(address.ip());
-        let Some(session) = &mut self.session else { return Err(SubflowError::NotMptcp) };
-        session.announced.retain(|a| a.id != id);
-        session.announced.push(Announced { id, address, tries: ANNOUNCE_TRIES, next: self.now });
+        let session = self.protocol.session_mut().ok_or(SubflowError::NotMptcp)?;
+        let id = session.paths.announce(self.now, address);
         self.announce_again();
         Ok(id)
     }
@@ -49,8 +27,7 @@ impl Connection {
         if !self.config.mptcp.announce {
             return;
         }
-        let Some(session) = &self.session else { return };
-        let first = session.first_local.ip();
+        let Some(first) = self.protocol.session().map(|s| s.paths.first_local()) else { return };
         let config = self.config.clone();
         for address in config.paths.iter().flat_map(|p| &p.addresses).filter(|a| **a != first) {
             // Already announced or refused: nothing to be done about it.
@@ -60,37 +37,28 @@ impl Connection {
 
     /// Sends every ADD_ADDR that has not been echoed in time.
     pub(super) fn announce_again(&mut self) {
-        let Some(at) = self.best_for_signal() else {
-            if let Some(session) = &mut self.session
-                && !session.announced.is_empty()
-            {
-                session.timers.hasten(Timer::Announce, self.now + ANNOUNCE_INTERVAL);
+        let best = self.best_for_signal();
+        let rto = best.map_or(Duration::ZERO, |at| self.subflows[at].tcb.rto());
+        let interval = rto.max(ANNOUNCE_INTERVAL);
+        let Some(session) = self.protocol.session_mut() else { return };
+        let Some(at) = best else {
+            if session.paths.announces() {
+                session.timers.hasten(Timer::Announce, self.now + interval);
             }
             return;
         };
-        let rto = self.subflows[at].tcb.rto().max(ANNOUNCE_INTERVAL);
-        let Some(session) = &mut self.session else { return };
-        let Some(keys) = session.keys() else { return };
-        // Without a port the first subflow's is meant; and with one, IPv6 and timestamps do not
-        // fit into one header (RFC 8684 section 3.4.1).
-        let usual = session.first_local.port();
-        let mut next = Instant::FAR_FUTURE;
-        for announced in &mut session.announced {
-            if announced.next <= self.now && announced.tries > 0 {
-                announced.tries -= 1;
-                announced.next = self.now + rto;
-                let (address_id, ip) = (announced.id, announced.address.ip());
-                let port = Some(announced.address.port()).filter(|p| ![0, usual].contains(p));
-                let hmac = Some(keys.add_addr(address_id, ip, port));
-                let option = AddAddr { address_id, address: ip, port, hmac };
-                self.subflows[at].signal(MptcpOption::AddAddr(option));
-                self.pending.insert(self.subflows[at].id);
-            }
-            if announced.tries > 0 {
-                next = next.min(announced.next);
-            }
-        }
+        let keys = session.agreed.keys();
+        let (due, next) = session.paths.announcements(self.now, interval, keys);
         session.timers.hasten(Timer::Announce, next);
+        for add in due {
+            self.signal(at, MptcpOption::AddAddr(add));
+        }
+    }
+
+    /// Queues an option for the next ACK of a subflow.
+    fn signal(&mut self, at: usize, option: MptcpOption) {
+        self.subflows[at].signal(option);
+        self.pending.insert(self.subflows[at].id);
     }
 
     /// The subflow for options that belong to the connection.
@@ -104,13 +72,15 @@ impl Connection {
     }
 
     pub(super) fn withdraw_addresses(&mut self, ids: &[u8]) {
-        let Some(session) = &mut self.session else { return };
-        session.announced.retain(|a| !ids.contains(&a.id));
+        match &mut self.protocol {
+            Protocol::Tcp | Protocol::Fallback(_) => return,
+            Protocol::Opening(_) => {}
+            Protocol::Mptcp(session) => session.paths.withdraw(ids),
+        }
         if let Some(at) = self.best_for_signal()
             && !ids.is_empty()
         {
-            self.subflows[at].signal(MptcpOption::RemoveAddr(ids.to_vec()));
-            self.pending.insert(self.subflows[at].id);
+            self.signal(at, MptcpOption::RemoveAddr(ids.to_vec()));
         }
         let leaving: Vec<_> =
             self.subflows.iter().filter(|s| ids.contains(&s.local_id)).map(|s| s.id).collect();
@@ -124,48 +94,26 @@ impl Connection {
 
     /// ADD_ADDR: an echo of ours, or an address of the peer.
     pub(super) fn on_add_addr(&mut self, at: usize, add: &AddAddr) {
-        let Some(session) = &mut self.session else { return };
-        let Some(hmac) = add.hmac else {
-            session.announced.iter_mut().filter(|a| a.id == add.address_id).for_each(|a| {
-                a.tries = 0;
-            });
-            return;
+        let limit = self.config.limits.addresses;
+        let Some(session) = self.protocol.session_mut() else { return };
+        let Some(hmac) = add.hmac else { return session.paths.echoed(add.address_id) };
+        let learned = match session.paths.learn(add, hmac, session.agreed.keys(), limit) {
+            Ok(learned) => learned,
+            Err(reason) => return self.note_drop(at, reason),
         };
-        let Some(keys) = session.keys() else { return };
-        if keys.swapped().add_addr(add.address_id, add.address, add.port) != hmac {
-            return self.note_drop(at, DropReason::BadHmac);
+        self.signal(at, MptcpOption::AddAddr(AddAddr { hmac: None, ..*add }));
+        if let Learned::New(address) = learned {
+            let address_id = add.address_id;
+            self.events.push_back(Event::AddressAnnounced { address_id, address });
         }
-        let port = add.port.unwrap_or(session.first_remote.port());
-        let address = SocketAddr::new(add.address, port);
-        let known = session.addresses.iter().find(|a| a.id == add.address_id);
-        if known.is_some_and(|k| k.address != address) {
-            // An id keeps its address until it is removed.
-            return self.note_drop(at, DropReason::BadMapping);
-        }
-        let new = known.is_none();
-        if new && session.addresses.len() >= self.config.limits.addresses {
-            return self.note_drop(at, DropReason::Limit("addresses"));
-        }
-        if new {
-            session.addresses.push(PeerAddress { id: add.address_id, address });
-        }
-        self.subflows[at].signal(MptcpOption::AddAddr(AddAddr { hmac: None, ..*add }));
-        self.pending.insert(self.subflows[at].id);
-        if new {
-            self.events.push_back(Event::AddressAnnounced { address_id: add.address_id, address });
-        }
-        // Announced again: what failed may be tried again.
-        self.forgive(address);
         self.plan_mesh();
     }
 
     /// REMOVE_ADDR: subflows to these addresses are of no use.
     pub(super) fn on_remove_addr(&mut self, ids: &[u8]) {
         for address_id in ids.iter().copied() {
-            let Some(session) = &mut self.session else { return };
-            let before = session.addresses.len();
-            session.addresses.retain(|a| a.id != address_id);
-            let mut known = before != session.addresses.len();
+            let Some(session) = self.protocol.session_mut() else { return };
+            let mut known = session.paths.forget(address_id);
             while let Some(at) = self.subflows.iter().position(|s| s.remote_id == address_id) {
                 known = true;
                 self.forbid_mesh(at);
@@ -187,8 +135,7 @@ impl Connection {
         self.subflows[at].backup = backup;
         if self.is_mptcp() && self.subflows[at].is_open() {
             self.subflows[at].signals.retain(|s| !matches!(s, MptcpOption::Prio { .. }));
-            self.subflows[at].signal(MptcpOption::Prio { backup });
-            self.pending.insert(self.subflows[at].id);
+            self.signal(at, MptcpOption::Prio { backup });
         }
         self.backup_changed(at);
     }
@@ -202,19 +149,13 @@ impl Connection {
 
     /// Whether subflows and addresses may be added.
     pub(super) fn check_fully(&self) -> Result<(), SubflowError> {
-        match &self.session {
-            None => Err(SubflowError::NotMptcp),
-            Some(_) if self.mode == super::Mode::Plain => Err(SubflowError::NotMptcp),
-            Some(session) if !session.fully || self.ended.is_some() => {
-                Err(SubflowError::NotEstablished)
-            }
-            Some(_) => Ok(()),
+        match &self.protocol {
+            Protocol::Tcp | Protocol::Fallback(_) => Err(SubflowError::NotMptcp),
+            Protocol::Mptcp(session) if session.fully && self.ended.is_none() => Ok(()),
+            Protocol::Opening(_) | Protocol::Mptcp(_) => Err(SubflowError::NotEstablished),
         }
     }
 }
 
-/// Transmissions of an ADD_ADDR at most.
-const ANNOUNCE_TRIES: u8 = 8;
-
-/// Between them, at least.
+/// Between transmissions of an ADD_ADDR, at least.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,13 +1,14 @@
-//! Binding data to subflows: Nagle and silly-window avoidance (RFC 9293 sections 3.7.4 and
-//! 3.8.6.2.1, both at data level), the scheduler's answer checked and carried out, and the
-//! persist timer when the peer's window is shut.
+//! Binding data to subflows: what the sender says may leave (`sender.rs`), the scheduler's answer
+//! checked and carried out, and the persist timer when the peer's window is shut.
 
-use super::{Connection, Mode};
+use super::Connection;
+use super::sender::Nagle;
+use super::session::Again;
+use super::subflow::Subflow;
 use crate::record::{ReinjectReason, What};
-use crate::scheduler::{Reason, Work};
+use crate::scheduler::Work;
 use crate::seq::Dsn;
 use crate::tcp::Chunk;
-use crate::time::{Duration, Instant};
 use crate::view::{SubflowSet, SubflowView};
 use std::mem;
 
@@ -29,11 +30,7 @@ impl Connection {
         if self.subflows.is_empty() || !self.may_send() {
             return false;
         }
-        match self.mode {
-            Mode::Opening => false,
-            _ if self.subflows.len() == 1 => self.assign_single(),
-            _ => self.assign_scheduled(),
-        }
+        if self.subflows.len() == 1 { self.assign_single() } else { self.assign_scheduled() }
     }
 
     /// One subflow: no choice, no snapshots.
@@ -61,7 +58,7 @@ impl Connection {
     /// Several subflows: the scheduler decides.
     fn assign_scheduled(&mut self) -> bool {
         self.refresh_views();
-        let replicas = self.scheduler.replicas(&self.views);
+        let replicas = self.scheduling.replicas(&self.views);
         if let Some(bound) = self.repeat_next() {
             return bound || self.probe_if_idle();
         }
@@ -78,7 +75,7 @@ impl Connection {
         match self.new_range(mss) {
             Some(range) => self.schedule(range) || self.probe_if_idle(),
             None => {
-                let window_full = self.send.edge - self.send.nxt < self.send.unsent().min(mss);
+                let window_full = self.send.is_window_full(mss);
                 window_full && (self.resend_blocked(true) || self.reinject_tail()) || self.hold()
             }
         }
@@ -95,7 +92,7 @@ impl Connection {
             if range.again != Some(ReinjectReason::Opportunistic) {
                 return Some(false);
             }
-            self.session.as_mut()?.reinjections.taken(range.dsn, range.len);
+            self.protocol.session_mut()?.carried.reinjections().taken(range.dsn, range.len);
         }
     }
 
@@ -108,31 +105,10 @@ impl Connection {
     }
 
     /// New data that may leave at data level: `None` if Nagle or the peer's window holds it.
-    fn new_range(&mut self, mss: u64) -> Option<DataRange> {
-        let unsent = self.send.unsent();
-        let allowed = self.send.edge - self.send.nxt;
-        let mut len = unsent.min(mss);
-        if len > allowed {
-            if allowed == 0 || !self.worth_sending(allowed) {
-                return None;
-            }
-            len = allowed;
-        } else if len < mss && self.config.tcp.nagle && self.short_is_out() && !self.send.closed {
-            return None;
-        }
-        Some(DataRange { dsn: self.send.nxt, len, again: None, carried: SubflowSet::NONE })
-    }
-
-    /// Whether a segment short of a full one is under way: another waits for it. Full ones are not
-    /// waited for, or the end of every answer would take a round trip and a delayed ACK longer
-    /// (Minshall's modification of Nagle's algorithm, RFC 9293 section 3.7.4; so does Linux).
-    fn short_is_out(&self) -> bool {
-        self.send.short > self.send.buffer.una()
-    }
-
-    /// Whether so short a segment is no silly window (RFC 9293 section 3.8.6.2.1).
-    fn worth_sending(&self, len: u64) -> bool {
-        len * 2 >= self.send.window_max || self.send.override_due
+    fn new_range(&self, mss: u64) -> Option<DataRange> {
+        let nagle = if self.config.tcp.nagle { Nagle::On } else { Nagle::Off };
+        let len = self.send.next_len(mss, nagle)?;
+        Some(DataRange { dsn: self.send.nxt(), len, again: None, carried: SubflowSet::NONE })
     }
 
     /// What of `len` bytes fits `sendable` of a subflow without being silly.
@@ -142,16 +118,13 @@ impl Connection {
             return Some(len);
         }
         let idle = self.subflows[at].tcb.snd_una() == self.subflows[at].tcb.snd_nxt();
-        (sendable > 0 && idle && self.worth_sending(sendable)).then_some(sendable)
+        (sendable > 0 && idle && self.send.worth_sending(sendable)).then_some(sendable)
     }
 
     /// Payload of a full segment on a subflow, with space for the options of this phase.
     #[inline]
     fn segment_size(&self, at: usize) -> u64 {
-        let mss = self.subflows[at].tcb.mss();
-        // MP_CAPABLE with data takes up to four bytes more than a short DSS.
-        let extra = self.session.as_ref().map_or(0, |s| if s.fully { 0 } else { 4 });
-        mss.saturating_sub(extra).max(1)
+        full_segment(&self.subflows[at], self.protocol.capable_space())
     }
 
     /// Brings the snapshots up to date.
@@ -203,10 +176,10 @@ impl Connection {
             unsent: self.send.unsent(),
             carried: range.carried,
             reinjection: range.again.is_some(),
-            window_space: self.send.edge - self.send.nxt,
-            window: self.send.edge - self.send.buffer.una(),
+            window_space: self.send.allowed(),
+            window: self.send.window(),
         };
-        let picks = self.scheduler.select(&work, &self.views);
+        let picks = self.scheduling.select(&work, &self.views);
         let eligible = self.views.iter().filter(|v| v.usable && v.sendable > 0);
         let eligible: SubflowSet = eligible.map(|v| v.id).collect();
         let mut chosen = picks.intersection(eligible);
@@ -236,24 +209,18 @@ impl Connection {
         if !self.log.is_on() {
             return;
         }
-        let reason = self.scheduler.reason();
-        let Some(session) = &mut self.session else { return };
-        if session.last_decision.is_some_and(|(c, r)| c == chosen && same_kind(r, reason)) {
-            return;
+        if let Some(reason) = self.scheduling.news(chosen) {
+            self.note(None, || What::Decision { dsn, eligible, chosen, reason });
         }
-        session.last_decision = Some((chosen, reason));
-        self.note(None, || What::Decision { dsn, eligible, chosen, reason });
     }
 
     /// Pushes a range of data down to the subflows `chosen`.
     #[inline]
     pub(super) fn bind(&mut self, range: DataRange, chosen: SubflowSet) {
         let DataRange { dsn, len, again, .. } = range;
-        let mut data = self.send.buffer.slice(dsn, len as usize);
-        self.send.override_at = Instant::FAR_FUTURE;
-        self.send.override_due = false;
-        if self.send.blocked {
-            self.set_blocked(false);
+        let mut data = self.send.slice(dsn, len);
+        if self.send.is_blocked() {
+            self.stop_probing();
         }
         let (mut first, mut left) = (None, chosen.len());
         for id in chosen.iter() {
@@ -267,42 +234,34 @@ impl Connection {
             first.get_or_insert(id);
             if let Some(why) = why {
                 self.note(Some(id), || What::Reinjected { dsn, len: len as u32, why });
-                self.send.reinjected += len;
-                if let Some(session) = &mut self.session {
-                    session.in_step = false;
-                }
+                self.send.on_reinjected(len);
             }
         }
         // `poll` takes it: only if no other subflow has anything pending is the next segment known.
         let lone = chosen.len() == 1 && self.pending == chosen;
-        self.send.pushed = first.filter(|_| lone).map(|id| (id, len as usize));
+        self.send.set_pushed(first.filter(|_| lone).map(|id| (id, len as usize)));
         if again.is_none() {
-            self.send.nxt += len;
-            if self.send.unsent() == 0
-                && let Some(at) = first.and_then(|id| self.index(id))
-                && len < self.segment_size(at)
-            {
-                self.send.short = self.send.nxt;
-            }
-        } else if let Some(session) = &mut self.session {
-            session.reinjections.taken(dsn, len);
+            let space = self.protocol.capable_space();
+            let carrier = || self.subflows.iter().find(|s| Some(s.id) == first);
+            self.send.on_bound(len, || carrier().map_or(0, |s| full_segment(s, space)));
         }
-        if self.is_mptcp() {
-            self.note_carried(dsn, len, chosen, again.is_none());
-            self.arm_data_timer();
+        if let Some(session) = self.protocol.session_mut() {
+            let again = if again.is_some() { Again::Yes } else { Again::No };
+            session.on_bound(dsn, len, chosen, again);
+            session.arm_data(self.now, &self.subflows);
         }
     }
 
     /// The next reinjection, not longer than one segment.
     pub(super) fn next_reinjection(&mut self) -> Option<DataRange> {
-        let session = self.session.as_mut()?;
-        let (dsn, len, why) = session.reinjections.first(self.send.buffer.una())?;
-        let len = len.min(self.send.nxt - dsn);
+        let carried = &mut self.protocol.session_mut()?.carried;
+        let (dsn, len, why) = carried.reinjections().first(self.send.una())?;
+        let len = len.min(self.send.nxt() - dsn);
         if len == 0 {
-            session.reinjections.clear();
+            carried.reinjections().clear();
             return None;
         }
-        let carried = session.carried(dsn);
+        let carried = carried.by(dsn);
         let live: SubflowSet = self.subflows.iter().map(|s| s.id).collect();
         let mss = self.subflows.iter().map(|s| s.tcb.mss()).max()?;
         let carried = carried.intersection(live);
@@ -314,15 +273,15 @@ impl Connection {
     /// v0.90).
     fn replicate(&mut self, replicas: SubflowSet) -> bool {
         let n = self.subflows.len();
-        let start = self.session.as_ref().map_or(0, |s| usize::from(s.rotation));
+        let start = self.scheduling.first();
         for at in (0..n).map(|i| (start + i) % n) {
             let view = self.views[at];
             if !replicas.contains(view.id) || !view.usable || view.sendable == 0 {
                 continue;
             }
-            let cursor = self.subflows[at].replica.max(self.send.buffer.una());
-            let range = if cursor < self.send.nxt {
-                let len = (self.send.nxt - cursor).min(view.mss).min(view.sendable);
+            let cursor = self.subflows[at].replica.max(self.send.una());
+            let range = if cursor < self.send.nxt() {
+                let len = (self.send.nxt() - cursor).min(view.mss).min(view.sendable);
                 let again = Some(ReinjectReason::Replica);
                 Some(DataRange { dsn: cursor, len, again, carried: SubflowSet::NONE })
             } else {
@@ -332,9 +291,7 @@ impl Connection {
             self.decided(range.dsn, replicas, SubflowSet::only(view.id));
             self.bind(range, SubflowSet::only(view.id));
             self.subflows[at].replica = range.dsn + range.len;
-            if let Some(session) = &mut self.session {
-                session.rotation = ((at + 1) % n) as u8;
-            }
+            self.scheduling.rotate(at, n);
             return true;
         }
         if self.send.unsent() > 0 { self.hold() } else { false }
@@ -343,42 +300,43 @@ impl Connection {
     /// Data is there and cannot leave. With nothing outstanding, nothing will come that changes
     /// this: probe the window, and let what is short leave after a while.
     fn hold(&mut self) -> bool {
-        if self.send.unsent() == 0 || self.outstanding() {
+        if self.send.unsent() == 0 || self.send.outstanding() {
             return false;
         }
         // Asked again each time: a subflow that has joined since probes too, and the one that did
         // may be gone.
-        self.set_blocked(true);
+        self.probe();
         let now = self.now;
-        let some = self.send.edge > self.send.nxt
+        let some = self.send.allowed() > 0
             && self.subflows.iter().any(|s| s.usable() && s.tcb.sendable(now) > 0);
-        if !some {
-            self.send.override_at = Instant::FAR_FUTURE;
-        } else if self.send.override_at == Instant::FAR_FUTURE && !self.send.override_due {
-            self.send.override_at = now + OVERRIDE;
-        }
+        self.send.hold(now, some);
         false
     }
 
-    fn set_blocked(&mut self, blocked: bool) {
-        self.send.blocked = blocked;
+    /// Subflows probe the peer's window from now on.
+    fn probe(&mut self) {
+        self.send.set_blocked(true);
+        for subflow in self.subflows.iter_mut().filter(|s| s.usable()) {
+            subflow.tcb.set_blocked(self.now, true);
+        }
+    }
+
+    fn stop_probing(&mut self) {
+        self.send.set_blocked(false);
         for subflow in &mut self.subflows {
-            if subflow.usable() || !blocked {
-                subflow.tcb.set_blocked(self.now, blocked);
-            }
+            subflow.tcb.set_blocked(self.now, false);
         }
     }
 
     /// Everything is bound: the end of the stream, once the application has closed.
     fn finish(&mut self) -> bool {
-        if !self.send.closed || self.send.fin_sent || self.send.unsent() > 0 {
+        if !self.send.is_end_due() {
             return false;
         }
-        if self.is_mptcp() {
-            let due = self.session.as_ref().is_some_and(|s| s.fin_due);
-            return !due && self.send_data_fin();
+        if let Some(session) = self.protocol.session() {
+            return !session.fin_due && self.send_data_fin();
         }
-        self.send.fin_sent = true;
+        self.send.send_fin();
         let id = self.subflows[0].id;
         self.subflows[0].tcb.close(self.now);
         self.pending.insert(id);
@@ -386,11 +344,8 @@ impl Connection {
     }
 }
 
-/// Whether two reasons differ only in figures.
-fn same_kind(a: Reason, b: Reason) -> bool {
-    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+/// Payload of a full segment on a subflow, with `space` for options beside its own.
+#[inline]
+fn full_segment(subflow: &Subflow, space: u64) -> u64 {
+    subflow.tcb.mss().saturating_sub(space).max(1)
 }
-
-/// Data that is short only for want of window leaves after this long (RFC 9293 asks for 0.1 to
-/// 1 s).
-const OVERRIDE: Duration = Duration::from_millis(200);

@@ -1,16 +1,16 @@
 //! Endings (RFC 8684 sections 3.3.3, 3.5, 3.6): DATA_FIN, subflow FINs and resets, MP_FASTCLOSE,
 //! and when the connection is over.
 
-use super::session::ClosedTuple;
+use super::Connection;
+use super::session::{ClosedTuple, Protocol};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
-use super::{Connection, Mode, Role};
 use crate::endpoint::Departure;
 use crate::event::Event;
 use crate::record::{CloseReason, ConnectionChange, ReinjectReason, SubflowChange, What};
 use crate::seq::Dsn;
 use crate::tcp::{Accepted, Kind, State};
-use crate::time::{Duration, Instant};
+use crate::time::Duration;
 use crate::view::PathSet;
 use tabane_wire::mptcp::MpTcpRst;
 use tabane_wire::{MptcpOption, Segment};
@@ -24,10 +24,10 @@ impl Connection {
                 .position(|s| s.usable() && s.potentially_failed() == potentially_failed)
         };
         let Some(at) = usable(false).or_else(|| usable(true)) else { return false };
-        let Some(session) = &mut self.session else { return false };
+        let Some(session) = self.protocol.session_mut() else { return false };
         session.fin_due = true;
         if !session.timers.is_set(Timer::Fin) {
-            self.arm_fin_timer();
+            session.arm_fin(self.now, &self.subflows);
         }
         self.request_ack(at);
         true
@@ -35,25 +35,19 @@ impl Connection {
 
     /// The peer's DATA_FIN is at `fin`.
     pub(super) fn on_data_fin(&mut self, at: usize, fin: Dsn) {
-        let next = self.receive.stream.next();
-        if self.receive.finished || fin < next || self.receive.fin.is_some_and(|f| f != fin) {
-            // A repeat: our DATA_ACK of it was lost.
-            return self.request_ack(at);
+        if self.receive.end_at(fin) {
+            self.on_peer_finished();
         }
-        self.receive.fin = Some(fin);
-        self.check_peer_finished();
+        // Of a repeat, too: our DATA_ACK of it was lost.
         self.request_ack(at);
     }
 
     /// Our DATA_FIN or FIN has been acknowledged.
     pub(super) fn on_fin_acked(&mut self) {
-        self.send.fin_acked = true;
-        if let Some(session) = &mut self.session {
-            session.timers.stop(Timer::Fin);
-            session.timers.stop(Timer::Data);
-            session.fin_due = false;
+        if let Some(session) = self.protocol.session_mut() {
+            session.on_fin_acked();
         }
-        if !std::mem::replace(&mut self.send.flushed, true) {
+        if self.send.on_fin_acked() {
             self.events.push_back(Event::Flushed);
         }
     }
@@ -84,10 +78,10 @@ impl Connection {
     }
 
     fn reset_cause(&self, segment: &Segment) -> CloseReason {
-        let own = self.session.as_ref().map(|s| s.local_key.0);
+        let own = |key| self.protocol.own_key().is_some_and(|own| own.is(key));
         for option in segment.options.mptcp() {
             match option {
-                MptcpOption::FastClose(key) if Some(*key) == own => return CloseReason::FastClose,
+                MptcpOption::FastClose(key) if own(*key) => return CloseReason::FastClose,
                 MptcpOption::TcpRst(MpTcpRst { reason, .. }) => {
                     return CloseReason::Reset(Some(*reason));
                 }
@@ -101,7 +95,7 @@ impl Connection {
     /// any more, and the connection lives on. After it the peer has said all that it had to say:
     /// the last subflow stays open for our direction, until our DATA_FIN is acknowledged.
     fn on_subflow_fin(&mut self, at: usize) {
-        let said_all = self.receive.finished;
+        let said_all = self.receive.is_finished();
         if self.subflows[at].closing || said_all && !self.others_carry(at) {
             return;
         }
@@ -135,8 +129,7 @@ impl Connection {
 
     /// Both directions of the stream are over: subflows close.
     pub(super) fn check_stream_over(&mut self) {
-        let over = self.send.fin_acked && self.receive.finished;
-        if !over || !self.is_mptcp() || self.ended.is_some() {
+        if !self.is_stream_over() || !self.is_mptcp() || self.ended.is_some() {
             return;
         }
         let now = self.now;
@@ -146,11 +139,7 @@ impl Connection {
                 self.pending.insert(subflow.id);
             }
         }
-        if let Some(session) = &mut self.session
-            && !session.timers.is_set(Timer::Linger)
-        {
-            session.timers.set(Timer::Linger, now + FAREWELL);
-        }
+        self.hasten(Timer::Linger, now + FAREWELL);
         // Attempts without an answer close at once.
         while let Some(at) = self.subflows.iter().position(|s| s.tcb.state() == State::Closed) {
             self.on_subflow_closed(at, CloseReason::Aborted);
@@ -163,11 +152,10 @@ impl Connection {
     fn farewell_heard(&mut self) {
         let rto = self.subflows.iter().map(|s| s.tcb.rto()).max();
         let rto = rto.unwrap_or(Duration::ZERO).max(Duration::from_secs(1));
-        let now = self.now;
-        if let Some(session) = &mut self.session
+        if let Some(session) = self.protocol.session_mut()
             && session.timers.is_set(Timer::Linger)
         {
-            session.timers.hasten(Timer::Linger, now + rto * 4);
+            session.timers.hasten(Timer::Linger, self.now + rto * 4);
         }
     }
 
@@ -188,8 +176,7 @@ impl Connection {
     /// peer that knows nothing of us any more is what it ends with, too (RFC 9293 section
     /// 3.10.7.4, RST in LAST-ACK): the peer has got our acknowledgement, and ours is lost.
     fn is_through(&self) -> bool {
-        let acked = self.send.buffer.una() == self.send.buffer.end();
-        self.receive.finished && self.send.fin_sent && acked
+        self.receive.is_finished() && self.send.is_through()
     }
 
     /// Resets a subflow, saying why.
@@ -224,10 +211,10 @@ impl Connection {
             }
             return;
         }
-        let over = self.send.fin_acked && self.receive.finished;
-        match self.mode {
-            Mode::Mptcp if over => self.end(CloseReason::Finished),
-            Mode::Mptcp if self.can_come_back() => self.wait_for_subflows(),
+        let over = self.is_stream_over();
+        match self.protocol {
+            Protocol::Mptcp(_) if over => self.end(CloseReason::Finished),
+            Protocol::Mptcp(_) if self.can_come_back() => self.wait_for_subflows(),
             _ if self.is_through() && matches!(reason, CloseReason::Reset(_)) => {
                 self.end(CloseReason::Finished);
             }
@@ -237,19 +224,13 @@ impl Connection {
 
     /// Whether another subflow may still be opened, by us or by the peer.
     fn can_come_back(&self) -> bool {
-        self.session.as_ref().is_some_and(|s| s.fully)
+        self.protocol.session().is_some_and(|s| s.fully)
     }
 
     fn wait_for_subflows(&mut self) {
-        let (una, nxt) = (self.send.buffer.una(), self.send.nxt);
-        if let Some(session) = &mut self.session {
-            session.timers.stop(Timer::Data);
-            session.data_recovery = None;
-            // Nothing is under way any more: whatever has no DATA_ACK goes by the next subflow,
-            // also what the last ones had acknowledged themselves.
-            if una < nxt {
-                session.reinjections.add(una, nxt - una, ReinjectReason::SubflowClosed);
-            }
+        let (una, nxt) = (self.send.una(), self.send.nxt());
+        if let Some(session) = self.protocol.session_mut() {
+            session.on_bare(una, nxt - una);
         }
         self.limit_attempts();
         self.plan_mesh();
@@ -257,10 +238,7 @@ impl Connection {
 
     /// From now on a subflow must be established in time.
     fn limit_attempts(&mut self) {
-        let deadline = self.now + self.config.mptcp.break_before_make;
-        if let Some(session) = &mut self.session {
-            session.timers.hasten(Timer::Bare, deadline);
-        }
+        self.hasten(Timer::Bare, self.now + self.config.mptcp.break_before_make);
     }
 
     /// Removes a closed subflow; the segments that it still has to send, mostly a reset, are
@@ -273,9 +251,7 @@ impl Connection {
             let mut segment = Segment::blank();
             let tcb = &mut self.subflows[at].tcb;
             let Some(mut out) = tcb.poll_segment(now, window, &mut segment) else { break };
-            if self.session.is_some() {
-                self.add_options(at, &mut out);
-            }
+            self.add_options(at, &mut out);
             let paths = PathSet::only(self.subflows[at].path);
             self.pending_resets.push_back(Departure { paths, segment });
         }
@@ -285,9 +261,9 @@ impl Connection {
         self.views.clear();
         self.pending.remove(id);
         self.slots.remove(id);
-        self.send.pushed = None;
-        if let Some(session) = &mut self.session {
-            session.forget_carrier(id);
+        self.send.set_pushed(None);
+        if let Some(session) = self.protocol.session_mut() {
+            session.carried.forget(id);
         }
         if self.closed_subflows.len() == CLOSED_SUBFLOWS_MAX {
             self.closed_subflows.pop_front();
@@ -316,11 +292,9 @@ impl Connection {
             let (now, window) = (self.now, self.advertised());
             let mut segment = Segment::blank();
             let last = self.subflows[at].tcb.poll_segment(now, window, &mut segment);
-            let ack = last.filter(|out| out.kind == Kind::Ack).map(|mut out| {
-                if self.session.is_some() {
-                    self.add_options(at, &mut out);
-                }
-            });
+            let ack = last
+                .filter(|out| out.kind == Kind::Ack)
+                .map(|mut out| self.add_options(at, &mut out));
             self.on_subflow_closed(at, CloseReason::Finished);
             if let Some(closed) = self.closed_tuples.last_mut() {
                 closed.time_wait = ack.map(|()| Box::new(segment));
@@ -330,10 +304,9 @@ impl Connection {
 
     /// MP_FASTCLOSE on an ACK or data: everything ends at once.
     pub(super) fn on_fast_close(&mut self, key: u64) {
-        if self.session.as_ref().is_none_or(|s| s.local_key.0 != key) {
-            return;
+        if self.protocol.own_key().is_some_and(|own| own.is(key)) {
+            self.end_by_peer(CloseReason::FastClose);
         }
-        self.end_by_peer(CloseReason::FastClose);
     }
 
     fn end_by_peer(&mut self, reason: CloseReason) {
@@ -351,7 +324,7 @@ impl Connection {
         if self.ended.is_some() {
             return;
         }
-        let key = self.session.as_ref().filter(|_| self.is_mptcp()).and_then(|s| s.remote_key);
+        let key = self.protocol.session().map(|s| s.agreed.remote_key());
         self.end(reason);
         while !self.subflows.is_empty() {
             self.subflows[0].fast_close = key.map(|k| k.0);
@@ -367,14 +340,10 @@ impl Connection {
         }
         self.ended = Some(reason);
         self.requests.clear();
-        self.send.buffer.clear();
-        self.send.nxt = self.send.buffer.end();
-        self.send.override_at = Instant::FAR_FUTURE;
-        self.receive.update_at = Instant::FAR_FUTURE;
-        if let Some(session) = &mut self.session {
-            session.timers = super::timers::Timers::default();
-            session.sent.clear();
-            session.reinjections.clear();
+        self.send.clear();
+        self.receive.stop_updates();
+        if let Some(session) = self.protocol.session_mut() {
+            session.end();
         }
         self.note(None, || What::Connection(ConnectionChange::Closed(reason)));
     }
@@ -382,16 +351,11 @@ impl Connection {
     /// Reports the end, once: after a regular one when everything has been read.
     pub(super) fn report_end(&mut self) {
         let Some(reason) = self.ended.filter(|_| !self.reported) else { return };
-        if reason == CloseReason::Finished && self.receive.stream.readable() > 0 {
+        if reason == CloseReason::Finished && self.receive.readable() > 0 {
             return;
         }
         self.reported = true;
         self.events.push_back(Event::Closed(reason));
-    }
-
-    /// Whether data still in flight, or a subflow of ours that may join, keeps it going.
-    pub(super) fn is_client(&self) -> bool {
-        self.role == Role::Client
     }
 
     /// Whether the only subflow is the first.

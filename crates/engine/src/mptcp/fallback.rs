@@ -1,28 +1,28 @@
 //! Falling back to plain TCP (RFC 8684 section 3.7). It is final, and no subflow joins
 //! afterwards.
 
+use super::Connection;
 use super::mapping::Mapping;
-use super::session::Offset;
+use super::session::{Notice, Offset, Protocol};
 use super::subflow::reset_reason;
-use super::{Connection, Mode};
 use crate::event::Event;
 use crate::record::{CloseReason, FallbackReason, What};
 use crate::seq::{Dsn, Ssn};
-use tabane_wire::MptcpOption;
+use crate::tcp::Accepted;
+use tabane_wire::{MptcpOption, Segment};
 
 impl Connection {
     /// Whether falling back is possible at all: one subflow, the first, and no other has ever
     /// carried data, so that subflow and data positions have kept step.
     pub(super) fn may_fall_back(&self) -> bool {
-        let in_step = self.session.as_ref().is_some_and(|s| s.in_step);
+        let in_step = self.protocol.session().is_some_and(|s| s.in_step);
         self.only_first() && self.closed_subflows.is_empty() && in_step
     }
 
     /// Falls back before anything was mapped.
     pub(super) fn fall_back(&mut self, reason: FallbackReason) {
-        self.mode = Mode::Plain;
-        self.session = None;
-        self.send.edge = Dsn(u64::MAX);
+        self.protocol = Protocol::Tcp;
+        self.send.limit_to(Dsn(u64::MAX));
         if let Some(first) = self.subflows.first_mut() {
             first.tcb.set_option_reserve(0);
             first.tcb.set_opening_reserve(0);
@@ -31,6 +31,7 @@ impl Connection {
         }
         self.note(None, || What::Fallback(reason));
         self.events.push_back(Event::Fallback(reason));
+        self.refuse_requests();
     }
 
     /// Falls back on a connection that has carried data: positions keep step from here on, what
@@ -40,45 +41,68 @@ impl Connection {
             return self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
         }
         let subflow = &self.subflows[at];
-        let out = Offset::between(self.send.nxt, subflow.tcb.snd_nxt());
+        let out = Offset::between(self.send.nxt(), subflow.tcb.snd_nxt());
         let acked = out.dsn(subflow.tcb.snd_una());
         self.subflows[at].offset_out = out;
-        let close = self.send.fin_sent;
         let held = self.subflows[at].inbox.take();
         self.fall_back(reason);
         let offset = self.subflows[at].offset_in;
         for (ssn, data) in held.into_iter().flat_map(|inbox| inbox.into_payload()) {
             self.deliver(at, offset.dsn(ssn), data, usize::MAX);
         }
-        if acked > self.send.buffer.una() {
-            self.on_data_acked(acked.min(self.send.nxt));
+        if acked > self.send.una() {
+            self.on_data_acked(acked.min(self.send.nxt()));
         }
-        if close {
-            // The DATA_FIN means nothing any more: the FIN takes its place.
-            self.send.fin_sent = false;
-        }
+        self.send.unsend_fin();
         self.pending.insert(self.subflows[at].id);
     }
 
     /// As above, and the peer is told: MP_FAIL at once, the infinite mapping with the next data.
     fn fall_back_and_notify(&mut self, at: usize, reason: FallbackReason, fail: Option<u64>) {
-        let session = self.session.take();
+        let notice = self.protocol.session().map(Notice::new);
         self.fall_back_live(at, reason);
-        if self.mode != Mode::Plain || self.subflows.is_empty() {
-            return;
-        }
-        self.session = session;
-        if let Some(session) = &mut self.session {
-            session.infinite_due = true;
-            session.timers = super::timers::Timers::default();
-            session.sent.clear();
-            session.reinjections.clear();
-        }
+        let (Protocol::Tcp, Some(notice)) = (&self.protocol, notice) else { return };
+        self.protocol = Protocol::Fallback(Box::new(notice));
         // Room for the infinite mapping, until that has left.
-        let reserve = self.option_reserve();
-        self.subflows[0].tcb.set_option_reserve(reserve);
+        self.subflows[at].tcb.set_option_reserve(self.protocol.data_options());
         if let Some(dsn) = fail {
             self.subflows[at].signal(MptcpOption::Fail(dsn));
+        }
+    }
+
+    /// What came with the MP_FAIL that has just made us fall back: the DATA_ACK still counts, and
+    /// an infinite mapping says exactly where the plain stream, whose first the payload is, begins.
+    pub(super) fn take_with_fail(&mut self, at: usize, segment: &Segment, accepted: &mut Accepted) {
+        let (una, next) = (self.send.una(), self.receive.next());
+        if let Protocol::Fallback(notice) = &mut self.protocol
+            && let Some(dss) = &segment.options.dss
+        {
+            let acked = notice.on_dss(dss, una);
+            if let Some(map) = dss.mapping.as_ref().filter(|map| map.length == 0)
+                && let Some(ssn) = unwrapped(map.ssn, self.subflows[at].tcb.rcv_nxt())
+                && let Some(dsn) = notice.peer_position(map.dsn, next)
+            {
+                self.set_offset_in(at, dsn, ssn);
+            }
+            self.subflows[at].tcb.set_option_reserve(self.protocol.data_options());
+            if let Some(to) = acked {
+                self.on_data_ack(to, accepted.window);
+            }
+        }
+        self.take_first_plain(at, segment, accepted);
+    }
+
+    /// The payload of the segment with which the connection has fallen back.
+    pub(super) fn take_first_plain(
+        &mut self,
+        at: usize,
+        segment: &Segment,
+        accepted: &mut Accepted,
+    ) {
+        if let Some((ssn, payload)) = accepted.payload.take() {
+            self.on_data_arrival(at, segment);
+            let dsn = self.subflows[at].offset_in.dsn(ssn);
+            self.deliver(at, dsn, payload, usize::MAX);
         }
     }
 
@@ -87,7 +111,7 @@ impl Connection {
     /// TCP and takes the payload as it is.
     pub(super) fn on_bad_checksum(&mut self, at: usize, mapping: &Mapping) {
         let Some(sum) = mapping.checksum else { return };
-        let contiguous = mapping.dsn == self.receive.stream.next();
+        let contiguous = mapping.dsn == self.receive.next();
         if !self.only_first() || !contiguous || !self.may_fall_back() {
             self.subflows[at].fail = Some(sum.dsn);
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
@@ -103,8 +127,8 @@ impl Connection {
             // What the stream waits for is what comes next, or what waits for its mapping.
             let waiting = self.subflows[at].inbox.as_ref().and_then(|inbox| inbox.first());
             let ssn = waiting.map_or(expected, |first| first.min(expected));
-            let next = self.receive.stream.next();
-            let fail = self.session.as_ref().map(|s| s.remote_idsn.wrapping_add(next.0));
+            let next = self.receive.next();
+            let fail = self.protocol.session().map(|s| s.agreed.remote_number(next));
             self.set_offset_in(at, next, ssn);
             self.fall_back_and_notify(at, FallbackReason::Checksum, fail);
         }
@@ -112,14 +136,9 @@ impl Connection {
 
     /// The peer's infinite mapping: from its position on the stream is plain.
     pub(super) fn on_infinite_mapping(&mut self, at: usize, map: &tabane_wire::Mapping) {
-        let near = self.subflows[at].tcb.rcv_nxt();
-        let next = self.receive.stream.next();
-        let distance = i64::from(map.ssn.wrapping_sub(near.0 as u32) as i32);
-        let ssn = near.0.checked_add_signed(distance).map(Ssn);
-        let dsn = match &self.session {
-            Some(session) => session.peer_position(map.dsn, next),
-            None => None,
-        };
+        let ssn = unwrapped(map.ssn, self.subflows[at].tcb.rcv_nxt());
+        let next = self.receive.next();
+        let dsn = self.protocol.session().and_then(|s| s.agreed.peer_position(map.dsn, next));
         let (Some(ssn), Some(dsn)) = (ssn, dsn) else {
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         };
@@ -129,4 +148,11 @@ impl Connection {
         self.set_offset_in(at, dsn, ssn);
         self.fall_back_live(at, FallbackReason::InfiniteMapping);
     }
+}
+
+/// The subflow position near `near` that a number on the wire means.
+#[inline]
+pub(super) fn unwrapped(ssn: u32, near: Ssn) -> Option<Ssn> {
+    let distance = i64::from(ssn.wrapping_sub(near.0 as u32) as i32);
+    near.0.checked_add_signed(distance).map(Ssn)
 }

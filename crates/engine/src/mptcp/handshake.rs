@@ -1,23 +1,26 @@
 //! MP_CAPABLE and MP_JOIN handshakes (RFC 8684 sections 3.1 and 3.2).
 
-use super::crypto::Key;
-use super::options::VERSION;
+use super::keys::{Agreed, Handshake, acceptable, find_capable};
+use super::paths::PathManager;
+use super::receiver::Receiver;
 use super::route::EgressState;
-use super::session::{Opening, Receiver, Request, Sender, Session};
+use super::scheduling::Scheduling;
+use super::sender::Sender;
+use super::session::{Opening, Protocol, Request, Session};
 use super::subflow::{Join, Subflow, reset_reason};
-use super::{Connection, Mode, Role};
+use super::timers::Timer;
+use super::{Connection, Role};
 use crate::config::Profile;
 use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
-use crate::record::{CloseReason, ConnectionChange, DropReason, FallbackReason};
+use crate::record::{CloseReason, ConnectionChange, DropReason};
 use crate::record::{RecordLog, SubflowChange, What};
-use crate::scheduler;
 use crate::seq::Dsn;
 use crate::tcp::Tcb;
 use crate::time::{Duration, Instant};
 use crate::view::{PathSet, SubflowSet};
 use std::collections::VecDeque;
-use tabane_wire::mptcp::{MpCapable, MpJoin};
+use tabane_wire::mptcp::MpJoin;
 use tabane_wire::{Flags, MptcpOption, Segment};
 
 impl Connection {
@@ -35,9 +38,8 @@ impl Connection {
         let Profile { config, tcp: shared } = profile;
         let Opening { mut tcb, key } = opening;
         tcb.log.set_on(config.records);
-        let ends = (tcb.setup().local, tcb.setup().remote);
         let backup = config.path(tcb.setup().path).is_some_and(|p| p.backup);
-        let session = key.map(|key| Box::new(Session::new(key, ends)));
+        let opening = |key| Protocol::Opening(Box::new(Handshake::new(key)));
         let mut first = Subflow::new(tcb, Join::First);
         first.backup = backup;
         let slot = first.id;
@@ -45,15 +47,14 @@ impl Connection {
         let mut connection = Self {
             id,
             role,
-            mode: if session.is_some() { Mode::Opening } else { Mode::Plain },
             slots: SubflowSet::only(slot),
             pending: SubflowSet::only(slot),
             views: Vec::new(),
             outdated: SubflowSet::NONE,
             send: Sender::new(),
             receive: Receiver::new(now, buffer),
-            session,
-            scheduler: scheduler::build(&config.mptcp.scheduler)?,
+            protocol: key.map_or(Protocol::Tcp, opening),
+            scheduling: Scheduling::new(&config.mptcp.scheduler)?,
             egress: EgressState::build(&config.mptcp.egress)?,
             congestion: None,
             events: VecDeque::new(),
@@ -65,6 +66,8 @@ impl Connection {
             closed_subflows: VecDeque::new(),
             paths_down: PathSet::NONE,
             mtus: None,
+            path_rtts: None,
+            opening_rtts: Vec::new(),
             established: false,
             ended: None,
             reported: false,
@@ -87,15 +90,16 @@ impl Connection {
 
     /// As server: the SYN required checksums.
     pub(crate) fn require_checksum(&mut self, required: bool) {
-        let ours = self.config.mptcp.checksum;
-        if let Some(session) = &mut self.session {
-            session.checksum = required || ours;
+        if let Protocol::Opening(handshake) = &mut self.protocol
+            && (required || self.config.mptcp.checksum)
+        {
+            handshake.require_checksum();
         }
     }
 
-    /// Our token, while MPTCP is or may be spoken.
+    /// Our token, while the peer may know it.
     pub(crate) fn token(&self) -> Option<u32> {
-        self.session.as_ref().map(|s| s.token)
+        self.protocol.own_key().map(|key| key.token())
     }
 
     /// Whether the first handshake is still going on.
@@ -103,10 +107,11 @@ impl Connection {
         !self.established && self.ended.is_none()
     }
 
-    /// Before the TCB sees it: a segment that must not go further. As server without the peer's
-    /// key, data with a DSS cannot be understood; it will come again, with MP_CAPABLE.
+    /// During the handshake, before the TCB sees a segment: whether it goes further. As server
+    /// without the peer's key, data with a DSS cannot be understood; it will come again, with
+    /// MP_CAPABLE.
     pub(super) fn admits(&mut self, at: usize, segment: &Segment) -> bool {
-        if self.mode != Mode::Opening || self.role == Role::Client {
+        if self.role == Role::Client {
             return true;
         }
         let early = segment.options.dss.is_some()
@@ -121,6 +126,7 @@ impl Connection {
 
     /// The TCP handshake of a subflow has completed with this segment.
     pub(super) fn on_established(&mut self, at: usize, segment: &Segment) {
+        self.note_opening_rtt(at);
         match self.subflows[at].join {
             Join::First => self.first_established(segment),
             Join::Initiator { .. } => self.join_answered(at, segment),
@@ -129,15 +135,19 @@ impl Connection {
     }
 
     fn first_established(&mut self, segment: &Segment) {
-        if self.mode == Mode::Opening {
-            match self.role {
-                Role::Client => self.client_negotiate(segment),
-                Role::Server => self.server_negotiate(segment),
+        if let Protocol::Opening(handshake) = &self.protocol {
+            let agreed = match self.role {
+                Role::Client => handshake.answered(segment, &self.config.mptcp),
+                Role::Server => handshake.confirmed(segment),
+            };
+            match agreed {
+                Ok(agreed) => self.speak_mptcp(agreed),
+                Err(reason) => self.fall_back(reason),
             }
         }
         if self.is_mptcp() {
             // Windows of the handshake are not tied to a DATA_ACK: they start the data level.
-            self.send.edge = Dsn(1);
+            self.send.limit_to(Dsn(1));
         }
         self.established = true;
         let mptcp = self.is_mptcp();
@@ -157,48 +167,17 @@ impl Connection {
         }
     }
 
-    /// SYN+ACK: MPTCP if it has the peer's key.
-    fn client_negotiate(&mut self, segment: &Segment) {
-        let syn_ack = segment.flags.contains(Flags::ACK);
-        let Some(capable) = find_capable(segment).filter(|_| syn_ack).copied() else {
-            return self.fall_back(FallbackReason::PeerPlain);
-        };
-        let Some(key) = capable.sender_key.filter(|_| acceptable(&capable)) else {
-            return self.fall_back(FallbackReason::Mismatch);
-        };
-        let ours = self.config.mptcp.checksum;
-        let Some(session) = &mut self.session else { return };
-        session.checksum = capable.checksum_required || ours;
-        session.deny_initial = capable.deny_join_initial;
-        session.set_remote_key(Key(key));
-        self.speak_mptcp();
-    }
-
-    /// Third packet, or first data: MPTCP if it has both keys.
-    fn server_negotiate(&mut self, segment: &Segment) {
-        let Some(capable) = find_capable(segment).copied() else {
-            return self.fall_back(FallbackReason::OptionsStripped);
-        };
-        let Some(session) = &mut self.session else { return };
-        match (capable.sender_key, capable.receiver_key) {
-            (Some(theirs), Some(ours)) if ours == session.local_key.0 && acceptable(&capable) => {
-                session.deny_initial |= capable.deny_join_initial;
-                session.set_remote_key(Key(theirs));
-                self.speak_mptcp();
-            }
-            _ => self.fall_back(FallbackReason::Mismatch),
-        }
-    }
-
     /// Both keys are known.
-    fn speak_mptcp(&mut self) {
-        self.mode = Mode::Mptcp;
-        let reserve = self.option_reserve();
-        self.subflows[0].tcb.set_option_reserve(reserve);
+    fn speak_mptcp(&mut self, agreed: Agreed) {
+        let first = &mut self.subflows[0];
+        let ends = (first.tcb.setup().local, first.tcb.setup().remote);
+        let paths = PathManager::new(ends, agreed.deny_initial());
+        first.tcb.set_option_reserve(agreed.data_options());
         if self.role == Role::Client {
             // MP_CAPABLE with data takes up to four bytes more than a short DSS.
-            self.subflows[0].tcb.set_opening_reserve(4);
+            first.tcb.set_opening_reserve(4);
         }
+        self.protocol = Protocol::Mptcp(Box::new(Session::new(agreed, paths)));
         if self.config.mptcp.numbers == crate::config::NumberSize::Long {
             self.use_long_numbers();
         }
@@ -206,10 +185,9 @@ impl Connection {
 
     /// The peer has our key (RFC 8684 section 3.1): subflows may be added.
     pub(super) fn on_fully_established(&mut self) {
-        let Some(session) = &mut self.session else { return };
+        let Some(session) = self.protocol.session_mut() else { return };
         session.fully = true;
         self.subflows.iter_mut().for_each(|s| s.tcb.set_opening_reserve(0));
-        session.plan_due = true;
         self.outdated = self.subflows.iter().map(|s| s.id).collect();
         self.announce_own_addresses();
         self.plan_mesh();
@@ -222,8 +200,10 @@ impl Connection {
         let join = Join::Initiator { nonce, peer_nonce: 0, confirmed: false, tries: 0, again };
         let mut subflow = self.new_subflow(tcb, join);
         subflow.backup = request.backup;
-        subflow.local_id = self.local_id(request.local.ip());
-        subflow.remote_id = self.remote_id(request.remote);
+        if let Some(session) = self.protocol.session_mut() {
+            subflow.local_id = session.paths.local_id(request.local.ip());
+            subflow.remote_id = session.paths.remote_id(request.remote);
+        }
         subflow.tcb.limit_rto(Some(JOIN_RTO_MAX));
         self.add(subflow);
     }
@@ -261,7 +241,9 @@ impl Connection {
         let own = tcb.setup().path;
         let join = Join::Responder { nonce, peer_nonce, confirmed: false };
         let mut subflow = self.new_subflow(tcb, join);
-        subflow.local_id = self.local_id(subflow.tcb.setup().local.ip());
+        if let Some(session) = self.protocol.session_mut() {
+            subflow.local_id = session.paths.local_id(subflow.tcb.setup().local.ip());
+        }
         subflow.remote_id = address_id;
         subflow.peer_backup = backup;
         subflow.backup = self.config.path(own).is_some_and(|p| p.backup);
@@ -277,8 +259,8 @@ impl Connection {
 
     fn add(&mut self, mut subflow: Subflow) {
         let id = subflow.id;
-        subflow.tcb.set_option_reserve(self.option_reserve());
-        subflow.replica = self.send.buffer.una();
+        subflow.tcb.set_option_reserve(self.protocol.data_options());
+        subflow.replica = self.send.una();
         subflow.number = self.created;
         self.created += 1;
         self.pending.insert(id);
@@ -289,7 +271,7 @@ impl Connection {
     /// SYN+ACK of our join: the peer must have the keys.
     fn join_answered(&mut self, at: usize, segment: &Segment) {
         let Join::Initiator { nonce, .. } = self.subflows[at].join else { return };
-        let keys = self.session.as_ref().and_then(|s| s.keys());
+        let keys = self.protocol.session().map(|s| s.agreed.keys());
         let answer = segment.options.mptcp().iter().find_map(|o| match o {
             MptcpOption::Join(MpJoin::SynAck { backup, address_id, hmac, nonce }) => {
                 Some((*backup, *address_id, *hmac, *nonce))
@@ -315,7 +297,7 @@ impl Connection {
     /// Third packet of the peer's join (or, that lost, one that claims to come after it).
     pub(super) fn join_authenticate(&mut self, at: usize, segment: &Segment) {
         let Join::Responder { nonce, peer_nonce, .. } = self.subflows[at].join else { return };
-        let keys = self.session.as_ref().and_then(|s| s.keys());
+        let keys = self.protocol.session().map(|s| s.agreed.keys());
         let theirs = segment.options.mptcp().iter().find_map(|o| match o {
             MptcpOption::Join(MpJoin::Ack { hmac }) => Some(*hmac),
             _ => None,
@@ -367,31 +349,17 @@ impl Connection {
             return;
         }
         self.note(Some(id), || What::Subflow(SubflowChange::Established));
-        if self.is_mptcp() {
+        if let Some(session) = self.protocol.session_mut() {
             self.events.push_back(Event::SubflowEstablished(id));
-            self.mesh_succeeded(at);
-            if let Some(session) = &mut self.session {
-                session.timers.stop(super::timers::Timer::Bare);
-            }
+            session.paths.succeeded(self.subflows[at].between());
+            session.timers.stop(Timer::Bare);
         }
     }
-}
-
-fn find_capable(segment: &Segment) -> Option<&MpCapable> {
-    segment.options.mptcp().iter().find_map(|option| match option {
-        MptcpOption::Capable(capable) => Some(capable),
-        _ => None,
-    })
 }
 
 fn has_join_ack(segment: &Segment) -> bool {
     let third = |o: &MptcpOption| matches!(o, MptcpOption::Join(MpJoin::Ack { .. }));
     segment.options.mptcp().iter().any(third)
-}
-
-/// Version 1, HMAC-SHA256, nothing that we would have to understand (flag B).
-pub(super) fn acceptable(capable: &MpCapable) -> bool {
-    capable.version == VERSION && capable.hmac_sha256 && !capable.extensibility
 }
 
 /// SYNs of joins, with siblings at hand, go at least this often: a path that comes back is used

@@ -1,13 +1,13 @@
-//! Path management: which subflows there should be, and opening them (RFC 8684 section 3.4 leaves
-//! this to us). The mesh is from every path of ours to the peer's first address (if it does not
-//! deny that, and we are the client) and to every address it announced.
+//! Opening the subflows that there should be (RFC 8684 section 3.4 leaves this to us). The mesh is
+//! from every path of ours to every address of the peer that the path manager (`paths.rs`) names.
 
-use super::session::{Attempt, Request};
+use super::paths::Pair;
+use super::session::Request;
 use super::timers::Timer;
 use super::{Connection, Mtus, SubflowError};
 use crate::event::Event;
 use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use crate::view::{PathId, SubflowId};
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ impl Connection {
         backup: bool,
     ) -> Result<SubflowId, SubflowError> {
         self.check_fully()?;
-        if self.send.fin_acked && self.receive.finished {
+        if self.is_stream_over() {
             return Err(SubflowError::NotEstablished);
         }
         let path = self.config.path_of(local.ip()).ok_or(SubflowError::NoPath)?;
@@ -43,21 +43,22 @@ impl Connection {
         self.events.push_back(Event::SubflowClosed(request.id, CloseReason::Aborted));
     }
 
+    /// No subflow may join any more: what was requested is not opened. Without MPTCP its SYN would
+    /// open a TCP connection of its own.
+    pub(super) fn refuse_requests(&mut self) {
+        for request in std::mem::take(&mut self.requests) {
+            self.request_failed(&request);
+        }
+    }
+
     /// Requests what the mesh lacks.
     pub(super) fn plan_mesh(&mut self) {
-        if self.check_fully().is_err() || self.send.fin_acked && self.receive.finished {
+        if self.check_fully().is_err() || self.is_stream_over() {
             return;
         }
-        let Some(session) = &self.session else { return };
-        let settings = &self.config.mptcp;
-        let mut remotes = Vec::new();
-        if settings.full_mesh && self.is_client() && !session.deny_initial {
-            remotes.push(session.first_remote);
-        }
-        if settings.accept_addresses {
-            remotes.extend(session.addresses.iter().map(|a| a.address));
-        }
         let config = self.config.clone();
+        let remotes = |s: &super::Session| s.paths.remotes(&config.mptcp, self.role);
+        let remotes = self.protocol.session().map(remotes).unwrap_or_default();
         let mut next = Instant::FAR_FUTURE;
         for remote in remotes {
             let down = self.paths_down;
@@ -78,11 +79,7 @@ impl Connection {
                 }
             }
         }
-        if let Some(session) = &mut self.session
-            && next != Instant::FAR_FUTURE
-        {
-            session.timers.hasten(Timer::Mesh, next);
-        }
+        self.hasten(Timer::Mesh, next);
     }
 
     /// How many subflows are missing between two addresses.
@@ -98,65 +95,24 @@ impl Connection {
     }
 
     fn retry_at(&self, local: SocketAddr, remote: SocketAddr) -> Instant {
-        let attempts = self.session.as_ref().map_or(&[][..], |s| &s.attempts);
-        let same = |a: &&Attempt| a.local == local.ip() && a.remote == remote;
-        attempts.iter().find(same).map_or(Instant::ZERO, |a| a.next)
+        let between = Pair { local: local.ip(), remote };
+        self.protocol.session().map_or(Instant::ZERO, |s| s.paths.retry_at(between))
     }
 
-    fn attempt(&mut self, at: usize) -> Option<&mut Attempt> {
-        let setup = self.subflows[at].tcb.setup();
-        let (local, remote) = (setup.local.ip(), setup.remote);
-        let attempts = &mut self.session.as_mut()?.attempts;
-        if let Some(i) = attempts.iter().position(|a| a.local == local && a.remote == remote) {
-            return attempts.get_mut(i);
-        }
-        if attempts.len() == ATTEMPTS {
-            attempts.remove(0);
-        }
-        attempts.push(Attempt { local, remote, failures: 0, next: Instant::ZERO });
-        attempts.last_mut()
-    }
-
-    /// A subflow was established: its pair of addresses works.
-    pub(super) fn mesh_succeeded(&mut self, at: usize) {
-        let setup = self.subflows[at].tcb.setup();
-        let (local, remote) = (setup.local.ip(), setup.remote);
-        if let Some(session) = &mut self.session {
-            session.attempts.retain(|a| {
-                a.local != local || a.remote != remote || a.next == Instant::FAR_FUTURE
-            });
-        }
-    }
-
-    /// A subflow has closed: another may be opened later, sooner if the SYN merely got no answer.
+    /// A subflow has closed: another may be opened later.
     pub(super) fn mesh_failed(&mut self, at: usize, reason: CloseReason) {
-        let now = self.now;
-        let Some(attempt) = self.attempt(at) else { return };
-        if attempt.next == Instant::FAR_FUTURE {
-            return;
-        }
-        if reason != CloseReason::TimedOut {
-            attempt.failures = (attempt.failures + 1).min(6);
-        }
-        attempt.next = now + Duration(RETRY.0 << attempt.failures.saturating_sub(1));
-        let next = attempt.next;
-        if let Some(session) = &mut self.session {
-            session.timers.hasten(Timer::Mesh, next);
-        }
+        let between = self.subflows[at].between();
+        let Some(session) = self.protocol.session_mut() else { return };
+        let next = session.paths.failed(self.now, between, reason);
+        session.timers.hasten(Timer::Mesh, next);
     }
 
     /// The application or the peer does not want a subflow between these addresses: the mesh does
     /// not open it again.
     pub(super) fn forbid_mesh(&mut self, at: usize) {
-        if let Some(attempt) = self.attempt(at) {
-            attempt.next = Instant::FAR_FUTURE;
-        }
-    }
-
-    /// The peer announced the address anew.
-    pub(super) fn forgive(&mut self, remote: SocketAddr) {
-        if let Some(session) = &mut self.session {
-            session.attempts.retain(|a| a.remote != remote);
+        let between = self.subflows[at].between();
+        if let Some(session) = self.protocol.session_mut() {
+            session.paths.forbid(between);
         }
     }
 
@@ -169,7 +125,15 @@ impl Connection {
             self.paths_down.insert(path);
         }
         for at in 0..self.subflows.len() {
-            if self.subflows[at].path != path || self.subflows[at].path_down != up {
+            if self.subflows[at].path != path {
+                continue;
+            }
+            if self.subflows[at].path_down != up {
+                if up {
+                    // It may have been down without anybody knowing.
+                    self.subflows[at].tcb.retry_if_silent(now);
+                    self.pending.insert(self.subflows[at].id);
+                }
                 continue;
             }
             self.subflows[at].path_down = !up;
@@ -194,8 +158,8 @@ impl Connection {
     fn retry_path(&mut self, path: PathId) {
         let config = self.config.clone();
         let addresses = config.path(path).map_or(&[][..], |p| &p.addresses);
-        if let Some(session) = &mut self.session {
-            session.attempts.retain(|a| !addresses.contains(&a.local));
+        if let Some(session) = self.protocol.session_mut() {
+            session.paths.forgive(addresses);
         }
         self.plan_mesh();
     }
@@ -215,10 +179,3 @@ impl Connection {
         }
     }
 }
-
-/// Pairs of addresses remembered; the oldest goes.
-const ATTEMPTS: usize = 256;
-
-/// Time after a subflow has closed before another is tried; doubled up to half a minute if the
-/// peer refuses it.
-const RETRY: Duration = Duration::from_secs(1);

@@ -13,9 +13,7 @@ use crate::endpoint::Departure;
 use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
 use crate::record::{CloseReason, RecordLog, What};
-use crate::scheduler::Scheduler;
-use crate::seq::Dsn;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::view::{PathId, PathSet, SubflowId, SubflowSet, SubflowView};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -30,15 +28,21 @@ mod close;
 pub mod crypto;
 mod fallback;
 mod handshake;
+mod hedge;
+mod keys;
 mod mapping;
 mod mesh;
 mod opportunistic;
 mod options;
+mod paths;
 mod reassembly;
 mod receive;
+mod receiver;
 mod reinject;
 mod route;
+mod scheduling;
 mod send;
+mod sender;
 mod session;
 mod steer;
 mod subflow;
@@ -47,9 +51,14 @@ mod timers;
 mod window;
 
 pub use api::{Info, Policy, SubflowError, SubflowInfo};
+pub(crate) use hedge::PathRtts;
+pub(crate) use keys::OwnKey;
+use receiver::Receiver;
 use route::EgressState;
+use scheduling::Scheduling;
+use sender::Sender;
 pub(crate) use session::{ClosedTuple, Opening, Request};
-use session::{Receiver, Sender, Session};
+use session::{Protocol, Session};
 use subflow::Subflow;
 
 /// One stream of data in each direction, over one or more subflows (MPTCP), or over one (plain
@@ -81,10 +90,8 @@ pub struct Connection {
     pending: SubflowSet,
     /// Live subflows in order of creation.
     subflows: Vec<Subflow>,
-    /// MPTCP's part; `None` for plain TCP.
-    session: Option<Box<Session>>,
+    protocol: Protocol,
     role: Role,
-    mode: Mode,
     established: bool,
     reported: bool,
     ended: Option<CloseReason>,
@@ -105,7 +112,7 @@ pub struct Connection {
     send: Sender,
     receive: Receiver,
     // From here on: rarely.
-    scheduler: Box<dyn Scheduler>,
+    scheduling: Scheduling,
     /// `config.tcp`, for subflows to come.
     tcp: Arc<TcpConfig>,
     congestion: Option<crate::policy::Spec>,
@@ -115,6 +122,10 @@ pub struct Connection {
     paths_down: PathSet,
     /// What the driver has said about MTUs; else they are as configured.
     mtus: Option<Mtus>,
+    /// What the endpoint expects of paths, if openings are hedged.
+    path_rtts: Option<PathRtts>,
+    /// What handshakes have said of paths, until the endpoint takes it; one a subflow.
+    opening_rtts: Vec<(PathId, Duration)>,
     /// Subflows so far, those that are no more included.
     created: u32,
     /// The last states of the subflows that closed last.
@@ -133,49 +144,28 @@ pub(crate) enum Role {
     Server,
 }
 
-/// Whether MPTCP is spoken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Mode {
-    /// Never, or no more.
-    Plain,
-    /// Asked for; the peer's key is not known yet.
-    Opening,
-    /// Yes: both keys are known.
-    Mptcp,
-}
-
 impl Connection {
     /// Queues data; returns how many bytes of the front were taken (send buffer limit), and
     /// advances `data` past them. `Event::Writable` follows a short write.
     pub fn write(&mut self, data: &mut Bytes) -> usize {
-        if self.send.closed || self.ended.is_some() {
+        if self.send.is_closed() || self.ended.is_some() {
             return 0;
         }
-        let take = (data.len() as u64).min(self.writable()) as usize;
-        self.send.short_write = take < data.len();
-        if take > 0 {
-            self.send.written += take as u64;
-            self.send.buffer.push(data.split_to(take));
-        }
-        take
+        self.send.write(data, self.config.tcp.send_buffer)
     }
 
     /// Room in the send buffer, bytes.
     pub fn writable(&self) -> u64 {
-        if self.send.closed || self.ended.is_some() {
+        if self.send.is_closed() || self.ended.is_some() {
             return 0;
         }
-        self.send_limit().saturating_sub(self.send.buffer.len())
+        self.send.writable(self.config.tcp.send_buffer)
     }
 
     /// From now on the send buffer holds no more than that, bytes, and no more than the
     /// configuration says; what it holds already stays.
     pub fn limit_send_buffer(&mut self, bytes: u64) {
-        self.send.limit = bytes;
-    }
-
-    fn send_limit(&self) -> u64 {
-        self.config.tcp.send_buffer.min(self.send.limit)
+        self.send.set_limit(bytes);
     }
 
     /// The next bytes in order, at most `max`; `None` when there are none now.
@@ -183,29 +173,23 @@ impl Connection {
         if max == 0 {
             return None;
         }
-        let data = self.receive.stream.read(max);
-        match &data {
-            Some(data) => self.receive.read += data.len() as u64,
-            None => self.receive.readable_reported = false,
-        }
-        data
+        self.receive.read(max)
     }
 
     /// Bytes that `read` would return.
     pub fn readable(&self) -> u64 {
-        self.receive.stream.readable()
+        self.receive.readable()
     }
 
     /// Whether the peer has finished and everything has been read.
     pub fn is_finished(&self) -> bool {
-        self.receive.finished && self.receive.stream.readable() == 0
+        self.receive.is_finished() && self.receive.readable() == 0
     }
 
     /// No more data will be written (DATA_FIN, FIN). Reading goes on. The connection is over
     /// (`Event::Closed`) when the peer has finished too and everything has been read.
     pub fn close(&mut self, _now: Instant) {
-        self.send.closed = true;
-        self.send.short_write = false;
+        self.send.close();
     }
 
     /// Ends the connection at once: MP_FASTCLOSE or RST. What has arrived and was not read is
@@ -311,7 +295,7 @@ impl Connection {
     /// Asks for what a segment will need of the connection: see `cache.rs`.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        fetch_from(&self.id, &self.receive.gap_since);
+        fetch_from(&self.id, self.receive.seldom());
     }
 
     /// As `prefetch`, once that has had its effect: the subflow. `data`: the segment brings some.
@@ -329,14 +313,14 @@ impl Connection {
     #[inline]
     pub(crate) fn prefetch_queues(&self, data: bool) {
         if data {
-            self.receive.stream.prefetch();
+            self.receive.prefetch();
             fetch_front(&self.events, 1);
             return;
         }
         if let Some(first) = self.subflows.first() {
             first.tcb.prefetch_queues();
         }
-        self.send.buffer.prefetch();
+        self.send.prefetch();
     }
 
     /// The subflow that has these ends.
@@ -406,14 +390,21 @@ impl Connection {
         }
     }
 
+    /// Whether both directions of the stream are over.
+    #[inline]
+    fn is_stream_over(&self) -> bool {
+        self.send.is_fin_acked() && self.receive.is_finished()
+    }
+
     /// Whether MPTCP is spoken on this connection.
     #[inline]
     fn is_mptcp(&self) -> bool {
-        self.mode == Mode::Mptcp
+        matches!(self.protocol, Protocol::Mptcp(_))
     }
 
-    /// Position that our DATA_FIN (or FIN) has.
-    fn fin_position(&self) -> Dsn {
-        self.send.buffer.end()
+    /// Whether MPTCP was asked for and the peer's key is not known yet.
+    #[inline]
+    fn is_negotiating(&self) -> bool {
+        matches!(self.protocol, Protocol::Opening(_))
     }
 }

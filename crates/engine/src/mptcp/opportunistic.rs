@@ -8,15 +8,15 @@ use super::Connection;
 use super::assign::DataRange;
 use crate::record::ReinjectReason;
 use crate::scheduler::Blocked;
-use crate::view::SubflowView;
+use crate::view::{SubflowSet, SubflowView};
 
 impl Connection {
     /// Asks the scheduler whether to send the first unacknowledged data again, if a full window or
     /// send buffer keeps new data from leaving although a subflow has space. Returns whether
     /// something was bound.
     pub(super) fn resend_blocked(&mut self, window_full: bool) -> bool {
-        let blocked = window_full || self.send.short_write;
-        if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.outstanding() {
+        let blocked = window_full || self.send.was_short();
+        if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.send.outstanding() {
             return false;
         }
         let able = |v: &&SubflowView| v.usable && v.sendable > 0 && !v.potentially_failed;
@@ -29,17 +29,13 @@ impl Connection {
     /// Sends the head again and penalises, as the scheduler answers: at most once per round trip of
     /// `fast`, the subflow that has space.
     fn resend_head(&mut self, fast: &SubflowView, window_full: bool) -> bool {
-        let una = self.send.buffer.una();
-        let Some(session) = &mut self.session else { return false };
-        if self.now < session.opportunistic_at + fast.srtt {
+        let una = self.send.una();
+        if !self.scheduling.may_retransmit(self.now, fast.srtt) {
             return false;
         }
-        let carried = session.carried(una);
+        let carried = self.protocol.session().map_or(SubflowSet::NONE, |s| s.carried.by(una));
         let blocked = Blocked { now: self.now, dsn: una, carried, fast: fast.id, window_full };
-        let answer = self.scheduler.opportunistic_retransmission(&blocked, &self.views);
-        if !answer.resend.is_empty() || !answer.penalise.is_empty() {
-            session.opportunistic_at = self.now;
-        }
+        let answer = self.scheduling.unblock(&blocked, &self.views);
         for id in answer.penalise.iter() {
             if let Some(at) = self.index(id) {
                 self.subflows[at].tcb.penalise(self.now);
@@ -52,7 +48,7 @@ impl Connection {
         if chosen.is_empty() {
             return false;
         }
-        let len = (self.send.nxt - una).min(fast.mss).min(fast.sendable);
+        let len = (self.send.nxt() - una).min(fast.mss).min(fast.sendable);
         let again = Some(ReinjectReason::Opportunistic);
         self.bind(DataRange { dsn: una, len, again, carried }, chosen);
         true

@@ -1,11 +1,13 @@
 //! Arriving segments (RFC 8684 section 3.3): each goes to its subflow, its MPTCP options are read,
 //! and its payload is mapped to data positions and reassembled.
 
-use super::handshake::acceptable;
+use super::fallback::unwrapped;
+use super::keys::acceptable;
 use super::mapping::{Delivery, Mapping, Sum};
-use super::session::Offset;
+use super::session::{MappingRead, Offset, Protocol};
 use super::subflow::{Join, reset_reason};
-use super::{Connection, Mode, Role};
+use super::timers::Timer;
+use super::{Connection, Role};
 use crate::event::Event;
 use crate::record::{
     CloseReason, ConnectionChange, DropReason, FallbackReason, ReinjectReason, What,
@@ -15,7 +17,7 @@ use crate::tcp::Accepted;
 use crate::time::Instant;
 use crate::view::{PathId, SubflowId};
 use bytes::Bytes;
-use tabane_wire::{DataNumber, Dss, Flags, MptcpOption, Segment};
+use tabane_wire::{Dss, Flags, MptcpOption, Segment};
 
 impl Connection {
     /// Takes a segment of one of its subflows.
@@ -28,7 +30,12 @@ impl Connection {
     ) {
         self.now = now;
         let Some(at) = self.index(id) else { return };
-        if self.session.is_some() && !self.admits(at, segment) {
+        if let Protocol::Opening(_) = self.protocol
+            && !self.admits(at, segment)
+        {
+            return;
+        }
+        if self.hedged_by_peer(at, path, segment) {
             return;
         }
         self.siblings();
@@ -54,10 +61,12 @@ impl Connection {
             self.on_established(at, segment);
         }
         if accepted.dropped.is_none() && self.index(id) == Some(at) {
-            match self.mode {
-                Mode::Plain => self.take_plain(at, segment, &mut accepted),
-                Mode::Opening => {}
-                Mode::Mptcp => self.take_mptcp(at, segment, &mut accepted, expected),
+            match self.protocol {
+                Protocol::Mptcp(_) => self.take_mptcp(at, segment, &mut accepted, expected),
+                Protocol::Opening(_) => {}
+                Protocol::Tcp | Protocol::Fallback(_) => {
+                    self.take_plain(at, segment, &mut accepted);
+                }
             }
         }
         if let Some(at) = self.index(id) {
@@ -81,12 +90,12 @@ impl Connection {
     #[inline]
     fn take_plain(&mut self, at: usize, segment: &Segment, accepted: &mut Accepted) {
         if let Some(window) = accepted.window {
-            self.send.window_max = self.send.window_max.max(window);
+            self.send.on_window(window);
         }
         if let Some(acked) = accepted.acked_to {
             let offset = self.subflows[at].offset_out;
-            let to = offset.dsn(acked).min(self.send.nxt);
-            if to > self.send.buffer.una() {
+            let to = offset.dsn(acked).min(self.send.nxt());
+            if to > self.send.una() {
                 self.on_data_acked(to);
             }
         }
@@ -98,9 +107,8 @@ impl Connection {
         if accepted.fin_acked {
             self.on_fin_acked();
         }
-        if accepted.fin {
-            self.receive.fin = Some(self.receive.stream.next());
-            self.check_peer_finished();
+        if accepted.fin && self.receive.end_here() {
+            self.on_peer_finished();
         }
     }
 
@@ -111,8 +119,15 @@ impl Connection {
             }
             return;
         }
-        if segment.options.mptcp.is_some() && !self.take_options(at, segment, expected) {
-            return;
+        if segment.options.mptcp.is_some() {
+            let id = self.subflows[at].id;
+            self.take_options(at, segment, expected);
+            if self.index(id) != Some(at) {
+                return;
+            }
+            if !self.is_mptcp() {
+                return self.take_with_fail(at, segment, accepted);
+            }
         }
         let mut mapping = None;
         match &segment.options.dss {
@@ -129,20 +144,17 @@ impl Connection {
                 }
             }
         }
+        if !self.is_mptcp() {
+            return self.take_first_plain(at, segment, accepted);
+        }
         if let Some((ssn, payload)) = accepted.payload.take() {
             self.on_data_arrival(at, segment);
-            if self.mode == Mode::Plain {
-                // It has just fallen back: this is the first of the plain stream.
-                let dsn = self.subflows[at].offset_in.dsn(ssn);
-                self.deliver(at, dsn, payload, usize::MAX);
-            } else {
-                self.take_payload(at, ssn, payload, mapping, expected);
-            }
+            self.take_payload(at, ssn, payload, mapping, expected);
         }
     }
 
-    /// Options beside DSS. Whether the segment goes further.
-    fn take_options(&mut self, at: usize, segment: &Segment, expected: Ssn) -> bool {
+    /// Options beside DSS, up to one that closes the subflow or makes the connection fall back.
+    fn take_options(&mut self, at: usize, segment: &Segment, expected: Ssn) {
         let id = self.subflows[at].id;
         for option in segment.options.mptcp() {
             match option {
@@ -155,12 +167,10 @@ impl Connection {
                 MptcpOption::Capable(c) if c.data.is_none() => self.request_ack(at),
                 _ => {}
             }
-            if self.index(id) != Some(at) || self.mode != Mode::Mptcp {
-                // A fallback keeps the segment, a closed subflow does not.
-                return self.index(id) == Some(at);
+            if self.index(id) != Some(at) || !self.is_mptcp() {
+                return;
             }
         }
-        true
     }
 
     /// The DSS: acknowledgement, window, mapping, DATA_FIN. Whether the payload goes further.
@@ -172,31 +182,36 @@ impl Connection {
         accepted: &Accepted,
         mapping: &mut Option<Mapping>,
     ) -> bool {
-        let Some(session) = &mut self.session else { return false };
-        if !session.fully {
+        let (una, next) = (self.send.una(), self.receive.next());
+        let Some(session) = self.protocol.session_mut() else { return false };
+        let fully = session.fully;
+        let read = session.read_dss(dss, una, next);
+        if !fully {
             self.on_fully_established();
         }
         let subflow = &mut self.subflows[at];
         (subflow.dss_seen, subflow.bare_acks) = (true, 0);
-        if let Some(number) = dss.data_ack {
-            self.take_data_ack(number, accepted);
+        if let Some(to) = read.acked {
+            self.on_data_ack(to, accepted.window);
         }
         let Some(map) = &dss.mapping else { return true };
-        if matches!(map.dsn, DataNumber::Long(_)) {
+        if read.lengthens {
             self.use_long_numbers();
         }
-        let Some(session) = &mut self.session else { return false };
-        if map.length == 0 {
-            self.on_infinite_mapping(at, map);
-            return self.mode == Mode::Plain;
-        }
-        if map.checksum.is_some() != session.checksum {
-            self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
-            return false;
-        }
-        let Some(dsn) = session.peer_position(map.dsn, self.receive.stream.next()) else {
-            self.note_drop(at, DropReason::BadMapping);
-            return true;
+        let (dsn, number) = match read.mapping {
+            MappingRead::At(dsn, number) => (dsn, number),
+            MappingRead::TooFar => {
+                self.note_drop(at, DropReason::BadMapping);
+                return true;
+            }
+            MappingRead::Infinite => {
+                self.on_infinite_mapping(at, map);
+                return !self.is_mptcp();
+            }
+            MappingRead::OtherChecksum => {
+                self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
+                return false;
+            }
         };
         let len = u64::from(map.length) - u64::from(dss.data_fin);
         if dss.data_fin {
@@ -204,44 +219,22 @@ impl Connection {
         }
         if len > 0 {
             let near = accepted.payload.as_ref().map_or(self.subflows[at].tcb.rcv_nxt(), |p| p.0);
-            *mapping = self.absolute(map, dsn, len, near);
+            *mapping = absolute(map, (dsn, number), len, near);
         }
         true
     }
 
-    /// The mapping with its subflow position unwrapped.
-    #[inline]
-    fn absolute(
-        &self,
-        map: &tabane_wire::Mapping,
-        dsn: Dsn,
-        len: u64,
-        near: Ssn,
-    ) -> Option<Mapping> {
-        let distance = i64::from(map.ssn.wrapping_sub(near.0 as u32) as i32);
-        let ssn = Ssn(near.0.checked_add_signed(distance)?);
-        let session = self.session.as_ref()?;
-        let number = session.remote_idsn.wrapping_add(dsn.0);
-        let sum = |value| Sum { value, dsn: number, ssn: map.ssn, length: map.length };
-        Some(Mapping { ssn, len, dsn, checksum: map.checksum.map(sum) })
-    }
-
-    fn take_data_ack(&mut self, number: DataNumber, accepted: &Accepted) {
-        let una = self.send.buffer.una();
-        let Some(session) = &mut self.session else { return };
-        session.data_acked = true;
-        let Some(to) = session.own_position(number, una) else { return };
-        let last = self.send.nxt + u64::from(self.send.fin_sent);
-        if to > last {
+    /// A DATA_ACK of everything before `to`, with the window that came with it.
+    pub(super) fn on_data_ack(&mut self, to: Dsn, window: Option<u64>) {
+        if !self.send.has_sent(to) {
             return;
         }
-        if let Some(window) = accepted.window {
-            self.send.window_max = self.send.window_max.max(window);
-            self.send.edge = self.send.edge.max(to + window);
+        if let Some(window) = window {
+            self.send.on_window_from(to, window);
         }
-        if to > una {
-            self.on_data_acked(to.min(self.send.nxt));
-            if self.send.fin_sent && to > self.fin_position() {
+        if to > self.send.una() {
+            self.on_data_acked(to.min(self.send.nxt()));
+            if self.send.is_fin(to) {
                 self.on_fin_acked();
             }
         }
@@ -259,11 +252,7 @@ impl Connection {
         if length == 0 {
             return None;
         }
-        let session = self.session.as_ref()?;
-        let dsn = session.remote_idsn.wrapping_add(1);
-        let sum = |value| Sum { value, dsn, ssn: 1, length };
-        let checksum = checksum.filter(|_| session.checksum).map(sum);
-        Some(Mapping { ssn: Ssn(1), len: u64::from(length), dsn: Dsn(1), checksum })
+        Some(self.protocol.session()?.agreed.first_mapping(length, checksum))
     }
 
     /// Payload with or without a mapping of its own.
@@ -299,10 +288,10 @@ impl Connection {
             self.note_drop(at, DropReason::BadMapping);
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
         }
-        let mut out = std::mem::take(&mut self.receive.passed);
-        inbox.add_payload(ssn, payload, self.receive.buffer, &mut out);
+        let mut out = self.receive.lend_passed();
+        inbox.add_payload(ssn, payload, self.receive.buffer(), &mut out);
         self.let_through(at, out.drain(..), limit);
-        self.receive.passed = out;
+        self.receive.return_passed(out);
     }
 
     fn let_through(&mut self, at: usize, deliveries: impl Iterator<Item = Delivery>, limit: usize) {
@@ -332,64 +321,28 @@ impl Connection {
     /// Data at its position.
     #[inline]
     pub(super) fn deliver(&mut self, at: usize, dsn: Dsn, data: Bytes, limit: usize) {
-        let end = dsn + data.len() as u64;
-        // The advertised window is rounded up to its scale, at most 2^14.
-        let beyond = end > self.receive.edge + (1 << 14)
-            || self.receive.fin.is_some_and(|fin| end > fin && dsn >= self.receive.stream.next());
-        if beyond && self.is_mptcp() {
+        if self.is_mptcp() && self.receive.is_beyond(dsn, data.len() as u64) {
             return self.note_drop(at, DropReason::OutOfWindow);
         }
-        if self.receive.finished {
-            self.receive.duplicate += data.len() as u64;
-            return;
-        }
-        let held = self.receive.stream.held();
-        let inserted = self.receive.stream.insert(dsn, data, limit);
-        if self.log.is_on() {
-            self.note_gap(held);
-        }
-        self.receive.duplicate += inserted.duplicate;
-        self.subflows[at].delivered += inserted.new;
-        if inserted.refused > 0 {
-            self.note_drop(at, DropReason::Limit("out-of-order ranges"));
-        }
-        if inserted.in_order > 0 {
-            self.receive.received += inserted.in_order;
-            if !self.receive.readable_reported {
-                self.receive.readable_reported = true;
-                self.events.push_back(Event::Readable);
-            }
-            if self.receive.fin.is_some() {
-                self.check_peer_finished();
-            }
-        }
-    }
-
-    /// Records how long the first gap has held up data, if it is filled; `held` were out of order
-    /// before.
-    fn note_gap(&mut self, held: u64) {
-        let now_held = self.receive.stream.held();
-        if now_held < held
-            && let Some(since) = self.receive.gap_since.take()
-        {
-            let delay = self.now.saturating_since(since);
+        let recording = self.log.is_on().then_some(self.now);
+        let taken = self.receive.take(dsn, data, limit, recording);
+        self.subflows[at].delivered += taken.new;
+        if let Some(delay) = taken.filled_gap {
             self.note(None, || What::GapFilled { delay });
         }
-        if now_held > 0 {
-            self.receive.gap_since.get_or_insert(self.now);
+        if taken.refused {
+            self.note_drop(at, DropReason::Limit("out-of-order ranges"));
+        }
+        if taken.readable {
+            self.events.push_back(Event::Readable);
+        }
+        if taken.finished {
+            self.on_peer_finished();
         }
     }
 
-    /// Whether the stream of the peer has come to its end.
-    pub(super) fn check_peer_finished(&mut self) {
-        let next = self.receive.stream.next();
-        if self.receive.finished || self.receive.fin != Some(next) {
-            return;
-        }
-        self.receive.finished = true;
-        self.receive.stream.advance_over_fin();
-        self.receive.edge = self.receive.edge.max(self.receive.stream.next());
-        self.receive.stream.drop_held();
+    /// The stream of the peer has come to its end.
+    pub(super) fn on_peer_finished(&mut self) {
         self.note(None, || What::Connection(ConnectionChange::PeerFinished));
         self.events.push_back(Event::PeerFinished);
     }
@@ -397,26 +350,16 @@ impl Connection {
     /// Everything before `to` has been acknowledged at data level.
     #[inline]
     pub(super) fn on_data_acked(&mut self, to: Dsn) {
-        let acked = to - self.send.buffer.una();
-        self.send.acked += acked;
-        self.send.buffer.acknowledge(to);
-        if let Some(session) = self.session.as_mut().filter(|_| self.mode == Mode::Mptcp) {
-            while session.sent.front().is_some_and(|s| s.dsn + u64::from(s.len) <= to) {
-                session.sent.pop_front();
-            }
-            session.data_backoff = 0;
-            if session.data_recovery.is_some() {
-                let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
-                session.go_on_recovering(to, acked, mss);
-            }
-            session.timers.stop(super::timers::Timer::Data);
-            if self.outstanding() {
-                self.arm_data_timer();
+        let acked = self.send.acknowledge(to);
+        if let Some(session) = self.protocol.session_mut() {
+            let mss = || self.subflows.first().map_or(1, |s| s.tcb.mss());
+            session.carried.acknowledge(to, acked, mss);
+            session.timers.stop(Timer::Data);
+            if to < self.send.nxt() {
+                session.arm_data(self.now, &self.subflows);
             }
         }
-        let limit = self.send_limit();
-        if self.send.short_write && self.send.buffer.len() <= limit - limit / 4 {
-            self.send.short_write = false;
+        if self.send.becomes_writable(self.config.tcp.send_buffer) {
             self.events.push_back(Event::Writable);
         }
     }
@@ -426,10 +369,9 @@ impl Connection {
     fn take_opening_window(&mut self, at: usize, accepted: &Accepted) {
         if let Some(window) = accepted.window
             && self.subflows[at].join == Join::First
-            && self.session.as_ref().is_some_and(|s| !s.data_acked)
+            && self.protocol.session().is_some_and(|s| !s.data_acked)
         {
-            self.send.window_max = self.send.window_max.max(window);
-            self.send.edge = self.send.edge.max(Dsn(1) + window);
+            self.send.on_window_from(Dsn(1), window);
         }
     }
 
@@ -442,7 +384,7 @@ impl Connection {
         }
         let acks_data = accepted.acked_to.is_some_and(|to| to > Ssn(1));
         let dss_seen = self.subflows[at].dss_seen;
-        let data_acked = self.session.as_ref().is_some_and(|s| s.data_acked);
+        let data_acked = self.protocol.session().is_some_and(|s| s.data_acked);
         let payload = accepted.payload.is_some();
         // An option that left no space for the DATA_ACK shows that options do pass.
         let bare_ack = acks_data && !data_acked && !segment.options.has_mptcp();
@@ -481,6 +423,15 @@ impl Connection {
     pub(super) fn set_offset_in(&mut self, at: usize, dsn: Dsn, ssn: Ssn) {
         self.subflows[at].offset_in = Offset::between(dsn, ssn);
     }
+}
+
+/// The mapping with its subflow position unwrapped. `start`: position of its first byte, and the
+/// same as 64-bit number.
+#[inline]
+fn absolute(map: &tabane_wire::Mapping, start: (Dsn, u64), len: u64, near: Ssn) -> Option<Mapping> {
+    let ssn = unwrapped(map.ssn, near)?;
+    let sum = |value| Sum { value, dsn: start.1, ssn: map.ssn, length: map.length };
+    Some(Mapping { ssn, len, dsn: start.0, checksum: map.checksum.map(sum) })
 }
 
 /// Acknowledgements of data in a row without any MPTCP option that show that these are stripped

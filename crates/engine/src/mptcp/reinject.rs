@@ -1,11 +1,10 @@
 //! Data that goes again on another subflow (RFC 8684 section 3.3.6), and who has carried what.
 
 use super::Connection;
-use super::session::{Sent, Session};
 use crate::record::ReinjectReason;
 use crate::seq::Dsn;
 use crate::view::{SubflowId, SubflowSet};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Ranges waiting to be sent again, disjoint and in order. Bounded by the send buffer.
 #[derive(Default, Debug)]
@@ -82,9 +81,43 @@ impl Reinjections {
     }
 }
 
-impl Session {
+/// Data bound to subflows and not acknowledged at data level: who has carried it, and what of it
+/// is to go again.
+#[derive(Default, Debug)]
+pub(super) struct Carried {
+    /// Every bound byte without a DATA_ACK, once and in order.
+    sent: VecDeque<Sent>,
+    reinjections: Reinjections,
+    /// Data timeouts in a row.
+    backoff: u32,
+    /// After a data timeout: sent again up to the first, and everything before the second is
+    /// assumed lost at data level although subflows acknowledged it.
+    recovery: Option<(Dsn, Dsn)>,
+}
+
+/// Bound data and who has carried it.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    dsn: Dsn,
+    carried: SubflowSet,
+    len: u32,
+}
+
+impl Carried {
+    /// What waits to be sent again.
+    #[inline]
+    pub(super) fn reinjections(&mut self) -> &mut Reinjections {
+        &mut self.reinjections
+    }
+
+    /// Data timeouts in a row.
+    #[inline]
+    pub(super) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
     /// Who has carried the byte at `dsn`.
-    pub(super) fn carried(&self, dsn: Dsn) -> SubflowSet {
+    pub(super) fn by(&self, dsn: Dsn) -> SubflowSet {
         let after = self.sent.partition_point(|s| s.dsn <= dsn);
         match after.checked_sub(1).map(|at| self.sent[at]) {
             Some(s) if dsn < s.dsn + u64::from(s.len) => s.carried,
@@ -92,26 +125,31 @@ impl Session {
         }
     }
 
-    /// After a data timeout, the DATA_ACK came `acked` bytes further, to `to`: as the subflows
-    /// have acknowledged what is beyond, the peer has dropped that too (it may, when it has too
-    /// many ranges out of order). The next range goes at once, twice as much as was repaired.
-    pub(super) fn go_on_recovering(&mut self, to: Dsn, acked: u64, mss: u64) {
-        let Some((done, end)) = self.data_recovery else { return };
-        if to >= end {
-            self.data_recovery = None;
-            return;
+    /// New data leaves.
+    #[inline]
+    pub(super) fn sent(&mut self, dsn: Dsn, len: u64, by: SubflowSet) {
+        self.sent.push_back(Sent { dsn, carried: by, len: len as u32 });
+    }
+
+    /// Data that had been sent leaves again.
+    pub(super) fn sent_again(&mut self, dsn: Dsn, len: u64, by: SubflowSet) {
+        self.reinjections.taken(dsn, len);
+        let end = dsn + len;
+        // Subflows differ in segment size: what was carried in part is two ranges from now on.
+        // Else a range whose neighbours went by a subflow would count as carried by it.
+        self.split(dsn);
+        self.split(end);
+        let at = self.sent.partition_point(|s| s.dsn + u64::from(s.len) <= dsn);
+        for sent in self.sent.range_mut(at..) {
+            if sent.dsn >= end {
+                break;
+            }
+            sent.carried = sent.carried.union(by);
         }
-        let start = done.max(to);
-        if start - to >= RECOVERY_WINDOW * mss {
-            return;
-        }
-        let len = (acked * 2).clamp(mss, RECOVERY_BURST * mss).min(end - start);
-        self.reinjections.add(start, len, ReinjectReason::DataTimeout);
-        self.data_recovery = Some((start + len, end));
     }
 
     /// Makes two of the range that `dsn` lies in, unless it begins there.
-    fn split_sent(&mut self, dsn: Dsn) {
+    fn split(&mut self, dsn: Dsn) {
         let after = self.sent.partition_point(|s| s.dsn < dsn);
         let Some(head) = after.checked_sub(1).map(|at| &mut self.sent[at]) else { return };
         let end = head.dsn + u64::from(head.len);
@@ -122,35 +160,64 @@ impl Session {
         }
     }
 
+    /// The DATA_ACK came `acked` bytes further, to `to`. `mss`: of the first subflow.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, to: Dsn, acked: u64, mss: impl FnOnce() -> u64) {
+        while self.sent.front().is_some_and(|s| s.dsn + u64::from(s.len) <= to) {
+            self.sent.pop_front();
+        }
+        self.backoff = 0;
+        if self.recovery.is_some() {
+            self.go_on_recovering(to, acked, mss());
+        }
+    }
+
+    /// After a data timeout: as the subflows have acknowledged what is beyond `to`, the peer has
+    /// dropped that too (it may, when it has too many ranges out of order). The next range goes at
+    /// once, twice as much as was repaired.
+    fn go_on_recovering(&mut self, to: Dsn, acked: u64, mss: u64) {
+        let Some((done, end)) = self.recovery else { return };
+        if to >= end {
+            self.recovery = None;
+            return;
+        }
+        let start = done.max(to);
+        if start - to >= RECOVERY_WINDOW * mss {
+            return;
+        }
+        let len = (acked * 2).clamp(mss, RECOVERY_BURST * mss).min(end - start);
+        self.reinjections.add(start, len, ReinjectReason::DataTimeout);
+        self.recovery = Some((start + len, end));
+    }
+
+    /// Nothing has been acknowledged at data level for long: `len` bytes from `una` on go again.
+    pub(super) fn on_timeout(&mut self, una: Dsn, len: u64, nxt: Dsn) {
+        self.backoff = (self.backoff + 1).min(16);
+        self.reinjections.add(una, len, ReinjectReason::DataTimeout);
+        self.recovery = Some((una + len, nxt));
+    }
+
     /// The subflow in a slot has closed: what it carried does not count for the next one there.
-    pub(super) fn forget_carrier(&mut self, id: SubflowId) {
+    pub(super) fn forget(&mut self, id: SubflowId) {
         self.sent.iter_mut().for_each(|s| s.carried.remove(id));
+    }
+
+    /// No subflow is left: `len` bytes from `una` on, all that is under way, go by the next.
+    pub(super) fn offer_all(&mut self, una: Dsn, len: u64) {
+        self.recovery = None;
+        if len > 0 {
+            self.reinjections.add(una, len, ReinjectReason::SubflowClosed);
+        }
+    }
+
+    /// Nothing goes again.
+    pub(super) fn clear(&mut self) {
+        self.sent.clear();
+        self.reinjections.clear();
     }
 }
 
 impl Connection {
-    /// Notes who carries `len` bytes from `dsn` on.
-    #[inline]
-    pub(super) fn note_carried(&mut self, dsn: Dsn, len: u64, by: SubflowSet, new: bool) {
-        let Some(session) = &mut self.session else { return };
-        if new {
-            session.sent.push_back(Sent { dsn, carried: by, len: len as u32 });
-            return;
-        }
-        let end = dsn + len;
-        // Subflows differ in segment size: what was carried in part is two ranges from now on.
-        // Else a range whose neighbours went by a subflow would count as carried by it.
-        session.split_sent(dsn);
-        session.split_sent(end);
-        let at = session.sent.partition_point(|s| s.dsn + u64::from(s.len) <= dsn);
-        for sent in session.sent.range_mut(at..) {
-            if sent.dsn >= end {
-                break;
-            }
-            sent.carried = sent.carried.union(by);
-        }
-    }
-
     /// Offers what is unacknowledged on a subflow to its siblings, unless a sound one has
     /// carried it already.
     pub(super) fn reinject(&mut self, at: usize, why: ReinjectReason) {
@@ -161,14 +228,14 @@ impl Connection {
             .filter(|(i, s)| *i != at && s.usable() && !s.potentially_failed())
             .map(|(_, s)| s.id)
             .collect();
-        let una = self.send.buffer.una();
-        let nxt = self.send.nxt;
-        let Some(session) = &mut self.session else { return };
+        let una = self.send.una();
+        let nxt = self.send.nxt();
+        let Some(session) = self.protocol.session_mut() else { return };
         for chunk in self.subflows[at].tcb.unacked() {
             let start = chunk.dsn.max(una);
             let end = (chunk.dsn + chunk.data.len() as u64).min(nxt);
-            if start < end && session.carried(start).intersection(sound).is_empty() {
-                session.reinjections.add(start, end - start, why);
+            if start < end && session.carried.by(start).intersection(sound).is_empty() {
+                session.carried.reinjections().add(start, end - start, why);
             }
         }
     }
@@ -203,10 +270,10 @@ impl Connection {
     /// A subflow whose data was offered to others answers after all: what has not been sent
     /// elsewhere yet is withdrawn.
     pub(super) fn recall(&mut self, at: usize, why: ReinjectReason) {
-        let Some(session) = &mut self.session else { return };
+        let Some(session) = self.protocol.session_mut() else { return };
         for chunk in self.subflows[at].tcb.unacked() {
             let end = chunk.dsn + chunk.data.len() as u64;
-            session.reinjections.withdraw(chunk.dsn, end, why);
+            session.carried.reinjections().withdraw(chunk.dsn, end, why);
         }
     }
 }
@@ -218,7 +285,6 @@ const RECOVERY_WINDOW: u64 = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mptcp::crypto::Key;
 
     #[test]
     fn what_is_withdrawn_leaves_the_rest() {
@@ -265,51 +331,46 @@ mod tests {
         assert_eq!(r.first(Dsn(1)), None);
     }
 
-    fn session() -> Session {
-        let end = "10.0.0.1:80".parse().unwrap();
-        Session::new((Key(1), 2, 3), (end, end))
-    }
-
     #[test]
     fn who_has_carried_a_byte() {
         let (a, b) = (SubflowId(0), SubflowId(5));
-        let mut s = session();
+        let mut s = Carried::default();
         for (dsn, len, by) in [(1, 1000, a), (1001, 500, b)] {
-            s.sent.push_back(Sent { dsn: Dsn(dsn), carried: SubflowSet::only(by), len });
+            s.sent(Dsn(dsn), len, SubflowSet::only(by));
         }
         let only = SubflowSet::only;
         for (dsn, by) in [(1, only(a)), (1000, only(a)), (1001, only(b)), (1500, only(b))] {
-            assert_eq!(s.carried(Dsn(dsn)), by, "{dsn}");
+            assert_eq!(s.by(Dsn(dsn)), by, "{dsn}");
         }
-        assert!(s.carried(Dsn(0)).is_empty() && s.carried(Dsn(1501)).is_empty());
-        s.forget_carrier(a);
-        assert!(s.carried(Dsn(1)).is_empty());
-        assert_eq!(s.carried(Dsn(1001)), only(b));
+        assert!(s.by(Dsn(0)).is_empty() && s.by(Dsn(1501)).is_empty());
+        s.forget(a);
+        assert!(s.by(Dsn(1)).is_empty());
+        assert_eq!(s.by(Dsn(1001)), only(b));
     }
 
     /// RFC 8684 section 3.3.6: what subflows have acknowledged and the peer dropped goes again.
     #[test]
     fn what_was_dropped_at_data_level_goes_again_ever_faster() {
         let why = ReinjectReason::DataTimeout;
-        let mut s = session();
+        let mut s = Carried::default();
         s.go_on_recovering(Dsn(1000), 999, 1000);
         assert_eq!(s.reinjections.first(Dsn(1)), None, "there was no timeout");
-        s.data_recovery = Some((Dsn(1000), Dsn(200_000)));
+        s.recovery = Some((Dsn(1000), Dsn(200_000)));
         s.go_on_recovering(Dsn(1000), 900, 1000);
         assert_eq!(s.reinjections.first(Dsn(1)), Some((Dsn(1000), 1800, why)), "twice as much");
         s.go_on_recovering(Dsn(2800), 100, 1000);
         assert_eq!(s.reinjections.first(Dsn(2800)), Some((Dsn(2800), 1000, why)), "a segment");
         s.go_on_recovering(Dsn(3000), 50_000, 1000);
         assert_eq!(s.reinjections.first(Dsn(3800)), Some((Dsn(3800), 16_000, why)), "no burst");
-        s.data_recovery = Some((Dsn(103_999), Dsn(200_000)));
+        s.recovery = Some((Dsn(103_999), Dsn(200_000)));
         s.go_on_recovering(Dsn(40_000), 1000, 1000);
-        assert_eq!(s.data_recovery, Some((Dsn(105_999), Dsn(200_000))));
+        assert_eq!(s.recovery, Some((Dsn(105_999), Dsn(200_000))));
         s.go_on_recovering(Dsn(41_999), 1000, 1000);
-        assert_eq!(s.data_recovery, Some((Dsn(105_999), Dsn(200_000))), "64 segments ahead");
+        assert_eq!(s.recovery, Some((Dsn(105_999), Dsn(200_000))), "64 segments ahead");
         s.go_on_recovering(Dsn(199_500), 1000, 1000);
-        assert_eq!(s.data_recovery, Some((Dsn(200_000), Dsn(200_000))));
+        assert_eq!(s.recovery, Some((Dsn(200_000), Dsn(200_000))));
         assert_eq!(s.reinjections.first(Dsn(199_000)), Some((Dsn(199_500), 500, why)));
         s.go_on_recovering(Dsn(200_000), 500, 1000);
-        assert_eq!(s.data_recovery, None);
+        assert_eq!(s.recovery, None);
     }
 }

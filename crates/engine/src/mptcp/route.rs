@@ -102,7 +102,7 @@ impl Connection {
     }
 
     /// The paths that carry a packet of so many bytes: segments are cut to the MTU of their own.
-    fn carrying(&self, own: PathId, len: u32) -> PathSet {
+    pub(super) fn carrying(&self, own: PathId, len: u32) -> PathSet {
         let carries = |path: &&PathConfig| {
             let known = self.mtus.iter().flat_map(|mtus| mtus.iter()).find(|m| m.0 == path.id);
             path.id == own || u32::from(known.map_or(path.mtu, |m| m.1)) >= len
@@ -114,7 +114,10 @@ impl Connection {
     /// takes it.
     pub(super) fn set_arrival_path(&mut self, at: usize, path: PathId, segment: &Segment) {
         let own = self.subflows[at].path == path;
-        let Some(egress) = &mut self.egress else {
+        // A hedged opening says nothing about where acknowledgements will come from.
+        let hedges = self.config.mptcp.hedging && !self.subflows[at].tcb.has_exchanged();
+        let Some(egress) = self.egress.as_mut().filter(|_| !hedges) else {
+            let own = own || hedges;
             return self.subflows[at].tcb.arrives(own, false);
         };
         if let Some(timestamps) = segment.options.timestamps
@@ -149,8 +152,7 @@ impl Connection {
                 || segment.flags.intersects(special)
                 || !segment.options.sack.is_empty()
                 || !segment.options.mptcp().is_empty()
-                || self.receive.closed_window
-                || self.receive.updates_left > 0
+                || self.receive.announces_window()
                 || pure_ack && (opening || subflow.tcb.has_gap()),
             len: segment.wire_len() as u32,
         }

@@ -31,7 +31,7 @@ impl Connection {
         // Also where it would be built later: no subflow may be there now.
         policy.check()?;
         match policy {
-            Policy::Scheduler(spec) => self.scheduler = scheduler::build(&spec)?,
+            Policy::Scheduler(spec) => self.scheduling.change(&spec)?,
             Policy::Egress(spec) => self.egress = EgressState::build(&spec)?,
             Policy::Congestion(which, spec) => {
                 for at in 0..self.subflows.len() {
@@ -60,25 +60,26 @@ impl Connection {
     }
 
     pub(super) fn snapshot(&self, now: Instant) -> Info {
-        let session = self.session.as_ref().filter(|_| self.is_mptcp());
+        let agreed = self.protocol.session().map(|s| &s.agreed);
+        let (sent, received) = (self.send.counters(), self.receive.counters());
         let live = (0..self.subflows.len()).map(|at| self.subflow_info(at, now));
         let mut subflows: Vec<_> = self.closed_subflows.iter().cloned().chain(live).collect();
         subflows.sort_by_key(|subflow| subflow.number);
         Info {
-            mptcp: session.is_some(),
-            checksum: session.is_some_and(|s| s.checksum),
-            token: session.map_or(0, |s| s.token),
-            written: self.send.written,
-            acked: self.send.acked,
-            received: self.receive.received,
-            read: self.receive.read,
-            out_of_order: self.receive.stream.held(),
-            duplicate: self.receive.duplicate,
-            reinjected: self.send.reinjected,
-            receive_buffer: self.receive.buffer,
-            receive_window: self.receive.edge - self.receive.stream.next(),
-            send_window: session.map(|_| self.send.edge - self.send.buffer.una()),
-            outstanding: self.send.nxt - self.send.buffer.una(),
+            mptcp: agreed.is_some(),
+            checksum: agreed.is_some_and(|a| a.checksum()),
+            token: agreed.map_or(0, |a| a.own().token()),
+            written: sent.written,
+            acked: sent.acked,
+            received: received.received,
+            read: received.read,
+            out_of_order: received.out_of_order,
+            duplicate: received.duplicate,
+            reinjected: sent.reinjected,
+            receive_buffer: received.buffer,
+            receive_window: received.window,
+            send_window: agreed.map(|_| self.send.window()),
+            outstanding: self.send.nxt() - self.send.una(),
             subflows,
         }
     }

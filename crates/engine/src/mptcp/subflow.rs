@@ -1,6 +1,8 @@
 //! A subflow as the connection sees it: its TCB and what MPTCP adds to it.
 
+use super::hedge::Hedge;
 use super::mapping::Inbox;
+use super::paths::Pair;
 use super::session::Offset;
 use crate::seq::Dsn;
 use crate::tcp::{State, Tcb};
@@ -68,6 +70,8 @@ pub(super) struct Subflow {
     pub(super) replica: Dsn,
     /// Not before then does it look for what it could deliver sooner than its siblings.
     pub(super) tail_reinjection_at: Instant,
+    /// How its opening is hedged.
+    pub(super) hedge: Hedge,
 }
 
 /// How it belongs to its connection.
@@ -120,10 +124,17 @@ impl Subflow {
             delivered: 0,
             replica: Dsn(1),
             tail_reinjection_at: Instant::ZERO,
+            hedge: Hedge::default(),
             receive_rtt: Duration::ZERO,
             offset_in: Offset::default(),
             offset_out: Offset::default(),
         }
+    }
+
+    /// The addresses that it connects.
+    pub(super) fn between(&self) -> Pair {
+        let setup = self.tcb.setup();
+        Pair { local: setup.local.ip(), remote: setup.remote }
     }
 
     /// Whether it may carry new data.

@@ -20,7 +20,7 @@ impl Connection {
     /// win looks again after a round trip, or when something becomes overdue: the walk over what
     /// is under way is as long as a window. Whether something was bound.
     pub(super) fn reinject_tail(&mut self) -> bool {
-        if !self.config.mptcp.tail_reinjection || !self.outstanding() {
+        if !self.config.mptcp.tail_reinjection || !self.send.outstanding() {
             return false;
         }
         let active = self.views.iter().any(|v| v.usable && !v.potentially_failed && !v.backup);
@@ -44,7 +44,7 @@ impl Connection {
             }
             again = again.min(self.subflows[at].tail_reinjection_at);
         }
-        if let Some(session) = &mut self.session {
+        if let Some(session) = self.protocol.session_mut() {
             session.timers.set(Timer::Late, if queued { Instant::FAR_FUTURE } else { again });
         }
         queued && self.repeat_next().unwrap_or(false)
@@ -54,8 +54,9 @@ impl Connection {
     /// sibling is walked from its newest data, which would arrive last.
     fn queue_tail(&mut self, at: usize, fast: &SubflowView) -> bool {
         let now = self.now;
-        let una = self.send.buffer.una();
-        let Some(session) = &mut self.session else { return false };
+        let una = self.send.una();
+        let Some(session) = self.protocol.session_mut() else { return false };
+        let carried = &mut session.carried;
         let mut queued = 0;
         let mut again = now + fast.srtt;
         for (_, subflow) in self.subflows.iter().enumerate().filter(|(i, _)| *i != at) {
@@ -71,7 +72,7 @@ impl Connection {
                     ahead = ahead.saturating_sub(len);
                     left
                 };
-                if dsn + len <= una || session.carried(dsn).contains(fast.id) {
+                if dsn + len <= una || carried.by(dsn).contains(fast.id) {
                     continue;
                 }
                 if forecast::round_trip(now, fast, queued + len) < left {
@@ -80,7 +81,7 @@ impl Connection {
                         again = now;
                         break;
                     }
-                    session.reinjections.add(dsn, len, ReinjectReason::Opportunistic);
+                    carried.reinjections().add(dsn, len, ReinjectReason::Opportunistic);
                     queued += len;
                 }
             }

@@ -1,7 +1,8 @@
 //! Timers of a connection beside those of its subflows: a table of deadlines, and what happens.
 
 use super::Connection;
-use super::subflow::Join;
+use super::session::{Protocol, Session};
+use super::subflow::{Join, Subflow, reset_reason};
 use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
 use crate::time::{Duration, Instant};
 
@@ -77,11 +78,7 @@ impl Connection {
     /// When `on_timeout` wants to be called; `FAR_FUTURE` for never.
     #[inline]
     pub(crate) fn next_timeout(&self) -> Instant {
-        let mut next = self.receive.update_at;
-        // Once it has passed it is a permission to send, not a deadline.
-        if self.send.override_at > self.now {
-            next = next.min(self.send.override_at);
-        }
+        let mut next = self.receive.update_at().min(self.send.next_timeout(self.now));
         for subflow in &self.subflows {
             if let Some(at) = subflow.tcb.next_timeout() {
                 next = next.min(at);
@@ -90,9 +87,9 @@ impl Connection {
                 next = next.min(again);
             }
         }
-        match &self.session {
-            Some(session) => next.min(session.timers.next()),
-            None => next,
+        match &self.protocol {
+            Protocol::Mptcp(session) => next.min(session.timers.next()),
+            _ => next,
         }
     }
 
@@ -107,14 +104,11 @@ impl Connection {
             // A subflow that closed is gone: the next one is in its place.
             at += usize::from(self.subflows.len() == before);
         }
-        if self.receive.update_at <= now {
+        if self.receive.update_at() <= now {
             self.repeat_window_update();
         }
-        if self.send.override_at <= now {
-            self.send.override_at = Instant::FAR_FUTURE;
-            self.send.override_due = true;
-        }
-        while let Some(timer) = self.session.as_mut().and_then(|s| s.timers.take_due(now)) {
+        self.send.on_timeout(now);
+        while let Some(timer) = self.protocol.session_mut().and_then(|s| s.timers.take_due(now)) {
             match timer {
                 Timer::Data => self.data_timeout(),
                 // `poll`, which follows, asks the scheduler.
@@ -138,7 +132,11 @@ impl Connection {
             self.pending.insert(id);
             self.outdated.insert(id);
             self.drain_log(at);
+            if expired.unanswered {
+                self.hedge_handshake(at);
+            }
             if expired.unresponsive {
+                self.hedge_first_data(at);
                 self.on_unresponsive(at);
             }
             if let Some(in_a_row) = expired.rto {
@@ -166,8 +164,7 @@ impl Connection {
         *tries += 1;
         *again = now + rto * (1 << (*tries).min(4));
         if *tries > self.config.tcp.syn_retries {
-            let reason = super::subflow::reset_reason::MPTCP;
-            self.reset_at(at, reason, CloseReason::TimedOut);
+            self.reset_at(at, reset_reason::MPTCP, CloseReason::TimedOut);
             return;
         }
         self.request_ack(at);
@@ -213,70 +210,74 @@ impl Connection {
         }
     }
 
-    /// Data is bound: it must be acknowledged at data level.
-    #[inline]
-    pub(super) fn arm_data_timer(&mut self) {
-        let Some(session) = &mut self.session else { return };
-        if !session.timers.is_set(Timer::Data) {
-            let interval = data_interval(&self.subflows, session.data_backoff);
-            session.timers.set(Timer::Data, self.now + interval);
+    /// A timer runs out at `at` at the latest.
+    pub(super) fn hasten(&mut self, timer: Timer, at: Instant) {
+        if let Some(session) = self.protocol.session_mut() {
+            session.timers.hasten(timer, at);
         }
     }
 
     /// Nothing has been acknowledged at data level for long: unless a sound subflow is still at
     /// it, the head goes again.
     fn data_timeout(&mut self) {
-        if !self.outstanding() || !self.is_mptcp() {
+        if !self.send.outstanding() || !self.is_mptcp() {
             return;
         }
-        let una = self.send.buffer.una();
-        let nxt = self.send.nxt;
+        let una = self.send.una();
+        let nxt = self.send.nxt();
         let busy = self.subflows.iter().any(|s| {
             s.usable()
                 && !s.potentially_failed()
                 && s.tcb.unacked().any(|c| c.dsn <= una && una < c.dsn + c.data.len() as u64)
         });
         let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
-        let Some(session) = &mut self.session else { return };
+        let Some(session) = self.protocol.session_mut() else { return };
         if !busy {
-            session.data_backoff = (session.data_backoff + 1).min(16);
-            let len = (nxt - una).min(mss);
-            session.reinjections.add(una, len, ReinjectReason::DataTimeout);
-            session.data_recovery = Some((una + len, nxt));
+            session.carried.on_timeout(una, (nxt - una).min(mss), nxt);
         }
-        self.arm_data_timer();
-    }
-
-    /// The DATA_FIN has its own timer: it takes no subflow positions.
-    pub(super) fn arm_fin_timer(&mut self) {
-        let Some(session) = &mut self.session else { return };
-        let interval = data_interval(&self.subflows, session.fin_backoff);
-        session.timers.set(Timer::Fin, self.now + interval);
+        session.arm_data(self.now, &self.subflows);
     }
 
     fn fin_timeout(&mut self) {
-        if self.send.fin_acked || !self.is_mptcp() {
+        let retries = self.config.tcp.retries;
+        let Some(session) = self.protocol.session_mut().filter(|_| !self.send.is_fin_acked())
+        else {
             return;
-        }
-        let Some(session) = &mut self.session else { return };
+        };
         session.fin_backoff += 1;
         // It may be the keys that are lost: without them the peer cannot understand a DATA_FIN.
         session.keys_due = true;
-        if session.fin_backoff > self.config.tcp.retries {
-            self.give_up();
-            return;
+        if session.fin_backoff > retries {
+            return self.give_up();
         }
+        session.arm_fin(self.now, &self.subflows);
         // While data is outstanding its own retransmission carries the flag.
-        if !self.outstanding() {
+        if !self.send.outstanding() {
             self.send_data_fin();
         }
-        self.arm_fin_timer();
+    }
+}
+
+impl Session {
+    /// Data is bound: it must be acknowledged at data level.
+    #[inline]
+    pub(super) fn arm_data(&mut self, now: Instant, subflows: &[Subflow]) {
+        if !self.timers.is_set(Timer::Data) {
+            let interval = data_interval(subflows, self.carried.backoff());
+            self.timers.set(Timer::Data, now + interval);
+        }
+    }
+
+    /// The DATA_FIN has its own timer: it takes no subflow positions.
+    pub(super) fn arm_fin(&mut self, now: Instant, subflows: &[Subflow]) {
+        let interval = data_interval(subflows, self.fin_backoff);
+        self.timers.set(Timer::Fin, now + interval);
     }
 }
 
 /// Twice the longest retransmission timeout of a usable subflow that is not potentially failed (as
 /// Linux MPTCP v0.9x for its connection-level timer), doubled with each expiry, up to two minutes.
-fn data_interval(subflows: &[super::Subflow], backoff: u32) -> Duration {
+fn data_interval(subflows: &[Subflow], backoff: u32) -> Duration {
     let sound = subflows.iter().filter(|s| s.usable() && !s.potentially_failed());
     let rto = sound.map(|s| s.tcb.rto()).max().unwrap_or(Duration::from_millis(500));
     let interval = Duration(rto.0.saturating_mul(2 << backoff.min(16)));

@@ -21,6 +21,15 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
     usual.max(queued).max(waiting(now, view).0 as f64)
 }
 
+/// Nanoseconds until data that is sent now arrives: a round trip less the way back. What queues
+/// does so on the way there; without a queue both ways are taken to be equally long. Compared by
+/// round trips a short path would be filled until its queue is as long as the round trip of a
+/// longer one, by which the data arrives after half of that.
+pub(super) fn arrival(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
+    let base = if view.min_rtt.is_zero() { view.srtt } else { view.min_rtt };
+    round_trip(now, view, bytes) - base.0 as f64 / 2.0
+}
+
 /// How long the oldest segment under way has been.
 fn waiting(now: Instant, view: &SubflowView) -> Duration {
     now - view.oldest_sent
@@ -32,7 +41,7 @@ fn bottleneck(view: &SubflowView) -> Option<f64> {
     (queue && view.delivery_rate > 0).then_some(view.delivery_rate as f64 / 1e9)
 }
 
-/// Nanoseconds until the last of `bytes` that wait for these full subflows is acknowledged, by
+/// Nanoseconds until the last of `bytes` that wait for these full subflows arrives, by
 /// water-filling: each carries a window a round trip from its next space on. A subflow in slow
 /// start without a queue may do it alone sooner, as its window doubles.
 pub(super) fn finish<'v>(
@@ -40,7 +49,7 @@ pub(super) fn finish<'v>(
     bytes: u64,
     full: impl Iterator<Item = &'v SubflowView> + Clone,
 ) -> f64 {
-    let start = |v: &SubflowView| round_trip(now, v, v.mss);
+    let start = |v: &SubflowView| arrival(now, v, v.mss);
     let (mut rate, mut offset, mut finish) = (0.0, 0.0, f64::INFINITY);
     let mut done = f64::NEG_INFINITY;
     loop {

@@ -1,5 +1,5 @@
 //! `necf`, earliest completion first for any number of subflows. Ours, after `ecf` and `ecf3`: data
-//! goes where it will be acknowledged first, and waits if full subflows will have carried the whole
+//! goes where it will arrive first, and waits if full subflows will have carried the whole
 //! backlog before that.
 //!
 //! It differs from ECF in four respects. The time in which the full subflows carry the backlog is
@@ -11,7 +11,7 @@
 //! reinjection (`mptcp/tail_reinjection.rs`).
 
 use super::common::{Choice, is_awaitable};
-use super::forecast::{finish, round_trip};
+use super::forecast::{self, finish};
 use super::{Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
@@ -63,7 +63,7 @@ impl Scheduler for NEcf {
     fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet {
         let choice = Choice::of(work.carried, subflows);
         self.reason = choice.reason;
-        let arrival = |v: &SubflowView| round_trip(work.now, v, v.mss);
+        let arrival = |v: &SubflowView| forecast::arrival(work.now, v, v.mss);
         let peers = || choice.peers(subflows).map(|v| (arrival(v), v));
         let free = peers().filter(|(_, v)| v.sendable > 0);
         let Some((soonest, best)) = free.min_by(|a, b| a.0.total_cmp(&b.0)) else {
@@ -131,20 +131,20 @@ mod tests {
 
     #[test]
     fn water_filling_over_two() {
-        // 0.5 (t - 20) + 0.2 (t - 50) = 41 packets: t = 87.1 ms.
+        // 0.5 (t - 10) + 0.2 (t - 25) = 41 packets: t = 72.9 ms.
         let views = [full(0, 20), full(1, 50)];
         let finish = |k: u64, views: &[SubflowView]| finish(work().now, k * 1448, views.iter());
-        assert!((finish(41, &views) / 1e6 - 87.142_857).abs() < 1e-4);
-        assert!((finish(41, &views[..1]) / 1e6 - 102.0).abs() < 1e-4);
+        assert!((finish(41, &views) / 1e6 - 72.857_143).abs() < 1e-4);
+        assert!((finish(41, &views[..1]) / 1e6 - 92.0).abs() < 1e-4);
         // The second starts after the first has finished: no help.
-        assert!((finish(10, &views) / 1e6 - 40.0).abs() < 1e-4);
+        assert!((finish(7, &views) / 1e6 - 24.0).abs() < 1e-4);
     }
 
     /// Where it differs from the published rule, which weighs against the fastest alone.
     #[test]
     fn waits_for_two_together() {
-        assert_eq!(select(40, &[full(0, 20), full(1, 50), view(2, 90)]), ids(&[]));
-        assert_eq!(select(43, &[full(0, 20), full(1, 50), view(2, 90)]), ids(&[2]));
+        assert_eq!(select(20, &[full(0, 20), full(1, 50), view(2, 90)]), ids(&[]));
+        assert_eq!(select(21, &[full(0, 20), full(1, 50), view(2, 90)]), ids(&[2]));
     }
 
     #[test]
@@ -152,11 +152,11 @@ mod tests {
         let mut necf = necf();
         let views = [full(0, 20), view(1, 60)];
         let mut waits = |k: u64| necf.select(&Work { unsent: k * 1448, ..work() }, &views);
-        assert_eq!(waits(25), ids(&[1]), "20 + 26 x 2 is not below 60");
-        assert_eq!(waits(10), ids(&[]));
-        assert_eq!(waits(25), ids(&[]), "72 < 75");
-        assert_eq!(waits(30), ids(&[1]));
-        assert_eq!(waits(25), ids(&[1]));
+        assert_eq!(waits(12), ids(&[1]), "10 + 13 x 2 is not below 30");
+        assert_eq!(waits(5), ids(&[]));
+        assert_eq!(waits(12), ids(&[]), "36 < 37.5");
+        assert_eq!(waits(14), ids(&[1]));
+        assert_eq!(waits(12), ids(&[1]));
     }
 
     #[test]
@@ -191,6 +191,20 @@ mod tests {
             ..view(0, 10)
         };
         assert_eq!(select(1, &[narrow, view(1, 100)]), ids(&[1]));
-        assert_eq!(select(1, &[narrow, view(1, 400)]), ids(&[0]));
+        assert_eq!(select(1, &[narrow, view(1, 700)]), ids(&[0]));
+    }
+
+    /// 30 ms of queue before a receiver 3 ms away against 25 ms without one, one way.
+    #[test]
+    fn what_arrives_first_counts_and_not_what_is_acknowledged_first() {
+        let near = SubflowView {
+            min_rtt: Duration::from_millis(6),
+            latest_rtt: Duration::from_millis(36),
+            delivery_rate: 1448 * 1000,
+            in_flight: 35 * 1448,
+            ..view(0, 36)
+        };
+        assert_eq!(select(1, &[near, view(1, 50)]), ids(&[1]), "33 ms against 25");
+        assert_eq!(select(1, &[near, view(1, 70)]), ids(&[0]), "33 ms against 35");
     }
 }

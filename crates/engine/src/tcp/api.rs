@@ -71,6 +71,8 @@ pub(crate) struct Expired {
     pub(crate) rto: Option<u32>,
     /// Two round trips have passed without an acknowledgement of the data in flight.
     pub(crate) unresponsive: bool,
+    /// The SYN or SYN+ACK is not answered within the expected round trip.
+    pub(crate) unanswered: bool,
     /// The subflow gave up or its TIME-WAIT ended.
     pub(crate) closed: Option<CloseReason>,
 }
@@ -90,6 +92,8 @@ pub(crate) struct Outgoing<'s> {
     pub(crate) dsn: Option<Dsn>,
     /// Its payload (or SYN, FIN) was sent before.
     pub(crate) retransmission: bool,
+    /// A copy of a SYN or SYN+ACK, for another path.
+    pub(crate) copy: bool,
 }
 
 /// What a segment is.

@@ -190,7 +190,12 @@ impl Tcb {
         self.due.syn = false;
         self.timers.stop(Timer::Retransmit);
         self.rtt.reset_backoff();
-        if self.syn.transmissions == 1 {
+        self.timers.stop(Timer::Probe);
+        let sure = self.syn.transmissions == 1 && self.syn.copies == 0;
+        if let Some(known) = self.setup.expected.filter(|_| !sure) {
+            // Which of them was answered nobody knows, but the path is no stranger.
+            self.rtt.seed(known);
+        } else if self.syn.transmissions == 1 {
             let sample = now - self.syn.sent_at;
             self.rtt.on_sample(now, sample);
             self.rtt.on_recent(now, sample);
@@ -206,11 +211,54 @@ impl Tcb {
         self.arm_keepalive(now);
     }
 
+    /// How long the SYN or SYN+ACK took to be answered, if it left once.
+    pub(crate) fn handshake_rtt(&self) -> Option<Duration> {
+        let sure = self.syn.transmissions == 1 && self.syn.copies == 0;
+        sure.then(|| self.rtt.latest())
+    }
+
+    /// A SYN or SYN+ACK has left: when its answer is expected, if anything is known.
+    pub(super) fn expect_answer(&mut self, now: Instant) {
+        let Some(known) = self.setup.expected.filter(|_| self.syn.copies < SYN_COPIES) else {
+            return;
+        };
+        let within = known.answer_within() * (1 << self.syn.copies);
+        if self.timers.get(Timer::Retransmit).is_some_and(|due| now + within < due) {
+            self.timers.set(Timer::Probe, now + within);
+        }
+    }
+
+    /// A copy of the SYN or SYN+ACK that has left is wanted.
+    pub(crate) fn copy_handshake(&mut self) {
+        if self.syn.transmissions > 0 {
+            self.due.copy = true;
+            self.syn.copies += 1;
+        }
+    }
+
+    /// Whether it waits for the third packet, and this is the number of the peer's SYN.
+    pub(crate) fn is_syn_received(&self, seq: SeqNum) -> bool {
+        self.state == State::SynReceived && seq == self.rx.irs
+    }
+
+    /// Whether our SYN or SYN+ACK has left.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.syn.transmissions > 0
+    }
+
+    /// Whether nothing of ours but a SYN has been acknowledged.
+    pub(crate) fn is_first_flight(&self) -> bool {
+        self.snd_una <= 1
+    }
+
     /// The MSS that our SYN announces.
     pub(super) fn announced_mss(&self) -> u16 {
         announced_mss(&self.config, &self.setup)
     }
 }
+
+/// Copies of a SYN or SYN+ACK that is not answered in time.
+const SYN_COPIES: u32 = 2;
 
 /// MSS of a peer that names none (RFC 9293 section 3.7.1).
 fn default_mss(setup: &Setup) -> u16 {

@@ -150,6 +150,8 @@ struct Peer {
 #[derive(Clone, Copy, Default, Debug)]
 struct Due {
     syn: bool,
+    /// A copy of it, for another path.
+    copy: bool,
     reset: Option<ResetDue>,
     /// Probe of an old sequence number: keepalive, persist.
     probe: bool,
@@ -178,6 +180,8 @@ struct CwndLimited {
 struct SynState {
     sent_at: Instant,
     transmissions: u32,
+    /// Copies for other paths.
+    copies: u32,
     /// Window of the SYN of an active open.
     window: u64,
     /// When the timer is due again after a transmission beside its own.

@@ -23,9 +23,6 @@ struct TxRange {
 }
 
 impl Tcb {
-    /// Bursts of the pacer that a timer could not resolve anyway.
-    const PACING_CREDIT: Duration = Duration::from_millis(1);
-
     /// The next segment that this subflow has to or may send: handshake, resets, retransmissions,
     /// pushed chunks, FIN, ACKs that are due. `window`: bytes that the connection can take from
     /// its (data-level) acknowledgement on; the connection sees to it that the edge never shrinks.
@@ -41,7 +38,13 @@ impl Tcb {
         match self.state {
             State::Closed => return None,
             State::SynSent | State::SynReceived if self.due.syn => {
+                self.note_syn(now);
                 return Some(self.syn(now, window, segment));
+            }
+            State::SynSent | State::SynReceived if self.due.copy => {
+                self.due.copy = false;
+                self.expect_answer(now);
+                return Some(Outgoing { copy: true, ..self.syn(now, window, segment) });
             }
             State::SynSent => return None,
             // Challenges, and answers to what is not acceptable.
@@ -186,7 +189,7 @@ impl Tcb {
         self.cc.report(&mut self.window);
         if let Some(rate) = self.window.pacing_rate {
             let gap = mul_div(bytes, 1_000_000_000, rate.max(1));
-            let floor = Instant(now.0.saturating_sub(Self::PACING_CREDIT.0));
+            let floor = Instant(now.0.saturating_sub(self.config.pacing_credit.0));
             self.pace_until = self.pace_until.max(floor) + Duration(gap);
             if self.pace_until > now {
                 self.timers.set(Timer::Pacing, self.pace_until);
@@ -196,7 +199,7 @@ impl Tcb {
 
     /// Whether the pacer has held data back until now, or nearly: its credit is not used up.
     fn paces(&self, now: Instant) -> bool {
-        self.window.pacing_rate.is_some() && self.pace_until + Self::PACING_CREDIT > now
+        self.window.pacing_rate.is_some() && self.pace_until + self.config.pacing_credit > now
     }
 
     /// Whether the window was the limit, remembered for a round (as Linux's `is_cwnd_limited`).
@@ -233,14 +236,22 @@ impl Tcb {
         segment.payload = range.data;
         let kind = if has_data { Kind::Data } else { Kind::Fin };
         let dsn = has_data.then_some(range.dsn);
-        Outgoing { segment, kind, ssn: Ssn(range.ssn), dsn, retransmission: range.again }
+        Outgoing {
+            segment,
+            kind,
+            ssn: Ssn(range.ssn),
+            dsn,
+            retransmission: range.again,
+            copy: false,
+        }
     }
 
     fn ack<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
         self.fill(now, window, (self.snd_nxt, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
         let ssn = Ssn(self.snd_nxt);
-        Outgoing { segment, kind: Kind::Ack, ssn, dsn: None, retransmission: false }
+        let kind = Kind::Ack;
+        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
     }
 
     /// Keepalive and window probe: a number that the peer has acknowledged, which it must answer.
@@ -253,7 +264,8 @@ impl Tcb {
         let ssn = self.snd_una.saturating_sub(1);
         self.fill(now, window, (ssn, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
-        Outgoing { segment, kind: Kind::Ack, ssn: Ssn(ssn), dsn: None, retransmission: false }
+        let (kind, ssn) = (Kind::Ack, Ssn(ssn));
+        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
     }
 
     /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK
@@ -297,14 +309,19 @@ impl Tcb {
         segment.ecn = Ecn::NotEct;
     }
 
-    fn syn<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
-        self.due.syn = false;
+    /// Bookkeeping for a SYN or SYN+ACK that leaves.
+    fn note_syn(&mut self, now: Instant) {
+        (self.due.syn, self.due.copy) = (false, false);
         self.syn.transmissions += 1;
         self.syn.sent_at = now;
         self.last_sent = now;
-        self.stats.segments_sent += 1;
         let due = self.syn.resume.take().unwrap_or(now + self.rtt.rto());
         self.timers.set(Timer::Retransmit, due);
+        self.expect_answer(now);
+    }
+
+    fn syn<'s>(&mut self, now: Instant, window: u64, segment: &'s mut Segment) -> Outgoing<'s> {
+        self.stats.segments_sent += 1;
         let passive = self.state == State::SynReceived;
         let config = &self.config;
         let mut options = TcpOptions { mss: Some(self.announced_mss()), ..TcpOptions::default() };
@@ -347,7 +364,7 @@ impl Tcb {
         };
         let kind = if passive { Kind::SynAck } else { Kind::Syn };
         let retransmission = self.syn.transmissions > 1;
-        Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission }
+        Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission, copy: false }
     }
 
     fn reset<'s>(&mut self, now: Instant, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
@@ -371,6 +388,7 @@ impl Tcb {
             payload: Bytes::new(),
         };
         let ssn = Ssn(self.snd_nxt);
-        Outgoing { segment, kind: Kind::Reset, ssn, dsn: None, retransmission: false }
+        let kind = Kind::Reset;
+        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
     }
 }

@@ -45,8 +45,14 @@ impl Tcb {
             return;
         }
         let srtt = self.rtt.srtt();
-        let mut timeout = if srtt.is_zero() { Duration::from_secs(1) } else { srtt * 2 };
-        if self.tx.outstanding_segments() == 1 {
+        let known = self.setup.expected.filter(|_| self.snd_una <= 1);
+        let mut timeout = match known {
+            // The first data: peers acknowledge it at once.
+            Some(known) => known.answer_within(),
+            None if srtt.is_zero() => Duration::from_secs(1),
+            None => srtt * 2,
+        };
+        if known.is_none() && self.tx.outstanding_segments() == 1 {
             // The peer may hold its ACK back; we take it to do so as long as we would. A probe
             // that is too early costs one segment, and DSACK tells.
             timeout = timeout + self.config.ack_delay;

@@ -5,6 +5,7 @@
 
 use crate::config::TcpConfig;
 use crate::time::{Duration, Instant};
+use crate::view::PathRtt;
 
 /// Smoothed RTT, its variation, windowed extremes, and the timeout with its backoff.
 #[derive(Clone, Debug)]
@@ -53,6 +54,12 @@ impl RttEstimator {
         self.max.update(now, sample, |new, old| new > old);
         let variance = (self.rttvar * 4).max(self.rto_min);
         self.rto = (self.srtt + variance).min(self.rto_max);
+    }
+
+    /// Begins with what is known from elsewhere (RFC 9040), until there is a sample.
+    pub(super) fn seed(&mut self, known: PathRtt) {
+        (self.srtt, self.rttvar, self.latest) = (known.srtt, known.rttvar, known.srtt);
+        self.rto = (self.srtt + (self.rttvar * 4).max(self.rto_min)).min(self.rto_max);
     }
 
     /// Takes a sample for the windowed minimum only (the most recently sent segment of an ACK).

@@ -2,7 +2,7 @@
 //! congestion control).
 
 use crate::policy::Spec;
-use crate::view::{PathId, SubflowId};
+use crate::view::{PathId, PathRtt, SubflowId};
 use std::net::SocketAddr;
 use tabane_wire::SeqNum;
 
@@ -28,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) window_max: u64,
     /// Which congestion control it begins with.
     pub(crate) congestion: Spec,
+    /// What is known of the path before the first answer.
+    pub(crate) expected: Option<PathRtt>,
 }
 
 impl Setup {

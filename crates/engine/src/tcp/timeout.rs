@@ -22,6 +22,7 @@ impl Tcb {
         while let Some(timer) = self.timers.take_due(now) {
             match timer {
                 Timer::Retransmit => self.on_retransmit_timer(now, siblings, &mut expired),
+                Timer::Probe if self.snd_una == 0 => expired.unanswered = true,
                 Timer::Probe => expired.unresponsive = self.on_probe_timer(now),
                 Timer::Reorder => self.on_reorder_timer(now, siblings),
                 Timer::Ack => {
@@ -59,6 +60,13 @@ impl Tcb {
         self.timers.set(Timer::Retransmit, now);
         self.recovery.undo.end();
         self.recovery.frto = false;
+    }
+
+    /// As `retry`, if the peer may have given up.
+    pub(crate) fn retry_if_silent(&mut self, now: Instant) {
+        if now - self.last_heard >= PEER_GIVES_UP {
+            self.retry(now);
+        }
     }
 
     /// Sends a keepalive early. Nothing of ours has to be repeated, but the peer may have given up

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 /// Why a prefix is denied unless allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// The machine itself; the unspecified address too, which leads there.
     Loopback,
     /// Private and unique local (RFC 1918, RFC 4193, site-local).
@@ -43,7 +43,7 @@ pub(super) fn prefixes() -> impl Iterator<Item = (Prefix, Option<Kind>)> {
 
 /// What kind of address that is; `None`: somebody's on the Internet, as far as addresses tell.
 #[must_use]
-pub fn kind_of(address: IpAddr) -> Option<Kind> {
+pub(crate) fn kind_of(address: IpAddr) -> Option<Kind> {
     let holding = prefixes().filter(|(prefix, _)| prefix.holds(address));
     holding.max_by_key(|(prefix, _)| prefix.len()).and_then(|(_, kind)| kind)
 }

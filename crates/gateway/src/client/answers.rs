@@ -4,11 +4,12 @@ use super::carried::{Owner, ProgramId};
 use super::host::HostSide;
 use super::{Core, idle};
 use crate::config::Policies;
-use crate::event_kind::EventKind;
-use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
+use crate::index::PathIndex;
+use crate::model::{ConnStatus, EventKind, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::session::Snapshot;
 use crate::snapshots;
+use crate::udp::DatagramCounters;
 use std::time::UNIX_EPOCH;
 use tabane_engine::{ConnId, Instant};
 
@@ -59,16 +60,19 @@ impl Core {
         let (total, refused) = self.carried.totals();
         let unix = self.unix(now);
         let count = self.tunnels.all().len();
-        let left: Vec<_> = (0..count).map(|path| self.quotas.left(path, unix)).collect();
-        let paths = self.tunnels.all().iter().enumerate().map(|(i, tunnel)| {
+        let left: Vec<_> =
+            PathIndex::first(count).map(|path| self.quotas.left(path, unix)).collect();
+        let paths = PathIndex::enumerate(self.tunnels.all()).map(|(i, tunnel)| {
             let mut status = self.path_status(now, i);
             snapshots::fill(&mut status, &self.bond, i, &loads[i]);
-            status.cap_bps = tunnel.config.cap_up.or(tunnel.config.cap_down).map(|rate| rate.0);
+            status.cap_bps = tunnel.config().cap_up.or(tunnel.config().cap_down).map(|rate| rate.0);
             status.quota_left = left[i];
             status
         });
         let paths: Vec<PathStatus> = paths.collect();
         let stats = *self.bond.endpoint.stats();
+        let mut datagrams = DatagramCounters::default();
+        datagrams.add(&self.dispatcher);
         let mut status = Status {
             agent: "client".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -90,13 +94,13 @@ impl Core {
             held_bytes: self.memory.held,
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
-            counters: vec![
+            counters: [
                 ("malformed".into(), stats.malformed),
                 ("copies_removed".into(), stats.copies),
-                ("datagram_copies_removed".into(), self.dispatcher.counters().copies),
-                ("datagrams_held".into(), self.dispatcher.counters().held),
-                ("datagrams_missed".into(), self.dispatcher.counters().missed),
-            ],
+            ]
+            .into_iter()
+            .chain(datagrams.named())
+            .collect(),
             ..Status::default()
         };
         idle::say_why(&mut status);
@@ -105,27 +109,27 @@ impl Core {
 
     /// By the path whose answers take the least time.
     fn clock_ahead_ms(&self, now: Instant) -> Option<f64> {
-        let told = self.tunnels.all().iter().filter_map(|tunnel| tunnel.monitor.far());
+        let told = self.tunnels.all().iter().filter_map(|tunnel| tunnel.monitor().far());
         let far = told.min_by_key(|far| far.within)?;
         let wall = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
         let ours = wall.as_secs_f64() - now.saturating_since(far.at).as_secs_f64();
         Some(far.unix_ms as f64 - ours * 1e3)
     }
 
-    fn path_status(&self, now: Instant, i: usize) -> PathStatus {
+    fn path_status(&self, now: Instant, i: PathIndex) -> PathStatus {
         let tunnel = &self.tunnels.all()[i];
         let health = tunnel.health(now);
         PathStatus {
-            name: tunnel.name.clone(),
-            id: i as u8,
-            interface: tunnel.config.interface.clone(),
-            local: tunnel.port.as_ref().map(tabane_net::wireguard::UdpPort::local),
-            remote: tunnel.remote,
-            seen_as: tunnel.monitor.far().map(|far| far.seen_as),
-            role: tunnel.config.role,
+            name: tunnel.name().to_owned(),
+            id: i.id(),
+            interface: tunnel.config().interface.clone(),
+            local: tunnel.local(),
+            remote: tunnel.remote(),
+            seen_as: tunnel.monitor().far().map(|far| far.seen_as),
+            role: tunnel.config().role,
             state: health.state,
-            reason: if tunnel.monitor.is_up() {
-                tunnel.decision.reason.clone()
+            reason: if tunnel.monitor().is_up() {
+                tunnel.decision().reason.clone()
             } else {
                 health.reason
             },
@@ -133,8 +137,10 @@ impl Core {
             rtt_ms: health.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
             loss: health.loss,
             mtu: health.mtu,
-            too_big: tunnel.monitor.too_big(),
-            handshake_age_s: tunnel.session.handshake_age().map(|age| age.as_secs_f64()),
+            too_big: tunnel.monitor().too_big(),
+            sending: snapshots::direction(tunnel.reports().sending(now)),
+            receiving: snapshots::direction(tunnel.reports().receiving(now)),
+            handshake_age_s: tunnel.handshake_age().map(|age| age.as_secs_f64()),
             ..PathStatus::default()
         }
     }
@@ -167,8 +173,8 @@ impl Core {
         role: Option<Role>,
         cap_bps: Option<u64>,
     ) -> Result<(), String> {
-        let Some(at) = self.tunnels.all().iter().position(|tunnel| tunnel.name == path) else {
-            let all: Vec<&str> = self.tunnels.all().iter().map(|l| l.name.as_str()).collect();
+        let Some(at) = self.tunnels.find(path) else {
+            let all: Vec<&str> = self.tunnels.all().iter().map(|l| l.name()).collect();
             return Err(format!("there is no path '{path}'; there are: {}", all.join(", ")));
         };
         if let Some(role) = role {

@@ -5,6 +5,7 @@ use super::Core;
 use super::program::ProgramRequest;
 use super::programs::Programs;
 use super::upstream::UpstreamNotification;
+use crate::index::PathIndex;
 use crate::listener::{ConnectError, Target};
 use crate::reactor::SocketId;
 use crate::session::{Admitted, EndStream, Near, Patience, Program, Sessions};
@@ -181,7 +182,7 @@ impl Core {
     }
 
     /// A path works, or is `dead`: whoever waits, or is being connected by it, tries again.
-    pub(super) fn retry(&mut self, now: Instant, dead: Option<usize>) {
+    pub(super) fn retry(&mut self, now: Instant, dead: Option<PathIndex>) {
         self.carried.retry(now, &mut self.bond.endpoint, dead);
         if let Some(upstream) = &mut self.upstream {
             upstream.tell(UpstreamNotification::Paths { dead });

@@ -2,8 +2,9 @@
 
 use super::Core;
 use super::carried::Owner;
-use crate::event_kind::EventKind;
+use crate::index::PathIndex;
 use crate::listener::{ConnectError, Target};
+use crate::model::EventKind;
 use std::net::SocketAddr;
 use tabane_engine::endpoint;
 use tabane_engine::{ConnId, Duration, Instant};
@@ -39,7 +40,7 @@ impl Core {
         remote: SocketAddr,
         target: &Target,
         owner: Owner,
-    ) -> Result<Option<(ConnId, usize)>, ConnectError> {
+    ) -> Result<Option<(ConnId, PathIndex)>, ConnectError> {
         let Some(path) = self.tunnels.best() else { return Ok(None) };
         let [v4, v6] = self.network.path(self.number, path);
         let local = SocketAddr::new(if remote.is_ipv4() { v4 } else { v6 }, 0);

@@ -4,6 +4,7 @@
 
 use super::Core;
 use crate::dns::LookupId;
+use crate::index::AssociationIndex;
 use crate::listener::{ConnectError, Target, udp_header};
 use crate::reactor::{EventSource, SocketId};
 use crate::udp::packet::{Inside, parse};
@@ -36,7 +37,7 @@ struct Association {
 }
 
 struct Named {
-    association: usize,
+    association: AssociationIndex,
     port: u16,
     payload: Bytes,
 }
@@ -63,7 +64,11 @@ impl Datagrams {
 
     /// A new one for a program that came from `host` to `local`; its index, and where it takes
     /// datagrams.
-    fn open(&mut self, local: IpAddr, host: IpAddr) -> Result<(usize, SocketAddr), ConnectError> {
+    fn open(
+        &mut self,
+        local: IpAddr,
+        host: IpAddr,
+    ) -> Result<(AssociationIndex, SocketAddr), ConnectError> {
         if self.all.len() >= MAX {
             return Err(ConnectError::Busy);
         }
@@ -71,16 +76,16 @@ impl Datagrams {
         let mut socket = UdpSocket::bind(SocketAddr::new(local, 0)).map_err(failed)?;
         let bound = socket.local_addr().map_err(failed)?;
         let entry = self.all.vacant_entry();
-        let index = entry.key();
-        let token = EventSource::Associate(index).token();
+        let index = AssociationIndex::new(entry.key());
+        let token = EventSource::Associate(index.get()).token();
         self.registry.register(&mut socket, token, Interest::READABLE).map_err(failed)?;
         entry.insert(Association { socket, host, program: None });
         Ok((index, bound))
     }
 
     /// Its program has gone.
-    pub(super) fn close(&mut self, index: usize) {
-        if let Some(mut association) = self.all.try_remove(index) {
+    pub(super) fn close(&mut self, index: AssociationIndex) {
+        if let Some(mut association) = self.all.try_remove(index.get()) {
             // Closing takes it out of the poll too.
             let _ = self.registry.deregister(&mut association.socket);
         }
@@ -109,11 +114,11 @@ impl Core {
     }
 
     /// Takes what programs have sent to an association; whether there may be more.
-    pub(super) fn read_association(&mut self, now: Instant, index: usize) -> bool {
+    pub(super) fn read_association(&mut self, now: Instant, index: AssociationIndex) -> bool {
         let mut buffer = std::mem::take(&mut self.datagrams.buffer);
         let mut more = true;
         for _ in 0..TURN {
-            let Some(association) = self.datagrams.all.get_mut(index) else { break };
+            let Some(association) = self.datagrams.all.get_mut(index.get()) else { break };
             match association.socket.recv_from(&mut buffer) {
                 Ok((len, from)) if from.ip() == association.host => {
                     association.program = Some(from);
@@ -134,7 +139,7 @@ impl Core {
 
     /// A datagram of a program, with its SOCKS5 header; what is none is dropped (RFC 1928
     /// section 7).
-    fn carry(&mut self, now: Instant, index: usize, datagram: &[u8]) {
+    fn carry(&mut self, now: Instant, index: AssociationIndex, datagram: &[u8]) {
         let Ok((target, payload)) = udp_header::parse(datagram) else { return };
         match target {
             Target::Address(to) => self.send_for(now, index, to, Bytes::copy_from_slice(payload)),
@@ -165,10 +170,10 @@ impl Core {
         true
     }
 
-    fn send_for(&mut self, now: Instant, index: usize, to: SocketAddr, payload: Bytes) {
+    fn send_for(&mut self, now: Instant, index: AssociationIndex, to: SocketAddr, payload: Bytes) {
         let [v4, v6] = self.network.own(self.number);
         let own = if to.is_ipv4() { v4 } else { v6 };
-        let Ok(offset) = u16::try_from(index) else { return };
+        let Ok(offset) = u16::try_from(index.get()) else { return };
         let from = SocketAddr::new(own, FIRST_PORT + offset);
         let mut packet = udp_packet(from, to, payload);
         self.send_datagram(now, to, &mut packet);
@@ -176,6 +181,9 @@ impl Core {
 
     /// A packet that came through the tunnel for an association; whether it was one.
     pub(super) fn deliver(&mut self, packet: &[u8]) -> bool {
+        if self.datagrams.all.is_empty() {
+            return false;
+        }
         let Some(Inside::Datagram { source, destination, payload }) = parse(packet) else {
             return false;
         };

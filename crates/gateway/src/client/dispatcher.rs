@@ -3,8 +3,11 @@
 
 use super::{Core, UpstreamNotification};
 use crate::config::Protocol;
-use crate::path::Use;
-use crate::udp::{Choice, DatagramPath, fragment, role};
+use crate::index::PathIndex;
+use crate::path::{News, Use};
+use crate::udp::packet::{Inside, parse};
+use crate::udp::{Choice, DatagramPath, Outcome, fragment, request, role};
+use crate::udp_packet;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
@@ -13,36 +16,97 @@ impl Core {
     /// Sends a datagram's packet by the paths that its destination's rule says; what is too long
     /// for a path, in fragments by the best one.
     pub(super) fn send_datagram(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
-        if self.dispatcher.is_stale(now) {
-            let all = self.tunnels.all().iter().enumerate();
-            let datagram_paths = all.map(|(i, tunnel)| {
-                let choice = Choice {
-                    id: PathId(i as u8),
-                    usable: tunnel.carries(),
-                    role: role(tunnel.config.role, tunnel.decision.using == Use::Low),
-                    rtt: tunnel.monitor.rtt().unwrap_or_default(),
-                    rate: tunnel.config.cap_up.map_or(0, |rate| rate.0),
-                };
-                DatagramPath { choice, mtu: tunnel.monitor.mtu(), numbers: true }
-            });
-            self.dispatcher.set_paths(now, datagram_paths);
-        }
+        self.look_at_datagram_paths(now);
         let mode = self.rules.find(Protocol::Udp, to, None).up.udp;
-        let paths = self.dispatcher.prepare(now, mode, packet);
-        for id in paths.iter() {
-            let (path, mtu) = (usize::from(id.0), usize::from(self.dispatcher.mtu(id)));
-            self.fragment_id = self.fragment_id.wrapping_add(1);
-            let Self { tunnels, bond, .. } = self;
-            fragment::cut(packet, mtu, self.fragment_id, &mut |chunk| {
-                let taken = tunnels.send(now, path, chunk);
-                bond.counters[path].sent(chunk.len(), taken);
-            });
+        if let Outcome::Leaves(paths) = self.dispatcher.send(now, mode, packet) {
+            paths.iter().for_each(|path| self.transmit_datagram(now, path, packet));
+        }
+    }
+
+    /// Sends what has waited for a path to be free.
+    pub(super) fn transmit_datagrams(&mut self, now: Instant) {
+        if self.dispatcher.poll_timeout().is_none_or(|due| due > now) {
+            return;
+        }
+        self.look_at_datagram_paths(now);
+        while let Some((path, mut packet)) = self.dispatcher.poll_transmit(now) {
+            self.transmit_datagram(now, path, &mut packet);
+        }
+        self.request_datagrams(now);
+    }
+
+    /// A request of the server for packets of a protected flow; whether it was one.
+    pub(super) fn take_request(&mut self, now: Instant, packet: &[u8]) -> bool {
+        let Some(Inside::Datagram { source, destination, payload }) = parse(packet) else {
+            return false;
+        };
+        let ours = (source.port(), destination.port()) == (request::PORT, request::PORT)
+            && self.network.service().contains(&source.ip());
+        if ours {
+            self.look_at_datagram_paths(now);
+            for (path, mut packet) in self.dispatcher.handle_request(now, payload) {
+                self.transmit_datagram(now, path, &mut packet);
+            }
+        }
+        ours
+    }
+
+    /// Asks the server for packets of protected flows that have not come.
+    fn request_datagrams(&mut self, now: Instant) {
+        let ([own, _], [service, _]) = (self.network.own(self.number), self.network.service());
+        let ends = [own, service].map(|ip| SocketAddr::new(ip, request::PORT));
+        while let Some((paths, text)) = self.dispatcher.poll_request(now) {
+            let mut packet = udp_packet(ends[0], ends[1], text.into());
+            paths.iter().for_each(|path| self.transmit_datagram(now, path, &mut packet));
+        }
+    }
+
+    fn transmit_datagram(&mut self, now: Instant, id: PathId, packet: &mut [u8]) {
+        let (path, mtu) = (PathIndex::from(id), usize::from(self.dispatcher.mtu(id)));
+        self.fragment_id = self.fragment_id.wrapping_add(1);
+        let Self { tunnels, bond, .. } = self;
+        fragment::cut(packet, mtu, self.fragment_id, &mut |chunk| {
+            let taken = tunnels.send(now, path, chunk);
+            bond.counters[path].sent(chunk.len(), taken);
+        });
+    }
+
+    fn look_at_datagram_paths(&mut self, now: Instant) {
+        if !self.dispatcher.is_stale(now) {
+            return;
+        }
+        self.hear_reports(now);
+        let all = PathIndex::enumerate(self.tunnels.all());
+        let datagram_paths = all.map(|(path, tunnel)| {
+            let choice = Choice {
+                id: path.into(),
+                usable: tunnel.carries(),
+                role: role(tunnel.config().role, tunnel.decision().using == Use::Low),
+                rtt: tunnel.monitor().rtt().unwrap_or_default(),
+            };
+            let sent = tunnel.sent(now);
+            DatagramPath { choice, mtu: tunnel.monitor().mtu(), numbers: true, sent }
+        });
+        self.dispatcher.set_paths(now, datagram_paths);
+    }
+
+    /// What the reports of the paths have brought.
+    fn hear_reports(&mut self, now: Instant) {
+        for (path, reports) in self.tunnels.reports_mut() {
+            let (path, news) = (PathId::from(path), reports.take_news());
+            if news != News::default() {
+                let sending = || reports.sending(now);
+                self.dispatcher.handle_news(now, path, (news, sending));
+            }
+            if self.dispatcher.asks_marker(now, path) {
+                reports.ask();
+            }
         }
     }
 
     /// A whole packet that came by a path: for a program, if it is no copy and has its turn.
-    pub(super) fn take_datagram(&mut self, now: Instant, path: usize, packet: &[u8]) {
-        if self.dispatcher.takes(now, path, packet) {
+    pub(super) fn take_datagram(&mut self, now: Instant, path: PathIndex, packet: &[u8]) {
+        if self.dispatcher.takes(now, path.get(), packet) {
             self.hand_over(packet);
         }
         self.release_datagrams(now);
@@ -50,6 +114,7 @@ impl Core {
 
     /// Packets that have waited enough for those before them.
     pub(super) fn release_datagrams(&mut self, now: Instant) {
+        self.hear_reports(now);
         while let Some(packet) = self.dispatcher.poll_packet(now) {
             self.hand_over(&packet);
         }

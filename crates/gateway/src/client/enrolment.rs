@@ -9,18 +9,16 @@
 use super::Core;
 use super::host::HostSide;
 use crate::config::{Configuration, ServerEntry};
-use crate::enrol::exchange::{self, ExchangeError, Link, Server};
-use crate::enrol::{Ask, Credentials};
-use crate::event_kind::EventKind;
+use crate::enrol::exchange::{self, Link, Server};
+use crate::enrol::{Ask, Credentials, ExchangeError};
 use crate::keys::{self, Key, KeyError};
-use crate::model::Role;
+use crate::model::{EventKind, Role};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::UNIX_EPOCH;
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
 pub(super) struct Enrolling {
     /// Since when no path has worked.
     since: Instant,
@@ -70,7 +68,7 @@ impl Core {
             self.enrolling.since = now;
             return;
         }
-        let Some(entry) = self.config.server.get(self.servers.current()) else { return };
+        let Some(entry) = self.config.server.get(self.servers.current().get()) else { return };
         let invited = entry.enrolment.is_some();
         let patience = if invited { PATIENCE_INVITED } else { PATIENCE };
         let early = now < self.enrolling.since + patience || now < self.enrolling.next;

@@ -4,23 +4,21 @@
 use super::carried::ProgramId;
 use super::{ClientError, Core};
 use crate::config::TunConfig;
-use crate::event_kind::EventKind;
 use crate::inner::quoting_unreachable;
 use crate::listener::ConnectError;
-use crate::model::TunStatus;
+use crate::model::{EventKind, TunStatus};
 use crate::reactor::EventSource;
 use crate::tun::{
     Device, DeviceConfig, Frame, Host, HostConfig, Inbound, LocalConfig, LocalStack, Outgoing,
     Packets, PacketsConfig, Reconciled, host,
 };
-use crate::udp_packet;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use tabane_engine::{Duration, Event, Instant};
-use tabane_wire::Unreachable;
+use tabane_wire::{Datagram, Ecn, Unreachable};
 
 /// The host's side of a client in TUN mode.
 pub(super) struct HostSide {
@@ -192,10 +190,10 @@ impl HostSide {
         self.unread
     }
 
-    /// Gives the host a whole packet.
+    /// Gives the host a whole packet, perhaps with the next flush.
     pub(super) fn give(&mut self, packet: &[u8]) {
         // A device that is gone is noticed when it is read.
-        let _ = self.device.as_mut().map(|device| device.send_packet(packet));
+        let _ = self.device.as_mut().map(|device| device.send_datagram(packet));
     }
 
     fn flush(&mut self, now: Instant) {
@@ -255,13 +253,15 @@ impl Core {
         match host.packets.classify(frame) {
             Inbound::Tcp(segment) => host.stack.handle_segment(now, segment),
             Inbound::Udp(datagrams) | Inbound::Dns(datagrams) => {
+                host.note_flow(now, (datagrams.src, datagrams.dst));
+                let mut packet = std::mem::take(&mut self.scratch);
                 for datagram in datagrams {
-                    if let Some(host) = &mut self.host {
-                        host.note_flow(now, (datagram.src, datagram.dst));
-                    }
-                    let mut packet = udp_packet(datagram.src, datagram.dst, datagram.payload);
-                    self.send_datagram(now, datagram.dst, &mut packet);
+                    let datagram = Datagram { ecn: Ecn::NotEct, ..datagram };
+                    // What the host could send has room.
+                    let Ok(len) = datagram.emit(&mut packet) else { continue };
+                    self.send_datagram(now, datagram.dst, &mut packet[..len]);
                 }
+                self.scratch = packet;
             }
             Inbound::Echo(packet) => {
                 let mut packet = packet.to_vec();

@@ -5,6 +5,7 @@
 
 mod answers;
 mod carried;
+mod cleanup;
 mod connect;
 mod datagrams;
 mod dispatcher;
@@ -18,7 +19,6 @@ mod policies;
 mod program;
 mod programs;
 mod quotas;
-mod reach;
 mod record;
 mod role_state;
 mod servers;
@@ -28,15 +28,17 @@ mod upstream;
 mod waits;
 
 use crate::address::{ClientNumber, Network};
+use crate::agent::AgentError;
 use crate::bond::{Bond, paths};
 use crate::config::{ClientConfig, Rules, ServerEntry};
 use crate::dns;
 use crate::engine_config::engine_config;
-use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
+use crate::index::{AssociationIndex, ListenerIndex, PathIndex};
 use crate::inner::{parse_unreachable, peek};
 use crate::keys::KeyError;
 use crate::listener::{Auto, Login};
+use crate::model::EventKind;
 use crate::path::{Links, PathEvent, QuotaError};
 use crate::policy_requests::PolicyOverride;
 use crate::reactor::{Agent, EventSource, Reactor, Ready};
@@ -122,9 +124,9 @@ struct Core {
     fragment_id: u32,
     reassembler: Reassembler,
     /// Paths with more to receive at once.
-    unread_paths: Vec<usize>,
+    unread_paths: Vec<PathIndex>,
     /// Associations with more to read at once.
-    unread: Vec<usize>,
+    unread: Vec<AssociationIndex>,
     servers: Servers,
     enrolling: Enrolling,
     memory: Memory,
@@ -135,7 +137,7 @@ struct Core {
     /// Where packets are made.
     scratch: Vec<u8>,
     /// Packets that are not for the engine, with their path.
-    side: Vec<(usize, Vec<u8>)>,
+    side: Vec<(PathIndex, Vec<u8>)>,
     next_tick: Instant,
     stopped: bool,
     /// It stops for another that takes over at once.
@@ -147,7 +149,7 @@ pub(crate) type Source = crate::config::Source<ClientConfig>;
 
 /// Why a client cannot start, or cannot go on.
 #[derive(Error, Debug)]
-pub enum ClientError {
+pub(crate) enum ClientError {
     /// A policy in the configuration.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -183,8 +185,12 @@ impl Client {
     /// A client that listens for programs already; nothing is sent before [`Client::run`].
     ///
     /// # Errors
-    /// [`ClientError`].
-    pub fn new(config: ClientConfig) -> Result<Self, ClientError> {
+    /// [`AgentError`].
+    pub fn new(config: ClientConfig) -> Result<Self, AgentError> {
+        Self::open(config).map_err(AgentError::new)
+    }
+
+    fn open(config: ClientConfig) -> Result<Self, ClientError> {
         let reactor = Reactor::new()?;
         let (request_channel, inbox) = request_channel(reactor.waker());
         let mut core = Core::new(config, Clock::start(), &reactor, inbox)?;
@@ -235,12 +241,12 @@ impl Client {
     ///
     /// # Errors
     /// The system's, when it cannot even wait.
-    pub fn run(mut self) -> Result<(), ClientError> {
+    pub fn run(mut self) -> Result<(), AgentError> {
         sharpen_timers();
         self.core.start_recording();
-        self.reactor.run(&mut self.core)?;
+        self.reactor.run(&mut self.core).map_err(AgentError::new)?;
         self.core.bye();
-        self.core.failed.map_or(Ok(()), |why| Err(ClientError::Host(why)))
+        self.core.failed.map_or(Ok(()), |why| Err(AgentError::new(ClientError::Host(why))))
     }
 }
 
@@ -338,6 +344,7 @@ impl Agent for Core {
         self.path_events(now);
         self.names(now);
         self.release_datagrams(now);
+        self.transmit_datagrams(now);
         if self.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.bond.endpoint.handle_timeout(now);
         }
@@ -363,7 +370,7 @@ impl Agent for Core {
                 break;
             }
         }
-        self.tunnels.flush(now);
+        self.tunnels.flush(now, &mut self.scratch);
         self.path_events(now);
         self.record(now);
         self.flush_host(now);
@@ -397,24 +404,28 @@ impl Agent for Core {
                 // The networks that the host is in may have changed.
                 self.look_at_host_soon();
             }
-            EventSource::Port(path) if !self.unread_paths.contains(&path) => {
-                self.unread_paths.push(path);
+            EventSource::Port(path) => {
+                let path = PathIndex::new(path);
+                if !self.unread_paths.contains(&path) {
+                    self.unread_paths.push(path);
+                }
             }
-            EventSource::Listener(listener) => self.programs.accept(now, listener),
+            EventSource::Listener(listener) => {
+                self.programs.accept(now, ListenerIndex::new(listener));
+            }
             EventSource::Socket(id) => {
                 self.on_front_end(now, id, (ready.readable, ready.writable));
             }
-            EventSource::Associate(association) => self.unread.push(association),
+            EventSource::Associate(association) => {
+                self.unread.push(AssociationIndex::new(association));
+            }
             EventSource::Tun => {
                 if let Some(host) = &mut self.host {
                     host.ready();
                 }
             }
             // A client has none of these.
-            EventSource::Port(_)
-            | EventSource::Flow(_)
-            | EventSource::Next
-            | EventSource::Handshakes(_) => {}
+            EventSource::Flow(_) | EventSource::Next | EventSource::Handshakes(_) => {}
         }
     }
 
@@ -425,13 +436,13 @@ impl Agent for Core {
 
 impl Core {
     /// Takes a batch of what has come by a path; whether there may be more.
-    fn receive(&mut self, now: Instant, path: usize) -> bool {
+    fn receive(&mut self, now: Instant, path: PathIndex) -> bool {
         let Self { tunnels, bond, side, .. } = self;
         let more = tunnels.receive(now, path, |packet| {
             bond.counters[path].received(packet.len());
             match peek(packet) {
                 Some(inner) if inner.protocol == protocol::TCP => {
-                    bond.endpoint.handle_packet(now, PathId(path as u8), packet);
+                    bond.endpoint.handle_packet(now, path.into(), packet);
                 }
                 Some(_) => side.push((path, packet.to_vec())),
                 None => {}
@@ -444,11 +455,11 @@ impl Core {
     }
 
     /// A packet that is not for the engine.
-    fn take(&mut self, now: Instant, path: usize, packet: &[u8]) {
+    fn take(&mut self, now: Instant, path: PathIndex, packet: &[u8]) {
         if self.tunnels.take_probe(now, path, packet) {
             return self.meet_server(now, path);
         }
-        if self.take_answer(now, packet) {
+        if self.take_answer(now, packet) || self.take_request(now, packet) {
             return;
         }
         if fragment::is_fragment(packet) {
@@ -466,7 +477,7 @@ impl Core {
     fn path_events(&mut self, now: Instant) {
         while let Some((path, event)) = self.tunnels.poll_event() {
             let name = self.tunnels.name(path).to_owned();
-            let id = PathId(path as u8);
+            let id = PathId::from(path);
             let (kind, text) = match event {
                 PathEvent::Up => {
                     self.decide(now);
@@ -514,7 +525,7 @@ impl Core {
         self.decide(now);
         self.tell_waits(now);
         for path in self.tunnels.retire(now) {
-            self.bond.endpoint.set_path_up(now, PathId(path as u8), false);
+            self.forget_path(now, path);
         }
         self.tunnels.tick(now, &mut self.scratch);
         self.programs.tick(now);
@@ -546,7 +557,7 @@ impl Core {
         }
         let Self { bond, tunnels, scratch, .. } = self;
         while bond.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet)) {}
-        tunnels.flush(now);
+        tunnels.flush(now, scratch);
         self.count(now);
         if let Err(error) = self.quotas.save() {
             self.event_log.add(now, EventKind::QuotaNotSaved, (None, None), error.to_string());

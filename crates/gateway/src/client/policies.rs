@@ -5,8 +5,8 @@ use super::{Core, tunnels};
 use crate::bond::paths;
 use crate::config::{Choice, ClientConfig, ClientPart, Policies, Protocol, Source, reloaded};
 use crate::engine_config::engine_config;
-use crate::event_kind::EventKind;
 use crate::listener::Target;
+use crate::model::EventKind;
 use crate::path::Use;
 use crate::policy_requests::{PORT, PolicyOverride, PolicyRequests};
 use crate::udp_packet;
@@ -20,7 +20,7 @@ use tabane_engine::{ConnId, Duration, Event, Instant, Profile};
 pub(super) struct PolicySync {
     conn: Option<ConnId>,
     /// It knows.
-    pub(super) done: bool,
+    done: bool,
     again: Instant,
 }
 
@@ -50,10 +50,10 @@ impl Core {
     fn make_profile(&self, choice: &Choice) -> Result<Profile, PolicyError> {
         let mut ways = paths(|i| self.network.path(self.number, i).to_vec(), tunnels::MTU);
         for (path, tunnel) in ways.iter_mut().zip(self.tunnels.all()) {
-            path.backup = tunnel.decision.using != Use::Active;
+            path.backup = tunnel.decision().using != Use::Active;
         }
         let mut config = engine_config(ways, choice);
-        let subflows = self.tunnels.all().iter().filter_map(|tunnel| tunnel.config.subflows);
+        let subflows = self.tunnels.all().iter().filter_map(|tunnel| tunnel.config().subflows);
         config.mptcp.subflows_per_path = subflows.max().unwrap_or(1);
         self.bond.endpoint.profile(config)
     }
@@ -173,7 +173,7 @@ impl Core {
         let text = reloaded(&parts, ClientPart::is_live, ClientPart::name)?;
         // Also when the file's paths are the same: what was set meanwhile does not outlive this.
         let changes = self.config.path_changes(&new);
-        if let Some(server) = self.config.server.get(self.servers.current()) {
+        if let Some(server) = self.config.server.get(self.servers.current().get()) {
             let reloaded = self.tunnels.reload(now, (&new, server), &changes);
             reloaded.map_err(|error| error.to_string())?;
         }

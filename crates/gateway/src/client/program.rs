@@ -1,5 +1,6 @@
 //! A program at a front end, from its first byte to its last.
 
+use crate::index::AssociationIndex;
 use crate::listener::{ConnectError, Exchange, INPUT_MAX, Negotiation, PATIENCE, Step, Target};
 use crate::session::{self, Discarded, Pool, Socket, Verdict};
 use bytes::{Bytes, BytesMut};
@@ -10,7 +11,6 @@ use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_engine::pipe::{Read, Sink, Source, Stream, Written};
 
-/// See the module.
 pub(super) struct Program {
     socket: Socket,
     negotiation: Box<dyn Negotiation>,
@@ -39,7 +39,7 @@ pub(super) enum Stage {
     /// It has a session.
     Connecting,
     /// Its datagrams are relayed as long as it is there.
-    Associated(usize),
+    Associated(AssociationIndex),
 }
 
 /// What a program wants of the agent.
@@ -199,7 +199,7 @@ impl Program {
     }
 
     /// Its datagrams are relayed at `bound`.
-    pub(super) fn associated(&mut self, index: usize, bound: SocketAddr) -> bool {
+    pub(super) fn associated(&mut self, index: AssociationIndex, bound: SocketAddr) -> bool {
         let answer = self.negotiation.connected(bound);
         self.stage = Stage::Associated(index);
         self.say(&answer).is_ok()

@@ -1,6 +1,7 @@
 //! The programs at the front ends.
 
 use super::program::{Program, ProgramRequest, ProgramStream, Stage};
+use crate::index::{AssociationIndex, ListenerIndex};
 use crate::listener::{ConnectError, NEGOTIATING_MAX, Negotiation};
 use crate::reactor::{EventSource, SocketId};
 use crate::session::Pool;
@@ -11,7 +12,6 @@ use std::io;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 
-/// See the module.
 pub(super) struct Programs {
     all: BTreeMap<SocketId, Program>,
     /// The name of the next one.
@@ -24,7 +24,7 @@ pub(super) struct Programs {
     registry: Registry,
     pool: Pool,
     /// Associations of programs that have gone.
-    gone: Vec<usize>,
+    gone: Vec<AssociationIndex>,
 }
 
 /// Where programs connect.
@@ -85,9 +85,9 @@ impl Programs {
     }
 
     /// Somebody connects.
-    pub(super) fn accept(&mut self, now: Instant, index: usize) {
+    pub(super) fn accept(&mut self, now: Instant, index: ListenerIndex) {
         for _ in 0..BATCH {
-            let Some(listener) = self.listeners.get_mut(index) else { return };
+            let Some(listener) = self.listeners.get_mut(index.get()) else { return };
             let (stream, source) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) => match error.kind() {
@@ -106,13 +106,13 @@ impl Programs {
             let negotiation = (listener.negotiation)();
             self.add(now, stream, source, negotiation);
         }
-        if let Some(listener) = self.listeners.get_mut(index) {
+        if let Some(listener) = self.listeners.get_mut(index.get()) {
             listener.left = Left::More;
         }
     }
 
     fn accept_left(&mut self, now: Instant, left: Left) {
-        for index in 0..self.listeners.len() {
+        for index in ListenerIndex::first(self.listeners.len()) {
             if self.listeners[index].left == left {
                 self.accept(now, index);
             }
@@ -230,7 +230,7 @@ impl Programs {
     }
 
     /// Associations whose programs have gone.
-    pub(super) fn take_gone(&mut self) -> Vec<usize> {
+    pub(super) fn take_gone(&mut self) -> Vec<AssociationIndex> {
         std::mem::take(&mut self.gone)
     }
 }

@@ -6,10 +6,10 @@
 
 use crate::bond::Counters;
 use crate::config::ClientConfig;
+use crate::index::PathIndex;
 use crate::path::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY};
 use tabane_engine::Instant;
 
-/// See the module.
 pub(super) struct Quotas {
     file: Option<QuotaFile>,
     paths: Vec<Path>,
@@ -77,13 +77,13 @@ impl Quotas {
     }
 
     /// Why a path may carry nothing any more.
-    pub(super) fn spent(&mut self, path: usize, unix: u64) -> Option<String> {
-        self.paths.get_mut(path)?.quota.as_mut()?.spent(unix)
+    pub(super) fn spent(&mut self, path: PathIndex, unix: u64) -> Option<String> {
+        self.paths.get_mut(path.get())?.quota.as_mut()?.spent(unix)
     }
 
     /// Bytes that a path has left.
-    pub(super) fn left(&mut self, path: usize, unix: u64) -> Option<u64> {
-        Some(self.paths.get_mut(path)?.quota.as_mut()?.left(unix))
+    pub(super) fn left(&mut self, path: PathIndex, unix: u64) -> Option<u64> {
+        Some(self.paths.get_mut(path.get())?.quota.as_mut()?.left(unix))
     }
 
     /// Saves when it is time.

@@ -2,7 +2,8 @@
 
 use super::Core;
 use super::carried::ProgramId;
-use crate::event_kind::EventKind;
+use crate::index::PathIndex;
+use crate::model::EventKind;
 use crate::recording::hook::{self, Hook, Known, LOOKED_AT, Seen};
 use crate::recording::ring::Role;
 use crate::recording::{ConnectionReading, RecordSettings, UP};
@@ -42,18 +43,18 @@ impl Core {
         let at = (now, self.event_log.unix_ms(now));
         self.record_finished(at, &mut hook);
         let names: Vec<Arc<str>> =
-            self.tunnels.all().iter().map(|tunnel| tunnel.name.as_str().into()).collect();
+            self.tunnels.all().iter().map(|tunnel| tunnel.name().into()).collect();
         let mut seen = Seen::default();
         let connections = self.connection_readings(now, &mut hook, (&names, &mut seen));
         let mut paths = Vec::new();
-        for (path, tunnel) in self.tunnels.all().iter().enumerate() {
+        for (path, tunnel) in PathIndex::enumerate(self.tunnels.all()) {
             let known = Known {
                 name: names[path].clone(),
-                path,
-                up: tunnel.monitor.is_up(),
-                far_full: tunnel.monitor.health(now).far_full,
-                using: tunnel.decision.using,
-                rtt: tunnel.monitor.rtt(),
+                path: path.get(),
+                up: tunnel.monitor().is_up(),
+                far_full: tunnel.monitor().health(now).far_full,
+                using: tunnel.decision().using,
+                rtt: tunnel.monitor().rtt(),
             };
             paths.push(hook.path(now, (known, UP), &self.bond.counters[path], &seen));
         }
@@ -115,7 +116,7 @@ impl Core {
         // What waits for us at the far end, of whomever it is, waits for room on its path.
         let all = self.tunnels.all().iter().zip(names);
         let full: Vec<&Arc<str>> = all
-            .filter(|(tunnel, _)| tunnel.monitor.health(now).far_full)
+            .filter(|(tunnel, _)| tunnel.monitor().health(now).far_full)
             .map(|(_, name)| name)
             .collect();
         for reading in &mut readings {

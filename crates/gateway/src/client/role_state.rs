@@ -7,19 +7,21 @@
 use super::Core;
 use super::carried::Owner;
 use crate::address::PATHS_MAX;
-use crate::event_kind::EventKind;
+use crate::index::PathIndex;
+use crate::model::EventKind;
 use crate::path::{Health, PathFacts, Roles, Use};
 use crate::snapshots;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 use tabane_engine::tcp::State;
-use tabane_engine::view::{PathId, SubflowId};
+use tabane_engine::view::SubflowId;
 use tabane_engine::{ConnId, Instant};
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct RoleState {
     roles: Roles,
+    /// Paths that work and are used, as the engine was told.
+    carries: [bool; PATHS_MAX],
     /// Data waits for room, by path.
     full: [bool; PATHS_MAX],
     /// Retransmission timeouts of subflows when they were last looked at.
@@ -41,17 +43,18 @@ impl Core {
         let health: Vec<Health> = all.iter().map(|tunnel| tunnel.health(now)).collect();
         let quotas = &mut self.quotas;
         let spent: Vec<Option<String>> =
-            (0..all.len()).map(|path| quotas.spent(path, unix)).collect();
+            PathIndex::first(all.len()).map(|path| quotas.spent(path, unix)).collect();
         let facts = all.iter().enumerate().map(|(i, tunnel)| {
             let counters = self.bond.counters.get(i).copied().unwrap_or_default();
             PathFacts {
-                name: &tunnel.name,
-                role: tunnel.config.role,
+                name: tunnel.name(),
+                role: tunnel.config().role,
                 spent: spent[i].as_deref(),
                 health: &health[i],
                 full: [self.role_state.full.get(i).copied().unwrap_or(false), health[i].far_full],
                 rate_bps: [counters.tx_bps as u64, counters.rx_bps as u64],
-                cap_bps: [tunnel.config.cap_up, tunnel.config.cap_down].map(|cap| cap.map(|c| c.0)),
+                cap_bps: [tunnel.config().cap_up, tunnel.config().cap_down]
+                    .map(|cap| cap.map(|c| c.0)),
             }
         });
         let facts: Vec<PathFacts<'_>> = facts.collect();
@@ -59,13 +62,16 @@ impl Core {
         let upstream = self.owners.values().any(|owner| *owner == Owner::Upstream);
         let open = self.carried.len() > 0 || upstream;
         let changed = self.tunnels.obey(now, open, decisions);
+        for (path, tunnel) in PathIndex::enumerate(self.tunnels.all()) {
+            self.bond.endpoint.set_path_rtt(path.into(), tunnel.expected_rtt());
+        }
         for &(path, before) in &changed {
             let tunnel = &self.tunnels.all()[path];
-            let begins = before == Use::Unused && tunnel.decision.using == Use::Active;
+            let begins = before == Use::Unused && tunnel.decision().using == Use::Active;
             // That it works, or does not, is an event of its own.
-            if tunnel.monitor.is_up() && !begins {
-                let name = tunnel.name.clone();
-                let text = format!("{name}: {}", tunnel.decision.reason);
+            if tunnel.monitor().is_up() && !begins {
+                let name = tunnel.name().to_owned();
+                let text = format!("{name}: {}", tunnel.decision().reason);
                 self.event_log.add(now, EventKind::PathUse, (None, Some(&name)), text);
             }
         }
@@ -76,14 +82,24 @@ impl Core {
 
     /// Makes the paths what they are used for, for connections there are and for those to come.
     fn apply_roles(&mut self, now: Instant) {
-        for (path, tunnel) in self.tunnels.all().iter().enumerate() {
-            self.bond.endpoint.set_path_up(now, PathId(path as u8), tunnel.carries());
+        for (path, tunnel) in PathIndex::enumerate(self.tunnels.all()) {
+            let (told, carries) = (&mut self.role_state.carries[path.get()], tunnel.carries());
+            // What is up, and is said to be up again, is asked whether it has been down.
+            if std::mem::replace(told, carries) != carries {
+                self.bond.endpoint.set_path_up(now, path.into(), carries);
+            }
         }
         self.profiles.clear();
         let conns = self.open_connections();
         for id in conns {
             self.look_at(now, id);
         }
+    }
+
+    /// A path is no more.
+    pub(super) fn forget_path(&mut self, now: Instant, path: PathIndex) {
+        self.role_state.carries[path.get()] = false;
+        self.bond.endpoint.set_path_up(now, path.into(), false);
     }
 
     /// Looks at some of the connections: whether paths are full, whether timeouts make the size of
@@ -112,11 +128,12 @@ impl Core {
         snapshots::note_full(&info, &mut self.role_state.full);
         let mut changed: Vec<(SubflowId, bool)> = Vec::new();
         for subflow in &info.subflows {
-            let path = usize::from(subflow.path.0);
-            let Some(tunnel) = self.tunnels.all().get(path) else { continue };
-            let low = tunnel.decision.using == Use::Low;
+            let path = PathIndex::from(subflow.path);
+            let Some(tunnel) = self.tunnels.all().get(path.get()) else { continue };
+            let low = tunnel.decision().using == Use::Low;
             // What is not used has no need of a priority, and could not tell it.
-            let used = tunnel.decision.using != Use::Unused && subflow.state == State::Established;
+            let used =
+                tunnel.decision().using != Use::Unused && subflow.state == State::Established;
             if used && subflow.view.backup != low {
                 changed.push((subflow.view.id, low));
             }

@@ -6,10 +6,11 @@
 use super::HostSide;
 use super::lookup::{self, Beside};
 use super::policies::PolicySync;
-use super::reach::PATIENCE;
+use super::tunnels::PATIENCE;
 use super::{Core, UpstreamNotification};
 use crate::config::Configuration;
-use crate::event_kind::EventKind;
+use crate::index::{PathIndex, ServerIndex};
+use crate::model::EventKind;
 use crate::path::Lives;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,12 +21,12 @@ use tabane_engine::{Duration, Instant};
 /// The servers of a client.
 pub(super) struct Servers {
     /// The one in use.
-    current: usize,
+    current: ServerIndex,
     /// Since when it is tried, or has not been reached.
     since: Instant,
     /// Names being asked for outside the tunnel: of which server, and what was found.
-    found: Receiver<(usize, lookup::Answers)>,
-    sender: Sender<(usize, lookup::Answers)>,
+    found: Receiver<(ServerIndex, lookup::Answers)>,
+    sender: Sender<(ServerIndex, lookup::Answers)>,
     asking: bool,
     next_question: Instant,
     known: Vec<SocketAddr>,
@@ -42,7 +43,7 @@ impl Servers {
     pub(super) fn new(now: Instant, waker: Arc<mio::Waker>) -> Self {
         let (sender, found) = channel();
         Self {
-            current: 0,
+            current: ServerIndex::new(0),
             since: now,
             found,
             sender,
@@ -57,7 +58,7 @@ impl Servers {
 
 impl Servers {
     /// The one in use, by its place in the configuration.
-    pub(super) fn current(&self) -> usize {
+    pub(super) fn current(&self) -> ServerIndex {
         self.current
     }
 }
@@ -110,7 +111,7 @@ impl Core {
         if servers.asking || !servers.known.is_empty() || now < servers.next_question {
             return;
         }
-        let Some(entry) = self.config.server.get(servers.current) else { return };
+        let Some(entry) = self.config.server.get(servers.current.get()) else { return };
         servers.next_question = now + ASK_AGAIN;
         // Without a name nothing needs to be waited for.
         let parsed: Result<Vec<SocketAddr>, _> =
@@ -150,7 +151,7 @@ impl Core {
         servers.known = Vec::new();
         servers.next_question = now;
         if count > 1 {
-            servers.current = (servers.current + 1) % count;
+            servers.current = ServerIndex::new((servers.current.get() + 1) % count);
             let entry = self.config.server[servers.current].clone();
             let secret = self.config.key();
             // Both were read when the agent started.
@@ -169,7 +170,7 @@ impl Core {
 
     /// A probe was answered on a path: by a server that has been started again, everything that
     /// was connected through it is over, which it cannot say.
-    pub(super) fn meet_server(&mut self, now: Instant, path: usize) {
+    pub(super) fn meet_server(&mut self, now: Instant, path: PathIndex) {
         let Some(life) = self.tunnels.life(path) else { return };
         if self.servers.lives.meet(life) {
             let text = "the server was started again: connections have ended".to_owned();

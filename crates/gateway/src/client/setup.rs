@@ -1,6 +1,7 @@
 //! From the configuration to what the agent needs of it.
 
 use crate::config::ServerEntry;
+use crate::index::PathIndex;
 use crate::keys::{self, Key, KeyError};
 use tabane_net::wireguard::{Session, random_index};
 
@@ -8,9 +9,9 @@ use tabane_net::wireguard::{Session, random_index};
 pub(super) fn session(
     secret: &Key,
     server: &ServerEntry,
-    index: usize,
+    path: PathIndex,
 ) -> Result<Session, KeyError> {
-    let own = server.key_of_path(secret, index)?;
+    let own = server.key_of_path(secret, path.get())?;
     let public = keys::public(&server.public_key)?;
     let preshared = server.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
     let preshared = preshared.map(|key| *key.bytes());

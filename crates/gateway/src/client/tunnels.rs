@@ -3,17 +3,21 @@
 //! A path without an interface, an address or an answer is no error: it is tried again, and the
 //! others go on.
 
+mod reach;
 mod tunnel;
+
+pub(super) use reach::PATIENCE;
 
 use super::host::HostSide;
 use super::{ClientError, setup};
 use crate::address::{ClientNumber, Network};
 use crate::config::{ClientConfig, Configuration, PathChange, PathConfig, ServerEntry};
+use crate::index::PathIndex;
 use crate::keys::{Key, KeyError};
 use crate::model::Role;
 use crate::path::{
     Absence, Announcement, Decision, Demand, Ends, Found, INTERVAL, LinkState, Links, Monitor,
-    MonitorConfig, PathEvent, Shaper, Use,
+    MonitorConfig, PathEvent, Reports, Shaper, Use,
 };
 use mio::Registry;
 use std::collections::VecDeque;
@@ -21,19 +25,18 @@ use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
 use tabane_net::wireguard::{Batch, FourTuple, Opened, Session, UdpPort};
 
-/// See the module.
 pub(super) struct Tunnels {
-    pub(super) all: Vec<Tunnel>,
+    all: Vec<Tunnel>,
     maker: Maker,
     /// Where the server in use is, by preference.
-    pub(super) addresses: Vec<SocketAddr>,
+    addresses: Vec<SocketAddr>,
     batch: Batch,
     /// Where datagrams are opened.
     opened: Vec<u8>,
-    events: VecDeque<(usize, PathEvent)>,
-    pub(super) registry: Registry,
+    events: VecDeque<(PathIndex, PathEvent)>,
+    registry: Registry,
     /// The host's interfaces, if they can be followed.
-    pub(super) links: Option<Links>,
+    links: Option<Links>,
 }
 
 /// What all paths are made with.
@@ -47,19 +50,23 @@ struct Maker {
 
 /// One path.
 pub(super) struct Tunnel {
-    pub(super) name: String,
-    pub(super) config: PathConfig,
-    pub(super) monitor: Monitor,
-    pub(super) session: Session,
+    name: String,
+    config: PathConfig,
+    monitor: Monitor,
+    session: Session,
+    /// What it carries.
+    reports: Reports,
     /// Where the server is, and since when it is looked for there or has not been reached.
-    pub(super) remote: Option<SocketAddr>,
-    pub(super) since: Instant,
-    pub(super) port: Option<UdpPort>,
+    remote: Option<SocketAddr>,
+    since: Instant,
+    port: Option<UdpPort>,
     /// Of what its port sends.
     mark: Option<u32>,
-    pub(super) next_open: Instant,
+    next_open: Instant,
     /// What it is used for.
-    pub(super) decision: Decision,
+    decision: Decision,
+    /// How long it takes to open a connection on it, as far as is known.
+    opening_time: Duration,
     /// What waits for its turn because of the cap.
     shaper: Shaper<Vec<u8>>,
     /// It is no longer configured: until then the server is told so.
@@ -97,7 +104,7 @@ impl Tunnels {
         let run = crate::draw()?;
         let mark = config.tun.as_ref().map(HostSide::mark);
         let maker = Maker { network, number, run, mark };
-        let paths = config.path.iter().enumerate();
+        let paths = PathIndex::enumerate(&config.path);
         let all = paths.map(|(i, path)| maker.tunnel(now, path, (&secret, server), i));
         Ok(Self {
             all: all.collect::<Result<_, _>>()?,
@@ -112,13 +119,13 @@ impl Tunnels {
     }
 
     /// The path's name; what is left of one that has been taken away may still be shown.
-    pub(super) fn name(&self, path: usize) -> &str {
-        self.all.get(path).map_or("gone", |tunnel| &tunnel.name)
+    pub(super) fn name(&self, path: PathIndex) -> &str {
+        self.all.get(path.get()).map_or("gone", |tunnel| &tunnel.name)
     }
 
     /// Largest inner packet of a path.
-    pub(super) fn mtu(&self, path: usize) -> u16 {
-        self.all.get(path).map_or(MTU, |tunnel| tunnel.monitor.mtu())
+    pub(super) fn mtu(&self, path: PathIndex) -> u16 {
+        self.all.get(path.get()).map_or(MTU, |tunnel| tunnel.monitor.mtu())
     }
 
     /// All of them, in the order of the configuration.
@@ -126,20 +133,30 @@ impl Tunnels {
         &self.all
     }
 
-    /// The path on which a connection begins: of those that are used, the quickest among the most
-    /// wanted.
-    pub(super) fn best(&self) -> Option<usize> {
+    /// The path of that name.
+    pub(super) fn find(&self, name: &str) -> Option<PathIndex> {
+        self.indices().find(|path| self.all[*path].name == name)
+    }
+
+    /// The path on which a connection begins: of those that are used, among the most wanted the one
+    /// on which it is expected to be open first.
+    pub(super) fn best(&self) -> Option<PathIndex> {
         let low = |tunnel: &Tunnel| tunnel.decision.using != Use::Active;
-        let rank = |tunnel: &Tunnel| (low(tunnel), tunnel.config.role as u8, tunnel.monitor.rtt());
-        let usable = (0..self.all.len()).filter(|&i| self.all[i].carries());
-        usable.min_by_key(|&i| rank(&self.all[i]))
+        let rank = |tunnel: &Tunnel| (low(tunnel), tunnel.config.role as u8, tunnel.opening_time);
+        let usable = self.indices().filter(|&path| self.all[path].carries());
+        usable.min_by_key(|&path| rank(&self.all[path]))
+    }
+
+    /// What each path carries.
+    pub(super) fn reports_mut(&mut self) -> impl Iterator<Item = (PathIndex, &mut Reports)> {
+        PathIndex::enumerate(&mut self.all).map(|(path, tunnel)| (path, &mut tunnel.reports))
     }
 
     /// The paths that work and are not kept back; if there are none, those that work at all.
-    pub(super) fn active(&self) -> Vec<usize> {
-        let all: Vec<usize> = (0..self.all.len()).filter(|&i| self.all[i].carries()).collect();
-        let wanted = |i: &usize| self.all[*i].decision.using == Use::Active;
-        let active: Vec<usize> = all.iter().copied().filter(wanted).collect();
+    pub(super) fn active(&self) -> Vec<PathIndex> {
+        let all: Vec<_> = self.indices().filter(|&path| self.all[path].carries()).collect();
+        let wanted = |path: &PathIndex| self.all[*path].decision.using == Use::Active;
+        let active: Vec<_> = all.iter().copied().filter(wanted).collect();
         if active.is_empty() { all } else { active }
     }
 
@@ -150,9 +167,9 @@ impl Tunnels {
         now: Instant,
         open: bool,
         decisions: Vec<Decision>,
-    ) -> Vec<(usize, Use)> {
+    ) -> Vec<(PathIndex, Use)> {
         let mut changed = Vec::new();
-        for (path, (tunnel, decision)) in self.all.iter_mut().zip(decisions).enumerate() {
+        for (path, (tunnel, decision)) in PathIndex::enumerate(self.all.iter_mut().zip(decisions)) {
             // A dead path is looked for as often as one that is missed.
             let standby = decision.standby && tunnel.monitor.is_up();
             let demand = Demand { open, standby, alone: decision.alone };
@@ -167,16 +184,15 @@ impl Tunnels {
                 changed.push((path, tunnel.decision.using));
             }
             tunnel.decision = decision;
+            tunnel.opening_time = tunnel.find_opening_time(now);
         }
-        for path in 0..self.all.len() {
-            self.collect(path);
-        }
+        self.collect_all();
         changed
     }
 
     /// Large packets may be getting lost on a path.
-    pub(super) fn suspect_mtu(&mut self, now: Instant, path: usize) {
-        if let Some(tunnel) = self.all.get_mut(path) {
+    pub(super) fn suspect_mtu(&mut self, now: Instant, path: PathIndex) {
+        if let Some(tunnel) = self.all.get_mut(path.get()) {
             tunnel.monitor.suspect_mtu(now);
         }
     }
@@ -189,7 +205,7 @@ impl Tunnels {
         }
         self.choose_addresses(now);
         let Some(links) = &mut self.links else { return };
-        for (path, tunnel) in self.all.iter_mut().enumerate() {
+        for (path, tunnel) in PathIndex::enumerate(&mut self.all) {
             let Some(remote) = tunnel.remote else { continue };
             let found = links.find(&tunnel.binding(remote));
             if tunnel.found.as_ref() == Some(&found) {
@@ -205,20 +221,18 @@ impl Tunnels {
                 tunnel.open(now, path, &self.registry);
             }
         }
-        for path in 0..self.all.len() {
-            self.collect(path);
-        }
+        self.collect_all();
     }
 
     /// Takes a batch of what has come by a path, inner packets to `take`; whether there is more.
     pub(super) fn receive(
         &mut self,
         now: Instant,
-        path: usize,
+        path: PathIndex,
         mut take: impl FnMut(&[u8]),
     ) -> bool {
         let Self { all, batch, opened, .. } = self;
-        let Some(tunnel) = all.get_mut(path) else { return false };
+        let Some(tunnel) = all.get_mut(path.get()) else { return false };
         let Some(port) = &mut tunnel.port else { return false };
         for _ in 0..crate::RECEIVE_CALLS {
             match port.recv(batch) {
@@ -233,7 +247,11 @@ impl Tunnels {
                 match tunnel.session.open(Some(four_tuple.remote.ip()), datagram, opened) {
                     Opened::Packet { len, .. } => {
                         tunnel.monitor.handle_heard(now);
-                        take(&opened[..len]);
+                        let packet = &opened[..len];
+                        let received = tunnel::received(&tunnel.session);
+                        if !tunnel.reports.handle_packet(now, packet, received) {
+                            take(packet);
+                        }
                     }
                     Opened::Reply(len) => {
                         answer(port, four_tuple, &opened[..len]);
@@ -271,10 +289,10 @@ impl Tunnels {
         &mut self,
         now: Instant,
         (new, server): (&ClientConfig, &ServerEntry),
-        changes: &[(usize, PathChange)],
+        changes: &[(PathIndex, PathChange)],
     ) -> Result<(), KeyError> {
         for (path, change) in changes.iter().copied() {
-            match (change, self.all.get_mut(path), new.path.get(path)) {
+            match (change, self.all.get_mut(path.get()), new.path.get(path.get())) {
                 (PathChange::Removed, Some(tunnel), _) => {
                     tunnel.config.role = Role::Never;
                     tunnel.retires = Some(now + RETIRES);
@@ -311,21 +329,21 @@ impl Tunnels {
     }
 
     /// Takes away paths that have been gone for long enough; they are the last ones. Which.
-    pub(super) fn retire(&mut self, now: Instant) -> Vec<usize> {
+    pub(super) fn retire(&mut self, now: Instant) -> Vec<PathIndex> {
         let mut gone = Vec::new();
         while let Some(mut tunnel) =
             self.all.pop_if(|tunnel| tunnel.retires.is_some_and(|at| at <= now))
         {
             tunnel.close(&self.registry);
-            gone.push(self.all.len());
+            gone.push(PathIndex::new(self.all.len()));
         }
         self.events.retain(|(path, _)| !gone.contains(path));
         gone
     }
 
     /// Which of its lives the server said last on a path that this is.
-    pub(super) fn life(&self, path: usize) -> Option<u32> {
-        self.all.get(path)?.monitor.far()?.life
+    pub(super) fn life(&self, path: PathIndex) -> Option<u32> {
+        self.all.get(path.get())?.monitor.far()?.life
     }
 
     /// Whether any path works.
@@ -340,20 +358,21 @@ impl Tunnels {
         secret: &Key,
         server: &ServerEntry,
     ) -> Result<(), KeyError> {
-        for (i, tunnel) in self.all.iter_mut().enumerate() {
+        for (i, tunnel) in PathIndex::enumerate(&mut self.all) {
             tunnel.session = setup::session(secret, server, i)?;
+            tunnel.reports.restart();
             tunnel.monitor.handle_session(now, false);
         }
         Ok(())
     }
 
     /// What a path may be used for from now on.
-    pub(super) fn set_role(&mut self, path: usize, role: Role) {
+    pub(super) fn set_role(&mut self, path: PathIndex, role: Role) {
         self.all[path].config.role = role;
     }
 
     /// How fast a path may be used from now on, in each direction.
-    pub(super) fn set_cap(&mut self, now: Instant, path: usize, cap_bps: Option<u64>) {
+    pub(super) fn set_cap(&mut self, now: Instant, path: PathIndex, cap_bps: Option<u64>) {
         let tunnel = &mut self.all[path];
         let cap = cap_bps.map(tabane_config::quantity::Rate);
         (tunnel.config.cap_up, tunnel.config.cap_down) = (cap, cap);
@@ -361,8 +380,8 @@ impl Tunnels {
     }
 
     /// Whether a packet was the answer to a probe.
-    pub(super) fn take_probe(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        let Some(tunnel) = self.all.get_mut(path) else { return false };
+    pub(super) fn take_probe(&mut self, now: Instant, path: PathIndex, packet: &[u8]) -> bool {
+        let Some(tunnel) = self.all.get_mut(path.get()) else { return false };
         let taken = tunnel.monitor.handle_packet(now, packet);
         self.collect(path);
         taken
@@ -370,8 +389,8 @@ impl Tunnels {
 
     /// Seals an inner packet and queues it, now or when the path's cap allows it; whether it was
     /// taken.
-    pub(super) fn send(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        let Some(tunnel) = self.all.get_mut(path) else { return false };
+    pub(super) fn send(&mut self, now: Instant, path: PathIndex, packet: &[u8]) -> bool {
+        let Some(tunnel) = self.all.get_mut(path.get()) else { return false };
         if tunnel.decision.using == Use::Unused {
             return false;
         }
@@ -385,9 +404,10 @@ impl Tunnels {
         tunnel.shaper.push(packet.to_vec(), packet.len()).is_ok()
     }
 
-    /// Sends what is queued.
-    pub(super) fn flush(&mut self, now: Instant) {
+    /// Sends what is queued, and behind it the reports that are due.
+    pub(super) fn flush(&mut self, now: Instant, scratch: &mut [u8]) {
         for tunnel in &mut self.all {
+            tunnel.report(now, scratch);
             if let Some(port) = &mut tunnel.port
                 && port.has_queued()
                 && let Err(error) = port.flush()
@@ -396,14 +416,12 @@ impl Tunnels {
             }
             tunnel.hear_too_big(now);
         }
-        for path in 0..self.all.len() {
-            self.collect(path);
-        }
+        self.collect_all();
     }
 
     /// Probes and handshakes that are due, and what has waited because of a cap.
     pub(super) fn on_timeout(&mut self, now: Instant, scratch: &mut [u8]) {
-        for path in 0..self.all.len() {
+        for path in self.indices() {
             let tunnel = &mut self.all[path];
             while let Some(packet) = tunnel.shaper.pop(now) {
                 tunnel.carry(now, &packet);
@@ -430,20 +448,21 @@ impl Tunnels {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let due = |tunnel: &Tunnel| {
             let probe = tunnel.monitor.poll_timeout();
-            tunnel.shaper.next_event().map_or(probe, |shaper| shaper.min(probe))
+            let report = tunnel.reports.poll_timeout();
+            [tunnel.shaper.next_event(), report].into_iter().flatten().fold(probe, Instant::min)
         };
         self.all.iter().map(due).min()
     }
 
     /// What happened to a path.
-    pub(super) fn poll_event(&mut self) -> Option<(usize, PathEvent)> {
+    pub(super) fn poll_event(&mut self) -> Option<(PathIndex, PathEvent)> {
         self.events.pop_front()
     }
 
     /// Keys that age, ports that are missing.
     pub(super) fn tick(&mut self, now: Instant, scratch: &mut [u8]) {
         self.follow(now);
-        for (path, tunnel) in self.all.iter_mut().enumerate() {
+        for (path, tunnel) in PathIndex::enumerate(&mut self.all) {
             if now >= tunnel.next_open && tunnel.may_open() {
                 tunnel.next_open = now + REOPEN;
                 tunnel.open(now, path, &self.registry);
@@ -454,12 +473,18 @@ impl Tunnels {
                 answer(port, &FourTuple::to(remote), &scratch[..len]);
             }
         }
-        for path in 0..self.all.len() {
-            self.collect(path);
-        }
+        self.collect_all();
     }
 
-    fn collect(&mut self, path: usize) {
+    fn indices(&self) -> impl Iterator<Item = PathIndex> + use<> {
+        PathIndex::first(self.all.len())
+    }
+
+    fn collect_all(&mut self) {
+        self.indices().for_each(|path| self.collect(path));
+    }
+
+    fn collect(&mut self, path: PathIndex) {
         while let Some(event) = self.all[path].monitor.poll_event() {
             self.events.push_back((path, event));
         }
@@ -472,13 +497,16 @@ impl Maker {
         now: Instant,
         path: &PathConfig,
         (secret, server): (&Key, &ServerEntry),
-        index: usize,
+        index: PathIndex,
     ) -> Result<Tunnel, KeyError> {
         let Self { network, number, run, mark } = self;
+        let config = monitor_config(path, (network, *number), index, *run);
+        let reports = Reports::new(config.ends, false, *run);
         Ok(Tunnel {
             name: path.label().to_owned(),
             config: path.clone(),
-            monitor: Monitor::new(now, monitor_config(path, (network, *number), index, *run)),
+            monitor: Monitor::new(now, config),
+            reports,
             session: setup::session(secret, server, index)?,
             remote: None,
             since: now,
@@ -486,6 +514,7 @@ impl Maker {
             mark: *mark,
             next_open: now,
             decision: unused(),
+            opening_time: Duration::MAX,
             shaper: Shaper::new(path.cap_up.map(|cap| cap.0)),
             retires: None,
             found: None,
@@ -502,12 +531,12 @@ fn unused() -> Decision {
 fn monitor_config(
     path: &PathConfig,
     (network, number): (&Network, ClientNumber),
-    index: usize,
+    index: PathIndex,
     run: u32,
 ) -> MonitorConfig {
     MonitorConfig {
         ends: Ends { path: network.path(number, index)[0], service: network.service()[0] },
-        path: index as u8,
+        path: index.id(),
         run,
         interval: path.probe.map_or(INTERVAL, |probe| probe.0),
         mtu: path.mtu,

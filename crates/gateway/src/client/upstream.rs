@@ -6,6 +6,7 @@
 use super::carried::Owner;
 use super::{Client, ClientError, Core};
 use crate::config::ClientConfig;
+use crate::index::PathIndex;
 use crate::listener::{ConnectError, Target};
 use crate::model::{AgentEvent, Role, Status};
 use crate::reactor::{Agent, EVENTS, Reactor};
@@ -16,7 +17,6 @@ use std::os::fd::RawFd;
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
 use tabane_net::Clock;
 
-/// See the module.
 pub(crate) struct UpstreamClient {
     client: Client,
     /// The last thing that happened which the server has been told.
@@ -31,7 +31,7 @@ pub(crate) enum UpstreamNotification {
     /// The far end says that one, from there to there, cannot be.
     Unreachable((SocketAddr, SocketAddr), ConnectError),
     /// Paths have begun to work, or one has died.
-    Paths { dead: Option<usize> },
+    Paths { dead: Option<PathIndex> },
     /// Every connection is lost: the next server is another one.
     Lost,
     /// A packet for one of our inner addresses.
@@ -96,7 +96,7 @@ impl UpstreamClient {
         &mut self,
         now: Instant,
         target: SocketAddr,
-    ) -> Result<Option<(ConnId, usize)>, ConnectError> {
+    ) -> Result<Option<(ConnId, PathIndex)>, ConnectError> {
         self.client.core.open(now, target, &Target::Address(target), Owner::Upstream)
     }
 

@@ -3,8 +3,8 @@
 
 use super::Core;
 use crate::address::PATHS_MAX;
-use crate::event_kind::EventKind;
-use crate::model::PathState;
+use crate::index::PathIndex;
+use crate::model::{EventKind, PathState};
 use tabane_engine::{Duration, Instant};
 
 /// What has been said of each path.
@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Core {
     /// Says which paths still do not work, and why.
     pub(super) fn tell_waits(&mut self, now: Instant) {
-        for path in 0..self.tunnels.all().len().min(PATHS_MAX) {
+        for path in PathIndex::first(self.tunnels.all().len()) {
             let tunnel = &self.tunnels.all()[path];
-            let (name, health) = (tunnel.name.clone(), tunnel.health(now));
+            let (name, health) = (tunnel.name().to_owned(), tunnel.health(now));
             let said = &mut self.waits.0[path];
             match health.state {
                 // Its own event has said so.

@@ -1,6 +1,7 @@
 //! What a reload would change, and whether the agent can do so while it runs.
 
 use super::{ClientConfig, PathConfig, ServerConfig};
+use crate::index::PathIndex;
 
 /// A part of a client's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,7 +175,7 @@ impl ClientConfig {
 
     /// What happens to paths: place in the file, and what.
     #[must_use]
-    pub(crate) fn path_changes(&self, new: &Self) -> Vec<(usize, PathChange)> {
+    pub(crate) fn path_changes(&self, new: &Self) -> Vec<(PathIndex, PathChange)> {
         let outside = |p: &PathConfig| (p.interface.clone(), p.source, p.remote, p.subflows);
         let change = |n: usize| match (self.path.get(n), new.path.get(n)) {
             (None, Some(_)) => Some(PathChange::Added),
@@ -184,7 +185,7 @@ impl ClientConfig {
             _ => None,
         };
         let count = self.path.len().max(new.path.len());
-        (0..count).filter_map(|n| Some((n, change(n)?))).collect()
+        (0..count).filter_map(|n| Some((PathIndex::new(n), change(n)?))).collect()
     }
 }
 

@@ -191,7 +191,7 @@ impl ClientConfig {
     ///
     /// # Errors
     /// `RuleError`; never for a configuration that was read.
-    pub fn rules(&self) -> Result<Rules, RuleError> {
+    pub(crate) fn rules(&self) -> Result<Rules, RuleError> {
         Rules::compile(&self.rule, &self.up, &self.down)
     }
 
@@ -345,7 +345,7 @@ impl Configuration for ClientConfig {
 impl ServerEntry {
     /// The addresses inside its tunnels.
     #[must_use]
-    pub fn inner(&self) -> Network {
+    pub(crate) fn inner(&self) -> Network {
         Network::new(self.network, self.network6)
     }
 

@@ -1,8 +1,8 @@
 //! Reading a configuration: a TOML file, what the environment lays over it, and every fault with
 //! file, line, column and remedy. What lines with keys hold is never shown.
 
-use super::overrides;
 use super::source::{Service, TEXT_MAX};
+use super::{overrides, udp_mode};
 use crate::keys::{Key, KeyError, is_exposed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -85,7 +85,7 @@ const SECRET: [&str; 5] = ["secret", "private_key", "preshared_key", "enrolment"
 ///
 /// # Errors
 /// [`ConfigError`].
-pub fn read<C: Configuration>(
+pub(crate) fn read<C: Configuration>(
     path: &Path,
     vars: &[(String, String)],
 ) -> Result<Loaded<C>, ConfigError> {
@@ -99,7 +99,8 @@ pub fn read<C: Configuration>(
     Ok(loaded)
 }
 
-/// As [`read`], from text; `name` stands in messages, files are relative to the current folder.
+/// Reads a configuration from text; `name` stands in messages, files are relative to the current
+/// folder, and `vars` are the environment.
 ///
 /// # Errors
 /// [`ConfigError`].
@@ -138,7 +139,7 @@ pub(super) fn text(path: &Path) -> Result<String, ConfigError> {
 
 /// The variables of the environment that begin with `TABANE_`, by name.
 #[must_use]
-pub fn environment() -> Vec<(String, String)> {
+pub(crate) fn environment() -> Vec<(String, String)> {
     let ours = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| name.starts_with("TABANE_"))?;
         Some((name, value.to_string_lossy().into_owned()))
@@ -167,11 +168,13 @@ fn from_document<C: Configuration>(
     let overrides = overrides::collect::<C>(&document, vars, &mut warnings).map_err(refuse)?;
     let document = document.with(overrides);
     let root = document.root().map_err(refuse)?;
+    let old_words = udp_mode::old_words(root.get_ref());
     let reader = toml::de::Deserializer::from(root);
     let mut config = C::deserialize(reader).map_err(|e| refuse(document.toml_problem(&e)))?;
     place_files(&mut config, folder, service);
     let mut found = Findings::default();
     config.check(&mut found);
+    found.warnings.extend(old_words);
     let key = found.key(&config);
     found.files(&config);
     let said = |faults: Vec<Fault>| -> Vec<Problem> {

@@ -3,7 +3,8 @@
 //! A rule matches if protocol, destination, name and port all do; a list that is empty matches
 //! everything. The first rule that matches counts, and what it leaves open is the agent's.
 
-use super::rule::{Policies, Rule, UdpMode};
+use super::rule::{Policies, Rule};
+use super::udp_mode::UdpMode;
 use crate::access::{PortRange, Prefix};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -17,7 +18,7 @@ pub(crate) const RULES_MAX: usize = 256;
 
 /// The rules of an agent, and what holds where none matches.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     rules: Vec<(Matcher, Resolved)>,
     rest: Resolved,
 }
@@ -57,7 +58,7 @@ pub(crate) enum Protocol {
 
 /// Why rules do not compile; a configuration that was read has none of these.
 #[derive(Error, Clone, PartialEq, Debug)]
-pub enum RuleError {
+pub(crate) enum RuleError {
     /// A destination, name, port or protocol.
     #[error("rule {0}: {1}")]
     Match(usize, String),

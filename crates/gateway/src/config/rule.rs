@@ -1,5 +1,6 @@
 //! Policies, and which traffic has which.
 
+use super::udp_mode::UdpMode;
 use serde::{Deserialize, Serialize};
 use tabane_config::policy::PolicySpec;
 use tabane_engine::mptcp::Policy;
@@ -74,19 +75,6 @@ impl Policies {
             udp: self.udp.or(other.udp),
         }
     }
-}
-
-/// How datagrams travel.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-#[serde(rename_all = "lowercase")]
-pub enum UdpMode {
-    /// By the path with the smallest round-trip time.
-    #[default]
-    Best,
-    /// By all paths that work; the far end takes the first copy.
-    Duplicate,
-    /// Spread over the paths; the far end puts them in order, within bounds.
-    Stripe,
 }
 
 /// Traffic that has policies of its own. The first rule that matches counts.

@@ -6,12 +6,13 @@ use super::next::NextConfig;
 use super::rule::Policies;
 use super::secret::Secret;
 use crate::access::{PortRange, Prefix};
-use crate::address::{CLIENTS_MAX, Network, PATHS_MAX};
+use crate::address::{CLIENTS_MAX, ClientNumber, Network, PATHS_MAX};
 use crate::enrol::store::Record;
+use crate::index::PathIndex;
 use crate::keys;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tabane_config::quantity::{Rate, Size};
 use tabane_config::source_document::Fault;
@@ -77,7 +78,7 @@ pub struct ClientEntry {
     pub preshared_key: Option<Secret>,
     /// How it makes itself known, if it makes its own keys; then it has no `keys` here.
     pub invitation: Option<InvitationEntry>,
-    /// The keys by which it has joined, as the server remembers them ([`crate::enrol::store`]).
+    /// The keys by which it has joined, as the server remembers them (`crate::enrol::store`).
     #[serde(skip)]
     pub enrolled: Option<Record>,
     /// Its limits; absent: the server's.
@@ -174,9 +175,15 @@ impl Default for ClientLimits {
 }
 
 impl ServerConfig {
+    /// The first inner address of the client with that number.
+    #[must_use]
+    pub fn client_address(&self, number: u16) -> IpAddr {
+        self.inner().path(ClientNumber(number), PathIndex::new(0))[0]
+    }
+
     /// The addresses inside the tunnels.
     #[must_use]
-    pub fn inner(&self) -> Network {
+    pub(crate) fn inner(&self) -> Network {
         Network::new(self.network, self.network6)
     }
 

@@ -41,18 +41,11 @@ pub(crate) struct Service {
 }
 
 /// Longest text of a configuration, bytes: 4095 clients with all their keys, and room.
-pub const TEXT_MAX: u64 = 8 << 20;
+pub(crate) const TEXT_MAX: u64 = 8 << 20;
 /// Of a file with a key or a token; also what is read of a credential to see whether it is one.
 const CREDENTIAL_MAX: u64 = 64 << 10;
 
 impl ConfigFile {
-    /// A file that the agent reads itself.
-    #[cfg(test)]
-    #[must_use]
-    pub(crate) fn own(file: &Path) -> Self {
-        Self { file: file.to_owned(), copy_of: None }
-    }
-
     /// Reads it, with what the environment lays over it.
     ///
     /// # Errors
@@ -118,7 +111,7 @@ impl Service {
 impl<C: Configuration> Source<C> {
     /// From that file.
     #[must_use]
-    pub fn new(file: ConfigFile) -> Self {
+    pub(crate) fn new(file: ConfigFile) -> Self {
         let name = file.copy_of.as_ref().unwrap_or(&file.file);
         // What the command line compares: whatever folder it is called in.
         let name = name.canonicalize().or_else(|_| std::path::absolute(name));
@@ -160,6 +153,18 @@ impl<C: Configuration> Source<C> {
     }
 }
 
+impl From<&Path> for ConfigFile {
+    fn from(file: &Path) -> Self {
+        Self { file: file.to_owned(), copy_of: None }
+    }
+}
+
+impl<C: Configuration> From<ConfigFile> for Source<C> {
+    fn from(file: ConfigFile) -> Self {
+        Self::new(file)
+    }
+}
+
 impl<C, F: Fn() -> Result<C, String> + Send + 'static> From<Box<F>> for Source<C> {
     /// Whatever a function gives; a text in its place is not understood.
     fn from(read: Box<F>) -> Self {
@@ -187,7 +192,7 @@ mod tests {
 
         let place = tempfile::tempdir().unwrap();
         let file = place.path().join("server.toml");
-        let source = Source::<ServerConfig>::new(ConfigFile::own(&file));
+        let source = Source::<ServerConfig>::new(ConfigFile::from(&*file));
         let deep = format!("x = {}1{}", "[".repeat(200_000), "]".repeat(200_000));
         let far = format!("{}!", " ".repeat(70_000));
         let long = "#".repeat(TEXT_MAX as usize + 1);

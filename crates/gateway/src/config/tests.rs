@@ -1,6 +1,7 @@
 //! Configurations: what is read, what is refused, and how.
 
 use super::*;
+use crate::index::PathIndex;
 use crate::keys::Key;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -491,8 +492,8 @@ mod reload {
         let live: Vec<_> = parts.iter().map(|part| part.is_live()).collect();
         assert_eq!(live, [true, true, false]);
         let expected = [PathChange::Moved, PathChange::Adjusted, PathChange::Added];
-        assert_eq!(old.path_changes(&new), expected.into_iter().enumerate().collect::<Vec<_>>());
-        assert_eq!(new.path_changes(&old)[2], (2, PathChange::Removed));
+        assert_eq!(old.path_changes(&new), PathIndex::enumerate(expected).collect::<Vec<_>>());
+        assert_eq!(new.path_changes(&old)[2], (PathIndex::new(2), PathChange::Removed));
     }
 
     #[test]

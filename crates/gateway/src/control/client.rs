@@ -53,7 +53,7 @@ pub enum ClientError {
 
 /// Events as they come; ends with an error.
 #[derive(Debug)]
-pub struct Follow {
+struct Follow {
     client: Client,
     waiting: VecDeque<AgentEvent>,
 }
@@ -139,7 +139,10 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn follow(mut self, since: u64) -> Result<Follow, ClientError> {
+    pub fn follow(
+        mut self,
+        since: u64,
+    ) -> Result<impl Iterator<Item = Result<AgentEvent, ClientError>>, ClientError> {
         self.write(&Question::Follow { since })?;
         self.set_patience(None)?;
         Ok(Follow { client: self, waiting: VecDeque::new() })

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// The folders, the first that can be used counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Places {
+pub(crate) struct Places {
     folders: Vec<PathBuf>,
     /// Where folders of services are.
     services: Option<PathBuf>,
@@ -75,12 +75,27 @@ pub enum FindError {
     NoFolder(PathBuf),
 }
 
+/// The socket of the agent that is meant, of those that are where agents of this process's user and
+/// of the system have them.
+///
+/// # Errors
+/// [`FindError`].
+pub fn find(which: &Which) -> Result<PathBuf, FindError> {
+    Places::from_env().find(which)
+}
+
+/// Every socket at which somebody listens, and whether we may ask there.
+#[must_use]
+pub fn sockets() -> Vec<(PathBuf, bool)> {
+    Places::from_env().all()
+}
+
 impl Places {
     /// Of this process: `$TABANE_RUNTIME_DIR` alone if it is set, else `$RUNTIME_DIRECTORY`
     /// (systemd), `$XDG_RUNTIME_DIR/tabane`, `/run/tabane`, and `tabane-UID` in the folder for
     /// temporary files. Services have theirs in `/run`, or beside `$TABANE_RUNTIME_DIR`.
     #[must_use]
-    pub fn from_env() -> Self {
+    pub(crate) fn from_env() -> Self {
         let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(only) = folder("TABANE_RUNTIME_DIR").map(PathBuf::from) {
             let beside = only.parent().map(Path::to_owned);
@@ -129,7 +144,7 @@ impl Places {
     ///
     /// # Errors
     /// [`FindError::NoFolder`]: whoever owns the folder could put another socket in its place.
-    pub fn socket_for(&self, name: &str) -> Result<PathBuf, FindError> {
+    pub(crate) fn socket_for(&self, name: &str) -> Result<PathBuf, FindError> {
         let make = |folder: &PathBuf| fs::DirBuilder::new().mode(0o700).create(folder).is_ok();
         let folder = self.folders.iter().find(|folder| make(folder) || is_ours(folder));
         let none = || FindError::NoFolder(self.folders.last().cloned().unwrap_or_default());
@@ -138,7 +153,7 @@ impl Places {
 
     /// Every socket at which somebody listens, and whether we may ask there.
     #[must_use]
-    pub fn all(&self) -> Vec<(PathBuf, bool)> {
+    pub(crate) fn all(&self) -> Vec<(PathBuf, bool)> {
         self.sockets().into_iter().map(|found| (found.path, found.open)).collect()
     }
 
@@ -146,7 +161,7 @@ impl Places {
     ///
     /// # Errors
     /// [`FindError`].
-    pub fn find(&self, which: &Which) -> Result<PathBuf, FindError> {
+    pub(crate) fn find(&self, which: &Which) -> Result<PathBuf, FindError> {
         let name = match which {
             Which::Socket(path) => return Ok(path.clone()),
             Which::Named(name) => Some(name),

@@ -19,7 +19,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// A control socket that answers; goes, with its file, when it is dropped.
-pub struct ControlSocket {
+pub(crate) struct ControlSocket {
     path: PathBuf,
     /// Device and inode of the file, so that only our own is removed.
     identity: (u64, u64),
@@ -30,7 +30,7 @@ pub struct ControlSocket {
 
 /// Why there is no control socket.
 #[derive(Error, Debug)]
-pub enum ControlError {
+pub(crate) enum ControlError {
     /// Another agent has it.
     #[error(
         "an agent already listens at {0}: end it, or give this one another `name` or `control`"
@@ -70,7 +70,7 @@ impl ControlSocket {
     ///
     /// # Errors
     /// [`ControlError`].
-    pub fn start(path: &Path, request_channel: RequestSender) -> Result<Self, ControlError> {
+    pub(crate) fn start(path: &Path, request_channel: RequestSender) -> Result<Self, ControlError> {
         let failed = |error| ControlError::Io { path: path.to_path_buf(), error };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
@@ -96,12 +96,6 @@ impl ControlSocket {
             shared,
             thread: Some(thread),
         })
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

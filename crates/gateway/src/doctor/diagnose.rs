@@ -22,7 +22,7 @@ const CLOCK_LEAST: u64 = 1_735_689_600;
 
 /// What is wrong, and right, with an agent's links. Without a status, what the host alone says.
 #[must_use]
-pub fn diagnose(status: Option<&Status>, host: &Host) -> Vec<Finding> {
+pub(crate) fn diagnose(status: Option<&Status>, host: &Host) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(error) = &host.no_server {
         let remedy = "check the name and this machine's resolver, or give an address";

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Snapshot of this machine.
 #[derive(Clone, Default, Debug)]
-pub struct Host {
+pub(crate) struct Host {
     /// Names of all interfaces.
     pub(crate) interfaces: Vec<String>,
     /// Of each link.
@@ -27,7 +27,7 @@ pub struct Host {
 
 /// A link as it should be.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Want {
+pub(crate) struct Want {
     /// The path's name.
     pub(crate) name: String,
     /// The interface that it leaves by.
@@ -58,7 +58,6 @@ pub(crate) struct LinkFacts {
 /// An interface.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Interface {
-    /// Its name.
     pub(crate) name: String,
     /// It exists.
     pub(crate) there: bool,
@@ -79,7 +78,7 @@ impl Want {
     /// The links of a configuration; the error is of the server's name, and the links are then
     /// without it.
     #[must_use]
-    pub fn of_config(config: &ClientConfig) -> (Vec<Self>, Option<String>) {
+    pub(crate) fn of_config(config: &ClientConfig) -> (Vec<Self>, Option<String>) {
         let names = config.server.first().map_or(&[][..], |server| &server.addresses);
         let (mut servers, mut error) = (Vec::new(), None);
         for name in names {
@@ -111,7 +110,7 @@ impl Want {
 
     /// The links of a running client.
     #[must_use]
-    pub fn of_status(status: &Status) -> Vec<Self> {
+    pub(crate) fn of_status(status: &Status) -> Vec<Self> {
         let path = |path: &crate::model::PathStatus| Self {
             name: path.name.clone(),
             interface: path.interface.clone(),
@@ -125,7 +124,7 @@ impl Want {
 impl Host {
     /// Looks at this machine.
     #[must_use]
-    pub fn look(wants: Vec<Want>, no_server: Option<String>) -> Self {
+    pub(crate) fn look(wants: Vec<Want>, no_server: Option<String>) -> Self {
         let all: Vec<(String, IpAddr)> = getifaddrs::getifaddrs()
             .into_iter()
             .flatten()

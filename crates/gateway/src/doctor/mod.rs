@@ -1,8 +1,8 @@
 //! What is wrong with the links of an agent, and what to do about it.
 //!
 //! Facts are gathered first: the agent's status, from one that runs or from a client that is run
-//! for a few seconds for it ([`trial`]), and what this machine says of interfaces and routes
-//! ([`Host`]). [`diagnose`] is a function of these, so it is tested with drawn ones. It changes
+//! for a few seconds for it (`trial`), and what this machine says of interfaces and routes
+//! (`host::Host`). `diagnose` is a function of these, so it is tested with drawn ones. It changes
 //! nothing.
 
 mod diagnose;
@@ -11,13 +11,13 @@ mod routes;
 mod trial;
 mod tun;
 
-pub use diagnose::diagnose;
-pub use host::Host;
-pub use host::Want;
 #[cfg(test)]
 pub(crate) use routes::MainRoute;
-pub use trial::trial;
 
+use crate::config::{ClientConfig, Loaded};
+use crate::model::Status;
+use diagnose::diagnose;
+use host::{Host, Want};
 use serde::Serialize;
 use tabane_config::source_document::Problem;
 
@@ -51,10 +51,39 @@ pub enum Verdict {
     Unknown,
 }
 
+/// Examines the links of a running agent, else those of a configuration, which is then tried for up
+/// to 8 s; and why that could not be, if it could not. What is doubtful about the configuration is
+/// found, too.
+#[must_use]
+pub fn examine(
+    running: Option<&Status>,
+    config: Option<&Loaded<ClientConfig>>,
+) -> (Vec<Finding>, Option<String>) {
+    let warnings = config.iter().flat_map(|loaded| loaded.warnings.iter().cloned());
+    let mut findings: Vec<Finding> = warnings.map(Finding::of_warning).collect();
+    let config = config.map(|loaded| &loaded.config);
+    let (wants, no_server) = match (config, running) {
+        (Some(config), _) => Want::of_config(config),
+        (None, Some(status)) => (Want::of_status(status), None),
+        (None, None) => (Vec::new(), None),
+    };
+    let tried = match (running, config) {
+        (None, Some(config)) => Some(trial::trial(config)),
+        _ => None,
+    };
+    let (tried, failed) = match tried {
+        Some(Ok(status)) => (Some(status), None),
+        Some(Err(error)) => (None, Some(error.to_string())),
+        None => (None, None),
+    };
+    let host = Host::look(wants, no_server);
+    findings.extend(diagnose(running.or(tried.as_ref()), &host));
+    (findings, failed)
+}
+
 impl Finding {
     /// Of a file that can be used, but is doubtful.
-    #[must_use]
-    pub fn of_warning(problem: Problem) -> Self {
+    fn of_warning(problem: Problem) -> Self {
         let Problem { file, position, message, help, .. } = problem;
         let line = position.map(|(line, _)| format!(":{line}")).unwrap_or_default();
         let text = format!("{file}{line}: {message}");

@@ -1,6 +1,7 @@
 //! A client run for a few seconds, without front ends, to see what its links do.
 
-use crate::client::{Client, ClientError};
+use crate::agent::AgentError;
+use crate::client::Client;
 use crate::config::{ClientConfig, ListenerConfig};
 use crate::model::{PathState, Role, Status};
 use crate::request_channel::{Answer, Request, RequestSender};
@@ -11,10 +12,10 @@ use thiserror::Error;
 
 /// Why there was no trial.
 #[derive(Error, Debug)]
-pub enum TrialError {
+pub(crate) enum TrialError {
     /// The client does not start.
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Client(#[from] AgentError),
     /// It ended, or does not answer.
     #[error("the client that was tried ended early")]
     Ended,
@@ -32,7 +33,7 @@ const MORE_LOOKS: usize = 12;
 ///
 /// # Errors
 /// `TrialError`.
-pub fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
+pub(crate) fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
     let mut config = config.clone();
     config.front = ListenerConfig { socks5: Vec::new(), http: Vec::new(), login: None };
     (config.tun, config.control, config.web, config.metrics) = (None, None, None, None);

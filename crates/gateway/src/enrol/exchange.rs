@@ -1,7 +1,7 @@
 //! The client's end of enrolment: one question to a server and its answer, in a session of its own.
 //! It waits, so it belongs on a thread of its own or into a command.
 
-use super::{Ask, LENGTH_MAX, PORT, Reply};
+use super::{Ask, ExchangeError, LENGTH_MAX, PORT, Reply};
 use crate::address::{ClientNumber, Network};
 use crate::keys::Key;
 use crate::udp_packet;
@@ -15,11 +15,10 @@ use tabane_net::Clock;
 use tabane_net::wireguard::{Opened, Sealed, Session, random_index};
 use tabane_wire::segment::Trust;
 use tabane_wire::udp::Datagram;
-use thiserror::Error;
 
 /// Whom to ask, and as whom.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub(crate) struct Server {
     /// Where it is; each is tried in turn.
     pub addresses: Vec<SocketAddr>,
     /// Its public key.
@@ -32,24 +31,13 @@ pub struct Server {
 
 /// By which link a question leaves; the default is the host's choice.
 #[derive(Clone, Default, Debug)]
-pub struct Link {
+pub(crate) struct Link {
     /// Its interface.
     pub(crate) interface: Option<String>,
     /// The address that it leaves from.
     pub(crate) source: Option<IpAddr>,
     /// Mark of its packets, which leads them past the host's own tunnel.
     pub(crate) mark: Option<u32>,
-}
-
-/// Why there is no "done".
-#[derive(Error, Debug)]
-pub enum ExchangeError {
-    /// The server says no: the reason is for people.
-    #[error("the server refuses: {0}")]
-    Refused(String),
-    /// Nobody answered: the server is not reached, or does not know the key.
-    #[error("no answer from the server ({0})")]
-    Silent(String),
 }
 
 /// Between two attempts at an address.
@@ -62,7 +50,7 @@ const SPACE: usize = 65_536;
 ///
 /// # Errors
 /// [`ExchangeError`]; after [`ExchangeError::Silent`] the server may have done it all the same.
-pub fn ask(
+pub(crate) fn ask(
     server: &Server,
     (key, preshared): (&Key, &Key),
     question: &Ask,

@@ -11,16 +11,14 @@ use crate::config::ServerConfig;
 use crate::keys::write_private;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-/// See the module.
 #[derive(Default, Debug)]
-pub struct Store {
+pub(crate) struct Store {
     file: Option<PathBuf>,
     records: BTreeMap<String, Record>,
 }
@@ -50,7 +48,7 @@ pub(crate) struct Former {
 
 /// Why a server cannot remember, or does not know.
 #[derive(Error, Debug)]
-pub enum StoreError {
+pub(crate) enum StoreError {
     /// There is no file for it.
     #[error("this server has no file to remember clients in: give 'state' in its configuration")]
     Nowhere,
@@ -67,28 +65,6 @@ pub enum StoreError {
     Write(PathBuf, io::Error),
 }
 
-/// Where a server whose configuration is `config` remembers clients, if it names no file: what
-/// systemd gives it (`$STATE_DIRECTORY`), which for the configuration of the system is also found
-/// without being told; else beside the configuration.
-#[must_use]
-pub fn usual_file(config: &Path, state_directory: Option<&OsStr>) -> PathBuf {
-    let given = state_directory.filter(|folder| !folder.is_empty());
-    if let Some(folder) = given {
-        // systemd may name several, with colons between them.
-        let folder = folder.to_string_lossy();
-        return Path::new(folder.split(':').next().unwrap_or_default()).join(NAME);
-    }
-    if config == Path::new(SYSTEM_CONFIG) {
-        return Path::new(SYSTEM_STATE).join(NAME);
-    }
-    let stem = config.file_stem().unwrap_or_default().to_string_lossy();
-    config.with_file_name(format!("{stem}.{NAME}"))
-}
-
-const NAME: &str = "clients.json";
-/// The unit's configuration, and its StateDirectory=.
-const SYSTEM_CONFIG: &str = "/etc/tabane/server.toml";
-const SYSTEM_STATE: &str = "/var/lib/tabane-server";
 /// A record has less than 2 KiB.
 const FILE_MAX: u64 = CLIENTS_MAX as u64 * 4096;
 
@@ -97,7 +73,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Read`], [`StoreError::Content`].
-    pub fn open(file: Option<&Path>) -> Result<Self, StoreError> {
+    pub(crate) fn open(file: Option<&Path>) -> Result<Self, StoreError> {
         let Some(path) = file else { return Ok(Self::default()) };
         let fail = |error| StoreError::Read(path.to_owned(), error);
         let mut text = Zeroizing::new(Vec::new());
@@ -152,7 +128,7 @@ impl Store {
     }
 
     /// Gives each client of a configuration the keys by which it has joined.
-    pub fn fill(&self, config: &mut ServerConfig) {
+    pub(crate) fn fill(&self, config: &mut ServerConfig) {
         for client in &mut config.client {
             let Some(invitation) = &client.invitation else { continue };
             client.enrolled = self.get(&invitation.key).cloned();

@@ -2,6 +2,7 @@
 //! host itself sends into TUN mode.
 
 use crate::address::{ClientNumber, Network};
+use crate::index::PathIndex;
 use crate::inner as gateway_inner;
 use crate::path::Responder;
 use crate::path::probe::{Ends, Probe};
@@ -9,7 +10,7 @@ use crate::tun::frame::{HEADER_LEN, VirtioHeader};
 use crate::tun::{Inbound, Packets, PacketsConfig};
 use crate::udp::fragment::{Reassembler, cut, is_fragment};
 use crate::udp::packet::{self, Inside};
-use crate::udp::{Filter, Flows, Refused, Tagger};
+use crate::udp::{Filter, Flows, Refused, TagKind, Tagger};
 use arbitrary::{Arbitrary, Unstructured};
 use bytes::Bytes;
 use std::net::SocketAddr;
@@ -106,7 +107,7 @@ impl World {
         self.responder.handle_timeout(self.now);
         assert!(self.responder.poll_timeout() > self.now, "its timer is stuck");
         let service = self.network.service();
-        let paths = self.network.path(ClientNumber(1), 0);
+        let paths = self.network.path(ClientNumber(1), PathIndex::new(0));
         for (service, path) in service.into_iter().zip(paths) {
             let ends = Ends { path, service };
             let _ = Probe::answered(packet, &ends);
@@ -144,7 +145,8 @@ impl World {
             }
         }
         let mut tagged = packet.to_vec();
-        if self.tagger.tag(self.now, &mut tagged, path & 1 == 0) {
+        let kind = [TagKind::Copies, TagKind::Protected, TagKind::Ordered][usize::from(path % 3)];
+        if self.tagger.tag(self.now, &mut tagged, kind) {
             assert_eq!(packet::parse(&tagged).is_some(), packet::parse(packet).is_some());
         }
     }

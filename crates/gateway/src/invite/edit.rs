@@ -1,5 +1,7 @@
-//! Changes to a server's file that leave its comments and its order alone.
+//! Changes to the files of agents that leave their comments and their order alone.
 
+use super::Invitation;
+use crate::address::CLIENTS_MAX;
 use crate::config::{ClientEntry, ConfigError, InvitationEntry, Loaded, ServerConfig, parse};
 use crate::keys::{Key, write_private};
 use std::fs::File;
@@ -30,12 +32,106 @@ pub enum EditError {
     Other(String),
 }
 
+/// What becomes of a client in a server's file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientEdit<'n> {
+    /// It is refused until it is enabled.
+    Disable,
+    /// It is let in again.
+    Enable,
+    /// It goes.
+    Remove,
+    /// It has another name; its keys and number stay.
+    Rename(&'n str),
+}
+
+/// Who is invited.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewClient<'n> {
+    pub name: &'n str,
+    /// Its number; `None`: the first free one.
+    pub number: Option<u16>,
+    /// Where it reaches the server, if not where the file says.
+    pub public: &'n [String],
+    /// It exists: its keys, or its previous invitation, are revoked; number and limits stay.
+    pub replace: bool,
+    /// Until when it may join, seconds since 1970; `None`: its keys are made here, for good.
+    pub expires: Option<u64>,
+}
+
+/// Changes one client in a server's file.
+///
+/// # Errors
+/// [`EditError`]; [`EditError::Client`] if there is none of that name, if it is so already, or if
+/// another has the new name.
+pub fn edit_client(file: &Path, name: &str, edit: ClientEdit<'_>) -> Result<(), EditError> {
+    change(file, |text, _| {
+        let new = match edit {
+            ClientEdit::Disable => switch_client(text, name, false)?,
+            ClientEdit::Enable => switch_client(text, name, true)?,
+            ClientEdit::Remove => remove_client(text, name)?,
+            ClientEdit::Rename(new) => rename_client(text, name, new)?,
+        };
+        Ok((new, ()))
+    })
+}
+
+/// Adds a client to a server's file, or gives one that is there another invitation.
+///
+/// # Errors
+/// [`EditError`]; [`EditError::Client`] if it is there already, or not there to be replaced, if no
+/// number is free, or nobody knows where the server is.
+pub fn invite(file: &Path, client: &NewClient<'_>) -> Result<Invitation, EditError> {
+    change(file, |text, loaded| invited_client(text, loaded, client))
+}
+
+/// The text with the client, and its invitation.
+fn invited_client(
+    text: &str,
+    loaded: &Loaded<ServerConfig>,
+    new: &NewClient<'_>,
+) -> Result<(String, Invitation), EditError> {
+    let mut config = loaded.config.clone();
+    if !new.public.is_empty() {
+        config.public = new.public.to_vec();
+    }
+    let refuse = |message: String| Err(EditError::Client(message));
+    if config.public.is_empty() {
+        let message = "where is the server? add public = [\"host:port\"], or say --public";
+        return refuse(message.into());
+    }
+    let name = new.name;
+    let there = config.client.iter().find(|client| client.name == name);
+    let number = match (there, new.replace, new.number) {
+        (Some(_), false, _) => {
+            return refuse(format!(
+                "there is a client '{name}' already; --replace gives it new keys"
+            ));
+        }
+        (None, true, _) => return refuse(format!("there is no client '{name}'")),
+        (Some(client), true, _) => client.number,
+        (None, false, Some(number)) => number,
+        (None, false, None) => {
+            let is_free = |number: &u16| config.client.iter().all(|c| c.number != *number);
+            let none = || EditError::Client("no number is free".into());
+            (1..=CLIENTS_MAX).find(is_free).ok_or_else(none)?
+        }
+    };
+    let made = match new.expires {
+        Some(expires) => Invitation::new(&config, &loaded.key, (name, number), expires),
+        None => Invitation::with_keys(&config, &loaded.key, (name, number), true),
+    };
+    let (invitation, entry) = made.map_err(|error| EditError::Other(error.to_string()))?;
+    let text = if new.replace { replace_keys(text, &entry)? } else { add_client(text, &entry)? };
+    Ok((text, invitation))
+}
+
 /// Changes a file: `edit` gets its text and configuration, and gives the new text, which is written
 /// only if it is a sound configuration. Two changes at once wait for each other.
 ///
 /// # Errors
 /// [`EditError`].
-pub fn change<T>(
+pub(super) fn change<T>(
     path: &Path,
     edit: impl FnOnce(&str, &Loaded<ServerConfig>) -> Result<(String, T), EditError>,
 ) -> Result<T, EditError> {
@@ -75,7 +171,7 @@ fn lock(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// [`EditError::Shape`]; [`EditError::Client`] if it is not TOML.
-pub fn add_client(text: &str, entry: &ClientEntry) -> Result<String, EditError> {
+pub(super) fn add_client(text: &str, entry: &ClientEntry) -> Result<String, EditError> {
     let mut document = document(text)?;
     let clients = document.entry("client").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     let mut keys: Array = entry.keys.iter().collect();
@@ -131,7 +227,7 @@ fn invited(entry: &ClientEntry) -> Option<InlineTable> {
 ///
 /// # Errors
 /// [`EditError::Client`] if there is none of that name, or one of the new name.
-pub fn rename_client(text: &str, name: &str, new: &str) -> Result<String, EditError> {
+fn rename_client(text: &str, name: &str, new: &str) -> Result<String, EditError> {
     with_client(text, name, |client| {
         client.insert("name", value(new));
         Ok(())
@@ -143,7 +239,7 @@ pub fn rename_client(text: &str, name: &str, new: &str) -> Result<String, EditEr
 ///
 /// # Errors
 /// [`EditError::Client`] if there is none of that name.
-pub fn replace_keys(text: &str, entry: &ClientEntry) -> Result<String, EditError> {
+fn replace_keys(text: &str, entry: &ClientEntry) -> Result<String, EditError> {
     with_client(text, &entry.name, |client| {
         for key in ["keys", "preshared_key", "invitation"] {
             client.remove(key);
@@ -221,7 +317,7 @@ fn with_client(
 ///
 /// # Errors
 /// [`EditError::Client`] if there is none.
-pub fn remove_client(text: &str, name: &str) -> Result<String, EditError> {
+pub(super) fn remove_client(text: &str, name: &str) -> Result<String, EditError> {
     let mut document = document(text)?;
     let none = || EditError::Client(format!("there is no client '{name}'"));
     let is = |found: Option<&str>| found == Some(name);
@@ -246,7 +342,7 @@ pub fn remove_client(text: &str, name: &str) -> Result<String, EditError> {
 ///
 /// # Errors
 /// [`EditError::Client`] if there is none of that name, or if it is so already.
-pub fn switch_client(text: &str, name: &str, on: bool) -> Result<String, EditError> {
+fn switch_client(text: &str, name: &str, on: bool) -> Result<String, EditError> {
     with_client(text, name, |client| {
         let disabled = client.get("disabled").and_then(Item::as_bool).unwrap_or(false);
         if disabled != on {

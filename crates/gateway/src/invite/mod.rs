@@ -18,19 +18,10 @@
 //! stock WireGuard is still given (as a configuration), the secret is the client's own: the line
 //! holds its keys, for good.
 
-mod edit;
+pub mod edit;
 mod wireguard;
 
-pub use edit::EditError;
-pub use edit::add_client;
-pub use edit::change;
-pub use edit::remove_client;
-pub use edit::rename_client;
-pub use edit::replace_client_keys;
-pub use edit::replace_keys;
-pub use edit::switch_client;
-
-use crate::address::{CLIENTS_MAX, ClientNumber, Network, PATHS_MAX};
+use crate::address::{CLIENTS_MAX, Network, PATHS_MAX};
 use crate::config::{ClientEntry, InvitationEntry, ServerConfig};
 use crate::keys::{self, Key};
 use base64::Engine;
@@ -48,15 +39,15 @@ pub struct Invitation {
     /// Its name at the server.
     pub name: String,
     /// Its number there.
-    pub number: ClientNumber,
+    pub number: u16,
     /// What it may do with it.
     pub grant: Grant,
     /// Where the server is: `host:port`.
     pub addresses: Vec<String>,
     /// The server's key.
-    pub public_key: PublicKey,
+    pub(crate) public_key: PublicKey,
     /// The addresses inside the tunnels.
-    pub network: Network,
+    pub(crate) network: Network,
 }
 
 /// What an invitation is good for.
@@ -66,7 +57,7 @@ pub enum Grant {
     Keys(Own),
     /// Version 2: to make itself known, once.
     Enrolment {
-        /// What the one-time keys derive from ([`Key::enrolment`]).
+        /// What the one-time keys derive from (`Key::enrolment`).
         secret: Key,
         /// Until when, seconds since 1970.
         expires: u64,
@@ -111,7 +102,7 @@ impl Invitation {
     ///
     /// # Errors
     /// [`keys::KeyError`] if the system has no random bytes.
-    pub fn new(
+    pub(crate) fn new(
         config: &ServerConfig,
         server: &Key,
         (name, number): (&str, u16),
@@ -138,7 +129,7 @@ impl Invitation {
     ///
     /// # Errors
     /// [`keys::KeyError`] if the system has no random bytes.
-    pub fn with_keys(
+    pub(crate) fn with_keys(
         config: &ServerConfig,
         server: &Key,
         (name, number): (&str, u16),
@@ -160,7 +151,7 @@ impl Invitation {
     fn of(config: &ServerConfig, server: &Key, (name, number): (&str, u16), grant: Grant) -> Self {
         Self {
             name: name.to_owned(),
-            number: ClientNumber(number),
+            number,
             grant,
             addresses: config.public.clone(),
             public_key: server.public(),
@@ -195,7 +186,7 @@ impl Invitation {
              # Who has this is this client.\nsecret = \"{}\"\n\n\
              [[server]]\naddresses = {list}\npublic_key = {}\n",
             text(&self.name),
-            self.number.0,
+            self.number,
             own.secret,
             text(&keys::encode(&self.public_key)),
         );
@@ -225,20 +216,16 @@ impl Invitation {
     }
 
     /// Configurations of stock WireGuard interfaces for the first `paths` paths, and the commands
-    /// that give them to the kernel's MPTCP. `None` without keys, which only
-    /// [`Invitation::with_keys`] makes.
+    /// that give them to the kernel's MPTCP; or, if `paths` is `None`, that of one path as every
+    /// WireGuard app takes it. `None` without keys, which only an invitation that the server has
+    /// made them for has.
     #[must_use]
-    pub fn wireguard(&self, paths: usize) -> Option<String> {
+    pub fn wireguard(&self, paths: Option<usize>) -> Option<String> {
         let Grant::Keys(own) = &self.grant else { return None };
-        Some(wireguard::text(self, own, paths))
-    }
-
-    /// The configuration of one path as every WireGuard app takes it; `None` as of
-    /// [`Invitation::wireguard`].
-    #[must_use]
-    pub fn wireguard_app(&self) -> Option<String> {
-        let Grant::Keys(own) = &self.grant else { return None };
-        Some(wireguard::app(self, own))
+        Some(match paths {
+            Some(paths) => wireguard::text(self, own, paths),
+            None => wireguard::app(self, own),
+        })
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -252,7 +239,7 @@ impl Invitation {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(preshared.is_some(), PRESHARED) | flag(network, NETWORK);
         let mut bytes = vec![version, flags];
-        bytes.extend(self.number.0.to_be_bytes());
+        bytes.extend(self.number.to_be_bytes());
         bytes.extend(secret.bytes());
         bytes.extend(self.public_key.as_bytes());
         bytes.extend(preshared.into_iter().flat_map(Key::bytes));
@@ -339,7 +326,6 @@ fn parse(version: u8, mut rest: &[u8]) -> Option<Invitation> {
     if !sound || !(1..=CLIENTS_MAX).contains(&number) {
         return None;
     }
-    let number = ClientNumber(number);
     Some(Invitation { name, number, grant, addresses, public_key, network })
 }
 

@@ -1,5 +1,6 @@
 //! Invitations: there and back, damage, what becomes of files.
 
+use super::edit::*;
 use super::*;
 use crate::config::{ClientConfig, parse};
 
@@ -49,7 +50,7 @@ fn a_client_that_is_invited_makes_its_own_keys() {
             assert_eq!(entry.enrolment, pending.then(|| secret.to_string().into()));
             assert!(!text.contains(&own.secret.to_string()));
         }
-        assert_eq!((invitation.wireguard(1), invitation.wireguard_app()), (None, None));
+        assert_eq!((invitation.wireguard(Some(1)), invitation.wireguard(None)), (None, None));
     }
 }
 
@@ -138,7 +139,7 @@ fn a_change_is_written_only_if_it_is_sound() {
 #[test]
 fn stock_wireguard_has_the_same_keys_and_addresses() {
     let (invitation, entry) = invitation("", true);
-    let text = invitation.wireguard(2).unwrap();
+    let text = invitation.wireguard(Some(2)).unwrap();
     let values = |key: &str| -> Vec<&str> {
         text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(" = ")).collect()
     };
@@ -157,7 +158,7 @@ fn stock_wireguard_has_the_same_keys_and_addresses() {
 #[test]
 fn what_a_phone_is_given_has_nothing_of_linux() {
     let (invitation, entry) = invitation("", true);
-    let text = invitation.wireguard_app().unwrap();
+    let text = invitation.wireguard(None).unwrap();
     let known = ["PrivateKey", "Address", "DNS", "MTU", "PublicKey", "PresharedKey", "Endpoint"];
     let known = known.into_iter().chain(["AllowedIPs", "PersistentKeepalive"]);
     let known: Vec<&str> = known.collect();

@@ -1,6 +1,8 @@
 //! A client without tabane: stock WireGuard interfaces and the kernel's MPTCP.
 
 use super::{Invitation, Own};
+use crate::address::ClientNumber;
+use crate::index::PathIndex;
 use crate::keys;
 use std::fmt::Write;
 
@@ -23,7 +25,7 @@ pub(super) fn text(of: &Invitation, own: &Own, paths: usize) -> String {
 
 /// The first path alone, without anything that belongs to a Linux: what the apps of phones take.
 pub(super) fn app(of: &Invitation, own: &Own) -> String {
-    let [v4, v6] = of.network.path(of.number, 0);
+    let [v4, v6] = of.network.path(ClientNumber(of.number), PathIndex::new(0));
     let dns = of.network.service()[0];
     let key = own.secret.of_path(0);
     let mut text = format!(
@@ -34,7 +36,7 @@ pub(super) fn app(of: &Invitation, own: &Own) -> String {
 }
 
 fn section(out: &mut String, (of, own): (&Invitation, &Own), path: usize) -> std::fmt::Result {
-    let [v4, v6] = of.network.path(of.number, path);
+    let [v4, v6] = of.network.path(ClientNumber(of.number), PathIndex::new(path));
     let (device, table) = (device(path), TABLE + path);
     let key = own.secret.of_path(path);
     writeln!(out, "\n# ---- {device}.conf ----\n[Interface]\nPrivateKey = {key}")?;

@@ -25,6 +25,12 @@ impl Damping {
         self.failures[REMEMBERED - 1] = Some(now);
     }
 
+    /// The last failure was none.
+    pub(super) fn withdraw(&mut self) {
+        self.failures[REMEMBERED - 1] = None;
+        self.failures.rotate_right(1);
+    }
+
     /// Time has jumped.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
@@ -58,6 +64,8 @@ mod tests {
             trials.push(damping.trial(now).as_millis() / 1000);
         }
         assert_eq!(trials, [0, 0, 2, 4, 8, 16, 16, 16]);
+        damping.withdraw();
+        assert_eq!(damping.count(Instant::ZERO + Duration::from_secs(8)), 5);
         assert_eq!(damping.trial(Instant::ZERO + Duration::from_secs(130)), Duration::ZERO);
     }
 }

@@ -90,10 +90,17 @@ impl History {
         }
     }
 
-    /// Forgets all but the sequence number.
-    pub(super) fn clear(&mut self) {
+    /// Forgets all but the sequence number, and returns what it was.
+    pub(super) fn clear(&mut self) -> Self {
         let next_seq = self.next_seq;
-        *self = Self { next_seq, after_answered: next_seq, ..Self::default() };
+        let new = Self { next_seq, after_answered: next_seq, ..Self::default() };
+        std::mem::replace(self, new)
+    }
+
+    /// Takes over the sequence number of a later one, whose probes are forgotten.
+    pub(super) fn go_on(&mut self, later: &Self) {
+        self.next_seq = later.next_seq;
+        self.after_answered = later.next_seq;
     }
 
     /// How long an answer takes at most, as a rule.

@@ -9,8 +9,8 @@
 //!   unanswered ones are proof depends on how many usually are. Whatever is heard is life: a queue
 //!   of seconds is none of death. A far end that is heard but does not answer is left after
 //!   [`ONE_WAY`].
-//! * **Used again**: after two answers in a row; after a trial if it has failed often
-//!   (`damping.rs`).
+//! * **Used again**: after two answers in a row, one if no other works; after a trial if it has
+//!   failed often (`damping.rs`). See `again.rs`.
 //! * **Thrifty**: without open connections for a minute, and on paths that stand by, probes thin
 //!   out.
 //! * Time that jumps (a suspended machine, a stopped process) proves nothing about a path.
@@ -25,6 +25,7 @@ use crate::model::{PathState, Role};
 use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
 
+mod again;
 mod pace;
 mod size;
 
@@ -41,6 +42,8 @@ pub(crate) struct Monitor {
     since: Instant,
     reason: Reason,
     history: History,
+    /// The one until the path was left for its silence.
+    before: Option<History>,
     mtu: MtuSearch,
     damping: Damping,
     /// When anything came in last.
@@ -60,6 +63,7 @@ pub(crate) struct Monitor {
     /// No verdict before.
     not_before: Instant,
     far_full: bool,
+    far_reports: bool,
     far: Option<Far>,
     reported_up: bool,
     reported_mtu: u16,
@@ -195,6 +199,7 @@ impl Monitor {
             since: now,
             reason: Reason::Absent(absence),
             history: History::default(),
+            before: None,
             // What whoever uses a path takes for granted.
             reported_mtu: BASE,
             too_big: TooBig::default(),
@@ -212,6 +217,7 @@ impl Monitor {
             next_handshake: now,
             not_before: now,
             far_full: false,
+            far_reports: false,
             far: None,
             reported_up: false,
             wake: Instant::FAR_FUTURE,
@@ -304,9 +310,13 @@ impl Monitor {
         if probe.run != self.config.run {
             return true;
         }
-        if let Some(answered) = self.history.answered(self.now, probe.seq) {
+        if self.has_held(probe.seq) {
+            self.resume();
+            self.schedule_wake();
+        } else if let Some(answered) = self.history.answered(self.now, probe.seq) {
             self.answered = self.now;
             self.far_full = probe.full;
+            self.far_reports = probe.far_reports;
             if let Some(server_info) = probe.server_info {
                 let within = answered.rtt / 2;
                 let ServerInfo { seen_as, unix_ms, life } = server_info;
@@ -468,6 +478,7 @@ impl Monitor {
         self.not_before = now;
         self.trial_end = None;
         self.history.forgive();
+        self.before = None;
         self.damping.forget();
         self.mtu.resume(now);
     }
@@ -489,9 +500,11 @@ impl Monitor {
         self.reason = reason;
         self.answers = 0;
         self.far_full = false;
+        self.far_reports = false;
         self.far = None;
         self.trial_end = None;
-        self.history.clear();
+        let history = self.history.clear();
+        self.before = matches!(self.reason, Reason::Silent(_)).then_some(history);
         self.unheard = None;
         self.next_probe = self.now;
     }
@@ -522,45 +535,6 @@ impl Monitor {
         let asleep = self.interval() > self.config.interval;
         let wait = if asleep { WAIT_ASLEEP } else { WAIT };
         self.now - self.heard >= SILENCE && self.now - unheard >= wait
-    }
-
-    /// Looks whether a path that is not used has proved itself.
-    fn consider(&mut self) {
-        let needed = match self.state {
-            PathState::Connecting => 1,
-            PathState::Down => 2,
-            PathState::Absent | PathState::Up => return,
-        };
-        if self.answers == 0 {
-            return;
-        }
-        if self.now >= self.answered + self.together() {
-            self.answers = 0;
-            self.trial_end = None;
-            self.reason = Reason::Silent(self.answered);
-        } else if self.answers >= needed {
-            let trial = self.damping.trial(self.now);
-            let until = *self.trial_end.get_or_insert(self.now + trial);
-            if self.demand.alone || self.now >= until {
-                self.rise();
-            } else {
-                let failures = self.damping.count(self.now);
-                self.reason = Reason::Trial { failures, until };
-            }
-        }
-    }
-
-    fn rise(&mut self) {
-        self.state = PathState::Up;
-        self.since = self.now;
-        self.reason = Reason::Works;
-        self.trial_end = None;
-        self.heard = self.now;
-        self.unheard = None;
-        // Probes of the time when it was dead say nothing about loss.
-        self.history.forgive();
-        self.mtu.resume(self.now);
-        self.next_probe = self.now;
     }
 }
 

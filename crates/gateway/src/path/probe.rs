@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  0        6     7     8     12    16     17     18    20       22  24
-//!  | tabane | ver | use | run | seq | role | path | mtu | within | f | cap ...
+//!  | tabane | ver | use | run | seq | role | path | mtu | within | f g | cap ...
 //!  32     34        50     58
 //!  | port | address | time | life | padding ...
 //!                         58     62
@@ -12,7 +12,8 @@
 //! A server of ours sets `f` in its answer. Bit 0: data for the client waits for room on its paths.
 //! Bit 1: it says where the path's datagrams come from, as it sees them (IPv4 as `::ffff:a.b.c.d`),
 //! and its time, in milliseconds since 1970. Bit 2: it says which of its lives this is: what is
-//! connected through it ends with it. Of a probe that ends after `cap` or `time` (those of earlier
+//! connected through it ends with it. Bit 3: it knows reports ([`Reports`](super::Reports)), as bit
+//! 0 of `g` says of the client. Of a probe that ends after `cap` or `time` (those of earlier
 //! versions) the answer does, too.
 
 use super::roles::Use;
@@ -43,6 +44,10 @@ pub(crate) struct Probe {
     pub(crate) within_ms: u16,
     /// Most that the far end may send on it, bits per second.
     pub(crate) cap_bps: Option<u64>,
+    /// The client knows reports.
+    pub(crate) reports: bool,
+    /// In an answer: the server does, too.
+    pub(crate) far_reports: bool,
     /// In an answer: data for the client waits for room on its paths.
     pub(crate) full: bool,
     /// In an answer: what else the server says.
@@ -81,6 +86,9 @@ const PADDED: usize = 62;
 const FULL: u8 = 1;
 const SERVER_INFO: u8 = 2;
 const LIFE: u8 = 4;
+const FAR_REPORTS: u8 = 8;
+/// Bits of `g`.
+const REPORTS: u8 = 1;
 /// Type, code, checksum, identifier, sequence number.
 const ICMP: usize = 8;
 
@@ -186,6 +194,8 @@ impl Probe {
         payload[18..20].copy_from_slice(&self.mtu.to_be_bytes());
         payload[20..22].copy_from_slice(&self.within_ms.to_be_bytes());
         payload[22] = if self.full { FULL } else { 0 };
+        payload[22] |= if self.far_reports { FAR_REPORTS } else { 0 };
+        payload[23] = if self.reports { REPORTS } else { 0 };
         payload[24..32].copy_from_slice(&self.cap_bps.unwrap_or(0).to_be_bytes());
         if let (Some(server_info), Some(space)) =
             (self.server_info, payload.get_mut(PAYLOAD..TIMED))
@@ -236,6 +246,8 @@ impl Probe {
             mtu: u16_at(18),
             within_ms: u16_at(20),
             cap_bps: (cap != 0).then_some(cap),
+            reports: payload[23] & REPORTS != 0,
+            far_reports: payload[22] & FAR_REPORTS != 0,
             full: payload[22] & FULL != 0,
             server_info: if payload[22] & SERVER_INFO != 0 { server_info() } else { None },
         })
@@ -246,11 +258,15 @@ impl Probe {
 mod tests {
     use super::*;
     use crate::address::{ClientNumber, Network};
+    use crate::index::PathIndex;
     use proptest::prelude::*;
 
     fn ends(family: usize) -> Ends {
         let network = Network::default();
-        Ends { path: network.path(ClientNumber(3), 1)[family], service: network.service()[family] }
+        Ends {
+            path: network.path(ClientNumber(3), PathIndex::new(1))[family],
+            service: network.service()[family],
+        }
     }
 
     const PROBE: Probe = Probe {
@@ -263,6 +279,8 @@ mod tests {
         mtu: 1420,
         within_ms: 250,
         cap_bps: Some(5_000_000),
+        reports: true,
+        far_reports: false,
         full: false,
         server_info: None,
     };
@@ -289,12 +307,14 @@ mod tests {
                 let seen_as = ["192.0.2.7:4000", "[2001:db8::7]:4000"][family].parse().unwrap();
                 let life = Some(0xfeed_beef);
                 let server_info = Some(ServerInfo { seen_as, unix_ms: 1_800_000_000_123, life });
-                let full = Probe { full: true, server_info, ..PROBE };
+                let full = Probe { full: true, far_reports: true, server_info, ..PROBE };
                 let ours = full.reply(packet, &Network::default().service()).unwrap();
                 assert_eq!(Probe::answered(&ours, &ends), Some(full));
                 assert_eq!(ours.len(), length);
-                let other =
-                    Ends { path: Network::default().path(ClientNumber(3), 2)[family], ..ends };
+                let other = Ends {
+                    path: Network::default().path(ClientNumber(3), PathIndex::new(2))[family],
+                    ..ends
+                };
                 assert_eq!(Probe::answered(&reply, &other), None, "of another path");
             }
         }

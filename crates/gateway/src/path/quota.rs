@@ -53,7 +53,7 @@ pub(crate) struct QuotaFile {
 
 /// The file cannot be used.
 #[derive(Error, Debug)]
-pub enum QuotaError {
+pub(crate) enum QuotaError {
     /// Not read.
     #[error("cannot read the quotas of {path}: {source}")]
     Read {

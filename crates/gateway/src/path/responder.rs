@@ -85,7 +85,7 @@ impl Responder {
             }
         }
         self.schedule_wake();
-        Probe { full: self.full, server_info: self.server_info, ..probe }
+        Probe { far_reports: true, full: self.full, server_info: self.server_info, ..probe }
             .reply(packet, &self.service)
     }
 
@@ -181,6 +181,12 @@ impl Responder {
     #[must_use]
     pub(crate) fn run(&self) -> Option<u32> {
         self.probe.map(|probe| probe.run)
+    }
+
+    /// Whether the client knows reports, as of its newest probe.
+    #[must_use]
+    pub(crate) fn knows_reports(&self) -> bool {
+        self.probe.is_some_and(|probe| probe.reports)
     }
 
     /// Largest inner packet, as far as the client has said.

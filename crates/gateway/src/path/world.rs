@@ -7,6 +7,7 @@ use super::probe::Ends;
 use super::reason::LinkState;
 use super::responder::Responder;
 use crate::address::{ClientNumber, Network};
+use crate::index::PathIndex;
 use std::collections::BTreeMap;
 use tabane_engine::{Duration, Instant};
 
@@ -56,7 +57,7 @@ impl World {
         let now = Instant::ZERO + Duration::from_secs(1);
         let network = Network::default();
         let ends = Ends {
-            path: network.path(ClientNumber(1), 0)[family],
+            path: network.path(ClientNumber(1), PathIndex::new(0))[family],
             service: network.service()[family],
         };
         let config = MonitorConfig { ends, path: 0, run: 77, interval: super::INTERVAL, mtu: None };
@@ -86,6 +87,13 @@ impl World {
     pub(super) fn kill(&mut self, dead: bool) {
         self.direction[0].dead = dead;
         self.direction[1].dead = dead;
+    }
+
+    /// What is sent from now on arrives no sooner than this, and all of it.
+    pub(super) fn hold(&mut self, span: Duration) {
+        for direction in &mut self.direction {
+            direction.last = self.now + span;
+        }
     }
 
     pub(super) fn loss(&mut self, loss: f64) {

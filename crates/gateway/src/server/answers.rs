@@ -3,11 +3,12 @@
 use super::Core;
 use super::client_session::ClientSession;
 use super::upstream_hop::Next;
-use crate::address::PATHS_MAX;
 use crate::config::Policies;
+use crate::index::PathIndex;
 use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::snapshots::{self, Load};
+use crate::udp::DatagramCounters;
 use std::net::SocketAddr;
 use tabane_engine::{ConnId, Instant};
 use tabane_net::wireguard::UdpPort;
@@ -44,11 +45,11 @@ impl Core {
 
     fn status(&mut self, now: Instant) -> Status {
         let (mut paths, mut copies, mut malformed, mut spoofed) = (Vec::new(), 0, 0, 0);
-        let mut datagrams = [0; 3];
+        let mut datagrams = DatagramCounters::default();
         let (mut clients, mut total, mut refused) = (0, 0, 0);
         let mut record_counters = None::<RecordTotals>;
-        for at in 0..self.client_sessions.len() {
-            let remotes: Vec<_> = (0..PATHS_MAX)
+        for at in self.client_sessions.places() {
+            let remotes: Vec<_> = PathIndex::all()
                 .map(|path| self.client_sessions.four_tuple(at, path).map(|w| w.remote))
                 .collect();
             let Some(session) = self.client_sessions.get(at) else { continue };
@@ -60,13 +61,10 @@ impl Core {
             copies += session.bond.endpoint.stats().copies;
             malformed += session.bond.endpoint.stats().malformed;
             spoofed += session.spoofed;
-            let filter = session.dispatcher.counters();
-            datagrams[0] += filter.copies;
-            datagrams[1] += filter.held;
-            datagrams[2] += filter.missed;
+            datagrams.add(&session.dispatcher);
             let conns: Vec<ConnId> = session.conns.iter().copied().collect();
             let loads = snapshots::loads(&mut session.bond, now, conns.into_iter());
-            for (path, remote) in remotes.into_iter().enumerate() {
+            for (path, remote) in PathIndex::enumerate(remotes) {
                 if let Some(remote) = remote {
                     paths.push(path_status(now, session, (path, remote), &loads[path]));
                 }
@@ -79,14 +77,12 @@ impl Core {
         }
         let counters = [
             ("copies_removed", copies),
-            ("datagram_copies_removed", datagrams[0]),
-            ("datagrams_held", datagrams[1]),
-            ("datagrams_missed", datagrams[2]),
             ("malformed", malformed),
             ("spoofed", spoofed),
             ("connections_shed", self.memory.shed),
         ];
         let counters = counters.into_iter().chain(self.stranger_counters());
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
         Status {
             agent: "server".into(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -104,7 +100,7 @@ impl Core {
             configuration: self.source.as_ref().and_then(|s| s.file()).map(Into::into),
             configuration_copied: self.source.as_ref().is_some_and(|s| s.is_copied()),
             no_pings: crate::udp::no_pings(),
-            counters: counters.map(|(name, count)| (name.to_owned(), count)).collect(),
+            counters: counters.chain(datagrams.named()).collect(),
             ..Status::default()
         }
     }
@@ -142,7 +138,7 @@ impl Core {
 
 impl Core {
     fn close(&mut self, now: Instant, id: u64) -> Answer {
-        for at in 0..self.client_sessions.len() {
+        for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             if session.conns.contains(&ConnId(id))
                 && let Some(conn) = session.bond.endpoint.connection(ConnId(id))
@@ -178,7 +174,7 @@ impl Core {
     ) -> Result<(), String> {
         let wanted = Policies::one(policy, spec)?;
         let mut any = false;
-        for at in 0..self.client_sessions.len() {
+        for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             let meant = |id: &ConnId| connection.is_none_or(|meant| meant == id.0);
             let all: Vec<ConnId> = session.conns.iter().copied().filter(meant).collect();
@@ -201,14 +197,14 @@ impl Core {
 fn path_status(
     now: Instant,
     session: &ClientSession,
-    (path, remote): (usize, SocketAddr),
+    (path, remote): (PathIndex, SocketAddr),
     load: &Load,
 ) -> PathStatus {
     let health = session.responders[path].health(now);
     let mut status = PathStatus {
         // The client's own names of its paths are not told.
         name: path.to_string(),
-        id: path as u8,
+        id: path.id(),
         client: Some(session.name.clone()),
         remote: Some(remote),
         role: session.role(path),
@@ -217,6 +213,8 @@ fn path_status(
         since_s: health.age.as_secs_f64(),
         mtu: health.mtu,
         too_big: session.responders[path].too_big(),
+        sending: snapshots::direction(session.reports[path].sending(now)),
+        receiving: snapshots::direction(session.reports[path].receiving(now)),
         cap_bps: session.cap_bps(path),
         ..PathStatus::default()
     };

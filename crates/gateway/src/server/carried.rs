@@ -6,6 +6,7 @@ use super::client_session::ClientSession;
 use super::client_sessions::ClientSessions;
 use super::outbound::{self, Change, Outbound};
 use super::upstream_hop::Next;
+use crate::index::{ClientIndex, PathIndex};
 use crate::inner;
 use crate::listener::{ConnectError, Target};
 use crate::policy_requests;
@@ -20,7 +21,7 @@ use tabane_net::wireguard::UdpPort;
 use tabane_wire::SeqNum;
 
 /// A connection of a client: the client's place, and what it is there.
-pub(super) type Id = (usize, ConnId);
+pub(super) type Id = (ClientIndex, ConnId);
 
 /// Where a connection goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -61,7 +62,7 @@ impl Core {
     }
 
     /// Hands out the events of a client's engine; whether there were any.
-    pub(super) fn events(&mut self, now: Instant, at: usize) -> bool {
+    pub(super) fn events(&mut self, now: Instant, at: ClientIndex) -> bool {
         let mut any = false;
         while let Some(session) = self.client_sessions.get(at)
             && let Some((conn, event)) = session.bond.endpoint.poll_event()
@@ -81,7 +82,7 @@ impl Core {
     fn incoming(
         &mut self,
         now: Instant,
-        at: usize,
+        at: ClientIndex,
         conn: ConnId,
         (source, target): (SocketAddr, SocketAddr),
     ) {
@@ -139,7 +140,7 @@ impl Core {
     }
 
     /// What a client had connected is over.
-    pub(super) fn end_connections(&mut self, now: Instant, at: usize) {
+    pub(super) fn end_connections(&mut self, now: Instant, at: ClientIndex) {
         let Some(session) = self.client_sessions.get(at) else { return };
         let conns: Vec<ConnId> = session.conns.iter().copied().collect();
         if let Some(next) = &mut self.next {
@@ -175,7 +176,7 @@ impl Near for Clients<'_> {
         let way = way_of(now, session, id);
         let Some(conn) = session.bond.endpoint.connection(id) else { return };
         // By the path that the RST takes too, so that it is there first.
-        let path = conn.info(now).subflows.first().map(|subflow| usize::from(subflow.path.0));
+        let path = conn.info(now).subflows.first().map(|subflow| PathIndex::from(subflow.path));
         conn.abort(now);
         if let (Some((source, target)), Some(path), Some(why)) = (way, path, why.unreachable())
             // The SYN's number is not kept; our clients go by the addresses alone.

@@ -4,12 +4,13 @@ use super::limiters::RateLimiters;
 use super::memory::FRESH;
 use super::overrides::OverrideCache;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
-use crate::bond::{Bond, paths};
+use crate::bond::{Bond, paths_of_peer};
 use crate::config::matching::RuleError;
 use crate::config::{ClientEntry, ClientLimits, Policies, Rules, ServerConfig};
 use crate::engine_config::{BUFFER_MAX, engine_config};
+use crate::index::PathIndex;
 use crate::model::Role;
-use crate::path::{Announcement, Lives, Responder, Use};
+use crate::path::{Announcement, Ends, Lives, Reports, Responder, Use};
 use crate::policy_requests::{LENGTH_MAX, PolicyRequests};
 use crate::snapshots;
 use crate::udp::Dispatcher;
@@ -20,12 +21,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
 use tabane_engine::policy::PolicyError;
-use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Duration, Event, Instant};
 use tabane_net::wireguard::PeerId;
 use thiserror::Error;
 
-/// See the module.
 pub(super) struct ClientSession {
     pub(super) name: String,
     pub(super) number: ClientNumber,
@@ -35,6 +34,8 @@ pub(super) struct ClientSession {
     pub(super) peers: [Option<PeerId>; PATHS_MAX],
     /// The watch over its paths.
     pub(super) responders: Vec<Responder>,
+    /// What its paths carry.
+    pub(super) reports: Vec<Reports>,
     /// Its connections that are carried on.
     pub(super) conns: BTreeSet<ConnId>,
     /// Connections since it is there, and those refused.
@@ -45,7 +46,7 @@ pub(super) struct ClientSession {
     /// Copies and order of its datagrams.
     pub(super) dispatcher: Dispatcher,
     /// The path by which its last datagram came first.
-    pub(super) fastest: Option<usize>,
+    pub(super) fastest: Option<PathIndex>,
     /// What it drew whenever it started.
     pub(super) lives: Lives,
     /// Fragments of its datagrams.
@@ -84,7 +85,7 @@ pub(super) struct ClientSession {
 
 /// Why there is no member.
 #[derive(Error, Debug)]
-pub enum ClientSessionError {
+pub(crate) enum ClientSessionError {
     /// A policy that does not exist.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -127,7 +128,9 @@ impl ClientSession {
     ) -> Result<Self, ClientSessionError> {
         let limits = client.limits.clone().unwrap_or_else(|| server.limits.clone());
         let rules = Rules::compile(&[], &Policies::default(), &server.down)?;
-        let mut config = engine_config(paths(|_| Vec::new(), MTU), &rules.rest().down);
+        let number = ClientNumber(client.number);
+        let paths = paths_of_peer(|path| network.path(number, path).to_vec(), MTU);
+        let mut config = engine_config(paths, &rules.rest().down);
         config.limits.connections = limits.connections;
         config.records = server.metrics.is_some() || server.web.is_some();
         let buffer = (limits.buffer.0 / BUFFER_SHARE).clamp(BUFFER_MIN, BUFFER_MAX);
@@ -143,14 +146,21 @@ impl ClientSession {
             let _ = bond.endpoint.listen_held(address);
         }
         let responder = |_| Responder::new(Instant::ZERO, network.service());
+        let service = network.service()[0];
+        let epoch = crate::draw()?;
+        let reports = |path| {
+            let ends = Ends { path: network.path(number, path)[0], service };
+            Reports::new(ends, true, epoch)
+        };
         Ok(Self {
             name: client.name.clone(),
-            number: ClientNumber(client.number),
+            number,
             bond,
             limiters: RateLimiters::new(limits.rate),
             limits,
             peers: [None; PATHS_MAX],
             responders: (0..PATHS_MAX).map(responder).collect(),
+            reports: PathIndex::all().map(reports).collect(),
             conns: BTreeSet::new(),
             opened: 0,
             refused: 0,
@@ -183,26 +193,26 @@ impl ClientSession {
     }
 
     /// A path begins or ceases to work.
-    pub(super) fn set_up(&mut self, now: Instant, path: usize, up: bool) {
+    pub(super) fn set_up(&mut self, now: Instant, path: PathIndex, up: bool) {
         self.up[path] = up;
         self.use_path(now, path);
     }
 
     /// A path that the client does not use is none for what it is sent.
-    fn use_path(&mut self, now: Instant, path: usize) {
+    fn use_path(&mut self, now: Instant, path: PathIndex) {
         let carries = self.up[path] && self.is_used(path);
         if std::mem::replace(&mut self.carries[path], carries) != carries {
-            self.bond.endpoint.set_path_up(now, PathId(path as u8), carries);
+            self.bond.endpoint.set_path_up(now, path.into(), carries);
         }
     }
 
     /// Whether the client uses a path, as far as it has said.
-    pub(super) fn is_used(&self, path: usize) -> bool {
+    pub(super) fn is_used(&self, path: PathIndex) -> bool {
         self.announced[path].is_none_or(|announced| announced.using != Use::Unused)
     }
 
     /// Whether the client keeps a path back, as far as it has said.
-    pub(super) fn is_low(&self, path: usize) -> bool {
+    pub(super) fn is_low(&self, path: PathIndex) -> bool {
         self.announced[path].is_some_and(|announced| announced.using == Use::Low)
     }
 
@@ -320,7 +330,7 @@ impl ClientSession {
     }
 
     /// Whether a path works.
-    pub(super) fn works(&self, path: usize) -> bool {
+    pub(super) fn works(&self, path: PathIndex) -> bool {
         self.up[path]
     }
 
@@ -330,36 +340,36 @@ impl ClientSession {
     }
 
     /// What the client says of a path.
-    pub(super) fn announced(&mut self, now: Instant, path: usize, announcement: Announcement) {
+    pub(super) fn announced(&mut self, now: Instant, path: PathIndex, announcement: Announcement) {
         self.announced[path] = Some(announcement);
         self.limiters.set_cap(now, path, announcement.cap_bps);
         self.use_path(now, path);
     }
 
     /// What a path may be used for, as far as the client has said.
-    pub(super) fn role(&self, path: usize) -> Role {
+    pub(super) fn role(&self, path: PathIndex) -> Role {
         self.announced[path].map_or(Role::Primary, |announcement| announcement.role)
     }
 
     /// Most that it is to be sent by a path, bits per second.
-    pub(super) fn cap_bps(&self, path: usize) -> Option<u64> {
+    pub(super) fn cap_bps(&self, path: PathIndex) -> Option<u64> {
         self.announced[path]?.cap_bps
     }
 
     /// The paths that work, those that the client wants used first.
-    pub(super) fn working(&self) -> impl Iterator<Item = usize> {
-        let rank = |path: &usize| match self.announced[*path].map(|a| a.using) {
+    pub(super) fn working(&self) -> impl Iterator<Item = PathIndex> {
+        let rank = |path: &PathIndex| match self.announced[*path].map(|a| a.using) {
             None | Some(Use::Active) => 0,
             Some(Use::Low) => 1,
             Some(Use::Unused) => 2,
         };
-        let mut paths: Vec<usize> = (0..PATHS_MAX).filter(|path| self.up[*path]).collect();
+        let mut paths: Vec<_> = PathIndex::all().filter(|path| self.up[*path]).collect();
         paths.sort_by_key(rank);
         paths.into_iter()
     }
 
     /// The path by which it is best told something.
-    pub(super) fn best(&self) -> Option<usize> {
+    pub(super) fn best(&self) -> Option<PathIndex> {
         self.working().next()
     }
 }

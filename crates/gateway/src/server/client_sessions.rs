@@ -7,44 +7,42 @@ use super::limiters::RateLimiter;
 use super::notes::Notes;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, Configuration, ServerConfig};
+use crate::index::{ClientIndex, PathIndex};
 use crate::keys::{self, Key};
-use crate::path::PathEvent;
-use crate::udp::fragment;
+use crate::path::{PathEvent, Reports};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
-use tabane_engine::view::PathId;
 use tabane_net::wireguard::{
     FourTuple, OVERHEAD, Opened, PeerId, Peers, PeersConfig, PeersCounters, Sealed, UdpPort,
     seal_space,
 };
 
-/// See the module.
 pub(super) struct ClientSessions {
     /// In their places, which they keep; `None` where one has gone.
     pub(super) all: Vec<Option<ClientSession>>,
-    by_number: BTreeMap<ClientNumber, usize>,
+    by_number: BTreeMap<ClientNumber, ClientIndex>,
     pub(super) peers: Peers,
     /// Who asks for something, and is no path.
     pub(super) askers: Askers,
     /// Member and path of each peer.
-    pub(super) owners: BTreeMap<PeerId, (usize, usize)>,
-    network: Network,
+    pub(super) owners: BTreeMap<PeerId, (ClientIndex, PathIndex)>,
+    pub(super) network: Network,
     /// What is to be told of them.
     pub(super) notes: Notes,
     /// Those with something to do, each once.
-    touched: Vec<usize>,
+    touched: Vec<ClientIndex>,
 }
 
 /// What a datagram brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Came {
     /// An inner packet by a member's path, of that length.
-    Packet(usize, usize, usize),
+    Packet(ClientIndex, PathIndex, usize),
     /// A packet of who is no path, of that length.
     PolicyOverride(PeerId, usize),
     /// A sign of life by a member's path.
-    Sign(usize, usize),
+    Sign(ClientIndex, PathIndex),
     /// Nothing that counts.
     Nothing,
 }
@@ -68,8 +66,8 @@ impl ClientSessions {
     }
 
     /// A client has something to do in this round.
-    pub(super) fn touch(&mut self, at: usize) {
-        if let Some(Some(session)) = self.all.get_mut(at)
+    pub(super) fn touch(&mut self, at: ClientIndex) {
+        if let Some(Some(session)) = self.all.get_mut(at.get())
             && !std::mem::replace(&mut session.touched, true)
         {
             self.touched.push(at);
@@ -82,9 +80,9 @@ impl ClientSessions {
     }
 
     /// Those that have been touched since the last call.
-    pub(super) fn take_touched(&mut self) -> Vec<usize> {
+    pub(super) fn take_touched(&mut self) -> Vec<ClientIndex> {
         for at in &self.touched {
-            if let Some(Some(session)) = self.all.get_mut(*at) {
+            if let Some(Some(session)) = self.all.get_mut(at.get()) {
                 session.touched = false;
             }
         }
@@ -100,11 +98,12 @@ impl ClientSessions {
         config: &ServerConfig,
         client: &ClientEntry,
     ) -> Result<(), ServerError> {
-        let at = self.all.iter().position(Option::is_none).unwrap_or(self.all.len());
+        let free = self.all.iter().position(Option::is_none);
+        let at = ClientIndex::new(free.unwrap_or(self.all.len()));
         let preshared = client.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
         let preshared = preshared.map(|key| *key.bytes());
         let mut session = ClientSession::new(config, client, self.network)?;
-        for (path, key) in client.keys.iter().take(PATHS_MAX).enumerate() {
+        for (path, key) in PathIndex::enumerate(client.keys.iter().take(PATHS_MAX)) {
             let peer = self.peers.add(keys::public(key)?, preshared);
             let peer = peer.map_err(|error| {
                 ServerError::Config(format!("key {path} of client {}: {error}", client.name))
@@ -113,7 +112,7 @@ impl ClientSessions {
             session.peers[path] = Some(peer);
         }
         self.by_number.insert(session.number, at);
-        match self.all.get_mut(at) {
+        match self.all.get_mut(at.get()) {
             Some(place) => *place = Some(session),
             None => self.all.push(Some(session)),
         }
@@ -121,8 +120,8 @@ impl ClientSessions {
     }
 
     /// A client less.
-    pub(super) fn remove(&mut self, at: usize) -> Option<ClientSession> {
-        let session = self.all.get_mut(at)?.take()?;
+    pub(super) fn remove(&mut self, at: ClientIndex) -> Option<ClientSession> {
+        let session = self.all.get_mut(at.get())?.take()?;
         self.by_number.remove(&session.number);
         let own = self.owners.iter().filter(|(_, owner)| owner.0 == at);
         for peer in own.map(|(peer, _)| *peer).collect::<Vec<_>>() {
@@ -133,17 +132,17 @@ impl ClientSessions {
     }
 
     /// Places, taken or not.
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
+    pub(super) fn places(&self) -> impl Iterator<Item = ClientIndex> + use<> {
+        ClientIndex::first(self.all.len())
     }
 
     /// The member at a place.
-    pub(super) fn get(&mut self, at: usize) -> Option<&mut ClientSession> {
-        self.all.get_mut(at)?.as_mut()
+    pub(super) fn get(&mut self, at: ClientIndex) -> Option<&mut ClientSession> {
+        self.all.get_mut(at.get())?.as_mut()
     }
 
     /// The place of the member with that number.
-    pub(super) fn find(&self, number: ClientNumber) -> Option<usize> {
+    pub(super) fn find(&self, number: ClientNumber) -> Option<ClientIndex> {
         self.by_number.get(&number).copied()
     }
 
@@ -177,10 +176,12 @@ impl ClientSessions {
         }
         let Some(&(at, path)) = self.owners.get(&peer) else { return Came::Nothing };
         if let Opened::Packet { .. } | Opened::Keepalive = received.opened
-            && let Some(Some(session)) = self.all.get_mut(at)
+            && let Some(Some(session)) = self.all.get_mut(at.get())
         {
             // Of two generations of keys that which was heard of last is answered by.
-            session.peers[path] = Some(peer);
+            if session.peers[path].replace(peer) != Some(peer) {
+                session.reports[path].restart();
+            }
         }
         match received.opened {
             Opened::Packet { len, .. } => Came::Packet(at, path, len),
@@ -230,15 +231,15 @@ impl ClientSessions {
     }
 
     /// Something authentic came by a path.
-    pub(super) fn heard(&mut self, now: Instant, at: usize, path: usize) {
-        let Some(Some(session)) = self.all.get_mut(at) else { return };
+    pub(super) fn heard(&mut self, now: Instant, at: ClientIndex, path: PathIndex) {
+        let Some(Some(session)) = self.all.get_mut(at.get()) else { return };
         session.responders[path].handle_heard(now);
         self.events(now, at, path);
     }
 
     /// What the watch over a path has found.
-    pub(super) fn events(&mut self, now: Instant, at: usize, path: usize) {
-        let Some(Some(session)) = self.all.get_mut(at) else { return };
+    pub(super) fn events(&mut self, now: Instant, at: ClientIndex, path: PathIndex) {
+        let Some(Some(session)) = self.all.get_mut(at.get()) else { return };
         while let Some(event) = session.responders[path].poll_event() {
             self.notes.path(at, path, &event);
             match event {
@@ -247,7 +248,7 @@ impl ClientSessions {
                 // Of one that was too long too: the engine may have missed the change.
                 PathEvent::Mtu(_) | PathEvent::TooBig(_) => {
                     let mtu = session.responders[path].mtu();
-                    session.bond.endpoint.set_path_mtu(now, PathId(path as u8), mtu);
+                    session.bond.endpoint.set_path_mtu(now, path.into(), mtu);
                 }
                 PathEvent::Announced(announcement) => session.announced(now, path, announcement),
             }
@@ -255,64 +256,39 @@ impl ClientSessions {
     }
 
     /// Where a member's path is.
-    pub(super) fn four_tuple(&self, at: usize, path: usize) -> Option<&FourTuple> {
-        let peer = self.all.get(at)?.as_ref()?.peers[path]?;
+    pub(super) fn four_tuple(&self, at: ClientIndex, path: PathIndex) -> Option<&FourTuple> {
+        let peer = self.all.get(at.get())?.as_ref()?.peers[path]?;
         self.peers.four_tuple(peer)
     }
 
     /// The path by which a member is best told something.
-    pub(super) fn best(&self, at: usize) -> Option<usize> {
-        let session = self.all.get(at)?.as_ref()?;
+    pub(super) fn best(&self, at: ClientIndex) -> Option<PathIndex> {
+        let session = self.all.get(at.get())?.as_ref()?;
         session.best()
     }
 
     /// Sends an inner packet by a member's path, whatever its rates.
     pub(super) fn send(
         &mut self,
-        (at, path): (usize, usize),
+        (at, path): (ClientIndex, PathIndex),
         packet: &[u8],
         ports: &mut [UdpPort],
     ) {
         let Self { all, peers, .. } = self;
-        let Some(Some(session)) = all.get_mut(at) else { return };
+        let Some(Some(session)) = all.get_mut(at.get()) else { return };
         let taken = session.peers[path].is_some_and(|peer| seal(peers, peer, packet, ports));
         session.bond.counters[path].sent(packet.len(), taken);
-    }
-
-    /// Sends a datagram's packet to a member, by the paths that it wants; in fragments if it is too
-    /// long for a path.
-    pub(super) fn send_datagram(
-        &mut self,
-        now: Instant,
-        at: usize,
-        packet: &mut [u8],
-        ports: &mut [UdpPort],
-    ) {
-        let Self { all, peers, .. } = self;
-        let Some(Some(session)) = all.get_mut(at) else { return };
-        for id in session.prepare(now, packet).iter() {
-            let (path, mtu) = (usize::from(id.0), usize::from(session.dispatcher.mtu(id)));
-            session.fragment_id = session.fragment_id.wrapping_add(1);
-            let ClientSession { bond, peers: own, fragment_id, limiters, .. } = &mut *session;
-            fragment::cut(packet, mtu, *fragment_id, &mut |chunk| {
-                let taken = own[path].is_some_and(|peer| match limiters.leave(now, path, chunk) {
-                    RateLimiter::Open => seal(peers, peer, chunk, ports),
-                    limiter => limiter == RateLimiter::Waits,
-                });
-                bond.counters[path].sent(chunk.len(), taken);
-            });
-        }
     }
 
     /// Sends an inner packet by a member's path, now or when its rates allow it.
     pub(super) fn offer(
         &mut self,
         now: Instant,
-        (at, path): (usize, usize),
+        (at, path): (ClientIndex, PathIndex),
         packet: &[u8],
         ports: &mut [UdpPort],
     ) {
-        let Some(Some(session)) = self.all.get_mut(at) else { return };
+        let Some(Some(session)) = self.all.get_mut(at.get()) else { return };
         match session.limiters.leave(now, path, packet) {
             RateLimiter::Open => self.send((at, path), packet, ports),
             limiter => {
@@ -325,12 +301,12 @@ impl ClientSessions {
     pub(super) fn transmit(
         &mut self,
         now: Instant,
-        at: usize,
+        at: ClientIndex,
         ports: &mut [UdpPort],
         scratch: &mut [u8],
     ) -> bool {
         let Self { all, peers, .. } = self;
-        let Some(Some(session)) = all.get_mut(at) else { return false };
+        let Some(Some(session)) = all.get_mut(at.get()) else { return false };
         let ClientSession { bond, peers: own, limiters, responders, .. } = session;
         bond.transmit(now, scratch, |path, packet| {
             let Some(peer) = own[path] else { return false };
@@ -354,7 +330,7 @@ impl ClientSessions {
         for (remote, len) in polled {
             refused.entry(remote).and_modify(|least| *least = len.min(*least)).or_insert(len);
         }
-        for at in 0..if refused.is_empty() { 0 } else { self.all.len() } {
+        for at in self.places().take_while(|_| !refused.is_empty()) {
             let Self { all, peers, .. } = self;
             let Some(session) = &mut all[at] else { continue };
             for (peer, responder) in session.peers.iter().zip(&mut session.responders) {
@@ -364,7 +340,7 @@ impl ClientSessions {
                     responder.handle_too_big(now, len.saturating_sub(OVERHEAD), true);
                 }
             }
-            (0..PATHS_MAX).for_each(|path| self.events(now, at, path));
+            PathIndex::all().for_each(|path| self.events(now, at, path));
         }
     }
 
@@ -372,12 +348,12 @@ impl ClientSessions {
     pub(super) fn say_last(
         &mut self,
         now: Instant,
-        at: usize,
+        at: ClientIndex,
         ports: &mut [UdpPort],
         scratch: &mut [u8],
     ) -> bool {
         let Self { all, peers, .. } = self;
-        let Some(Some(session)) = all.get_mut(at) else { return false };
+        let Some(Some(session)) = all.get_mut(at.get()) else { return false };
         let ClientSession { bond, peers: own, .. } = session;
         bond.transmit(now, scratch, |path, packet| {
             own[path].is_some_and(|peer| seal(peers, peer, packet, ports))
@@ -385,9 +361,9 @@ impl ClientSessions {
     }
 
     /// Sends what has waited because of a member's rates.
-    pub(super) fn release(&mut self, now: Instant, at: usize, ports: &mut [UdpPort]) {
+    pub(super) fn release(&mut self, now: Instant, at: ClientIndex, ports: &mut [UdpPort]) {
         let Self { all, peers, .. } = self;
-        let Some(Some(session)) = all.get_mut(at) else { return };
+        let Some(Some(session)) = all.get_mut(at.get()) else { return };
         while let Some((path, packet)) = session.limiters.pop_leaving(now) {
             if let Some(peer) = session.peers[path] {
                 seal(peers, peer, &packet, ports);
@@ -396,25 +372,26 @@ impl ClientSessions {
     }
 
     /// When a member wants to be looked at.
-    pub(super) fn next_timeout(&self, at: usize) -> Option<Instant> {
-        let session = self.all.get(at)?.as_ref()?;
+    pub(super) fn next_timeout(&self, at: ClientIndex) -> Option<Instant> {
+        let session = self.all.get(at.get())?.as_ref()?;
         let paths = session.responders.iter().map(|responder| responder.poll_timeout());
+        let reports = session.reports.iter().filter_map(Reports::poll_timeout);
         let due = [
             session.bond.endpoint.poll_timeout(),
             session.limiters.next_event(),
             session.dispatcher.poll_timeout(),
         ];
-        due.into_iter().flatten().chain(paths).min()
+        due.into_iter().flatten().chain(paths).chain(reports).min()
     }
 
     /// Timers of a member's paths and engine.
-    pub(super) fn on_timeout(&mut self, now: Instant, at: usize) {
-        let Some(Some(session)) = self.all.get_mut(at) else { return };
+    pub(super) fn on_timeout(&mut self, now: Instant, at: ClientIndex) {
+        let Some(Some(session)) = self.all.get_mut(at.get()) else { return };
         if session.bond.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             session.bond.endpoint.handle_timeout(now);
         }
-        for path in 0..PATHS_MAX {
-            let Some(Some(session)) = self.all.get_mut(at) else { return };
+        for path in PathIndex::all() {
+            let Some(Some(session)) = self.all.get_mut(at.get()) else { return };
             if session.responders[path].poll_timeout() <= now {
                 session.responders[path].handle_timeout(now);
                 self.events(now, at, path);

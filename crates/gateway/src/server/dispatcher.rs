@@ -4,13 +4,18 @@
 
 use super::Core;
 use super::client_session::ClientSession;
-use crate::address::PATHS_MAX;
+use super::client_sessions::{ClientSessions, seal};
+use super::limiters::RateLimiter;
 use crate::config::{Protocol, UdpMode};
+use crate::index::{ClientIndex, PathIndex};
 use crate::inner::peek;
-use crate::udp::{Choice, DatagramPath, PREFERRED, fragment, role};
+use crate::path::{News, Reading};
+use crate::udp::{Choice, DatagramPath, Outcome, PREFERRED, fragment, request, role};
+use crate::udp_packet;
 use std::net::SocketAddr;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
+use tabane_net::wireguard::{PeerId, Peers, UdpPort};
 use tabane_wire::ip::protocol;
 
 impl Core {
@@ -18,7 +23,7 @@ impl Core {
     pub(super) fn take_datagram(
         &mut self,
         now: Instant,
-        (at, path): (usize, usize),
+        (at, path): (ClientIndex, PathIndex),
         packet: &[u8],
     ) {
         let Some(session) = self.client_sessions.get(at) else { return };
@@ -35,20 +40,84 @@ impl Core {
     }
 
     /// Packets of a client that have waited enough for those before them.
-    pub(super) fn release_datagrams(&mut self, now: Instant, at: usize) {
+    pub(super) fn release_datagrams(&mut self, now: Instant, at: ClientIndex) {
+        if let Some(session) = self.client_sessions.get(at) {
+            session.hear_reports(now);
+        }
         while let Some(session) = self.client_sessions.get(at)
             && let Some(packet) = session.dispatcher.poll_packet(now)
         {
-            let path = session.best().unwrap_or(0);
+            let path = session.best().unwrap_or(PathIndex::new(0));
             self.send_on(now, (at, path), &packet);
+        }
+    }
+}
+
+impl ClientSessions {
+    /// Sends a datagram's packet to a member, by the paths that it wants; in fragments if it is too
+    /// long for a path.
+    pub(super) fn send_datagram(
+        &mut self,
+        now: Instant,
+        at: ClientIndex,
+        packet: &mut [u8],
+        ports: &mut [UdpPort],
+    ) {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at.get()) else { return };
+        if let Outcome::Leaves(paths) = session.prepare(now, peers, packet) {
+            paths.iter().for_each(|path| session.transmit(now, path, packet, (peers, ports)));
+        }
+    }
+
+    /// Sends what has waited for a path to be free.
+    pub(super) fn transmit_datagrams(
+        &mut self,
+        now: Instant,
+        at: ClientIndex,
+        ports: &mut [UdpPort],
+    ) {
+        let Self { all, peers, network, .. } = self;
+        let Some(Some(session)) = all.get_mut(at.get()) else { return };
+        if session.dispatcher.poll_timeout().is_none_or(|due| due > now) {
+            return;
+        }
+        session.look_at_datagram_paths(now, peers);
+        while let Some((path, mut packet)) = session.dispatcher.poll_transmit(now) {
+            session.transmit(now, path, &mut packet, (peers, ports));
+        }
+        let ([own, _], [service, _]) = (network.own(session.number), network.service());
+        let ends = [service, own].map(|ip| SocketAddr::new(ip, request::PORT));
+        while let Some((paths, text)) = session.dispatcher.poll_request(now) {
+            let mut packet = udp_packet(ends[0], ends[1], text.into());
+            for path in paths.iter() {
+                session.transmit(now, path, &mut packet, (peers, ports));
+            }
+        }
+    }
+
+    /// Takes a request of a client for packets of a protected flow.
+    pub(super) fn take_request(
+        &mut self,
+        now: Instant,
+        at: ClientIndex,
+        text: &[u8],
+        ports: &mut [UdpPort],
+    ) {
+        let Self { all, peers, .. } = self;
+        let Some(Some(session)) = all.get_mut(at.get()) else { return };
+        session.look_at_datagram_paths(now, peers);
+        for (path, mut packet) in session.dispatcher.handle_request(now, text) {
+            session.transmit(now, path, &mut packet, (peers, ports));
         }
     }
 }
 
 impl ClientSession {
     /// Whether a packet from it goes on now.
-    fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        let first = self.responders[path].is_stock() || self.dispatcher.takes(now, path, packet);
+    fn takes(&mut self, now: Instant, path: PathIndex, packet: &[u8]) -> bool {
+        let first =
+            self.responders[path].is_stock() || self.dispatcher.takes(now, path.get(), packet);
         if first {
             self.fastest = Some(path);
         }
@@ -56,7 +125,7 @@ impl ClientSession {
     }
 
     /// The client has started again: what it numbers begins anew.
-    pub(super) fn meet(&mut self, path: usize) -> bool {
+    pub(super) fn meet(&mut self, path: PathIndex) -> bool {
         let Some(run) = self.responders[path].run() else { return false };
         let ended = self.lives.meet(run);
         if ended {
@@ -65,35 +134,82 @@ impl ClientSession {
         ended
     }
 
-    /// The paths for a packet from outside to it.
-    pub(super) fn prepare(&mut self, now: Instant, packet: &mut [u8]) -> PathSet {
-        if self.dispatcher.is_stale(now) {
-            let datagram_paths: Vec<DatagramPath> =
-                (0..PATHS_MAX).map(|path| self.datagram_path(path)).collect();
-            self.dispatcher.set_paths(now, datagram_paths.into_iter());
-        }
+    /// What becomes of a packet from outside to it.
+    fn prepare(&mut self, now: Instant, peers: &Peers, packet: &mut [u8]) -> Outcome {
+        self.look_at_datagram_paths(now, peers);
         let mode = match source(packet) {
             Some(source) => self.rules.find(Protocol::Udp, source, None).down.udp,
             None => UdpMode::Best,
         };
-        let paths = self.dispatcher.prepare(now, mode, packet);
-        let id = |path| PathId(path as u8);
-        if paths.is_empty() { self.best().map(id).map_or(paths, PathSet::only) } else { paths }
+        match self.dispatcher.send(now, mode, packet) {
+            Outcome::Leaves(paths) if paths.is_empty() => {
+                let id = |path: PathIndex| path.into();
+                Outcome::Leaves(self.best().map(id).map_or(paths, PathSet::only))
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn transmit(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        packet: &mut [u8],
+        (peers, ports): (&mut Peers, &mut [UdpPort]),
+    ) {
+        let (path, mtu) = (PathIndex::from(id), usize::from(self.dispatcher.mtu(id)));
+        self.fragment_id = self.fragment_id.wrapping_add(1);
+        let Self { bond, peers: own, fragment_id, limiters, .. } = self;
+        fragment::cut(packet, mtu, *fragment_id, &mut |chunk| {
+            let taken = own[path].is_some_and(|peer| match limiters.leave(now, path, chunk) {
+                RateLimiter::Open => seal(peers, peer, chunk, ports),
+                limiter => limiter == RateLimiter::Waits,
+            });
+            bond.counters[path].sent(chunk.len(), taken);
+        });
+    }
+
+    fn look_at_datagram_paths(&mut self, now: Instant, peers: &Peers) {
+        if self.dispatcher.is_stale(now) {
+            self.hear_reports(now);
+            let datagram_path = |path| self.datagram_path(path, sent(now, peers, self.peers[path]));
+            let datagram_paths: Vec<DatagramPath> = PathIndex::all().map(datagram_path).collect();
+            self.dispatcher.set_paths(now, datagram_paths.into_iter());
+        }
+    }
+
+    /// What the reports of its paths have brought.
+    fn hear_reports(&mut self, now: Instant) {
+        for (path, reports) in PathIndex::enumerate(&mut self.reports) {
+            let (path, news) = (PathId::from(path), reports.take_news());
+            if news != News::default() {
+                self.dispatcher.handle_news(now, path, (news, || reports.sending(now)));
+            }
+            if self.dispatcher.asks_marker(now, path) {
+                reports.ask();
+            }
+        }
     }
 
     /// A path as a choice: round trips are the client's to measure, and the path by which its
     /// datagrams come first is the fastest that it knows.
-    fn datagram_path(&self, path: usize) -> DatagramPath {
+    fn datagram_path(&self, path: PathIndex, sent: Reading) -> DatagramPath {
         let responder = &self.responders[path];
         let choice = Choice {
-            id: PathId(path as u8),
+            id: path.into(),
             usable: responder.is_up() && self.is_used(path),
             role: role(self.role(path), self.is_low(path)),
             rtt: if self.fastest == Some(path) { PREFERRED } else { Duration::ZERO },
-            rate: self.cap_bps(path).unwrap_or(0),
         };
-        DatagramPath { choice, mtu: responder.mtu(), numbers: !responder.is_stock() }
+        DatagramPath { choice, mtu: responder.mtu(), numbers: !responder.is_stock(), sent }
     }
+}
+
+/// Everything that was sent to a peer, as of now.
+fn sent(now: Instant, peers: &Peers, peer: Option<PeerId>) -> Reading {
+    let session = peer.and_then(|peer| peers.session(peer));
+    let counters = session.map(|session| *session.counters()).unwrap_or_default();
+    Reading { at_us: now.0 / 1000, packets: counters.tx_packets, bytes: counters.tx_bytes }
 }
 
 /// Where a datagram comes from; the packet is one that this server made.

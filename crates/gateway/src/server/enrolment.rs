@@ -10,8 +10,9 @@ use crate::address::ClientNumber;
 use crate::config::{ClientEntry, InvitationEntry, ServerConfig};
 use crate::enrol::store::{Former, Record};
 use crate::enrol::{Ask, Credentials, KEEP_MAX_S, PORT, Reply};
-use crate::event_kind::EventKind;
+use crate::index::{ClientIndex, PathIndex};
 use crate::keys::{self, Key};
+use crate::model::EventKind;
 use crate::udp_packet;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -156,21 +157,21 @@ impl ClientSessions {
 
     /// Gives a member's paths the peers of its keys and, while they are valid, of those before.
     /// Sessions of keys that stay stay.
-    pub(super) fn set_generations(&mut self, at: usize, client: &ClientEntry, unix_s: u64) {
-        let mut wanted: BTreeMap<Wanted, usize> = BTreeMap::new();
+    pub(super) fn set_generations(&mut self, at: ClientIndex, client: &ClientEntry, unix_s: u64) {
+        let mut wanted: BTreeMap<Wanted, PathIndex> = BTreeMap::new();
         let former = client.enrolled.as_ref().and_then(|record| record.former.as_ref());
         let former = former.filter(|former| unix_s < former.until).map(|f| &f.credentials);
         let current = client.enrolled.as_ref().map(|record| &record.current);
         for credentials in former.into_iter().chain(current) {
             let preshared = credentials.preshared_key.parse::<Key>().ok();
-            for (path, key) in credentials.keys.iter().enumerate() {
+            for (path, key) in PathIndex::enumerate(&credentials.keys) {
                 if let Ok(key) = keys::public(key) {
                     wanted.insert((*key.as_bytes(), preshared.as_ref().map(|k| *k.bytes())), path);
                 }
             }
         }
         let Self { all, owners, peers, .. } = self;
-        let Some(Some(session)) = all.get_mut(at) else { return };
+        let Some(Some(session)) = all.get_mut(at.get()) else { return };
         let mut gone = Vec::new();
         for (peer, _) in owners.iter().filter(|(_, owner)| owner.0 == at) {
             let is = |key: &[u8; 32]| peers.key(*peer).is_some_and(|own| own.as_bytes() == key);
@@ -215,7 +216,7 @@ impl ClientSessions {
     fn forget_sessions(&mut self, number: ClientNumber) {
         let Some(at) = self.find(number) else { return };
         let Self { all, owners, peers, .. } = self;
-        let Some(Some(session)) = all.get(at) else { return };
+        let Some(Some(session)) = all.get(at.get()) else { return };
         for (peer, (_, path)) in owners.iter().filter(|(_, owner)| owner.0 == at) {
             if !session.works(*path) {
                 peers.forget_session(*peer);

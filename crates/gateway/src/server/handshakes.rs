@@ -9,6 +9,7 @@
 //! [`LONGEST`] and one call of the system at a time.
 
 use super::{Core, ServerError};
+use crate::index::PortIndex;
 use crate::reactor::EventSource;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
@@ -18,14 +19,13 @@ use std::os::fd::AsRawFd;
 use tabane_engine::{Duration, Instant};
 use tabane_net::wireguard::{Batch, FourTuple, UdpPort};
 
-/// See the module.
 pub(super) struct Handshakes {
     /// The companions of the server's ports, in their order.
     ports: Vec<UdpPort>,
     /// Whether there may be something to take.
     unread: bool,
     /// Those that came by a port for data all the same, with the port.
-    strays: VecDeque<(usize, FourTuple, Vec<u8>)>,
+    strays: VecDeque<(PortIndex, FourTuple, Vec<u8>)>,
     /// Not before then.
     next: Instant,
 }
@@ -60,7 +60,7 @@ impl Handshakes {
     }
 
     /// A message that came by a port for data.
-    pub(super) fn push(&mut self, port: usize, four_tuple: &FourTuple, message: &[u8]) {
+    pub(super) fn push(&mut self, port: PortIndex, four_tuple: &FourTuple, message: &[u8]) {
         if self.strays.len() < STRAYS_MAX && message.len() <= MESSAGE_MAX {
             self.strays.push_back((port, *four_tuple, message.to_vec()));
         }
@@ -82,9 +82,9 @@ impl Core {
         while let Some((port, four_tuple, message)) = self.handshakes.strays.pop_front() {
             self.open(now, port, &four_tuple, &message);
         }
-        let mut batch = std::mem::take(&mut self.batch);
+        let Some(mut batch) = self.batch.take() else { return Ok(()) };
         let read = self.read_handshakes(now, began, &mut batch);
-        self.batch = batch;
+        self.batch = Some(batch);
         self.handshakes.unread = read?;
         let took = self.clock.now().saturating_since(began);
         self.handshakes.next = began + Duration(took.0.saturating_mul(1 + REST));
@@ -99,7 +99,7 @@ impl Core {
         batch: &mut Batch,
     ) -> Result<bool, ServerError> {
         let mut more = false;
-        for index in 0..self.handshakes.ports.len() {
+        for index in PortIndex::first(self.handshakes.ports.len()) {
             for call in 1..=CALLS {
                 if !self.handshakes.ports[index].recv(batch)? {
                     break;

@@ -3,14 +3,14 @@
 use super::client_sessions::Came;
 use super::limiters::RateLimiter;
 use super::{Core, ServerError};
+use crate::index::{ClientIndex, PathIndex, PortIndex};
 use crate::inner::peek;
 use crate::path::ServerInfo;
-use crate::udp::{Flows, Outside};
+use crate::udp::{Flows, Outside, request};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
 use std::time::UNIX_EPOCH;
 use tabane_engine::Instant;
-use tabane_engine::view::PathId;
 use tabane_net::wireguard::{FourTuple, is_handshake};
 use tabane_wire::ip::protocol;
 use tabane_wire::segment::Trust;
@@ -32,11 +32,12 @@ impl Core {
     }
 
     /// Takes a batch of what has come to a port; whether there may be more. Handshakes wait.
-    fn receive(&mut self, now: Instant, index: usize) -> Result<bool, ServerError> {
-        let mut batch = std::mem::take(&mut self.batch);
+    fn receive(&mut self, now: Instant, index: PortIndex) -> Result<bool, ServerError> {
+        // Its buffers are large: there is no other for the time being.
+        let Some(mut batch) = self.batch.take() else { return Ok(true) };
         let mut result = Ok(true);
         for _ in 0..RECEIVE_CALLS {
-            let Some(port) = self.ports.get_mut(index) else { break };
+            let Some(port) = self.ports.get_mut(index.get()) else { break };
             result = port.recv(&mut batch).map_err(ServerError::from);
             if !matches!(result, Ok(true)) {
                 break;
@@ -49,7 +50,7 @@ impl Core {
                 }
             }
         }
-        self.batch = batch;
+        self.batch = Some(batch);
         result
     }
 
@@ -57,11 +58,11 @@ impl Core {
     pub(super) fn open(
         &mut self,
         now: Instant,
-        index: usize,
+        index: PortIndex,
         four_tuple: &FourTuple,
         datagram: &[u8],
     ) {
-        let Some(port) = self.ports.get_mut(index) else { return };
+        let Some(port) = self.ports.get_mut(index.get()) else { return };
         let mut scratch = std::mem::take(&mut self.scratch);
         match self.client_sessions.open(now, port, four_tuple, datagram, &mut scratch) {
             Came::Packet(at, path, len) => {
@@ -80,7 +81,7 @@ impl Core {
     }
 
     /// A packet of a client.
-    fn take(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+    fn take(&mut self, now: Instant, (at, path): (ClientIndex, PathIndex), packet: &[u8]) {
         let network = self.network;
         let Some(session) = self.client_sessions.get(at) else { return };
         session.bond.counters[path].received(packet.len());
@@ -91,6 +92,9 @@ impl Core {
         }
         match inner.protocol {
             protocol::ICMP | protocol::ICMPV6 if network.service().contains(&inner.dst) => {
+                if self.client_sessions.take_report(now, (at, path), packet) {
+                    return;
+                }
                 let seen_as =
                     self.client_sessions.four_tuple(at, path).map(|four_tuple| four_tuple.remote);
                 let life = Some(self.life);
@@ -120,7 +124,7 @@ impl Core {
     }
 
     /// A client was started again: what it had connected is over.
-    fn restarted(&mut self, now: Instant, at: usize) {
+    fn restarted(&mut self, now: Instant, at: ClientIndex) {
         self.end_connections(now, at);
         if let Some(session) = self.client_sessions.get(at) {
             session.abort_all(now);
@@ -128,7 +132,7 @@ impl Core {
     }
 
     /// Packets of a client that have waited because of its rate.
-    pub(super) fn enter_late(&mut self, now: Instant, at: usize) {
+    pub(super) fn enter_late(&mut self, now: Instant, at: ClientIndex) {
         while let Some(session) = self.client_sessions.get(at)
             && let Some((path, packet)) = session.limiters.pop_entering(now)
         {
@@ -137,13 +141,13 @@ impl Core {
     }
 
     /// A packet of a client that is within its rate.
-    fn enter(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+    fn enter(&mut self, now: Instant, (at, path): (ClientIndex, PathIndex), packet: &[u8]) {
         let service = self.network.service();
         let Some(session) = self.client_sessions.get(at) else { return };
         let Some(inner) = peek(packet) else { return };
         match inner.protocol {
             protocol::TCP => {
-                session.bond.endpoint.handle_packet(now, PathId(path as u8), packet);
+                session.bond.endpoint.handle_packet(now, path.into(), packet);
             }
             protocol::UDP if service.contains(&inner.dst) => {
                 self.take_question(now, (at, path), packet);
@@ -156,11 +160,15 @@ impl Core {
     }
 
     /// A datagram to the server itself: names.
-    fn take_question(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+    fn take_question(&mut self, now: Instant, (at, path): (ClientIndex, PathIndex), packet: &[u8]) {
         let Ok(datagram) = Datagram::parse_slice(packet, Trust::Verify) else { return };
         let to = datagram.dst;
         if to.port() == policy_requests::PORT {
             return self.take_policy_override(now, at, &datagram.payload);
+        }
+        if to.port() == request::PORT {
+            let Self { client_sessions, ports, .. } = self;
+            return client_sessions.take_request(now, at, &datagram.payload, ports);
         }
         if to.port() == dns::PORT && !self.send_forward(now, (at, path), packet) {
             let Some(session) = self.client_sessions.get(at) else { return };
@@ -172,7 +180,12 @@ impl Core {
     }
 
     /// A whole datagram or an echo request to the outside.
-    pub(super) fn send_on(&mut self, now: Instant, (at, path): (usize, usize), packet: &[u8]) {
+    pub(super) fn send_on(
+        &mut self,
+        now: Instant,
+        (at, path): (ClientIndex, PathIndex),
+        packet: &[u8],
+    ) {
         if self.send_forward(now, (at, path), packet) {
             return;
         }
@@ -184,6 +197,17 @@ impl Core {
             && let Some(answer) = Flows::explain(packet, why)
         {
             self.client_sessions.send((at, path), &answer, &mut self.ports);
+        }
+    }
+
+    /// Sends the datagrams of clients to the outside, as many at a time as there are.
+    pub(super) fn flush_flows(&mut self, now: Instant) {
+        let mut answers = Vec::new();
+        self.flows.flush(&mut |client, answer| answers.push((client, answer)));
+        for (client, answer) in answers {
+            if let Some(at) = self.client_sessions.find(client) {
+                self.tell(now, at, &answer);
+            }
         }
     }
 

@@ -4,12 +4,11 @@
 //! What must wait is copied; what the queues cannot hold is dropped, as by a bottleneck. Answers
 //! to probes and the like pass beside.
 
-use crate::address::PATHS_MAX;
+use crate::index::PathIndex;
 use crate::path::Shaper;
 use tabane_config::quantity::Rate;
 use tabane_engine::Instant;
 
-/// See the module.
 pub(super) struct RateLimiters {
     /// To the client, all paths together.
     down: Shaper<Waiting>,
@@ -20,7 +19,7 @@ pub(super) struct RateLimiters {
 }
 
 /// A packet, and its path.
-type Waiting = (usize, Vec<u8>);
+type Waiting = (PathIndex, Vec<u8>);
 
 /// Whether a packet may leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +36,7 @@ impl RateLimiters {
     /// Those of a client with that limit.
     pub(super) fn new(rate: Option<Rate>) -> Self {
         let rate = rate.map(|rate| rate.0);
-        let caps = (0..PATHS_MAX).map(|_| Shaper::new(None)).collect();
+        let caps = PathIndex::all().map(|_| Shaper::new(None)).collect();
         Self { down: Shaper::new(rate), caps, up: Shaper::new(rate) }
     }
 
@@ -49,14 +48,14 @@ impl RateLimiters {
     }
 
     /// Another cap of a path.
-    pub(super) fn set_cap(&mut self, now: Instant, path: usize, cap_bps: Option<u64>) {
+    pub(super) fn set_cap(&mut self, now: Instant, path: PathIndex, cap_bps: Option<u64>) {
         if self.caps[path].rate_bps() != cap_bps {
             self.caps[path].set_rate(now, cap_bps);
         }
     }
 
     /// A packet for the client.
-    pub(super) fn leave(&mut self, now: Instant, path: usize, packet: &[u8]) -> RateLimiter {
+    pub(super) fn leave(&mut self, now: Instant, path: PathIndex, packet: &[u8]) -> RateLimiter {
         if !self.down.pass(now, packet.len()) {
             return waits(self.down.push((path, packet.to_vec()), packet.len()));
         }
@@ -76,11 +75,11 @@ impl RateLimiters {
             // What does not fit has been dropped, and counted.
             let _ = self.caps[path].push(packet, len);
         }
-        (0..PATHS_MAX).find_map(|path| Some((path, self.caps[path].pop(now)?)))
+        PathIndex::all().find_map(|path| Some((path, self.caps[path].pop(now)?)))
     }
 
     /// A packet from the client.
-    pub(super) fn enter(&mut self, now: Instant, path: usize, packet: &[u8]) -> RateLimiter {
+    pub(super) fn enter(&mut self, now: Instant, path: PathIndex, packet: &[u8]) -> RateLimiter {
         if self.up.pass(now, packet.len()) {
             return RateLimiter::Open;
         }

@@ -13,6 +13,7 @@ use super::Core;
 use super::carried::FarId;
 use super::client_session::ClientSession;
 use crate::client::buffered;
+use crate::index::ClientIndex;
 use crate::kernel_memory::Peak;
 use std::collections::BTreeMap;
 use tabane_engine::{ConnId, Duration, Instant};
@@ -70,11 +71,11 @@ impl Core {
         let mut holdings = self.measure(now);
         let sum = |own: &Vec<Holding>| own.iter().map(|one| one.bytes).sum::<u64>();
         let sums = |at| holdings.get(&at).map_or(0, sum);
-        let sums: Vec<u64> = (0..self.client_sessions.len()).map(sums).collect();
+        let sums: Vec<u64> = self.client_sessions.places().map(sums).collect();
         let held: u64 = sums.iter().sum();
         // A client that holds less than its part of what all may hold is not to suffer for others.
         let part = total / 2 / (sums.iter().filter(|held| **held > 0).count() as u64).max(1);
-        for (at, own) in sums.into_iter().enumerate() {
+        for (at, own) in ClientIndex::enumerate(sums) {
             let Some(session) = self.client_sessions.get(at) else { continue };
             session.note_held(own, (held > total / 2 && own > part, held > total && own > part));
             let (limit, tight) = (session.limits.buffer.0, session.tight);
@@ -97,7 +98,7 @@ impl Core {
     }
 
     /// Ends connections of a member, those that hold most first, until so many bytes are free.
-    fn shed(&mut self, now: Instant, at: usize, mut holdings: Vec<Holding>, mut excess: u64) {
+    fn shed(&mut self, now: Instant, at: ClientIndex, mut holdings: Vec<Holding>, mut excess: u64) {
         holdings.sort();
         while excess > 0
             && let Some(Holding { bytes, conn, .. }) = holdings.pop()
@@ -110,8 +111,8 @@ impl Core {
     }
 
     /// What the connections of each member hold, on both sides.
-    fn measure(&mut self, now: Instant) -> BTreeMap<usize, Vec<Holding>> {
-        let mut holdings = BTreeMap::<usize, Vec<Holding>>::new();
+    fn measure(&mut self, now: Instant) -> BTreeMap<ClientIndex, Vec<Holding>> {
+        let mut holdings = BTreeMap::<ClientIndex, Vec<Holding>>::new();
         for session in self.carried.connected_ones() {
             let ((at, conn), far) = (session.id, session.far);
             let near = self.client_sessions.get(at);
@@ -132,7 +133,7 @@ impl Core {
 
     /// Ends the connections of clients that have been away for too long.
     fn end_absent(&mut self, now: Instant) {
-        for at in 0..self.client_sessions.len() {
+        for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             if session.away(now) < ABSENCE || session.conns.is_empty() {
                 continue;
@@ -157,6 +158,7 @@ fn abort(now: Instant, session: &mut ClientSession, id: ConnId) {
 mod tests {
     use super::*;
     use crate::config::{ClientEntry, ServerConfig};
+    use crate::index::PathIndex;
 
     fn session() -> ClientSession {
         let client = ClientEntry { name: "one".into(), number: 1, ..ClientEntry::default() };
@@ -171,7 +173,7 @@ mod tests {
         session.look(at(5));
         assert_eq!(session.away(at(304)), Duration::from_secs(299));
         assert!(session.away(at(305)) >= ABSENCE);
-        session.set_up(at(306), 0, true);
+        session.set_up(at(306), PathIndex::new(0), true);
         session.look(at(306));
         assert_eq!(session.away(at(900)), Duration::ZERO);
     }

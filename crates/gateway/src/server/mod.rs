@@ -19,18 +19,21 @@ mod outbound;
 mod overrides;
 mod record;
 mod reload;
+mod reports;
 mod upstream_hop;
 
 use crate::access::{Access, own_addresses};
 use crate::address::Network;
+use crate::agent::AgentError;
 use crate::client::ClientError;
 use crate::config::ServerConfig;
 use crate::deadlines::Deadlines;
 use crate::dns;
 use crate::enrol::store::{Store, StoreError};
-use crate::event_kind::EventKind;
 use crate::event_log::{EventLog, LogSink};
+use crate::index::{ClientIndex, PortIndex};
 use crate::keys::KeyError;
+use crate::model::EventKind;
 use crate::reactor::{Agent, EventSource, Reactor, Ready};
 use crate::recording::RecordSettings;
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
@@ -73,7 +76,7 @@ struct Core {
     clock: Clock,
     ports: Vec<UdpPort>,
     /// Ports with more to take at once.
-    unread: Vec<usize>,
+    unread: Vec<PortIndex>,
     handshakes: Handshakes,
     client_sessions: ClientSessions,
     /// The clients that have joined.
@@ -92,7 +95,8 @@ struct Core {
     inbox: RequestReceiver,
     /// Where the configuration is read again.
     source: Option<Source>,
-    batch: Batch,
+    /// Taken while it is in use.
+    batch: Option<Batch>,
     scratch: Vec<u8>,
     deadlines: Deadlines,
     next_tick: Instant,
@@ -106,7 +110,7 @@ pub(crate) type Source = crate::config::Source<ServerConfig>;
 
 /// Why a server cannot start, or cannot go on.
 #[derive(Error, Debug)]
-pub enum ServerError {
+pub(crate) enum ServerError {
     /// A client in the configuration.
     #[error(transparent)]
     ClientSession(#[from] ClientSessionError),
@@ -131,20 +135,16 @@ pub enum ServerError {
 }
 
 impl Server {
-    /// A server that listens already; nothing is answered before [`Server::run`].
+    /// A server that listens already; nothing is answered before [`Server::run`]. Clients that join
+    /// are remembered in the file `state`, if the configuration names no other.
     ///
     /// # Errors
-    /// [`ServerError`].
-    pub fn new(config: ServerConfig) -> Result<Self, ServerError> {
-        Self::with_state(config, None)
+    /// [`AgentError`].
+    pub fn new(config: ServerConfig, state: Option<&Path>) -> Result<Self, AgentError> {
+        Self::open(config, state).map_err(AgentError::new)
     }
 
-    /// As [`Server::new`]; clients that join are remembered in the file `state`, if the
-    /// configuration names no other.
-    ///
-    /// # Errors
-    /// [`ServerError`].
-    pub fn with_state(mut config: ServerConfig, state: Option<&Path>) -> Result<Self, ServerError> {
+    fn open(mut config: ServerConfig, state: Option<&Path>) -> Result<Self, ServerError> {
         let store = Store::open(config.state.as_deref().or(state))?;
         store.fill(&mut config);
         let reactor = Reactor::new()?;
@@ -195,7 +195,7 @@ impl Server {
             event_log: EventLog::new(clock),
             inbox,
             source: None,
-            batch: Batch::new(),
+            batch: Some(Batch::new()),
             scratch: vec![0; PACKET_MAX],
             deadlines: Deadlines::default(),
             next_tick: Instant::ZERO,
@@ -239,10 +239,10 @@ impl Server {
     ///
     /// # Errors
     /// The system's, when it cannot even wait.
-    pub fn run(mut self) -> Result<(), ServerError> {
+    pub fn run(mut self) -> Result<(), AgentError> {
         sharpen_timers();
         self.core.start_recording();
-        self.reactor.run(&mut self.core)?;
+        self.reactor.run(&mut self.core).map_err(AgentError::new)?;
         self.core.bye();
         Ok(())
     }
@@ -275,6 +275,7 @@ impl Agent for Core {
         self.serve_all(now);
         // What strangers send, too: after everything else.
         self.take_handshakes(now)?;
+        self.flush_flows(now);
         self.flush();
         self.record(now);
         self.tell_notes(now);
@@ -304,7 +305,12 @@ impl Agent for Core {
                 self.requests(now);
                 self.answer_names(now);
             }
-            EventSource::Port(port) if !self.unread.contains(&port) => self.unread.push(port),
+            EventSource::Port(port) => {
+                let port = PortIndex::new(port);
+                if !self.unread.contains(&port) {
+                    self.unread.push(port);
+                }
+            }
             EventSource::Handshakes(_) => self.handshakes.ready(),
             EventSource::Socket(id) => {
                 self.on_outbound(now, id, (ready.readable, ready.writable));
@@ -312,7 +318,6 @@ impl Agent for Core {
             EventSource::Flow(flow) => self.flows.ready(flow),
             // The next server is looked into in every round; a server has none of the others.
             EventSource::Next
-            | EventSource::Port(_)
             | EventSource::Listener(_)
             | EventSource::Associate(_)
             | EventSource::Tun => {}
@@ -332,11 +337,12 @@ impl Core {
     }
 
     /// Everything that a member's engine wants: timers, events, packets.
-    fn serve(&mut self, now: Instant, at: usize) {
+    fn serve(&mut self, now: Instant, at: ClientIndex) {
         self.client_sessions.on_timeout(now, at);
         self.client_sessions.release(now, at, &mut self.ports);
         self.enter_late(now, at);
         self.release_datagrams(now, at);
+        self.client_sessions.transmit_datagrams(now, at, &mut self.ports);
         let mut more = false;
         for _ in 0..ROUNDS {
             let told = self.events(now, at);
@@ -348,11 +354,12 @@ impl Core {
         if more {
             self.client_sessions.touch(at);
         }
+        self.client_sessions.report(now, at, &mut self.ports, &mut self.scratch);
         self.deadlines.set(at, self.client_sessions.next_timeout(at));
     }
 
     /// Sends an inner packet to a client, by its best path.
-    fn tell(&mut self, now: Instant, at: usize, packet: &[u8]) {
+    fn tell(&mut self, now: Instant, at: ClientIndex, packet: &[u8]) {
         if let Some(path) = self.client_sessions.best(at) {
             self.client_sessions.offer(now, (at, path), packet, &mut self.ports);
             self.client_sessions.touch(at);
@@ -378,7 +385,7 @@ impl Core {
     fn bye(&mut self) {
         let now = self.clock.now();
         self.end_recording(now);
-        for at in 0..self.client_sessions.len() {
+        for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
             session.abort_all(now);
             while self.client_sessions.say_last(now, at, &mut self.ports, &mut self.scratch) {

@@ -2,7 +2,8 @@
 //! refused. What strangers cause is counted and told once in [`REFUSED_EVERY`], however much it is.
 
 use super::Core;
-use crate::event_kind::EventKind;
+use crate::index::{ClientIndex, PathIndex};
+use crate::model::EventKind;
 use crate::path::PathEvent;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,8 +15,8 @@ use tabane_net::wireguard::{Bad, Opened};
 pub(super) struct Notes {
     /// Member, path and event. Told after every round, in which few things happen; what is beyond
     /// [`PATHS_NOTED`] is not told.
-    paths: Vec<(usize, usize, PathNote)>,
-    refused: BTreeMap<(Why, Option<usize>), (u64, SocketAddr)>,
+    paths: Vec<(ClientIndex, PathIndex, PathNote)>,
+    refused: BTreeMap<(Why, Option<ClientIndex>), (u64, SocketAddr)>,
     next_refused: Instant,
 }
 
@@ -50,7 +51,7 @@ const INITIATION: u8 = 1;
 
 impl Notes {
     /// Something happened to a path of a member.
-    pub(super) fn path(&mut self, at: usize, path: usize, event: &PathEvent) {
+    pub(super) fn path(&mut self, at: ClientIndex, path: PathIndex, event: &PathEvent) {
         let note = match event {
             PathEvent::Up => PathNote::Up,
             PathEvent::Down(reason) => PathNote::Down(reason.clone()),
@@ -64,7 +65,7 @@ impl Notes {
     /// A datagram came to nothing, of a member if one is known by it.
     pub(super) fn opened(
         &mut self,
-        (from, session): (SocketAddr, Option<usize>),
+        (from, session): (SocketAddr, Option<ClientIndex>),
         datagram: &[u8],
         opened: Opened,
         stranger: bool,

@@ -3,6 +3,7 @@
 use super::Core;
 use super::client_session::ClientSession;
 use crate::config::Choice;
+use crate::index::ClientIndex;
 use crate::listener::Target;
 use crate::policy_requests::{self, PolicyOverride};
 use std::collections::VecDeque;
@@ -72,7 +73,7 @@ impl ClientSession {
 
 impl Core {
     /// A client asks for something for one of its connections; nonsense is dropped.
-    pub(super) fn take_policy_override(&mut self, now: Instant, at: usize, text: &[u8]) {
+    pub(super) fn take_policy_override(&mut self, now: Instant, at: ClientIndex, text: &[u8]) {
         let Ok((policy_override, choice)) = PolicyOverride::parse(text, &self.config.down) else {
             return;
         };

@@ -3,8 +3,8 @@
 
 use super::Core;
 use super::carried::Id;
-use crate::address::PATHS_MAX;
-use crate::event_kind::EventKind;
+use crate::index::{ClientIndex, PathIndex};
+use crate::model::EventKind;
 use crate::path::Use;
 use crate::recording::hook::{self, Hook, Known, LOOKED_AT, Seen};
 use crate::recording::ring::Role;
@@ -45,14 +45,14 @@ impl Core {
         let Some(mut hook) = self.recording.take() else { return };
         let at = (now, self.event_log.unix_ms(now));
         self.record_finished(at, &mut hook);
-        let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
+        let mut seen: BTreeMap<ClientIndex, Seen> = BTreeMap::new();
         let connections = self.connection_readings(now, &mut hook, &mut seen);
         let nothing = Seen::default();
         let mut paths = Vec::new();
-        for client in 0..self.client_sessions.len() {
+        for client in self.client_sessions.places() {
             let owner = self.owner(client, hook.recorder.has_names());
             let Some(session) = self.client_sessions.get(client) else { continue };
-            for path in (0..PATHS_MAX).filter(|path| session.peers[*path].is_some()) {
+            for path in PathIndex::all().filter(|path| session.peers[*path].is_some()) {
                 // Thousands of clients do nothing: that costs nothing.
                 let counters = &session.bond.counters[path];
                 let idle = counters.tx_bps == 0.0 && counters.rx_bps == 0.0;
@@ -66,7 +66,7 @@ impl Core {
                 };
                 let known = Known {
                     name: format!("{owner}/{path}").into(),
-                    path,
+                    path: path.get(),
                     up: session.works(path),
                     far_full: false,
                     using,
@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// What the paths of a client are called by.
-    fn owner(&mut self, client: usize, named: bool) -> String {
+    fn owner(&mut self, client: ClientIndex, named: bool) -> String {
         match self.client_sessions.get(client) {
             Some(session) if named => session.name.clone(),
             Some(session) => format!("c{}", session.number.0),
@@ -100,7 +100,7 @@ impl Core {
         }
     }
 
-    fn policies_of(&mut self, client: usize) -> Arc<str> {
+    fn policies_of(&mut self, client: ClientIndex) -> Arc<str> {
         let Some(session) = self.client_sessions.get(client) else { return "".into() };
         // What a client sends by is its own matter; it is taken to be the same.
         let down = &session.rules.rest().down;
@@ -121,7 +121,7 @@ impl Core {
         &mut self,
         now: Instant,
         hook: &mut Recording,
-        seen: &mut BTreeMap<usize, Seen>,
+        seen: &mut BTreeMap<ClientIndex, Seen>,
     ) -> Vec<ConnectionReading> {
         let named = hook.recorder.has_names();
         let some = self.carried.some(hook.looked_at, LOOKED_AT);

@@ -9,7 +9,7 @@ use super::Core;
 use crate::access::{Access, own_addresses};
 use crate::address::ClientNumber;
 use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart, Source};
-use crate::event_kind::EventKind;
+use crate::model::EventKind;
 use tabane_engine::{ConnId, Instant};
 
 impl Core {

@@ -7,9 +7,9 @@ use crate::address::ClientNumber;
 use crate::client::{ClientError, UpstreamClient, UpstreamNotification};
 use crate::config::NextConfig;
 use crate::dns;
-use crate::event_kind::EventKind;
+use crate::index::{ClientIndex, PathIndex};
 use crate::listener::ConnectError;
-use crate::model::Status;
+use crate::model::{EventKind, Status};
 use crate::reactor::{EventSource, Reactor};
 use crate::udp::flows::FLOWS_MAX;
 use crate::udp::{Flows, Nat, Refused, Sides};
@@ -63,7 +63,7 @@ impl Next {
         now: Instant,
         owner: Id,
         target: SocketAddr,
-    ) -> Result<Option<(FarId, Option<usize>)>, ConnectError> {
+    ) -> Result<Option<(FarId, Option<PathIndex>)>, ConnectError> {
         let Some((conn, path)) = self.upstream.open(now, target)? else { return Ok(None) };
         self.owners.insert(conn, owner);
         Ok(Some((FarId::Next(conn), Some(path))))
@@ -165,7 +165,7 @@ impl Core {
     pub(super) fn send_forward(
         &mut self,
         now: Instant,
-        (at, path): (usize, usize),
+        (at, path): (ClientIndex, PathIndex),
         packet: &[u8],
     ) -> bool {
         let Some(next) = &mut self.next else { return false };

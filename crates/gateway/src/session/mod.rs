@@ -20,6 +20,7 @@ pub(crate) use ends::{Admitted, Discarded, EndStream, Far, Near, Program, Verdic
 pub(crate) use finished::Finished;
 pub(crate) use socket::{Pool, Socket, SocketStream};
 
+use crate::index::PathIndex;
 use crate::listener::{ConnectError, Target};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -97,7 +98,7 @@ enum Stage<F> {
     /// For a path, to try the first of these addresses.
     Waiting(VecDeque<SocketAddr>),
     /// The far end is being asked, at the first of these addresses.
-    Opening { far: F, path: Option<usize>, since: Instant, addresses: VecDeque<SocketAddr> },
+    Opening { far: F, path: Option<PathIndex>, since: Instant, addresses: VecDeque<SocketAddr> },
     /// Bytes flow.
     Relaying(F, Pipe),
     /// The far end is gone, in order; the near one has not taken everything yet.
@@ -173,7 +174,7 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
     }
 
     /// Its far end is being asked, first by `path`.
-    pub(crate) fn opening(&mut self, now: Instant, id: N, far: F, path: Option<usize>) {
+    pub(crate) fn opening(&mut self, now: Instant, id: N, far: F, path: Option<PathIndex>) {
         let Some(session) = self.all.get_mut(&id) else { return };
         if let Stage::Waiting(addresses) = &mut session.stage {
             let addresses = std::mem::take(addresses);
@@ -292,7 +293,12 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
 
     /// Paths have changed: requests again for whoever waits or, with a path that is dead, for
     /// those whose far end is being asked by it.
-    pub(crate) fn retry(&mut self, now: Instant, far: &mut impl Far<Id = F>, dead: Option<usize>) {
+    pub(crate) fn retry(
+        &mut self,
+        now: Instant,
+        far: &mut impl Far<Id = F>,
+        dead: Option<PathIndex>,
+    ) {
         for (&id, session) in &mut self.all {
             match &mut session.stage {
                 Stage::Waiting(_) if dead.is_none() => {}

@@ -1,10 +1,11 @@
 //! Sockets of programs, and of destinations, as streams.
 
 use crate::kernel_memory;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use mio::net::TcpStream;
+use rustix::buffer::spare_capacity;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
+use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::Shutdown;
 use tabane_engine::pipe::{Read, Sink, Source, Stream, Written};
 
@@ -26,7 +27,7 @@ pub(crate) struct SocketStream<'a> {
 /// shorter one a copy, so that nobody keeps more than twice of what he holds.
 #[derive(Default)]
 pub(crate) struct Pool {
-    block: BytesMut,
+    block: Vec<u8>,
 }
 
 /// Read from a socket at a time: enough for a batch of segments.
@@ -161,15 +162,12 @@ fn advance(chunks: &mut VecDeque<Bytes>, mut len: usize) {
 impl Pool {
     /// Reads at most a block; empty at the end of the stream.
     fn read(&mut self, stream: &mut TcpStream) -> io::Result<Bytes> {
-        if self.block.len() < BLOCK {
-            self.block = BytesMut::zeroed(BLOCK);
-        }
-        let len = stream.read(&mut self.block)?;
+        self.block.clear();
+        self.block.reserve_exact(BLOCK);
+        let len = rustix::io::read(&*stream, spare_capacity(&mut self.block))?;
         if len < BLOCK / 2 {
-            return Ok(Bytes::copy_from_slice(&self.block[..len]));
+            return Ok(Bytes::copy_from_slice(&self.block));
         }
-        let mut filled = std::mem::take(&mut self.block);
-        filled.truncate(len);
-        Ok(filled.freeze())
+        Ok(std::mem::take(&mut self.block).into())
     }
 }

@@ -1,6 +1,7 @@
 //! A kernel, the sessions, a bond of two paths and a server, in virtual time.
 
 use super::*;
+use crate::index::PathIndex;
 use crate::tun::local::{LocalConfig, LocalStack, Outgoing, ProgramId};
 use bytes::Bytes;
 use std::net::IpAddr;
@@ -94,7 +95,7 @@ impl World {
             let from = SocketAddr::new(PATHS[path].parse().unwrap(), 0);
             let conn = self.bond.connect(self.now, from, request.address).unwrap();
             self.owners.insert(conn, request.id);
-            self.sessions.opening(self.now, request.id, conn, Some(path));
+            self.sessions.opening(self.now, request.id, conn, Some(PathIndex::new(path)));
         }
     }
 
@@ -308,7 +309,7 @@ fn who_waits_for_a_path_gets_the_next_or_is_told() {
     let second = world.connect(SERVER);
     world.wait(50);
     let now = world.now;
-    world.sessions.retry(now, &mut world.bond, Some(0));
+    world.sessions.retry(now, &mut world.bond, Some(PathIndex::new(0)));
     world.sessions.retry(now, &mut world.bond, None);
     world.pathless = false;
     world.wait(100);

@@ -8,6 +8,7 @@
 use super::frame::{Frame, HEADER_LEN, VirtioHeader};
 use super::gso::{PARTS_MAX, Train};
 use super::local::Outgoing;
+use super::uso::DatagramTrain;
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -24,6 +25,7 @@ pub(crate) struct Device {
     /// Read into; given away with a large packet.
     buffer: Vec<u8>,
     train: Train,
+    datagrams: DatagramTrain,
     counters: DeviceCounters,
 }
 
@@ -61,6 +63,9 @@ const BUFFER: usize = HEADER_LEN + 65_536;
 /// A packet of at least this size keeps the buffer that it was read into; a smaller one is copied
 /// out of it, so that what is held is never more than four times what was read.
 const KEEP: usize = BUFFER / 4;
+/// Packets of the host that may wait: ten milliseconds of 200 000 datagrams a second, which the
+/// agent may be without a turn. Of TCP the kernel lets only a few wait in any case.
+const QUEUE: u32 = 2000;
 /// IPv6 and TCP with all options.
 const HEADERS_MAX: usize = 40 + 60;
 
@@ -85,6 +90,8 @@ impl Device {
         device.set_nonblocking(true).map_err(failed("make it non-blocking".into()))?;
         let mtu = config.mtu;
         device.set_mtu(mtu).map_err(failed(format!("set the MTU of {name} to {mtu}")))?;
+        // Best effort: a shorter queue drops more of what programs send without asking.
+        let _ = device.set_tx_queue_len(QUEUE);
         for &address in &config.addresses {
             let done = match address {
                 IpAddr::V4(v4) => device.add_address_v4(v4, 32),
@@ -100,8 +107,8 @@ impl Device {
         }
         device.enabled(true).map_err(failed(format!("bring {name} up")))?;
         let buffer = Vec::with_capacity(BUFFER);
-        let (train, counters) = (Train::default(), DeviceCounters::default());
-        Ok(Self { device, buffer, train, counters })
+        let (train, datagrams) = (Train::default(), DatagramTrain::default());
+        Ok(Self { device, buffer, train, datagrams, counters: DeviceCounters::default() })
     }
 
     /// The next packet of the host; `None` when there is none now.
@@ -167,11 +174,34 @@ impl Device {
         self.write(&[IoSlice::new(&header), IoSlice::new(packet)], 1)
     }
 
-    /// Sends what `send` has kept.
+    /// Sends a whole IP packet with its checksums; a datagram perhaps later, with those that
+    /// continue it. `flush` after the last.
+    ///
+    /// # Errors
+    /// As [`Device::send`].
+    pub(crate) fn send_datagram(&mut self, packet: &[u8]) -> io::Result<()> {
+        if self.datagrams.push(packet) {
+            return Ok(());
+        }
+        self.flush_datagrams()?;
+        if self.datagrams.push(packet) { Ok(()) } else { self.send_packet(packet) }
+    }
+
+    fn flush_datagrams(&mut self) -> io::Result<()> {
+        let mut datagrams = std::mem::take(&mut self.datagrams);
+        let done = datagrams.take().map_or(Ok(()), |(header, packet, count)| {
+            self.write(&[IoSlice::new(&header.encode()), IoSlice::new(packet)], count)
+        });
+        self.datagrams = datagrams;
+        done
+    }
+
+    /// Sends what `send` and `send_datagram` have kept.
     ///
     /// # Errors
     /// As [`Device::send`].
     pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.flush_datagrams()?;
         let train = std::mem::take(&mut self.train);
         let done = train.head().map_or(Ok(()), |head| self.write_train(head, &train));
         self.train = train;

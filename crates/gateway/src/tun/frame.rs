@@ -83,6 +83,19 @@ impl VirtioHeader {
         }
     }
 
+    /// Before a UDP packet whose checksum is partial, to be cut every `size` bytes of payload.
+    #[must_use]
+    pub(crate) fn for_udp(ip_len: usize, size: u16) -> Self {
+        Self {
+            flags: NEEDS_CHECKSUM,
+            gso_type: GSO_UDP_L4,
+            header_len: (ip_len + 8) as u16,
+            gso_size: size,
+            checksum_start: ip_len as u16,
+            checksum_offset: 6,
+        }
+    }
+
     /// As bytes.
     #[must_use]
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {

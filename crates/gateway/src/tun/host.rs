@@ -31,7 +31,7 @@ use thiserror::Error;
 
 /// Changes of the host, and the right to make them. Dropped, they stay: only `Host::restore` and
 /// [`Host::cleanup`] take them back.
-pub struct Host {
+pub(crate) struct Host {
     state: State,
     /// What was wanted last, once it has been made.
     made: Option<HostConfig>,
@@ -91,7 +91,7 @@ impl Default for HostConfig {
 
 /// Why the host was not changed, or not changed back.
 #[derive(Error, Debug)]
-pub enum HostError {
+pub(crate) enum HostError {
     /// The kernel refused.
     #[error("cannot {what}: {source}")]
     Netlink {
@@ -210,7 +210,7 @@ impl HostConfig {
 /// Where clients note what they change: systemd's `StateDirectory`, else `/var/lib/tabane`, which
 /// outlives a reboot as the list of resolvers does.
 #[must_use]
-pub fn state_folder() -> PathBuf {
+pub(crate) fn state_folder() -> PathBuf {
     std::env::var_os("STATE_DIRECTORY").unwrap_or_else(|| "/var/lib/tabane".into()).into()
 }
 
@@ -225,7 +225,7 @@ pub(crate) fn state_file(client: &str) -> PathBuf {
 
 /// What was found when changes were undone.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Undone {
+pub(crate) struct Undone {
     /// Changes undone, those included that had gone by themselves.
     pub changes: usize,
     /// What was left as it is, and why; for people.
@@ -304,7 +304,7 @@ impl Host {
     ///
     /// # Errors
     /// [`HostError`]; [`HostError::Running`] if it has not crashed.
-    pub fn cleanup(state: &Path) -> Result<Undone, HostError> {
+    pub(crate) fn cleanup(state: &Path) -> Result<Undone, HostError> {
         if !state.exists() {
             return Ok(Undone::default());
         }

@@ -12,9 +12,10 @@
 pub(crate) mod device;
 pub(crate) mod frame;
 pub(crate) mod gso;
-pub mod host;
+pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod packets;
+pub(crate) mod uso;
 
 pub(crate) use device::Device;
 pub(crate) use device::DeviceConfig;

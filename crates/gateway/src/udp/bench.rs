@@ -4,6 +4,7 @@
 //! target is a 99th percentile of 300.
 
 use super::packet::{HEADROOM, put_udp};
+use super::tag::Kind;
 use super::{Filter, Tagger, Verdict};
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -17,7 +18,7 @@ const BEHIND: usize = 100;
 
 /// Measures and prints.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark")]
-pub fn run() {
+pub(crate) fn run() {
     let (mut tagger, mut filter) = (Tagger::new([7; 32]), Filter::default());
     let mut second: VecDeque<Vec<u8>> = VecDeque::new();
     let (mut times, mut copies) = (Vec::new(), 0);
@@ -31,7 +32,7 @@ pub fn run() {
         let mut packet = buffer.split_off(start);
         let copy = if second.len() < BEHIND { None } else { second.pop_front() };
         let began = Clock::now();
-        tagger.tag(now, &mut packet, false);
+        tagger.tag(now, &mut packet, Kind::Copies);
         let first = filter.handle_packet(now, PathId(0), black_box(&packet));
         let late = copy.map(|copy| filter.handle_packet(now, PathId(1), black_box(&copy)));
         times.push(began.elapsed().as_nanos());

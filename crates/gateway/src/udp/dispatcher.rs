@@ -1,37 +1,131 @@
 //! One end of the datagrams of a client: what leaves is numbered and given its paths, what comes
 //! goes through the filter. Knows no sockets: who owns it says which paths there are.
 
-use super::{Choice, Filter, FilterCounters, Sender, Tagger, Verdict};
-use crate::config::UdpMode;
+use super::bond::{Bound, Counters as BondCounters, Spreader, one_way};
+use super::call;
+use super::generations::{back, key};
+use super::order::HOLD;
+use super::request::Request;
+use super::sender::{Choice, Sender, tier};
+use super::tag::Kind;
+use super::{Filter, FilterCounters, Tagger, Verdict};
+use crate::address::PATHS_MAX;
+use crate::config::{Protect, UdpMode};
 use crate::model::Role;
+use crate::path::{Estimate, News, Reading};
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     sender: Sender,
+    spreader: Spreader,
     tagger: Tagger,
     filter: Filter,
     datagram_paths: Vec<DatagramPath>,
-    /// The same paths as choices, with a rate each.
+    /// The same paths as choices.
     choices: Vec<Choice>,
     as_of: Option<Instant>,
+    /// When something was spread last.
+    spread: Option<Instant>,
     /// Of the filters before this one.
     before: FilterCounters,
+    /// The difference of the clocks on each path to here, nanoseconds, and when that was.
+    delays: [Option<(i64, Instant)>; PATHS_MAX],
+    protection: ProtectionCounters,
+    too_long: u64,
+}
+
+/// Counters of an end, or of several.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct DatagramCounters {
+    filter: FilterCounters,
+    bond: BondCounters,
+    protection: ProtectionCounters,
+    too_long: u64,
+}
+
+impl DatagramCounters {
+    /// Adds those of an end.
+    pub(crate) fn add(&mut self, of: &Dispatcher) {
+        self.filter = self.filter + of.counters();
+        let (bond, protection) = (of.spreader.counters(), of.protection);
+        self.bond.queued += bond.queued;
+        self.bond.dropped += bond.dropped;
+        self.bond.moved += bond.moved;
+        self.protection.packets += protection.packets;
+        self.protection.asked += protection.asked;
+        self.protection.doubled += protection.doubled;
+        self.too_long += of.too_long;
+    }
+
+    /// By the names that status and metrics have for them.
+    pub(crate) fn named(&self) -> [(String, u64); 11] {
+        let Self { filter, bond, protection, too_long } = self;
+        [
+            ("datagram_copies_removed", filter.copies),
+            ("datagrams_held", filter.held),
+            ("datagrams_late", filter.late),
+            ("datagrams_missed", filter.missed),
+            ("datagrams_queued", bond.queued),
+            ("datagrams_dropped", bond.dropped),
+            ("datagrams_moved", bond.moved),
+            ("datagrams_too_long", *too_long),
+            ("datagrams_protected", protection.packets),
+            ("datagram_copies_sent", protection.asked + protection.doubled),
+            ("datagram_requests", filter.requests),
+        ]
+        .map(|(name, count)| (name.to_owned(), count))
+    }
+}
+
+/// What was done for protected flows, since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct ProtectionCounters {
+    /// Packets of protected flows.
+    pub(crate) packets: u64,
+    /// Copies that were asked for.
+    pub(crate) asked: u64,
+    /// Copies that were sent without being asked for.
+    pub(crate) doubled: u64,
 }
 
 /// A path for datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DatagramPath {
-    /// As the choice sees it. A rate that is not known counts as the highest known: a path
-    /// without a cap is not slower than those with one.
+    /// As the choice sees it.
     pub(crate) choice: Choice,
     /// Largest inner packet.
     pub(crate) mtu: u16,
     /// The far end knows numbers. No other is sent one.
     pub(crate) numbers: bool,
+    /// Everything that was sent by it.
+    pub(crate) sent: Reading,
 }
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// It is to leave now, by these paths; none if none works.
+    Leaves(PathSet),
+    /// A copy of it waits: [`Dispatcher::poll_transmit`].
+    Waits,
+    /// All paths have had too much for too long.
+    Dropped,
+}
+
+/// How far beyond the difference of the paths' delays a packet may come: what the sender lets
+/// stand in a path's queue, which may have grown since the last marker.
+const MARGIN: Duration = Duration::from_millis(10);
+/// Nothing waits longer, however far the paths lie apart: the sender uses none that differ by more
+/// than 100 ms, and no queue should.
+const HOLD_MAX: Duration = Duration::from_millis(200);
+/// A path that has said nothing for so long has no part in that.
+const HEARD: Duration = Duration::from_secs(1);
+/// An estimate that is surer than not.
+const TRUSTED: f64 = 0.5;
+/// A path that may be wanted is asked how long it is as often.
+const ASKED: Duration = Duration::from_secs(1);
 
 impl Dispatcher {
     /// Both directions; `seed` as of [`Tagger::new`].
@@ -39,12 +133,17 @@ impl Dispatcher {
     pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self {
             sender: Sender::default(),
+            spreader: Spreader::default(),
             tagger: Tagger::new(seed),
             filter: Filter::default(),
             datagram_paths: Vec::new(),
             choices: Vec::new(),
             as_of: None,
+            spread: None,
             before: FilterCounters::default(),
+            delays: [None; PATHS_MAX],
+            protection: ProtectionCounters::default(),
+            too_long: 0,
         }
     }
 
@@ -62,38 +161,206 @@ impl Dispatcher {
     ) {
         self.datagram_paths.clear();
         self.datagram_paths.extend(datagram_paths);
-        let rate = self
-            .datagram_paths
-            .iter()
-            .map(|datagram_path| datagram_path.choice.rate)
-            .max()
-            .unwrap_or(0);
-        let rated = |datagram_path: &DatagramPath| match datagram_path.choice.rate {
-            0 => Choice { rate, ..datagram_path.choice },
-            _ => datagram_path.choice,
-        };
         self.choices.clear();
-        self.choices.extend(self.datagram_paths.iter().map(rated));
+        self.choices.extend(self.datagram_paths.iter().map(|path| path.choice));
+        let tier = tier(&self.choices);
+        let lane = |path: &DatagramPath| {
+            let takes_part = path.choice.usable && path.numbers && tier.contains(&path.choice.role);
+            (path.choice.id, takes_part, path.sent)
+        };
+        self.spreader.set_paths(now, self.datagram_paths.iter().map(lane));
         self.as_of = Some(now);
     }
 
-    /// The paths for a packet, which has its number then; none if none works. What fits no path
-    /// of its mode, or cannot be numbered, goes once, by the best one.
-    pub(crate) fn prepare(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> PathSet {
-        if mode != UdpMode::Best {
-            let mut paths = self.sender.choose(now, mode, &self.choices, packet.len());
-            for datagram_path in &self.datagram_paths {
-                if !datagram_path.numbers || usize::from(datagram_path.mtu) < packet.len() {
-                    paths.remove(datagram_path.choice.id);
-                }
-            }
-            let ordered = mode == UdpMode::Stripe;
-            if !paths.is_empty() && self.tagger.tag(now, packet, ordered) {
-                return paths;
+    /// What becomes of a packet, which has its number then. What fits no path of its mode, or
+    /// cannot be numbered, goes once, by the best one.
+    pub(crate) fn send(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> Outcome {
+        let outcome = match mode {
+            UdpMode::Best => None,
+            UdpMode::Duplicate => self.send_copies(now, packet),
+            UdpMode::Protect(protect) => self.protect(now, &protect, packet),
+            UdpMode::Bond => self.spread(now, packet),
+        };
+        outcome.unwrap_or_else(|| {
+            Tagger::clear(packet);
+            let best = self.sender.best(now, &self.choices);
+            Outcome::Leaves(best.map_or(PathSet::NONE, PathSet::only))
+        })
+    }
+
+    fn send_copies(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
+        let mut paths = Sender::all(&self.choices);
+        self.unfit(packet.len()).iter().for_each(|path| paths.remove(path));
+        let copied = !paths.is_empty() && self.tagger.tag(now, packet, Kind::Copies);
+        copied.then_some(Outcome::Leaves(paths))
+    }
+
+    fn spread(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
+        let (len, not) = (packet.len(), self.unfit(packet.len()));
+        let flow = self.tagger.flow(now, packet)?;
+        if flow.call.sent(now, len) {
+            return self.protect(now, &Protect::default(), packet);
+        }
+        // QUIC must not be fragmented (RFC 9000 section 14), and finds the size of its packets by
+        // those that do not arrive; a flow in fragments could not be spread.
+        if flow.is_quic(packet) && is_too_long(&self.datagram_paths, len) {
+            self.too_long += 1;
+            return Some(Outcome::Dropped);
+        }
+        self.spread = Some(now);
+        let express = flow.is_sparse(now, len);
+        let chosen = self.spreader.choose(now, (flow.path(), not), len, express);
+        let path = match chosen {
+            Some(path) => path,
+            None => self.sender.best(now, &self.choices).filter(|path| !not.contains(*path))?,
+        };
+        if !express && !self.spreader.admit(now, len) {
+            return Some(Outcome::Dropped);
+        }
+        flow.number(packet, Kind::Ordered, Some(path));
+        Some(match self.spreader.bind(now, path, express, packet) {
+            Bound::Now => Outcome::Leaves(PathSet::only(path)),
+            Bound::Queued => Outcome::Waits,
+        })
+    }
+
+    /// By the best path that has not just lost something; again by another if asking would be too
+    /// late.
+    fn protect(&mut self, now: Instant, protect: &Protect, packet: &mut [u8]) -> Option<Outcome> {
+        let (len, unfit) = (packet.len(), self.unfit(packet.len()));
+        let flow = self.tagger.flow(now, packet)?;
+        self.spread = Some(now);
+        let mut not = flow.protection().shunned(now);
+        unfit.iter().for_each(|path| not.insert(path));
+        let last = flow.path();
+        let path = self
+            .spreader
+            .choose(now, (last, not), len, true)
+            .or_else(|| other(&self.choices, not))
+            .or_else(|| self.spreader.choose(now, (last, unfit), len, true))
+            .or_else(|| other(&self.choices, unfit))?;
+        let mut paths = PathSet::only(path);
+        let number = flow.number(packet, Kind::Protected, Some(path));
+        flow.protection().sent(now, number, Some(path), packet);
+        self.protection.packets += 1;
+        if flow.protection().doubles(protect) {
+            unfit.iter().for_each(|path| not.insert(path));
+            not.insert(path);
+            if let Some(second) = self.spreader.choose(now, (None, not), len, true) {
+                paths.insert(second);
+                self.protection.doubled += 1;
             }
         }
-        Tagger::clear(packet);
-        self.sender.choose(now, UdpMode::Best, &self.choices, packet.len())
+        for path in paths.iter() {
+            self.spreader.bind(now, path, true, packet);
+        }
+        Some(Outcome::Leaves(paths))
+    }
+
+    /// Takes what the far end asks for; the copies that leave now, and their paths.
+    pub(crate) fn handle_request(&mut self, now: Instant, text: &[u8]) -> Vec<(PathId, Vec<u8>)> {
+        let Some(Request { flow, newest, silent, wanted }) = Request::parse(text) else {
+            return Vec::new();
+        };
+        let Some(protection) =
+            self.tagger.known(&flow).and_then(|flow| flow.protection.as_deref_mut())
+        else {
+            return Vec::new();
+        };
+        let mut copies = Vec::new();
+        for (number, last, again, packet) in
+            protection.handle_request(now, (newest, silent), &wanted)
+        {
+            let mut not = last.map_or(PathSet::NONE, PathSet::only);
+            let len = packet.len();
+            for path in &self.datagram_paths {
+                if !path.numbers || usize::from(path.mtu) < len {
+                    not.insert(path.choice.id);
+                }
+            }
+            let path = self.spreader.choose(now, (None, not), len, true);
+            let Some(path) = path.or_else(|| other(&self.choices, not)).or(last) else { continue };
+            protection.again(number, path);
+            // Where one copy was lost, too, both paths may be in a burst.
+            let second = last.filter(|last| again && *last != path);
+            for path in [Some(path), second].into_iter().flatten() {
+                self.spreader.bind(now, path, true, &packet);
+                self.protection.asked += 1;
+                copies.push((path, packet.clone()));
+            }
+        }
+        copies
+    }
+
+    /// A request for what has not come of a protected flow, and the paths that it is sent by: two,
+    /// since the path that is silent may be so in both directions.
+    pub(crate) fn poll_request(&mut self, now: Instant) -> Option<(PathSet, Vec<u8>)> {
+        if self.filter.request_timeout().is_none_or(|due| due > now) {
+            return None;
+        }
+        let request = self.filter.poll_request(now)?;
+        let mut paths = PathSet::NONE;
+        if let Some(best) = self.sender.best(now, &self.choices) {
+            paths.insert(best);
+            other(&self.choices, paths).into_iter().for_each(|path| paths.insert(path));
+        }
+        Some((paths, request.emit()))
+    }
+
+    /// Paths that take no numbered packet of that length.
+    fn unfit(&self, len: usize) -> PathSet {
+        let mut unfit = PathSet::NONE;
+        let paths = self.datagram_paths.iter();
+        paths
+            .filter(|path| !path.numbers || usize::from(path.mtu) < len)
+            .for_each(|path| unfit.insert(path.choice.id));
+        unfit
+    }
+
+    /// The next packet that is to leave now, and by which path. The paths are as
+    /// [`Dispatcher::set_paths`] was told last.
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<(PathId, Vec<u8>)> {
+        self.spreader.poll_transmit(now)
+    }
+
+    /// What markers of either direction of a path have shown, and what is estimated of the one from
+    /// here. How far the paths to here lie apart bounds how long packets wait for those before
+    /// them.
+    pub(crate) fn handle_news(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        (news, sending): (News, impl Fn() -> Estimate),
+    ) {
+        if let Some(sample) = news.sent {
+            let Estimate { capacity, confidence, .. } = sending();
+            let trusted = capacity.filter(|_| confidence >= TRUSTED);
+            self.spreader.handle_sample(now, path, sample, trusted);
+        }
+        let (Some(sample), Some(delay)) = (news.heard, self.delays.get_mut(usize::from(path.0)))
+        else {
+            return;
+        };
+        *delay = Some((one_way(&sample), now));
+        let recent = |delay: &Option<(i64, Instant)>| {
+            delay.filter(|(_, at)| now.saturating_since(*at) < HEARD).map(|(delay, _)| delay)
+        };
+        let recent = self.delays.iter().filter_map(recent);
+        let (least, most) = (recent.clone().min(), recent.clone().max());
+        let hold = match (least, most) {
+            (Some(least), Some(most)) if recent.count() > 1 => {
+                Duration((most - least).unsigned_abs()) + MARGIN
+            }
+            _ => HOLD,
+        };
+        self.filter.set_hold(hold.min(HOLD_MAX));
+    }
+
+    /// Whether a path that may be wanted has not said for long how long it is: a marker is to be
+    /// sent.
+    pub(crate) fn asks_marker(&self, now: Instant, path: PathId) -> bool {
+        let busy = self.spread.is_some_and(|at| now.saturating_since(at) < ASKED);
+        busy && self.spreader.is_unheard(now, path, ASKED)
     }
 
     /// Largest packet of a path; 0 if there is no such path.
@@ -108,6 +375,11 @@ impl Dispatcher {
     /// Whether a packet that came by `path`, from a peer that numbers, goes on now. Then
     /// [`Dispatcher::poll_packet`].
     pub(crate) fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
+        if packet.len() <= call::SMALL
+            && let Some(flow) = key(packet).and_then(|key| self.tagger.known(&back(&key)))
+        {
+            flow.call.came(packet.len());
+        }
         self.filter.handle_packet(now, PathId(path as u8), packet) == Verdict::Deliver
     }
 
@@ -119,29 +391,42 @@ impl Dispatcher {
         self.filter.poll_packet()
     }
 
-    /// When [`Dispatcher::poll_packet`] may have another.
+    /// When [`Dispatcher::poll_packet`], [`Dispatcher::poll_transmit`] or
+    /// [`Dispatcher::poll_request`] may have another.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.filter.poll_timeout()
+        let Self { filter, spreader, .. } = self;
+        let due = [filter.poll_timeout(), filter.request_timeout(), spreader.poll_timeout()];
+        due.into_iter().flatten().min()
     }
 
     /// The far end has started again, or is another: it counts anew. What waits is dropped.
     pub(crate) fn forget(&mut self) {
         self.before = self.counters();
         self.filter = Filter::default();
+        self.spreader.restart();
+        self.delays = [None; PATHS_MAX];
     }
 
     /// What happened to what came.
     #[must_use]
     pub(crate) fn counters(&self) -> FilterCounters {
-        let (a, b) = (self.before, self.filter.counters());
-        FilterCounters {
-            copies: a.copies + b.copies,
-            held: a.held + b.held,
-            late: a.late + b.late,
-            missed: a.missed + b.missed,
-        }
+        self.before + self.filter.counters()
     }
+}
+
+/// Whether a packet of that length fits no path that works.
+fn is_too_long(paths: &[DatagramPath], len: usize) -> bool {
+    let mut works = paths.iter().filter(|path| path.choice.usable && path.numbers).peekable();
+    works.peek().is_some() && works.all(|path| usize::from(path.mtu) < len)
+}
+
+/// The quickest path, as far as that is known, that works, is of the roles that count, and is none
+/// of `not`.
+fn other(choices: &[Choice], not: PathSet) -> Option<PathId> {
+    let tier = tier(choices);
+    let usable = choices.iter().filter(|path| path.takes_part(tier) && !not.contains(path.id));
+    usable.min_by_key(|path| (path.rtt.0.wrapping_sub(1), path.id)).map(|path| path.id)
 }
 
 /// The role that counts for datagrams: a primary path that is kept back, since it harms, is as good
@@ -163,13 +448,10 @@ mod tests {
     use super::*;
     use crate::udp::packet::{HEADROOM, put_udp};
 
-    fn datagram_path(id: u8, mtu: u16, rate: u64) -> DatagramPath {
+    fn datagram_path(id: u8, mtu: u16) -> DatagramPath {
         let (role, rtt) = (Role::Primary, Duration::from_millis(10));
-        DatagramPath {
-            choice: Choice { id: PathId(id), usable: true, role, rtt, rate },
-            mtu,
-            numbers: true,
-        }
+        let choice = Choice { id: PathId(id), usable: true, role, rtt };
+        DatagramPath { choice, mtu, numbers: true, sent: Reading::default() }
     }
 
     fn packet(len: usize) -> Vec<u8> {
@@ -179,7 +461,8 @@ mod tests {
         buffer.split_off(start)
     }
 
-    fn ids(set: PathSet) -> Vec<u8> {
+    fn ids(outcome: Outcome) -> Vec<u8> {
+        let Outcome::Leaves(set) = outcome else { panic!("{outcome:?}") };
         (0..8).filter(|id| set.contains(PathId(*id))).collect()
     }
 
@@ -187,38 +470,22 @@ mod tests {
     fn copies_go_where_they_fit_and_are_understood() {
         let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
-        let one_way = DatagramPath { numbers: false, ..datagram_path(2, 1400, 0) };
-        dispatcher.set_paths(
-            now,
-            [datagram_path(0, 1400, 0), datagram_path(1, 1000, 0), one_way].into_iter(),
-        );
+        let one_way = DatagramPath { numbers: false, ..datagram_path(2, 1400) };
+        dispatcher
+            .set_paths(now, [datagram_path(0, 1400), datagram_path(1, 1000), one_way].into_iter());
         for (len, expected) in [(100, vec![0, 1]), (1100, vec![0]), (2000, vec![0])] {
             let mut packet = packet(len);
-            let paths = dispatcher.prepare(now, UdpMode::Duplicate, &mut packet);
+            let paths = dispatcher.send(now, UdpMode::Duplicate, &mut packet);
             assert_eq!(ids(paths), expected, "{len}");
             // What is cut has no number.
             assert_eq!(packet[4..6] == [0, 0], len == 2000);
         }
-        let mut packet = packet(100);
-        packet[4..6].fill(7);
-        assert_eq!(ids(dispatcher.prepare(now, UdpMode::Best, &mut packet)), [0]);
-        assert_eq!(packet[4..6], [0, 0]);
-    }
-
-    #[test]
-    fn a_path_without_a_cap_has_its_share() {
-        let mut dispatcher = Dispatcher::new([1; 32]);
-        let now = Instant::ZERO;
-        dispatcher.set_paths(
-            now,
-            [datagram_path(0, 1400, 50_000_000), datagram_path(1, 1400, 0)].into_iter(),
-        );
-        let mut counts = [0; 2];
-        for _ in 0..100 {
-            let paths = dispatcher.prepare(now, UdpMode::Stripe, &mut packet(100));
-            counts[usize::from(ids(paths)[0])] += 1;
+        for mode in [UdpMode::Best, UdpMode::Bond] {
+            let mut packet = packet(100);
+            packet[4..6].fill(7);
+            assert_eq!(ids(dispatcher.send(now, mode, &mut packet)), [0]);
+            assert_eq!(packet[4..6] == [0, 0], mode == UdpMode::Best);
         }
-        assert_eq!(counts, [50, 50]);
     }
 
     #[test]
@@ -226,9 +493,9 @@ mod tests {
         let mut dispatcher = Dispatcher::new([1; 32]);
         let now = Instant::ZERO;
         let mut sender = Dispatcher::new([2; 32]);
-        sender.set_paths(now, [datagram_path(0, 1400, 0), datagram_path(1, 1400, 0)].into_iter());
+        sender.set_paths(now, [datagram_path(0, 1400), datagram_path(1, 1400)].into_iter());
         let mut packet = packet(100);
-        sender.prepare(now, UdpMode::Duplicate, &mut packet);
+        sender.send(now, UdpMode::Duplicate, &mut packet);
         let came = [0, 1].map(|path| dispatcher.takes(now, path, &packet));
         assert_eq!((came, dispatcher.counters().copies), ([true, false], 1));
         dispatcher.forget();

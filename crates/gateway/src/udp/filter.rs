@@ -2,28 +2,33 @@
 //! spread over paths gets its order back, within bounds.
 //!
 //! Copies are known by a window of the last [`WINDOW`] numbers of each flow, as in RFC 6479; a
-//! number that is older is a late copy. Nothing waits for that. Where order is wanted a packet
-//! waits for those before it for at most [`HOLD`], and not even that once every path on which the
-//! flow was heard lately has brought something newer: a path keeps its own order, so what is
-//! missing is lost. What comes after it was given up goes through at once: late is better than
-//! never, and the program decides.
+//! number that is older is a late copy. Nothing waits for that. Where order is wanted, a packet
+//! waits for those before it as [`Order`] says. Of a protected flow nothing waits either, and what
+//! has not come is asked for ([`Wants`]).
 
 use super::generations::{FlowKey, Generations, key};
+use super::order::{HOLD, Order, Place};
+use super::request::Request;
 use super::tag::{self, NUMBERS};
-use crate::address::PATHS_MAX;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use super::wants::{Wanted, Wants};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Add;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Instant};
 
 /// For one peer that numbers its packets.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Filter {
     flows: Generations<Flow>,
     /// When the packet that has waited longest in a flow has waited enough.
     timers: BTreeSet<(Instant, FlowKey)>,
+    /// When something may have to be asked for.
+    wants: BTreeSet<(Instant, FlowKey)>,
     ready: VecDeque<Vec<u8>>,
     /// Bytes that wait.
     held: usize,
+    /// Longest wait for what is missing.
+    hold: Duration,
     counters: Counters,
 }
 
@@ -36,6 +41,8 @@ pub(crate) enum Verdict {
     Copy,
     /// A copy of it waits for those before it.
     Held,
+    /// It is later than those that had waited for it; order was wanted.
+    Late,
 }
 
 /// What happened, since the start.
@@ -45,10 +52,25 @@ pub(crate) struct Counters {
     pub(crate) copies: u64,
     /// Packets that waited.
     pub(crate) held: u64,
-    /// Packets that came after they had been given up.
+    /// Packets that came after they had been given up, and were dropped.
     pub(crate) late: u64,
     /// Packets given up.
     pub(crate) missed: u64,
+    /// Requests for packets that have not come.
+    pub(crate) requests: u64,
+}
+
+impl Add for Counters {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            copies: self.copies + other.copies,
+            held: self.held + other.held,
+            late: self.late + other.late,
+            missed: self.missed + other.missed,
+            requests: self.requests + other.requests,
+        }
+    }
 }
 
 #[derive(Default, Debug)]
@@ -59,6 +81,9 @@ struct Flow {
     suspect: Option<u16>,
     /// Only where order is wanted.
     order: Option<Box<Order>>,
+    /// Only of a protected flow; and when it is in the filter's timers.
+    wants: Option<Box<Wants>>,
+    wants_due: Option<Instant>,
 }
 
 /// The numbers of a flow that have come; positions do not wrap.
@@ -66,36 +91,34 @@ struct Flow {
 struct Window {
     /// The highest position; 0 before the first.
     highest: u64,
-    seen: [u64; WINDOW as usize / 64],
+    seen: Box<[u64; WINDOW as usize / 64]>,
 }
 
-#[derive(Default, Debug)]
-struct Order {
-    /// Everything before has gone through or was given up; 0 before the first.
-    next: u64,
-    packets: BTreeMap<u64, Vec<u8>>,
-    /// Those in the order in which they came.
-    arrivals: VecDeque<(Instant, u64)>,
-    /// The highest position by each path, and when that was.
-    paths: [(u64, Instant); PATHS_MAX],
-    /// In `timers`.
-    timer: Option<Instant>,
-}
-
-/// Numbers of a flow that are remembered: 0.2 s at 10 000 packets a second.
-const WINDOW: u64 = 2048;
-/// Longest wait for what is missing.
-pub(crate) const HOLD: Duration = Duration::from_millis(30);
+/// Numbers of a flow that are remembered: 80 ms at 100 000 packets a second, by which paths may
+/// differ.
+const WINDOW: u64 = 8192;
 /// Packets of a flow that wait; beyond, what is missing is given up.
-const HELD_MAX: usize = 256;
+const HELD_MAX: usize = 4096;
 /// Bytes of all flows that wait; beyond, the same.
-const HELD_BYTES_MAX: usize = 1 << 20;
-/// A path that has brought nothing for so long is not waited for.
-const RECENT: Duration = Duration::from_millis(100);
+const HELD_BYTES_MAX: usize = 8 << 20;
 /// After such a silence a flow may count anew: no copy is that late.
 const SILENCE: Duration = Duration::from_secs(2);
 /// How far apart the numbers of one who has started again may be.
 const RESTART: i32 = 16;
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self {
+            flows: Generations::default(),
+            timers: BTreeSet::new(),
+            wants: BTreeSet::new(),
+            ready: VecDeque::new(),
+            held: 0,
+            hold: HOLD,
+            counters: Counters::default(),
+        }
+    }
+}
 
 impl Filter {
     /// Looks at a packet that came by `path`.
@@ -106,8 +129,7 @@ impl Filter {
             // Only a flood of new flows forgets one whose packets wait: they go through.
             for mut flow in forgotten.into_values() {
                 if let Some(order) = &mut flow.order {
-                    self.held -= order.bytes();
-                    self.ready.extend(std::mem::take(&mut order.packets).into_values());
+                    self.held -= order.drain(&mut self.ready);
                 }
             }
         }
@@ -117,33 +139,77 @@ impl Filter {
             return Verdict::Copy;
         };
         if !tag.ordered {
+            // A flow that was spread before: what waits for order goes before what needs none.
+            if let Some(order) = &mut flow.order {
+                self.held -= order.drain(&mut self.ready);
+                order.restart();
+            }
+            if tag.more.is_some_and(|(protected, _)| protected) {
+                let wants = flow.wants.get_or_insert_default();
+                wants.take(now, path, position, self.hold);
+                set_due(key, flow, &mut self.wants);
+            }
             return Verdict::Deliver;
         }
+        if flow.wants.take().is_some() {
+            set_due(key, flow, &mut self.wants);
+        }
         let order = flow.order.get_or_insert_default();
-        let late = position < order.next;
-        let verdict = order.take(now, path, position, packet);
-        match verdict {
-            Verdict::Held => {
+        let trail = tag.more.map_or(0, |(_, trail)| trail);
+        let verdict = match order.take(now, path, (position, trail), packet) {
+            Place::Next => Verdict::Deliver,
+            Place::Late => {
+                self.counters.late += 1;
+                Verdict::Late
+            }
+            Place::Held => {
                 self.held += packet.len();
                 self.counters.held += 1;
-                if order.packets.len() > HELD_MAX || self.held > HELD_BYTES_MAX {
-                    order.skip(&mut self.counters);
+                if order.len() > HELD_MAX || self.held > HELD_BYTES_MAX {
+                    self.counters.missed += order.skip();
                 }
+                Verdict::Held
             }
-            Verdict::Deliver | Verdict::Copy => self.counters.late += u64::from(late),
-        }
-        self.held -= order.release(&mut self.ready);
-        while order.is_lost(now) {
-            order.skip(&mut self.counters);
-            self.held -= order.release(&mut self.ready);
-        }
-        order.set_timer(key, &mut self.timers);
+        };
+        let (missed, bytes) = order.release(now, &mut self.ready);
+        self.counters.missed += missed;
+        self.held -= bytes;
+        order.set_timer(key, self.hold, &mut self.timers);
         verdict
+    }
+
+    /// The longest wait for what is missing, from now on.
+    pub(crate) fn set_hold(&mut self, hold: Duration) {
+        self.hold = hold;
     }
 
     /// The next packet that has waited enough.
     pub(crate) fn poll_packet(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
+    }
+
+    /// What is to be asked for of the far end now.
+    pub(super) fn poll_request(&mut self, now: Instant) -> Option<Request> {
+        while let Some(&(at, key)) = self.wants.first()
+            && at <= now
+        {
+            self.wants.pop_first();
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            flow.wants_due = None;
+            let wanted = flow.wants.as_mut().and_then(|wants| wants.poll(now));
+            set_due(key, flow, &mut self.wants);
+            let Some(Wanted { newest, silent, positions }) = wanted else { continue };
+            self.counters.requests += 1;
+            let wanted = positions.into_iter().map(number_of).collect();
+            return Some(Request { flow: key, newest: number_of(newest), silent, wanted });
+        }
+        None
+    }
+
+    /// When [`Filter::poll_request`] may have one.
+    #[must_use]
+    pub(crate) fn request_timeout(&self) -> Option<Instant> {
+        self.wants.first().map(|(at, _)| *at)
     }
 
     /// When [`Filter::handle_timeout`] is due.
@@ -161,12 +227,10 @@ impl Filter {
             let Some(order) = self.flows.get_mut(&key).and_then(|flow| flow.order.as_mut()) else {
                 continue;
             };
-            order.timer = None;
-            while order.oldest().is_some_and(|(since, _)| since + HOLD <= now) {
-                order.skip(&mut self.counters);
-                self.held -= order.release(&mut self.ready);
-            }
-            order.set_timer(key, &mut self.timers);
+            let (missed, bytes) = order.give_up(now, self.hold, &mut self.ready);
+            self.counters.missed += missed;
+            self.held -= bytes;
+            order.set_timer(key, self.hold, &mut self.timers);
         }
     }
 
@@ -181,7 +245,7 @@ impl Flow {
     /// The position of a number that has not come before.
     fn take(&mut self, now: Instant, number: u16) -> Option<u64> {
         let idle = now.saturating_since(self.last) > SILENCE;
-        let waits = self.order.as_ref().is_some_and(|order| !order.packets.is_empty());
+        let waits = self.order.as_ref().is_some_and(|order| order.len() > 0);
         self.last = now;
         if self.window.highest == 0 || (idle && !waits) {
             return Some(self.restart(number));
@@ -207,9 +271,10 @@ impl Flow {
         self.window = Window { highest: position, ..Window::default() };
         self.window.mark(position);
         self.suspect = None;
+        // Its timer finds that there is nothing.
+        self.wants = None;
         if let Some(order) = &mut self.order {
-            order.next = 0;
-            order.paths = Default::default();
+            order.restart();
         }
         position
     }
@@ -217,7 +282,7 @@ impl Flow {
 
 impl Default for Window {
     fn default() -> Self {
-        Self { highest: 0, seen: [0; WINDOW as usize / 64] }
+        Self { highest: 0, seen: Box::new([0; WINDOW as usize / 64]) }
     }
 }
 
@@ -244,77 +309,20 @@ impl Window {
     }
 }
 
-impl Order {
-    fn take(&mut self, now: Instant, path: PathId, position: u64, packet: &[u8]) -> Verdict {
-        if let Some(highest) = self.paths.get_mut(usize::from(path.0)) {
-            *highest = (highest.0.max(position), now);
+/// Sets the timer of what a flow wants anew, if it has changed.
+fn set_due(key: FlowKey, flow: &mut Flow, timers: &mut BTreeSet<(Instant, FlowKey)>) {
+    let due = flow.wants.as_ref().and_then(|wants| wants.due());
+    if due != flow.wants_due {
+        if let Some(at) = flow.wants_due {
+            timers.remove(&(at, key));
         }
-        if self.next == 0 {
-            self.next = position;
-        }
-        if position > self.next {
-            self.packets.insert(position, packet.to_vec());
-            self.arrivals.push_back((now, position));
-            return Verdict::Held;
-        }
-        if position == self.next {
-            self.next += 1;
-        }
-        Verdict::Deliver
+        timers.extend(due.map(|at| (at, key)));
+        flow.wants_due = due;
     }
+}
 
-    /// Whether what is missing next cannot come any more.
-    fn is_lost(&self, now: Instant) -> bool {
-        let recent = |path: &&(u64, Instant)| path.0 > 0 && now.saturating_since(path.1) < RECENT;
-        let heard = self.paths.iter().filter(recent);
-        // One path alone says nothing: the other's first packet may be under way.
-        !self.packets.is_empty()
-            && !self.packets.contains_key(&self.next)
-            && heard.clone().count() > 1
-            && heard.clone().all(|(highest, _)| *highest > self.next)
-    }
-
-    /// Gives up what is missing before the packets that wait.
-    fn skip(&mut self, counters: &mut Counters) {
-        if let Some((first, _)) = self.packets.first_key_value() {
-            counters.missed += first.saturating_sub(self.next);
-            self.next = *first;
-        }
-    }
-
-    /// Lets through what is next; returns how many bytes that is.
-    fn release(&mut self, ready: &mut VecDeque<Vec<u8>>) -> usize {
-        let mut bytes = 0;
-        while let Some(packet) = self.packets.remove(&self.next) {
-            self.next += 1;
-            bytes += packet.len();
-            ready.push_back(packet);
-        }
-        bytes
-    }
-
-    /// The packet that has waited longest.
-    fn oldest(&mut self) -> Option<(Instant, u64)> {
-        while self.arrivals.front().is_some_and(|(_, position)| *position < self.next) {
-            self.arrivals.pop_front();
-        }
-        self.arrivals.front().copied()
-    }
-
-    fn set_timer(&mut self, key: FlowKey, timers: &mut BTreeSet<(Instant, FlowKey)>) {
-        let timer = self.oldest().map(|(since, _)| since + HOLD);
-        if timer != self.timer {
-            if let Some(at) = self.timer {
-                timers.remove(&(at, key));
-            }
-            timers.extend(timer.map(|at| (at, key)));
-            self.timer = timer;
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.packets.values().map(Vec::len).sum()
-    }
+fn number_of(position: u64) -> u16 {
+    (position % u64::from(NUMBERS)) as u16
 }
 
 /// From a position to the nearest one of a number.

@@ -8,24 +8,32 @@
 //! client at its limit loses the flow that has been idle longest, if that is for 5 s; else the new
 //! one is refused.
 //!
+//! What one round of the agent brings of a flow leaves, and comes, in runs of datagrams
+//! (`UDP_SEGMENT`, `UDP_GRO`).
+//!
 //! Errors that routers and hosts report come back as ICMP. Pings need the system's permission for
 //! unprivileged ones (`net.ipv4.ping_group_range`, which most distributions set); without it they
 //! go unanswered. Hop limits are not carried, so traceroute shows the server's neighbourhood only
 //! as one hop.
 
+mod runs;
 mod socket;
 
 use super::packet::{self, HEADROOM, Inside, Reason};
 use crate::access::{Access, Denied};
 use crate::address::ClientNumber;
 use crate::reactor::EventSource;
-use mio::net::UdpSocket;
+use mio::unix::SourceFd;
 use mio::{Interest, Registry};
+use runs::{Run, Runs};
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use tabane_engine::{Duration, Instant};
+use tabane_net::datagrams::DatagramSocket;
+use tabane_net::wireguard::Batch;
 use thiserror::Error;
 
 /// The flows of all clients of a server.
@@ -36,6 +44,12 @@ pub(crate) struct Flows {
     timers: BTreeSet<(Instant, usize)>,
     /// Flows that may have more to read.
     unread: VecDeque<usize>,
+    /// What is to leave with [`Flows::flush`].
+    runs: Runs,
+    /// Flows whose run could not leave, and where it was to go.
+    failed: Vec<(Key, SocketAddr, Refused)>,
+    /// What has come.
+    batch: Batch,
     /// A datagram with room for its headers.
     buffer: Vec<u8>,
     max: usize,
@@ -88,7 +102,7 @@ pub(crate) struct Counters {
 
 struct Flow {
     key: Key,
-    socket: UdpSocket,
+    socket: DatagramSocket,
     /// When the client last sent.
     last: Instant,
     /// In `timers`.
@@ -120,6 +134,8 @@ pub(super) const IDLE_NAMES: Duration = Duration::from_secs(20);
 pub(super) const IN_USE: Duration = Duration::from_secs(5);
 /// Hosts remembered of a flow; beyond, those sent to first are forgotten.
 const PEERS_MAX: usize = 1024;
+/// Runs that did not leave of which clients are told at a time; beyond, they learn nothing.
+const FAILED_MAX: usize = 64;
 /// Datagrams read from one flow before the others have their turn.
 const TURN: usize = 32;
 pub(super) const NAMES_PORT: u16 = 53;
@@ -146,6 +162,9 @@ impl Flows {
             keys: BTreeMap::new(),
             timers: BTreeSet::new(),
             unread: VecDeque::new(),
+            runs: Runs::default(),
+            failed: Vec::new(),
+            batch: Batch::new(),
             buffer: vec![0; HEADROOM + usize::from(u16::MAX)],
             max,
             counters: Counters::default(),
@@ -168,41 +187,50 @@ impl Flows {
         let index = self.flow(now, outside, key)?;
         let flow = &mut self.flows[index];
         flow.remember(now, destination);
-        // An error reported about an earlier datagram comes out of the next call: it is not this
-        // one's. It stays in the socket's queue, of which `read` learns from the poll.
-        let mut sent = flow.socket.send_to(bytes, destination);
-        if sent.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock) {
-            sent = flow.socket.send_to(bytes, destination);
-        }
-        match sent {
-            Ok(_) => self.counters.sent += 1,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.counters.dropped += 1,
-            Err(error) => return Err(Refused::Failed(error.kind())),
+        if let Some(run) = self.runs.push((index, destination), bytes, flow.socket.most()) {
+            self.send_run(&run);
         }
         Ok(())
+    }
+
+    /// Sends what [`Flows::send`] has kept; packets that tell clients what did not leave go to
+    /// `tell`.
+    pub(crate) fn flush(&mut self, tell: &mut dyn FnMut(ClientNumber, Vec<u8>)) {
+        while let Some(run) = self.runs.pop() {
+            self.send_run(&run);
+        }
+        for (key, destination, why) in self.failed.drain(..) {
+            if let Some(packet) = explain(key, destination, why) {
+                tell(key.client, packet);
+            }
+        }
+    }
+
+    /// An error reported about an earlier datagram is not that of these. It stays in the socket's
+    /// queue, of which `read` learns from the poll.
+    fn send_run(&mut self, run: &Run) {
+        let Some(flow) = self.flows.get(run.flow) else { return };
+        match flow.socket.send(run.to, &run.bytes, run.size) {
+            Ok(sent) => {
+                self.counters.sent += sent as u64;
+                self.counters.dropped += (run.count() - sent) as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.counters.dropped += run.count() as u64;
+            }
+            Err(error) if self.failed.len() < FAILED_MAX => {
+                self.failed.push((flow.key, run.to, Refused::Failed(error.kind())));
+            }
+            Err(_) => {}
+        }
     }
 
     /// The ICMP packet for the sender of a packet that `Flows::send` refused; `None` where
     /// silence is right.
     #[must_use]
     pub(crate) fn explain(packet: &[u8], why: Refused) -> Option<Vec<u8>> {
-        let reason = |v4: bool| match why {
-            Refused::Denied(_) | Refused::Failed(io::ErrorKind::PermissionDenied) => {
-                Some(Reason::prohibited(v4))
-            }
-            Refused::Failed(io::ErrorKind::NetworkUnreachable) => Some(Reason::network(v4)),
-            Refused::Failed(io::ErrorKind::HostUnreachable) => Some(Reason::host(v4)),
-            Refused::Failed(_) | Refused::Full | Refused::NoDatagram => None,
-        };
-        match packet::parse(packet)? {
-            Inside::Datagram { source, destination, .. } => {
-                packet::unreachable(source, destination, reason(source.is_ipv4())?)
-            }
-            Inside::Echo { source, destination, identifier, .. } => {
-                let reason = reason(source.is_ipv4())?;
-                packet::echo_unreachable(source, destination, identifier, reason)
-            }
-        }
+        let (key, destination, _) = Key::of(ClientNumber(0), packet).ok()?;
+        explain(key, destination, why)
     }
 
     /// The poll says that this flow can be read or has failed. Then [`Flows::read`].
@@ -228,9 +256,10 @@ impl Flows {
         {
             let Some(flow) = self.flows.get_mut(index) else { continue };
             let turn = TURN.min(left);
-            let taken = flow.read(turn, &mut self.buffer, &mut self.counters, sink);
-            left -= taken;
-            if taken == turn {
+            let buffers = (&mut self.batch, &mut self.buffer[..]);
+            let taken = flow.read(turn, buffers, &mut self.counters, sink);
+            left = left.saturating_sub(taken);
+            if taken >= turn {
                 self.unread.push_back(index);
             } else {
                 flow.unread = false;
@@ -320,13 +349,17 @@ impl Flows {
             return Err(Refused::Full);
         }
         let failed = |error: io::Error| Refused::Failed(error.kind());
-        let mut socket = socket::open(key.source.is_ipv4(), key.echo).map_err(failed)?;
+        let socket = socket::open(key.source.is_ipv4(), key.echo).map_err(failed)?;
         let entry = self.flows.vacant_entry();
         let index = entry.key();
         let interest = Interest::READABLE;
         outside
             .registry
-            .register(&mut socket, EventSource::Flow(index).token(), interest)
+            .register(
+                &mut SourceFd(&socket.as_raw_fd()),
+                EventSource::Flow(index).token(),
+                interest,
+            )
             .map_err(failed)?;
         let timer = now + IDLE_NAMES;
         entry.insert(Flow {
@@ -347,6 +380,9 @@ impl Flows {
 
     /// Closing a socket takes it out of the poll.
     fn remove(&mut self, index: usize) {
+        while let Some(run) = self.runs.pop_of(index) {
+            self.send_run(&run);
+        }
         let flow = self.flows.remove(index);
         self.keys.remove(&flow.key);
         self.timers.remove(&(flow.timer, index));
@@ -386,45 +422,49 @@ impl Flow {
         }
     }
 
-    /// Reads at most `turn` datagrams and reports; returns how many there were.
+    /// Reads about `turn` datagrams and reports; returns how many there were, fewer if that is all.
     fn read(
         &mut self,
         turn: usize,
-        buffer: &mut [u8],
+        (batch, buffer): (&mut Batch, &mut [u8]),
         counters: &mut Counters,
         sink: &mut dyn FnMut(ClientNumber, &mut [u8]),
     ) -> usize {
         let Key { client, source, echo } = self.key;
-        for taken in 0..turn {
-            let (len, from) = match self.socket.recv_from(&mut buffer[HEADROOM..]) {
-                Ok(received) => received,
+        let mut taken = 0;
+        while taken < turn {
+            match self.socket.recv(batch) {
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Reports wake the poll too, and come only this way.
-                    return match self.report(client, sink) {
-                        true => taken + 1,
-                        false => taken,
-                    };
+                    return taken + usize::from(self.report(client, sink));
                 }
                 Err(_) => {
                     self.report(client, sink);
+                    taken += 1;
                     continue;
                 }
-            };
-            if !self.peers.contains(&from.ip()) {
-                counters.unasked += 1;
-                continue;
             }
-            let packet = &mut buffer[..HEADROOM + len];
-            let start = match echo {
-                false => packet::put_udp(packet, from, source),
-                true => packet::put_echo_reply(packet, from.ip(), source.ip(), source.port()),
-            };
-            if let Some(start) = start {
-                counters.received += 1;
-                sink(client, &mut packet[start..]);
+            for (four_tuple, datagram) in batch.datagrams() {
+                taken += 1;
+                let from = four_tuple.remote;
+                if !self.peers.contains(&from.ip()) {
+                    counters.unasked += 1;
+                    continue;
+                }
+                let packet = &mut buffer[..HEADROOM + datagram.len()];
+                packet[HEADROOM..].copy_from_slice(datagram);
+                let start = match echo {
+                    false => packet::put_udp(packet, from, source),
+                    true => packet::put_echo_reply(packet, from.ip(), source.ip(), source.port()),
+                };
+                if let Some(start) = start {
+                    counters.received += 1;
+                    sink(client, &mut packet[start..]);
+                }
             }
         }
-        turn
+        taken
     }
 
     /// Passes on one report about a datagram that did not arrive, if there is any.
@@ -440,6 +480,27 @@ impl Flow {
             sink(client, &mut packet);
         }
         true
+    }
+}
+
+/// The ICMP packet for the sender of a datagram or echo request that did not leave; `None` where
+/// silence is right.
+fn explain(key: Key, destination: SocketAddr, why: Refused) -> Option<Vec<u8>> {
+    let v4 = key.source.is_ipv4();
+    let reason = match why {
+        Refused::Denied(_) | Refused::Failed(io::ErrorKind::PermissionDenied) => {
+            Reason::prohibited(v4)
+        }
+        Refused::Failed(io::ErrorKind::NetworkUnreachable) => Reason::network(v4),
+        Refused::Failed(io::ErrorKind::HostUnreachable) => Reason::host(v4),
+        Refused::Failed(_) | Refused::Full | Refused::NoDatagram => return None,
+    };
+    match key.echo {
+        false => packet::unreachable(key.source, destination, reason),
+        true => {
+            let (source, identifier) = (key.source.ip(), key.source.port());
+            packet::echo_unreachable(source, destination.ip(), identifier, reason)
+        }
     }
 }
 

@@ -81,6 +81,17 @@ pub(super) fn key(packet: &[u8]) -> Option<FlowKey> {
     Some(key)
 }
 
+/// The key of what comes back in a flow.
+pub(super) fn back(key: &FlowKey) -> FlowKey {
+    let len = if key[0] == 4 { 4 } else { 16 };
+    let mut back = *key;
+    back[1..=len].copy_from_slice(&key[1 + len..=2 * len]);
+    back[1 + len..=2 * len].copy_from_slice(&key[1..=len]);
+    back[33..35].copy_from_slice(&key[35..37]);
+    back[35..37].copy_from_slice(&key[33..35]);
+    back
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

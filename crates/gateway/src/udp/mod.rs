@@ -16,18 +16,25 @@
 //! ([`tabane_wire::icmp::emit_too_big`]).
 
 #[cfg(feature = "internals")]
-pub mod bench;
+pub(crate) mod bench;
+pub(crate) mod bond;
+mod call;
 mod dispatcher;
 mod filter;
 pub(crate) mod flows;
 pub(crate) mod fragment;
 mod generations;
 mod nat;
+mod order;
 pub(crate) mod packet;
+mod protect;
+pub(crate) mod request;
 mod sender;
+mod sent;
 mod tag;
+mod wants;
 
-pub(crate) use dispatcher::{DatagramPath, Dispatcher, PREFERRED, role};
+pub(crate) use dispatcher::{DatagramCounters, DatagramPath, Dispatcher, Outcome, PREFERRED, role};
 pub(crate) use filter::Counters as FilterCounters;
 pub(crate) use filter::Filter;
 pub(crate) use filter::Verdict;
@@ -36,5 +43,10 @@ pub(crate) use flows::Outside;
 pub(crate) use flows::Refused;
 pub(crate) use flows::no_pings;
 pub(crate) use nat::{Nat, Sides};
-pub(crate) use sender::{Choice, Sender};
+pub(crate) use sender::Choice;
+#[cfg(feature = "internals")]
+pub(crate) use tag::Kind as TagKind;
 pub(crate) use tag::Tagger;
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,11 @@
 //! a registry that holds values between scrapes would only be a second copy of the truth.
 //! One table, [`METRICS`], is all there is; base units, counters end in `_total`.
 
-use crate::model::{Histogram, PathState, PathStatus, Status};
+use crate::model::{DirectionStatus, Histogram, PathState, PathStatus, Status};
 use std::fmt::Write;
 
 /// A family of samples.
-pub struct Metric {
-    /// Its name.
+pub(crate) struct Metric {
     pub name: &'static str,
     /// `gauge`, `counter` or `histogram`.
     pub(crate) kind: &'static str,
@@ -25,7 +24,7 @@ struct Samples {
 }
 
 /// Every family, in the order of the text.
-pub const METRICS: &[Metric] = &[
+pub(crate) const METRICS: &[Metric] = &[
     gauge(
         "tabane_build_info",
         "Version of the program, role and name of the agent; always 1.",
@@ -57,6 +56,30 @@ pub const METRICS: &[Metric] = &[
     }),
     gauge("tabane_path_loss_ratio", "Share of its last probes without an answer.", |s, out| {
         out.paths(s, |p| p.loss);
+    }),
+    gauge(
+        "tabane_path_capacity_bits_per_second",
+        "What the path has shown to carry when it was the bottleneck.",
+        |s, out| out.known(s, |d| d.capacity_bps),
+    ),
+    gauge("tabane_path_capacity_confidence", "How much that may be trusted, 0 to 1.", |s, out| {
+        out.known(s, |d| d.capacity_bps.map(|_| d.confidence));
+    }),
+    gauge(
+        "tabane_path_delivery_bits_per_second",
+        "What arrives by the path, while it is busy.",
+        |s, out| out.known(s, |d| d.delivery_bps),
+    ),
+    gauge(
+        "tabane_path_queueing_delay_seconds",
+        "One-way delay above its base, while the path is busy.",
+        |s, out| out.known(s, |d| d.queueing_ms.map(|ms| ms / 1e3)),
+    ),
+    gauge("tabane_path_jitter_seconds", "Variation of the one-way delay.", |s, out| {
+        out.known(s, |d| d.jitter_ms.map(|ms| ms / 1e3));
+    }),
+    gauge("tabane_path_packet_loss_ratio", "Share of packets lost lately.", |s, out| {
+        out.known(s, |d| d.loss);
     }),
     counter("tabane_path_bytes_total", "Inner bytes.", |s, out| {
         out.directions(s, |p| [p.rx_bytes, p.tx_bytes]);
@@ -176,7 +199,7 @@ pub const METRICS: &[Metric] = &[
 
 /// The text of a scrape.
 #[must_use]
-pub fn text(status: &Status) -> String {
+pub(crate) fn text(status: &Status) -> String {
     let mut text = String::new();
     for metric in METRICS {
         let mut samples = Samples { name: metric.name, text: String::new() };
@@ -248,6 +271,17 @@ impl Samples {
         for path in &status.paths {
             if let Some(value) = value(path) {
                 self.path(path, &[], value);
+            }
+        }
+    }
+
+    /// What is known of both directions.
+    fn known(&mut self, status: &Status, value: impl Fn(&DirectionStatus) -> Option<f64>) {
+        for path in &status.paths {
+            for (name, direction) in [("received", &path.receiving), ("sent", &path.sending)] {
+                if let Some(value) = value(direction) {
+                    self.path(path, &[("direction", name)], value);
+                }
             }
         }
     }

@@ -9,10 +9,10 @@ mod api;
 mod guard;
 mod history;
 mod listener;
-pub mod metrics;
+pub(crate) mod metrics;
 mod token;
 
-pub use token::Token;
+pub(crate) use token::Token;
 
 use crate::request_channel::RequestSender;
 use std::io;
@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 /// A running page and metrics; end when dropped.
 #[derive(Debug)]
-pub struct Pages {
+pub(crate) struct Pages {
     page: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
@@ -33,7 +33,7 @@ pub struct Pages {
 
 /// What is served where.
 #[derive(Default, Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The page.
     pub page: Option<SocketAddr>,
     /// What changes on the page need; without one, nothing can be changed there.
@@ -44,7 +44,7 @@ pub struct Settings {
 
 /// Why nothing is served.
 #[derive(Error, Debug)]
-pub enum WebError {
+pub(crate) enum WebError {
     /// The page would be open to the network.
     #[error(
         "the page on {0} could be read by others: listen on 127.0.0.1, or set `web_token_file`"
@@ -73,7 +73,10 @@ impl Pages {
     ///
     /// # Errors
     /// [`WebError`].
-    pub fn start(settings: Settings, request_channel: RequestSender) -> Result<Self, WebError> {
+    pub(crate) fn start(
+        settings: Settings,
+        request_channel: RequestSender,
+    ) -> Result<Self, WebError> {
         if let Some(open) = settings.page.filter(|a| !a.ip().is_loopback())
             && settings.token.is_none()
         {
@@ -107,13 +110,13 @@ impl Pages {
 
     /// Where the page is.
     #[must_use]
-    pub fn page(&self) -> Option<SocketAddr> {
+    pub(crate) fn page(&self) -> Option<SocketAddr> {
         self.page
     }
 
     /// Where the metrics are.
     #[must_use]
-    pub fn metrics(&self) -> Option<SocketAddr> {
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
 }

@@ -11,11 +11,11 @@ use thiserror::Error;
 
 /// A secret that who may change something knows; only its hash is kept.
 #[derive(Clone)]
-pub struct Token([u8; 32]);
+pub(crate) struct Token([u8; 32]);
 
 /// No token.
 #[derive(Error, Debug)]
-pub enum TokenError {
+pub(crate) enum TokenError {
     /// Not readable.
     #[error("the token file {path} cannot be read: {error}")]
     Io {
@@ -48,7 +48,7 @@ impl Token {
     ///
     /// # Errors
     /// `TokenError`.
-    pub fn new(text: &str) -> Result<Self, TokenError> {
+    pub(crate) fn new(text: &str) -> Result<Self, TokenError> {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(TokenError::Odd);
         }
@@ -62,7 +62,7 @@ impl Token {
     ///
     /// # Errors
     /// `TokenError`.
-    pub fn read(path: &Path) -> Result<Self, TokenError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
         let failed = |error| TokenError::Io { path: path.to_path_buf(), error };
         let file = File::open(path).map_err(failed)?;
         // A service's copy may be readable by a list (acl(5)), which shows as its group's mode.

@@ -88,7 +88,7 @@ impl Keys {
 
 impl Agent {
     pub(crate) fn server(config: ServerConfig) -> Self {
-        Self::of_server(Server::new(config).unwrap())
+        Self::of_server(Server::new(config, None).unwrap())
     }
 
     pub(crate) fn of_server(server: Server) -> Self {
@@ -106,7 +106,7 @@ impl Agent {
 
     /// A server that reads its configuration there again when it is to.
     pub(crate) fn server_of(file: &Arc<Mutex<ServerConfig>>) -> Self {
-        let mut server = Server::new(file.lock().unwrap().clone()).unwrap();
+        let mut server = Server::new(file.lock().unwrap().clone(), None).unwrap();
         let file = file.clone();
         server.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
         let (request_channel, at) = (server.request_channel(), server.local()[0]);

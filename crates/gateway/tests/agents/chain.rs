@@ -233,6 +233,6 @@ fn a_configuration_of_the_next_server_that_cannot_be_is_refused() {
     next.secret = Some("no key".into());
     let mut config = keys.server_config(ANYWHERE.parse().unwrap());
     config.next = Some(next);
-    let error = tabane_gateway::server::Server::new(config).err().unwrap().to_string();
+    let error = tabane_gateway::server::Server::new(config, None).err().unwrap().to_string();
     assert!(error.starts_with("[next]: "), "{error}");
 }

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tabane_gateway::address::ClientNumber;
 use tabane_gateway::config::{AccessConfig, ClientConfig, ClientEntry, ServerConfig, parse};
-use tabane_gateway::enrol::exchange::{self, ExchangeError, Link};
-use tabane_gateway::enrol::{Ask, Credentials};
+use tabane_gateway::enrol::exchange::{self, Link};
+use tabane_gateway::enrol::{Ask, Credentials, ExchangeError};
 use tabane_gateway::invite::{Grant, Invitation, Own};
 use tabane_gateway::keys::{Key, encode};
 use tabane_gateway::model::{AgentEvent, PathState};
@@ -34,7 +35,7 @@ fn unix_s() -> u64 {
 }
 
 fn start(file: &Arc<Mutex<ServerConfig>>) -> Agent {
-    let mut server = Server::new(file.lock().unwrap().clone()).unwrap();
+    let mut server = Server::new(file.lock().unwrap().clone(), None).unwrap();
     let again = Arc::clone(file);
     server.set_source(Box::new(move || Ok(again.lock().unwrap().clone())));
     Agent::of_server(server)
@@ -71,7 +72,7 @@ impl Place {
             addresses: vec![self.server.at],
             public_key: self.key.public(),
             network: self.invitation.network,
-            number: self.invitation.number,
+            number: ClientNumber(self.invitation.number),
         }
     }
 
@@ -280,7 +281,7 @@ fn a_state_that_cannot_be_written_makes_no_client() {
         ..{ place.file.lock().unwrap().clone() }
     };
     std::fs::write(place.state(), "{").unwrap();
-    let error = Server::new(broken).err().expect("it does not start").to_string();
+    let error = Server::new(broken, None).err().expect("it does not start").to_string();
     assert!(error.contains("clients.json") && error.contains("invite anew"), "{error}");
 }
 

@@ -36,7 +36,6 @@ pub enum Policy {
 /// What is to be attached.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What.
     pub policy: Policy,
     /// By name; 2 to 8, Ethernet, up.
     pub interfaces: Vec<String>,
@@ -57,7 +56,6 @@ pub struct Request {
 /// A set of interfaces to which a policy is attached.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Attached {
-    /// What.
     pub policy: Policy,
     /// Only pure ACKs.
     pub only_acks: bool,

@@ -37,7 +37,7 @@ impl Batch {
     }
 
     /// Fills it by one call of `recv`, with large buffers for `coalesced` datagrams.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &mut self,
         coalesced: bool,
         recv: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> io::Result<usize>,
@@ -51,9 +51,14 @@ impl Batch {
         Ok(())
     }
 
+    /// Whether there was room for more than what had come.
+    pub(super) fn has_space(&self) -> bool {
+        self.filled < BATCH_BYTES / self.size
+    }
+
     /// Says which port it was filled by, and whether the addresses of ours matter. The datagrams
     /// in it and their bytes.
-    pub(super) fn note(&mut self, port: u8, with_local: bool) -> (u64, u64) {
+    pub(crate) fn note(&mut self, port: u8, with_local: bool) -> (u64, u64) {
         let (mut datagrams, mut bytes) = (0, 0);
         for (meta, four_tuple) in self.meta[..self.filled].iter().zip(&mut self.four_tuples) {
             four_tuple.remote = canonical(meta.addr);

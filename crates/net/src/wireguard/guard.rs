@@ -18,7 +18,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
 pub(super) struct Guard {
     /// Checks MAC1, and nothing else: for all messages, and for sessions, which see only what has
     /// passed here.

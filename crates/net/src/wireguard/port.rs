@@ -8,7 +8,7 @@
 use super::FourTuple;
 use super::batch::Batch;
 use super::gso_batches::{GsoBatches, RUN_DATAGRAMS};
-use super::socket::{bound, interface_index, offload_state, share, steer};
+use super::socket::{bound, interface_index, mapped, may_be_offload, offload_state, share, steer};
 use quinn_udp::{Transmit, UdpSockRef, UdpSocketState};
 use socket2::Socket;
 use std::io::{self, ErrorKind};
@@ -44,6 +44,8 @@ pub struct UdpPort {
     /// Index of the interface that it is bound to.
     interface: Option<u32>,
     gso_batches: GsoBatches,
+    /// The last batch took all that had come.
+    drained: bool,
     /// The kernel's buffer is full: until the next flush nothing is sent.
     blocked: bool,
     /// What the link did not carry whole: to where, and the shortest of them.
@@ -80,7 +82,6 @@ pub enum Bind {
     /// To an interface, whatever its addresses (`SO_BINDTODEVICE`, without privilege since Linux
     /// 5.7), at any UDP port.
     Interface {
-        /// Its name.
         name: String,
         /// For far ends of IPv6 (and only for those).
         ipv6: bool,
@@ -231,6 +232,7 @@ impl UdpPort {
             local,
             interface,
             gso_batches: GsoBatches::new(),
+            drained: false,
             blocked: false,
             too_big: Vec::new(),
             gone: None,
@@ -294,11 +296,17 @@ impl UdpPort {
     /// # Errors
     /// [`PortError::Gone`].
     pub fn recv(&mut self, batch: &mut Batch) -> Result<bool, PortError> {
+        // Asked once more it would say that there is nothing. What has come since is a new edge;
+        // and no error can have cut the batch short, since unconnected sockets are told of none.
+        if std::mem::take(&mut self.drained) {
+            return Ok(false);
+        }
         let coalesced = self.offload().1;
         for _ in 0..RX_TRIES {
             let socket = UdpSockRef::from(&self.socket);
             match batch.fill(coalesced, |slices, meta| self.state.recv(socket, slices, meta)) {
                 Ok(()) => {
+                    self.drained = batch.has_space();
                     let (datagrams, bytes) = batch.note(self.config.id, self.listens_everywhere());
                     self.counters.rx_calls += 1;
                     self.counters.rx_datagrams += datagrams;
@@ -580,19 +588,6 @@ impl PortCounters {
             + self.dropped_no_buffer
             + self.dropped_forbidden
             + self.dropped_other
-    }
-}
-
-/// Refusals that may mean segmentation offload.
-fn may_be_offload(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
-}
-
-/// IPv4 as a socket of both families wants it.
-fn mapped(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(v4) => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
-        SocketAddr::V6(_) => address,
     }
 }
 

@@ -9,6 +9,7 @@ use quinn_udp::{UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::ffi::CString;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 /// A socket where the configuration says.
@@ -105,4 +106,17 @@ pub(super) fn interface_index(name: &str) -> io::Result<u32> {
     // SAFETY: the name ends in a zero byte and lives until the call returns.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 { Err(io::Error::last_os_error()) } else { Ok(index) }
+}
+
+/// Refusals that may mean segmentation offload.
+pub(super) fn may_be_offload(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE))
+}
+
+/// IPv4 as a socket of both families wants it.
+pub(super) fn mapped(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) => (v4.ip().to_ipv6_mapped(), v4.port()).into(),
+        SocketAddr::V6(_) => address,
+    }
 }

@@ -18,6 +18,8 @@ pub struct Document {
     source: SourceDocument,
     stem: String,
     folder: PathBuf,
+    /// Texts of files that it may name, by that name: they are not read from the disk.
+    files: Vec<(String, String)>,
 }
 
 /// A key whose value is a list where one value is expected.
@@ -61,11 +63,20 @@ impl Document {
         Self::with_sets(SourceDocument::new(name, text), sets)
     }
 
+    /// The same with the texts of files that it names, so that they need not be there.
+    #[must_use]
+    pub fn with_files(mut self, files: &[(&str, &str)]) -> Self {
+        let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+        self.files.extend(files.iter().map(owned));
+        self
+    }
+
     fn with_sets(source: SourceDocument, sets: &[String]) -> Result<Self, ScenarioError> {
         let file = source.file().to_owned();
         let stem = Path::new(&file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let sets = sets.iter().map(|set| parse_set(&file, set)).collect::<Result<_, _>>()?;
-        let document = Self { source: source.with(sets), stem, folder: PathBuf::new() };
+        let document =
+            Self { source: source.with(sets), stem, folder: PathBuf::new(), files: Vec::new() };
         document.root()?;
         Ok(document)
     }
@@ -102,7 +113,7 @@ impl Document {
             }));
         }
         let root = self.root()?;
-        let mut traces = Traces::default();
+        let mut traces = Traces::given(&self.files);
         let mut variants: Vec<Variant> = Vec::with_capacity(points);
         for point in 0..points {
             let (params, scenario) = self.scenario(root.clone(), &axes, point)?;

@@ -218,6 +218,8 @@ settings! {
         rescue: bool => |c, v| c.opportunistic_retransmission = v;
         /// At the end of data, send again what a slower subflow would deliver later.
         race: bool => |c, v| c.tail_reinjection = v;
+        /// Copies of what opens a connection leave by another path when the first is late.
+        hedging: bool => |c, v| c.hedging = v;
         /// How long all subflows may be gone before the connection is.
         break_before_make: Time => |c, v| c.break_before_make = v.0;
     }

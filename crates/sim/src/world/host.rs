@@ -91,6 +91,7 @@ impl HostState {
         if let Some(own) = proxy.map(|p| &p.listen).or_else(|| scenario.host.get(&node.name)) {
             own.apply(&mut config);
         }
+        name_peers(&mut config, topology, host);
         let mut endpoint = Endpoint::new(config, seed.key(&format!("host/{}", node.name)))?;
         let mut profiles = BTreeMap::new();
         if let Some(config) = connecting {
@@ -126,7 +127,30 @@ pub fn engine_config(plan: &Plan, host: usize) -> Config {
     if let Some(own) = scenario.host.get(&topology.hosts[host].name) {
         own.apply(&mut config);
     }
+    name_peers(&mut config, topology, host);
     config
+}
+
+/// Where openings are hedged a host must know which path a peer's address belongs to.
+fn name_peers(config: &mut Config, topology: &Topology, host: usize) {
+    if !config.mptcp.hedging {
+        return;
+    }
+    let destination = topology.shared_address(host);
+    for (other, node) in topology.hosts.iter().enumerate() {
+        for path in 0..node.paths.len() {
+            let mut cursor = topology.route(other, path, destination);
+            if cursor == NO_ROUTE || other == host {
+                continue;
+            }
+            while let Hop::Link(_) = topology.hop(cursor) {
+                cursor += 1;
+            }
+            if let Hop::Arrive(_, by) = topology.hop(cursor) {
+                config.paths[usize::from(by)].peers.push(topology.address(other, path));
+            }
+        }
+    }
 }
 
 /// Makes a node accept what flows bring it.

@@ -15,7 +15,7 @@ use crate::say;
 use anyhow::{anyhow, bail};
 use std::thread;
 use tabane_engine::Duration;
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::rule::Policies;
 use tabane_gateway::model::{ConnStatus, SubflowStatus};
 use tabane_gateway::request_channel::{Answer, Request};
 use tabane_net::Clock;

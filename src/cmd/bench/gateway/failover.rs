@@ -11,7 +11,8 @@ use crate::say;
 use std::sync::atomic::Ordering;
 use std::thread;
 use tabane_engine::{Duration, Instant};
-use tabane_gateway::config::{ClientConfig, Policies};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::rule::Policies;
 use tabane_gateway::model::Role;
 use tabane_gateway::request_channel::{Answer, Request};
 use tabane_net::Clock;
@@ -46,7 +47,7 @@ const STEP: Duration = Duration::from_millis(100);
 /// Bytes that had come by each path, by time.
 type Counts = Vec<(Instant, [u64; 2])>;
 
-/// Both links with the same role, then one that only helps.
+/// Both links with the same role, then one that only helps, then one that only stands by.
 ///
 /// # Errors
 /// The download fails.
@@ -55,6 +56,10 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
     if !quick {
         figures.extend(run("primary and secondary", WARM_SECONDARY, |config| {
             config.path[1].role = Role::Secondary;
+        })?);
+        // It carries nothing, so that nothing tells that the primary alone is at fault.
+        figures.extend(run("primary and backup", WARM, |config| {
+            config.path[1].role = Role::Backup;
         })?);
     }
     Ok(figures)

@@ -18,6 +18,9 @@ pub(super) struct Figure {
     pub(super) target: Target,
     /// See [`Verdict`].
     pub(super) verdict: Verdict,
+    /// What something else gave over the same links, in the same unit: see [`super::beside`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) beside: Option<f64>,
     /// What it was made of, or why it was not measured.
     pub(super) note: String,
 }
@@ -34,6 +37,8 @@ pub(super) enum Unit {
     Bytes,
     /// Processor time of client and server.
     SecondsPerGb,
+    /// So many.
+    Count,
 }
 
 /// What a figure is to be.
@@ -72,6 +77,7 @@ impl Figure {
             unit,
             target,
             verdict: target.verdict(value),
+            beside: None,
             note: String::new(),
         }
     }
@@ -79,6 +85,12 @@ impl Figure {
     /// With what it was made of.
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
+        self
+    }
+
+    /// With what something else gave.
+    pub(super) fn beside(mut self, value: f64) -> Self {
+        self.beside = Some(value);
         self
     }
 
@@ -92,7 +104,7 @@ impl Figure {
     ) -> Self {
         let verdict = Verdict::Skipped;
         let (what, note) = (what.into(), why.into());
-        Self { row, what, value: None, unit, target, verdict, note }
+        Self { row, what, value: None, unit, target, verdict, beside: None, note }
     }
 }
 
@@ -133,6 +145,7 @@ impl Unit {
             Self::Seconds => units::time(value),
             Self::Bytes => units::bytes(value),
             Self::SecondsPerGb => format!("{value:.2} s/GB"),
+            Self::Count => format!("{value:.0}"),
         }
     }
 }

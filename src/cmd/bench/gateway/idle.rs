@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::thread;
 use tabane_engine::Duration;
 use tabane_gateway::agent::raise_descriptor_limit;
-use tabane_gateway::config::{AccessConfig, ClientEntry, ServerConfig};
+use tabane_gateway::config::server::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
 use tabane_gateway::many_clients::{ManyClients, PATHS};
 

@@ -3,6 +3,7 @@
 
 use super::figure::{Figure, Target, Unit};
 use super::link::{Link, bed};
+use super::program::echo;
 use super::{quantile, tell};
 use crate::bed::source::Source;
 use crate::bed::{associate, connect, status};
@@ -12,7 +13,8 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tabane_engine::Instant;
-use tabane_gateway::config::{Policies, UdpMode};
+use tabane_gateway::config::rule::Policies;
+use tabane_gateway::config::udp_mode::UdpMode;
 use tabane_gateway::request_channel::RequestSender;
 use tabane_lab::LabError;
 use tabane_lab::loopback::{Loopback, Report};
@@ -227,20 +229,4 @@ fn until_doubled(
 fn head(to: SocketAddr) -> anyhow::Result<Vec<u8>> {
     let SocketAddr::V4(to) = to else { bail!("{to} is not IPv4") };
     Ok([&[0, 0, 0, 1][..], &to.ip().octets(), &to.port().to_be_bytes()].concat())
-}
-
-/// A far end that notes in each datagram when it came and sends it back; as long as this process.
-fn echo(clock: Clock) -> anyhow::Result<SocketAddr> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("no socket")?;
-    let at = socket.local_addr()?;
-    thread::Builder::new().name("echo".into()).spawn(move || {
-        let mut buffer = [0; 2048];
-        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
-            if let Some(place) = buffer[..len].get_mut(8..16) {
-                place.copy_from_slice(&clock.now().0.to_be_bytes());
-            }
-            let _ = socket.send_to(&buffer[..len], from);
-        }
-    })?;
-    Ok(at)
 }

@@ -6,7 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use tabane_config::quantity::{Rate, Time};
 use tabane_engine::Duration;
-use tabane_gateway::config::{ClientConfig, Policies};
+use tabane_gateway::config::client::ClientConfig;
+use tabane_gateway::config::rule::Policies;
 use tabane_sim::link::{DelayConfig, LinkConfig, RateConfig};
 
 /// A link, the same in both directions.

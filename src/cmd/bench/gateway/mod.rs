@@ -2,18 +2,35 @@
 //! or none, and what the gateway is to be beside what it is. One file a row of the table.
 //!
 //! Everything runs in this process, on loopback, but for the server of [`idle`] (a process of its
-//! own, whose memory is the figure) and for [`tun`] (namespaces that it makes and removes).
+//! own, whose memory is the figure) and for [`tun`] and [`datagrams`] (namespaces that they make
+//! and remove).
 
+mod beside;
+mod bloated;
 mod bond;
+mod bursts;
+mod cost;
+mod datagrams;
 mod failover;
+mod far;
 mod figure;
 mod idle;
 mod latency;
+mod leo;
 mod link;
+mod lossy;
+mod outage;
 mod process;
+mod program;
+mod quic;
 mod record;
+mod scene;
+mod trail;
+mod train;
 mod tun;
 mod unshaped;
+mod users;
+mod voice;
 
 use super::median;
 use crate::exit::Failure;
@@ -31,11 +48,15 @@ use tabane_net::Clock;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Every figure has a target that must hold and one that is aimed at. Speeds and times are those of a
-machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms.
+machine that does nothing else. Links are emulated: Mbit/s, round-trip time, a queue of 50 ms; in
+the rows from `bursts` on, those of scenarios/links. Beside some of these, the kernel's MPTCP with
+BBR is measured without a tunnel, where root allows (not with --quick). The row `quic` needs a build
+with QUIC inside: cargo build --release --features quic.
 
 Examples:
-  tabane bench gateway                     all rows, about three minutes
+  tabane bench gateway                     all rows, about fifteen minutes
   tabane bench gateway unshaped failover   these
+  tabane bench gateway train --verbose     what paths and subflows did, each quarter of a second
   tabane bench gateway bond --links 50@40+5@80 --loss 1
                                            one pair of links; 50@40 is that link alone
   tabane bench gateway --quick --json      less of everything, as one JSON document")]
@@ -63,6 +84,10 @@ enum Row {
     Unshaped,
     /// The same through a TUN device; in network namespaces, which needs root.
     Tun,
+    /// Datagrams through a TUN device before any are lost; in network namespaces, which needs root.
+    Datagrams,
+    /// Processor time of both agents on links that limit them, and idle.
+    Cost,
     /// One flow over two links, beside each of them alone.
     #[value(alias = "bundle")]
     Bond,
@@ -76,6 +101,26 @@ enum Row {
     Idle,
     /// A recording of links that change, run again in the simulator, and what it costs.
     Record,
+    /// A download over links that lose packets in bursts.
+    Bursts,
+    /// A download over satellites in low orbit, beside DSL and alone.
+    Leo,
+    /// Bulk over two mobile links in a train, down and up.
+    Train,
+    /// New connections while one of two links loses 5 %.
+    Lossy,
+    /// A download over a good link and one that is slow and far away.
+    Far,
+    /// Small requests beside a download, on links with deep queues and usual ones.
+    Bloated,
+    /// 200 people who open pages beside five downloads.
+    Users,
+    /// Bulk goes on after all links were dead.
+    Outage,
+    /// A download by QUIC over two links, beside each of them alone.
+    Quic,
+    /// A call while a link flaps.
+    Voice,
 }
 
 /// What `--json` prints.
@@ -123,12 +168,24 @@ impl Row {
         match self {
             Self::Unshaped => unshaped::measure(quick),
             Self::Tun => tun::measure(quick),
+            Self::Datagrams => datagrams::measure(quick),
+            Self::Cost => cost::measure(quick),
             Self::Bond => bond::measure(quick, &args.links, &args.loss),
             Self::Failover => failover::measure(quick),
             Self::Setup => latency::measure_setup(quick),
             Self::Udp => latency::measure_udp(quick),
             Self::Idle => idle::measure(quick),
             Self::Record => record::measure(quick),
+            Self::Bursts => bursts::measure(quick),
+            Self::Leo => leo::measure(quick),
+            Self::Train => train::measure(quick),
+            Self::Lossy => lossy::measure(quick),
+            Self::Far => far::measure(quick),
+            Self::Bloated => bloated::measure(quick),
+            Self::Users => users::measure(quick),
+            Self::Outage => outage::measure(quick),
+            Self::Quic => quic::measure(quick),
+            Self::Voice => voice::measure(quick),
         }
     }
 }
@@ -137,11 +194,12 @@ fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["row", "what", "figure", "must", "aim", "", "made of"]);
+    table.set_header(["row", "what", "figure", "must", "aim", "", "beside", "made of"]);
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     for figure in figures {
         let [must, aim] = figure.target.words(figure.unit);
         let value = figure.value.map_or_else(|| "-".into(), |value| figure.unit.text(value));
+        let beside = figure.beside.map_or_else(String::new, |value| figure.unit.text(value));
         let colour = match figure.verdict {
             Verdict::Aim => Color::Green,
             Verdict::Must => Color::Yellow,
@@ -155,6 +213,7 @@ fn table(figures: &[Figure]) -> Table {
             right(must),
             right(aim),
             Cell::new(figure.verdict.word()).fg(colour),
+            right(beside),
             Cell::new(&figure.note),
         ]);
     }
@@ -165,7 +224,9 @@ fn table(figures: &[Figure]) -> Table {
 fn tell(figure: &Figure) {
     let value = figure.value.map_or_else(|| "-".into(), |value| figure.unit.text(value));
     let (what, note) = (&figure.what, &figure.note);
-    say::note(&format!("  {what}: {value} ({}) {note}", figure.verdict.word()));
+    let beside = figure.beside.map(|value| format!(" (beside: {})", figure.unit.text(value)));
+    let beside = beside.unwrap_or_default();
+    say::note(&format!("  {what}: {value} ({}) {note}{beside}", figure.verdict.word()));
 }
 
 /// The value that this share of them does not exceed.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use tabane_gateway::control::Client;
+use tabane_gateway::control::client::Client;
 use tabane_gateway::model::Status;
 use tabane_net::Clock;
 

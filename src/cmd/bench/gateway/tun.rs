@@ -21,10 +21,10 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
-use tabane_gateway::config::{
-    AccessConfig, ClientConfig, ClientEntry, ListenerConfig, PathConfig, ServerConfig, ServerEntry,
-    TunConfig,
+use tabane_gateway::config::client::{
+    ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig,
 };
+use tabane_gateway::config::server::{AccessConfig, ClientEntry, ServerConfig};
 use tabane_gateway::keys::{self, Key};
 use tabane_gateway::model::PathState;
 use tabane_net::Clock;
@@ -38,7 +38,7 @@ const WHAT: &str = "goodput of one flow";
 const BYTES: u64 = 500_000_000;
 const RUNS: usize = 3;
 /// RFC 5737: leads nowhere but to where it is put.
-const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const PORT: u16 = 51_820;
 /// Until both paths work.
 const SETUP: f64 = 15.0;
@@ -47,13 +47,13 @@ const SETUP: f64 = 15.0;
 struct Namespace(String);
 
 /// What the runs are made in.
-struct World {
+pub(super) struct World {
     client: Process,
     server: Process,
     source: Source,
     /// Dropped after the processes in them.
     inside: Namespace,
-    _outside: Namespace,
+    outside: Namespace,
 }
 
 /// Makes the namespaces and measures.
@@ -90,7 +90,7 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Why it cannot be measured here.
-fn missing() -> Option<String> {
+pub(super) fn missing() -> Option<String> {
     if !geteuid().is_root() {
         return Some("network namespaces and a TUN device need root".into());
     }
@@ -102,7 +102,11 @@ fn missing() -> Option<String> {
 }
 
 impl World {
-    fn new() -> anyhow::Result<Self> {
+    /// Makes it, both paths working.
+    ///
+    /// # Errors
+    /// No namespaces, or agents that do not start.
+    pub(super) fn new() -> anyhow::Result<Self> {
         let (inside, outside) = (Namespace::new('c')?, Namespace::new('s')?);
         for n in [1, 2] {
             inside.ip(&format!("link add c{n} type veth peer name s{n} netns {}", outside.0))?;
@@ -116,7 +120,7 @@ impl World {
         let (key, secret) = (Key::random_private()?, Key::random()?);
         let server = Process::start("server", &server_config(&key, &secret), &outside.exec())?;
         let client = Process::start("client", &client_config(&key, &secret), &inside.exec())?;
-        let world = Self { client, server, source, inside, _outside: outside };
+        let world = Self { client, server, source, inside, outside };
         world.wait_for_paths()?;
         Ok(world)
     }
@@ -132,7 +136,24 @@ impl World {
         Ok(())
     }
 
-    fn cpu(&self) -> anyhow::Result<f64> {
+    /// Does it where the program is.
+    pub(super) fn inside<T: Send>(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        self.inside.enter(work)
+    }
+
+    /// Does it where the server is.
+    pub(super) fn outside<T: Send>(
+        &self,
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
+        self.outside.enter(work)
+    }
+
+    /// Processor time of both agents so far, seconds.
+    pub(super) fn cpu(&self) -> anyhow::Result<f64> {
         Ok(self.client.cpu()? + self.server.cpu()?)
     }
 }

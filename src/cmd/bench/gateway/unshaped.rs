@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use tabane_gateway::config::Policies;
+use tabane_gateway::config::rule::Policies;
 use tabane_net::Clock;
 
 const ROW: &str = "unshaped";

@@ -12,8 +12,9 @@
 //! DUAL (Wang and Crowcroft, 1992), and none takes the others for rivals. Losses are repaired and
 //! otherwise ignored; those with a queue ask for a drain. Only where they come with a queue and
 //! never without one, they are drops: of a queue that is managed, which we may share. Then CUBIC's
-//! window answers. What the path carried a short while ago is remembered: rates that fall and rise
-//! each second are followed in slow start.
+//! window answers. So do losses that come the more often the longer round trips are, however short
+//! the queue is (`evidence.rs`): RED drops early. What the path carried a short while ago is
+//! remembered: rates that fall and rise each second are followed in slow start.
 //!
 //! *Beside others*: the window of CUBIC (RFC 9438). A loss with a queue counts, however short the
 //! queue is: what CoDel and RED drop is congestion. Drains go on, seldom, to see whether the others
@@ -34,6 +35,7 @@ use crate::view::{RecoveryPhase, SubflowView};
 use path::Path;
 use shared::Shared;
 
+mod evidence;
 mod path;
 mod shared;
 #[cfg(test)]
@@ -185,7 +187,9 @@ impl Cubicd {
         let noise = self.path.noise();
         let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
         let cut = before - drain.cwnd.min(before);
-        if left <= (drain.queue / 4).max(noise) {
+        // On a slow link even what a drain leaves in flight waits for itself.
+        let own = self.path.time_of(drain.cwnd).saturating_sub(self.path.base()) + noise;
+        if left <= (drain.queue / 4).max(own) {
             self.found = 0;
             self.alone(drain.cwnd);
         } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
@@ -200,8 +204,10 @@ impl Cubicd {
         } else {
             self.found += 1;
             if self.mode != Mode::Beside {
+                // Startup may have gone far beyond what the path and its queue hold.
+                let held = self.path.volume_with(drain.queue).max(drain.cwnd);
                 self.mode = Mode::Beside;
-                self.cubic.resume(before);
+                self.cubic.resume(before.min(held));
             }
         }
     }
@@ -310,7 +316,9 @@ impl CongestionController for Cubicd {
         if timeout {
             self.drain = None;
         }
-        let dropped = !timeout && self.path.queue() > self.path.noise() && self.path.drops();
+        let early = self.path.early_drops();
+        let queued = self.path.queue() > self.path.noise();
+        let dropped = !timeout && (early || queued && self.path.drops());
         if self.mode == Mode::Alone && dropped {
             self.cwnd = self.window();
             self.drain = None;
@@ -323,7 +331,8 @@ impl CongestionController for Cubicd {
             // drain: or the queue would never become so long.
             let noisy = self.path.loses_by_chance();
             let least = if noisy { self.limit() } else { self.path.noise() };
-            let counts = timeout || event.kind == CongestionKind::Ecn || self.path.queue() > least;
+            let counts =
+                timeout || event.kind == CongestionKind::Ecn || self.path.queue() > least || early;
             if counts {
                 self.cubic.on_congestion(event, siblings);
             }
@@ -378,7 +387,8 @@ impl CongestionController for Cubicd {
         let rtt = self.path.recent().min(self.srtt);
         let rtt = if rtt.is_zero() { Duration::from_millis(1) } else { rtt };
         let rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
-        state.pacing_rate = Some(rate.max(self.mss));
+        // Samples still have the queue that has just been drained: what the path delivers is known.
+        state.pacing_rate = Some(rate.max(self.path.rate()).max(self.mss));
         state.phase = match (self.drain, self.mode) {
             (Some(_), _) => CcPhase::Other(1),
             (None, _) if slow_start => CcPhase::SlowStart,

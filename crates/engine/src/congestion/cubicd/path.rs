@@ -1,6 +1,7 @@
 //! What acknowledgements tell of the path: its round trip without a queue, the queue that stands
 //! now, and what it delivers in a round.
 
+use super::evidence::Evidence;
 use crate::congestion::Ack;
 use crate::time::{Duration, Instant, mul_div};
 
@@ -16,7 +17,9 @@ pub(super) struct Path {
     /// The longest of the present part, isolated ones left out, and the sample before.
     high: Duration,
     last: Duration,
+    /// Samples of the present part and of the one before.
     samples: u32,
+    samples_before: u32,
     part: Instant,
     /// By how much samples of a part differ, smoothed.
     wobble: Duration,
@@ -35,6 +38,7 @@ pub(super) struct Path {
     rounds: [[u32; 2]; 2],
     /// Whether a queue stood when the first loss of the present round was seen.
     lost_with: Option<bool>,
+    evidence: Evidence,
     /// A round ended with the latest ACK.
     pub(super) round_ended: bool,
 }
@@ -60,6 +64,8 @@ impl Path {
     /// A part lasts half a round trip, but so long at least where that is no more than a round
     /// trip: who forwards is late by milliseconds, however short round trips are.
     const LATE: Duration = Duration::from_millis(10);
+    /// Samples that say something (RFC 9406).
+    const ENOUGH: u32 = 8;
     /// What round trips differ by without a queue: bursts of some segments at the bottleneck.
     const NOISE: Duration = Duration::from_micros(500);
 
@@ -70,6 +76,7 @@ impl Path {
             high: Duration::ZERO,
             last: Duration::MAX,
             samples: 0,
+            samples_before: 0,
             part: Instant::ZERO,
             wobble: Duration::ZERO,
             delivered: 0,
@@ -81,6 +88,7 @@ impl Path {
             anchor: (Duration::ZERO, 0),
             rounds: [[0; 2]; 2],
             lost_with: None,
+            evidence: Evidence::new(),
             round_ended: false,
         }
     }
@@ -90,6 +98,7 @@ impl Path {
         if let Some(rtt) = ack.rtt.filter(|_| ack.in_flight > 0) {
             self.take(ack, rtt);
         }
+        self.evidence.on_ack(ack);
         self.delivered += ack.delivered;
         self.lost += ack.lost;
         let queued = self.queue() > self.noise() / 2;
@@ -113,6 +122,9 @@ impl Path {
             if of[0] >= 4096 || of[1] >= 16 {
                 self.rounds.iter_mut().flatten().for_each(|count| *count /= 2);
             }
+            let gone = self.lost - self.round.lost;
+            let mss = ack.mss.max(1) as f64;
+            self.evidence.on_round(bytes as f64 / mss, gone as f64 / mss);
             let queue = self.queue();
             let (least, most) = (queue.min(self.anchor.0), queue.max(self.anchor.0));
             let still = most - least <= self.noise();
@@ -135,6 +147,7 @@ impl Path {
             self.learn_floor();
             self.low.rotate_right(1);
             self.low[0] = Duration::MAX;
+            self.samples_before = self.samples;
             (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
         }
         self.low[0] = self.low[0].min(rtt);
@@ -172,12 +185,17 @@ impl Path {
         if least == Duration::MAX { Duration::ZERO } else { least.saturating_sub(self.base()) }
     }
 
-    /// As `queue`, of the present part alone, once it has enough samples.
+    /// As `queue`, of as short a time as has enough samples: of the present part, or with the one
+    /// before.
     pub(super) fn early_queue(&self) -> Duration {
-        if self.samples < 8 {
+        let least = if self.samples >= Self::ENOUGH {
+            self.low[0]
+        } else if self.samples + self.samples_before >= Self::ENOUGH {
+            self.recent()
+        } else {
             return Duration::ZERO;
-        }
-        self.low[0].saturating_sub(self.base())
+        };
+        least.saturating_sub(self.base())
     }
 
     /// What is no queue: round trips differ by so much anyway.
@@ -193,9 +211,14 @@ impl Path {
         losses >= 3 && losses * calm > queued * (2 + Self::OFTEN * by_chance)
     }
 
+    /// Whether losses come with a queue that is too short to be seen in a round.
+    pub(super) fn early_drops(&self) -> bool {
+        self.evidence.drops()
+    }
+
     /// Whether losses come without a queue, too.
     pub(super) fn loses_by_chance(&self) -> bool {
-        self.rounds[0][1] >= 3 && !self.drops()
+        self.rounds[0][1] >= 3 && !self.drops() && !self.early_drops()
     }
 
     /// Rounds in a row in which the queue has not moved.
@@ -224,6 +247,18 @@ impl Path {
             return 0;
         }
         mul_div(rate, self.base().0, 1_000_000_000)
+    }
+
+    /// How long the path takes for so many bytes; no time as long as that is not known.
+    pub(super) fn time_of(&self, bytes: u64) -> Duration {
+        let rate = self.peak();
+        if rate == 0 { Duration::ZERO } else { Duration(mul_div(bytes, 1_000_000_000, rate)) }
+    }
+
+    /// What is in flight at most while such a queue stands, bytes.
+    pub(super) fn volume_with(&self, queue: Duration) -> u64 {
+        let round = self.base().min(Duration::from_secs(60)) + queue;
+        mul_div(self.peak(), round.0, 1_000_000_000)
     }
 
     /// Share of the present round that is lost, in excess of some segments that may be bad luck,

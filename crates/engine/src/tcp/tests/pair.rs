@@ -160,6 +160,7 @@ pub(crate) fn setup(side: usize, congestion: &str) -> Setup {
         timestamp_offset: 1000 * side as u32,
         congestion: Spec::named(congestion),
         window_max: 4 << 20,
+        expected: None,
     }
 }
 

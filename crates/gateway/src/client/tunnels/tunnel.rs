@@ -2,25 +2,94 @@
 
 use super::{OUTER_MTU, OUTER_MTU_MAX, Tunnel};
 use crate::config::PathConfig;
+use crate::index::PathIndex;
 use crate::model::Role;
-use crate::path::{Absence, Binding, Health, LinkState, Use, inner_limit};
+use crate::path::{
+    Absence, Binding, Count, Decision, Health, LinkState, Monitor, Reading, Reports, Use,
+    inner_limit,
+};
 use crate::reactor::EventSource;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
-use tabane_engine::Instant;
-use tabane_net::wireguard::{Bind, FourTuple, OVERHEAD, PortConfig, Sealed, UdpPort, seal_space};
+use tabane_engine::view::PathRtt;
+use tabane_engine::{Duration, Instant};
+use tabane_net::wireguard::{
+    Bind, FourTuple, OVERHEAD, PortConfig, Sealed, Session, UdpPort, seal_space,
+};
 
 impl Tunnel {
+    pub(in crate::client) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(in crate::client) fn config(&self) -> &PathConfig {
+        &self.config
+    }
+
+    /// The watch over it.
+    pub(in crate::client) fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    /// What it carries.
+    pub(in crate::client) fn reports(&self) -> &Reports {
+        &self.reports
+    }
+
+    /// What it is used for.
+    pub(in crate::client) fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// Where the server is, as far as this path is concerned.
+    pub(in crate::client) fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    /// The address that it leaves from.
+    pub(in crate::client) fn local(&self) -> Option<SocketAddr> {
+        self.port.as_ref().map(UdpPort::local)
+    }
+
+    /// Since the last handshake.
+    pub(in crate::client) fn handshake_age(&self) -> Option<std::time::Duration> {
+        self.session.handshake_age()
+    }
+
     /// Its health.
     pub(in crate::client) fn health(&self, now: Instant) -> Health {
         self.monitor.health(now)
     }
 
+    /// Everything that was sent by it, as of now.
+    pub(in crate::client) fn sent(&self, now: Instant) -> Reading {
+        let counters = self.session.counters();
+        Reading { at_us: now.0 / 1000, packets: counters.tx_packets, bytes: counters.tx_bytes }
+    }
+
     /// Whether it works and is used.
     pub(in crate::client) fn carries(&self) -> bool {
         self.monitor.is_up() && self.decision.using != Use::Unused
+    }
+
+    /// What connections are to expect of it; nothing if they are to stay away from it.
+    pub(in crate::client) fn expected_rtt(&self) -> Option<PathRtt> {
+        let used = self.monitor.is_up() && self.decision.using == Use::Active;
+        self.monitor.expected_rtt().filter(|_| used)
+    }
+
+    /// How long it is expected to take to open a connection on it: a round trip, and what losses
+    /// cost, of which each takes as long as a copy waits ([`PathRtt::answer_within`]).
+    pub(super) fn find_opening_time(&self, now: Instant) -> Duration {
+        let Some(expected) = self.monitor.expected_rtt() else { return Duration::MAX };
+        let known = [self.reports.sending(now).loss, self.reports.receiving(now).loss];
+        let probes = self.monitor.health(now).loss;
+        let loss = known.into_iter().flatten().fold(probes.unwrap_or(0.0), f64::max);
+        // The request and its answer, and the handshake before.
+        let lost = expected.answer_within().as_secs_f64() * loss * 2.0;
+        expected.srtt + Duration::from_secs_f64(lost)
     }
 
     /// What it is bound to.
@@ -53,6 +122,16 @@ impl Tunnel {
         self.send(packet)
     }
 
+    /// Sends the report that is due.
+    pub(super) fn report(&mut self, now: Instant, scratch: &mut [u8]) {
+        self.reports.set_known(self.monitor.knows_reports());
+        let counters = self.session.counters();
+        let sent = Count { packets: counters.tx_packets, bytes: counters.tx_bytes };
+        if let Some(len) = self.reports.poll(now, sent, scratch) {
+            self.send(&scratch[..len]);
+        }
+    }
+
     /// What the host's own link has refused to carry.
     pub(super) fn hear_too_big(&mut self, now: Instant) {
         let Some(port) = &mut self.port else { return };
@@ -81,7 +160,7 @@ impl Tunnel {
         queued && taken
     }
 
-    pub(super) fn open(&mut self, now: Instant, path: usize, registry: &Registry) {
+    pub(super) fn open(&mut self, now: Instant, path: PathIndex, registry: &Registry) {
         let Some(remote) = self.remote else { return };
         let mut wanted = PortConfig::new(self.bind(remote));
         wanted.mark = self.mark;
@@ -90,7 +169,7 @@ impl Tunnel {
             let both = Interest::READABLE | Interest::WRITABLE;
             let fd = port.as_raw_fd();
             let registered =
-                registry.register(&mut SourceFd(&fd), EventSource::Port(path).token(), both);
+                registry.register(&mut SourceFd(&fd), EventSource::Port(path.get()).token(), both);
             registered.map_err(|error| error.to_string()).map(|()| port)
         });
         match registered {
@@ -125,4 +204,10 @@ impl Tunnel {
         self.close(registry);
         self.monitor.handle_link(now, LinkState::Absent(Absence::Other(trouble)));
     }
+}
+
+/// What has come by a session so far.
+pub(super) fn received(session: &Session) -> Count {
+    let counters = session.counters();
+    Count { packets: counters.rx_packets, bytes: counters.rx_bytes }
 }

@@ -1,8 +1,10 @@
-//! When a [`Monitor`] sends: how often it probes, and what it puts into a probe.
+//! When a [`Monitor`] sends: how often it probes, and what it puts into a probe; and what others
+//! may expect of the path by its answers.
 
 use super::super::probe::Probe;
 use super::{Demand, MIN_GAP, Monitor, SILENCE, proof};
 use crate::model::PathState;
+use tabane_engine::view::PathRtt;
 use tabane_engine::{Duration, Instant};
 
 /// Between probes on a dead path while connections are open.
@@ -19,6 +21,19 @@ const SLEEP_AFTER: Duration = Duration::from_secs(600);
 const SLEEP_INTERVAL: Duration = Duration::from_secs(25);
 
 impl Monitor {
+    /// What its round trips are expected to take.
+    #[must_use]
+    pub(crate) fn expected_rtt(&self) -> Option<PathRtt> {
+        let srtt = self.rtt()?;
+        Some(PathRtt { srtt, rttvar: self.history.rttvar() })
+    }
+
+    /// Whether the server knows reports, as its last answer said.
+    #[must_use]
+    pub(crate) fn knows_reports(&self) -> bool {
+        self.far_reports
+    }
+
     /// Answers further apart than this are none in a row.
     pub(super) fn together(&self) -> Duration {
         self.history.bound() + DEAD_INTERVAL * 3
@@ -42,6 +57,8 @@ impl Monitor {
         match self.state {
             PathState::Up | PathState::Absent => self.interval(),
             _ if self.answers > 0 => fast,
+            // Everything waits for the first path that is there again.
+            PathState::Down if self.demand.open && self.demand.alone => fast,
             PathState::Connecting if self.demand.open => DEAD_INTERVAL.max(fast),
             _ => self.interval().max(DEAD_INTERVAL),
         }
@@ -121,6 +138,8 @@ impl Monitor {
             mtu: self.mtu.mtu(),
             within_ms: u16::try_from(within.as_millis()).unwrap_or(u16::MAX),
             cap_bps: self.announced.cap_bps,
+            reports: true,
+            far_reports: false,
             full: false,
             server_info: None,
         };

@@ -3,6 +3,7 @@
 use super::super::world::{World, changes, ms};
 use super::*;
 use crate::address::{ClientNumber, Network};
+use crate::index::PathIndex;
 use proptest::prelude::*;
 
 const OPEN: Demand = Demand { open: true, standby: false, alone: false };
@@ -215,6 +216,29 @@ fn flapping_is_damped_and_forgiven() {
     let back = world.now;
     world.run(ms(3_000));
     assert!(world.changes().last().unwrap().0 - back <= ms(1_000), "as good as any");
+}
+
+/// A mobile link whose rate is 0 for a second or two, again and again.
+#[test]
+fn a_link_that_holds_packets_back_has_not_failed() {
+    for (held, data) in [(700, None), (1_000, None), (1_000, Some(ms(5))), (2_500, Some(ms(40)))] {
+        let mut world = settled(21);
+        world.data = data;
+        world.run(ms(500));
+        for _ in 0..20 {
+            let released = world.now + ms(held);
+            world.hold(ms(held));
+            world.run(ms(held + 100));
+            assert!(world.monitor.is_up(), "{held}: {world:?}");
+            world.run(ms(4_000));
+            let server = changes(&world.server);
+            assert!(server.last().is_none_or(|(at, up)| *up && *at <= released + ms(100)));
+            assert!(world.monitor.is_up() && world.responder.is_up(), "{held}: {world:?}");
+        }
+        let downs = world.changes().iter().filter(|(_, up)| !up).count();
+        assert_eq!(downs, if held > 850 { 20 } else { 0 }, "new connections go elsewhere");
+        assert_eq!(world.monitor.health(world.now).failures, 0);
+    }
 }
 
 #[test]
@@ -435,7 +459,7 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..120)
     ) {
         let network = Network::default();
-        let path = network.path(ClientNumber(1), 0)[0];
+        let path = network.path(ClientNumber(1), PathIndex::new(0))[0];
         let ends = Ends { path, service: network.service()[0] };
         let mut now = Instant::ZERO;
         let interval = Duration::ZERO;

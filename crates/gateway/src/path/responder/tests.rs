@@ -123,6 +123,8 @@ proptest! {
                         mtu: within_ms,
                         within_ms,
                         cap_bps: None,
+                        reports: false,
+                        far_reports: false,
                         full: false,
                         server_info: None,
                     };

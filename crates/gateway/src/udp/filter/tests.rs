@@ -3,6 +3,7 @@
 use super::*;
 use crate::udp::Tagger;
 use crate::udp::packet::{HEADROOM, Inside, parse, put_udp};
+use crate::udp::tag::Kind;
 use proptest::prelude::*;
 
 struct World {
@@ -19,14 +20,20 @@ impl World {
         Self { tagger, filter, now: Instant::ZERO, sent: 0, got: Vec::new() }
     }
 
-    /// The next packet of a flow; its payload counts all packets.
-    fn packet(&mut self, flow: u16, ordered: bool) -> Vec<u8> {
+    /// The next packet of a flow, without a number; its payload counts all packets.
+    fn plain(&mut self, flow: u16) -> Vec<u8> {
         let mut buffer = [&[0; HEADROOM][..], &self.sent.to_be_bytes()].concat();
         self.sent += 1;
         let from = (std::net::Ipv4Addr::new(10, 0, 0, 1), flow);
         let start = put_udp(&mut buffer, from.into(), ([10, 0, 0, 2], 9).into()).unwrap();
-        let mut packet = buffer.split_off(start);
-        assert!(self.tagger.tag(self.now, &mut packet, ordered));
+        buffer.split_off(start)
+    }
+
+    /// The same with one.
+    fn packet(&mut self, flow: u16, ordered: bool) -> Vec<u8> {
+        let mut packet = self.plain(flow);
+        let kind = if ordered { Kind::Ordered } else { Kind::Copies };
+        assert!(self.tagger.tag(self.now, &mut packet, kind));
         packet
     }
 
@@ -122,9 +129,9 @@ fn what_is_missing_is_waited_for_not_long() {
     assert_eq!(world.got, [0, 2], "30 ms after it came; the last has waited 20 only");
     world.wait(10);
     assert_eq!(world.got, [0, 2, 4]);
-    // Late, but there.
-    world.receive(0, &packets[3]);
-    assert_eq!(world.got, [0, 2, 4, 3]);
+    // Late is never.
+    assert_eq!(world.receive(0, &packets[3]), Verdict::Late);
+    assert_eq!(world.got, [0, 2, 4]);
     let counters = world.filter.counters();
     assert_eq!((counters.held, counters.missed, counters.late), (2, 2, 1));
 }
@@ -146,6 +153,54 @@ fn what_every_path_has_passed_is_lost_at_once() {
     assert_eq!(world.got.last(), Some(&4), "one path alone says nothing");
     world.wait(30);
     assert_eq!(world.got.last(), Some(&6));
+}
+
+#[test]
+fn what_went_by_the_same_path_is_lost_at_once() {
+    let mut world = World::new(9);
+    let sent: Vec<_> = [0, 0, 0, 1, 0, 0]
+        .map(|path| {
+            let mut packet = world.plain(1);
+            let flow = world.tagger.flow(world.now, &packet).unwrap();
+            flow.number(&mut packet, Kind::Ordered, Some(PathId(path)));
+            (path, packet)
+        })
+        .into();
+    // Path 0 loses its second packet; what path 1 carries may still come.
+    world.receive(0, &sent[0].1);
+    world.receive(0, &sent[2].1);
+    let counters = world.filter.counters();
+    assert_eq!(world.got.len(), 2, "{counters:?}");
+    world.receive(0, &sent[4].1);
+    world.receive(0, &sent[5].1);
+    assert_eq!(world.got.len(), 2, "3 went by another path");
+    world.receive(1, &sent[3].1);
+    assert_eq!(world.got, [0, 2, 3, 4, 5]);
+}
+
+#[test]
+fn what_is_protected_is_asked_for_and_does_not_wait() {
+    let mut world = World::new(10);
+    let mut packets: Vec<_> = (0..40).map(|_| world.plain(1)).collect();
+    for packet in &mut packets {
+        let flow = world.tagger.flow(world.now, packet).unwrap();
+        flow.number(packet, Kind::Protected, Some(PathId(0)));
+    }
+    for (i, packet) in packets.iter().enumerate().take(30) {
+        if i != 20 {
+            assert_eq!(world.receive(0, packet), Verdict::Deliver);
+        }
+        let request = world.filter.poll_request(world.now);
+        assert_eq!(
+            request.map_or(0, |request| request.wanted.len()),
+            usize::from([21, 24, 27].contains(&i))
+        );
+        world.wait(20);
+    }
+    world.wait(20);
+    let silence = world.filter.poll_request(world.now).unwrap();
+    assert!(silence.silent);
+    assert_eq!(world.receive(1, &packets[20]), Verdict::Deliver, "late is not too late");
 }
 
 #[test]
@@ -184,12 +239,12 @@ fn a_sender_that_starts_again_is_heard() {
 #[test]
 fn what_waits_is_bounded() {
     let mut world = World::new(6);
-    let packets = world.packets(2000, true);
+    let packets = world.packets(20_000, true);
     world.receive(0, &packets[0]);
     for packet in packets.iter().skip(1).step_by(2).skip(1) {
         world.receive(0, packet);
         let flow = key(packet).and_then(|key| world.filter.flows.get_mut(&key)).unwrap();
-        assert!(flow.order.as_ref().unwrap().packets.len() <= HELD_MAX);
+        assert!(flow.order.as_ref().unwrap().len() <= HELD_MAX);
     }
     // Many flows together.
     let mut world = World::new(7);
@@ -245,7 +300,13 @@ proptest! {
         world.wait(30);
         let got: BTreeSet<u32> = world.got.iter().copied().collect();
         prop_assert_eq!(got.len(), world.got.len(), "none twice");
-        prop_assert_eq!(got, distinct);
+        if ordered {
+            prop_assert!(world.got.is_sorted(), "none out of order");
+            let late = world.filter.counters().late as usize;
+            prop_assert_eq!(got.len() + late, distinct.len());
+        } else {
+            prop_assert_eq!(got, distinct);
+        }
         prop_assert_eq!((world.filter.held, world.filter.poll_timeout()), (0, None));
     }
 

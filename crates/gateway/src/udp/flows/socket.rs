@@ -1,7 +1,6 @@
 //! The sockets of flows: unconnected UDP or unprivileged ICMP, with the queue in which Linux keeps
 //! what routers and hosts report about datagrams (`IP_RECVERR`, ip(7)).
 
-use mio::net::UdpSocket;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
@@ -9,6 +8,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::AsRawFd;
+use tabane_net::datagrams::DatagramSocket;
 
 /// A report by ICMP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,11 +20,12 @@ pub(super) struct Report {
     pub(crate) code: u8,
 }
 
-/// Bytes that the system keeps of what has come and not been read.
-const BUFFER: usize = 256 << 10;
+/// Bytes that the system keeps of what has come and not been read, and of what is to leave: as for
+/// the tunnels' own ports, ten milliseconds of 200 000 datagrams a second.
+const BUFFER: usize = 4 << 20;
 
 /// Opens a socket that is bound to a port of the system's choice.
-pub(super) fn open(v4: bool, echo: bool) -> io::Result<UdpSocket> {
+pub(super) fn open(v4: bool, echo: bool) -> io::Result<DatagramSocket> {
     let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
     let protocol = match (echo, v4) {
         (false, _) => Protocol::UDP,
@@ -34,7 +35,12 @@ pub(super) fn open(v4: bool, echo: bool) -> io::Result<UdpSocket> {
     let socket = Socket::new(domain, Type::DGRAM, Some(protocol))?;
     socket.set_nonblocking(true)?;
     // As much as the system gives.
-    let _ = socket.set_recv_buffer_size(BUFFER);
+    if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
+        let _ = socket.set_recv_buffer_size(BUFFER);
+    }
+    if setsockopt(&socket, sockopt::SndBufForce, &BUFFER).is_err() {
+        let _ = socket.set_send_buffer_size(BUFFER);
+    }
     let any: SocketAddr = match v4 {
         true => (Ipv4Addr::UNSPECIFIED, 0).into(),
         false => {
@@ -47,11 +53,11 @@ pub(super) fn open(v4: bool, echo: bool) -> io::Result<UdpSocket> {
         false => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
     }
     socket.bind(&any.into())?;
-    Ok(UdpSocket::from_std(socket.into()))
+    DatagramSocket::new(socket)
 }
 
 /// Takes the next report by ICMP from the socket's queue; those of the system itself are skipped.
-pub(super) fn next_report(socket: &UdpSocket) -> Option<Report> {
+pub(super) fn next_report(socket: &DatagramSocket) -> Option<Report> {
     loop {
         match receive(socket)? {
             (about, error)
@@ -66,7 +72,7 @@ pub(super) fn next_report(socket: &UdpSocket) -> Option<Report> {
 }
 
 /// One entry of the queue: where the datagram was sent to, and what became of it.
-fn receive(socket: &UdpSocket) -> Option<(SocketAddr, libc::sock_extended_err)> {
+fn receive(socket: &DatagramSocket) -> Option<(SocketAddr, libc::sock_extended_err)> {
     let mut control = nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
     let mut datagram = [0; 64];
     let mut parts = [IoSliceMut::new(&mut datagram)];

@@ -33,7 +33,9 @@ impl World {
     fn send(&mut self, packet: &[u8]) -> Result<(), Refused> {
         let registry = self.poll.registry();
         let outside = Outside { registry, access: &self.access, flows: self.limit };
-        self.flows.send(self.now, &outside, CLIENT, packet)
+        self.flows.send(self.now, &outside, CLIENT, packet)?;
+        self.flows.flush(&mut |_, packet| panic!("not sent: {packet:?}"));
+        Ok(())
     }
 
     /// The next packets for clients, or none within a second.

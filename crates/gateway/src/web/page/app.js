@@ -175,9 +175,18 @@ function showLink(path, card, colour) {
   }
 }
 
+// What is known of both directions of a path; null if nothing is of either.
+function knownOf(path, text) {
+  const [down, up] = [path.receiving, path.sending].map(known => known ? text(known) : null);
+  return down || up ? `${down || "?"} \u2193 ${up || "?"} \u2191` : null;
+}
+
 function showFacts(path, list) {
   const facts = [
     ["carried", `${bytes(path.rx_bytes)} \u2193 ${bytes(path.tx_bytes)} \u2191`],
+    ["shown to carry", knownOf(path, known => known.capacity_bps === null ? null : rate(known.capacity_bps))],
+    ["queue", knownOf(path, known => known.queueing_ms === null ? null : known.queueing_ms.toFixed(0) + "\u00a0ms")],
+    ["packets lost", knownOf(path, known => known.loss === null ? null : (known.loss * 100).toFixed(1) + "\u00a0%")],
     ["interface", path.interface],
     ["address", path.local && path.local + (path.seen_as && path.seen_as !== path.local
       ? ", seen as " + path.seen_as : "")],

@@ -4,19 +4,19 @@
 //! configuration, and the next such one if the server is not reached there for [`PATIENCE`]. So a
 //! link with IPv6 alone works beside one with IPv4 alone, and one that has both tries both.
 
-use super::tunnels::{Tunnel, Tunnels};
+use super::{Tunnel, Tunnels};
 use crate::path::Links;
 use std::net::SocketAddr;
 use tabane_engine::{Duration, Instant};
 
 /// How long a server may be out of reach at an address before another is tried. Longer than a
 /// server needs to restart.
-pub(super) const PATIENCE: Duration = Duration::from_secs(6);
+pub(in crate::client) const PATIENCE: Duration = Duration::from_secs(6);
 
 impl Tunnels {
     /// Sets where the server is, by preference; paths that have an address of their own for it keep
     /// that.
-    pub(super) fn set_addresses(&mut self, now: Instant, addresses: &[SocketAddr]) {
+    pub(in crate::client) fn set_addresses(&mut self, now: Instant, addresses: &[SocketAddr]) {
         self.addresses = addresses.to_vec();
         self.choose_addresses(now);
     }

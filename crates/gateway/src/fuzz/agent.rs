@@ -1,7 +1,7 @@
 //! What a gateway is configured with: files of both agents, and invitations.
 
-use tabane_gateway::config::{ClientConfig, Configuration, ServerConfig, parse};
-use tabane_gateway::invite::Invitation;
+use crate::config::{ClientConfig, Configuration, ServerConfig, parse};
+use crate::invite::Invitation;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER: &str = "uRHCGeFjN+8uoyl4sLbve9ZB2C1z4GgBscZP+y2rknk=";
@@ -79,7 +79,7 @@ pub(crate) fn invitation(data: &[u8]) {
                 let read = read.unwrap_or_else(|e| panic!("its file is refused: {e}\n{file}"));
                 assert_eq!(read.key, own.secret);
             }
-            let _ = invitation.wireguard(3);
+            let _ = invitation.wireguard(Some(3));
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

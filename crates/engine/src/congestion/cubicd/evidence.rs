@@ -1,0 +1,188 @@
+//! Whether losses are of a queue that is managed: RED and PIE drop early, at random, from a queue
+//! that is too short to stand out of the noise. What gives them away is that they drop more when
+//! that queue is longer; losses by chance come whatever round trips are.
+//!
+//! Each round is one observation: its mean round trip, and whether anything was lost. Under chance
+//! losses are independent of round trips, so that the sum of `(lost - expected) x deviation` has
+//! mean zero and a variance that is known, however round trips are correlated among themselves.
+//! Round trips are those of the last few rounds, as RED's average is, less those of many, or a path
+//! that has become longer would tell. Rounds that lost many packets are left out: a burst is
+//! neither kind.
+//!
+//! A short queue that overflows tells the same, also where most losses come by chance. Hence what
+//! is believed is tried: once losses are answered, they must be fewer when round trips are short.
+
+use crate::congestion::Ack;
+
+/// What rounds have told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence {
+    /// Sum of the round trips of the present round, ns, and their number.
+    round: (u64, u64),
+    /// Mean round trip of some rounds and of many, s, and how many rounds there were.
+    some: f64,
+    many: f64,
+    rounds: u32,
+    /// Mean square of their difference.
+    variance: f64,
+    all: Seen,
+    /// Since losses have been believed, and of that what had short round trips.
+    since: Seen,
+    short: Seen,
+    /// The sum and its variance.
+    sum: f64,
+    spread: f64,
+    drops: bool,
+    /// Standard deviations from which on it is no chance.
+    sure: f64,
+}
+
+/// Rounds that lost something, and segments delivered, of late.
+#[derive(Clone, Copy, Default, Debug)]
+struct Seen {
+    lost: f64,
+    segments: f64,
+}
+
+impl Seen {
+    fn add(&mut self, lost: f64, segments: f64) {
+        self.lost = self.lost * Evidence::KEEP + lost;
+        self.segments = self.segments * Evidence::KEEP + segments;
+    }
+}
+
+impl Evidence {
+    /// Rounds whose mean is weighed against that of `MANY`.
+    const SOME: f64 = 4.0;
+    const MANY: f64 = 32.0;
+    /// What is left of an observation a round later: they are summed over some 500.
+    const KEEP: f64 = 511.0 / 512.0;
+    /// Standard deviations from which on it is no chance, and more each time that was wrong; below
+    /// `UNSURE` it may be chance again.
+    const SURE: f64 = 4.0;
+    const UNSURE: f64 = 2.0;
+    /// Standard deviations by which a round trip is short, by how much losses are fewer then if
+    /// they are the queue's, and losses from which on that can be told.
+    const SHORT: f64 = 0.5;
+    const FEWER: f64 = 2.0;
+    const ENOUGH: f64 = 16.0;
+    /// Losses in a round that are no burst.
+    const SINGLE: f64 = 3.0;
+
+    pub(super) fn new() -> Self {
+        let none = Seen::default();
+        Self {
+            round: (0, 0),
+            some: 0.0,
+            many: 0.0,
+            rounds: 0,
+            variance: 0.0,
+            all: none,
+            since: none,
+            short: none,
+            sum: 0.0,
+            spread: 0.0,
+            drops: false,
+            sure: Self::SURE,
+        }
+    }
+
+    pub(super) fn on_ack(&mut self, ack: &Ack) {
+        if let Some(rtt) = ack.rtt {
+            self.round.0 += rtt.0;
+            self.round.1 += 1;
+        }
+    }
+
+    /// A round has ended, in which so many segments were delivered and lost.
+    pub(super) fn on_round(&mut self, delivered: f64, lost: f64) {
+        let (sum, count) = std::mem::take(&mut self.round);
+        if count == 0 {
+            return;
+        }
+        let mean = sum as f64 / 1e9 / count as f64;
+        self.rounds = self.rounds.saturating_add(1);
+        let weight = |memory: f64| 1.0 / memory.min(f64::from(self.rounds));
+        self.some += (mean - self.some) * weight(Self::SOME);
+        self.many += (mean - self.many) * weight(Self::MANY);
+        let differ = self.some - self.many;
+        self.variance += (differ * differ - self.variance) * weight(Self::MANY);
+        // The square root of next to nothing would make a deviation of it.
+        let known = f64::from(self.rounds) >= Self::MANY && self.variance > 1e-18;
+        if known && lost <= Self::SINGLE {
+            let deviation = (differ / self.variance.sqrt()).clamp(-2.0, 2.0);
+            self.observe(if lost > 0.0 { 1.0 } else { 0.0 }, delivered, deviation);
+        }
+    }
+
+    fn observe(&mut self, lost: f64, delivered: f64, deviation: f64) {
+        self.all.add(lost, delivered);
+        let expected = (self.all.lost / self.all.segments.max(1.0) * delivered).min(1.0);
+        self.sum = self.sum * Self::KEEP + (lost - expected) * deviation;
+        let variance = expected * (1.0 - expected) * deviation * deviation;
+        self.spread = self.spread * Self::KEEP * Self::KEEP + variance;
+        let least = if self.drops { Self::UNSURE } else { self.sure };
+        let sure = self.sum > 0.0 && self.sum * self.sum > least * least * self.spread;
+        if !self.drops {
+            (self.since, self.short) = (Seen::default(), Seen::default());
+        }
+        self.drops = sure && self.all.lost >= Self::ENOUGH / 2.0;
+        self.since.add(lost, delivered);
+        if deviation < -Self::SHORT {
+            self.short.add(lost, delivered);
+        }
+        let (since, short) = (self.since, self.short);
+        let fewer = short.lost * since.segments * Self::FEWER < since.lost * short.segments;
+        if self.drops && since.lost >= Self::ENOUGH && !fewer {
+            self.drops = false;
+            (self.sum, self.spread) = (0.0, 0.0);
+            self.sure += Self::SURE;
+        }
+    }
+
+    /// Whether losses come with round trips that are longer than usual, and not without.
+    pub(super) fn drops(&self) -> bool {
+        self.drops
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::tests;
+    use crate::time::Duration;
+
+    /// A queue that swings between 0 and 2 ms over 60 rounds; a round of 20 segments loses one as
+    /// `p` of the queue says, by numbers that a generator gives.
+    fn after(rounds: u32, p: impl Fn(f64) -> f64) -> bool {
+        let mut evidence = Evidence::new();
+        let mut state = 1_u64;
+        for n in 0..rounds {
+            let queue = f64::from((n % 60).abs_diff(30)) / 30.0;
+            let rtt = Duration::from_secs_f64(0.030 + 0.002 * queue);
+            (0..10).for_each(|_| {
+                evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
+            });
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let lost = ((state >> 33) as f64) < p(queue) * f64::from(1_u32 << 31);
+            evidence.on_round(20.0, f64::from(u8::from(lost)));
+        }
+        evidence.drops()
+    }
+
+    #[test]
+    fn drops_grow_with_the_queue_and_losses_by_chance_do_not() {
+        assert!(after(600, |queue| 0.4 * queue * queue));
+        for rounds in [100, 300, 1_000, 3_000] {
+            assert!(!after(rounds, |_| 0.2), "{rounds} rounds");
+        }
+    }
+
+    #[test]
+    fn an_overflow_among_losses_by_chance_is_not_believed_for_long() {
+        let often = (1_000..3_000)
+            .step_by(100)
+            .filter(|n| after(*n, |queue| if queue > 0.8 { 0.8 } else { 0.3 }));
+        assert!(often.count() <= 5);
+    }
+}

@@ -1,0 +1,92 @@
+//! The scheduler of a connection, and what is remembered between its answers.
+
+use crate::policy::{PolicyError, Spec};
+use crate::scheduler::{self, Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
+use crate::time::{Duration, Instant};
+use crate::view::{SubflowSet, SubflowView};
+
+/// A scheduler; whoever asks it checks the answer.
+pub(super) struct Scheduling {
+    policy: Box<dyn Scheduler>,
+    /// Whose turn it is in the rotation of replicas.
+    rotation: u8,
+    /// When it last asked for an opportunistic retransmission or a penalty.
+    opportunistic_at: Instant,
+    last_decision: Option<(SubflowSet, Reason)>,
+}
+
+impl Scheduling {
+    /// # Errors
+    /// There is no such scheduler.
+    pub(super) fn new(spec: &Spec) -> Result<Self, PolicyError> {
+        Ok(Self {
+            policy: scheduler::build(spec)?,
+            rotation: 0,
+            opportunistic_at: Instant::ZERO,
+            last_decision: None,
+        })
+    }
+
+    /// Another scheduler from now on.
+    ///
+    /// # Errors
+    /// There is no such scheduler.
+    pub(super) fn change(&mut self, spec: &Spec) -> Result<(), PolicyError> {
+        self.policy = scheduler::build(spec)?;
+        Ok(())
+    }
+
+    /// The subflows that are to carry every byte.
+    #[inline]
+    pub(super) fn replicas(&mut self, views: &[SubflowView]) -> SubflowSet {
+        self.policy.replicas(views)
+    }
+
+    /// Which of `n` subflows comes first this time.
+    pub(super) fn first(&self) -> usize {
+        usize::from(self.rotation)
+    }
+
+    /// The subflow at `at` of `n` has had its turn.
+    pub(super) fn rotate(&mut self, at: usize, n: usize) {
+        self.rotation = ((at + 1) % n) as u8;
+    }
+
+    #[inline]
+    pub(super) fn select(&mut self, work: &Work, views: &[SubflowView]) -> SubflowSet {
+        self.policy.select(work, views)
+    }
+
+    /// Why it has chosen so, if that differs from its last decision in more than figures.
+    pub(super) fn news(&mut self, chosen: SubflowSet) -> Option<Reason> {
+        let reason = self.policy.reason();
+        if self.last_decision.is_some_and(|(c, r)| c == chosen && same_kind(r, reason)) {
+            return None;
+        }
+        self.last_decision = Some((chosen, reason));
+        Some(reason)
+    }
+
+    /// Whether `round_trip` has passed since it last asked for an opportunistic retransmission.
+    pub(super) fn may_retransmit(&self, now: Instant, round_trip: Duration) -> bool {
+        now >= self.opportunistic_at + round_trip
+    }
+
+    /// What is to be done about a full window or send buffer.
+    pub(super) fn unblock(
+        &mut self,
+        blocked: &Blocked,
+        views: &[SubflowView],
+    ) -> OpportunisticRetransmission {
+        let answer = self.policy.opportunistic_retransmission(blocked, views);
+        if !answer.resend.is_empty() || !answer.penalise.is_empty() {
+            self.opportunistic_at = blocked.now;
+        }
+        answer
+    }
+}
+
+/// Whether two reasons differ only in figures.
+fn same_kind(a: Reason, b: Reason) -> bool {
+    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+}

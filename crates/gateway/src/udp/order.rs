@@ -1,0 +1,192 @@
+//! The order of one flow at the far end of paths of different lengths.
+//!
+//! A packet waits for those before it for at most a bound that its owner sets by how far the
+//! paths' delays lie apart ([`HOLD`] while that is not known), and not at all for what is known to
+//! be lost. A path keeps its own order, so a packet is lost
+//! - if it went by a path that has brought something newer. A packet says of the last few before it
+//!   which went by the same path;
+//! - or if every path on which the flow was heard lately has brought something newer. One path
+//!   alone says nothing: the first packet by another may be under way.
+//!
+//! What comes after it was given up is dropped: the program sees no packet out of order, only
+//! ones that are missing, as by any link that loses.
+
+use super::generations::FlowKey;
+use crate::address::PATHS_MAX;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tabane_engine::view::PathId;
+use tabane_engine::{Duration, Instant};
+
+/// See the module.
+#[derive(Default, Debug)]
+pub(super) struct Order {
+    /// Everything before has gone through or was given up; 0 before the first.
+    next: u64,
+    packets: BTreeMap<u64, Vec<u8>>,
+    /// Those in the order in which they came.
+    arrivals: VecDeque<(Instant, u64)>,
+    /// The highest position by each path, and when that was.
+    paths: [(u64, Instant); PATHS_MAX],
+    /// Positions that are known to be lost; each is within a trail of one that waits.
+    lost: BTreeSet<u64>,
+    /// In the filter's timers.
+    timer: Option<Instant>,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// It goes through; others may follow.
+    Next,
+    /// A copy of it waits.
+    Held,
+    /// It was given up before.
+    Late,
+}
+
+/// Longest wait for what is missing while nothing is known of the paths' delays.
+pub(crate) const HOLD: Duration = Duration::from_millis(30);
+/// A path that has brought nothing for so long is not waited for.
+const RECENT: Duration = Duration::from_millis(100);
+
+impl Order {
+    /// Takes the packet at a position; `trail` says which of those before went by the same path.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        (position, trail): (u64, u8),
+        packet: &[u8],
+    ) -> Place {
+        if let Some(highest) = self.paths.get_mut(usize::from(path.0)) {
+            *highest = (highest.0.max(position), now);
+        }
+        if self.next == 0 {
+            self.next = position;
+        }
+        if position < self.next {
+            return Place::Late;
+        }
+        for back in (0..8).filter(|bit| trail & (1 << bit) != 0) {
+            let before = position.saturating_sub(back + 1);
+            if before >= self.next && !self.packets.contains_key(&before) {
+                self.lost.insert(before);
+            }
+        }
+        if position > self.next {
+            self.packets.insert(position, packet.to_vec());
+            self.arrivals.push_back((now, position));
+            return Place::Held;
+        }
+        self.next += 1;
+        Place::Next
+    }
+
+    /// Packets that wait.
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Lets through what need not wait any more; returns how many packets were given up for that,
+    /// and how many bytes go through.
+    pub(super) fn release(&mut self, now: Instant, ready: &mut VecDeque<Vec<u8>>) -> (u64, usize) {
+        let (mut missed, mut bytes) = (0, 0);
+        loop {
+            bytes += self.pass(ready);
+            if self.packets.is_empty() {
+                break;
+            }
+            if self.lost.remove(&self.next) {
+                self.next += 1;
+                missed += 1;
+            } else if self.is_passed(now) {
+                missed += self.skip();
+            } else {
+                break;
+            }
+        }
+        self.lost = self.lost.split_off(&self.next);
+        (missed, bytes)
+    }
+
+    /// Gives up what packets have waited for during `hold`; returns as [`Order::release`].
+    pub(super) fn give_up(
+        &mut self,
+        now: Instant,
+        hold: Duration,
+        ready: &mut VecDeque<Vec<u8>>,
+    ) -> (u64, usize) {
+        self.timer = None;
+        let (mut missed, mut bytes) = (0, 0);
+        while self.oldest().is_some_and(|(since, _)| since + hold <= now) {
+            missed += self.skip();
+            let (more, released) = self.release(now, ready);
+            (missed, bytes) = (missed + more, bytes + released);
+        }
+        (missed, bytes)
+    }
+
+    /// Gives up what is missing before the packets that wait; returns how many that is.
+    pub(super) fn skip(&mut self) -> u64 {
+        let Some((first, _)) = self.packets.first_key_value() else { return 0 };
+        let missed = first.saturating_sub(self.next);
+        self.next = *first;
+        missed
+    }
+
+    /// The sender counts anew.
+    pub(super) fn restart(&mut self) {
+        self.next = 0;
+        self.paths = Default::default();
+        self.lost.clear();
+    }
+
+    /// Lets everything through; returns how many bytes that is.
+    pub(super) fn drain(&mut self, ready: &mut VecDeque<Vec<u8>>) -> usize {
+        let bytes = self.packets.values().map(Vec::len).sum();
+        ready.extend(std::mem::take(&mut self.packets).into_values());
+        bytes
+    }
+
+    /// Sets the timer anew, if it has changed.
+    pub(super) fn set_timer(
+        &mut self,
+        key: FlowKey,
+        hold: Duration,
+        timers: &mut BTreeSet<(Instant, FlowKey)>,
+    ) {
+        let timer = self.oldest().map(|(since, _)| since + hold);
+        if timer != self.timer {
+            if let Some(at) = self.timer {
+                timers.remove(&(at, key));
+            }
+            timers.extend(timer.map(|at| (at, key)));
+            self.timer = timer;
+        }
+    }
+
+    /// Whether what is missing next cannot come any more, since all paths have passed it.
+    fn is_passed(&self, now: Instant) -> bool {
+        let recent = |path: &&(u64, Instant)| path.0 > 0 && now.saturating_since(path.1) < RECENT;
+        let heard = self.paths.iter().filter(recent);
+        heard.clone().count() > 1 && heard.clone().all(|(highest, _)| *highest > self.next)
+    }
+
+    fn pass(&mut self, ready: &mut VecDeque<Vec<u8>>) -> usize {
+        let mut bytes = 0;
+        while let Some(packet) = self.packets.remove(&self.next) {
+            self.next += 1;
+            bytes += packet.len();
+            ready.push_back(packet);
+        }
+        bytes
+    }
+
+    /// The packet that has waited longest.
+    fn oldest(&mut self) -> Option<(Instant, u64)> {
+        while self.arrivals.front().is_some_and(|(_, position)| *position < self.next) {
+            self.arrivals.pop_front();
+        }
+        self.arrivals.front().copied()
+    }
+}

@@ -1,0 +1,139 @@
+//! Calls over links that flap, and that lose in bursts.
+
+use super::world::{CLIENT, SERVER, World, link};
+use crate::config::{Protect, UdpMode};
+use std::collections::BTreeMap;
+use tabane_engine::Duration;
+use tabane_sim::link::{ConditionsConfig, LinkChange, LinkConfig};
+
+/// What came of a call, from the client to the server.
+#[derive(Debug)]
+struct Heard {
+    /// Share of packets that did not come within half a second, and the most in a row.
+    lost: f64,
+    in_a_row: u64,
+    /// One way, milliseconds.
+    p50: f64,
+    p99: f64,
+    /// Bytes beside those of one copy of each.
+    bytes: f64,
+}
+
+/// Speech by G.711: 160 bytes each 20 ms, RTP's headers, both ways.
+const INTERVAL: Duration = Duration::from_millis(20);
+const SPEECH: usize = 172;
+/// The world's count, UDP's and IP's headers.
+const HEADERS: usize = 8 + 28;
+
+fn call(world: &mut World, seconds: u64, mut turn: impl FnMut(&mut World, u64)) -> Heard {
+    let start = world.now;
+    let count = seconds * 50;
+    let mut times: BTreeMap<u64, f64> = BTreeMap::new();
+    let at = |i: u64| start + INTERVAL * i;
+    let bytes = world.end(CLIENT).bytes;
+    let (mut next, mut tick) = (0, 0);
+    while next < count + 25 {
+        if world.now >= at(next) {
+            if next < count {
+                world.send(CLIENT, 5000, &[1; SPEECH]);
+                world.send(SERVER, 5000, &[2; SPEECH]);
+            }
+            next += 1;
+        }
+        // Each 10 ms.
+        if world.now >= start + Duration::from_millis(tick * 10) {
+            turn(world, tick);
+            tick += 1;
+        }
+        for datagram in world.take(SERVER) {
+            // The first packet is number 1 of its flow.
+            let took = datagram.at - at(datagram.count - 1);
+            times.entry(datagram.count).or_insert(took.as_secs_f64() * 1e3);
+        }
+        world.take(CLIENT);
+        let due = at(next).min(start + Duration::from_millis(tick * 10));
+        world.advance(due.min(world.next()));
+    }
+    let (mut row, mut in_a_row, mut lost) = (0, 0, 0);
+    for i in 1..=count {
+        let came = times.get(&i).is_some_and(|took| *took < 500.0);
+        row = if came { 0 } else { row + 1 };
+        lost += u64::from(!came);
+        in_a_row = in_a_row.max(row);
+    }
+    let mut took: Vec<f64> = times.values().copied().collect();
+    took.sort_by(f64::total_cmp);
+    // Of all that were sent: what has not come is later than any.
+    let at = |share: f64| {
+        let at = (count as f64 * share) as usize;
+        took.get(at).copied().unwrap_or(f64::INFINITY)
+    };
+    let once = (count as usize * (SPEECH + HEADERS)) as f64;
+    Heard {
+        lost: lost as f64 / count as f64,
+        in_a_row,
+        p50: at(0.5),
+        p99: at(0.99),
+        bytes: (world.end(CLIENT).bytes - bytes) as f64 / once,
+    }
+}
+
+/// Losses in bursts of time.
+fn bursty(mbps: u64, rtt_ms: u64, share: f64, burst_ms: f64) -> LinkConfig {
+    let spec = format!("bursts:share={share},burst_ms={burst_ms}").parse().unwrap();
+    LinkConfig { conditions: Some(ConditionsConfig::Model(spec)), ..link(mbps, rtt_ms) }
+}
+
+fn bursty_links(seed: u64, burst_ms: f64, mode: UdpMode) -> Heard {
+    let configs = [bursty(50, 30, 0.05, burst_ms), bursty(50, 30, 0.05, burst_ms)];
+    call(&mut World::new(seed, mode, &configs), 120, |_, _| {})
+}
+
+/// The first link is down for a second in ten, which is told a second after it is so.
+fn flap(seed: u64, mode: UdpMode) -> Heard {
+    let configs = [link(50, 20), link(50, 40)];
+    let mut world = World::new(seed, mode, &configs);
+    call(&mut world, 60, |world, tick| {
+        let up = |up| LinkChange { up: Some(up), ..LinkChange::default() };
+        match tick % 1000 {
+            500 => world.change(0, &up(false)),
+            585 => world.set_up(0, false),
+            600 => world.change(0, &up(true)),
+            700 => world.set_up(0, true),
+            _ => {}
+        }
+    })
+}
+
+/// What a protected call must have: at most 0.1 % lost, and not two in a row, 99 % within 40 ms of
+/// what half of it takes by the best path, and no more than 1.3 times the bytes.
+fn is_good(heard: &Heard, best_p50: f64) -> bool {
+    let Heard { lost, in_a_row, p99, bytes, .. } = *heard;
+    lost <= 0.001 && in_a_row <= 1 && p99 <= best_p50 + 40.0 && bytes <= 1.3
+}
+
+#[test]
+fn a_call_outlives_a_link_that_flaps() {
+    // By one path alone it does not.
+    let alone = flap(1, UdpMode::Best);
+    assert!(alone.in_a_row > 40 && alone.lost > 0.01, "{alone:?}");
+    // It is known for one by itself.
+    for mode in [UdpMode::Protect(Protect::default()), UdpMode::Bond] {
+        let heard = flap(1, mode);
+        assert!(is_good(&heard, alone.p50), "{mode}: {heard:?}");
+    }
+}
+
+#[test]
+fn a_call_is_whole_over_links_that_lose_in_bursts() {
+    let protect = UdpMode::Protect(Protect::default());
+    for (seed, burst_ms) in [(1, 30.0), (2, 30.0), (3, 30.0)] {
+        let best = bursty_links(seed, burst_ms, UdpMode::Best);
+        assert!(best.lost > 0.03, "{best:?}");
+        // Copies of everything lose what both links lose at once, at twice the bytes.
+        let copies = bursty_links(seed, burst_ms, UdpMode::Duplicate);
+        assert!(copies.lost > 0.001 && copies.bytes > 1.9, "{copies:?}");
+        let heard = bursty_links(seed, burst_ms, protect);
+        assert!(is_good(&heard, best.p50), "{seed} {burst_ms}: {heard:?}");
+    }
+}
