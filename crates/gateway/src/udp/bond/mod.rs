@@ -8,8 +8,9 @@
 //! packets that cannot wait for acknowledgements.)
 //!
 //! What is bound waits here, not in a modem: no more leaves than what lets the bottleneck's queue
-//! stand at some ten milliseconds (`path_queue`). When everything waits for too long, packets are dropped
-//! before they have a number (`aqm`): to a QUIC sender the bond is one link with a short queue.
+//! stand at some ten milliseconds (`path_queue`). When everything waits for too long, packets are
+//! dropped before they have a number (`aqm`): to a QUIC sender the bond is one link with a short
+//! queue.
 //!
 //! What is not known does no harm: a path whose capacity was never seen takes what comes, and its
 //! measured queue counts; a path of which no marker has come back takes nothing, and while that is
