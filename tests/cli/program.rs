@@ -102,7 +102,7 @@ fn a_measured_series_becomes_a_link_and_is_compared_with_what_it_carries() {
     assert_eq!(said.out, "time_s,rate_mbps,delay_ms\n0,20,30\n1,4,40\n2,0,30\n3,,\n");
     assert!(said.err.contains("left out, since their names say nothing: cell"), "{}", said.err);
     place.write("link.csv", &said.out);
-    let scenario = "about = 'test'\nduration = '6s'\n[link.a]\nconditions = 'link.csv'\n\
+    let scenario = "about = 'test'\nduration = '24s'\n[link.a]\nconditions = 'link.csv'\n\
         [[flow]]\nname = 'drive'\nbulk = 'unlimited'\n";
     place.write("drive.toml", scenario);
     let said = place.tabane(&["sim", "attainable", "drive.toml", "--json"]);

@@ -161,6 +161,7 @@ fn is_leak(socket: &OwnedFd) -> bool {
     }
 }
 
+const ICMP: u8 = 1;
 const IGMP: u8 = 2;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
@@ -174,7 +175,10 @@ fn is_clear_v4(packet: &[u8]) -> bool {
     let to: Option<[u8; 4]> = packet.get(16..20).and_then(|to| to.try_into().ok());
     let local = to.is_some_and(|to| Ipv4Addr::from(to).is_multicast());
     let tunnel = protocol == UDP && port(packet, header) == TUNNEL_PORT;
-    !(protocol == IGMP || local || tunnel)
+    // The kernel's answer to the tunnel's server where nobody listens any more: it quotes that.
+    let quoted = packet.get(header + 28..header + 30) == Some(&TUNNEL_PORT.to_be_bytes());
+    let refused = protocol == ICMP && packet.get(header) == Some(&3) && quoted;
+    !(protocol == IGMP || local || tunnel || refused)
 }
 
 fn is_clear_v6(packet: &[u8]) -> bool {

@@ -16,7 +16,7 @@ use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
-use tabane_gateway::model::{Role, Status};
+use tabane_gateway::model::{DirectionStatus, Role, Status};
 use tabane_gateway::request_channel::Request;
 use tabane_gateway::web::metrics::{METRICS, text};
 use tabane_gateway::web::{Pages, Settings, Token, WebError};
@@ -221,7 +221,15 @@ fn metrics_have_the_values_of_the_status() {
 /// `tests/pages/metrics.txt` is what dashboards and alerts of users rely on.
 #[test]
 fn names_types_and_labels_are_those_that_are_promised() {
-    let client = World::home().status;
+    let mut client = World::home().status;
+    client.paths[0].sending = DirectionStatus {
+        delivery_bps: Some(40e6),
+        capacity_bps: Some(90e6),
+        confidence: 0.8,
+        queueing_ms: Some(3.0),
+        jitter_ms: Some(0.5),
+        loss: Some(0.001),
+    };
     let mut server = Status { agent: "server".into(), clients: 1, ..World::home().status };
     for path in &mut server.paths {
         path.client = Some("home".into());

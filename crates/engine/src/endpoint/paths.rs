@@ -20,7 +20,8 @@ impl Endpoint {
     }
 
     /// What the driver knows of a path's round trips; `None`: nothing, or openings are not to be
-    /// hedged by it ([`MptcpConfig::hedging`](config::MptcpConfig::hedging)). Once it has said
+    /// hedged by it ([`MptcpConfig::hedging`](crate::config::MptcpConfig::hedging)).
+    /// Once it has said
     /// something of any path, what connections measure does not count.
     pub fn set_path_rtt(&mut self, path: PathId, rtt: Option<PathRtt>) {
         if !self.rtts_given {

@@ -164,11 +164,11 @@ impl Dispatcher {
         self.choices.clear();
         self.choices.extend(self.datagram_paths.iter().map(|path| path.choice));
         let tier = tier(&self.choices);
-        let lane = |path: &DatagramPath| {
+        let path_queue = |path: &DatagramPath| {
             let takes_part = path.choice.usable && path.numbers && tier.contains(&path.choice.role);
             (path.choice.id, takes_part, path.sent)
         };
-        self.spreader.set_paths(now, self.datagram_paths.iter().map(lane));
+        self.spreader.set_paths(now, self.datagram_paths.iter().map(path_queue));
         self.as_of = Some(now);
     }
 

@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
 #[derive(Default, Debug)]
 pub(super) struct Order {
     /// Everything before has gone through or was given up; 0 before the first.

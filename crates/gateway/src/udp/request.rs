@@ -17,7 +17,6 @@ pub(crate) const PORT: u16 = 2;
 /// Packets asked for at once.
 pub(super) const WANTED_MAX: usize = 16;
 
-/// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) flow: FlowKey,

@@ -6,7 +6,6 @@ use super::tag::{self, Kind, NUMBERS, TRAIL};
 use tabane_engine::Instant;
 use tabane_engine::view::PathId;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct SentFlow {
     next: u16,

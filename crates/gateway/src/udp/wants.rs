@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
 #[derive(Default, Debug)]
 pub(super) struct Wants {
     newest: u64,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tabane_config::quantity::{Rate, Size};
+use tabane_engine::policy::Spec;
 use tabane_gateway::config::{ClientConfig, ClientLimits};
 use tabane_gateway::model::{ConnStatus, PathState, PathStatus, Role};
 use tabane_gateway::request_channel::{Answer, Request};
@@ -202,6 +203,10 @@ fn a_secondary_helps_when_the_primary_is_full() {
 #[test]
 fn caps_are_kept() {
     let bed = Bed::new(None, |config| {
+        // What it asks for is what a cap lets through: of a controller that fills every queue.
+        for policies in [&mut config.up, &mut config.down] {
+            policies.congestion = Some(Spec::named("cubic").into());
+        }
         config.path.truncate(1);
         config.path[0].cap_up = Some(Rate(8 * MBPS));
         config.path[0].cap_down = Some(Rate(16 * MBPS));

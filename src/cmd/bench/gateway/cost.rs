@@ -33,7 +33,7 @@ const CONNECTIONS: usize = 100;
 const LENGTH_S: f64 = 6.0;
 const QUICK_S: f64 = 3.0;
 /// From the last connection on, before idling counts.
-const SETTLE: Duration = Duration::from_secs(2);
+const WARM_UP: Duration = Duration::from_secs(2);
 
 /// Transfers both ways, then nothing.
 ///
@@ -96,7 +96,7 @@ fn idle(seconds: f64) -> anyhow::Result<Figure> {
     let bed = bed(&FOUR, Policies::default(), |_| {})?;
     let open: Vec<TcpStream> =
         (0..CONNECTIONS).map(|_| connect(bed.socks, source.address())).collect::<Result<_, _>>()?;
-    thread::sleep(SETTLE);
+    thread::sleep(WARM_UP);
     let (clock, before) = (Clock::start(), bed.cpu());
     thread::sleep(Duration::from_secs_f64(seconds));
     let (after, took) = (bed.cpu(), clock.now().as_secs_f64());

@@ -8,7 +8,6 @@ use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_net::Clock;
 
-/// See the module.
 pub(super) struct Program {
     socket: UdpSocket,
     /// What SOCKS5 puts before a datagram (RFC 1928 section 7).
@@ -30,7 +29,7 @@ impl Program {
         Ok(Self { socket, head, _control: control })
     }
 
-    /// Sends a datagram of `size` bytes that says when it left. One that is not taken does not come.
+    /// Sends a datagram of `size` bytes that says when it left. One that is not taken is lost.
     pub(super) fn send(&self, now: Instant, size: usize) {
         let mut datagram = self.head.clone();
         datagram.extend_from_slice(&now.0.to_be_bytes());

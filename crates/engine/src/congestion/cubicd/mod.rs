@@ -387,8 +387,9 @@ impl CongestionController for Cubicd {
         let rtt = self.path.recent().min(self.srtt);
         let rtt = if rtt.is_zero() { Duration::from_millis(1) } else { rtt };
         let rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
-        // Samples still have the queue that has just been drained: what the path delivers is known.
-        state.pacing_rate = Some(rate.max(self.path.rate()).max(self.mss));
+        // While it drains, samples still have the queue: what the path delivers is known.
+        let delivered = if self.drain.is_some() { self.path.rate() } else { 0 };
+        state.pacing_rate = Some(rate.max(delivered).max(self.mss));
         state.phase = match (self.drain, self.mode) {
             (Some(_), _) => CcPhase::Other(1),
             (None, _) if slow_start => CcPhase::SlowStart,

@@ -8,8 +8,9 @@
 //! packets that cannot wait for acknowledgements.)
 //!
 //! What is bound waits here, not in a modem: no more leaves than what lets the bottleneck's queue
-//! stand at some ten milliseconds (`lane`). When everything waits for too long, packets are dropped
-//! before they have a number (`aqm`): to a QUIC sender the bond is one link with a short queue.
+//! stand at some ten milliseconds (`path_queue`). When everything waits for too long, packets are
+//! dropped before they have a number (`aqm`): to a QUIC sender the bond is one link with a short
+//! queue.
 //!
 //! What is not known does no harm: a path whose capacity was never seen takes what comes, and its
 //! measured queue counts; a path of which no marker has come back takes nothing, and while that is
@@ -19,14 +20,14 @@
 
 mod aqm;
 mod gauge;
-mod lane;
+mod path_queue;
 
 use crate::address::PATHS_MAX;
 use crate::path::{Reading, Sample};
 use aqm::Aqm;
 use gauge::OUTER;
 pub(crate) use gauge::one_way;
-use lane::Lane;
+use path_queue::PathQueue;
 use std::collections::VecDeque;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
@@ -34,7 +35,7 @@ use tabane_engine::{Duration, Instant};
 /// One direction of one bond.
 #[derive(Default, Debug)]
 pub(crate) struct Spreader {
-    lanes: [Lane; PATHS_MAX],
+    path_queues: [PathQueue; PATHS_MAX],
     aqm: Aqm,
     counters: Counters,
 }
@@ -81,12 +82,12 @@ impl Spreader {
         let mut seen = [false; PATHS_MAX];
         for (id, usable, sent) in paths {
             let at = usize::from(id.0);
-            let Some(lane) = self.lanes.get_mut(at) else { continue };
-            (lane.usable, seen[at]) = (usable, true);
-            lane.set_counters(now, sent);
+            let Some(path_queue) = self.path_queues.get_mut(at) else { continue };
+            (path_queue.usable, seen[at]) = (usable, true);
+            path_queue.set_counters(now, sent);
         }
-        for (lane, seen) in self.lanes.iter_mut().zip(seen) {
-            lane.usable &= seen;
+        for (path_queue, seen) in self.path_queues.iter_mut().zip(seen) {
+            path_queue.usable &= seen;
         }
         self.move_from_failed(now);
     }
@@ -100,11 +101,11 @@ impl Spreader {
         sample: Sample,
         capacity: Option<u64>,
     ) {
-        if let Some(lane) = self.lanes.get_mut(usize::from(path.0)) {
+        if let Some(path_queue) = self.path_queues.get_mut(usize::from(path.0)) {
             if let Some(bps) = capacity {
-                lane.gauge.hint(bps as f64);
+                path_queue.gauge.hint(bps as f64);
             }
-            lane.handle_sample(now, sample);
+            path_queue.handle_sample(now, sample);
         }
     }
 
@@ -118,8 +119,8 @@ impl Spreader {
         express: bool,
     ) -> Option<PathId> {
         let bytes = len + OUTER;
-        let time = |(id, lane): (PathId, &Lane)| {
-            Some((lane.delivery(now, bytes, express)?, id)).filter(|_| !not.contains(id))
+        let time = |(id, path_queue): (PathId, &PathQueue)| {
+            Some((path_queue.delivery(now, bytes, express)?, id)).filter(|_| !not.contains(id))
         };
         let (least, best) = self.eligible().filter_map(time).min()?;
         let stays =
@@ -132,10 +133,10 @@ impl Spreader {
 
     /// Whether there is room for one packet more. Ask before it has its number.
     pub(crate) fn admit(&mut self, now: Instant, len: usize) -> bool {
-        let speaks = self.eligible().filter(|(_, lane)| lane.silence(now).is_zero());
-        let wait = speaks.map(|(_, lane)| lane.standing(now)).min().unwrap_or_default();
-        let queued: usize = self.lanes.iter().map(Lane::queued).sum();
-        let feedback = self.eligible().map(|(_, lane)| lane.gauge.feedback()).max();
+        let speaks = self.eligible().filter(|(_, path_queue)| path_queue.silence(now).is_zero());
+        let wait = speaks.map(|(_, path_queue)| path_queue.standing(now)).min().unwrap_or_default();
+        let queued: usize = self.path_queues.iter().map(PathQueue::queued).sum();
+        let feedback = self.eligible().map(|(_, path_queue)| path_queue.gauge.feedback()).max();
         let full = wait > WAIT_MAX || queued + len > QUEUED_MAX;
         let drops = full || self.aqm.drops(now, wait, feedback.unwrap_or_default());
         self.counters.dropped += u64::from(drops);
@@ -150,33 +151,36 @@ impl Spreader {
         express: bool,
         packet: &[u8],
     ) -> Bound {
-        let Some(lane) = self.lanes.get_mut(usize::from(path.0)) else { return Bound::Now };
-        if !express && lane.is_busy(now) {
-            lane.push(packet.to_vec());
+        let Some(path_queue) = self.path_queues.get_mut(usize::from(path.0)) else {
+            return Bound::Now;
+        };
+        if !express && path_queue.is_busy(now) {
+            path_queue.push(packet.to_vec());
             self.counters.queued += 1;
             return Bound::Queued;
         }
-        lane.pass(now, packet.len() + OUTER);
+        path_queue.pass(now, packet.len() + OUTER);
         Bound::Now
     }
 
     /// The next packet that is to leave now, and by which path.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<(PathId, Vec<u8>)> {
-        let mut lanes = self.lanes.iter_mut().enumerate();
-        lanes.find_map(|(at, lane)| Some((PathId(at as u8), lane.pop(now)?)))
+        let mut path_queues = self.path_queues.iter_mut().enumerate();
+        path_queues.find_map(|(at, path_queue)| Some((PathId(at as u8), path_queue.pop(now)?)))
     }
 
     /// When there will be one.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.lanes.iter().filter_map(Lane::next_release).min()
+        self.path_queues.iter().filter_map(PathQueue::next_release).min()
     }
 
     /// Whether a path that may take part has said nothing for so long.
     pub(crate) fn is_unheard(&self, now: Instant, path: PathId, time: Duration) -> bool {
-        let lane = self.lanes.get(usize::from(path.0)).filter(|lane| lane.usable);
+        let path_queue =
+            self.path_queues.get(usize::from(path.0)).filter(|path_queue| path_queue.usable);
         let old = |at: Option<Instant>| at.is_none_or(|at| now.saturating_since(at) >= time);
-        lane.is_some_and(|lane| old(lane.gauge.heard))
+        path_queue.is_some_and(|path_queue| old(path_queue.gauge.heard))
     }
 
     /// Nothing that was known of the paths holds any more. What waits is dropped.
@@ -191,32 +195,34 @@ impl Spreader {
     }
 
     /// Paths that may take part and are known, but for those that are far longer than others.
-    fn eligible(&self) -> impl Iterator<Item = (PathId, &Lane)> {
-        let base = |lane: &Lane| lane.gauge.base().filter(|_| lane.usable);
-        let least = self.lanes.iter().filter_map(base).min().unwrap_or(0);
-        let lanes = self.lanes.iter().enumerate();
-        lanes
-            .filter(move |(_, lane)| base(lane).is_some_and(|base| base - least <= SKEW_MAX))
-            .map(|(at, lane)| (PathId(at as u8), lane))
+    fn eligible(&self) -> impl Iterator<Item = (PathId, &PathQueue)> {
+        let base = |path_queue: &PathQueue| path_queue.gauge.base().filter(|_| path_queue.usable);
+        let least = self.path_queues.iter().filter_map(base).min().unwrap_or(0);
+        let path_queues = self.path_queues.iter().enumerate();
+        path_queues
+            .filter(move |(_, path_queue)| {
+                base(path_queue).is_some_and(|base| base - least <= SKEW_MAX)
+            })
+            .map(|(at, path_queue)| (PathId(at as u8), path_queue))
     }
 
     /// What is bound to a path that does not work any more goes by others, as far as there are any.
     fn move_from_failed(&mut self, now: Instant) {
         for at in 0..PATHS_MAX {
-            let lane = &mut self.lanes[at];
-            let failed = !lane.usable || !lane.silence(now).is_zero();
-            if !failed || lane.queued() == 0 {
+            let path_queue = &mut self.path_queues[at];
+            let failed = !path_queue.usable || !path_queue.silence(now).is_zero();
+            if !failed || path_queue.queued() == 0 {
                 continue;
             }
-            let waiting: VecDeque<Vec<u8>> = lane.take_waiting();
+            let waiting: VecDeque<Vec<u8>> = path_queue.take_waiting();
             let not = PathSet::only(PathId(at as u8));
             for packet in waiting {
                 match self.choose(now, (None, not), packet.len(), false) {
                     Some(other) => {
-                        self.lanes[usize::from(other.0)].push(packet);
+                        self.path_queues[usize::from(other.0)].push(packet);
                         self.counters.moved += 1;
                     }
-                    None if self.lanes[at].usable => self.lanes[at].push(packet),
+                    None if self.path_queues[at].usable => self.path_queues[at].push(packet),
                     None => self.counters.dropped += 1,
                 }
             }

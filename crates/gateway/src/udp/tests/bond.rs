@@ -55,7 +55,7 @@ impl Run {
 
 /// Payload that a download brings once QUIC's CUBIC has found its window, Mbit/s. Of the wire's
 /// bytes, WireGuard's, IP's, UDP's and QUIC's headers leave 91 %.
-fn settled(links: &[(u64, u64)]) -> f64 {
+fn steady(links: &[(u64, u64)]) -> f64 {
     let configs: Vec<LinkConfig> = links.iter().map(|(mbps, rtt)| link(*mbps, *rtt)).collect();
     let mut run = Run::new(1, &configs, 1);
     run.run(14.0);
@@ -67,7 +67,7 @@ fn settled(links: &[(u64, u64)]) -> f64 {
 #[test]
 fn a_quic_download_has_the_sum_of_its_links() {
     for links in [[(100, 10), (60, 60)], [(100, 20), (50, 40)]] {
-        let (both, sum) = (settled(&links), links[0].0 + links[1].0);
+        let (both, sum) = (steady(&links), links[0].0 + links[1].0);
         let share = both / sum as f64;
         assert!(share >= 0.85, "{links:?}: {both:.1} Mbit/s");
     }
@@ -75,6 +75,6 @@ fn a_quic_download_has_the_sum_of_its_links() {
 
 #[test]
 fn a_quic_download_over_one_link_loses_nothing_by_the_queue_before_it() {
-    let rate = settled(&[(100, 10)]);
+    let rate = steady(&[(100, 10)]);
     assert!(rate >= 0.98 * 91.0, "{rate:.1} Mbit/s");
 }

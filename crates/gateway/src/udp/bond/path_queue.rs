@@ -6,9 +6,8 @@ use crate::path::{Reading, Sample};
 use std::collections::VecDeque;
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
 #[derive(Default, Debug)]
-pub(super) struct Lane {
+pub(super) struct PathQueue {
     /// It carries packets, and may take part.
     pub(super) usable: bool,
     pub(super) gauge: Gauge,
@@ -37,7 +36,7 @@ const SILENCE: Duration = Duration::from_millis(150);
 /// Bytes that a marker follows for sure.
 const UNHEARD: usize = 6000;
 
-impl Lane {
+impl PathQueue {
     /// The path's counters, which other traffic moves too.
     pub(super) fn set_counters(&mut self, now: Instant, counted: Reading) {
         let all = outer(&counted).saturating_sub(outer(&self.counted));
