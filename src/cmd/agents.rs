@@ -3,12 +3,14 @@
 
 use crate::exit::Failure;
 use crate::say;
+use std::path::Path;
 use tabane_gateway::agent::{
     Endpoints, OpenEndpoints, Runtime, raise_descriptor_limit, start_runtime,
 };
 use tabane_gateway::config::load::Configuration;
 use tabane_gateway::config::source::ConfigFile;
 use tabane_gateway::request_channel::RequestSender;
+use tabane_record::RecordSettings;
 
 /// What ends with the agent.
 pub(super) struct Guards {
@@ -24,6 +26,19 @@ pub(super) fn load<C: Configuration>(file: &ConfigFile) -> Result<C, Failure> {
     let loaded = file.load::<C>().map_err(super::config::refused)?;
     loaded.warnings.iter().for_each(|warning| say::warning(&warning.to_string()));
     Ok(loaded.config)
+}
+
+/// Says where an agent that is about to run will record, if it will: `record`, and `record_folder`
+/// and `record_names`.
+pub(super) fn tell_recording(
+    record: Option<&str>,
+    kept: (Option<&Path>, bool),
+    file: &ConfigFile,
+) {
+    let original = file.copy_of.as_deref().unwrap_or(&file.file);
+    if let Some(settings) = RecordSettings::of(record, kept, Some(original)) {
+        say::note(&format!("recording to {}", settings.folder.display()));
+    }
 }
 
 /// Opens the endpoints of an agent that is about to run.

@@ -5,9 +5,7 @@ use super::feed::Feed;
 use crate::binary::tabane;
 use std::path::Path;
 use std::process::Output;
-use tabane_engine::Duration;
-use tabane_gateway::recording::ring::{Role, Writer};
-use tabane_gateway::recording::{RecordSettings, policies};
+use tabane_record::policies;
 use tabane_sim::scenario::Scenario;
 
 const SECONDS: u64 = 10;
@@ -17,13 +15,9 @@ fn record(folder: &Path) {
     let links = SETS.iter().find(|(name, _)| *name == "steps").unwrap().1;
     let text = scenario(links, SECONDS, POLICIES[0]);
     let own = [POLICIES[0].0, POLICIES[0].1, "own"];
-    let mut feed = Feed::new(&policies(own, own));
+    let mut feed = Feed::new(&policies(own, own), folder);
     let plan = Scenario::parse("steps", &text).unwrap().compile().unwrap();
     tabane_sim::run(&plan, &mut feed).unwrap();
-    let keep = Duration::from_secs(86_400);
-    let settings = RecordSettings { keep, folder: folder.to_owned(), names: false };
-    let mut writer = Writer::start(settings, Role::Client).unwrap();
-    assert!(writer.write(super::feed::START, feed.bytes));
 }
 
 fn run(args: &[&str], folder: &Path) -> Output {

@@ -1,12 +1,12 @@
 //! An observer of the simulator that records as an agent does.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use tabane_engine::mptcp::Info;
 use tabane_engine::{ConnId, Duration, Instant};
-use tabane_gateway::recording::codec::{Encoder, blocks, decode};
-use tabane_gateway::recording::{
-    ConnectionReading, DOWN, DirectionReading, PathReading, Row, Sampler, UP, Using,
+use tabane_record::{
+    ConnectionReading, DOWN, DirectionReading, PathReading, RecordSettings, Recorder, Role, UP, Using,
 };
 use tabane_sim::observe::{
     CapturePoint, FlowIdx, HostIdx, Layout, LinkIdx, LinkSample, Observer, Wants,
@@ -19,6 +19,8 @@ pub(super) const START: u64 = 1_800_000_000_000;
 const MARKER: Duration = Duration::from_millis(50);
 /// Least delays are remembered for half of it to all of it.
 const WINDOW: Duration = Duration::from_secs(20);
+/// A queue stands from here on.
+const STANDS: Duration = Duration::from_millis(2);
 /// Markers on their way.
 const PENDING: usize = 64;
 
@@ -28,17 +30,14 @@ pub(super) struct Feed {
     policies: Arc<str>,
     /// By name of path, up and down.
     directions: BTreeMap<String, [Direction; 2]>,
-    paths: BTreeMap<String, Path>,
+    paths: BTreeMap<String, PathNow>,
     connections: BTreeMap<u32, ConnectionReading>,
     opened: BTreeMap<u32, Instant>,
-    sampler: Sampler,
-    encoder: Encoder,
-    /// All blocks.
-    pub(super) bytes: Vec<u8>,
+    recorder: Option<Recorder>,
 }
 
 #[derive(Default)]
-struct Path {
+struct PathNow {
     waits: bool,
     rtt: Option<Duration>,
 }
@@ -86,14 +85,18 @@ impl Direction {
         self.queue = Some(delay.saturating_sub(self.least[0].min(self.least[1])));
     }
 
-    fn reading(&self) -> DirectionReading {
+    fn reading(&self, now: Instant) -> DirectionReading {
         let Self { packets, bytes, lost, queue, .. } = *self;
-        DirectionReading { bytes, packets, lost, queue, ..DirectionReading::default() }
+        let (at_us, exercised) = (now.0 / 1000, queue.is_some_and(|queue| queue >= STANDS));
+        DirectionReading { at_us, bytes, packets, lost, queue, exercised, ..Default::default() }
     }
 }
 
 impl Feed {
-    pub(super) fn new(policies: &str) -> Self {
+    /// Records into a folder.
+    pub(super) fn new(policies: &str, folder: &Path) -> Self {
+        let keep = Duration::from_secs(86_400);
+        let settings = RecordSettings { keep, folder: folder.to_owned(), names: false };
         Self {
             layout: Layout::default(),
             policies: policies.into(),
@@ -101,16 +104,8 @@ impl Feed {
             paths: BTreeMap::new(),
             connections: BTreeMap::new(),
             opened: BTreeMap::new(),
-            sampler: Sampler::default(),
-            encoder: Encoder::default(),
-            bytes: Vec::new(),
+            recorder: Some(Recorder::start(&settings, Role::Client).unwrap()),
         }
-    }
-
-    /// What was recorded, read back.
-    pub(super) fn rows(&self) -> Vec<Row> {
-        let rows = blocks(&self.bytes).map(|block| decode(block.unwrap()).unwrap());
-        rows.flatten().collect()
     }
 
     /// The direction in which a segment goes that a host sends or receives.
@@ -126,16 +121,6 @@ impl Feed {
         };
         &mut self.directions.entry(name).or_insert_with(new)[way]
     }
-
-    fn add(&mut self, rows: &[Row]) {
-        for row in rows {
-            let bytes = self.encoder.add(row);
-            self.sampler.wrote(bytes as u64);
-        }
-        if self.encoder.len() > 4096 {
-            self.bytes.extend(self.encoder.finish());
-        }
-    }
 }
 
 fn unix_ms(now: Instant) -> u64 {
@@ -144,7 +129,7 @@ fn unix_ms(now: Instant) -> u64 {
 
 impl Observer for Feed {
     fn wants(&self) -> Wants {
-        let sample = Some(tabane_gateway::recording::TICK);
+        let sample = Some(tabane_record::TICK);
         Wants { packets: true, sample, ..Wants::default() }
     }
 
@@ -214,7 +199,7 @@ impl Observer for Feed {
         let mut paths: Vec<(Arc<str>, PathReading)> = Vec::new();
         for (name, path) in &mut self.paths {
             let Some(directions) = self.directions.get(name) else { continue };
-            let directions = directions.each_ref().map(Direction::reading);
+            let directions = directions.each_ref().map(|way| way.reading(now));
             let (waits, rtt) = (std::mem::take(&mut path.waits), path.rtt);
             let using = Using::Active;
             paths.push((
@@ -223,22 +208,21 @@ impl Observer for Feed {
             ));
         }
         let connections: Vec<_> = self.connections.values().cloned().collect();
-        let rows = self.sampler.take((now, unix_ms(now)), paths, connections);
-        self.add(&rows);
+        if let Some(recorder) = &mut self.recorder {
+            assert_eq!(recorder.take((now, unix_ms(now)), paths, connections), None);
+        }
     }
 
     fn completed(&mut self, now: Instant, flow: FlowIdx) {
-        if let Some(last) = self.connections.remove(&flow.0) {
-            let rows = self.sampler.ended((now, unix_ms(now)), &last);
-            self.add(&rows);
+        if let (Some(last), Some(recorder)) = (self.connections.remove(&flow.0), &mut self.recorder)
+        {
+            recorder.ended((now, unix_ms(now)), &last);
         }
     }
 
     fn end(&mut self, now: Instant) {
-        let rows = self.sampler.end(unix_ms(now));
-        self.add(&rows);
-        if !self.encoder.is_empty() {
-            self.bytes.extend(self.encoder.finish());
+        if let Some(recorder) = self.recorder.take() {
+            recorder.end((now, unix_ms(now)));
         }
     }
 }

@@ -3,8 +3,7 @@
 use super::cases::{POLICIES, SETS, scenario};
 use super::feed::{Feed, START};
 use std::path::Path;
-use tabane_gateway::recording::export::Measured;
-use tabane_gateway::recording::{Export, Window, policies};
+use tabane_record::{Export, Measured, Recording, Window, policies};
 use tabane_sim::Plan;
 use tabane_sim::scenario::{Document, Scenario};
 use tabane_sim::what_if::{self, Figures};
@@ -23,10 +22,12 @@ fn plan(text: &str) -> Plan {
 /// Records a scenario, and exports all of it to a folder.
 fn record(text: &str, seconds: u64, folder: &Path) -> Measured {
     let own = [POLICIES[0].0, POLICIES[0].1, "own"];
-    let mut feed = Feed::new(&policies(own, own));
+    let mut feed = Feed::new(&policies(own, own), &folder.join("rec"));
     tabane_sim::run(&plan(text), &mut feed).unwrap();
+    let recording = Recording::open(&folder.join("rec")).unwrap();
+    let rows = recording.read(0, u64::MAX).unwrap().rows;
     let window = Window { from_ms: START, to_ms: START + seconds * 1000, client: None };
-    let export = Export::make(&feed.rows(), &window, "set").unwrap();
+    let export = Export::make(&rows, &window, "set").unwrap();
     for (file, text) in &export.files {
         std::fs::write(folder.join(file), text).unwrap();
     }

@@ -38,7 +38,7 @@ pub(crate) mod path;
 pub(crate) mod policy_requests;
 pub(crate) mod reactor;
 pub(crate) mod record_counters;
-pub mod recording;
+pub(crate) mod recording;
 pub mod request_channel;
 pub mod server;
 pub(crate) mod session;

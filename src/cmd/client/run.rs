@@ -1,6 +1,6 @@
 //! `tabane client -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{load, open};
+use crate::cmd::agents::{load, open, tell_recording};
 use crate::exit::Failure;
 use crate::{journal, say};
 use std::path::PathBuf;
@@ -37,14 +37,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         web: config.web,
         web_token_file: config.web_token_file.clone(),
     };
+    let kept = (config.record_folder.as_deref(), config.record_names);
+    tell_recording(config.record.as_deref(), kept, &file);
     let mut client = Client::new(config).map_err(anyhow::Error::new)?;
     client.set_source(file);
     client.set_log(Box::new(journal::event));
     for front in client.listeners() {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
-    }
-    if let Some(settings) = client.records() {
-        say::note(&format!("recording to {}", settings.folder.display()));
     }
     let _guards = open(endpoints, &client.request_channel())?;
     Ok(client.run().map_err(anyhow::Error::new)?)

@@ -6,7 +6,7 @@ use crate::say;
 use anyhow::{Context, anyhow};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tabane_gateway::recording::{Export, Window};
+use tabane_record::{Export, Window};
 use tabane_sim::scenario::Document;
 
 /// Write a scenario of some time of a recording, with a trace for each path.

@@ -8,8 +8,7 @@ use crate::say;
 use crate::units::{bytes, utc};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tabane_gateway::recording::ring::{Contents, Recording};
-use tabane_gateway::recording::{DOWN, Row, UP};
+use tabane_record::{DOWN, UP, Contents, Recording, Row};
 
 /// List what an agent has recorded.
 #[derive(clap::Args, Debug)]

@@ -11,8 +11,7 @@ use tabane_gateway::config::client::ClientConfig;
 use tabane_gateway::config::load::default_file;
 use tabane_gateway::config::server::ServerConfig;
 use tabane_gateway::config::source::ConfigFile;
-use tabane_gateway::recording::ring::{ReadError, Recording};
-use tabane_gateway::recording::settings::usual_folder;
+use tabane_record::{ReadError, Recording, usual_folder};
 
 /// Show what an agent has recorded, or make a scenario of it.
 #[derive(clap::Args, Debug)]

@@ -1,6 +1,6 @@
 //! `tabane server -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{load, open};
+use crate::cmd::agents::{load, open, tell_recording};
 use crate::exit::Failure;
 use crate::plural::count;
 use crate::{journal, say};
@@ -54,14 +54,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let clients = config.client.len();
     let state = super::usual_state(args.copy_of.as_deref().unwrap_or(&args.config));
     make_folder(&state, &config);
+    let kept = (config.record_folder.as_deref(), config.record_names);
+    tell_recording(config.record.as_deref(), kept, &file);
     let mut server = Server::new(config, Some(&state)).map_err(anyhow::Error::new)?;
     server.set_source(file);
     server.set_log(Box::new(journal::event));
     for at in server.local() {
         say::note(&format!("{} may connect to {at}", count(clients, "client")));
-    }
-    if let Some(settings) = server.records() {
-        say::note(&format!("recording to {}", settings.folder.display()));
     }
     let _guards = open(endpoints, &server.request_channel())?;
     Ok(server.run().map_err(anyhow::Error::new)?)

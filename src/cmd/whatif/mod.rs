@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tabane_config::bounded;
 use tabane_engine::Duration;
-use tabane_gateway::recording::export::Measured;
-use tabane_gateway::recording::trace::unseen_in;
+use tabane_record::{Measured, unseen_in};
 use tabane_sim::Plan;
 use tabane_sim::scenario::{Conditions, Scenario};
 use tabane_sim::sweep;
@@ -50,7 +49,7 @@ pub(crate) struct Args {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Report {
+pub(crate) struct Report {
     scenario: String,
     seeds: u64,
     /// As it was measured, if that is known.
@@ -59,28 +58,28 @@ struct Report {
     interpolated: BTreeMap<String, [f64; 2]>,
     /// Of all time of links, by what they carried: the share that rests on interpolation.
     rests_on_interpolation: f64,
-    rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// What was tried.
 #[derive(Serialize)]
-struct Row {
+pub(crate) struct Row {
     what: String,
-    goodput_bps: Option<Interval>,
+    pub(crate) goodput_bps: Option<Interval>,
     /// Of the replay's, to the same seeds.
     goodput_change: Option<Interval>,
     stall_s: Option<Interval>,
     latency_p50_s: Option<Interval>,
     latency_p95_s: Option<Interval>,
     rtt_p50_s: Option<Interval>,
-    rtt_p95_s: Option<Interval>,
+    pub(crate) rtt_p95_s: Option<Interval>,
     rtt_p95_change: Option<Interval>,
 }
 
 /// A mean and its 95 % interval.
 #[derive(Serialize, Clone, Copy)]
-struct Interval {
-    mean: f64,
+pub(crate) struct Interval {
+    pub(crate) mean: f64,
     low: f64,
     high: f64,
 }
@@ -93,11 +92,30 @@ struct Sight {
     rests: f64,
 }
 
+impl Args {
+    /// As if it had been written so.
+    pub(crate) fn new(file: PathBuf, tries: Vec<String>, seeds: u64) -> Self {
+        Self { file, tries, seeds, json: false }
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// [`Failure`]: a file that cannot be read, a change that cannot be.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let report = report(args)?;
+    if args.json {
+        return say::print(&serde_json::to_string_pretty(&report).map_err(|e| anyhow!(e))?);
+    }
+    say::print(&table::of(&report))
+}
+
+/// What it prints.
+///
+/// # Errors
+/// See [`run`].
+pub(crate) fn report(args: &Args) -> Result<Report, Failure> {
     let changes = change::parse(&args.tries).map_err(Failure::usage)?;
     let measured = measured(&args.file)?;
     let mut plans = Vec::new();
@@ -109,18 +127,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let sight = Sight::of(&plans[0], measured.as_ref())?;
     let figures = run_all(&plans, &sight, args.seeds)?;
     let rows = names.iter().zip(&figures).map(|(name, own)| row(name, own, &figures[0]));
-    let report = Report {
+    Ok(Report {
         scenario: plans[0].scenario.name.clone(),
         seeds: args.seeds,
         measured: measured.as_ref().map(figures_of),
         interpolated: sight.interpolated,
         rests_on_interpolation: sight.rests,
         rows: rows.collect(),
-    };
-    if args.json {
-        return say::print(&serde_json::to_string_pretty(&report).map_err(|e| anyhow!(e))?);
-    }
-    say::print(&table::of(&report))
+    })
 }
 
 /// The scenario with a change, ready to run.

@@ -42,7 +42,6 @@ use crate::model::EventKind;
 use crate::path::{Links, PathEvent, QuotaError};
 use crate::policy_requests::PolicyOverride;
 use crate::reactor::{Agent, EventSource, Reactor, Ready};
-use crate::recording::RecordSettings;
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Dispatcher;
 use crate::udp::fragment::{self, Reassembler};
@@ -229,12 +228,6 @@ impl Client {
     /// Where the configuration is read when it is to be read again.
     pub fn set_source(&mut self, source: impl Into<Source>) {
         self.core.source = Some(source.into());
-    }
-
-    /// How long, where and with whose names it records, if it does.
-    #[must_use]
-    pub fn records(&self) -> Option<RecordSettings> {
-        self.core.record_settings()
     }
 
     /// Runs until it is asked to stop.

@@ -1,23 +1,22 @@
-//! What a client records of its paths and of the connections of programs (`crate::recording`).
+//! What a client records of its paths and of the connections of programs (`tabane_record`).
 
 use super::Core;
 use super::carried::ProgramId;
 use crate::index::PathIndex;
 use crate::model::EventKind;
-use crate::recording::hook::{self, Hook, Known, LOOKED_AT, Seen};
-use crate::recording::ring::Role;
-use crate::recording::{ConnectionReading, RecordSettings, UP};
+use crate::recording::{self, Hook, Known, LOOKED_AT, Seen};
 use std::sync::Arc;
 use tabane_engine::Instant;
+use tabane_record::{ConnectionReading, RecordSettings, Role, UP};
 
 pub(super) type Recording = Hook<ProgramId>;
 
 impl Core {
     /// How the configuration says to record, if it does.
-    pub(super) fn record_settings(&self) -> Option<RecordSettings> {
+    fn record_settings(&self) -> Option<RecordSettings> {
         let config = &self.config;
         let wanted = (&config.record, &config.record_folder, config.record_names);
-        hook::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
+        recording::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
     }
 
     /// Begins to record, if the configuration says so.
@@ -56,7 +55,8 @@ impl Core {
                 using: tunnel.decision().using,
                 rtt: tunnel.monitor().rtt(),
             };
-            paths.push(hook.path(now, (known, UP), &self.bond.counters[path], &seen));
+            let counts = (tunnel.reports(), &self.bond.counters[path]);
+            paths.push(Recording::path(now, (known, UP), counts, &seen));
         }
         let failure = hook.recorder.take(at, paths, connections);
         if let Some(why) = failure {
@@ -78,12 +78,12 @@ impl Core {
         if finished.is_empty() {
             return;
         }
-        let policies = hook::policies(&self.rules.rest().up, &self.rules.rest().down);
+        let policies = recording::policies(&self.rules.rest().up, &self.rules.rest().down);
         for one in finished {
             let target = if hook.recorder.has_names() { one.target.to_string() } else { "".into() };
             let age = at.0.saturating_since(one.since);
             let text = (policies.clone(), target.into());
-            hook.recorder.ended(at, &hook::last_reading((one.number, age), one.passed, text));
+            hook.recorder.ended(at, &recording::last_reading((one.number, age), one.passed, text));
         }
     }
 
@@ -94,7 +94,7 @@ impl Core {
         hook: &mut Recording,
         (names, seen): (&[Arc<str>], &mut Seen),
     ) -> Vec<ConnectionReading> {
-        let policies = hook::policies(&self.rules.rest().up, &self.rules.rest().down);
+        let policies = recording::policies(&self.rules.rest().up, &self.rules.rest().down);
         let mut readings = Vec::new();
         for session in self.carried.some(hook.looked_at, LOOKED_AT) {
             hook.looked_at = Some(session.id);

@@ -5,7 +5,6 @@ use super::matching::{RULES_MAX, Rules};
 use super::rule::{Policies, Rule};
 use crate::access::{Prefix, PrefixError};
 use crate::keys;
-use crate::recording::settings;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -140,7 +139,7 @@ impl Findings {
         names: bool,
     ) {
         if let Some(text) = keep {
-            self.says(&[&"record"], settings::keep(text).map(drop));
+            self.says(&[&"record"], tabane_record::keep(text).map(drop));
             return;
         }
         let without = [("record_folder", folder.is_some()), ("record_names", names)];

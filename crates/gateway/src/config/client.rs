@@ -62,7 +62,7 @@ pub struct ClientConfig {
     pub state: Option<PathBuf>,
     /// How long what paths and connections do is kept (`"7 days"`); not recorded unless given.
     pub record: Option<String>,
-    /// Where; `recording::settings::usual_folder` if absent.
+    /// Where; `tabane_record::usual_folder` if absent.
     pub record_folder: Option<PathBuf>,
     /// Destinations are recorded, too.
     pub record_names: bool,

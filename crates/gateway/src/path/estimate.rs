@@ -56,6 +56,10 @@ pub(crate) struct Estimate {
     pub(crate) jitter: Option<Duration>,
     /// Share of packets that were lost lately; `None` while too few were sent.
     pub(crate) loss: Option<f64>,
+    /// The newest marker.
+    pub(crate) newest: Option<Sample>,
+    /// The path was the bottleneck before it.
+    pub(crate) exercised: bool,
 }
 
 /// What one end has counted, and when by its own clock.
@@ -199,6 +203,8 @@ impl Estimator {
             queueing_delay: fresh.map(|point| micros(point.queue_us)),
             jitter: self.jitter_us.filter(|_| age < LOSS_KEPT).map(micros),
             loss: told.then(|| (lost / sent).clamp(0.0, 1.0)),
+            newest: newest.map(|point| point.sample),
+            exercised: fresh.is_some_and(|point| point.exercised),
         }
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct Reports {
     receiving: Option<Box<Estimator>>,
     /// The newest marker of the far end, and what had come before it.
     heard: Option<Sample>,
+    /// When a report came of a marker of ours, and how long both were on the way.
+    round_trip: Option<(Instant, Duration)>,
     /// The far end has asked for a report.
     asked: bool,
     /// When the last report was sent, and how much had been sent then.
@@ -86,6 +88,8 @@ pub(crate) struct Count {
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes that are worth a marker.
 const WORTH: u64 = 3_000;
+/// A round trip that is longer ago says nothing about now.
+const ROUND_TRIP_KEPT: Duration = Duration::from_secs(1);
 /// Markers after a load, and the time between them.
 const TAIL: u32 = 3;
 const TAIL_INTERVAL: Duration = Duration::from_millis(100);
@@ -115,6 +119,7 @@ impl Reports {
             sending: None,
             receiving: None,
             heard: None,
+            round_trip: None,
             asked: false,
             sent_at: None,
             sent_bytes: 0,
@@ -147,6 +152,13 @@ impl Reports {
     #[must_use]
     pub(crate) fn receiving(&self, now: Instant) -> Estimate {
         self.receiving.as_ref().map_or_else(Estimate::default, |known| known.estimate(now))
+    }
+
+    /// How long a marker of ours and its report were on the way lately.
+    #[must_use]
+    pub(crate) fn round_trip(&self, now: Instant) -> Option<Duration> {
+        let lately = |(at, _): &(Instant, Duration)| now.saturating_since(*at) < ROUND_TRIP_KEPT;
+        self.round_trip.filter(lately).map(|(_, took)| took)
     }
 
     /// Whether the far end knows reports, as its probes or answers say.
@@ -241,6 +253,10 @@ impl Reports {
         {
             self.sending.get_or_insert_default().handle_sample(now, sample);
             self.news.sent = Some(sample);
+            // The far end has had it for a while (RFC 3550 section 6.4.1, DLSR).
+            let kept = report.marker.at_us.checked_sub(sample.received.at_us);
+            let took = kept.and_then(|us| (now.0 / 1_000).checked_sub(sample.sent.at_us + us));
+            self.round_trip = took.map(|us| (now, Duration::from_micros(us)));
         }
         true
     }

@@ -35,7 +35,6 @@ use crate::index::{ClientIndex, PortIndex};
 use crate::keys::KeyError;
 use crate::model::EventKind;
 use crate::reactor::{Agent, EventSource, Reactor, Ready};
-use crate::recording::RecordSettings;
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
@@ -227,12 +226,6 @@ impl Server {
     /// Where the configuration is read when it is to be read again.
     pub fn set_source(&mut self, source: impl Into<Source>) {
         self.core.source = Some(source.into());
-    }
-
-    /// How long, where and with whose names it records, if it does.
-    #[must_use]
-    pub fn records(&self) -> Option<RecordSettings> {
-        self.core.record_settings()
     }
 
     /// Runs until it is asked to stop.

@@ -1,26 +1,25 @@
 //! What a server records of the paths of its clients and of their connections
-//! (`crate::recording`).
+//! (`tabane_record`).
 
 use super::Core;
 use super::carried::Id;
 use crate::index::{ClientIndex, PathIndex};
 use crate::model::EventKind;
 use crate::path::Use;
-use crate::recording::hook::{self, Hook, Known, LOOKED_AT, Seen};
-use crate::recording::ring::Role;
-use crate::recording::{ConnectionReading, DOWN, RecordSettings};
+use crate::recording::{self, Hook, Known, LOOKED_AT, Seen};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tabane_engine::Instant;
+use tabane_record::{ConnectionReading, RecordSettings, Role, DOWN};
 
 pub(super) type Recording = Hook<Id>;
 
 impl Core {
     /// How the configuration says to record, if it does.
-    pub(super) fn record_settings(&self) -> Option<RecordSettings> {
+    fn record_settings(&self) -> Option<RecordSettings> {
         let config = &self.config;
         let wanted = (&config.record, &config.record_folder, config.record_names);
-        hook::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
+        recording::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
     }
 
     /// Begins to record, if the configuration says so.
@@ -73,7 +72,8 @@ impl Core {
                     rtt: None,
                 };
                 let seen = seen.get(&client).unwrap_or(&nothing);
-                paths.push(hook.path(now, (known, DOWN), counters, seen));
+                let counts = (&session.reports[path], counters);
+                paths.push(Recording::path(now, (known, DOWN), counts, seen));
             }
         }
         let failure = hook.recorder.take(at, paths, connections);
@@ -104,7 +104,7 @@ impl Core {
         let Some(session) = self.client_sessions.get(client) else { return "".into() };
         // What a client sends by is its own matter; it is taken to be the same.
         let down = &session.rules.rest().down;
-        hook::policies(down, down)
+        recording::policies(down, down)
     }
 
     fn record_finished(&mut self, at: (Instant, u64), hook: &mut Recording) {
@@ -112,7 +112,7 @@ impl Core {
             let target = if hook.recorder.has_names() { one.target.to_string() } else { "".into() };
             let age = at.0.saturating_since(one.since);
             let text = (self.policies_of(one.id.0), target.into());
-            hook.recorder.ended(at, &hook::last_reading((one.number, age), one.passed, text));
+            hook.recorder.ended(at, &recording::last_reading((one.number, age), one.passed, text));
         }
     }
 

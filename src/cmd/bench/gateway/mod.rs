@@ -23,7 +23,6 @@ mod outage;
 mod process;
 mod program;
 mod quic;
-mod record;
 mod scene;
 mod trail;
 mod train;
@@ -31,6 +30,7 @@ mod tun;
 mod unshaped;
 mod users;
 mod voice;
+mod whatif;
 
 use super::median;
 use crate::exit::Failure;
@@ -54,7 +54,8 @@ BBR is measured without a tunnel, where root allows (not with --quick). The row 
 with QUIC inside: cargo build --release --features quic.
 
 Examples:
-  tabane bench gateway                     all rows, about fifteen minutes
+  tabane bench gateway                     all rows, about fifty minutes
+  tabane bench gateway whatif --set train  of that row one set: three minutes of thirty-five
   tabane bench gateway unshaped failover   these
   tabane bench gateway train --verbose     what paths and subflows did, each quarter of a second
   tabane bench gateway bond --links 50@40+5@80 --loss 1
@@ -75,6 +76,9 @@ pub(super) struct Args {
     /// Loss for the row `bond`, in percent, instead of 0 and 1; can be repeated.
     #[arg(long, value_name = "PERCENT", value_parser = link::percent)]
     loss: Vec<f64>,
+    /// Sets of links for the row `whatif`, instead of all ten; can be repeated.
+    #[arg(long = "set", value_name = "NAME", value_parser = whatif::SETS.map(|set| set.0))]
+    sets: Vec<String>,
 }
 
 /// A row of the table.
@@ -99,8 +103,6 @@ enum Row {
     Udp,
     /// Memory of a server with clients and connections that do nothing.
     Idle,
-    /// A recording of links that change, run again in the simulator, and what it costs.
-    Record,
     /// A download over links that lose packets in bursts.
     Bursts,
     /// A download over satellites in low orbit, beside DSL and alone.
@@ -121,6 +123,8 @@ enum Row {
     Quic,
     /// A call while a link flaps.
     Voice,
+    /// Recordings of links that vary, asked what would have been, beside what is.
+    Whatif,
 }
 
 /// What `--json` prints.
@@ -175,7 +179,6 @@ impl Row {
             Self::Setup => latency::measure_setup(quick),
             Self::Udp => latency::measure_udp(quick),
             Self::Idle => idle::measure(quick),
-            Self::Record => record::measure(quick),
             Self::Bursts => bursts::measure(quick),
             Self::Leo => leo::measure(quick),
             Self::Train => train::measure(quick),
@@ -186,6 +189,7 @@ impl Row {
             Self::Outage => outage::measure(quick),
             Self::Quic => quic::measure(quick),
             Self::Voice => voice::measure(quick),
+            Self::Whatif => whatif::measure(quick, &args.sets),
         }
     }
 }

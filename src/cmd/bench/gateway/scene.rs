@@ -14,7 +14,7 @@ use tabane_sim::attainable::PAYLOAD;
 use tabane_sim::scenario::Document;
 
 /// Files that the scenarios name.
-const FILES: [(&str, &str); 2] = [
+pub(super) const FILES: [(&str, &str); 2] = [
     ("train-a.csv", include_str!("../../../../scenarios/links/train-a.csv")),
     ("train-b.csv", include_str!("../../../../scenarios/links/train-b.csv")),
 ];

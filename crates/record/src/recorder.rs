@@ -3,7 +3,8 @@
 
 use super::codec::Encoder;
 use super::ring::{Role, Writer};
-use super::{ConnectionReading, PathReading, RecordSettings, Row, Sampler};
+use super::sampler::Sampler;
+use super::{ConnectionReading, PathReading, RecordSettings, Row};
 use std::io;
 use std::sync::Arc;
 use tabane_engine::{Duration, Instant};

@@ -81,7 +81,7 @@ fn a_torn_end_is_reported_and_not_continued() {
     fs::write(&second.path, &bytes).unwrap();
     let found = Recording::open(place.path()).unwrap().read(0, u64::MAX).unwrap();
     assert_eq!(times(&found), [0, 1010]);
-    assert_eq!(found.torn, [first.path.clone()]);
+    assert_eq!(found.torn, std::slice::from_ref(&first.path));
     assert_eq!(found.damaged, [(second.path.clone(), 1)]);
     fs::write(&first.path, b"tabane-record\n\x63\x00").unwrap();
     let error = Recording::open(place.path()).unwrap().read(0, u64::MAX).unwrap_err();

@@ -6,29 +6,31 @@
 //!                                                        files -> Recording -> Export
 //! ```
 //! Readings are what an agent knows every [`TICK`] ([`PathReading`], [`ConnectionReading`]); rows
-//! are what has changed since ([`PathRow`], [`ConnectionRow`]). All but [`ring`] is without files
-//! and clocks, and is fed from the simulator in tests as it is from agents.
+//! are what has changed since ([`PathRow`], [`ConnectionRow`]). All but the files (`ring`) is
+//! without clocks and I/O, and is fed from the simulator in tests as it is from agents.
 //!
-//! Limits: [`sampler::BUDGET`] bytes a second on average, [`sampler::RESERVE`] at once, so that a
-//! day has at most 50 MB; [`connections::TRACKED`] connections at a time; as many days as the
-//! configuration says. What is not kept is counted.
+//! Limits: 463 bytes a second on average, 10 MB at once, so that a day has at most 50 MB
+//! (`sampler`); 4096 connections at a time (`connections`); as many days as the configuration
+//! says. What is not kept is counted.
 
-pub mod codec;
-pub mod connections;
-pub mod export;
-pub(crate) mod hook;
-pub mod recorder;
-pub mod ring;
-pub mod sampler;
-pub mod settings;
-pub mod trace;
+#![warn(unreachable_pub)]
+
+mod codec;
+mod connections;
+mod export;
+mod recorder;
+mod ring;
+mod sampler;
+mod settings;
+mod trace;
 
 pub use connections::ConnectionReading;
-pub use export::{Export, Window};
+pub use export::{Export, ExportError, Measured, MeasuredFlow, MeasuredPath, Window};
 pub use recorder::Recorder;
-pub use ring::{Recording, Writer};
-pub use sampler::{DirectionReading, PathReading, Sampler};
-pub use settings::RecordSettings;
+pub use ring::{Contents, ReadError, RecordFile, Recording, Role};
+pub use sampler::{DirectionReading, PathReading};
+pub use settings::{RecordSettings, keep, usual_folder};
+pub use trace::{Unseen, unseen_in};
 
 use std::sync::Arc;
 use tabane_engine::Duration;
@@ -76,7 +78,7 @@ pub enum Using {
 /// What a direction of a path did since the last row.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DirectionRow {
-    /// Bytes of inner packets that arrived.
+    /// Bytes of inner packets that arrived: the rate at which they did, times how long that was.
     pub bytes: u64,
     /// Packets that arrived; known only beside losses.
     pub packets: u32,
@@ -84,7 +86,10 @@ pub struct DirectionRow {
     pub lost: u32,
     /// One-way delay above its base, microseconds.
     pub queue_us: Option<u32>,
-    /// What it has shown to carry, bits per second.
+    /// It was the bottleneck all the time: what arrived is what it can carry. Otherwise what it
+    /// can carry is not known, but at least that.
+    pub exercised: bool,
+    /// What it has shown to carry before, bits per second.
     pub capacity_bps: Option<u64>,
     /// How much that may be trusted, 0 to 1.
     pub confidence: f32,

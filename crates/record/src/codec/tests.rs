@@ -7,8 +7,9 @@ fn path_row(unix_ms: u64, path: &str, bytes: u64, queue_us: u32) -> Row {
         packets: 90,
         lost: 3,
         queue_us: Some(queue_us),
+        exercised: true,
         capacity_bps: Some(40_000_000),
-        confidence: 0.8,
+        confidence: 0.75,
     };
     Row::Path(PathRow {
         unix_ms,

@@ -23,6 +23,27 @@ const DAYS_MAX: u64 = 366;
 const SYSTEM_CONFIGS: &str = "/etc/tabane";
 const SYSTEM_STATE: &str = "/var/lib";
 
+impl RecordSettings {
+    /// What a configuration says (`record`, `record_folder`, `record_names`), whose file is
+    /// `config`; `None`: nothing is recorded.
+    #[must_use]
+    pub fn of(
+        record: Option<&str>,
+        (folder, names): (Option<&Path>, bool),
+        config: Option<&Path>,
+    ) -> Option<Self> {
+        let keep = keep(record?).ok()?;
+        let state = std::env::var_os("STATE_DIRECTORY").filter(|folder| !folder.is_empty());
+        // systemd may name several, with colons between them.
+        let state = state.map(|folder| {
+            let text = folder.to_string_lossy().into_owned();
+            PathBuf::from(text.split(':').next().unwrap_or_default())
+        });
+        let usual = || usual_folder(config.unwrap_or(Path::new("agent")), state.as_deref());
+        Some(Self { keep, folder: folder.map_or_else(usual, Path::to_owned), names })
+    }
+}
+
 /// `"7 days"`, `"36 h"`.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
 
 /// Connections followed at a time; of others, only what they were at their end is known.
-pub const TRACKED: usize = 4096;
+pub(crate) const TRACKED: usize = 4096;
 /// A connection that lasts has a row this often.
 const EVERY: Duration = Duration::from_secs(10);
 /// Buckets of round-trip times, each 5 % wider than the one before it, from 50 us on: to 12 s.

@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a file begins with; the version and who wrote it follow.
-pub const MAGIC: &[u8] = b"tabane-record\n";
+pub(crate) const MAGIC: &[u8] = b"tabane-record\n";
 /// Of this format.
-pub const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 /// Bytes of the head.
-pub const HEAD: usize = MAGIC.len() + 2;
+pub(crate) const HEAD: usize = MAGIC.len() + 2;
 /// Longest payload of a block that is read: a damaged length is not believed.
-pub const BLOCK_MAX: usize = 4 << 20;
+pub(crate) const BLOCK_MAX: usize = 4 << 20;
 
 /// Time steps, microseconds.
 const STEP_US: u64 = 50;
@@ -39,7 +39,7 @@ const SKIPPED: u8 = 3;
 
 /// Makes the payload of one block.
 #[derive(Debug, Default)]
-pub struct Encoder {
+pub(crate) struct Encoder {
     bytes: Vec<u8>,
     start_ms: u64,
     last_ms: u64,
@@ -57,18 +57,18 @@ struct Last {
 impl Encoder {
     /// Whether there is nothing in it.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// Bytes so far.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Adds a row; rows come in order of time. How many bytes it takes.
-    pub fn add(&mut self, row: &Row) -> usize {
+    pub(crate) fn add(&mut self, row: &Row) -> usize {
         let before = self.bytes.len();
         match row {
             Row::Path(row) => self.path(row),
@@ -82,7 +82,7 @@ impl Encoder {
     }
 
     /// The block, with length and CRC; the next one begins.
-    pub fn finish(&mut self) -> Vec<u8> {
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
         let whole = std::mem::take(self);
         let mut payload = Vec::with_capacity(whole.bytes.len() + 10);
         put(&mut payload, whole.start_ms);
@@ -159,12 +159,13 @@ impl Encoder {
 
 fn put_direction(out: &mut Vec<u8>, row: &DirectionRow, last: &mut [u64; 3]) {
     let capacity = row.capacity_bps.filter(|bps| *bps > 0);
-    let confidence = (row.confidence.clamp(0.0, 1.0) * 15.0).round() as u8;
+    let confidence = (row.confidence.clamp(0.0, 1.0) * 7.0).round() as u8;
     let flags = u8::from(row.bytes > 0)
         | u8::from(row.lost > 0) << 1
         | u8::from(row.queue_us.is_some()) << 2
-        | u8::from(capacity.is_some()) << 3;
-    out.push(flags | confidence << 4);
+        | u8::from(capacity.is_some()) << 3
+        | u8::from(row.exercised) << 4;
+    out.push(flags | confidence << 5);
     if row.bytes > 0 {
         difference(out, row.bytes.div_ceil(STEP_BYTES), &mut last[0]);
     }
@@ -182,7 +183,7 @@ fn put_direction(out: &mut Vec<u8>, row: &DirectionRow, last: &mut [u64; 3]) {
 
 /// Why a block is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Damage {
+pub(crate) enum Damage {
     /// The file ends within it: the agent, or its machine, ended while it was written.
     Torn,
     /// Its CRC is another, or its bytes make no sense.
@@ -191,7 +192,7 @@ pub enum Damage {
 
 /// Splits what follows the head of a file into payloads; `Err` is what cannot be read. What
 /// follows a length that cannot be is not read: nothing says where the next block begins.
-pub fn blocks(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Damage>> {
+pub(crate) fn blocks(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Damage>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -221,7 +222,7 @@ pub fn blocks(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Damage>> {
 ///
 /// # Errors
 /// [`Damage::Wrong`]: it is of another program.
-pub fn decode(payload: &[u8]) -> Result<Vec<Row>, Damage> {
+pub(crate) fn decode(payload: &[u8]) -> Result<Vec<Row>, Damage> {
     let mut decoder = Decoder { rest: payload, ..Decoder::default() };
     decoder.now_ms = decoder.number().ok_or(Damage::Wrong)?;
     let mut rows = Vec::new();
@@ -324,8 +325,11 @@ impl Decoder<'_> {
 
     fn direction(&mut self, last: &mut [u64; 3]) -> Option<DirectionRow> {
         let flags = self.byte()?;
-        let mut row =
-            DirectionRow { confidence: f32::from(flags >> 4) / 15.0, ..DirectionRow::default() };
+        let mut row = DirectionRow {
+            exercised: flags & 16 != 0,
+            confidence: f32::from(flags >> 5) / 7.0,
+            ..DirectionRow::default()
+        };
         if flags & 1 != 0 {
             row.bytes = self.difference(&mut last[0])?.checked_mul(STEP_BYTES)?;
         }
@@ -389,7 +393,7 @@ fn difference(out: &mut Vec<u8>, value: u64, last: &mut u64) {
 
 /// CRC-32 as of IEEE 802.3 (reflected, 0xedb88320), a bit at a time: blocks are few and short.
 #[must_use]
-pub fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
         crc ^= u32::from(*byte);

@@ -20,9 +20,9 @@ use tabane_engine::Duration;
 use thiserror::Error;
 
 /// A file is continued for so long, milliseconds.
-pub const SEGMENT_MS: u64 = 3_600_000;
+pub(crate) const SEGMENT_MS: u64 = 3_600_000;
 /// Most bytes of all files for each day that they are kept.
-pub const DAY_MAX: u64 = 50_000_000;
+pub(crate) const DAY_MAX: u64 = 50_000_000;
 /// Blocks that wait to be written; when there are more, the disk is too slow, and they are lost.
 const WAITING: usize = 64;
 /// Files read at most.
@@ -40,7 +40,7 @@ pub enum Role {
 
 /// Hands blocks to the thread that writes them.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     blocks: Option<SyncSender<Block>>,
     failed: Arc<Mutex<Option<String>>>,
     thread: Option<JoinHandle<()>>,
@@ -109,7 +109,7 @@ impl Writer {
     ///
     /// # Errors
     /// The folder cannot be made, or the system gives no thread.
-    pub fn start(settings: RecordSettings, role: Role) -> io::Result<Self> {
+    pub(crate) fn start(settings: RecordSettings, role: Role) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(&settings.folder)?;
         let (blocks, waiting) = sync_channel(WAITING);
         let failed = Arc::new(Mutex::new(None));
@@ -125,7 +125,7 @@ impl Writer {
     }
 
     /// Hands over a block whose first row is of then; whether there was room for it.
-    pub fn write(&mut self, start_ms: u64, bytes: Vec<u8>) -> bool {
+    pub(crate) fn write(&mut self, start_ms: u64, bytes: Vec<u8>) -> bool {
         let Some(blocks) = &self.blocks else { return false };
         match blocks.try_send(Block { start_ms, bytes }) {
             Ok(()) => true,
@@ -141,14 +141,14 @@ impl Writer {
     }
 
     /// Why nothing is written any more; said once.
-    pub fn poll_failure(&mut self) -> Option<String> {
+    pub(crate) fn poll_failure(&mut self) -> Option<String> {
         let failed = self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         failed.inspect(|_| self.blocks = None)
     }
 
     /// Blocks that were lost because the disk was too slow.
     #[must_use]
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 }

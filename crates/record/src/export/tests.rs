@@ -4,7 +4,8 @@ use super::*;
 const START: u64 = 1_800_000_000_000;
 
 fn path_row(n: u64, path: &str) -> Row {
-    let down = DirectionRow { bytes: 125_000, queue_us: Some(8_000), ..DirectionRow::default() };
+    let queue_us = Some(8_000);
+    let down = DirectionRow { bytes: 125_000, queue_us, exercised: true, ..Default::default() };
     Row::Path(PathRow {
         unix_ms: START + (n + 1) * 100,
         lasts_ms: 100,

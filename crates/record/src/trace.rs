@@ -1,8 +1,8 @@
 //! From rows of a path to what its link was like over time: rate, delay, loss and queue of a
 //! direction, for every tick of a window, and how much of that was seen.
 //!
-//! - *Rate.* What a path carried is what it could carry only while it was exercised: a queue stood
-//!   at both ends of a tick. Between such ticks the rate is interpolated over time, never below
+//! - *Rate.* What a path carried is what it could carry only while it was exercised, as its
+//!   estimator says. Between such ticks the rate is interpolated over time, never below
 //!   what was carried, and the time counts as not seen. How far the rate may have been off is what
 //!   rates that were seen differ by over half such a time (`Unseen::sd`).
 //! - *Delay.* Half of the round-trip time less the queues, where these were shortest within
@@ -19,7 +19,7 @@ use tabane_engine::Duration;
 
 /// A link direction over time.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Trace {
+pub(crate) struct Trace {
     /// By time, the first at 0.
     pub steps: Vec<Step>,
     /// Times in which the rate was not seen.
@@ -36,7 +36,7 @@ pub struct Trace {
 
 /// What a link was like from a time on.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Step {
+pub(crate) struct Step {
     /// Milliseconds since the window began.
     pub at_ms: u64,
     /// Bits per second.
@@ -62,10 +62,6 @@ pub struct Unseen {
 const NEAR_MS: u64 = 5_000;
 /// Queues that differ by less are as short as each other, microseconds.
 const SHORT_US: f64 = 1_000.0;
-/// A queue stands from here on, microseconds,
-const STANDS_US: f64 = 1_500.0;
-/// or from so many packets of 1500 bytes.
-const STANDS_PACKETS: f64 = 1.5;
 /// Of the longest queue seen, what counts as full.
 const FULL: f64 = 0.7;
 /// A queue that nobody has seen: 100 packets, as the simulator's own default.
@@ -99,12 +95,8 @@ impl Tick<'_> {
         self.row.bytes as f64 * 8_000.0 / (self.to_ms - self.from_ms).max(1) as f64
     }
 
-    /// A queue stood at both ends.
     fn is_exercised(&self) -> bool {
-        let rate = self.rate();
-        let least = STANDS_US.max(STANDS_PACKETS * 12_000.0 * 1e6 / rate.max(1.0));
-        let stands = |queue: Option<u32>| queue.is_some_and(|us| f64::from(us) >= least);
-        rate > 0.0 && stands(self.before_us) && stands(self.row.queue_us)
+        self.row.exercised && self.row.bytes > 0
     }
 
     fn queue_us(&self) -> u32 {
@@ -117,7 +109,7 @@ impl Trace {
     /// known. Rows are the path's, in order of time. A direction that was never exercised, as that
     /// of acknowledgements, is taken to be as fast as the other one at its best: no bottleneck.
     #[must_use]
-    pub fn both(rows: &[&PathRow], window: (u64, u64)) -> Option<[Self; 2]> {
+    pub(crate) fn both(rows: &[&PathRow], window: (u64, u64)) -> Option<[Self; 2]> {
         let mut both = [Self::of(rows, UP, window, 0.0)?, Self::of(rows, DOWN, window, 0.0)?];
         let best = |trace: &Self| trace.steps.iter().map(|step| step.rate_bps).fold(0.0, f64::max);
         for (way, other) in [(UP, DOWN), (DOWN, UP)] {
@@ -197,7 +189,7 @@ impl Trace {
     /// As conditions of a link of the simulator. What was not seen is in comments, which
     /// [`unseen_in`] reads.
     #[must_use]
-    pub fn to_csv(&self) -> String {
+    pub(crate) fn to_csv(&self) -> String {
         let mut text = String::new();
         for Unseen { from_ms, to_ms, sd } in &self.unseen {
             let (from, to) = (*from_ms as f64 / 1e3, *to_ms as f64 / 1e3);

@@ -12,17 +12,19 @@ use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
 
 /// Bytes a second: 40 MB a day.
-pub const BUDGET: u64 = 463;
+pub(crate) const BUDGET: u64 = 463;
 /// Bytes at once, so that a day has at most 50 MB.
-pub const RESERVE: u64 = 10_000_000;
+pub(crate) const RESERVE: u64 = 10_000_000;
 /// Rows of paths a tick when there is little room.
-pub const IN_TURN: usize = 3;
+pub(crate) const IN_TURN: usize = 3;
 /// Paths known at a time; more are counted as skipped.
 const PATHS: usize = 4096;
 /// A path has rows until it has been quiet for so long.
 const QUIET: Duration = Duration::from_secs(2);
 /// A quiet path that works has a row this often: its round-trip time.
 const IDLE: Duration = Duration::from_secs(10);
+/// A row waits so long for what the far end counts.
+const NEWS: Duration = Duration::from_millis(450);
 /// Probes and keepalives are no traffic: bytes a second.
 const NOISE: f64 = 2_000.0;
 
@@ -44,6 +46,9 @@ pub struct PathReading {
 /// One direction of it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct DirectionReading {
+    /// When this was counted, microseconds by the clock of whoever received. What is not newer
+    /// than the last reading says nothing.
+    pub at_us: u64,
     /// Bytes of inner packets that arrived.
     pub bytes: u64,
     /// Packets that arrived.
@@ -52,6 +57,8 @@ pub struct DirectionReading {
     pub lost: u64,
     /// One-way delay above its base.
     pub queue: Option<Duration>,
+    /// It was the bottleneck until then.
+    pub exercised: bool,
     /// What it has shown to carry, bits per second.
     pub capacity: Option<u64>,
     /// How much that may be trusted, 0 to 1.
@@ -60,7 +67,7 @@ pub struct DirectionReading {
 
 /// Makes rows.
 #[derive(Debug, Default)]
-pub struct Sampler {
+pub(crate) struct Sampler {
     paths: BTreeMap<Arc<str>, Path>,
     connections: Connections,
     budget: Budget,
@@ -73,6 +80,8 @@ pub struct Sampler {
 #[derive(Debug)]
 struct Path {
     last: PathReading,
+    /// The direction, or directions, in which more moved by its last row.
+    carried: [bool; 2],
     /// When its last row was.
     row: Instant,
     /// When it was last busy.
@@ -105,24 +114,24 @@ impl Budget {
 impl Sampler {
     /// Whether readings are to be taken now.
     #[must_use]
-    pub fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         now >= self.next
     }
 
     /// When they are to be taken next, if nothing moves before.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.busy.then_some(self.next)
     }
 
     /// Rows were written: so many bytes.
-    pub fn wrote(&mut self, bytes: u64) {
+    pub(crate) fn wrote(&mut self, bytes: u64) {
         self.budget.left = self.budget.left.saturating_sub(bytes);
     }
 
     /// What is known of all paths and of some connections at `now`, which is `unix_ms` after 1970:
     /// rows, in order.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         (now, unix_ms): (Instant, u64),
         paths: impl IntoIterator<Item = (Arc<str>, PathReading)>,
@@ -154,7 +163,7 @@ impl Sampler {
     }
 
     /// A connection has ended; its last reading.
-    pub fn ended(&mut self, at: (Instant, u64), last: &ConnectionReading) -> Vec<Row> {
+    pub(crate) fn ended(&mut self, at: (Instant, u64), last: &ConnectionReading) -> Vec<Row> {
         let mut rows = Vec::new();
         let row = self.connections.ended(at, last);
         let room = self.budget.left > 0;
@@ -163,7 +172,7 @@ impl Sampler {
     }
 
     /// The agent ends: what is known of connections that are still there.
-    pub fn end(&mut self, unix_ms: u64) -> Vec<Row> {
+    pub(crate) fn end(&mut self, unix_ms: u64) -> Vec<Row> {
         let mut rows: Vec<Row> =
             self.connections.end(unix_ms).into_iter().map(Row::Connection).collect();
         if self.skipped > 0 {
@@ -185,7 +194,7 @@ impl Sampler {
         let Some(path) = self.paths.get_mut(name) else {
             if self.paths.len() < PATHS {
                 let busy = Instant::ZERO;
-                let path = Path { last: *reading, row: now, busy };
+                let path = Path { last: *reading, carried: [false; 2], row: now, busy };
                 self.paths.insert(name.clone(), path);
             } else {
                 self.skipped += 1;
@@ -205,7 +214,12 @@ impl Sampler {
         self.busy |= lately;
         let changed = path.last.up != reading.up;
         let idle = reading.up && now.saturating_since(path.row) >= IDLE;
-        (lately || changed || idle).then_some(path.row)
+        let directions = path.carried.iter().zip(&path.last.directions).zip(&reading.directions);
+        let stale = directions
+            .filter(|((carried, old), new)| **carried && new.at_us <= old.at_us)
+            .count();
+        let waits = stale > 0 && now.saturating_since(path.row) < NEWS;
+        (lately && !waits || changed || idle).then_some(path.row)
     }
 
     /// Those that may have a row now.
@@ -234,8 +248,10 @@ impl Sampler {
         let mut directions = [DirectionRow::default(); 2];
         let pairs = reading.directions.iter().zip(&path.last.directions);
         for (row, (new, old)) in directions.iter_mut().zip(pairs) {
-            *row = direction(new, old);
+            *row = direction(new, old, lasts);
         }
+        let most = directions[0].bytes.max(directions[1].bytes);
+        path.carried = directions.map(|row| row.bytes > 0 && row.bytes * 2 >= most);
         (path.last, path.row) = (reading, now);
         Some(PathRow {
             unix_ms,
@@ -250,17 +266,26 @@ impl Sampler {
     }
 }
 
-fn direction(new: &DirectionReading, old: &DirectionReading) -> DirectionRow {
-    let small = |new: u64, old: u64| u32::try_from(new.saturating_sub(old)).unwrap_or(u32::MAX);
-    DirectionRow {
-        // A tunnel that is made anew counts from zero.
-        bytes: new.bytes.checked_sub(old.bytes).unwrap_or(new.bytes),
-        packets: small(new.packets, old.packets),
-        lost: small(new.lost, old.lost),
+/// What happened from one reading to the next one, as if they were `lasts` apart: those of a far
+/// end are of its own times.
+fn direction(new: &DirectionReading, old: &DirectionReading, lasts: Duration) -> DirectionRow {
+    let mut row = DirectionRow {
         queue_us: new.queue.map(micros),
         capacity_bps: new.capacity,
         confidence: new.confidence as f32,
-    }
+        ..DirectionRow::default()
+    };
+    // Whoever counts anew begins at zero: nothing is known of the time between.
+    let began = new.bytes < old.bytes || new.packets < old.packets;
+    let Some(apart) = new.at_us.checked_sub(old.at_us).filter(|us| *us > 0 && !began) else {
+        return row;
+    };
+    let scale = lasts.0 as f64 / 1e3 / apart as f64;
+    let small = |new: u64, old: u64| u32::try_from(new.saturating_sub(old)).unwrap_or(u32::MAX);
+    row.bytes = ((new.bytes - old.bytes) as f64 * scale) as u64;
+    (row.packets, row.lost) = (small(new.packets, old.packets), small(new.lost, old.lost));
+    row.exercised = new.exercised && old.exercised;
+    row
 }
 
 /// Microseconds, as rows have them.
@@ -277,8 +302,10 @@ mod tests {
         (Instant::ZERO + Duration::from_millis(ms), 1_800_000_000_000 + ms)
     }
 
-    fn reading(bytes: u64) -> PathReading {
-        let down = DirectionReading { bytes, packets: bytes / 1000, ..Default::default() };
+    /// At a tick.
+    fn reading(tick: u64, bytes: u64) -> PathReading {
+        let at_us = tick * 100_000;
+        let down = DirectionReading { at_us, bytes, packets: bytes / 1000, ..Default::default() };
         let rtt = Some(Duration::from_millis(20));
         let directions = [DirectionReading::default(), down];
         PathReading { up: true, rtt, directions, ..PathReading::default() }
@@ -299,16 +326,16 @@ mod tests {
         for tick in 1..=100 {
             // A megabit a second for two seconds, then nothing.
             let bytes = tick.min(20) * 12_500;
-            let made = sampler.take(at(tick * 100), [("wifi".into(), reading(bytes))], []);
+            let made = sampler.take(at(tick * 100), [("wifi".into(), reading(tick, bytes))], []);
             rows.extend(path_rows(made));
         }
         assert_eq!(rows.iter().map(|row| row.directions[1].bytes).sum::<u64>(), 19 * 12_500);
         assert!((19..=42).contains(&rows.len()), "{}", rows.len());
         assert!(rows.iter().take(19).all(|row| row.lasts_ms == 100));
         assert_eq!(sampler.poll_timeout(), None, "nobody is woken for a quiet path");
-        let quiet = sampler.take(at(20_000), [("wifi".into(), reading(250_000))], []);
+        let quiet = sampler.take(at(20_000), [("wifi".into(), reading(200, 250_000))], []);
         assert_eq!(path_rows(quiet).len(), 1, "its round-trip time");
-        let down = PathReading { up: false, ..reading(250_000) };
+        let down = PathReading { up: false, ..reading(200, 250_000) };
         let down = path_rows(sampler.take(at(20_100), [("wifi".into(), down)], []));
         assert!(down.len() == 1 && !down[0].up);
     }
@@ -321,7 +348,7 @@ mod tests {
         for tick in 1..=86_400u64 {
             let paths = (0..20).map(|path| {
                 let wander = tick * 1_000_000 + (tick * 7919 + path * 31) % 101 * 900;
-                (format!("c{path}/0").into(), reading(wander))
+                (format!("c{path}/0").into(), reading(tick * 10, wander))
             });
             for row in sampler.take(at(tick * 1000), paths, []) {
                 let took = encoder.add(&row) as u64 * 10;
