@@ -1,6 +1,6 @@
 //! `tabane record` and `tabane whatif` as people run them, on a recording made in the simulator.
 
-use super::cases::{POLICIES, SETS, scenario};
+use super::cases::{POLICIES, STEPS, scenario};
 use super::feed::Feed;
 use crate::binary::tabane;
 use std::path::Path;
@@ -12,9 +12,8 @@ const SECONDS: u64 = 10;
 
 /// Records ten seconds into a folder, as an agent's thread does.
 fn record(folder: &Path) {
-    let links = SETS.iter().find(|(name, _)| *name == "steps").unwrap().1;
-    let text = scenario(links, SECONDS, POLICIES[0]);
-    let own = [POLICIES[0].0, POLICIES[0].1, "own"];
+    let text = scenario(STEPS, SECONDS);
+    let own = [POLICIES.0, POLICIES.1, "own"];
     let mut feed = Feed::new(&policies(own, own), folder);
     let plan = Scenario::parse("steps", &text).unwrap().compile().unwrap();
     tabane_sim::run(&plan, &mut feed).unwrap();

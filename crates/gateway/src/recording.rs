@@ -97,14 +97,14 @@ impl<K> Hook<K> {
 
 /// What the markers of a direction say; `None` if there are none.
 fn direction(estimate: &Estimate) -> Option<DirectionReading> {
-    let Estimate { capacity, confidence, queueing_delay, exercised, newest, .. } = *estimate;
+    let Estimate { capacity, confidence, longest_delay, exercised, newest, .. } = *estimate;
     let sample = newest?;
     Some(DirectionReading {
         at_us: sample.received.at_us,
         bytes: sample.received.bytes,
         packets: sample.received.packets,
         lost: sample.sent.packets.saturating_sub(sample.received.packets),
-        queue: queueing_delay,
+        queue: longest_delay,
         exercised,
         capacity,
         confidence,

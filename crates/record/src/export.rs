@@ -120,6 +120,9 @@ const MESSAGE_MAX: f64 = 1200.0;
 const SETTINGS: &str = "tcp = { receive_buffer = \"256KiB\", receive_buffer_max = \"16MiB\", \
                         send_buffer = \"8MiB\", nagle = false }";
 
+/// Packets of agents' connections, bytes.
+const MTU: u16 = 1280;
+
 struct Connection<'a> {
     last: &'a ConnectionRow,
     /// Since the window began, milliseconds.
@@ -147,7 +150,7 @@ impl Export {
             let label = path.rsplit_once('/').map_or(&**path, |(_, label)| label);
             let safe: String =
                 label.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-            let _ = writeln!(links, "\n[link.{}]", quoted(label));
+            let _ = writeln!(links, "\n[link.{}]\nmtu = {MTU}", quoted(label));
             for (way, trace) in [("up", up), ("down", down)] {
                 let file = format!("{name}-{safe}-{way}.csv");
                 let seen = if trace.queue_seen { "" } else { "  # its queue was never seen full" };

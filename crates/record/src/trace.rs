@@ -2,8 +2,10 @@
 //! direction, for every tick of a window, and how much of that was seen.
 //!
 //! - *Rate.* What a path carried is what it could carry only while it was exercised, as its
-//!   estimator says. Between such ticks the rate is interpolated over time, never below
-//!   what was carried, and the time counts as not seen. How far the rate may have been off is what
+//!   estimator says; or nearly, if there was a queue in that tick and nothing around carried more
+//!   ([`AROUND_MS`]): who keeps queues short empties them now and then. Between such ticks the
+//!   rate is interpolated over time, never below what was carried; further away from them the time
+//!   counts as not seen. How far the rate may have been off is what
 //!   rates that were seen differ by over half such a time (`Unseen::sd`).
 //! - *Delay.* Half of the round-trip time less the queues, where these were shortest within
 //!   [`NEAR_MS`], but not across a time without anything, after which a link may be another.
@@ -58,6 +60,16 @@ pub struct Unseen {
     pub sd: f64,
 }
 
+/// Rows that are no further apart follow each other, milliseconds.
+const JOIN_MS: u64 = 5;
+/// A link is taken to carry as much so far around, milliseconds,
+const AROUND_MS: u64 = 500;
+/// where a queue was found: one as long at least, microseconds, and of so many bytes: what waits
+/// behind one packet is no queue.
+const FOUND_US: u32 = 2_000;
+const FOUND_BYTES: f64 = 3_000.0;
+/// A direction that carries so much less than the other one carries its acknowledgements.
+const ANSWERS: u64 = 5;
 /// Base delays are looked for so far around, milliseconds.
 const NEAR_MS: u64 = 5_000;
 /// Queues that differ by less are as short as each other, microseconds.
@@ -99,6 +111,12 @@ impl Tick<'_> {
         self.row.exercised && self.row.bytes > 0
     }
 
+    /// What waited when it was looked for was half of what came in the tick.
+    fn is_covered(&self) -> bool {
+        let lasted_us = (self.to_ms - self.from_ms) as f64 * 1e3;
+        f64::from(self.queue_us()) >= lasted_us / 2.0 && waiting(self) >= FOUND_BYTES
+    }
+
     fn queue_us(&self) -> u32 {
         self.row.queue_us.unwrap_or(0).max(self.before_us.unwrap_or(0))
     }
@@ -106,14 +124,15 @@ impl Tick<'_> {
 
 impl Trace {
     /// What both directions of the path were like from `from_ms` to `to_ms`; `None` if nothing is
-    /// known. Rows are the path's, in order of time. A direction that was never exercised, as that
-    /// of acknowledgements, is taken to be as fast as the other one at its best: no bottleneck.
+    /// known. Rows are the path's, in order of time. A direction of acknowledgements is taken to be
+    /// as fast as the other one at its best, where it was not seen: no bottleneck.
     #[must_use]
     pub(crate) fn both(rows: &[&PathRow], window: (u64, u64)) -> Option<[Self; 2]> {
         let mut both = [Self::of(rows, UP, window, 0.0)?, Self::of(rows, DOWN, window, 0.0)?];
         let best = |trace: &Self| trace.steps.iter().map(|step| step.rate_bps).fold(0.0, f64::max);
+        let carried = |way: usize| rows.iter().map(|row| row.directions[way].bytes).sum::<u64>();
         for (way, other) in [(UP, DOWN), (DOWN, UP)] {
-            if both[way].blind {
+            if both[way].blind || carried(way) * ANSWERS < carried(other) {
                 both[way] = Self::of(rows, way, window, best(&both[other]))?;
             }
         }
@@ -146,7 +165,7 @@ impl Trace {
                 Some(Outage::Held) => (0.0, lost[n]),
                 None => (known.at(middle).max(tick.rate()), lost[n]),
             };
-            if known.has(n) || outages[n].is_some() {
+            if known.is_near(middle) || outages[n].is_some() {
                 seen_ms += tick.to_ms - tick.from_ms;
             } else {
                 trace.unseen(tick.from_ms, tick.to_ms, &known);
@@ -223,7 +242,11 @@ fn ticks<'a>(rows: &[&'a PathRow], way: usize, from_ms: u64) -> Vec<Tick<'a>> {
         let to_ms = row.unix_ms.saturating_sub(from_ms);
         let lasts = u64::from(row.lasts_ms);
         let last = ticks.last();
-        let start = to_ms.saturating_sub(lasts).max(last.map_or(0, |last| last.to_ms));
+        let mut start = to_ms.saturating_sub(lasts).max(last.map_or(0, |last| last.to_ms));
+        // Times are whole milliseconds: what lies between two rows is no time.
+        if let Some(last) = last.filter(|last| start - last.to_ms <= JOIN_MS) {
+            start = last.to_ms;
+        }
         // A row after a pause is about the pause, and says nothing of a rate.
         let bits = row.directions[way].bytes as f64 * 8_000.0;
         let quiet = lasts > QUIET_MS && bits / (lasts as f64) < QUIET_BPS;
@@ -249,9 +272,14 @@ fn ticks<'a>(rows: &[&'a PathRow], way: usize, from_ms: u64) -> Vec<Tick<'a>> {
     ticks
 }
 
+/// Bytes of the queue that was found.
+fn waiting(tick: &Tick<'_>) -> f64 {
+    f64::from(tick.queue_us()) * tick.rate() / 8e6
+}
+
 /// Bytes of the queue, and whether it was seen to overflow.
 fn queue(ticks: &[Tick<'_>]) -> (u64, bool) {
-    let bytes = |tick: &&Tick<'_>| f64::from(tick.queue_us()) * tick.rate() / 8e6;
+    let bytes = |tick: &&Tick<'_>| waiting(tick);
     let exercised = || ticks.iter().filter(|tick| tick.is_exercised());
     let mut all: Vec<f64> = exercised().map(|tick| bytes(&tick)).collect();
     all.sort_by(f64::total_cmp);
@@ -266,8 +294,7 @@ fn queue(ticks: &[Tick<'_>]) -> (u64, bool) {
 fn losses(ticks: &[Tick<'_>], queue: u64) -> Vec<f64> {
     let share = |tick: &Tick<'_>| {
         let (lost, came) = (f64::from(tick.row.lost), f64::from(tick.row.packets));
-        let waited = f64::from(tick.queue_us()) * tick.rate() / 8e6;
-        let full = waited >= FULL * queue as f64;
+        let full = waiting(tick) >= FULL * queue as f64;
         if lost == 0.0 || full { 0.0 } else { lost / (lost + came) }
     };
     ticks.iter().map(share).collect()
@@ -321,7 +348,7 @@ enum Outage {
 /// Ticks in which data waited and nothing came, and why.
 fn outages(ticks: &[Tick<'_>]) -> Vec<Option<Outage>> {
     let mut outages = vec![None; ticks.len()];
-    let still = |tick: &Tick<'_>| (tick.waits && tick.row.bytes == 0) || !tick.up;
+    let still = |tick: &Tick<'_>| tick.row.bytes == 0 || !tick.up;
     let mut n = 0;
     while n < ticks.len() {
         let end = n + ticks[n..].iter().take_while(|tick| still(tick)).count();
@@ -335,8 +362,13 @@ fn outages(ticks: &[Tick<'_>]) -> Vec<Option<Outage>> {
         let after = ticks.get(end).map(|tick| tick.row);
         let lost = after.is_some_and(|row| row.lost > 0 && row.lost * 2 >= row.packets);
         let down = ticks[n..end].iter().any(|tick| !tick.up);
-        if carried || down {
-            let what = if lost || down { Outage::Lost } else { Outage::Held };
+        // What comes then has waited for it; otherwise nobody sent anything.
+        let lasted_us = (ticks[end - 1].to_ms - ticks[n].from_ms) as f64 * 1e3;
+        let waited = after.and_then(|row| row.queue_us).map_or(0.0, f64::from);
+        let waited = waited >= lasted_us / 2.0;
+        let waits = waited || ticks[n..end].iter().any(|tick| tick.waits);
+        if carried && (waits || lost) || down {
+            let what = if lost || down && !waited { Outage::Lost } else { Outage::Held };
             outages[n..end].iter_mut().for_each(|outage| *outage = Some(what));
         }
         n = end;
@@ -348,21 +380,32 @@ fn outages(ticks: &[Tick<'_>]) -> Vec<Option<Outage>> {
 struct Known {
     /// Middle of a tick, milliseconds, and rate; by time.
     points: Vec<(u64, f64)>,
-    /// By tick.
-    exercised: Vec<bool>,
     /// If there are none.
     blind: f64,
+    /// Far from all of them, if it is known.
+    least: f64,
 }
 
 fn known(ticks: &[Tick<'_>], outages: &[Option<Outage>], least: f64) -> Known {
-    let is_known = |n: usize| outages[n].is_none() && ticks[n].is_exercised();
-    let exercised: Vec<bool> = (0..ticks.len()).map(is_known).collect();
+    let is_most = |n: usize| {
+        let (from, to) = (ticks[n].from_ms, ticks[n].to_ms);
+        let less = |other: &Tick<'_>| other.rate() <= ticks[n].rate();
+        let mut before = ticks[..n].iter().rev().take_while(|other| other.to_ms + AROUND_MS > from);
+        let mut after = ticks[n..].iter().take_while(|other| other.from_ms < to + AROUND_MS);
+        let (before, after) = (before.all(less), after.all(less));
+        let found = ticks[n].row.queue_us >= Some(FOUND_US) && waiting(&ticks[n]) >= FOUND_BYTES;
+        found && (before && after || (before || after) && ticks[n].is_covered())
+    };
+    // What comes first after an outage has waited for it, and is counted over all of it.
+    let is_outage = |n: usize| outages[n].is_some() || n > 0 && outages[n - 1].is_some();
+    let is_known = |n: &usize| {
+        !is_outage(*n) && (ticks[*n].is_exercised() || is_most(*n))
+    };
     let point = |tick: &Tick<'_>| ((tick.from_ms + tick.to_ms) / 2, tick.rate());
-    let seen = ticks.iter().zip(&exercised).filter(|(_, known)| **known);
-    let points: Vec<(u64, f64)> = seen.map(|(tick, _)| point(tick)).collect();
+    let points: Vec<_> = (0..ticks.len()).filter(is_known).map(|n| point(&ticks[n])).collect();
     let capacity = ticks.iter().filter_map(|tick| tick.row.capacity_bps).max();
     let blind = capacity.map_or_else(|| best(ticks), |bps| bps as f64);
-    Known { points, exercised, blind: blind.max(least).max(10_000.0) }
+    Known { points, least, blind: blind.max(least).max(10_000.0) }
 }
 
 /// The most that came in [`BEST_MS`], bits per second.
@@ -380,12 +423,18 @@ fn best(ticks: &[Tick<'_>]) -> f64 {
 }
 
 impl Known {
-    fn has(&self, tick: usize) -> bool {
-        self.exercised[tick]
+    /// Whether a rate was seen around that time.
+    fn is_near(&self, ms: u64) -> bool {
+        let after = self.points.partition_point(|(at, _)| *at < ms);
+        let nearest = self.points[after.saturating_sub(1)..].iter().take(2);
+        nearest.into_iter().any(|(at, _)| at.abs_diff(ms) <= AROUND_MS)
     }
 
     /// The rate then, interpolated where it was not seen.
     fn at(&self, ms: u64) -> f64 {
+        if self.least > 0.0 && !self.is_near(ms) {
+            return self.least;
+        }
         let after = self.points.partition_point(|(at, _)| *at < ms);
         match (after.checked_sub(1).map(|n| self.points[n]), self.points.get(after)) {
             (Some((from, a)), Some(&(to, b))) => {

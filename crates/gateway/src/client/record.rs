@@ -2,14 +2,18 @@
 
 use super::Core;
 use super::carried::ProgramId;
+use super::tunnels::Tunnel;
 use crate::index::PathIndex;
 use crate::model::EventKind;
 use crate::recording::{self, Hook, Known, LOOKED_AT, Seen};
 use std::sync::Arc;
-use tabane_engine::Instant;
+use tabane_engine::{Duration, Instant};
 use tabane_record::{ConnectionReading, RecordSettings, Role, UP};
 
 pub(super) type Recording = Hook<ProgramId>;
+
+/// A delay that is a queue, and no noise of timers.
+const QUEUE: Duration = Duration::from_millis(2);
 
 impl Core {
     /// How the configuration says to record, if it does.
@@ -113,12 +117,16 @@ impl Core {
                 target: target.into(),
             });
         }
-        // What waits for us at the far end, of whomever it is, waits for room on its path.
+        // What waits for us at the far end, of whomever it is, waits for room on its path: the far
+        // end says so, or there is a queue.
+        let waits = |tunnel: &Tunnel| {
+            let known = tunnel.reports().receiving(now);
+            let queue = known.longest_delay.is_some_and(|delay| delay >= QUEUE);
+            queue || known.exercised || tunnel.monitor().health(now).far_full
+        };
         let all = self.tunnels.all().iter().zip(names);
-        let full: Vec<&Arc<str>> = all
-            .filter(|(tunnel, _)| tunnel.monitor().health(now).far_full)
-            .map(|(_, name)| name)
-            .collect();
+        let full: Vec<&Arc<str>> =
+            all.filter(|(tunnel, _)| waits(tunnel)).map(|(_, name)| name).collect();
         for reading in &mut readings {
             reading.waits |= reading.paths.iter().any(|(name, _)| full.contains(&name));
         }

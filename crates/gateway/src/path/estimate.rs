@@ -56,6 +56,8 @@ pub(crate) struct Estimate {
     pub(crate) jitter: Option<Duration>,
     /// Share of packets that were lost lately; `None` while too few were sent.
     pub(crate) loss: Option<f64>,
+    /// The longest of the last [`LONGEST_OF`].
+    pub(crate) longest_delay: Option<Duration>,
     /// The newest marker.
     pub(crate) newest: Option<Sample>,
     /// The path was the bottleneck before it.
@@ -128,6 +130,8 @@ const LIGHT_SHARE: f64 = 0.1;
 const LIGHT_MARKERS: u32 = 5;
 /// Without a marker for so long, a direction is idle.
 const IDLE: Duration = Duration::from_secs(1);
+/// A queue may be gone at the next marker.
+const LONGEST_OF: Duration = Duration::from_millis(100);
 /// Losses count for about so long, and say nothing below so many packets.
 const LOSS_TIME_US: f64 = 2e6;
 const LOSS_PACKETS: f64 = 20.0;
@@ -194,6 +198,8 @@ impl Estimator {
         let newest = self.points.back();
         let age = newest.map_or(Duration::MAX, |point| now.saturating_since(point.heard));
         let fresh = newest.filter(|_| age < IDLE);
+        let lately = |point: &&Point| now.saturating_since(point.heard) <= LONGEST_OF;
+        let longest = self.points.iter().rev().take_while(lately).map(|point| point.queue_us);
         let (sent, lost) = self.losses;
         let told = sent >= LOSS_PACKETS && age < LOSS_KEPT;
         Estimate {
@@ -201,6 +207,7 @@ impl Estimator {
             capacity: self.capacity.map(|capacity| capacity.bps as u64),
             confidence: self.capacity.map_or(0.0, |capacity| capacity.confidence(now)),
             queueing_delay: fresh.map(|point| micros(point.queue_us)),
+            longest_delay: longest.reduce(f64::max).map(micros),
             jitter: self.jitter_us.filter(|_| age < LOSS_KEPT).map(micros),
             loss: told.then(|| (lost / sent).clamp(0.0, 1.0)),
             newest: newest.map(|point| point.sample),

@@ -136,7 +136,7 @@ fn folder(role: &str) -> PathBuf {
 /// # Errors
 /// A download that fails.
 pub(super) fn measure(quick: bool, sets: &[String]) -> anyhow::Result<Vec<Figure>> {
-    let (seconds, others) = if quick { (12, 0) } else { (25, POLICIES.len() - 1) };
+    let (seconds, others) = if quick { (15, 0) } else { (25, POLICIES.len() - 1) };
     let meant = |name: &str| match sets {
         [] => !quick || ["train", "steps"].contains(&name),
         sets => sets.iter().any(|set| set == name),
