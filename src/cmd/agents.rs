@@ -30,11 +30,7 @@ pub(super) fn load<C: Configuration>(file: &ConfigFile) -> Result<C, Failure> {
 
 /// Says where an agent that is about to run will record, if it will: `record`, and `record_folder`
 /// and `record_names`.
-pub(super) fn tell_recording(
-    record: Option<&str>,
-    kept: (Option<&Path>, bool),
-    file: &ConfigFile,
-) {
+pub(super) fn tell_recording(record: Option<&str>, kept: (Option<&Path>, bool), file: &ConfigFile) {
     let original = file.copy_of.as_deref().unwrap_or(&file.file);
     if let Some(settings) = RecordSettings::of(record, kept, Some(original)) {
         say::note(&format!("recording to {}", settings.folder.display()));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tabane_engine::mptcp::Info;
 use tabane_engine::{ConnId, Duration, Instant};
 use tabane_record::{
-    ConnectionReading, DOWN, DirectionReading, PathReading, RecordSettings, Recorder, Role, UP, Using,
+    ConnectionReading, DOWN, DirectionReading, PathReading, RecordSettings, Recorder, Role, UP,
+    Using,
 };
 use tabane_sim::observe::{
     CapturePoint, FlowIdx, HostIdx, Layout, LinkIdx, LinkSample, Observer, Wants,

@@ -143,7 +143,8 @@ pub(crate) fn policies(up: &Choice, down: &Choice) -> Arc<str> {
         [scheduler.to_string(), congestion.to_string(), egress.to_string()]
     };
     let (up, down) = (names(up), names(down));
-    tabane_record::policies(up.each_ref().map(String::as_str), down.each_ref().map(String::as_str)).into()
+    tabane_record::policies(up.each_ref().map(String::as_str), down.each_ref().map(String::as_str))
+        .into()
 }
 
 /// The last reading of a connection that has ended.

@@ -215,9 +215,8 @@ impl Sampler {
         let changed = path.last.up != reading.up;
         let idle = reading.up && now.saturating_since(path.row) >= IDLE;
         let directions = path.carried.iter().zip(&path.last.directions).zip(&reading.directions);
-        let stale = directions
-            .filter(|((carried, old), new)| **carried && new.at_us <= old.at_us)
-            .count();
+        let stale =
+            directions.filter(|((carried, old), new)| **carried && new.at_us <= old.at_us).count();
         let waits = stale > 0 && now.saturating_since(path.row) < NEWS;
         (lately && !waits || changed || idle).then_some(path.row)
     }

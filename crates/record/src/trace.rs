@@ -74,6 +74,8 @@ const ANSWERS: u64 = 5;
 const NEAR_MS: u64 = 5_000;
 /// Queues that differ by less are as short as each other, microseconds.
 const SHORT_US: f64 = 1_000.0;
+/// A long queue loses so many times what a short one does, if it is full.
+const CHANCE: f64 = 3.0;
 /// Of the longest queue seen, what counts as full.
 const FULL: f64 = 0.7;
 /// A queue that nobody has seen: 100 packets, as the simulator's own default.
@@ -285,8 +287,15 @@ fn queue(ticks: &[Tick<'_>]) -> (u64, bool) {
     all.sort_by(f64::total_cmp);
     // The very longest may be an outage that was not seen as one.
     let most = all.get(all.len().saturating_sub(1 + all.len() / 200)).copied().unwrap_or(0.0);
-    let overflows = exercised().any(|tick| tick.row.lost > 0 && bytes(&tick) >= FULL * most);
-    let seen = overflows && most > 0.0;
+    // Losses by chance do not ask how long the queue is.
+    let losses = |full: bool| {
+        let all = ticks.iter().filter(|tick| (waiting(tick) >= FULL * most) == full);
+        let sums = all.fold((0.0, 1.0), |(lost, bytes), tick| {
+            (lost + f64::from(tick.row.lost), bytes + tick.row.bytes as f64)
+        });
+        sums.0 / sums.1
+    };
+    let seen = most > 0.0 && losses(true) > CHANCE * losses(false);
     (if seen { most as u64 } else { (most as u64).max(QUEUE_MIN) }, seen)
 }
 
@@ -398,9 +407,7 @@ fn known(ticks: &[Tick<'_>], outages: &[Option<Outage>], least: f64) -> Known {
     };
     // What comes first after an outage has waited for it, and is counted over all of it.
     let is_outage = |n: usize| outages[n].is_some() || n > 0 && outages[n - 1].is_some();
-    let is_known = |n: &usize| {
-        !is_outage(*n) && (ticks[*n].is_exercised() || is_most(*n))
-    };
+    let is_known = |n: &usize| !is_outage(*n) && (ticks[*n].is_exercised() || is_most(*n));
     let point = |tick: &Tick<'_>| ((tick.from_ms + tick.to_ms) / 2, tick.rate());
     let points: Vec<_> = (0..ticks.len()).filter(is_known).map(|n| point(&ticks[n])).collect();
     let capacity = ticks.iter().filter_map(|tick| tick.row.capacity_bps).max();

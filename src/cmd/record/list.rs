@@ -8,7 +8,7 @@ use crate::say;
 use crate::units::{bytes, utc};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use tabane_record::{DOWN, UP, Contents, Recording, Row};
+use tabane_record::{Contents, DOWN, Recording, Row, UP};
 
 /// List what an agent has recorded.
 #[derive(clap::Args, Debug)]

@@ -10,7 +10,7 @@ use crate::recording::{self, Hook, Known, LOOKED_AT, Seen};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tabane_engine::Instant;
-use tabane_record::{ConnectionReading, RecordSettings, Role, DOWN};
+use tabane_record::{ConnectionReading, DOWN, RecordSettings, Role};
 
 pub(super) type Recording = Hook<Id>;
 

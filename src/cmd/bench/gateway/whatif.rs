@@ -49,10 +49,7 @@ pub(super) const SETS: [(&str, &str); 10] = [
          conditions = \"leo\"\nup = { rate = \"20Mbps\" }\n\
          [link.dsl]\nrate = \"50Mbps\"\ndelay = \"15ms\"\nqueue = \"312kB\"\n",
     ),
-    (
-        "train",
-        "[link.a]\nconditions = \"train-a.csv\"\n[link.b]\nconditions = \"train-b.csv\"\n",
-    ),
+    ("train", "[link.a]\nconditions = \"train-a.csv\"\n[link.b]\nconditions = \"train-b.csv\"\n"),
     (
         "cellular",
         "[link.lte]\nrate = \"40Mbps\"\ndelay = \"25ms\"\nconditions = \"cellular\"\n\
@@ -96,10 +93,8 @@ pub(super) const SETS: [(&str, &str); 10] = [
          loss = \"gilbert:p=0.0005,r=0.1\"\n[link.a]\nconditions = \"train-a.csv\"\n",
     ),
 ];
-const STEPS: (&str, &str) = (
-    "steps.csv",
-    "time_s,rate_mbps,delay_ms\n0,50,10\n5,10,10\n10,50,10\n15,25,10\n20,50,10\n",
-);
+const STEPS: (&str, &str) =
+    ("steps.csv", "time_s,rate_mbps,delay_ms\n0,50,10\n5,10,10\n10,50,10\n15,25,10\n20,50,10\n");
 
 /// Scheduler and congestion control: what is recorded, then what is asked.
 const POLICIES: [(&str, &str); 7] = [
@@ -193,8 +188,8 @@ fn download(
         congestion: spec(congestion)?,
         ..Policies::default()
     };
-    let (mut client, mut server): (fn(&mut ClientConfig), fn(&mut ServerConfig)) =
-        (|_| {}, |_| {});
+    let mut client: fn(&mut ClientConfig) = |_| {};
+    let mut server: fn(&mut ServerConfig) = |_| {};
     if kept.is_some() {
         client = |config| {
             config.record = Some("1 day".into());
@@ -258,9 +253,10 @@ fn ask(name: &str, folder: &Path, others: usize) -> anyhow::Result<(Vec<Row>, f6
     }
     let scenario = folder.join(format!("{name}.toml"));
     std::fs::write(&scenario, &export.scenario)?;
-    let tries = POLICIES.iter().skip(1).take(others).map(|(scheduler, congestion)| {
-        format!("scheduler={scheduler}+congestion={congestion}")
-    });
+    let tries =
+        POLICIES.iter().skip(1).take(others).map(|(scheduler, congestion)| {
+            format!("scheduler={scheduler}+congestion={congestion}")
+        });
     let args = whatif::Args::new(scenario, tries.collect(), SEEDS);
     let report = whatif::report(&args).map_err(|failure| anyhow!("{failure:?}"))?;
     Ok((report.rows, bytes_a_day))
@@ -280,7 +276,8 @@ impl Judged {
         let (mut all, mut right) = (0, 0);
         for a in 0..self.measured.len() {
             for b in 0..a {
-                let (low, high) = if self.measured[a].bps < self.measured[b].bps { (a, b) } else { (b, a) };
+                let (low, high) =
+                    if self.measured[a].bps < self.measured[b].bps { (a, b) } else { (b, a) };
                 if self.measured[high].bps >= self.measured[low].bps * (1.0 + DIFFERS) {
                     all += 1;
                     right += usize::from(replayed(high) > replayed(low));
@@ -297,7 +294,8 @@ impl Judged {
         );
         for (n, measured) in self.measured.iter().enumerate() {
             let row = &self.replayed[n];
-            let mean = |found: Option<whatif::Interval>, by: f64| found.map_or(0.0, |i| i.mean * by);
+            let mean =
+                |found: Option<whatif::Interval>, by: f64| found.map_or(0.0, |i| i.mean * by);
             line += &format!(
                 "\n    {} {}: {:.1} Mbit/s, {:.0} ms; replayed {:.1}, {:.0}",
                 POLICIES[n].0,
