@@ -4,7 +4,8 @@
 pub(super) const TRAIN: &str = "[link.a]\nconditions = \"scenarios/links/train-a.csv\"\n\
      [link.b]\nconditions = \"scenarios/links/train-b.csv\"\n";
 /// A link that becomes slow for ten seconds, beside one that does not.
-pub(super) const STEPS: &str = "[link.wifi]\nrate = \"50Mbps\"\ndelay = \"10ms\"\nqueue = \"200kB\"\n\
+pub(super) const STEPS: &str = "[link.wifi]\nrate = \"50Mbps\"\ndelay = \"10ms\"\n\
+     queue = \"200kB\"\n\
      [link.dsl]\nrate = \"30Mbps\"\ndelay = \"25ms\"\nqueue = \"200kB\"\n\
      [[at]]\ntime = \"10s\"\nevery = \"20s\"\nlink = \"wifi\"\nrate = \"10Mbps\"\n\
      [[at]]\ntime = \"20s\"\nevery = \"20s\"\nlink = \"wifi\"\nrate = \"50Mbps\"\n";

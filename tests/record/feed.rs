@@ -25,7 +25,7 @@ const STANDS: Duration = Duration::from_millis(2);
 /// Markers on their way.
 const PENDING: usize = 64;
 
-/// See the module.
+/// Records what a simulated client and server would know.
 pub(super) struct Feed {
     layout: Layout,
     policies: Arc<str>,

@@ -43,7 +43,7 @@ pub struct Measured {
     pub from_ms: u64,
     /// And its end.
     pub to_ms: u64,
-    /// Paths.
+    /// Those with traffic.
     pub paths: Vec<MeasuredPath>,
     /// Flows, as the scenario names them.
     pub flows: Vec<MeasuredFlow>,
@@ -61,7 +61,7 @@ pub struct Measured {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MeasuredPath {
-    /// Its name.
+    /// As the scenario has it, without the client.
     pub name: String,
     /// Bytes of inner packets, up and down.
     pub bytes: [u64; 2],

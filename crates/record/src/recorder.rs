@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
 
-/// See the module.
+/// Records for an agent; a thread writes the files.
 #[derive(Debug)]
 pub struct Recorder {
     sampler: Sampler,

@@ -107,6 +107,6 @@ mod tests {
         let system = folder("/etc/tabane/home.toml", None);
         assert_eq!(system, "/var/lib/tabane-client-home/record");
         assert_eq!(folder("/etc/tabane/server.toml", None), "/var/lib/tabane-server/record");
-        assert_eq!(folder("/home/u/client.toml", None), "/home/u/client.record");
+        assert_eq!(folder("/srv/u/client.toml", None), "/srv/u/client.record");
     }
 }

@@ -1,3 +1,5 @@
+//! What is written comes back, and what is damaged is told from it.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! From rows to scenarios.
+
 use super::super::{DirectionRow, policies};
 use super::*;
 

@@ -1,3 +1,5 @@
+//! Files: an hour each, the oldest deleted, torn and damaged ones.
+
 use super::super::codec::Encoder;
 use super::super::{DirectionRow, PathRow, Using};
 use super::*;

@@ -1,3 +1,5 @@
+//! From rows of a path to rates, delays, losses, queues and outages.
+
 use super::*;
 
 /// A path that is sampled each tick: bytes, queue (ms), lost.
