@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
-use tabane_gateway::config::rule::Policies;
-use tabane_gateway::config::udp_mode::UdpMode;
+use tabane_gateway::config::rule::{Policies, UdpMode};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 

@@ -18,8 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use tabane_gateway::config::rule::Policies;
-use tabane_gateway::config::udp_mode::UdpMode;
+use tabane_gateway::config::rule::{Policies, UdpMode};
 
 /// As far apart as a cable and a satellite in low orbit.
 const LINKS: [Link; 2] = [Link::new(100, 10), Link::new(60, 60)];
