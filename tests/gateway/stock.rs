@@ -34,6 +34,10 @@ fn stock_linux_is_the_client() {
     world.c.ip("mptcp limits set subflows 2");
     world.c.ip("mptcp endpoint add 10.81.0.17 dev wg2 id 2 subflow");
 
+    // Asked once, a tunnel that was not heard asks again after five seconds.
+    server.wait_for("two tunnels", Duration::from_secs(10), |status| {
+        status["paths"].as_array().is_some_and(|paths| paths.len() == 2)
+    });
     let mut curl = world.c.command("mptcpize");
     curl.args(["run", "curl"]);
     let curl = world.curl(curl, &[]);
@@ -45,6 +49,7 @@ fn stock_linux_is_the_client() {
 
     let carried = tunnels.each_ref().map(Pump::bytes);
     println!("bytes sent and received by the two tunnels: {carried:?}");
+    println!("bytes the server sent: {:?}", server.of_paths("tx_bytes"));
     let [first, second] = carried.map(|[_, received]| received);
     assert!(first + second > SIZE as u64, "not by the tunnels: {carried:?}");
     assert!(first.min(second) > (SIZE / 10) as u64, "one tunnel carried it all: {carried:?}");

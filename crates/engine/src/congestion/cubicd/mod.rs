@@ -275,10 +275,12 @@ impl Cubicd {
                 self.remember();
                 let lost = ack.lost > 0 && queue >= self.limit() / 2;
                 let full = if self.cwnd < self.ssthresh {
-                    ack.phase == RecoveryPhase::Open && self.path.early_queue() >= self.limit()
+                    let open = ack.phase == RecoveryPhase::Open;
+                    open && self.path.early_queue() >= self.limit()
                 } else {
-                    queue >= self.limit() || lost || self.path.overflows(self.mss)
+                    queue >= self.limit() || lost
                 };
+                let full = full || self.path.overflows(self.mss);
                 if full && ack.cwnd_limited {
                     self.start_drain(ack.now, false);
                 } else {

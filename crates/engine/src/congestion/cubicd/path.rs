@@ -110,6 +110,9 @@ impl Path {
             let took = ack.now - self.round.since;
             let bytes = self.delivered - self.round.delivered;
             if self.round.mark > 0 && !took.is_zero() {
+                // Acknowledgements that come in bunches end a round within microseconds. What was
+                // in flight needs a round trip.
+                let took = took.max(self.recent().min(self.base()));
                 self.rate = mul_div(bytes, 1_000_000_000, took.0);
                 if ack.now > self.peaks_since + Self::MEMORY {
                     (self.peaks, self.peaks_since) = ([0, self.peaks[0]], ack.now);

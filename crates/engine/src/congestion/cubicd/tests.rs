@@ -117,6 +117,43 @@ fn a_rate_that_comes_back_is_found_again_in_slow_start() {
 }
 
 #[test]
+fn acknowledgements_in_bunches_do_not_make_a_path_faster() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    let carries = BDP * MSS * 1000 / BASE_MS;
+    for _ in 0..40 {
+        link.now += Duration::from_millis(BASE_MS);
+        let window = link.segments();
+        for left in (0..window).rev() {
+            link.now += Duration::from_micros(1);
+            let rtt = Duration::from_millis(BASE_MS);
+            let ack = Ack { now: link.now, rtt: Some(rtt), srtt: rtt, ..tests::ack(0, 1) };
+            // Half of them are there when the first is looked at.
+            let in_flight = if left > window / 2 { left - window / 2 } else { left } * MSS;
+            link.cc.on_ack(&Ack { in_flight, ..ack }, &[]);
+        }
+        let (peak, held) = (link.cc.path.peak(), window * MSS * 1000 / BASE_MS);
+        assert!(peak <= held.max(carries * 6 / 5), "{peak} of {carries} bytes/s");
+    }
+}
+
+#[test]
+fn slow_start_ends_where_the_path_overflows_in_recovery() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    link.cc.ssthresh = u64::MAX;
+    for n in 0..40 {
+        link.now += Duration::from_millis(1);
+        let rtt = Duration::from_millis(BASE_MS + 50);
+        let in_flight = link.cc.window();
+        let ack = Ack { now: link.now, rtt: Some(rtt), srtt: rtt, in_flight, ..tests::ack(0, 1) };
+        let phase = RecoveryPhase::Recovery;
+        link.cc.on_ack(&Ack { lost: MSS * (n % 2), phase, ..ack }, &[]);
+    }
+    assert!(link.cc.drain.is_some() || link.cc.mode == Mode::Beside);
+}
+
+#[test]
 fn a_queue_that_stays_is_anothers() {
     let mut link = Bottleneck::new(0);
     link.rounds(20);
