@@ -36,6 +36,8 @@ const FLAP: usize = 150;
 const DOWN: usize = 50;
 const COUNT: usize = 1500;
 const QUICK: usize = 600;
+/// Nothing comes for so long: it is over. Longer than an outage.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// IP's and UDP's headers.
 const HEADERS: usize = 28;
 
@@ -80,7 +82,7 @@ fn call(way: Way, what: &str, count: usize) -> anyhow::Result<Vec<Figure>> {
     let (mut sent, mut times) = (Vec::new(), BTreeMap::new());
     let mut before = 0;
     thread::scope(|scope| -> anyhow::Result<()> {
-        let collect = scope.spawn(|| program.collect(Duration::from_millis(600)));
+        let collect = scope.spawn(|| program.collect(PATIENCE));
         sharpen_timers();
         let start = clock.now();
         for i in 0..BEFORE + count {
