@@ -529,7 +529,7 @@ mod page {
         include_str!("rule.rs"),
     ];
     /// A struct, and the heading that its table stands below.
-    const TABLES: [(&str, &str); 14] = [
+    const TABLES: [(&str, &str); 15] = [
         ("ClientConfig", "## Client"),
         ("ServerEntry", "### `[[server]]`"),
         ("PathConfig", "### `[[path]]`"),
@@ -544,6 +544,7 @@ mod page {
         ("ClientLimits", "### `[limits]`"),
         ("AccessConfig", "### `[access]`"),
         ("UdpMode", ""),
+        ("Protect", ""),
     ];
 
     /// What stands behind `pub` or `pub(crate)`.
