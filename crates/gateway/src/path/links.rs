@@ -83,6 +83,7 @@ impl Links {
             stopped,
             table: Table::default(),
             listing: Listing::Links,
+            outdated: false,
             slot: slot.clone(),
             ready: Some(ready),
         };
@@ -143,6 +144,9 @@ struct Follower {
     stopped: UnixStream,
     table: Table,
     listing: Listing,
+    /// What is being listed is outdated: all anew when it is over. A socket lists one thing at a
+    /// time, and refuses a second question with EBUSY.
+    outdated: bool,
     slot: Arc<Mutex<Option<Table>>>,
     /// Until the first listing is complete.
     ready: Option<Sender<io::Result<()>>>,
@@ -190,8 +194,13 @@ impl Follower {
                 // Only the kernel is believed.
                 Ok(_) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    // Something was lost: all anew.
-                    self.list()?;
+                    // Something was lost: all anew. The end of a listing is never lost: the kernel
+                    // goes on with it when there is room.
+                    if self.listing == Listing::Done {
+                        self.list()?;
+                    } else {
+                        self.outdated = true;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -239,6 +248,10 @@ impl Follower {
     fn handle(&mut self, payload: NetlinkPayload<RouteNetlinkMessage>) -> io::Result<()> {
         match (payload, self.listing) {
             (NetlinkPayload::InnerMessage(message), _) => self.table.apply(&message),
+            (NetlinkPayload::Done(_), Listing::Links | Listing::Addresses) if self.outdated => {
+                self.outdated = false;
+                self.list()?;
+            }
             (NetlinkPayload::Done(_), Listing::Links) => {
                 self.listing = Listing::Addresses;
                 self.ask(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
