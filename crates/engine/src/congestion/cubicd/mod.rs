@@ -156,7 +156,7 @@ impl Cubicd {
 
     /// Goes on with a drain; whether it is over.
     fn step_drain(&mut self, ack: &Ack) {
-        let (queue, noise) = (self.path.queue(), self.path.noise());
+        let (queue, jitter) = (self.path.queue(), self.path.jitter());
         let Some(drain) = &mut self.drain else { return };
         if drain.rounds.is_none() && ack.in_flight <= drain.cwnd {
             drain.rounds = Some(0);
@@ -174,7 +174,7 @@ impl Cubicd {
         {
             drain.least = drain.least.min(rtt);
         }
-        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= noise / 2;
+        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= jitter;
         drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
         let stuck = ack.now > drain.since + self.srtt * 6;
         if drain.rounds.is_some_and(|rounds| rounds >= 2) || stuck {
@@ -195,18 +195,15 @@ impl Cubicd {
         if left <= (drain.queue / 8 * 3).max(own) {
             self.found = 0;
             // Round trips are longer than the least of them by what is no queue, too.
-            self.alone(
-                drain.cwnd + self.path.volume_in((noise / 2).min(self.limit() / 2)).min(cut),
-            );
+            let usual = self.path.volume_in(self.path.jitter());
+            self.alone(drain.cwnd + usual.min(cut));
         } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
             // Nothing moved though an eighth less was in flight: is there a queue at all?
             if !drain.deep {
                 return self.start_drain(now, true);
             }
             self.path.rebase();
-            self.found = 0;
-            self.alone(before);
-            self.ssthresh = self.path.volume(self.path.peak()).max(before);
+            self.alone_as_known(before);
         } else {
             self.found += 1;
             // A host that was late for a round looks the same, once.
@@ -227,6 +224,13 @@ impl Cubicd {
         (self.calm, self.counted) = (0, 0);
     }
 
+    /// Alone on a path that is known to carry more: slow start goes up to that.
+    fn alone_as_known(&mut self, cwnd: u64) {
+        self.found = 0;
+        self.alone(cwnd);
+        self.ssthresh = self.ssthresh.max(self.path.volume(self.path.peak()));
+    }
+
     fn beside(&mut self, now: Instant, cwnd: u64) {
         self.mode = Mode::Beside;
         self.queued_at = now;
@@ -234,10 +238,7 @@ impl Cubicd {
     }
 
     /// Whether those who were there have left: who fills queues does not leave one empty for long.
-    fn is_deserted(&mut self, now: Instant) -> bool {
-        if self.path.queue() > self.path.noise() || self.path.early_drops() {
-            self.queued_at = now;
-        }
+    fn is_deserted(&self, now: Instant) -> bool {
         now > self.queued_at + (self.srtt * 20).max(Duration::from_secs(1))
     }
 
@@ -292,18 +293,17 @@ impl Cubicd {
             }
             Mode::Alone => {
                 if self.path.round_ended {
-                    self.calm = if queue <= self.path.noise() / 2 { self.calm + 1 } else { 0 };
+                    self.calm = if queue <= self.path.jitter() { self.calm + 1 } else { 0 };
                 }
                 self.remember();
                 let lost = ack.lost > 0 && queue >= self.limit() / 2;
+                let open = ack.phase == RecoveryPhase::Open;
                 let full = if self.cwnd < self.ssthresh {
-                    let open = ack.phase == RecoveryPhase::Open;
                     open && self.path.early_queue() >= self.limit()
                 } else {
                     queue >= self.limit() || lost
                 };
-                let full = full || self.path.overflows(self.mss);
-                if full && ack.cwnd_limited {
+                if (full || self.path.overflows(self.mss)) && ack.cwnd_limited {
                     self.start_drain(ack.now, false);
                 } else {
                     self.grow(ack);
@@ -311,10 +311,11 @@ impl Cubicd {
             }
             Mode::Beside => {
                 self.cubic.on_ack(ack, &[]);
+                if self.path.round_ended && (queue > self.path.noise() || self.path.early_drops()) {
+                    self.queued_at = ack.now;
+                }
                 if self.path.round_ended && self.is_deserted(ack.now) {
-                    self.found = 0;
-                    self.alone(self.window());
-                    self.ssthresh = self.ssthresh.max(self.path.volume(self.path.peak()));
+                    self.alone_as_known(self.window());
                 } else if ack.cwnd_limited
                     && self.is_due(ack.now)
                     && ack.phase == RecoveryPhase::Open
@@ -348,7 +349,7 @@ impl CongestionController for Cubicd {
             self.drain = None;
         }
         let early = self.path.early_drops();
-        let queued = self.path.queue() > self.path.noise() / 2;
+        let queued = self.path.queue() > self.path.jitter();
         let dropped = !timeout && (early || queued && self.path.drops());
         if self.mode == Mode::Alone && dropped {
             self.cwnd = self.window();
@@ -360,7 +361,7 @@ impl CongestionController for Cubicd {
             // Where losses come by chance, they are believed from the queue on that asks for a
             // drain: or the queue would never become so long.
             let noisy = self.path.loses_by_chance();
-            let least = if noisy { self.limit() } else { self.path.noise() / 2 };
+            let least = if noisy { self.limit() } else { self.path.jitter() };
             let counts =
                 timeout || event.kind == CongestionKind::Ecn || self.path.queue() > least || early;
             if counts {

@@ -67,7 +67,7 @@ impl Path {
     /// Samples that say something (RFC 9406).
     const ENOUGH: u32 = 8;
     /// What round trips differ by without a queue: bursts of some segments at the bottleneck.
-    const NOISE: Duration = Duration::from_micros(500);
+    const JITTER: Duration = Duration::from_micros(250);
 
     pub(super) fn new() -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Path {
         self.evidence.on_ack(ack);
         self.delivered += ack.delivered;
         self.lost += ack.lost;
-        let queued = self.queue() > self.noise() / 2;
+        let queued = self.queue() > self.jitter();
         if ack.lost > 0 {
             self.lost_with = self.lost_with.or(Some(queued));
         }
@@ -130,7 +130,7 @@ impl Path {
             self.evidence.on_round(bytes as f64 / mss, gone as f64 / mss);
             let queue = self.queue();
             let (least, most) = (queue.min(self.anchor.0), queue.max(self.anchor.0));
-            let still = most - least <= self.noise() / 2;
+            let still = most - least <= self.jitter();
             self.anchor = if still { (self.anchor.0, self.anchor.1 + 1) } else { (queue, 0) };
             self.begin_round(ack.now, ack.in_flight);
         }
@@ -204,10 +204,15 @@ impl Path {
         least.saturating_sub(self.base())
     }
 
-    /// What is no queue: round trips differ by so much anyway, and the least of a few of them from
-    /// the least of many.
+    /// Round trips differ by so much without a queue.
+    pub(super) fn jitter(&self) -> Duration {
+        Self::JITTER.max(self.wobble)
+    }
+
+    /// What is no queue: as `jitter`, and the least of a few round trips differs from the least of
+    /// many.
     pub(super) fn noise(&self) -> Duration {
-        Self::NOISE.max(self.wobble * 2)
+        self.jitter() * 2
     }
 
     /// Whether losses come with a queue: those of a noisy path do not ask for one. As many as came
