@@ -4,6 +4,7 @@ use super::data::ready;
 use super::pump::Pump;
 use super::world::{SIZE, User, World};
 use std::time::Duration;
+use tabane_net::wireguard::StaticSecret;
 
 #[test]
 fn stock_linux_is_the_client() {
@@ -17,7 +18,7 @@ fn stock_linux_is_the_client() {
     let tunnels = [1, 2].map(|n| {
         let inner = format!("10.81.0.{}", 15 + n);
         let outer = (format!("10.9.{n}.1"), format!("10.9.{n}.2:51820"));
-        let keys = (&world.path_key(n - 1).to_static(), world.key.public());
+        let keys = (&StaticSecret::from(&world.path_key(n - 1)), world.key.public());
         let device = format!("wg{n}={inner}/32,mtu=1420");
         let tunnel = Pump::start(&world.c, &device, (&outer.0, &outer.1), keys);
         for line in [

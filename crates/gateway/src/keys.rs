@@ -150,16 +150,10 @@ impl Key {
         Self(mac.finalize().into_bytes().into())
     }
 
-    /// As a session takes it, if this is a private key.
-    #[must_use]
-    pub fn to_static(&self) -> StaticSecret {
-        StaticSecret::from(self.0)
-    }
-
     /// The public key that belongs to it, if this is a private key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
-        PublicKey::from(&self.to_static())
+        PublicKey::from(&StaticSecret::from(self))
     }
 
     /// Reads a file that holds it, spaces around it ignored.
@@ -176,6 +170,13 @@ impl Key {
         self.0[0] &= 248;
         self.0[31] = (self.0[31] & 127) | 64;
         self
+    }
+}
+
+/// As a session takes it, if it is a private key.
+impl From<&Key> for StaticSecret {
+    fn from(key: &Key) -> Self {
+        Self::from(key.0)
     }
 }
 

@@ -23,10 +23,8 @@ use std::os::fd::AsFd;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Event, Instant};
 use tabane_net::Clock;
-use tabane_net::wireguard::{Opened, PublicKey, Sealed, Session, seal_space};
+use tabane_net::wireguard::{Opened, PublicKey, Sealed, Session, StaticSecret, seal_space};
 
-/// Paths of a client.
-pub const PATHS: usize = 2;
 pub struct ManyClients {
     clock: Clock,
     server: SocketAddr,
@@ -37,6 +35,9 @@ pub struct ManyClients {
     scratch: Vec<u8>,
     opened: Vec<u8>,
 }
+
+/// Paths of a client.
+pub const PATHS: usize = 2;
 
 struct Client {
     number: ClientNumber,
@@ -210,7 +211,7 @@ impl Client {
             let mut monitor = Monitor::new(now, config);
             let limit = inner_limit(OUTER_MTU, false);
             monitor.handle_link(now, LinkState::Ready { limit });
-            let own = secret.of_path(path).to_static();
+            let own = StaticSecret::from(&secret.of_path(path));
             let index = (at * PATHS + path) as u32;
             Tunnel { session: Session::new(&own, *server, None, index, None), monitor }
         };

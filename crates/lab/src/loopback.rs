@@ -45,19 +45,11 @@ impl Packet for Datagram {
     fn wire_len(&self) -> u32 {
         self.0.wire_len().saturating_add(HEADERS)
     }
-    fn ect(&self) -> bool {
-        false
-    }
-    fn mark_ce(&mut self) {}
     fn corrupt(&mut self, bits: u64) {
         self.0.corrupt(bits);
     }
     fn duplicate(&self) -> Self {
         Self(self.0.clone())
-    }
-    /// All of a link is one tunnel, which is one flow.
-    fn flow(&self) -> u64 {
-        0
     }
 }
 

@@ -15,5 +15,5 @@ pub(super) fn session(
     let public = keys::public(&server.public_key)?;
     let preshared = server.preshared_key.as_deref().map(str::parse::<Key>).transpose()?;
     let preshared = preshared.map(|key| *key.bytes());
-    Ok(Session::new(&own.to_static(), public, preshared, random_index(), None))
+    Ok(Session::new(&(&own).into(), public, preshared, random_index(), None))
 }

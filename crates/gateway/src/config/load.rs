@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tabane_config::bounded;
 use tabane_config::source_document::{Fault, Problem, SourceDocument};
@@ -239,21 +240,19 @@ fn remedy(path: &Path) -> String {
     }
 }
 
-/// Hides what stands in a line behind the name of a key, or looks like one: the name may be
-/// misspelt, which is then the problem. A name may be one, too, or have one in it.
+/// Hides whatever looks like a key, wherever it stands: people paste one as a name, as a file or
+/// as an address. In the excerpt also all that stands behind the name of a key, which may be
+/// misspelt: that is then the problem.
 fn discreet(mut problem: Problem) -> Problem {
-    if problem.message.starts_with("unknown key")
-        && let Some(at) = key_in(&problem.message)
-    {
-        problem.message.truncate(at);
-        problem.message.push_str("...'");
+    while let Some(key) = key_in(&problem.message) {
+        problem.message.replace_range(key, "...");
     }
     if let Some(line) = &mut problem.excerpt {
         let lower = line.to_ascii_lowercase();
         let names = SECRET.iter().filter_map(|name| lower.find(name).map(|at| at + name.len()));
         let hidden = names.filter(|end| !lower[*end..].starts_with("_file")).min();
         let value = hidden.map(|end| line[end..].find('=').map_or(end, |at| end + at + 1));
-        if let Some(at) = value.into_iter().chain(key_in(line)).min() {
+        if let Some(at) = value.into_iter().chain(key_in(line).map(|key| key.start)).min() {
             line.truncate(at);
             line.push_str(" ...");
         }
@@ -261,16 +260,18 @@ fn discreet(mut problem: Problem) -> Problem {
     problem
 }
 
-/// Where a line has what may be a key, or most of one: a long run of base64 or hex.
-fn key_in(line: &str) -> Option<usize> {
+/// Where a text has what may be a key, or most of one: a long run of base64 or hex. Long words and
+/// paths are such runs too, but have no digit; of 32 random bytes in base64, one in 1 500 has none.
+fn key_in(text: &str) -> Option<Range<usize>> {
     const LEAST: usize = 32;
     let of_keys = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let mut at = 0;
-    for run in line.as_bytes().chunk_by(|a, b| of_keys(a) == of_keys(b)) {
-        if run.len() >= LEAST && of_keys(&run[0]) {
-            return Some(at);
+    for run in text.as_bytes().chunk_by(|a, b| of_keys(a) == of_keys(b)) {
+        let end = at + run.len();
+        if run.len() >= LEAST && of_keys(&run[0]) && run.iter().any(u8::is_ascii_digit) {
+            return Some(at..end);
         }
-        at += run.len();
+        at = end;
     }
     None
 }

@@ -3,8 +3,7 @@
 //! A rule matches if protocol, destination, name and port all do; a list that is empty matches
 //! everything. The first rule that matches counts, and what it leaves open is the agent's.
 
-use super::rule::{Policies, Rule};
-use super::udp_mode::UdpMode;
+use super::rule::{Policies, Rule, UdpMode};
 use crate::access::{PortRange, Prefix};
 use std::fmt::Display;
 use std::net::SocketAddr;

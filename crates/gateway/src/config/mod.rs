@@ -15,18 +15,17 @@ pub mod rule;
 pub(crate) mod secret;
 pub mod server;
 pub mod source;
-pub mod udp_mode;
+mod udp_mode;
 
 pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub(crate) use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
 pub(crate) use load::{ConfigError, Configuration, Loaded, environment, parse, read};
 pub(crate) use matching::{Choice, Protocol, Rules};
 pub(crate) use next::NextConfig;
-pub(crate) use rule::{Policies, Rule};
+pub(crate) use rule::{Policies, Protect, Rule, UdpMode};
 pub(crate) use secret::Secret;
 pub(crate) use server::{AccessConfig, ClientEntry, ClientLimits, InvitationEntry, ServerConfig};
 pub(crate) use source::{Service, Source, TEXT_MAX};
-pub(crate) use udp_mode::{Protect, UdpMode};
 
 #[cfg(test)]
 mod tests;

@@ -228,6 +228,11 @@ fn keys_are_never_shown() {
         client().replace(&format!("\"{KEY}\""), &format!("\"{KEY}")),
         format!("{}[front]\nlogin = \"{KEY}\"\n", client()),
         format!("'ours{KEY}' = ''\n{}", client()),
+        client().replace("name = \"home\"", &format!("name = \"ours {KEY}, {KEY}\"")),
+        client().replace("number = 2", &format!("number = \"{KEY}\"")),
+        client().replace("secret =", "secret_file ="),
+        client().replace("interface = \"eth0\"", &format!("interface = \"{KEY}\"")),
+        client().replace("vpn.example.org:51820", KEY),
     ];
     for text in cases {
         let said = connect_error::<ClientConfig>(&text);
@@ -529,7 +534,7 @@ mod page {
         include_str!("rule.rs"),
     ];
     /// A struct, and the heading that its table stands below.
-    const TABLES: [(&str, &str); 14] = [
+    const TABLES: [(&str, &str); 15] = [
         ("ClientConfig", "## Client"),
         ("ServerEntry", "### `[[server]]`"),
         ("PathConfig", "### `[[path]]`"),
@@ -544,6 +549,7 @@ mod page {
         ("ClientLimits", "### `[limits]`"),
         ("AccessConfig", "### `[access]`"),
         ("UdpMode", ""),
+        ("Protect", ""),
     ];
 
     /// What stands behind `pub` or `pub(crate)`.

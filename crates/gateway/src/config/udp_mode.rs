@@ -1,45 +1,12 @@
 //! How datagrams travel, as it is written: `bond`, `best`, `duplicate`, `protect` or
 //! `protect:loss=0.1%,late=40ms`.
 
-use serde::{Deserialize, Serialize};
+use super::rule::{Protect, UdpMode};
 use std::fmt;
 use std::str::FromStr;
 use tabane_config::source_document::Fault;
 use tabane_engine::Duration;
 use toml::de::{DeTable, DeValue};
-
-/// How datagrams travel.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-#[serde(try_from = "String", into = "String")]
-pub enum UdpMode {
-    /// Spread over the paths by what they carry; the far end puts them in order. Calls are
-    /// protected as by [`UdpMode::Protect`].
-    Bond,
-    /// By the path with the smallest round-trip time.
-    #[default]
-    Best,
-    /// By all paths that work; the far end takes the first copy.
-    Duplicate,
-    /// By the best path, and again by another as far as what is lost or late asks for it.
-    Protect(Protect),
-}
-
-/// What a protected flow bears.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Protect {
-    /// Packets that may be lost, of a million.
-    pub loss_ppm: u32,
-    /// How much later than by the best path nearly all are to be there.
-    pub late: Duration,
-}
-
-impl Default for Protect {
-    /// ITU-T G.113: speech coders hide 0.1 % of loss; 40 ms are what a jitter buffer of two
-    /// packets bears.
-    fn default() -> Self {
-        Self { loss_ppm: 1000, late: Duration::from_millis(40) }
-    }
-}
 
 /// The word for spreading of versions before 0.2; it means [`UdpMode::Bond`].
 const STRIPE: &str = "stripe";

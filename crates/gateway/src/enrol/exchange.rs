@@ -86,8 +86,7 @@ fn attempt(
     let (from, to) = (SocketAddr::new(own, PORT), SocketAddr::new(service, PORT));
     let packet = udp_packet(from, to, Bytes::copy_from_slice(question));
     let preshared = Some(*preshared.bytes());
-    let mut session =
-        Session::new(&key.to_static(), server.public_key, preshared, random_index(), None);
+    let mut session = Session::new(&key.into(), server.public_key, preshared, random_index(), None);
     let (mut out, mut datagram) = (vec![0; SPACE], vec![0; SPACE]);
     let clock = Clock::start();
     let mut next = Instant::ZERO;

@@ -20,7 +20,7 @@ use crate::address::{ClientNumber, PATHS_MAX};
 use crate::config::{Secret, ServerConfig, ServerEntry};
 use crate::invite::{Grant, Invitation, Own};
 use crate::keys::{self, Key, KeyError};
-use boringtun::x25519::PublicKey;
+use boringtun::x25519::{PublicKey, StaticSecret};
 use exchange::{Link, Server};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -222,7 +222,7 @@ impl Credentials {
         for text in self.all() {
             let key = keys::public(text).map_err(|error| error.to_string())?;
             // A point of low order agrees on the same secret with everybody.
-            if !server.to_static().diffie_hellman(&key).was_contributory() {
+            if !StaticSecret::from(server).diffie_hellman(&key).was_contributory() {
                 return Err("a key is a point of low order".into());
             }
             if !seen.insert(*key.as_bytes()) {

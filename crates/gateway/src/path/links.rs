@@ -83,6 +83,9 @@ impl Links {
             stopped,
             table: Table::default(),
             listing: Listing::Links,
+            outdated: false,
+            question: 0,
+            answered: false,
             slot: slot.clone(),
             ready: Some(ready),
         };
@@ -143,6 +146,12 @@ struct Follower {
     stopped: UnixStream,
     table: Table,
     listing: Listing,
+    /// What is being listed is outdated: all anew when it is over. A socket lists one thing at a
+    /// time, and refuses a second question with EBUSY.
+    outdated: bool,
+    /// The number of the question that is being answered, and whether the answer has begun.
+    question: u32,
+    answered: bool,
     slot: Arc<Mutex<Option<Table>>>,
     /// Until the first listing is complete.
     ready: Option<Sender<io::Result<()>>>,
@@ -173,9 +182,13 @@ impl Follower {
         self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()))
     }
 
-    fn ask(&self, question: RouteNetlinkMessage) -> io::Result<()> {
+    fn ask(&mut self, question: RouteNetlinkMessage) -> io::Result<()> {
+        // Changes that are told unasked have number 0.
+        self.question = self.question.wrapping_add(1).max(1);
+        self.answered = false;
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        header.sequence_number = self.question;
         let mut message = NetlinkMessage::new(header, NetlinkPayload::from(question));
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
@@ -190,8 +203,13 @@ impl Follower {
                 // Only the kernel is believed.
                 Ok(_) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    // Something was lost: all anew.
-                    self.list()?;
+                    // Something was lost: all anew. The end of a listing is never lost: the kernel
+                    // goes on with it when there is room.
+                    if self.listing == Listing::Done {
+                        self.list()?;
+                    } else {
+                        self.outdated = true;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -229,6 +247,7 @@ impl Follower {
             let Some(message) = bytes.get(..length).filter(|_| length >= 16) else { break };
             // A message of a kind that is not known is none of ours.
             if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(message) {
+                self.answered |= message.header.sequence_number == self.question;
                 self.handle(message.payload)?;
             }
             bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
@@ -236,9 +255,26 @@ impl Follower {
         Ok(())
     }
 
+    /// Whether a change is older than the listing that will tell what came of it. What followed
+    /// it may be lost.
+    fn is_old(&self, message: &RouteNetlinkMessage) -> bool {
+        use RouteNetlinkMessage::{DelAddress, NewAddress};
+        let of_addresses = matches!(message, NewAddress(_) | DelAddress(_));
+        match self.listing {
+            Listing::Links => of_addresses || !self.answered,
+            Listing::Addresses => of_addresses && !self.answered,
+            Listing::Done => false,
+        }
+    }
+
     fn handle(&mut self, payload: NetlinkPayload<RouteNetlinkMessage>) -> io::Result<()> {
         match (payload, self.listing) {
+            (NetlinkPayload::InnerMessage(message), _) if self.is_old(&message) => {}
             (NetlinkPayload::InnerMessage(message), _) => self.table.apply(&message),
+            (NetlinkPayload::Done(_), Listing::Links | Listing::Addresses) if self.outdated => {
+                self.outdated = false;
+                self.list()?;
+            }
             (NetlinkPayload::Done(_), Listing::Links) => {
                 self.listing = Listing::Addresses;
                 self.ask(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;

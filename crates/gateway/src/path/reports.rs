@@ -188,9 +188,11 @@ impl Reports {
         due.into_iter().flatten().min().filter(|_| self.known)
     }
 
-    /// When the next of the markers that follow a load is due.
+    /// When the next of the markers is due that follow a load, or are wanted of an idle path: the
+    /// first one at once.
     fn tail_at(&self) -> Option<Instant> {
-        self.sent_at.filter(|_| self.tail > 0).map(|at| at + TAIL_INTERVAL)
+        let due = self.sent_at.map_or(self.not_before, |at| at + TAIL_INTERVAL);
+        (self.tail > 0).then_some(due)
     }
 
     /// A number from 0 to `below`.

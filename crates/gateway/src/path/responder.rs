@@ -171,6 +171,12 @@ impl Responder {
         self.state == PathState::Up
     }
 
+    /// Whether something has come from the client lately, whatever that says of the way to it.
+    #[must_use]
+    pub(crate) fn is_heard(&self, now: Instant) -> bool {
+        self.heard.is_some_and(|heard| now.saturating_since(heard) < SILENCE)
+    }
+
     /// Whether the client has ever sent a probe of ours.
     #[must_use]
     pub(crate) fn is_stock(&self) -> bool {

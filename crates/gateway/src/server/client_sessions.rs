@@ -53,7 +53,7 @@ impl ClientSessions {
     /// # Errors
     /// Keys and policies that are none.
     pub(super) fn new(config: &ServerConfig, network: Network) -> Result<Self, ServerError> {
-        let peers = Peers::new(config.key()?.to_static(), PeersConfig::default());
+        let peers = Peers::new((&config.key()?).into(), PeersConfig::default());
         let (all, by_number, owners) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         let (askers, notes, touched) = (Askers::default(), Notes::default(), Vec::new());
         let mut client_sessions =

@@ -143,8 +143,10 @@ impl ClientSession {
         };
         match self.dispatcher.send(now, mode, packet) {
             Outcome::Leaves(paths) if paths.is_empty() => {
+                // That a path works is said by a probe, which may be lost: who asks is answered.
+                let asks = self.fastest.filter(|path| self.responders[*path].is_heard(now));
                 let id = |path: PathIndex| path.into();
-                Outcome::Leaves(self.best().map(id).map_or(paths, PathSet::only))
+                Outcome::Leaves(self.best().or(asks).map(id).map_or(paths, PathSet::only))
             }
             outcome => outcome,
         }

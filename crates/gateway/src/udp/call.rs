@@ -18,6 +18,8 @@ pub(super) struct CallWatch {
     sum: u64,
     squares: f64,
     call: bool,
+    /// Its last packets did not look like one.
+    doubtful: bool,
 }
 
 /// Inner bytes of the largest packet of speech: 60 ms at 64 kbit/s (G.711), with headers.
@@ -43,8 +45,10 @@ impl CallWatch {
         self.large |= len > SMALL;
         self.count += 1;
         if self.count == COUNT {
-            let call = self.is_call();
-            *self = Self { call, last: self.last, ..Self::default() };
+            // An outage breaks the pace of what is sent in answer, just when protection is needed.
+            let looks = self.is_call();
+            let call = looks || (self.call && !self.doubtful && !self.large);
+            *self = Self { call, doubtful: !looks, last: self.last, ..Self::default() };
         }
         self.call
     }
@@ -82,6 +86,26 @@ mod tests {
             }
         }
         call
+    }
+
+    #[test]
+    fn a_call_outlives_one_gap_but_not_another_pace() {
+        let (mut watch, mut now) = (CallWatch::default(), Instant::ZERO);
+        let mut second = |gaps: &[(u32, u64)], len| {
+            let mut call = false;
+            for i in 0..COUNT {
+                let gap = gaps.iter().find(|(at, _)| *at == i).map_or(20, |(_, ms)| *ms);
+                now += Duration::from_millis(gap);
+                call = watch.sent(now, len);
+                watch.came(len);
+            }
+            call
+        };
+        // Nothing for a while, then all of it at once.
+        let outage = [(10, 160), (11, 0), (12, 0), (13, 0), (14, 0), (15, 0), (16, 0), (17, 0)];
+        assert!(second(&[], 200) && second(&outage, 200) && second(&[], 200));
+        assert!(second(&outage, 200) && !second(&outage, 200), "twice in a row");
+        assert!(second(&[], 200) && !second(&[], 1200), "video");
     }
 
     #[test]

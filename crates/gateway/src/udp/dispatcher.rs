@@ -7,6 +7,7 @@ use super::generations::{back, key};
 use super::order::HOLD;
 use super::request::Request;
 use super::sender::{Choice, Sender, tier};
+use super::sent::is_quic;
 use super::tag::Kind;
 use super::{Filter, FilterCounters, Tagger, Verdict};
 use crate::address::PATHS_MAX;
@@ -175,6 +176,12 @@ impl Dispatcher {
     /// What becomes of a packet, which has its number then. What fits no path of its mode, or
     /// cannot be numbered, goes once, by the best one.
     pub(crate) fn send(&mut self, now: Instant, mode: UdpMode, packet: &mut [u8]) -> Outcome {
+        // Whatever its mode is now: that may change, and only its beginning shows what a flow is.
+        if is_quic(packet)
+            && let Some(flow) = self.tagger.flow(now, packet)
+        {
+            flow.quic = true;
+        }
         let outcome = match mode {
             UdpMode::Best => None,
             UdpMode::Duplicate => self.send_copies(now, packet),
@@ -203,7 +210,7 @@ impl Dispatcher {
         }
         // QUIC must not be fragmented (RFC 9000 section 14), and finds the size of its packets by
         // those that do not arrive; a flow in fragments could not be spread.
-        if flow.is_quic(packet) && is_too_long(&self.datagram_paths, len) {
+        if flow.quic && is_too_long(&self.datagram_paths, len) {
             self.too_long += 1;
             return Some(Outcome::Dropped);
         }
@@ -461,6 +468,11 @@ mod tests {
         buffer.split_off(start)
     }
 
+    /// By the first path.
+    fn left() -> Outcome {
+        Outcome::Leaves(PathSet::only(PathId(0)))
+    }
+
     fn ids(outcome: Outcome) -> Vec<u8> {
         let Outcome::Leaves(set) = outcome else { panic!("{outcome:?}") };
         (0..8).filter(|id| set.contains(PathId(*id))).collect()
@@ -485,6 +497,23 @@ mod tests {
             packet[4..6].fill(7);
             assert_eq!(ids(dispatcher.send(now, mode, &mut packet)), [0]);
             assert_eq!(packet[4..6] == [0, 0], mode == UdpMode::Best);
+        }
+    }
+
+    #[test]
+    fn quic_is_known_by_its_beginning_in_whatever_mode_that_was() {
+        let now = Instant::ZERO;
+        let (quic, greased) = ([0xc0, 0, 0, 0, 1], [0x80, 0, 0, 0, 1]);
+        for (begins, becomes) in
+            [(quic, Outcome::Dropped), (greased, Outcome::Dropped), ([0x40; 5], left())]
+        {
+            let mut dispatcher = Dispatcher::new([1; 32]);
+            dispatcher.set_paths(now, [datagram_path(0, 1400), datagram_path(1, 1400)].into_iter());
+            let mut hello = packet(1200);
+            hello[28..33].copy_from_slice(&begins);
+            assert_eq!(dispatcher.send(now, UdpMode::Best, &mut hello), left());
+            // What is cut is sent by one path; QUIC must not be cut.
+            assert_eq!(dispatcher.send(now, UdpMode::Bond, &mut packet(1400)), becomes);
         }
     }
 

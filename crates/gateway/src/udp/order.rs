@@ -143,6 +143,7 @@ impl Order {
     /// Lets everything through; returns how many bytes that is.
     pub(super) fn drain(&mut self, ready: &mut VecDeque<Vec<u8>>) -> usize {
         let bytes = self.packets.values().map(Vec::len).sum();
+        self.arrivals.clear();
         ready.extend(std::mem::take(&mut self.packets).into_values());
         bytes
     }
@@ -183,9 +184,26 @@ impl Order {
 
     /// The packet that has waited longest.
     fn oldest(&mut self) -> Option<(Instant, u64)> {
-        while self.arrivals.front().is_some_and(|(_, position)| *position < self.next) {
+        while self.arrivals.front().is_some_and(|(_, at)| !self.packets.contains_key(at)) {
             self.arrivals.pop_front();
         }
         self.arrivals.front().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_let_through_is_not_waited_for_after_a_restart() {
+        let (mut order, mut ready) = (Order::default(), VecDeque::new());
+        let now = Instant(1_000_000_000);
+        assert_eq!(order.take(now, PathId(0), (1, 0), &[1]), Place::Next);
+        assert_eq!(order.take(now, PathId(0), (3, 0), &[3]), Place::Held);
+        assert_eq!(order.drain(&mut ready), 1);
+        order.restart();
+        assert_eq!(order.give_up(now + HOLD, HOLD, &mut ready), (0, 0));
+        assert_eq!(order.oldest(), None);
     }
 }

@@ -15,7 +15,8 @@ pub(crate) struct SentFlow {
     credit: f64,
     as_of: Instant,
     pub(super) call: CallWatch,
-    quic: bool,
+    /// It is QUIC, as far as its packets have shown that go this way.
+    pub(super) quic: bool,
     pub(super) protection: Option<Box<Protection>>,
 }
 
@@ -56,20 +57,6 @@ impl SentFlow {
         sparse
     }
 
-    /// Whether it is QUIC, as far as its packets show that go this way: its handshake has long
-    /// headers with a version (RFC 8999 section 5.1; 1 and 2 of RFC 9000 and 9369).
-    pub(crate) fn is_quic(&mut self, packet: &[u8]) -> bool {
-        const VERSIONS: [[u8; 4]; 2] = [[0, 0, 0, 1], [0x6b, 0x33, 0x43, 0xcf]];
-        if !self.quic
-            && let Some([first, version @ ..]) = packet.get(payload_at(packet)..)
-            && first & 0xc0 == 0xc0
-            && version.get(..4).is_some_and(|version| VERSIONS.iter().any(|v| v == version))
-        {
-            self.quic = true;
-        }
-        self.quic
-    }
-
     /// Writes its next number into a packet that goes by `path`, or by several; returns it.
     pub(crate) fn number(&mut self, packet: &mut [u8], kind: Kind, path: Option<PathId>) -> u16 {
         let number = self.next;
@@ -83,6 +70,16 @@ impl SentFlow {
         self.paths[0] = path;
         number
     }
+}
+
+/// Whether a packet shows that its flow is QUIC: handshakes have long headers with a version (RFC
+/// 8999 section 5.1; 1 and 2 of RFC 9000 and 9369). Only the first bit is always set: the next one
+/// is not where ends have agreed to grease it (RFC 9287).
+pub(super) fn is_quic(packet: &[u8]) -> bool {
+    const VERSIONS: [[u8; 4]; 2] = [[0, 0, 0, 1], [0x6b, 0x33, 0x43, 0xcf]];
+    let Some([first, version @ ..]) = packet.get(payload_at(packet)..) else { return false };
+    let known = |version: &[u8]| VERSIONS.iter().any(|known| known == version);
+    first & 0x80 != 0 && version.get(..4).is_some_and(known)
 }
 
 /// Where the payload of a UDP packet begins.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tabane_config::quantity::Size;
 use tabane_gateway::keys;
-use tabane_net::wireguard::{Bind, FourTuple, PortConfig, Session, UdpPort};
+use tabane_net::wireguard::{Bind, FourTuple, PortConfig, Session, StaticSecret, UdpPort};
 
 /// What a flood of one replayed handshake did to a client's download and to the control socket.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Outcome {
 
 /// The first message of a handshake of the test's client: valid, and soon a replay.
 fn initiation(keys: &Keys) -> Vec<u8> {
-    let own = keys.secret.of_path(0).to_static();
+    let own = StaticSecret::from(&keys.secret.of_path(0));
     let server = keys::public(&keys::encode(&keys.server.public())).unwrap();
     let mut out = [0; 256];
     let len = Session::new(&own, server, None, 7, None).handshake(&mut out, false).unwrap();

@@ -126,6 +126,18 @@ fn within(rate: f64, cap: u64) {
     assert!((0.9..1.1).contains(&share), "{rate:.0} bit/s of {cap}");
 }
 
+/// It is never exceeded, and reached soon: what a machine that does other things too sends in a
+/// second is less at times.
+#[track_caller]
+fn is_kept(bed: &Bed, way: usize, cap: u64) {
+    let reached = (0..10).any(|_| {
+        let share = bed.rates(0, Duration::from_secs(1))[way] / cap as f64;
+        assert!(share < 1.1, "{share} of {cap} bit/s");
+        share >= 0.9
+    });
+    assert!(reached, "{cap} bit/s are not reached");
+}
+
 const PACE: Duration = Duration::from_millis(10);
 
 #[test]
@@ -213,15 +225,15 @@ fn caps_are_kept() {
     });
     let up = Load::upload(bed.client.at);
     thread::sleep(Duration::from_secs(1));
-    within(bed.rates(0, Duration::from_secs(2))[0], 8 * MBPS);
+    is_kept(&bed, 0, 8 * MBPS);
     drop(up);
     let _down = Load::download(bed.client.at, 40_000, PACE);
     thread::sleep(Duration::from_secs(2));
-    within(bed.rates(0, Duration::from_secs(2))[1], 16 * MBPS);
+    is_kept(&bed, 1, 16 * MBPS);
     bed.set("one", None, Some(4 * MBPS));
     assert_eq!(bed.path(0).cap_bps, Some(4 * MBPS));
     thread::sleep(Duration::from_secs(1));
-    within(bed.rates(0, Duration::from_secs(2))[1], 4 * MBPS);
+    is_kept(&bed, 1, 4 * MBPS);
 }
 
 #[test]

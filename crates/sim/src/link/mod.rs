@@ -51,15 +51,20 @@ pub trait Packet: Sized {
     /// Length on the wire, bytes, IP header included.
     fn wire_len(&self) -> u32;
     /// May be marked instead of dropped (ECT, RFC 3168).
-    fn ect(&self) -> bool;
+    fn ect(&self) -> bool {
+        false
+    }
     /// Marks it Congestion Experienced. Only asked of packets that are `ect`.
-    fn mark_ce(&mut self);
+    fn mark_ce(&mut self) {}
     /// Damages it; `bits` are random.
     fn corrupt(&mut self, bits: u64);
     /// A second one.
     fn duplicate(&self) -> Self;
-    /// A hash of what tells its flow from others: protocol, addresses, ports.
-    fn flow(&self) -> u64;
+    /// A hash of what tells its flow from others: protocol, addresses, ports. Unless said, all are
+    /// one flow.
+    fn flow(&self) -> u64 {
+        0
+    }
 }
 
 /// A hash of a flow, evenly spread.
@@ -74,10 +79,6 @@ impl Packet for Vec<u8> {
     fn wire_len(&self) -> u32 {
         u32::try_from(self.len()).unwrap_or(u32::MAX)
     }
-    fn ect(&self) -> bool {
-        false
-    }
-    fn mark_ce(&mut self) {}
     fn corrupt(&mut self, bits: u64) {
         if !self.is_empty() {
             let bit = bits % (self.len() as u64 * 8);
@@ -86,9 +87,6 @@ impl Packet for Vec<u8> {
     }
     fn duplicate(&self) -> Self {
         self.clone()
-    }
-    fn flow(&self) -> u64 {
-        0
     }
 }
 

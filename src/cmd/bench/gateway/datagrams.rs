@@ -6,13 +6,12 @@
 //! of this machine.
 
 use super::figure::{Figure, Target, Unit};
+use super::program::wait;
 use super::tell;
 use super::tun::{FAR, World, missing};
 use anyhow::{Context, anyhow, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -135,7 +134,7 @@ fn mapped(
     for _ in 0..50 {
         // One that is not taken is sent again.
         let _ = near.send(at, &[0; SIZE], SIZE);
-        wait(far, Duration::from_millis(100))?;
+        wait(far.inner(), Duration::from_millis(100))?;
         if far.recv(&mut batch).is_err() {
             continue;
         }
@@ -169,7 +168,7 @@ fn receive(from: &DatagramSocket, ended: &AtomicBool, came: &AtomicU64) -> anyho
         while from.recv(&mut batch).is_ok() {
             came.fetch_add(batch.datagrams().count() as u64, Ordering::Relaxed);
         }
-        wait(from, Duration::from_millis(50))?;
+        wait(from.inner(), Duration::from_millis(50))?;
     }
     Ok(())
 }
@@ -200,11 +199,4 @@ fn send(
         at = clock.now().as_secs_f64();
     }
     (sent, clock.now().as_secs_f64())
-}
-
-fn wait(socket: &DatagramSocket, limit: Duration) -> anyhow::Result<()> {
-    let limit = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as i64 };
-    let fd = socket.inner().as_fd();
-    poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&limit))?;
-    Ok(())
 }

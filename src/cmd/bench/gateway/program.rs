@@ -2,7 +2,9 @@
 
 use crate::bed::associate;
 use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 use tabane_engine::Instant;
@@ -43,6 +45,16 @@ impl Program {
         let _ = self.socket.send(&[&self.head[..], payload].concat());
     }
 
+    /// For [`Program::recv`], and so many bytes of what has come and not been taken.
+    ///
+    /// # Errors
+    /// The system's.
+    #[cfg(feature = "quic")]
+    pub(super) fn receives(&self, bytes: usize) -> anyhow::Result<()> {
+        self.socket.set_nonblocking(true)?;
+        Ok(socket2::SockRef::from(&self.socket).set_recv_buffer_size(bytes)?)
+    }
+
     /// Waits for a datagram, not longer than `patience`; its payload.
     #[cfg(feature = "quic")]
     pub(super) fn recv<'a>(
@@ -50,7 +62,9 @@ impl Program {
         patience: Duration,
         buffer: &'a mut [u8],
     ) -> anyhow::Result<Option<&'a [u8]>> {
-        self.socket.set_read_timeout(Some(patience.max(Duration::from_micros(50))))?;
+        if !patience.is_zero() {
+            wait(&self.socket, patience)?;
+        }
         let Ok(len) = self.socket.recv(buffer) else { return Ok(None) };
         Ok(buffer[..len].get(self.head.len()..))
     }
@@ -75,6 +89,17 @@ impl Program {
         }
         Ok(all)
     }
+}
+
+/// Waits until there is something to read, or for so long: less than a second, to the microsecond
+/// (a socket's own timeout is kept to some milliseconds, in which a paced sender falls behind).
+///
+/// # Errors
+/// The system's.
+pub(super) fn wait(fd: impl AsFd, limit: Duration) -> anyhow::Result<()> {
+    let limit = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as i64 };
+    poll(&mut [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)], Some(&limit))?;
+    Ok(())
 }
 
 /// A far end that notes in each datagram when it came and sends it back; as long as this process.

@@ -67,6 +67,8 @@ pub(super) struct Cubicd {
     /// When the last drain ended, and drains in a row that found others.
     drained_at: Instant,
     found: u32,
+    /// When a queue was last seen beside others.
+    queued_at: Instant,
     /// Mode, window and threshold before the last timeout.
     before: Option<(Mode, u64, u64)>,
     srtt: Duration,
@@ -120,6 +122,7 @@ impl Cubicd {
             counted: 0,
             drained_at: Instant::ZERO,
             found: 0,
+            queued_at: Instant::ZERO,
             before: None,
             srtt: Duration::ZERO,
         }
@@ -130,7 +133,7 @@ impl Cubicd {
     fn limit(&self) -> Duration {
         let some = Duration(mul_div(SEGMENTS * self.mss, 1_000_000_000, self.path.peak().max(1)));
         let base = (self.path.base() / 8).max(some.min(LIMITS[1])).clamp(LIMITS[0], LIMITS[1]);
-        base.max(self.path.noise() * 2)
+        base.max(self.path.noise())
     }
 
     fn window(&self) -> u64 {
@@ -153,7 +156,7 @@ impl Cubicd {
 
     /// Goes on with a drain; whether it is over.
     fn step_drain(&mut self, ack: &Ack) {
-        let (queue, noise) = (self.path.queue(), self.path.noise());
+        let (queue, jitter) = (self.path.queue(), self.path.jitter());
         let Some(drain) = &mut self.drain else { return };
         if drain.rounds.is_none() && ack.in_flight <= drain.cwnd {
             drain.rounds = Some(0);
@@ -171,7 +174,7 @@ impl Cubicd {
         {
             drain.least = drain.least.min(rtt);
         }
-        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= noise;
+        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= jitter;
         drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
         let stuck = ack.now > drain.since + self.srtt * 6;
         if drain.rounds.is_some_and(|rounds| rounds >= 2) || stuck {
@@ -189,25 +192,27 @@ impl Cubicd {
         let cut = before - drain.cwnd.min(before);
         // On a slow link even what a drain leaves in flight waits for itself.
         let own = self.path.time_of(drain.cwnd).saturating_sub(self.path.base()) + noise;
-        if left <= (drain.queue / 4).max(own) {
+        if left <= (drain.queue / 8 * 3).max(own) {
             self.found = 0;
-            self.alone(drain.cwnd);
+            // Round trips are longer than the least of them by what is no queue, too.
+            let usual = self.path.volume_in(self.path.jitter());
+            self.alone(drain.cwnd + usual.min(cut));
         } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
             // Nothing moved though an eighth less was in flight: is there a queue at all?
             if !drain.deep {
                 return self.start_drain(now, true);
             }
             self.path.rebase();
-            self.found = 0;
-            self.alone(before);
-            self.ssthresh = self.path.volume(self.path.peak()).max(before);
+            self.alone_as_known(before);
         } else {
             self.found += 1;
-            if self.mode != Mode::Beside {
+            // A host that was late for a round looks the same, once.
+            if self.mode == Mode::Alone && self.found < SURE {
+                self.alone(before);
+            } else if self.mode != Mode::Beside {
                 // Startup may have gone far beyond what the path and its queue hold.
                 let held = self.path.volume_with(drain.queue).max(drain.cwnd);
-                self.mode = Mode::Beside;
-                self.cubic.resume(before.min(held));
+                self.beside(now, before.min(held));
             }
         }
     }
@@ -217,6 +222,24 @@ impl Cubicd {
         self.cwnd = cwnd.max(LEAST * self.mss);
         self.ssthresh = self.cwnd;
         (self.calm, self.counted) = (0, 0);
+    }
+
+    /// Alone on a path that is known to carry more: slow start goes up to that.
+    fn alone_as_known(&mut self, cwnd: u64) {
+        self.found = 0;
+        self.alone(cwnd);
+        self.ssthresh = self.ssthresh.max(self.path.volume(self.path.peak()));
+    }
+
+    fn beside(&mut self, now: Instant, cwnd: u64) {
+        self.mode = Mode::Beside;
+        self.queued_at = now;
+        self.cubic.resume(cwnd);
+    }
+
+    /// Whether those who were there have left: who fills queues does not leave one empty for long.
+    fn is_deserted(&self, now: Instant) -> bool {
+        now > self.queued_at + (self.srtt * 20).max(Duration::from_secs(1))
     }
 
     /// Whether it is time to ask again whether the others are still there: after a while, and when
@@ -270,18 +293,17 @@ impl Cubicd {
             }
             Mode::Alone => {
                 if self.path.round_ended {
-                    self.calm = if queue <= self.path.noise() { self.calm + 1 } else { 0 };
+                    self.calm = if queue <= self.path.jitter() { self.calm + 1 } else { 0 };
                 }
                 self.remember();
                 let lost = ack.lost > 0 && queue >= self.limit() / 2;
+                let open = ack.phase == RecoveryPhase::Open;
                 let full = if self.cwnd < self.ssthresh {
-                    let open = ack.phase == RecoveryPhase::Open;
                     open && self.path.early_queue() >= self.limit()
                 } else {
                     queue >= self.limit() || lost
                 };
-                let full = full || self.path.overflows(self.mss);
-                if full && ack.cwnd_limited {
+                if (full || self.path.overflows(self.mss)) && ack.cwnd_limited {
                     self.start_drain(ack.now, false);
                 } else {
                     self.grow(ack);
@@ -289,7 +311,15 @@ impl Cubicd {
             }
             Mode::Beside => {
                 self.cubic.on_ack(ack, &[]);
-                if ack.cwnd_limited && self.is_due(ack.now) && ack.phase == RecoveryPhase::Open {
+                if self.path.round_ended && (queue > self.path.noise() || self.path.early_drops()) {
+                    self.queued_at = ack.now;
+                }
+                if self.path.round_ended && self.is_deserted(ack.now) {
+                    self.alone_as_known(self.window());
+                } else if ack.cwnd_limited
+                    && self.is_due(ack.now)
+                    && ack.phase == RecoveryPhase::Open
+                {
                     self.start_drain(ack.now, false);
                 }
             }
@@ -319,20 +349,19 @@ impl CongestionController for Cubicd {
             self.drain = None;
         }
         let early = self.path.early_drops();
-        let queued = self.path.queue() > self.path.noise();
+        let queued = self.path.queue() > self.path.jitter();
         let dropped = !timeout && (early || queued && self.path.drops());
         if self.mode == Mode::Alone && dropped {
             self.cwnd = self.window();
             self.drain = None;
             self.drained_at = event.now;
-            self.mode = Mode::Beside;
-            self.cubic.resume(self.cwnd);
+            self.beside(event.now, self.cwnd);
         }
         if self.mode == Mode::Beside {
             // Where losses come by chance, they are believed from the queue on that asks for a
             // drain: or the queue would never become so long.
             let noisy = self.path.loses_by_chance();
-            let least = if noisy { self.limit() } else { self.path.noise() };
+            let least = if noisy { self.limit() } else { self.path.jitter() };
             let counts =
                 timeout || event.kind == CongestionKind::Ecn || self.path.queue() > least || early;
             if counts {
@@ -409,6 +438,8 @@ const SEGMENTS: u64 = 4;
 const LEAST: u64 = 4;
 /// Rounds without a queue after which growth doubles each round.
 const CALM: u32 = 2;
+/// Drains in a row that found others, until they are believed.
+const SURE: u32 = 2;
 /// Rounds in which a queue of others would have moved: each of them adds a segment a round.
 const STEADY: u32 = 4;
 /// Pacing rates in hundredths of window over round trip, as Linux': in slow start the window

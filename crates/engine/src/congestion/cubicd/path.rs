@@ -67,7 +67,7 @@ impl Path {
     /// Samples that say something (RFC 9406).
     const ENOUGH: u32 = 8;
     /// What round trips differ by without a queue: bursts of some segments at the bottleneck.
-    const NOISE: Duration = Duration::from_micros(500);
+    const JITTER: Duration = Duration::from_micros(250);
 
     pub(super) fn new() -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Path {
         self.evidence.on_ack(ack);
         self.delivered += ack.delivered;
         self.lost += ack.lost;
-        let queued = self.queue() > self.noise() / 2;
+        let queued = self.queue() > self.jitter();
         if ack.lost > 0 {
             self.lost_with = self.lost_with.or(Some(queued));
         }
@@ -130,7 +130,7 @@ impl Path {
             self.evidence.on_round(bytes as f64 / mss, gone as f64 / mss);
             let queue = self.queue();
             let (least, most) = (queue.min(self.anchor.0), queue.max(self.anchor.0));
-            let still = most - least <= self.noise();
+            let still = most - least <= self.jitter();
             self.anchor = if still { (self.anchor.0, self.anchor.1 + 1) } else { (queue, 0) };
             self.begin_round(ack.now, ack.in_flight);
         }
@@ -145,8 +145,11 @@ impl Path {
     fn take(&mut self, ack: &Ack, rtt: Duration) {
         let length = (ack.srtt / 2).max(Self::LATE.min(ack.srtt));
         if self.samples >= 2 && ack.now >= self.part + length {
-            let differ = self.high.saturating_sub(self.low[0]);
-            self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
+            // Few samples differ by less than what they are taken from.
+            if self.samples >= Self::ENOUGH || self.wobble.is_zero() {
+                let differ = self.high.saturating_sub(self.low[0]);
+                self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
+            }
             self.learn_floor();
             self.low.rotate_right(1);
             self.low[0] = Duration::MAX;
@@ -201,9 +204,15 @@ impl Path {
         least.saturating_sub(self.base())
     }
 
-    /// What is no queue: round trips differ by so much anyway.
+    /// Round trips differ by so much without a queue.
+    pub(super) fn jitter(&self) -> Duration {
+        Self::JITTER.max(self.wobble)
+    }
+
+    /// What is no queue: as `jitter`, and the least of a few round trips differs from the least of
+    /// many.
     pub(super) fn noise(&self) -> Duration {
-        Self::NOISE.max(self.wobble)
+        self.jitter() * 2
     }
 
     /// Whether losses come with a queue: those of a noisy path do not ask for one. As many as came
@@ -252,6 +261,11 @@ impl Path {
         mul_div(rate, self.base().0, 1_000_000_000)
     }
 
+    /// What the path delivers in that time, bytes.
+    pub(super) fn volume_in(&self, time: Duration) -> u64 {
+        mul_div(self.peak(), time.0, 1_000_000_000)
+    }
+
     /// How long the path takes for so many bytes; no time as long as that is not known.
     pub(super) fn time_of(&self, bytes: u64) -> Duration {
         let rate = self.peak();
@@ -260,8 +274,7 @@ impl Path {
 
     /// What is in flight at most while such a queue stands, bytes.
     pub(super) fn volume_with(&self, queue: Duration) -> u64 {
-        let round = self.base().min(Duration::from_secs(60)) + queue;
-        mul_div(self.peak(), round.0, 1_000_000_000)
+        self.volume_in(self.base().min(Duration::from_secs(60)) + queue)
     }
 
     /// Share of the present round that is lost, in excess of some segments that may be bad luck,

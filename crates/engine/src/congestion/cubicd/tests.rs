@@ -171,6 +171,35 @@ fn a_queue_that_stays_is_anothers() {
 }
 
 #[test]
+fn a_host_that_is_late_in_one_drain_is_not_taken_for_others() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    while link.cc.drain.is_none() {
+        link.round(0);
+    }
+    link.others = 40;
+    while link.cc.found == 0 {
+        link.round(0);
+    }
+    link.others = 0;
+    for _ in 0..20 {
+        link.round(0);
+        assert_eq!(link.cc.mode, Mode::Alone);
+    }
+    assert!(link.segments() >= 90, "{} segments", link.segments());
+}
+
+#[test]
+fn who_sees_no_queue_for_a_second_is_alone() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(20);
+    link.cc.beside(link.now, 30 * MSS);
+    link.rounds(40);
+    assert_eq!(link.cc.mode, Mode::Alone);
+    assert!(link.segments() >= 90, "{} segments", link.segments());
+}
+
+#[test]
 fn a_timeout_does_not_cost_what_was_known() {
     let mut link = Bottleneck::new(0);
     link.rounds(20);

@@ -67,6 +67,7 @@ impl Monitor {
         // Probes of the time when it was dead say nothing about loss.
         self.history.forgive();
         self.mtu.resume(self.now);
-        self.next_probe = self.now;
+        // The far end sends nothing by it before it is told, and what goes from here is answered.
+        (self.next_probe, self.last_probe) = (self.now, None);
     }
 }

@@ -56,6 +56,18 @@ fn a_report_says_what_the_far_end_has_counted() {
 }
 
 #[test]
+fn a_path_that_was_never_busy_says_how_long_it_is_when_it_is_wanted() {
+    let mut reports = pair(0);
+    assert!(!exchange(at(1_000), &mut reports, 1, count(1)));
+    reports[1].ask();
+    assert!(reports[1].poll_timeout().is_some_and(|due| due <= at(1_000)));
+    assert!(exchange(at(1_000), &mut reports, 1, count(1)));
+    assert!(exchange(at(1_001), &mut reports, 0, count(1)), "it was asked for");
+    let News { sent, .. } = reports[1].take_news();
+    assert_eq!(sent.map(|sample| sample.sent.at_us), Some(1_000_000));
+}
+
+#[test]
 fn who_does_not_know_reports_gets_none() {
     let mut reports = pair(0);
     reports[0].set_known(false);

@@ -24,14 +24,14 @@ impl Run {
     /// Runs for so long; payload that has come meanwhile, Mbit/s.
     fn run(&mut self, seconds: f64) -> f64 {
         let end = self.world.now + Duration::from_secs_f64(seconds);
-        let before: u64 = self.flows.iter().map(|[client, _]| client.read).sum();
+        let before: u64 = self.flows.iter().map(|[client, _]| client.end.read).sum();
         while self.world.now < end {
             self.turn();
             let timers = self.flows.iter_mut().flatten().filter_map(Quic::next).min();
             let next = timers.unwrap_or(Instant::FAR_FUTURE).min(self.world.next()).min(end);
             self.world.advance(next);
         }
-        let after: u64 = self.flows.iter().map(|[client, _]| client.read).sum();
+        let after: u64 = self.flows.iter().map(|[client, _]| client.end.read).sum();
         (after - before) as f64 * 8e-6 / seconds
     }
 

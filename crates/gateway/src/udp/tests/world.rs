@@ -86,16 +86,9 @@ impl Packet for Frame {
     fn wire_len(&self) -> u32 {
         self.packet.len() as u32 + OUTER
     }
-    fn ect(&self) -> bool {
-        false
-    }
-    fn mark_ce(&mut self) {}
     fn corrupt(&mut self, _bits: u64) {}
     fn duplicate(&self) -> Self {
         self.clone()
-    }
-    fn flow(&self) -> u64 {
-        0
     }
 }
 

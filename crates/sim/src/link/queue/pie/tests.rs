@@ -109,16 +109,9 @@ impl Packet for Plain {
     fn wire_len(&self) -> u32 {
         1500
     }
-    fn ect(&self) -> bool {
-        false
-    }
-    fn mark_ce(&mut self) {}
     fn corrupt(&mut self, _bits: u64) {}
     fn duplicate(&self) -> Self {
         self.clone()
-    }
-    fn flow(&self) -> u64 {
-        0
     }
 }
 
