@@ -67,7 +67,8 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<Vec<Figure>> {
         }
         paths.push((name.to_owned(), Some(config)));
     }
-    let bed = Bed::start(&Plan { paths, seed: 1, client: |_| {}, policies: bond() })?;
+    let plan = Plan { paths, seed: 1, client: |_| {}, server: |_| {}, policies: bond() };
+    let bed = Bed::start(&plan)?;
     bed.wait_for_paths(|| false)?;
     let words = format!("twice {BURSTY}, {BURSTS}");
     figures.extend(call(Way { bed, words, flaps: false }, "two links lose 5 %", count)?);
