@@ -42,7 +42,7 @@ pub(crate) struct Dispatcher {
 pub(crate) struct DatagramCounters {
     filter: FilterCounters,
     bond: BondCounters,
-    protection: ProtectionCounters,
+    pub(crate) protection: ProtectionCounters,
     too_long: u64,
 }
 
@@ -244,6 +244,7 @@ impl Dispatcher {
             .spreader
             .choose(now, (last, not), len, true)
             .or_else(|| other(&self.choices, not))
+            .or_else(|| flow.protection().last_proved(candidates(&self.choices, unfit)))
             .or_else(|| self.spreader.choose(now, (last, unfit), len, true))
             .or_else(|| other(&self.choices, unfit))?;
         let mut paths = PathSet::only(path);
@@ -266,14 +267,14 @@ impl Dispatcher {
 
     /// Takes what the far end asks for; the copies that leave now, and their paths.
     pub(crate) fn handle_request(&mut self, now: Instant, text: &[u8]) -> Vec<(PathId, Vec<u8>)> {
-        let Some(Request { flow, newest, silent, wanted }) = Request::parse(text) else {
+        let Some(Request { flow, number, newest, silent, wanted }) = Request::parse(text) else {
             return Vec::new();
         };
-        let Some(protection) =
-            self.tagger.known(&flow).and_then(|flow| flow.protection.as_deref_mut())
-        else {
+        let known = self.tagger.known(&flow).and_then(|flow| flow.protection.as_deref_mut());
+        let Some(protection) = known else { return Vec::new() };
+        if !protection.is_new(now, number) {
             return Vec::new();
-        };
+        }
         let mut copies = Vec::new();
         for (number, last, again, packet) in
             protection.handle_request(now, (newest, silent), &wanted)
@@ -382,12 +383,14 @@ impl Dispatcher {
     /// Whether a packet that came by `path`, from a peer that numbers, goes on now. Then
     /// [`Dispatcher::poll_packet`].
     pub(crate) fn takes(&mut self, now: Instant, path: usize, packet: &[u8]) -> bool {
-        if packet.len() <= call::SMALL
+        let verdict = self.filter.handle_packet(now, PathId(path as u8), packet);
+        if verdict != Verdict::Copy
+            && packet.len() <= call::SMALL
             && let Some(flow) = key(packet).and_then(|key| self.tagger.known(&back(&key)))
         {
-            flow.call.came(packet.len());
+            flow.call.came();
         }
-        self.filter.handle_packet(now, PathId(path as u8), packet) == Verdict::Deliver
+        verdict == Verdict::Deliver
     }
 
     /// The next packet that has waited enough for those before it.
@@ -431,9 +434,14 @@ fn is_too_long(paths: &[DatagramPath], len: usize) -> bool {
 /// The quickest path, as far as that is known, that works, is of the roles that count, and is none
 /// of `not`.
 fn other(choices: &[Choice], not: PathSet) -> Option<PathId> {
-    let tier = tier(choices);
-    let usable = choices.iter().filter(|path| path.takes_part(tier) && !not.contains(path.id));
+    let usable = candidates(choices, not);
     usable.min_by_key(|path| (path.rtt.0.wrapping_sub(1), path.id)).map(|path| path.id)
+}
+
+/// Paths that work, are of the roles that count, and are none of `not`.
+fn candidates(choices: &[Choice], not: PathSet) -> impl Iterator<Item = &Choice> {
+    let tier = tier(choices);
+    choices.iter().filter(move |path| path.takes_part(tier) && !not.contains(path.id))
 }
 
 /// The role that counts for datagrams: a primary path that is kept back, since it harms, is as good

@@ -8,7 +8,7 @@
 
 use super::generations::{FlowKey, Generations, key};
 use super::order::{HOLD, Order, Place};
-use super::request::Request;
+use super::request::{REQUESTS, Request};
 use super::tag::{self, NUMBERS};
 use super::wants::{Wanted, Wants};
 use std::collections::{BTreeSet, VecDeque};
@@ -199,9 +199,11 @@ impl Filter {
             let wanted = flow.wants.as_mut().and_then(|wants| wants.poll(now));
             set_due(key, flow, &mut self.wants);
             let Some(Wanted { newest, silent, positions }) = wanted else { continue };
+            let number = (self.counters.requests % u64::from(REQUESTS)) as u8;
             self.counters.requests += 1;
-            let wanted = positions.into_iter().map(number_of).collect();
-            return Some(Request { flow: key, newest: number_of(newest), silent, wanted });
+            let (newest, wanted) = (number_of(newest), positions.into_iter().map(number_of));
+            let wanted = wanted.collect();
+            return Some(Request { flow: key, number, newest, silent, wanted });
         }
         None
     }

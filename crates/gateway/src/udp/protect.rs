@@ -6,6 +6,7 @@
 //! Copies without being asked are sent only where requests take longer than what the flow bears,
 //! while more than one packet in a hundred is asked for: then asking would be too late for them.
 
+use super::sender::Choice;
 use super::sent::SentFlow;
 use super::tag::NUMBERS;
 use crate::address::PATHS_MAX;
@@ -21,10 +22,14 @@ pub(super) struct Protection {
     sent: VecDeque<Sent>,
     /// Until when a path is shunned, and how often in a row it was.
     shunned: [(Instant, u32); PATHS_MAX],
+    /// When the newest packet was sent by each path that is known to have come.
+    proved: [Option<Instant>; PATHS_MAX],
     /// Share of packets that are asked for, over the last hundred or so.
     asked: f64,
     /// From the sending of a packet to the request for it.
     lateness: Duration,
+    /// The last requests, and when they came.
+    requests: VecDeque<(Instant, u8)>,
 }
 
 #[derive(Debug)]
@@ -70,6 +75,16 @@ impl Protection {
         shunned
     }
 
+    /// Of paths that are all shunned the one that was last known to work. Requests are false alarms
+    /// where a host was late: one of these must not send everything by the path that is down.
+    pub(super) fn last_proved<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a Choice>,
+    ) -> Option<PathId> {
+        let proved = |path: &Choice| Some((self.proved[usize::from(path.id.0)]?, path.id));
+        paths.filter_map(proved).max().map(|(_, path)| path)
+    }
+
     /// Whether copies are to be sent without being asked for.
     pub(super) fn doubles(&self, protect: &Protect) -> bool {
         self.asked > OFTEN.max(f64::from(protect.loss_ppm) / 1e6) && self.lateness > protect.late
@@ -87,6 +102,18 @@ impl Protection {
         self.asked *= 0.99;
     }
 
+    /// Whether that is the first copy of a request: each comes by several paths.
+    pub(super) fn is_new(&mut self, now: Instant, number: u8) -> bool {
+        while self.requests.front().is_some_and(|(at, _)| now.saturating_since(*at) > KEPT) {
+            self.requests.pop_front();
+        }
+        let new = self.requests.iter().all(|(_, seen)| *seen != number);
+        if new {
+            self.requests.push_back((now, number));
+        }
+        new
+    }
+
     /// The far end has not got some packets: those that are sent again, with the path that each
     /// took last, and whether it was sent again before.
     pub(super) fn handle_request(
@@ -99,6 +126,12 @@ impl Protection {
             let ahead = (i32::from(number) - i32::from(newest)).rem_euclid(i32::from(NUMBERS));
             (1..i32::from(NUMBERS) / 2).contains(&ahead)
         };
+        if let Some(sent) = self.sent.iter().find(|sent| sent.number == newest)
+            && let Some(path) = sent.path
+            && let Some(proved) = self.proved.get_mut(usize::from(path.0))
+        {
+            *proved = Some(sent.again).max(*proved);
+        }
         let mut copies = Vec::new();
         let mut failed = PathSet::NONE;
         for sent in &mut self.sent {
