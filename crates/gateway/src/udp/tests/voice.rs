@@ -176,9 +176,9 @@ fn flap_answered(seed: u64) -> Answered {
     Answered { lost: lost as f64 / COUNT as f64, in_a_row, bytes }
 }
 
-/// Copies made a call look like something else to the end that they came to, as long as they counted
-/// as its packets (of 100 such calls 27 lost 10 to 40 in a row); and a false alarm sent everything by
-/// the path that was down, where it had to be asked for (1.4 to 3.4 times the bytes).
+/// Copies made a call look like something else to the end that they came to, as long as they
+/// counted as its packets (of 100 such calls 27 lost 10 to 40 in a row); and a false alarm sent
+/// everything by the path that was down, where it had to be asked for (1.4 to 3.4 times the bytes).
 #[test]
 fn a_call_that_is_answered_outlives_a_link_that_flaps() {
     for seed in 1..=50 {
