@@ -61,7 +61,8 @@ impl Recorder {
         self.sampler.poll_timeout()
     }
 
-    /// See [`Sampler::take`]. What went wrong since the last time, for people.
+    /// Takes readings of all paths and of some connections. What went wrong since the last time,
+    /// for people.
     pub fn take(
         &mut self,
         at: (Instant, u64),
