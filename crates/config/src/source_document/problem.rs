@@ -120,12 +120,13 @@ pub fn suggest(name: &str, known: &[&str]) -> String {
 
 /// Rewrites serde's "unknown field" into our words; passes other messages on.
 pub fn rephrase(message: &str) -> (String, Option<String>) {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    if message.starts_with("unknown field") || message.starts_with("unknown variant") {
-        let what = if message.starts_with("unknown field") { "key" } else { "value" };
-        let name = quoted.next().unwrap_or_default();
-        let known: Vec<_> = quoted.collect();
-        return (format!("unknown {what} '{name}'"), Some(suggest(name, &known)));
+    for (theirs, ours) in [("unknown field `", "key"), ("unknown variant `", "value")] {
+        let Some(rest) = message.strip_prefix(theirs) else { continue };
+        // The name may be anything, quotes included; what there is has none in it.
+        let ends = ["`, expected ", "`, there are no "].iter().filter_map(|end| rest.rfind(end));
+        let (name, known) = rest.split_at(ends.max().unwrap_or(rest.len()));
+        let known: Vec<_> = known.split('`').skip(2).step_by(2).collect();
+        return (format!("unknown {ours} '{name}'"), Some(suggest(name, &known)));
     }
     let list = message.starts_with("invalid type: map") && message.ends_with("a sequence");
     let help = list.then(|| "this is a list of tables: write [[name]]".to_owned());
@@ -135,6 +136,22 @@ pub fn rephrase(message: &str) -> (String, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_names_may_be_anything() {
+        for name in ["wifi", "a`b`c", "x`, expected `y", "`", "rat"] {
+            let said = rephrase(&format!("unknown field `{name}`, expected one of `rate`, `loss`"));
+            let known = suggest(name, &["rate", "loss"]);
+            assert_eq!(said, (format!("unknown key '{name}'"), Some(known)));
+        }
+        let none = rephrase("unknown field `a`, there are no fields");
+        assert_eq!(none, ("unknown key 'a'".to_owned(), Some("there is none".to_owned())));
+        let (said, help) = rephrase("unknown variant `dwn`, expected `up` or `down`");
+        assert_eq!(
+            (&*said, help.as_deref()),
+            ("unknown value 'dwn'", Some("did you mean 'down'?"))
+        );
+    }
 
     #[test]
     fn a_fault_far_out_in_a_line_is_shown_with_what_is_around_it() {
