@@ -5,8 +5,11 @@
 use crate::address::PATHS_MAX;
 use crate::bond::Counters;
 use crate::config::Choice;
+use crate::event_log::EventLog;
+use crate::model::EventKind;
 use crate::path::{Estimate, Reports, Use};
-use std::path::{Path, PathBuf};
+use crate::session::Finished;
+use std::path::Path;
 use std::sync::Arc;
 use tabane_engine::mptcp::Info;
 use tabane_engine::{Duration, Instant};
@@ -42,26 +45,62 @@ pub(crate) struct Known {
 
 /// Connections looked at in one tick.
 pub(crate) const LOOKED_AT: usize = 64;
-/// How a configuration says to record; `None`: not. `config` is its file.
-#[must_use]
-pub(crate) fn record_settings(
-    (record, folder, names): (&Option<String>, &Option<PathBuf>, bool),
-    config: Option<&Path>,
-) -> Option<RecordSettings> {
-    RecordSettings::of(record.as_deref(), (folder.as_deref(), names), config)
+
+/// What a configuration says of recording, and its file.
+pub(crate) struct Wanted<'a> {
+    pub(crate) keep: Option<&'a str>,
+    pub(crate) folder: Option<&'a Path>,
+    pub(crate) names: bool,
+    pub(crate) config: Option<&'a Path>,
 }
 
 impl<K> Hook<K> {
-    /// Begins to record.
-    ///
-    /// # Errors
-    /// For people: the folder cannot be made, or the system gives no thread.
-    pub(crate) fn start(settings: &RecordSettings, role: Role) -> Result<Self, String> {
-        let recorder = Recorder::start(settings, role);
-        let recorder = recorder.map_err(|error| {
-            format!("nothing is recorded: {}: {error}", settings.folder.display())
-        })?;
-        Ok(Self { recorder, looked_at: None })
+    /// Begins to record, if that is wanted. That it cannot is an event.
+    pub(crate) fn start(
+        wanted: &Wanted<'_>,
+        role: Role,
+        log: (Instant, &mut EventLog),
+    ) -> Option<Self> {
+        let Wanted { keep, folder, names, config } = *wanted;
+        let settings = RecordSettings::of(keep, (folder, names), config)?;
+        match Recorder::start(&settings, role) {
+            Ok(recorder) => Some(Self { recorder, looked_at: None }),
+            Err(error) => {
+                let folder = settings.folder.display();
+                stopped(log, format!("nothing is recorded: {folder}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Writes what is known at a time. That it cannot any more is an event.
+    pub(crate) fn take(
+        &mut self,
+        at: (Instant, u64),
+        (paths, connections): (Vec<(Arc<str>, PathReading)>, Vec<ConnectionReading>),
+        log: &mut EventLog,
+    ) {
+        if let Some(why) = self.recorder.take(at, paths, connections) {
+            stopped((at.0, log), why);
+        }
+    }
+
+    /// A connection has ended.
+    pub(crate) fn ended<I>(&mut self, at: (Instant, u64), one: &Finished<I>, policies: Arc<str>) {
+        let last = ConnectionReading {
+            id: one.number,
+            age: at.0.saturating_since(one.since),
+            bytes: one.passed,
+            policies,
+            target: self.target(&one.target),
+            ..ConnectionReading::default()
+        };
+        self.recorder.ended(at, &last);
+    }
+
+    /// Where a connection goes, if that may be said.
+    pub(crate) fn target(&self, target: &impl ToString) -> Arc<str> {
+        if self.recorder.has_names() { target.to_string().into() } else { "".into() }
     }
 
     /// A path now. `own_way` is the direction in which this agent sends.
@@ -147,12 +186,6 @@ pub(crate) fn policies(up: &Choice, down: &Choice) -> Arc<str> {
         .into()
 }
 
-/// The last reading of a connection that has ended.
-#[must_use]
-pub(crate) fn last_reading(
-    (id, age): (u64, Duration),
-    bytes: [u64; 2],
-    (policies, target): (Arc<str>, Arc<str>),
-) -> ConnectionReading {
-    ConnectionReading { id, age, bytes, policies, target, ..ConnectionReading::default() }
+fn stopped((now, log): (Instant, &mut EventLog), why: String) {
+    log.add(now, EventKind::RecordStopped, (None, None), why);
 }

@@ -4,11 +4,10 @@ use super::Core;
 use super::carried::ProgramId;
 use super::tunnels::Tunnel;
 use crate::index::PathIndex;
-use crate::model::EventKind;
-use crate::recording::{self, Hook, Known, LOOKED_AT, Seen};
+use crate::recording::{self, Hook, Known, LOOKED_AT, Seen, Wanted};
 use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
-use tabane_record::{ConnectionReading, RecordSettings, Role, UP};
+use tabane_record::{ConnectionReading, Role, UP};
 
 pub(super) type Recording = Hook<ProgramId>;
 
@@ -16,24 +15,18 @@ pub(super) type Recording = Hook<ProgramId>;
 const QUEUE: Duration = Duration::from_millis(2);
 
 impl Core {
-    /// How the configuration says to record, if it does.
-    fn record_settings(&self) -> Option<RecordSettings> {
-        let config = &self.config;
-        let wanted = (&config.record, &config.record_folder, config.record_names);
-        recording::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
-    }
-
     /// Begins to record, if the configuration says so.
     pub(super) fn start_recording(&mut self) {
-        let Some(settings) = self.record_settings() else { return };
-        match Hook::start(&settings, Role::Client) {
-            Ok(hook) => {
-                self.carried.remember_finished();
-                self.recording = Some(hook);
-            }
-            Err(why) => {
-                self.event_log.add(self.clock.now(), EventKind::RecordStopped, (None, None), why);
-            }
+        let wanted = Wanted {
+            keep: self.config.record.as_deref(),
+            folder: self.config.record_folder.as_deref(),
+            names: self.config.record_names,
+            config: self.source.as_ref().and_then(|source| source.file()),
+        };
+        let log = (self.clock.now(), &mut self.event_log);
+        self.recording = Hook::start(&wanted, Role::Client, log);
+        if self.recording.is_some() {
+            self.carried.remember_finished();
         }
     }
 
@@ -62,10 +55,7 @@ impl Core {
             let counts = (tunnel.reports(), &self.bond.counters[path]);
             paths.push(Recording::path(now, (known, UP), counts, &seen));
         }
-        let failure = hook.recorder.take(at, paths, connections);
-        if let Some(why) = failure {
-            self.event_log.add(now, EventKind::RecordStopped, (None, None), why);
-        }
+        hook.take(at, (paths, connections), &mut self.event_log);
         self.recording = Some(hook);
     }
 
@@ -83,12 +73,7 @@ impl Core {
             return;
         }
         let policies = recording::policies(&self.rules.rest().up, &self.rules.rest().down);
-        for one in finished {
-            let target = if hook.recorder.has_names() { one.target.to_string() } else { "".into() };
-            let age = at.0.saturating_since(one.since);
-            let text = (policies.clone(), target.into());
-            hook.recorder.ended(at, &recording::last_reading((one.number, age), one.passed, text));
-        }
+        finished.iter().for_each(|one| hook.ended(at, one, policies.clone()));
     }
 
     /// Of some connections, in turn.
@@ -105,8 +90,6 @@ impl Core {
             let Some(conn) = self.bond.endpoint.connection(session.far) else { continue };
             let name = |path: usize| names.get(path).cloned().unwrap_or_else(|| "gone".into());
             let (paths, waits) = seen.look(&conn.info(now), name);
-            let named = hook.recorder.has_names();
-            let target = if named { session.target.to_string() } else { String::new() };
             readings.push(ConnectionReading {
                 id: session.number,
                 age: now.saturating_since(session.since),
@@ -114,7 +97,7 @@ impl Core {
                 waits,
                 paths,
                 policies: policies.clone(),
-                target: target.into(),
+                target: hook.target(session.target),
             });
         }
         // What waits for us at the far end, of whomever it is, waits for room on its path: the far

@@ -4,35 +4,28 @@
 use super::Core;
 use super::carried::Id;
 use crate::index::{ClientIndex, PathIndex};
-use crate::model::EventKind;
 use crate::path::Use;
-use crate::recording::{self, Hook, Known, LOOKED_AT, Seen};
+use crate::recording::{self, Hook, Known, LOOKED_AT, Seen, Wanted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tabane_engine::Instant;
-use tabane_record::{ConnectionReading, DOWN, RecordSettings, Role};
+use tabane_record::{ConnectionReading, DOWN, Role};
 
 pub(super) type Recording = Hook<Id>;
 
 impl Core {
-    /// How the configuration says to record, if it does.
-    fn record_settings(&self) -> Option<RecordSettings> {
-        let config = &self.config;
-        let wanted = (&config.record, &config.record_folder, config.record_names);
-        recording::record_settings(wanted, self.source.as_ref().and_then(|source| source.file()))
-    }
-
     /// Begins to record, if the configuration says so.
     pub(super) fn start_recording(&mut self) {
-        let Some(settings) = self.record_settings() else { return };
-        match Hook::start(&settings, Role::Server) {
-            Ok(hook) => {
-                self.carried.remember_finished();
-                self.recording = Some(hook);
-            }
-            Err(why) => {
-                self.event_log.add(self.clock.now(), EventKind::RecordStopped, (None, None), why);
-            }
+        let wanted = Wanted {
+            keep: self.config.record.as_deref(),
+            folder: self.config.record_folder.as_deref(),
+            names: self.config.record_names,
+            config: self.source.as_ref().and_then(|source| source.file()),
+        };
+        let log = (self.clock.now(), &mut self.event_log);
+        self.recording = Hook::start(&wanted, Role::Server, log);
+        if self.recording.is_some() {
+            self.carried.remember_finished();
         }
     }
 
@@ -76,10 +69,7 @@ impl Core {
                 paths.push(Recording::path(now, (known, DOWN), counts, seen));
             }
         }
-        let failure = hook.recorder.take(at, paths, connections);
-        if let Some(why) = failure {
-            self.event_log.add(now, EventKind::RecordStopped, (None, None), why);
-        }
+        hook.take(at, (paths, connections), &mut self.event_log);
         self.recording = Some(hook);
     }
 
@@ -109,10 +99,8 @@ impl Core {
 
     fn record_finished(&mut self, at: (Instant, u64), hook: &mut Recording) {
         for one in self.carried.take_finished() {
-            let target = if hook.recorder.has_names() { one.target.to_string() } else { "".into() };
-            let age = at.0.saturating_since(one.since);
-            let text = (self.policies_of(one.id.0), target.into());
-            hook.recorder.ended(at, &recording::last_reading((one.number, age), one.passed, text));
+            let policies = self.policies_of(one.id.0);
+            hook.ended(at, &one, policies);
         }
     }
 
@@ -128,8 +116,8 @@ impl Core {
         let some: Vec<_> = some
             .into_iter()
             .map(|one| {
-                let target = if named { one.target.to_string() } else { String::new() };
-                (one.id, one.number, now.saturating_since(one.since), one.passed, target)
+                let age = now.saturating_since(one.since);
+                (one.id, one.number, age, one.passed, hook.target(one.target))
             })
             .collect();
         let mut readings = Vec::new();
@@ -140,7 +128,6 @@ impl Core {
             let Some(conn) = session.bond.endpoint.connection(id.1) else { continue };
             let name = |path: usize| format!("{owner}/{path}").into();
             let (paths, waits) = seen.entry(id.0).or_default().look(&conn.info(now), name);
-            let target = target.into();
             readings.push(ConnectionReading {
                 id: number,
                 age,

@@ -56,7 +56,7 @@ const SHUN: Duration = Duration::from_millis(300);
 const SHUN_MAX: Duration = Duration::from_secs(5);
 /// Without being asked for so long, a path is as good as any.
 const FORGIVEN: Duration = Duration::from_secs(10);
-/// A copy is not sent again within this: requests travel by several paths.
+/// A copy is not sent again within this: one request may follow another at once.
 const AGAIN: Duration = Duration::from_millis(10);
 /// Copies of one packet.
 const COPIES_MAX: u32 = 5;
