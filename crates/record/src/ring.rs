@@ -214,7 +214,7 @@ impl Files {
         for file in files {
             let old = file.start_ms + SEGMENT_MS + keep_ms < now_ms;
             if old || total > most {
-                fs::remove_file(&file.path)?;
+                unless_gone(fs::remove_file(&file.path))?;
                 total -= file.size;
             }
         }
@@ -232,13 +232,20 @@ fn files(folder: &Path) -> io::Result<Vec<RecordFile>> {
         let Some(start_ms) = number.filter(is_ours).and_then(|text| text.parse().ok()) else {
             continue;
         };
-        let data = entry.metadata()?;
-        if data.is_file() {
+        if let Some(data) = unless_gone(entry.metadata())?.filter(fs::Metadata::is_file) {
             files.push(RecordFile { path: entry.path(), start_ms, size: data.len() });
         }
     }
     files.sort_by_key(|file| file.start_ms);
     Ok(files)
+}
+
+/// `None` where a file is there no more: an agent deletes old ones while others read.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 impl Recording {
@@ -271,8 +278,9 @@ impl Recording {
 
 impl Contents {
     fn add(&mut self, file: &RecordFile, from_ms: u64, to_ms: u64) -> Result<(), ReadError> {
-        let bytes = bounded::bytes(&file.path, bounded::DATA);
+        let bytes = unless_gone(bounded::bytes(&file.path, bounded::DATA));
         let bytes = bytes.map_err(|e| ReadError::File(file.path.clone(), e))?;
+        let Some(bytes) = bytes else { return Ok(()) };
         let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
             self.torn.push(file.path.clone());
             return Ok(());

@@ -85,6 +85,10 @@ fn a_torn_end_is_reported_and_not_continued() {
     assert_eq!(times(&found), [0, 1010]);
     assert_eq!(found.torn, std::slice::from_ref(&first.path));
     assert_eq!(found.damaged, [(second.path.clone(), 1)]);
+    // Deleted by the agent since it was listed.
+    let listed = Recording::open(place.path()).unwrap();
+    fs::remove_file(&second.path).unwrap();
+    assert_eq!(times(&listed.read(0, u64::MAX).unwrap()), [0]);
     fs::write(&first.path, b"tabane-record\n\x63\x00").unwrap();
     let error = Recording::open(place.path()).unwrap().read(0, u64::MAX).unwrap_err();
     assert!(matches!(error, ReadError::Version(_, 0x63)), "{error}");
