@@ -18,7 +18,7 @@ pub(super) struct CallWatch {
     sum: u64,
     squares: f64,
     call: bool,
-    /// Its last packets did not look like one.
+    /// Its last packets did not look like those of one.
     doubtful: bool,
 }
 
@@ -45,8 +45,10 @@ impl CallWatch {
         self.large |= len > SMALL;
         self.count += 1;
         if self.count == COUNT {
-            // An outage breaks the pace of what is sent in answer, just when protection is needed.
-            let looks = self.is_call();
+            // Losses and outages break the pace of what is sent in answer, just when protection is
+            // needed: it counts until the flow is known for a call.
+            let alike = !self.large && self.is_like_a_call();
+            let looks = alike && (self.call || self.is_steady());
             let call = looks || (self.call && !self.doubtful && !self.large);
             *self = Self { call, doubtful: !looks, last: self.last, ..Self::default() };
         }
@@ -58,12 +60,18 @@ impl CallWatch {
         self.back = self.back.saturating_add(1);
     }
 
-    fn is_call(&self) -> bool {
-        let mean = self.sum as f64 / f64::from(COUNT);
-        let variance = (self.squares / f64::from(COUNT) - mean * mean).max(0.0);
+    fn is_like_a_call(&self) -> bool {
         let alike = self.back * ALIKE >= self.count && self.back <= self.count * ALIKE;
-        let paced = (INTERVAL_MIN..=INTERVAL_MAX).contains(&mean);
-        paced && alike && !self.large && variance.sqrt() <= mean * STEADY
+        alike && (INTERVAL_MIN..=INTERVAL_MAX).contains(&self.mean())
+    }
+
+    fn is_steady(&self) -> bool {
+        let variance = self.squares / f64::from(COUNT) - self.mean() * self.mean();
+        variance.max(0.0).sqrt() <= self.mean() * STEADY
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum as f64 / f64::from(COUNT)
     }
 }
 
@@ -103,7 +111,9 @@ mod tests {
         // Nothing for a while, then all of it at once.
         let outage = [(10, 160), (11, 0), (12, 0), (13, 0), (14, 0), (15, 0), (16, 0), (17, 0)];
         assert!(second(&[], 200) && second(&outage, 200) && second(&[], 200));
-        assert!(second(&outage, 200) && !second(&outage, 200), "twice in a row");
+        assert!(second(&outage, 200) && second(&outage, 200), "losses break the pace of answers");
+        let silence = [(10, 9000)];
+        assert!(second(&silence, 200) && !second(&silence, 200), "twice in a row");
         assert!(second(&[], 200) && !second(&[], 1200), "video");
     }
 

@@ -5,6 +5,7 @@ use super::bond::{Bound, Counters as BondCounters, Spreader, one_way};
 use super::call;
 use super::generations::{back, key};
 use super::order::HOLD;
+use super::protect::Proved;
 use super::request::Request;
 use super::sender::{Choice, Sender, tier};
 use super::sent::is_quic;
@@ -31,8 +32,13 @@ pub(crate) struct Dispatcher {
     spread: Option<Instant>,
     /// Of the filters before this one.
     before: FilterCounters,
-    /// The difference of the clocks on each path to here, nanoseconds, and when that was.
+    /// The difference of the clocks on each path to here and from here, nanoseconds, and when that
+    /// was.
     delays: [Option<(i64, Instant)>; PATHS_MAX],
+    back: [Option<(i64, Instant)>; PATHS_MAX],
+    /// What markers have proved of the paths, and when packets were asked for of them.
+    proved: Proved,
+    failed: Proved,
     protection: ProtectionCounters,
     too_long: u64,
 }
@@ -121,6 +127,9 @@ const MARGIN: Duration = Duration::from_millis(10);
 /// Nothing waits longer, however far the paths lie apart: the sender uses none that differ by more
 /// than 100 ms, and no queue should.
 const HOLD_MAX: Duration = Duration::from_millis(200);
+/// A request is repeated so long after its answer could have come, and not sooner than this.
+const ANSWER_MARGIN: Duration = Duration::from_millis(4);
+const ANSWER_MIN: Duration = Duration::from_millis(20);
 /// A path that has said nothing for so long has no part in that.
 const HEARD: Duration = Duration::from_secs(1);
 /// An estimate that is surer than not.
@@ -143,6 +152,9 @@ impl Dispatcher {
             spread: None,
             before: FilterCounters::default(),
             delays: [None; PATHS_MAX],
+            back: [None; PATHS_MAX],
+            proved: [None; PATHS_MAX],
+            failed: [None; PATHS_MAX],
             protection: ProtectionCounters::default(),
             too_long: 0,
         }
@@ -237,14 +249,17 @@ impl Dispatcher {
         let (len, unfit) = (packet.len(), self.unfit(packet.len()));
         let flow = self.tagger.flow(now, packet)?;
         self.spread = Some(now);
-        let mut not = flow.protection().shunned(now);
+        let mut not = flow.protection().shunned(now, &self.proved);
         unfit.iter().for_each(|path| not.insert(path));
         let last = flow.path();
         let path = self
             .spreader
             .choose(now, (last, not), len, true)
             .or_else(|| other(&self.choices, not))
-            .or_else(|| flow.protection().last_proved(candidates(&self.choices, unfit)))
+            .or_else(|| {
+                let paths = candidates(&self.choices, unfit);
+                flow.protection().last_proved(paths, &self.proved)
+            })
             .or_else(|| self.spreader.choose(now, (last, unfit), len, true))
             .or_else(|| other(&self.choices, unfit))?;
         let mut paths = PathSet::only(path);
@@ -275,12 +290,22 @@ impl Dispatcher {
         if !protection.is_new(now, number) {
             return Vec::new();
         }
+        let recently = |delay: &Option<(i64, Instant)>| recently(now, delay);
+        let quickest = self.delays.iter().filter_map(recently).min();
+        let round_trip_of = |path: PathId| {
+            let there = self.back.get(usize::from(path.0)).and_then(recently)?;
+            Some(round_trip(there, quickest?))
+        };
+        let asked = (newest, silent);
         let mut copies = Vec::new();
         for (number, last, again, packet) in
-            protection.handle_request(now, (newest, silent), &wanted)
+            protection.handle_request(now, asked, &wanted, round_trip_of)
         {
             let mut not = last.map_or(PathSet::NONE, PathSet::only);
             let len = packet.len();
+            if let Some(failed) = last.and_then(|last| self.failed.get_mut(usize::from(last.0))) {
+                *failed = Some(now);
+            }
             for path in &self.datagram_paths {
                 if !path.numbers || usize::from(path.mtu) < len {
                     not.insert(path.choice.id);
@@ -344,16 +369,21 @@ impl Dispatcher {
             let Estimate { capacity, confidence, .. } = sending();
             let trusted = capacity.filter(|_| confidence >= TRUSTED);
             self.spreader.handle_sample(now, path, sample, trusted);
+            let at = usize::from(path.0);
+            if let (Some(back), Some(proved)) = (self.back.get_mut(at), self.proved.get_mut(at)) {
+                *back = Some((one_way(&sample), now));
+                // What the far end says must not be later than now.
+                let left = Instant(sample.sent.at_us.saturating_mul(1000)).min(now);
+                *proved = Some(left).max(*proved);
+            }
         }
         let (Some(sample), Some(delay)) = (news.heard, self.delays.get_mut(usize::from(path.0)))
         else {
             return;
         };
         *delay = Some((one_way(&sample), now));
-        let recent = |delay: &Option<(i64, Instant)>| {
-            delay.filter(|(_, at)| now.saturating_since(*at) < HEARD).map(|(delay, _)| delay)
-        };
-        let recent = self.delays.iter().filter_map(recent);
+        let recently = |delay: &Option<(i64, Instant)>| recently(now, delay);
+        let recent = self.delays.iter().filter_map(recently);
         let (least, most) = (recent.clone().min(), recent.clone().max());
         let hold = match (least, most) {
             (Some(least), Some(most)) if recent.count() > 1 => {
@@ -362,13 +392,21 @@ impl Dispatcher {
             _ => HOLD,
         };
         self.filter.set_hold(hold.min(HOLD_MAX));
+        // There and back by any: the clocks' difference is in both.
+        let there = self.back.iter().filter_map(recently).max();
+        if let (Some(there), Some(most)) = (there, most) {
+            let answer = round_trip(there, most) + ANSWER_MARGIN;
+            self.filter.set_answer(answer.max(ANSWER_MIN));
+        }
     }
 
-    /// Whether a path that may be wanted has not said for long how long it is: a marker is to be
-    /// sent.
+    /// Whether a path that may be wanted has not said for long how long it is, or has lost
+    /// something and nothing since is known to have come: a marker is to be sent.
     pub(crate) fn asks_marker(&self, now: Instant, path: PathId) -> bool {
         let busy = self.spread.is_some_and(|at| now.saturating_since(at) < ASKED);
-        busy && self.spreader.is_unheard(now, path, ASKED)
+        let at = usize::from(path.0);
+        let failed = self.failed.get(at).is_some_and(|failed| *failed > self.proved[at]);
+        busy && (self.spreader.is_unheard(now, path, ASKED) || failed)
     }
 
     /// Largest packet of a path; 0 if there is no such path.
@@ -429,6 +467,16 @@ impl Dispatcher {
 fn is_too_long(paths: &[DatagramPath], len: usize) -> bool {
     let mut works = paths.iter().filter(|path| path.choice.usable && path.numbers).peekable();
     works.peek().is_some() && works.all(|path| usize::from(path.mtu) < len)
+}
+
+/// A difference of clocks that was heard not long ago.
+fn recently(now: Instant, delay: &Option<(i64, Instant)>) -> Option<i64> {
+    delay.filter(|(_, at)| now.saturating_since(*at) < HEARD).map(|(delay, _)| delay)
+}
+
+/// Of the differences of the clocks there and back.
+fn round_trip(there: i64, back: i64) -> Duration {
+    Duration((there + back).max(0) as u64).min(HOLD_MAX)
 }
 
 /// The quickest path, as far as that is known, that works, is of the roles that count, and is none

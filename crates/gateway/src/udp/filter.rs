@@ -29,6 +29,8 @@ pub(crate) struct Filter {
     held: usize,
     /// Longest wait for what is missing.
     hold: Duration,
+    /// From a request to what it brings.
+    answer: Duration,
     counters: Counters,
 }
 
@@ -94,6 +96,8 @@ struct Window {
     seen: Box<[u64; WINDOW as usize / 64]>,
 }
 
+/// From a request to what it brings, while nothing is known of the paths' delays.
+const ANSWER: Duration = Duration::from_millis(60);
 /// Numbers of a flow that are remembered: 80 ms at 100 000 packets a second, by which paths may
 /// differ.
 const WINDOW: u64 = 8192;
@@ -115,6 +119,7 @@ impl Default for Filter {
             ready: VecDeque::new(),
             held: 0,
             hold: HOLD,
+            answer: ANSWER,
             counters: Counters::default(),
         }
     }
@@ -183,6 +188,11 @@ impl Filter {
         self.hold = hold;
     }
 
+    /// How long a request takes to bring something, from now on.
+    pub(crate) fn set_answer(&mut self, answer: Duration) {
+        self.answer = answer;
+    }
+
     /// The next packet that has waited enough.
     pub(crate) fn poll_packet(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
@@ -196,7 +206,7 @@ impl Filter {
             self.wants.pop_first();
             let Some(flow) = self.flows.get_mut(&key) else { continue };
             flow.wants_due = None;
-            let wanted = flow.wants.as_mut().and_then(|wants| wants.poll(now));
+            let wanted = flow.wants.as_mut().and_then(|wants| wants.poll(now, self.answer));
             set_due(key, flow, &mut self.wants);
             let Some(Wanted { newest, silent, positions }) = wanted else { continue };
             let number = (self.counters.requests % u64::from(REQUESTS)) as u8;

@@ -1,8 +1,9 @@
 //! The sending end of a protected flow: each packet once, by the best path, and again by another
 //! when the far end asks for it ([`Request`](super::request::Request)).
 //!
-//! A path of which packets were asked for is shunned for a while: its losses come in bursts, or it
-//! has just failed. So a burst or a failure costs copies of what was under way, not of everything.
+//! A path of which packets were asked for is shunned until something that was sent later has come:
+//! its losses come in bursts, or it has just failed. So a burst or a failure costs copies of what
+//! was under way, not of everything.
 //! Copies without being asked are sent only where requests take longer than what the flow bears,
 //! while more than one packet in a hundred is asked for: then asking would be too late for them.
 
@@ -20,17 +21,22 @@ use tabane_engine::{Duration, Instant};
 pub(super) struct Protection {
     /// The last [`KEPT_MAX`] packets, as numbered.
     sent: VecDeque<Sent>,
-    /// Until when a path is shunned, and how often in a row it was.
-    shunned: [(Instant, u32); PATHS_MAX],
+    /// When packets of a path were asked for last.
+    failed: [Option<Instant>; PATHS_MAX],
     /// When the newest packet was sent by each path that is known to have come.
-    proved: [Option<Instant>; PATHS_MAX],
+    proved: Proved,
     /// Share of packets that are asked for, over the last hundred or so.
     asked: f64,
-    /// From the sending of a packet to the request for it.
-    lateness: Duration,
+    /// From the sending of a packet to the request for it, and how many it is the mean of.
+    lateness: (Duration, u32),
+    /// Packets since that was measured last.
+    unmeasured: u32,
     /// The last requests, and when they came.
     requests: VecDeque<(Instant, u8)>,
 }
+
+/// By path: when the newest thing left by it that is known to have come.
+pub(super) type Proved = [Option<Instant>; PATHS_MAX];
 
 #[derive(Debug)]
 struct Sent {
@@ -49,26 +55,28 @@ type Copy = (u16, Option<PathId>, bool, Vec<u8>);
 /// Packets kept; a third of a second of most calls. What is older is of no use to a call.
 const KEPT_MAX: usize = 16;
 const KEPT: Duration = Duration::from_millis(400);
-/// A path is shunned for so long first, and twice as long each further time, up to the most:
-/// most bursts are shorter, and a path that flaps is down for about as long as it takes to be
-/// noticed otherwise.
-const SHUN: Duration = Duration::from_millis(300);
+/// A path that is not proved otherwise is shunned for so long.
 const SHUN_MAX: Duration = Duration::from_secs(5);
-/// Without being asked for so long, a path is as good as any.
-const FORGIVEN: Duration = Duration::from_secs(10);
-/// A copy is not sent again within this: one request may follow another at once.
+/// A copy is not sent again within this, or a round trip: one request may follow another at once.
 const AGAIN: Duration = Duration::from_millis(10);
 /// Copies of one packet.
 const COPIES_MAX: u32 = 5;
+/// Lateness is known after so many samples, and is the mean of so many at most.
+const SAMPLES: u32 = 8;
+const SAMPLES_MAX: u32 = 16;
+/// Without a sample for so many packets, some are needed again.
+const MEASURED: u32 = 500;
 /// More than one packet in a hundred would be late.
 const OFTEN: f64 = 0.01;
 
 impl Protection {
-    /// Paths that the next packet should not take, if there are others.
-    pub(super) fn shunned(&self, now: Instant) -> PathSet {
+    /// Paths that the next packet should not take, if there are others: packets of theirs were asked
+    /// for, and nothing that was sent since is known to have come. `proved`: what else is known.
+    pub(super) fn shunned(&self, now: Instant, proved: &Proved) -> PathSet {
         let mut shunned = PathSet::NONE;
-        for (at, (until, _)) in self.shunned.iter().enumerate() {
-            if *until > now {
+        for (at, failed) in self.failed.iter().enumerate() {
+            let lately = failed.filter(|failed| now.saturating_since(*failed) < SHUN_MAX);
+            if lately.is_some() && self.proved[at].max(proved[at]) <= lately {
                 shunned.insert(PathId(at as u8));
             }
         }
@@ -80,14 +88,18 @@ impl Protection {
     pub(super) fn last_proved<'a>(
         &self,
         paths: impl Iterator<Item = &'a Choice>,
+        proved: &Proved,
     ) -> Option<PathId> {
-        let proved = |path: &Choice| Some((self.proved[usize::from(path.id.0)]?, path.id));
-        paths.filter_map(proved).max().map(|(_, path)| path)
+        let at = |path: &Choice| usize::from(path.id.0);
+        let last = |path: &Choice| Some((self.proved[at(path)].max(proved[at(path)])?, path.id));
+        paths.filter_map(last).max().map(|(_, path)| path)
     }
 
     /// Whether copies are to be sent without being asked for.
     pub(super) fn doubles(&self, protect: &Protect) -> bool {
-        self.asked > OFTEN.max(f64::from(protect.loss_ppm) / 1e6) && self.lateness > protect.late
+        let (late, samples) = self.lateness;
+        let often = self.asked > OFTEN.max(f64::from(protect.loss_ppm) / 1e6);
+        often && samples >= SAMPLES && late > protect.late
     }
 
     /// A packet has its number, and leaves by `path`.
@@ -100,6 +112,12 @@ impl Protection {
         let sent = Sent { number, at: now, path, again: now, copies: 0, packet };
         self.sent.push_back(sent);
         self.asked *= 0.99;
+        self.unmeasured += 1;
+        if self.unmeasured == MEASURED {
+            // Copies hide how late asking is: it may have become quicker.
+            self.lateness.1 /= 4;
+            self.unmeasured = 0;
+        }
     }
 
     /// Whether that is the first copy of a request: each comes by several paths.
@@ -115,36 +133,44 @@ impl Protection {
     }
 
     /// The far end has not got some packets: those that are sent again, with the path that each
-    /// took last, and whether it was sent again before.
+    /// took last, and whether it was sent again before. `round_trip`: of paths, there by this one,
+    /// as far as it is known.
     pub(super) fn handle_request(
         &mut self,
         now: Instant,
         (newest, silent): (u16, bool),
         wanted: &[u16],
+        round_trip: impl Fn(PathId) -> Option<Duration>,
     ) -> Vec<Copy> {
         let after = |number: u16| {
             let ahead = (i32::from(number) - i32::from(newest)).rem_euclid(i32::from(NUMBERS));
             (1..i32::from(NUMBERS) / 2).contains(&ahead)
         };
-        if let Some(sent) = self.sent.iter().find(|sent| sent.number == newest)
-            && let Some(path) = sent.path
-            && let Some(proved) = self.proved.get_mut(usize::from(path.0))
-        {
-            *proved = Some(sent.again).max(*proved);
-        }
         let mut copies = Vec::new();
         let mut failed = PathSet::NONE;
         for sent in &mut self.sent {
-            let asked = wanted.contains(&sent.number) || (silent && after(sent.number));
-            let lately = sent.copies > 0 && now.saturating_since(sent.again) < AGAIN;
+            let (missing, after) = (wanted.contains(&sent.number), after(sent.number));
+            if !missing
+                && !after
+                && let Some(path) = sent.path
+                && let Some(proved) = self.proved.get_mut(usize::from(path.0))
+            {
+                *proved = Some(sent.again).max(*proved);
+            }
+            let asked = missing || (silent && after);
+            // Who asked could not know of the last copy yet.
+            let known = sent.path.and_then(&round_trip).map_or(AGAIN, |rtt| rtt.max(AGAIN));
+            let lately = sent.copies > 0 && now.saturating_since(sent.again) < known;
             if !asked || lately || sent.copies >= COPIES_MAX {
                 continue;
             }
             if sent.copies == 0 {
                 self.asked += 0.01;
                 let late = now.saturating_since(sent.at);
-                self.lateness =
-                    if self.lateness.is_zero() { late } else { (self.lateness * 7 + late) / 8 };
+                let (mean, samples) = self.lateness;
+                let samples = (samples + 1).min(SAMPLES_MAX);
+                let mean = (mean * u64::from(samples - 1) + late) / u64::from(samples);
+                (self.lateness, self.unmeasured) = ((mean, samples), 0);
             }
             if let Some(path) = sent.path {
                 failed.insert(path);
@@ -152,7 +178,11 @@ impl Protection {
             copies.push((sent.number, sent.path, sent.copies > 0, sent.packet.clone()));
             (sent.again, sent.copies) = (now, sent.copies + 1);
         }
-        failed.iter().for_each(|path| self.shun(now, path));
+        for path in failed.iter() {
+            if let Some(failed) = self.failed.get_mut(usize::from(path.0)) {
+                *failed = Some(now);
+            }
+        }
         copies
     }
 
@@ -161,15 +191,6 @@ impl Protection {
         if let Some(sent) = self.sent.iter_mut().find(|sent| sent.number == number) {
             sent.path = Some(path);
         }
-    }
-
-    fn shun(&mut self, now: Instant, path: PathId) {
-        let Some((until, times)) = self.shunned.get_mut(usize::from(path.0)) else { return };
-        if *until > now {
-            return;
-        }
-        *times = if now.saturating_since(*until) > FORGIVEN { 0 } else { (*times + 1).min(8) };
-        *until = now + Duration(SHUN.0 << *times).min(SHUN_MAX);
     }
 }
 

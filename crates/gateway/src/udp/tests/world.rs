@@ -17,9 +17,10 @@ pub(super) const SERVER: usize = 1;
 
 /// What the outer headers add to an inner packet.
 const OUTER: u32 = 60;
-/// As of `Reports`: how often busy paths say what they carry, what is worth that, and how many
-/// bytes it takes.
+/// As of `Reports`: how often busy paths say what they carry, and idle ones that are asked; what is
+/// worth that, and how many bytes it takes.
 const REPORTS: Duration = Duration::from_millis(50);
+const ASKED: Duration = Duration::from_millis(100);
 const WORTH: u64 = 3000;
 const REPORT: usize = 98;
 /// The server's clock is ahead.
@@ -287,10 +288,10 @@ impl World {
     fn report(&mut self, end: usize, path: usize) {
         let (at, now) = (self.now, clock(end, self.now));
         let Path { sent, heard, reported, asked, .. } = self.ends[end].paths[path];
-        let due = at - reported.0 >= REPORTS;
         let busy = sent.bytes - reported.1 >= WORTH;
-        let asks = self.ends[end].dispatcher.asks_marker(now, PathId(path as u8));
-        if !due || !(busy || asked || asks) {
+        let due = |interval| at - reported.0 >= interval;
+        let asks = self.ends[end].dispatcher.asks_marker(now, PathId(path as u8)) && due(ASKED);
+        if !(asks || due(REPORTS) && (busy || asked)) {
             return;
         }
         let marker = Reading { at_us: now.0 / 1000, ..sent };
