@@ -101,6 +101,7 @@ impl Core {
             if self.dispatcher.asks_marker(now, path) {
                 reports.ask();
             }
+            reports.set_hurried(self.dispatcher.is_unsure(now, path));
         }
     }
 

@@ -12,14 +12,16 @@
 //!  | tabrep | ver | f | epoch | marker | epoch | marker heard | counts at it |
 //! ```
 //! A marker and counts are a time in microseconds, packets and bytes, 6 bytes each. Bit 0 of `f`:
-//! the far end is asked for a report; bit 1: a marker was heard. An *epoch* names one run of an
-//! end's counters.
+//! the far end is asked for a report; bit 1: a marker was heard; bit 2: the report is wanted at
+//! once. An *epoch* names one run of an end's counters.
 //!
 //! A marker is sent when [`INTERVAL`] has passed and [`WORTH`] bytes have been sent since the last,
 //! so that reports are at most a few percent of what they report; not on the heels of a packet, but
 //! at a time drawn before, so that they keep no step with what the tunnel carries. [`TAIL`] follow
 //! when the load ends: what was lost last is counted, and the path is seen empty. A report that is
-//! asked for goes with the next marker, or instead of it. An idle path sends none. Reports are sent
+//! asked for goes with the next marker, or instead of it. Where it is not known yet what a path
+//! carries, each [`HURRY_BYTES`] are worth a marker: a sender that doubles in a round trip would
+//! fill a queue before the second of the usual markers is back. An idle path sends none. Reports are sent
 //! only to an end that has said in a probe that it knows them (`probe`), so that earlier versions
 //! never see one.
 //!
@@ -50,8 +52,9 @@ pub(crate) struct Reports {
     heard: Option<Sample>,
     /// When a report came of a marker of ours, and how long both were on the way.
     round_trip: Option<(Instant, Duration)>,
-    /// The far end has asked for a report.
+    /// The far end has asked for a report, and that soon.
     asked: bool,
+    urged: bool,
     /// When the last report was sent, and how much had been sent then.
     sent_at: Option<Instant>,
     sent_bytes: u64,
@@ -61,6 +64,8 @@ pub(crate) struct Reports {
     marker_at: Option<Instant>,
     /// Markers that still follow a load.
     tail: u32,
+    /// Markers are frequent while much is sent.
+    hurried: bool,
     /// Varies the intervals.
     dither: u32,
     news: News,
@@ -88,6 +93,10 @@ pub(crate) struct Count {
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes that are worth a marker.
 const WORTH: u64 = 3_000;
+/// In a hurry a report may follow the last one so soon, and a marker so many bytes: that adds 0.6 %
+/// to them at most.
+const HURRY: Duration = Duration::from_millis(5);
+const HURRY_BYTES: u64 = 24_000;
 /// A round trip that is longer ago says nothing about now.
 const ROUND_TRIP_KEPT: Duration = Duration::from_secs(1);
 /// Markers after a load, and the time between them.
@@ -98,6 +107,7 @@ const MAGIC: &[u8; 6] = b"tabrep";
 const VERSION: u8 = 1;
 const ASKS: u8 = 1;
 const HEARD: u8 = 2;
+const URGES: u8 = 4;
 /// Type, code, checksum, identifier, sequence number.
 const ICMP: usize = 8;
 const PAYLOAD: usize = 70;
@@ -121,11 +131,13 @@ impl Reports {
             heard: None,
             round_trip: None,
             asked: false,
+            urged: false,
             sent_at: None,
             sent_bytes: 0,
             not_before: Instant::ZERO,
             marker_at: None,
             tail: 0,
+            hurried: false,
             dither: epoch,
             news: News::default(),
         }
@@ -140,6 +152,11 @@ impl Reports {
     /// know how long it is.
     pub(crate) fn ask(&mut self) {
         self.tail = self.tail.max(1);
+    }
+
+    /// While much is sent, markers are frequent from now on, or not any more.
+    pub(crate) fn set_hurried(&mut self, hurried: bool) {
+        self.hurried = hurried;
     }
 
     /// What is known of the direction from here.
@@ -177,13 +194,13 @@ impl Reports {
         for estimator in [&mut self.sending, &mut self.receiving].into_iter().flatten() {
             estimator.restart();
         }
-        (self.heard, self.asked, self.marker_at) = (None, false, None);
+        (self.heard, self.asked, self.urged, self.marker_at) = (None, false, false, None);
     }
 
     /// When the next report may be due, if nothing is sent until then; `None` for never.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let answer = self.asked.then_some(self.not_before);
+        let answer = self.asked.then(|| self.answer_at());
         let due = [answer, self.marker_at, self.tail_at()];
         due.into_iter().flatten().min().filter(|_| self.known)
     }
@@ -193,6 +210,16 @@ impl Reports {
     fn tail_at(&self) -> Option<Instant> {
         let due = self.sent_at.map_or(self.not_before, |at| at + TAIL_INTERVAL);
         (self.tail > 0).then_some(due)
+    }
+
+    /// When a report is due that was asked for.
+    fn answer_at(&self) -> Instant {
+        if self.urged { self.hurry_at() } else { self.not_before }
+    }
+
+    /// When a report may follow the last one in a hurry.
+    fn hurry_at(&self) -> Instant {
+        self.sent_at.map_or(Instant::ZERO, |at| at + HURRY)
     }
 
     /// A number from 0 to `below`.
@@ -208,21 +235,24 @@ impl Reports {
         if !self.known {
             return None;
         }
-        let busy = sent.bytes.saturating_sub(self.sent_bytes) >= WORTH;
+        let bytes = sent.bytes.saturating_sub(self.sent_bytes);
+        let busy = bytes >= WORTH;
+        let hurries = self.hurried && bytes >= HURRY_BYTES && self.hurry_at() <= now;
         if busy && self.marker_at.is_none() {
             let later = now + self.draw(INTERVAL / 2);
             self.marker_at = Some(later.max(self.not_before));
         }
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let trails = is_due(self.tail_at());
-        let answers = self.asked && self.not_before <= now;
-        if !is_due(self.marker_at) && !trails && !answers {
+        let answers = self.asked && self.answer_at() <= now;
+        if !is_due(self.marker_at) && !trails && !answers && !hurries {
             return None;
         }
-        let asks = busy || trails;
-        let len = self.emit(now, sent, asks, buffer)?;
+        let asks = if busy || trails { ASKS } else { 0 };
+        let urges = if hurries { URGES } else { 0 };
+        let len = self.emit(now, sent, asks | urges, buffer)?;
         self.tail = if busy { TAIL } else { self.tail - u32::from(trails) };
-        (self.asked, self.marker_at) = (false, None);
+        (self.asked, self.urged, self.marker_at) = (false, false, None);
         self.sent_at = Some(now);
         // What the report itself adds is no load.
         self.sent_bytes = sent.bytes + len as u64;
@@ -247,6 +277,7 @@ impl Reports {
             let sample = Sample { sent: report.marker, received };
             self.heard = Some(sample);
             self.asked |= report.asks;
+            self.urged |= report.urges;
             self.receiving.get_or_insert_default().handle_sample(now, sample);
             self.news.heard = Some(sample);
         }
@@ -263,7 +294,7 @@ impl Reports {
         true
     }
 
-    fn emit(&self, now: Instant, sent: Count, asks: bool, buffer: &mut [u8]) -> Option<usize> {
+    fn emit(&self, now: Instant, sent: Count, flags: u8, buffer: &mut [u8]) -> Option<usize> {
         let number = if self.to.is_ipv4() { protocol::ICMP } else { protocol::ICMPV6 };
         let header = IpHeader::new(self.from, self.to, number);
         let start = header.emit(buffer, ICMP + PAYLOAD).ok()?;
@@ -273,7 +304,7 @@ impl Reports {
         let payload = &mut echo[ICMP..];
         payload[..6].copy_from_slice(MAGIC);
         payload[6] = VERSION;
-        payload[7] = if asks { ASKS } else { 0 };
+        payload[7] = flags;
         payload[8..12].copy_from_slice(&self.epoch.to_be_bytes());
         let marker = Reading { at_us: now.0 / 1_000, packets: sent.packets, bytes: sent.bytes };
         put(&mut payload[12..30], marker);
@@ -316,6 +347,7 @@ impl Reports {
         Some(Report {
             epoch: epoch(8),
             asks: payload[7] & ASKS != 0,
+            urges: payload[7] & URGES != 0,
             marker: take(&payload[12..30]),
             heard: (payload[7] & HEARD != 0).then(|| (epoch(30), sample)),
         })
@@ -326,6 +358,7 @@ impl Reports {
 struct Report {
     epoch: u32,
     asks: bool,
+    urges: bool,
     marker: Reading,
     heard: Option<(u32, Sample)>,
 }

@@ -190,6 +190,7 @@ impl ClientSession {
             if self.dispatcher.asks_marker(now, path) {
                 reports.ask();
             }
+            reports.set_hurried(self.dispatcher.is_unsure(now, path));
         }
     }
 

@@ -409,6 +409,13 @@ impl Dispatcher {
         busy && (self.spreader.is_unheard(now, path, ASKED) || failed)
     }
 
+    /// Whether markers of a path should be frequent while much is sent by it: a sender that doubles
+    /// in a round trip fills a queue before the second of the usual ones is back.
+    pub(crate) fn is_unsure(&self, now: Instant, path: PathId) -> bool {
+        let busy = self.spread.is_some_and(|at| now.saturating_since(at) < ASKED);
+        busy && self.spreader.is_unsure(path)
+    }
+
     /// Largest packet of a path; 0 if there is no such path.
     #[must_use]
     pub(crate) fn mtu(&self, path: PathId) -> u16 {

@@ -87,7 +87,7 @@ impl Gauge {
         let point = Point { sample, queue };
         self.newest = Some(point);
         self.heard = Some(now);
-        let age = Duration(now.0.saturating_sub(sample.sent.at_us.saturating_mul(1000)));
+        let age = Duration(now.0.saturating_sub(sample.sent.at_us * 1000));
         self.feedback = if self.feedback.is_zero() { age } else { (self.feedback * 7 + age) / 8 };
         match self.from {
             Some(from) => self.measure(now, from, point),
@@ -200,12 +200,9 @@ pub(super) fn outer(reading: &Reading) -> u64 {
     reading.bytes + reading.packets * OUTER as u64
 }
 
-/// The far clock at arrival minus the own one at leaving, nanoseconds; whatever a far end says, so
-/// little that sums and differences of some do not overflow.
+/// The far clock at arrival minus the own one at leaving, nanoseconds. Reports have 48 bits for
+/// each, so that sums and differences of some do not overflow.
 pub(crate) fn one_way(sample: &Sample) -> i64 {
     let micros = sample.received.at_us.wrapping_sub(sample.sent.at_us) as i64;
-    micros.saturating_mul(1000).clamp(-FARTHEST, FARTHEST)
+    micros.saturating_mul(1000)
 }
-
-/// Centuries, nanoseconds.
-const FARTHEST: i64 = i64::MAX / 8;

@@ -183,6 +183,12 @@ impl Spreader {
         path_queue.is_some_and(|path_queue| old(path_queue.gauge.heard))
     }
 
+    /// Whether it is not known what a path carries that may take part.
+    pub(crate) fn is_unsure(&self, path: PathId) -> bool {
+        let path_queue = self.path_queues.get(usize::from(path.0));
+        path_queue.is_some_and(|it| it.usable && it.gauge.capacity().is_none())
+    }
+
     /// Nothing that was known of the paths holds any more. What waits is dropped.
     pub(crate) fn restart(&mut self) {
         *self = Self { counters: self.counters, ..Self::default() };

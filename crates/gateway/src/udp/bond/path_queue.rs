@@ -61,7 +61,7 @@ impl PathQueue {
         };
         let total = outer(&self.counted) + self.charged;
         let since = total.saturating_sub(outer(&sent));
-        let left = Instant(sent.at_us.saturating_mul(1000));
+        let left = Instant(sent.at_us * 1000);
         let free_at = left + self.gauge.queue() + time_of(since as usize, capacity);
         self.free_at = free_at.max(now);
     }

@@ -53,12 +53,12 @@ impl Run {
     }
 }
 
-/// Payload that a download brings once QUIC's CUBIC has found its window, Mbit/s. Of the wire's
-/// bytes, WireGuard's, IP's, UDP's and QUIC's headers leave 91 %.
+/// Payload that a download brings from its third second on, Mbit/s: QUIC has found its window in
+/// slow start. Of the wire's bytes, WireGuard's, IP's, UDP's and QUIC's headers leave 91 %.
 fn steady(links: &[(u64, u64)]) -> f64 {
     let configs: Vec<LinkConfig> = links.iter().map(|(mbps, rtt)| link(*mbps, *rtt)).collect();
     let mut run = Run::new(1, &configs, 1);
-    run.run(14.0);
+    run.run(2.0);
     let rate = run.run(6.0);
     assert_eq!(run.reordered, 0, "{links:?}");
     rate
@@ -69,7 +69,7 @@ fn a_quic_download_has_the_sum_of_its_links() {
     for links in [[(100, 10), (60, 60)], [(100, 20), (50, 40)]] {
         let (both, sum) = (steady(&links), links[0].0 + links[1].0);
         let share = both / sum as f64;
-        assert!(share >= 0.85, "{links:?}: {both:.1} Mbit/s");
+        assert!(share >= 0.90, "{links:?}: {both:.1} Mbit/s");
     }
 }
 

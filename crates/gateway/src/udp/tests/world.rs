@@ -21,6 +21,8 @@ const OUTER: u32 = 60;
 /// worth that, and how many bytes it takes.
 const REPORTS: Duration = Duration::from_millis(50);
 const ASKED: Duration = Duration::from_millis(100);
+const HURRY: Duration = Duration::from_millis(5);
+const HURRY_BYTES: u64 = 24_000;
 const WORTH: u64 = 3000;
 const REPORT: usize = 98;
 /// The server's clock is ahead.
@@ -67,6 +69,7 @@ struct Path {
     /// When the last report left, and what had been sent then.
     reported: (Instant, u64),
     asked: bool,
+    urged: bool,
 }
 
 #[derive(Clone)]
@@ -81,6 +84,7 @@ struct Report {
     marker: Reading,
     heard: Option<Sample>,
     asks: bool,
+    urges: bool,
 }
 
 impl Packet for Frame {
@@ -114,6 +118,7 @@ impl World {
             heard: None,
             reported: (Instant::ZERO, 0),
             asked: false,
+            urged: false,
         };
         let end = |i: u8| End {
             dispatcher: Dispatcher::new([i; 32]),
@@ -281,24 +286,28 @@ impl World {
         let sample = Sample { sent: report.marker, received };
         paths[path].heard = Some(sample);
         paths[path].asked |= report.asks;
+        paths[path].urged |= report.urges;
         let news = News { sent: report.heard, heard: Some(sample) };
         dispatcher.handle_news(now, PathId(path as u8), (news, Estimate::default));
     }
 
     fn report(&mut self, end: usize, path: usize) {
         let (at, now) = (self.now, clock(end, self.now));
-        let Path { sent, heard, reported, asked, .. } = self.ends[end].paths[path];
-        let busy = sent.bytes - reported.1 >= WORTH;
+        let Path { sent, heard, reported, asked, urged, .. } = self.ends[end].paths[path];
+        let bytes = sent.bytes - reported.1;
+        let busy = bytes >= WORTH;
         let due = |interval| at - reported.0 >= interval;
         let asks = self.ends[end].dispatcher.asks_marker(now, PathId(path as u8)) && due(ASKED);
-        if !(asks || due(REPORTS) && (busy || asked)) {
+        let unsure = self.ends[end].dispatcher.is_unsure(now, PathId(path as u8));
+        let urges = unsure && bytes >= HURRY_BYTES && due(HURRY);
+        if !(asks || due(REPORTS) && (busy || asked) || due(HURRY) && asked && urged || urges) {
             return;
         }
         let marker = Reading { at_us: now.0 / 1000, ..sent };
-        let report = Report { marker, heard, asks: busy || asks };
+        let report = Report { marker, heard, asks: busy || asks, urges };
         self.transmit(end, PathId(path as u8), vec![0; REPORT], Some(report));
-        let Path { sent, reported, asked, .. } = &mut self.ends[end].paths[path];
-        (*reported, *asked) = ((at, sent.bytes), false);
+        let Path { sent, reported, asked, urged, .. } = &mut self.ends[end].paths[path];
+        (*reported, *asked, *urged) = ((at, sent.bytes), false, false);
     }
 }
 
