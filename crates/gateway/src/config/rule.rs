@@ -27,9 +27,9 @@ pub struct Policies {
 pub enum UdpMode {
     /// Spread over the paths by what they carry; the far end puts them in order. Calls are
     /// protected as by [`UdpMode::Protect`].
+    #[default]
     Bond,
     /// By the path with the smallest round-trip time.
-    #[default]
     Best,
     /// By all paths that work; the far end takes the first copy.
     Duplicate,

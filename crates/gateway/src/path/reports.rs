@@ -21,9 +21,9 @@
 //! when the load ends: what was lost last is counted, and the path is seen empty. A report that is
 //! asked for goes with the next marker, or instead of it. Where it is not known yet what a path
 //! carries, each [`HURRY_BYTES`] are worth a marker: a sender that doubles in a round trip would
-//! fill a queue before the second of the usual markers is back. An idle path sends none. Reports are sent
-//! only to an end that has said in a probe that it knows them (`probe`), so that earlier versions
-//! never see one.
+//! fill a queue before the second of the usual markers is back. An idle path sends none. Reports
+//! are sent only to an end that has said in a probe that it knows them (`probe`), so that earlier
+//! versions never see one.
 //!
 //! The counts are those of the tunnel's session, of everything inside: WireGuard's own counter
 //! would say the same of what was sent, but begins anew with each key. A state machine without I/O.

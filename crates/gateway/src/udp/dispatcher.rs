@@ -4,7 +4,7 @@
 use super::bond::{Bound, Counters as BondCounters, Spreader, one_way};
 use super::call;
 use super::generations::{back, key};
-use super::order::HOLD;
+use super::order::{HOLD, HOLD_MAX};
 use super::protect::Proved;
 use super::request::Request;
 use super::sender::{Choice, Sender, tier};
@@ -124,9 +124,6 @@ pub(crate) enum Outcome {
 /// How far beyond the difference of the paths' delays a packet may come: what the sender lets
 /// stand in a path's queue, which may have grown since the last marker.
 const MARGIN: Duration = Duration::from_millis(10);
-/// Nothing waits longer, however far the paths lie apart: the sender uses none that differ by more
-/// than 100 ms, and no queue should.
-const HOLD_MAX: Duration = Duration::from_millis(200);
 /// A request is repeated so long after its answer could have come, and not sooner than this.
 const ANSWER_MARGIN: Duration = Duration::from_millis(4);
 const ANSWER_MIN: Duration = Duration::from_millis(20);

@@ -28,6 +28,8 @@ pub(super) struct Order {
     paths: [(u64, Instant); PATHS_MAX],
     /// Positions that are known to be lost; each is within a trail of one that waits.
     lost: BTreeSet<u64>,
+    /// When what was due next came last.
+    progress: Instant,
     /// In the filter's timers.
     timer: Option<Instant>,
 }
@@ -45,6 +47,9 @@ pub(super) enum Place {
 
 /// Longest wait for what is missing while nothing is known of the paths' delays.
 pub(crate) const HOLD: Duration = Duration::from_millis(30);
+/// Nothing waits longer, however far the paths lie apart: the sender uses none that differ by more
+/// than 100 ms, and no queue should.
+pub(super) const HOLD_MAX: Duration = Duration::from_millis(200);
 /// A path that has brought nothing for so long is not waited for.
 const RECENT: Duration = Duration::from_millis(100);
 
@@ -78,6 +83,7 @@ impl Order {
             return Place::Held;
         }
         self.next += 1;
+        self.progress = now;
         Place::Next
     }
 
@@ -117,7 +123,7 @@ impl Order {
     ) -> (u64, usize) {
         self.timer = None;
         let (mut missed, mut bytes) = (0, 0);
-        while self.oldest().is_some_and(|(since, _)| since + hold <= now) {
+        while self.due(hold).is_some_and(|due| due <= now) {
             missed += self.skip();
             let (more, released) = self.release(now, ready);
             (missed, bytes) = (missed + more, bytes + released);
@@ -155,7 +161,7 @@ impl Order {
         hold: Duration,
         timers: &mut BTreeSet<(Instant, FlowKey)>,
     ) {
-        let timer = self.oldest().map(|(since, _)| since + hold);
+        let timer = self.due(hold);
         if timer != self.timer {
             if let Some(at) = self.timer {
                 timers.remove(&(at, key));
@@ -182,6 +188,13 @@ impl Order {
         bytes
     }
 
+    /// When the packet that has waited longest has waited enough. While those before it still come,
+    /// though late, they are not lost: a path whose capacity is not known yet may have a queue.
+    fn due(&mut self, hold: Duration) -> Option<Instant> {
+        let (since, _) = self.oldest()?;
+        Some((since.max(self.progress) + hold).min(since + HOLD_MAX.max(hold)))
+    }
+
     /// The packet that has waited longest.
     fn oldest(&mut self) -> Option<(Instant, u64)> {
         while self.arrivals.front().is_some_and(|(_, at)| !self.packets.contains_key(at)) {
@@ -205,5 +218,29 @@ mod tests {
         order.restart();
         assert_eq!(order.give_up(now + HOLD, HOLD, &mut ready), (0, 0));
         assert_eq!(order.oldest(), None);
+    }
+    #[test]
+    fn what_still_comes_is_not_given_up() {
+        let (mut order, mut ready) = (Order::default(), VecDeque::new());
+        let (slow, quick) = (PathId(0), PathId(1));
+        let at = |ms| Instant(1_000_000_000) + Duration::from_millis(ms);
+        order.take(at(0), slow, (1, 0), &[1]);
+        assert_eq!(order.take(at(0), quick, (9, 0), &[9]), Place::Held);
+        for position in 2..8 {
+            let now = at(position * 20 - 20);
+            assert_eq!(order.give_up(now, HOLD, &mut ready), (0, 0), "{position}");
+            assert_eq!(order.take(now, slow, (position, 0), &[0]), Place::Next);
+        }
+        // The eighth does not come.
+        assert_eq!(order.give_up(at(120) + HOLD, HOLD, &mut ready), (1, 1));
+        // Not for ever: a packet each 20 ms.
+        assert_eq!(order.take(at(200), quick, (100, 0), &[9]), Place::Held);
+        let missed = (10..30).find(|position| {
+            let now = at(position * 20);
+            let (missed, _) = order.give_up(now, HOLD, &mut ready);
+            order.take(now, slow, (*position, 0), &[0]);
+            missed > 0
+        });
+        assert_eq!(missed, Some(20), "{HOLD_MAX:?} after 200 ms");
     }
 }

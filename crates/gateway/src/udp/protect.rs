@@ -70,8 +70,9 @@ const MEASURED: u32 = 500;
 const OFTEN: f64 = 0.01;
 
 impl Protection {
-    /// Paths that the next packet should not take, if there are others: packets of theirs were asked
-    /// for, and nothing that was sent since is known to have come. `proved`: what else is known.
+    /// Paths that the next packet should not take, if there are others: packets of theirs were
+    /// asked for, and nothing that was sent since is known to have come. `proved`: what else is
+    /// known.
     pub(super) fn shunned(&self, now: Instant, proved: &Proved) -> PathSet {
         let mut shunned = PathSet::NONE;
         for (at, failed) in self.failed.iter().enumerate() {

@@ -56,6 +56,27 @@ fn a_report_says_what_the_far_end_has_counted() {
 }
 
 #[test]
+fn markers_are_frequent_where_it_is_not_known_what_a_path_carries() {
+    for hurried in [false, true] {
+        let (mut reports, mut buffer) = (pair(0), [0; 200]);
+        reports[0].set_hurried(hurried);
+        let mut rounds = 0;
+        // 40 Mbit/s for a second.
+        for ms in 1..=1000 {
+            let sent = count(ms * 5);
+            let Some(len) = reports[0].poll(at(ms), sent, &mut buffer) else { continue };
+            let received = Count { packets: sent.packets + 1, bytes: sent.bytes + len as u64 };
+            assert!(reports[1].handle_packet(at(ms), &buffer[..len], received));
+            let Some(len) = reports[1].poll(at(ms), count(0), &mut buffer) else { continue };
+            assert!(reports[0].handle_packet(at(ms), &buffer[..len], count(1)));
+            rounds += 1;
+        }
+        let expected = if hurried { 190..=200 } else { 10..=25 };
+        assert!(expected.contains(&rounds), "{hurried}: {rounds} round trips");
+    }
+}
+
+#[test]
 fn a_path_that_was_never_busy_says_how_long_it_is_when_it_is_wanted() {
     let mut reports = pair(0);
     assert!(!exchange(at(1_000), &mut reports, 1, count(1)));
