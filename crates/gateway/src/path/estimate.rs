@@ -110,6 +110,8 @@ pub(crate) struct Estimator {
 const STOOD_MARKERS: usize = 10;
 /// The same where the queues found cover half of the time anyway.
 const HALF_MARKERS: usize = 4;
+/// Markers are taken that are so far apart: half of `Reports::INTERVAL`.
+const APART_US: u64 = 25_000;
 /// Between markers further apart much may have happened, an outage for instance.
 const GAP_US: u64 = 500_000;
 /// A delay below this is no queue, whatever the noise: timers and batches of the agents.
@@ -165,12 +167,16 @@ struct Capacity {
 }
 
 impl Estimator {
-    /// Takes what a marker has shown. Markers that are older than the newest say nothing new.
+    /// Takes what a marker has shown. Markers that are older than the newest say nothing new, and
+    /// those in a hurry (`Reports::set_hurried`) are more than what is counted here is made for.
     pub(crate) fn handle_sample(&mut self, now: Instant, sample: Sample) {
         let Some(last) = self.points.back().copied() else {
             let queue_us = self.base.above(&sample);
             return self.push(Point { heard: now, sample, queue_us, exercised: false });
         };
+        if sample.sent.at_us < last.sample.sent.at_us.saturating_add(APART_US) {
+            return;
+        }
         let Some(step) = Step::between(&last.sample, &sample) else { return };
         let queue_us = self.base.above(&sample);
         self.push(Point { heard: now, sample, queue_us, exercised: false });
