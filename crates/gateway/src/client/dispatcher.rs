@@ -4,7 +4,7 @@
 use super::{Core, UpstreamNotification};
 use crate::config::Protocol;
 use crate::index::PathIndex;
-use crate::path::{News, Use};
+use crate::path::Use;
 use crate::udp::packet::{Inside, parse};
 use crate::udp::{Choice, DatagramPath, Outcome, fragment, request, role};
 use crate::udp_packet;
@@ -93,15 +93,7 @@ impl Core {
     /// What the reports of the paths have brought.
     fn hear_reports(&mut self, now: Instant) {
         for (path, reports) in self.tunnels.reports_mut() {
-            let (path, news) = (PathId::from(path), reports.take_news());
-            if news != News::default() {
-                let sending = || reports.sending(now);
-                self.dispatcher.handle_news(now, path, (news, sending));
-            }
-            if self.dispatcher.asks_marker(now, path) {
-                reports.ask();
-            }
-            reports.set_hurried(self.dispatcher.is_unsure(now, path));
+            self.dispatcher.handle_reports(now, path.into(), reports);
         }
     }
 

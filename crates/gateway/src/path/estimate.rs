@@ -110,8 +110,8 @@ pub(crate) struct Estimator {
 const STOOD_MARKERS: usize = 10;
 /// The same where the queues found cover half of the time anyway.
 const HALF_MARKERS: usize = 4;
-/// Markers are taken that are so far apart: half of `Reports::INTERVAL`.
-const APART_US: u64 = 25_000;
+/// Markers are taken that are so far apart: half of what is usual.
+const APART_US: u64 = super::reports::INTERVAL.0 / 1000 / 2;
 /// Between markers further apart much may have happened, an outage for instance.
 const GAP_US: u64 = 500_000;
 /// A delay below this is no queue, whatever the noise: timers and batches of the agents.

@@ -9,7 +9,7 @@ use super::limiters::RateLimiter;
 use crate::config::{Protocol, UdpMode};
 use crate::index::{ClientIndex, PathIndex};
 use crate::inner::peek;
-use crate::path::{News, Reading};
+use crate::path::Reading;
 use crate::udp::{Choice, DatagramPath, Outcome, PREFERRED, fragment, request, role};
 use crate::udp_packet;
 use std::net::SocketAddr;
@@ -183,14 +183,7 @@ impl ClientSession {
     /// What the reports of its paths have brought.
     fn hear_reports(&mut self, now: Instant) {
         for (path, reports) in PathIndex::enumerate(&mut self.reports) {
-            let (path, news) = (PathId::from(path), reports.take_news());
-            if news != News::default() {
-                self.dispatcher.handle_news(now, path, (news, || reports.sending(now)));
-            }
-            if self.dispatcher.asks_marker(now, path) {
-                reports.ask();
-            }
-            reports.set_hurried(self.dispatcher.is_unsure(now, path));
+            self.dispatcher.handle_reports(now, path.into(), reports);
         }
     }
 

@@ -14,7 +14,7 @@ use super::{Filter, FilterCounters, Tagger, Verdict};
 use crate::address::PATHS_MAX;
 use crate::config::{Protect, UdpMode};
 use crate::model::Role;
-use crate::path::{Estimate, News, Reading};
+use crate::path::{Estimate, News, Reading, Reports};
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{Duration, Instant};
 
@@ -32,13 +32,10 @@ pub(crate) struct Dispatcher {
     spread: Option<Instant>,
     /// Of the filters before this one.
     before: FilterCounters,
-    /// The difference of the clocks on each path to here and from here, nanoseconds, and when that
-    /// was.
+    /// The difference of the clocks on each path to here, nanoseconds, and when that was.
     delays: [Option<(i64, Instant)>; PATHS_MAX],
-    back: [Option<(i64, Instant)>; PATHS_MAX],
-    /// What markers have proved of the paths, and when packets were asked for of them.
-    proved: Proved,
-    failed: Proved,
+    /// When packets of each path were asked for last.
+    failed: [Option<Instant>; PATHS_MAX],
     protection: ProtectionCounters,
     too_long: u64,
 }
@@ -149,8 +146,6 @@ impl Dispatcher {
             spread: None,
             before: FilterCounters::default(),
             delays: [None; PATHS_MAX],
-            back: [None; PATHS_MAX],
-            proved: [None; PATHS_MAX],
             failed: [None; PATHS_MAX],
             protection: ProtectionCounters::default(),
             too_long: 0,
@@ -206,13 +201,13 @@ impl Dispatcher {
 
     fn send_copies(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
         let mut paths = Sender::all(&self.choices);
-        self.unfit(packet.len()).iter().for_each(|path| paths.remove(path));
+        unfit(&self.datagram_paths, packet.len()).iter().for_each(|path| paths.remove(path));
         let copied = !paths.is_empty() && self.tagger.tag(now, packet, Kind::Copies);
         copied.then_some(Outcome::Leaves(paths))
     }
 
     fn spread(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
-        let (len, not) = (packet.len(), self.unfit(packet.len()));
+        let (len, not) = (packet.len(), unfit(&self.datagram_paths, packet.len()));
         let flow = self.tagger.flow(now, packet)?;
         if flow.call.sent(now, len) {
             return self.protect(now, &Protect::default(), packet);
@@ -243,10 +238,11 @@ impl Dispatcher {
     /// By the best path that has not just lost something; again by another if asking would be too
     /// late.
     fn protect(&mut self, now: Instant, protect: &Protect, packet: &mut [u8]) -> Option<Outcome> {
-        let (len, unfit) = (packet.len(), self.unfit(packet.len()));
+        let (len, unfit) = (packet.len(), unfit(&self.datagram_paths, packet.len()));
+        let proved: Proved = std::array::from_fn(|at| self.proved(now, PathId(at as u8)));
         let flow = self.tagger.flow(now, packet)?;
         self.spread = Some(now);
-        let mut not = flow.protection().shunned(now, &self.proved);
+        let mut not = flow.protection().shunned(now, &proved);
         unfit.iter().for_each(|path| not.insert(path));
         let last = flow.path();
         let path = self
@@ -255,7 +251,7 @@ impl Dispatcher {
             .or_else(|| other(&self.choices, not))
             .or_else(|| {
                 let paths = candidates(&self.choices, unfit);
-                flow.protection().last_proved(paths, &self.proved)
+                flow.protection().last_proved(paths, &proved)
             })
             .or_else(|| self.spreader.choose(now, (last, unfit), len, true))
             .or_else(|| other(&self.choices, unfit))?;
@@ -287,26 +283,19 @@ impl Dispatcher {
         if !protection.is_new(now, number) {
             return Vec::new();
         }
-        let recently = |delay: &Option<(i64, Instant)>| recently(now, delay);
-        let quickest = self.delays.iter().filter_map(recently).min();
-        let round_trip_of = |path: PathId| {
-            let there = self.back.get(usize::from(path.0)).and_then(recently)?;
-            Some(round_trip(there, quickest?))
-        };
+        let quickest = to_here(&self.delays, now).min();
+        let round_trip_of =
+            |path: PathId| Some(round_trip(from_here(&self.spreader, path, now)?, quickest?));
         let asked = (newest, silent);
         let mut copies = Vec::new();
         for (number, last, again, packet) in
             protection.handle_request(now, asked, &wanted, round_trip_of)
         {
-            let mut not = last.map_or(PathSet::NONE, PathSet::only);
             let len = packet.len();
+            let mut not = unfit(&self.datagram_paths, len);
+            last.into_iter().for_each(|last| not.insert(last));
             if let Some(failed) = last.and_then(|last| self.failed.get_mut(usize::from(last.0))) {
                 *failed = Some(now);
-            }
-            for path in &self.datagram_paths {
-                if !path.numbers || usize::from(path.mtu) < len {
-                    not.insert(path.choice.id);
-                }
             }
             let path = self.spreader.choose(now, (None, not), len, true);
             let Some(path) = path.or_else(|| other(&self.choices, not)).or(last) else { continue };
@@ -337,26 +326,29 @@ impl Dispatcher {
         Some((paths, request.emit()))
     }
 
-    /// Paths that take no numbered packet of that length.
-    fn unfit(&self, len: usize) -> PathSet {
-        let mut unfit = PathSet::NONE;
-        let paths = self.datagram_paths.iter();
-        paths
-            .filter(|path| !path.numbers || usize::from(path.mtu) < len)
-            .for_each(|path| unfit.insert(path.choice.id));
-        unfit
-    }
-
     /// The next packet that is to leave now, and by which path. The paths are as
     /// [`Dispatcher::set_paths`] was told last.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<(PathId, Vec<u8>)> {
         self.spreader.poll_transmit(now)
     }
 
+    /// What the reports of a path have brought since the last time; they are told which markers are
+    /// wanted. To be called now and then, and before packets are sent.
+    pub(crate) fn handle_reports(&mut self, now: Instant, path: PathId, reports: &mut Reports) {
+        let news = reports.take_news();
+        if news != News::default() {
+            self.handle_news(now, path, (news, || reports.sending(now)));
+        }
+        if self.asks_marker(now, path) {
+            reports.ask();
+        }
+        reports.set_hurried(self.is_unsure(now, path));
+    }
+
     /// What markers of either direction of a path have shown, and what is estimated of the one from
     /// here. How far the paths to here lie apart bounds how long packets wait for those before
     /// them.
-    pub(crate) fn handle_news(
+    pub(super) fn handle_news(
         &mut self,
         now: Instant,
         path: PathId,
@@ -366,21 +358,13 @@ impl Dispatcher {
             let Estimate { capacity, confidence, .. } = sending();
             let trusted = capacity.filter(|_| confidence >= TRUSTED);
             self.spreader.handle_sample(now, path, sample, trusted);
-            let at = usize::from(path.0);
-            if let (Some(back), Some(proved)) = (self.back.get_mut(at), self.proved.get_mut(at)) {
-                *back = Some((one_way(&sample), now));
-                // What the far end says must not be later than now.
-                let left = Instant(sample.sent.at_us.saturating_mul(1000)).min(now);
-                *proved = Some(left).max(*proved);
-            }
         }
         let (Some(sample), Some(delay)) = (news.heard, self.delays.get_mut(usize::from(path.0)))
         else {
             return;
         };
         *delay = Some((one_way(&sample), now));
-        let recently = |delay: &Option<(i64, Instant)>| recently(now, delay);
-        let recent = self.delays.iter().filter_map(recently);
+        let recent = to_here(&self.delays, now);
         let (least, most) = (recent.clone().min(), recent.clone().max());
         let hold = match (least, most) {
             (Some(least), Some(most)) if recent.count() > 1 => {
@@ -390,7 +374,7 @@ impl Dispatcher {
         };
         self.filter.set_hold(hold.min(HOLD_MAX));
         // There and back by any: the clocks' difference is in both.
-        let there = self.back.iter().filter_map(recently).max();
+        let there = paths().filter_map(|path| from_here(&self.spreader, path, now)).max();
         if let (Some(there), Some(most)) = (there, most) {
             let answer = round_trip(there, most) + ANSWER_MARGIN;
             self.filter.set_answer(answer.max(ANSWER_MIN));
@@ -399,18 +383,28 @@ impl Dispatcher {
 
     /// Whether a path that may be wanted has not said for long how long it is, or has lost
     /// something and nothing since is known to have come: a marker is to be sent.
-    pub(crate) fn asks_marker(&self, now: Instant, path: PathId) -> bool {
-        let busy = self.spread.is_some_and(|at| now.saturating_since(at) < ASKED);
-        let at = usize::from(path.0);
-        let failed = self.failed.get(at).is_some_and(|failed| *failed > self.proved[at]);
-        busy && (self.spreader.is_unheard(now, path, ASKED) || failed)
+    pub(super) fn asks_marker(&self, now: Instant, path: PathId) -> bool {
+        let failed = *self.failed.get(usize::from(path.0)).unwrap_or(&None);
+        let failed = failed.is_some() && failed > self.proved(now, path);
+        self.is_busy(now) && (self.spreader.is_unheard(now, path, ASKED) || failed)
     }
 
     /// Whether markers of a path should be frequent while much is sent by it: a sender that doubles
     /// in a round trip fills a queue before the second of the usual ones is back.
-    pub(crate) fn is_unsure(&self, now: Instant, path: PathId) -> bool {
-        let busy = self.spread.is_some_and(|at| now.saturating_since(at) < ASKED);
-        busy && self.spreader.is_unsure(path)
+    pub(super) fn is_unsure(&self, now: Instant, path: PathId) -> bool {
+        self.is_busy(now) && self.spreader.is_unsure(path)
+    }
+
+    /// Whether something was spread not long ago.
+    fn is_busy(&self, now: Instant) -> bool {
+        self.spread.is_some_and(|at| now.saturating_since(at) < ASKED)
+    }
+
+    /// When the newest marker left that is known to have come by a path. What the far end says must
+    /// not be later than now.
+    fn proved(&self, now: Instant, path: PathId) -> Option<Instant> {
+        let (sample, _) = self.spreader.newest(path)?;
+        Some(Instant(sample.sent.at_us * 1000).min(now))
     }
 
     /// Largest packet of a path; 0 if there is no such path.
@@ -473,9 +467,29 @@ fn is_too_long(paths: &[DatagramPath], len: usize) -> bool {
     works.peek().is_some() && works.all(|path| usize::from(path.mtu) < len)
 }
 
-/// A difference of clocks that was heard not long ago.
-fn recently(now: Instant, delay: &Option<(i64, Instant)>) -> Option<i64> {
-    delay.filter(|(_, at)| now.saturating_since(*at) < HEARD).map(|(delay, _)| delay)
+/// Every path that there may be.
+fn paths() -> impl Iterator<Item = PathId> {
+    (0..PATHS_MAX as u8).map(PathId)
+}
+
+/// Paths that take no numbered packet of that length.
+fn unfit(paths: &[DatagramPath], len: usize) -> PathSet {
+    let mut unfit = PathSet::NONE;
+    let unfits = |path: &&DatagramPath| !path.numbers || usize::from(path.mtu) < len;
+    paths.iter().filter(unfits).for_each(|path| unfit.insert(path.choice.id));
+    unfit
+}
+
+/// The differences of the clocks on the paths to here that were heard not long ago.
+fn to_here(delays: &[Option<(i64, Instant)>], now: Instant) -> impl Iterator<Item = i64> + Clone {
+    let recent = move |(_, at): &&(i64, Instant)| now.saturating_since(*at) < HEARD;
+    delays.iter().flatten().filter(recent).map(|(delay, _)| *delay)
+}
+
+/// The same of a path from here.
+fn from_here(spreader: &Spreader, path: PathId, now: Instant) -> Option<i64> {
+    let (sample, at) = spreader.newest(path)?;
+    (now.saturating_since(at) < HEARD).then(|| one_way(&sample))
 }
 
 /// Of the differences of the clocks there and back.

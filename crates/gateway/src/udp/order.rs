@@ -219,6 +219,7 @@ mod tests {
         assert_eq!(order.give_up(now + HOLD, HOLD, &mut ready), (0, 0));
         assert_eq!(order.oldest(), None);
     }
+
     #[test]
     fn what_still_comes_is_not_given_up() {
         let (mut order, mut ready) = (Order::default(), VecDeque::new());

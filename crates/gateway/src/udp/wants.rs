@@ -196,6 +196,7 @@ mod tests {
         }
         assert_eq!(count, SILENT_MAX as usize - 1);
     }
+
     /// In vain is asked for little while the pace changes, and for nothing after that, whether
     /// packets come from a host that is late now and then, or two at once at first.
     #[test]

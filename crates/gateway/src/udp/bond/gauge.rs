@@ -114,6 +114,11 @@ impl Gauge {
         self.newest.map(|point| point.sample.sent)
     }
 
+    /// The newest marker that has arrived, and when that was heard of.
+    pub(super) fn newest(&self) -> Option<(Sample, Instant)> {
+        Some((self.newest?.sample, self.heard?))
+    }
+
     /// Bits per second of outer packets, if it has ever been seen.
     pub(super) fn capacity(&self) -> Option<f64> {
         self.capacity

@@ -183,6 +183,11 @@ impl Spreader {
         path_queue.is_some_and(|path_queue| old(path_queue.gauge.heard))
     }
 
+    /// The newest marker of a path that has arrived, and when that was heard of.
+    pub(crate) fn newest(&self, path: PathId) -> Option<(Sample, Instant)> {
+        self.path_queues.get(usize::from(path.0))?.gauge.newest()
+    }
+
     /// Whether it is not known what a path carries that may take part.
     pub(crate) fn is_unsure(&self, path: PathId) -> bool {
         let path_queue = self.path_queues.get(usize::from(path.0));
