@@ -5,13 +5,15 @@
 //! ([`Moderation`]).
 
 use crate::moderation::Moderation;
-use mio::{Events, Poll, Registry, Token, Waker};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use tabane_engine::Duration;
 use tabane_net::Clock;
+use tabane_net::wireguard::UdpPort;
 
 /// Waits for sockets, for other threads and for time.
 pub(crate) struct Reactor {
@@ -123,6 +125,28 @@ impl EventSource {
             _ => Self::Wake,
         }
     }
+}
+
+/// Has a UDP port looked after: it is read, and for as long as it is full it is waited for until it
+/// can be written.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn register_port(
+    registry: &Registry,
+    port: &UdpPort,
+    source: EventSource,
+) -> io::Result<()> {
+    registry.register(&mut SourceFd(&port.as_raw_fd()), source.token(), Interest::READABLE)
+}
+
+/// The same after it was flushed.
+pub(crate) fn follow_port(registry: &Registry, port: &mut UdpPort, source: EventSource) {
+    let Some(waits) = port.poll_waiting() else { return };
+    let readable = Interest::READABLE;
+    let interest = if waits { readable | Interest::WRITABLE } else { readable };
+    // At worst what is queued leaves with the next round.
+    let _ = registry.reregister(&mut SourceFd(&port.as_raw_fd()), source.token(), interest);
 }
 
 impl Reactor {
@@ -241,7 +265,6 @@ fn borrow(poll: &Poll) -> BorrowedFd<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mio::Interest;
     use std::io::Write;
 
     #[test]

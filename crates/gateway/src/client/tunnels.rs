@@ -19,6 +19,7 @@ use crate::path::{
     Absence, Announcement, Decision, Demand, Ends, Found, INTERVAL, LinkState, Links, Monitor,
     MonitorConfig, PathEvent, Reports, Shaper, Use,
 };
+use crate::reactor::{EventSource, follow_port};
 use mio::Registry;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -406,13 +407,16 @@ impl Tunnels {
 
     /// Sends what is queued, and behind it the reports that are due.
     pub(super) fn flush(&mut self, now: Instant, scratch: &mut [u8]) {
-        for tunnel in &mut self.all {
+        for (at, tunnel) in self.all.iter_mut().enumerate() {
             tunnel.report(now, scratch);
             if let Some(port) = &mut tunnel.port
                 && port.has_queued()
-                && let Err(error) = port.flush()
             {
-                tunnel.lose(now, &self.registry, error.to_string());
+                let flushed = port.flush();
+                follow_port(&self.registry, port, EventSource::Port(at));
+                if let Err(error) = flushed {
+                    tunnel.lose(now, &self.registry, error.to_string());
+                }
             }
             tunnel.hear_too_big(now);
         }

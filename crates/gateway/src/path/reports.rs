@@ -18,12 +18,12 @@
 //! A marker is sent when [`INTERVAL`] has passed and [`WORTH`] bytes have been sent since the last,
 //! so that reports are at most a few percent of what they report; not on the heels of a packet, but
 //! at a time drawn before, so that they keep no step with what the tunnel carries. [`TAIL`] follow
-//! when the load ends: what was lost last is counted, and the path is seen empty. A report that is
-//! asked for goes with the next marker, or instead of it. Where it is not known yet what a path
-//! carries, each [`HURRY_BYTES`] are worth a marker: a sender that doubles in a round trip would
-//! fill a queue before the second of the usual markers is back. An idle path sends none. Reports
-//! are sent only to an end that has said in a probe that it knows them (`probe`), so that earlier
-//! versions never see one.
+//! when nothing has been sent for a while: what was lost last is counted, and the path is seen
+//! empty. A report that is asked for goes with the next marker, or instead of it. Where it is not
+//! known yet what a path carries, each [`HURRY_BYTES`] are worth a marker: a sender that doubles in
+//! a round trip would fill a queue before the second of the usual markers is back. An idle path
+//! sends none. Reports are sent only to an end that has said in a probe that it knows them
+//! (`probe`), so that earlier versions never see one.
 //!
 //! The counts are those of the tunnel's session, of everything inside: WireGuard's own counter
 //! would say the same of what was sent, but begins anew with each key. A state machine without I/O.
@@ -62,8 +62,13 @@ pub(crate) struct Reports {
     not_before: Instant,
     /// When the next marker is due, once enough has been sent.
     marker_at: Option<Instant>,
-    /// Markers that still follow a load.
+    /// Markers that still follow the load, what had been sent when it was looked at last, and
+    /// since when that has been all.
     tail: u32,
+    seen_bytes: u64,
+    quiet_since: Instant,
+    /// A marker is wanted of the path, busy or not.
+    wanted: bool,
     /// Markers are frequent while much is sent.
     hurried: bool,
     /// Varies the intervals.
@@ -99,8 +104,9 @@ const HURRY: Duration = Duration::from_millis(5);
 const HURRY_BYTES: u64 = 24_000;
 /// A round trip that is longer ago says nothing about now.
 const ROUND_TRIP_KEPT: Duration = Duration::from_secs(1);
-/// Markers after a load, and the time between them.
+/// Markers after a load, and the time between them; one after what was less, a call for instance.
 const TAIL: u32 = 3;
+const LOAD: u64 = 4 * WORTH;
 const TAIL_INTERVAL: Duration = Duration::from_millis(100);
 
 const MAGIC: &[u8; 6] = b"tabrep";
@@ -137,6 +143,9 @@ impl Reports {
             not_before: Instant::ZERO,
             marker_at: None,
             tail: 0,
+            seen_bytes: 0,
+            quiet_since: Instant::ZERO,
+            wanted: false,
             hurried: false,
             dither: epoch,
             news: News::default(),
@@ -151,7 +160,7 @@ impl Reports {
     /// A marker is sent soon, and a report asked for, although the path is idle: somebody has to
     /// know how long it is.
     pub(crate) fn ask(&mut self) {
-        self.tail = self.tail.max(1);
+        self.wanted = true;
     }
 
     /// While much is sent, markers are frequent from now on, or not any more.
@@ -187,7 +196,7 @@ impl Reports {
     pub(crate) fn restart(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         self.forget();
-        self.sent_bytes = 0;
+        (self.sent_bytes, self.seen_bytes) = (0, 0);
     }
 
     fn forget(&mut self) {
@@ -201,15 +210,20 @@ impl Reports {
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let answer = self.asked.then(|| self.answer_at());
-        let due = [answer, self.marker_at, self.tail_at()];
+        let due = [answer, self.marker_at, self.wanted_at(), self.tail_at()];
         due.into_iter().flatten().min().filter(|_| self.known)
     }
 
-    /// When the next of the markers is due that follow a load, or are wanted of an idle path: the
-    /// first one at once.
+    /// When the next of the markers is due that follow a load.
     fn tail_at(&self) -> Option<Instant> {
+        let last = self.sent_at.map_or(self.quiet_since, |at| at.max(self.quiet_since));
+        (self.tail > 0).then_some(last + TAIL_INTERVAL)
+    }
+
+    /// When a marker is due that is wanted of the path: the first one at once.
+    fn wanted_at(&self) -> Option<Instant> {
         let due = self.sent_at.map_or(self.not_before, |at| at + TAIL_INTERVAL);
-        (self.tail > 0).then_some(due)
+        self.wanted.then_some(due)
     }
 
     /// When a report is due that was asked for.
@@ -235,6 +249,9 @@ impl Reports {
         if !self.known {
             return None;
         }
+        if sent.bytes != self.seen_bytes {
+            (self.seen_bytes, self.quiet_since) = (sent.bytes, now);
+        }
         let bytes = sent.bytes.saturating_sub(self.sent_bytes);
         let busy = bytes >= WORTH;
         let hurries = self.hurried && bytes >= HURRY_BYTES && self.hurry_at() <= now;
@@ -244,18 +261,24 @@ impl Reports {
         }
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let trails = is_due(self.tail_at());
+        let wanted = is_due(self.wanted_at());
         let answers = self.asked && self.answer_at() <= now;
-        if !is_due(self.marker_at) && !trails && !answers && !hurries {
+        if !is_due(self.marker_at) && !trails && !wanted && !answers && !hurries {
             return None;
         }
-        let asks = if busy || trails { ASKS } else { 0 };
+        let asks = if busy || trails || wanted { ASKS } else { 0 };
         let urges = if hurries { URGES } else { 0 };
         let len = self.emit(now, sent, asks | urges, buffer)?;
-        self.tail = if busy { TAIL } else { self.tail - u32::from(trails) };
-        (self.asked, self.urged, self.marker_at) = (false, false, None);
+        self.tail = match bytes {
+            _ if !busy => self.tail - u32::from(trails),
+            LOAD.. => TAIL,
+            _ => 1,
+        };
+        (self.asked, self.urged, self.wanted, self.marker_at) = (false, false, false, None);
         self.sent_at = Some(now);
         // What the report itself adds is no load.
         self.sent_bytes = sent.bytes + len as u64;
+        self.seen_bytes = self.sent_bytes;
         self.not_before = now + INTERVAL * 3 / 4 + self.draw(INTERVAL / 2);
         Some(len)
     }

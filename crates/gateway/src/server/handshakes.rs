@@ -10,12 +10,10 @@
 
 use super::{Core, ServerError};
 use crate::index::PortIndex;
-use crate::reactor::EventSource;
-use mio::unix::SourceFd;
-use mio::{Interest, Registry};
+use crate::reactor::{EventSource, register_port};
+use mio::Registry;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
 use tabane_engine::{Duration, Instant};
 use tabane_net::wireguard::{Batch, FourTuple, UdpPort};
 
@@ -48,8 +46,7 @@ impl Handshakes {
     /// The system's.
     pub(super) fn new(ports: Vec<UdpPort>, registry: &Registry) -> io::Result<Self> {
         for (i, port) in ports.iter().enumerate() {
-            let (fd, token) = (port.as_raw_fd(), EventSource::Handshakes(i).token());
-            registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+            register_port(registry, port, EventSource::Handshakes(i))?;
         }
         Ok(Self { ports, unread: false, strays: VecDeque::new(), next: Instant::ZERO })
     }

@@ -34,7 +34,7 @@ use crate::event_log::{EventLog, LogSink};
 use crate::index::{ClientIndex, PortIndex};
 use crate::keys::KeyError;
 use crate::model::EventKind;
-use crate::reactor::{Agent, EventSource, Reactor, Ready};
+use crate::reactor::{Agent, EventSource, Reactor, Ready, follow_port, register_port};
 use crate::request_channel::{RequestReceiver, RequestSender, request_channel};
 use crate::udp::Flows;
 use crate::udp::flows::FLOWS_MAX;
@@ -44,12 +44,9 @@ pub(crate) use client_session::ClientSessionError;
 use client_sessions::ClientSessions;
 use handshakes::Handshakes;
 use memory::Memory;
-use mio::Interest;
-use mio::unix::SourceFd;
 use outbound::Outbound;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 use tabane_engine::{Duration, Instant};
@@ -154,9 +151,7 @@ impl Server {
             let mut wanted = PortConfig::new(Bind::Listen(*at));
             wanted.id = i as u8;
             let port = UdpPort::open(wanted)?;
-            let fd = port.as_raw_fd();
-            let both = Interest::READABLE | Interest::WRITABLE;
-            reactor.registry().register(&mut SourceFd(&fd), EventSource::Port(i).token(), both)?;
+            register_port(reactor.registry(), &port, EventSource::Port(i))?;
             companions.push(port.open_handshakes()?);
             ports.push(port);
         }
@@ -393,10 +388,11 @@ impl Core {
     }
 
     fn flush(&mut self) {
-        for port in &mut self.ports {
+        for (i, port) in self.ports.iter_mut().enumerate() {
             if port.has_queued() {
                 // A listening port is bound to no interface that could vanish.
                 let _ = port.flush();
+                follow_port(self.outbound.registry(), port, EventSource::Port(i));
             }
         }
     }

@@ -348,7 +348,7 @@ impl Dispatcher {
     /// What markers of either direction of a path have shown, and what is estimated of the one from
     /// here. How far the paths to here lie apart bounds how long packets wait for those before
     /// them.
-    pub(super) fn handle_news(
+    fn handle_news(
         &mut self,
         now: Instant,
         path: PathId,
@@ -383,7 +383,7 @@ impl Dispatcher {
 
     /// Whether a path that may be wanted has not said for long how long it is, or has lost
     /// something and nothing since is known to have come: a marker is to be sent.
-    pub(super) fn asks_marker(&self, now: Instant, path: PathId) -> bool {
+    fn asks_marker(&self, now: Instant, path: PathId) -> bool {
         let failed = *self.failed.get(usize::from(path.0)).unwrap_or(&None);
         let failed = failed.is_some() && failed > self.proved(now, path);
         self.is_busy(now) && (self.spreader.is_unheard(now, path, ASKED) || failed)
@@ -391,7 +391,7 @@ impl Dispatcher {
 
     /// Whether markers of a path should be frequent while much is sent by it: a sender that doubles
     /// in a round trip fills a queue before the second of the usual ones is back.
-    pub(super) fn is_unsure(&self, now: Instant, path: PathId) -> bool {
+    fn is_unsure(&self, now: Instant, path: PathId) -> bool {
         self.is_busy(now) && self.spreader.is_unsure(path)
     }
 

@@ -16,6 +16,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use thiserror::Error;
 
+mod counters;
+
+pub use counters::PortCounters;
+
 /// A UDP socket with queues.
 ///
 /// ```no_run
@@ -48,6 +52,8 @@ pub struct UdpPort {
     drained: bool,
     /// The kernel's buffer is full: until the next flush nothing is sent.
     blocked: bool,
+    /// The caller knows that it waits for the kernel's buffer.
+    waits: bool,
     /// What the link did not carry whole: to where, and the shortest of them.
     too_big: Vec<(SocketAddr, usize)>,
     /// The error that the next flush returns.
@@ -120,38 +126,6 @@ pub enum PortError {
         /// The system's word.
         source: io::Error,
     },
-}
-
-/// What a port has done. Bytes are UDP payload.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PortCounters {
-    /// Datagrams received.
-    pub rx_datagrams: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// System calls that received something.
-    pub rx_calls: u64,
-    /// Datagrams that the kernel took.
-    pub tx_datagrams: u64,
-    /// Their bytes.
-    pub tx_bytes: u64,
-    /// System calls that sent something.
-    pub tx_calls: u64,
-    /// Datagrams dropped because the kernel's buffer was full.
-    pub dropped_full: u64,
-    /// Datagrams dropped for want of a way: host or network unreachable, interface down, no
-    /// address on it.
-    pub dropped_unreachable: u64,
-    /// Datagrams dropped that the link does not carry whole.
-    pub dropped_too_big: u64,
-    /// Datagrams dropped for want of memory, or by a queue on the way out.
-    pub dropped_no_buffer: u64,
-    /// Datagrams dropped by a firewall.
-    pub dropped_forbidden: u64,
-    /// Datagrams dropped for any other reason.
-    pub dropped_other: u64,
-    /// Errors that receiving met and passed over.
-    pub rx_errors: u64,
 }
 
 /// Asked of the kernel for handshakes that wait, bytes: some 2700 of them.
@@ -234,6 +208,7 @@ impl UdpPort {
             gso_batches: GsoBatches::new(),
             drained: false,
             blocked: false,
+            waits: false,
             too_big: Vec::new(),
             gone: None,
             counters: PortCounters::default(),
@@ -361,7 +336,8 @@ impl UdpPort {
     }
 
     /// Sends what is queued; `false` if the kernel's buffer is full: call again when the socket
-    /// is writable (what is queued meanwhile and finds no room is dropped and counted).
+    /// is writable (what is queued meanwhile and finds no room is dropped and counted). Wait for
+    /// that only as long as [`UdpPort::poll_waiting`] says so.
     ///
     /// # Errors
     /// [`PortError::Gone`], also if sending from [`UdpPort::queue`] met it.
@@ -376,6 +352,14 @@ impl UdpPort {
             Some(error) => Err(self.vanished(error)),
             None => Ok(!self.blocked),
         }
+    }
+
+    /// Whether it waits from now on until the socket is writable, or no longer; `None` if that is
+    /// as it was. To be asked after each [`UdpPort::flush`]: a socket of datagrams becomes writable
+    /// anew with each one that has left, and who listens to that is woken by all of them.
+    pub fn poll_waiting(&mut self) -> Option<bool> {
+        let waits = self.blocked && self.has_queued();
+        (std::mem::replace(&mut self.waits, waits) != waits).then_some(waits)
     }
 
     /// The next destination of a datagram that the link did not carry whole, and the length of the
@@ -575,19 +559,6 @@ impl AsFd for UdpPort {
 impl AsRawFd for UdpPort {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
-    }
-}
-
-impl PortCounters {
-    /// Datagrams that could not be sent, for whatever reason.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.dropped_full
-            + self.dropped_unreachable
-            + self.dropped_too_big
-            + self.dropped_no_buffer
-            + self.dropped_forbidden
-            + self.dropped_other
     }
 }
 

@@ -8,9 +8,9 @@ use crate::path::{
     Absence, Binding, Count, Decision, Health, LinkState, Monitor, Reading, Reports, Use,
     inner_limit,
 };
-use crate::reactor::EventSource;
+use crate::reactor::{EventSource, register_port};
+use mio::Registry;
 use mio::unix::SourceFd;
-use mio::{Interest, Registry};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use tabane_engine::view::PathRtt;
@@ -166,10 +166,7 @@ impl Tunnel {
         wanted.mark = self.mark;
         let opened = UdpPort::open(wanted);
         let registered = opened.map_err(|error| error.to_string()).and_then(|port| {
-            let both = Interest::READABLE | Interest::WRITABLE;
-            let fd = port.as_raw_fd();
-            let registered =
-                registry.register(&mut SourceFd(&fd), EventSource::Port(path.get()).token(), both);
+            let registered = register_port(registry, &port, EventSource::Port(path.get()));
             registered.map_err(|error| error.to_string()).map(|()| port)
         });
         match registered {

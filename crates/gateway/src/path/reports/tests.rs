@@ -112,6 +112,20 @@ fn only_what_is_worth_it_is_reported() {
     assert_eq!(reports[0].poll_timeout(), None);
 }
 
+/// 200 bytes each 20 ms, a call for instance: while it goes on there is nothing behind it.
+#[test]
+fn what_follows_a_load_waits_for_its_end() {
+    let (mut reports, mut buffer) = (pair(0), [0; 200]);
+    let mut markers = [0; 2];
+    for ms in 0..6_000 {
+        let packets = (ms / 20).min(150);
+        let sent = Count { packets, bytes: packets * 200 };
+        let after = usize::from(ms >= 3_000);
+        markers[after] += usize::from(reports[0].poll(at(ms), sent, &mut buffer).is_some());
+    }
+    assert_eq!(markers, [9, 1], "one each 3000 bytes, and one behind the last");
+}
+
 /// An end that was started again counts anew, and that is neither loss nor speed.
 #[test]
 fn counters_may_begin_anew() {

@@ -1,8 +1,10 @@
 //! Two ends of a bond and the links between them.
 
+use crate::address::{ClientNumber, Network};
 use crate::config::UdpMode;
+use crate::index::PathIndex;
 use crate::model::Role;
-use crate::path::{Estimate, News, Reading, Sample};
+use crate::path::{Count, Ends, Reading, Reports};
 use crate::udp::packet::{HEADROOM, Inside, parse, put_udp};
 use crate::udp::{Choice, DatagramPath, Dispatcher, Outcome};
 use std::collections::{BTreeMap, VecDeque};
@@ -17,14 +19,6 @@ pub(super) const SERVER: usize = 1;
 
 /// What the outer headers add to an inner packet.
 const OUTER: u32 = 60;
-/// As of `Reports`: how often busy paths say what they carry, and idle ones that are asked; what is
-/// worth that, and how many bytes it takes.
-const REPORTS: Duration = Duration::from_millis(50);
-const ASKED: Duration = Duration::from_millis(100);
-const HURRY: Duration = Duration::from_millis(5);
-const HURRY_BYTES: u64 = 24_000;
-const WORTH: u64 = 3000;
-const REPORT: usize = 98;
 /// The server's clock is ahead.
 const AHEAD: Duration = Duration::from_secs(1000);
 const MTU: u16 = 1420;
@@ -60,31 +54,17 @@ pub(super) struct Datagram {
     pub(super) payload: Vec<u8>,
 }
 
-#[derive(Clone, Copy)]
 struct Path {
     up: bool,
-    sent: Reading,
-    received: Reading,
-    heard: Option<Sample>,
-    /// When the last report left, and what had been sent then.
-    reported: (Instant, u64),
-    asked: bool,
-    urged: bool,
+    sent: Count,
+    received: Count,
+    reports: Reports,
 }
 
 #[derive(Clone)]
 struct Frame {
     packet: Vec<u8>,
-    report: Option<Report>,
     request: Option<Vec<u8>>,
-}
-
-#[derive(Clone, Copy)]
-struct Report {
-    marker: Reading,
-    heard: Option<Sample>,
-    asks: bool,
-    urges: bool,
 }
 
 impl Packet for Frame {
@@ -111,19 +91,18 @@ pub(super) fn link(mbps: u64, rtt_ms: u64) -> LinkConfig {
 impl World {
     pub(super) fn new(seed: u64, mode: UdpMode, configs: &[LinkConfig]) -> Self {
         let now = Instant::ZERO + Duration::from_secs(1);
-        let path = Path {
-            up: true,
-            sent: Reading::default(),
-            received: Reading::default(),
-            heard: None,
-            reported: (Instant::ZERO, 0),
-            asked: false,
-            urged: false,
+        let network = Network::default();
+        let path = |end: usize, number: usize| {
+            let path = network.path(ClientNumber(1), PathIndex::new(number))[0];
+            let ends = Ends { path, service: network.service()[0] };
+            let mut reports = Reports::new(ends, end == SERVER, 1 + end as u32);
+            reports.set_known(true);
+            Path { up: true, sent: Count::default(), received: Count::default(), reports }
         };
-        let end = |i: u8| End {
-            dispatcher: Dispatcher::new([i; 32]),
+        let end = |end: usize| End {
+            dispatcher: Dispatcher::new([end as u8 + 1; 32]),
             mode,
-            paths: vec![path; configs.len()],
+            paths: (0..configs.len()).map(|number| path(end, number)).collect(),
             inbox: VecDeque::new(),
             bytes: 0,
             counts: BTreeMap::new(),
@@ -134,7 +113,7 @@ impl World {
                 .map(|name| Link::new(config, Seed(seed), &format!("link{i}/{name}")).unwrap())
         });
         let links: Vec<[Link<Frame>; 2]> = links.map(|[up, down]| [down, up]).collect();
-        Self { now, ends: [end(1), end(2)], links, next_look: now }
+        Self { now, ends: [end(CLIENT), end(SERVER)], links, next_look: now }
     }
 
     pub(super) fn end(&mut self, end: usize) -> &mut End {
@@ -172,7 +151,7 @@ impl World {
         self.look(end);
         let (now, mode) = (clock(end, self.now), self.ends[end].mode);
         if let Outcome::Leaves(paths) = self.ends[end].dispatcher.send(now, mode, &mut packet) {
-            paths.iter().for_each(|path| self.transmit(end, path, packet.clone(), None));
+            paths.iter().for_each(|path| self.transmit(end, path, packet.clone()));
         }
     }
 
@@ -184,8 +163,10 @@ impl World {
     /// When something happens next.
     pub(super) fn next(&self) -> Instant {
         let links = self.links.iter().flatten().filter_map(Link::next_event);
-        let ends = self.ends.iter().enumerate().filter_map(|(i, end)| {
-            end.dispatcher.poll_timeout().map(|at| if i == SERVER { at_origin(at) } else { at })
+        let ends = self.ends.iter().enumerate().flat_map(|(i, end)| {
+            let reports = end.paths.iter().filter_map(|path| path.reports.poll_timeout());
+            let due = reports.chain(end.dispatcher.poll_timeout());
+            due.map(move |at| if i == SERVER { at_origin(at) } else { at })
         });
         links.chain(ends).min().unwrap_or(Instant::FAR_FUTURE).min(self.next_look)
     }
@@ -205,7 +186,7 @@ impl World {
             let now = clock(end, self.now);
             self.deliver(end);
             while let Some((path, packet)) = self.ends[end].dispatcher.poll_transmit(now) {
-                self.transmit(end, path, packet, None);
+                self.transmit(end, path, packet);
             }
             while let Some((paths, text)) = self.ends[end].dispatcher.poll_request(now) {
                 for id in paths.iter() {
@@ -231,83 +212,66 @@ impl World {
     fn look(&mut self, end: usize) {
         let now = clock(end, self.now);
         let End { dispatcher, paths, .. } = &mut self.ends[end];
+        for (i, path) in paths.iter_mut().enumerate() {
+            dispatcher.handle_reports(now, PathId(i as u8), &mut path.reports);
+        }
         if !dispatcher.is_stale(now) {
             return;
         }
         let paths = paths.iter().enumerate().map(|(i, path)| {
             let (id, role, rtt) = (PathId(i as u8), Role::Primary, Duration::ZERO);
             let choice = Choice { id, usable: path.up, role, rtt };
-            DatagramPath { choice, mtu: MTU, numbers: true, sent: path.sent }
+            let Count { packets, bytes } = path.sent;
+            let sent = Reading { packets, bytes, at_us: 0 };
+            DatagramPath { choice, mtu: MTU, numbers: true, sent }
         });
         dispatcher.set_paths(now, paths);
     }
 
-    fn transmit(&mut self, end: usize, id: PathId, packet: Vec<u8>, report: Option<Report>) {
-        let path = usize::from(id.0);
-        let sent = &mut self.ends[end].paths[path].sent;
-        sent.packets += 1;
-        sent.bytes += packet.len() as u64;
-        self.ends[end].bytes += packet.len() as u64;
-        self.links[path][1 - end].push(self.now, Frame { packet, report, request: None });
+    fn transmit(&mut self, end: usize, id: PathId, packet: Vec<u8>) {
+        self.push(end, id, Frame { packet, request: None });
     }
 
     fn request(&mut self, end: usize, id: PathId, text: Vec<u8>) {
         // As long as it is in its datagram.
         let packet = vec![0; text.len() + 28];
-        let path = usize::from(id.0);
-        let sent = &mut self.ends[end].paths[path].sent;
-        sent.packets += 1;
-        sent.bytes += packet.len() as u64;
-        self.ends[end].bytes += packet.len() as u64;
-        let frame = Frame { packet, report: None, request: Some(text) };
+        self.push(end, id, Frame { packet, request: Some(text) });
+    }
+
+    fn push(&mut self, end: usize, id: PathId, frame: Frame) {
+        let (path, len) = (usize::from(id.0), frame.packet.len() as u64);
+        let Count { packets, bytes } = &mut self.ends[end].paths[path].sent;
+        (*packets, *bytes) = (*packets + 1, *bytes + len);
+        self.ends[end].bytes += len;
         self.links[path][1 - end].push(self.now, frame);
     }
 
     fn arrive(&mut self, end: usize, path: usize, frame: Frame) {
         let (at, now) = (self.now, clock(end, self.now));
         let End { dispatcher, paths, .. } = &mut self.ends[end];
-        let before = paths[path].received;
-        let len = frame.packet.len() as u64;
-        paths[path].received =
-            Reading { packets: before.packets + 1, bytes: before.bytes + len, at_us: 0 };
+        let Path { received, reports, .. } = &mut paths[path];
+        let Count { packets, bytes } = *received;
+        *received = Count { packets: packets + 1, bytes: bytes + frame.packet.len() as u64 };
         if let Some(text) = frame.request {
             for (path, packet) in dispatcher.handle_request(now, &text) {
-                self.transmit(end, path, packet, None);
+                self.transmit(end, path, packet);
             }
-            return;
-        }
-        let Some(report) = frame.report else {
+        } else if reports.handle_packet(now, &frame.packet, *received) {
+            dispatcher.handle_reports(now, PathId(path as u8), reports);
+        } else {
             if dispatcher.takes(now, path, &frame.packet) {
                 self.ends[end].give(at, &frame.packet);
             }
-            return self.deliver(end);
-        };
-        let received = Reading { at_us: now.0 / 1000, ..before };
-        let sample = Sample { sent: report.marker, received };
-        paths[path].heard = Some(sample);
-        paths[path].asked |= report.asks;
-        paths[path].urged |= report.urges;
-        let news = News { sent: report.heard, heard: Some(sample) };
-        dispatcher.handle_news(now, PathId(path as u8), (news, Estimate::default));
+            self.deliver(end);
+        }
     }
 
     fn report(&mut self, end: usize, path: usize) {
-        let (at, now) = (self.now, clock(end, self.now));
-        let Path { sent, heard, reported, asked, urged, .. } = self.ends[end].paths[path];
-        let bytes = sent.bytes - reported.1;
-        let busy = bytes >= WORTH;
-        let due = |interval| at - reported.0 >= interval;
-        let asks = self.ends[end].dispatcher.asks_marker(now, PathId(path as u8)) && due(ASKED);
-        let unsure = self.ends[end].dispatcher.is_unsure(now, PathId(path as u8));
-        let urges = unsure && bytes >= HURRY_BYTES && due(HURRY);
-        if !(asks || due(REPORTS) && (busy || asked) || due(HURRY) && asked && urged || urges) {
-            return;
+        let (now, mut buffer) = (clock(end, self.now), [0; 200]);
+        let Path { sent, reports, .. } = &mut self.ends[end].paths[path];
+        if let Some(len) = reports.poll(now, *sent, &mut buffer) {
+            self.transmit(end, PathId(path as u8), buffer[..len].to_vec());
         }
-        let marker = Reading { at_us: now.0 / 1000, ..sent };
-        let report = Report { marker, heard, asks: busy || asks, urges };
-        self.transmit(end, PathId(path as u8), vec![0; REPORT], Some(report));
-        let Path { sent, reported, asked, urged, .. } = &mut self.ends[end].paths[path];
-        (*reported, *asked, *urged) = ((at, sent.bytes), false, false);
     }
 }
 
