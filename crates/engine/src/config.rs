@@ -115,6 +115,9 @@ pub struct TcpConfig {
     pub nagle: bool,
     /// Initial window in segments (RFC 6928).
     pub initial_window: u32,
+    /// Slow start threshold before the first loss, bytes: arbitrarily high by default (RFC 5681
+    /// section 3.1).
+    pub initial_ssthresh: u64,
     /// Smallest RTO. RFC 6298 says 1 s; Linux has 200 ms, as we do.
     pub rto_min: Duration,
     /// RTO before the first sample.
@@ -163,6 +166,7 @@ impl Default for TcpConfig {
             ecn: false,
             nagle: true,
             initial_window: 10,
+            initial_ssthresh: u64::MAX,
             rto_min: Duration::from_millis(200),
             rto_initial: Duration::from_secs(1),
             rto_max: Duration::from_secs(120),

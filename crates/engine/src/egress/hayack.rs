@@ -5,7 +5,9 @@
 //! Ours, not the paper's: a path is left only for one that is faster by a fifth in three decisions
 //! in a row, since changes of the return path look like changes of the forward path; every eighth
 //! ACK, or one in half a round trip (100 ms at most), goes by the subflow's own path as well, which
-//! keeps middleboxes content and lets the sender measure what RTT that path has.
+//! keeps middleboxes content and lets the sender measure what RTT that path has. As in the paper,
+//! where the smallest RTT always wins and no ACK goes by its own path too, is
+//! `hayack:own=0,margin=0,decisions=1`.
 //!
 //! `hayack-fair` differs at the host that *gets* such ACKs: there congestion control grows as if
 //! they had come by the subflow's own path ([`Egress::compensates`]).
@@ -18,6 +20,9 @@ use crate::view::{PathId, PathSet, PathView};
 /// Parameters of both.
 pub(super) const PARAMS: &[Param] = &[
     Param::new("every", 8.0, 1.0..=1000.0, "one ACK of so many goes by its own path too"),
+    Param::new("own", 1.0, 0.0..=1.0, "0: no ACK goes by its own path too, whatever it reports"),
+    Param::new("margin", 20.0, 0.0..=99.0, "by so many percent another path must be faster"),
+    Param::new("decisions", 3.0, 1.0..=100.0, "for so many ACKs in a row"),
     Param::new(
         "path",
         -1.0,
@@ -29,6 +34,9 @@ pub(super) const PARAMS: &[Param] = &[
 /// The egress policies `hayack` and `hayack-fair`.
 pub(super) struct HayAck {
     every: u32,
+    own: bool,
+    margin: u64,
+    decisions: u32,
     path: Option<PathId>,
     fair: bool,
     /// Indexed by the subflow's slot.
@@ -47,8 +55,6 @@ struct AckPathChoice {
     own_at: Instant,
 }
 
-/// Decisions in a row that it takes to change the path.
-const DECISIONS: u32 = 3;
 /// By its own path at least this often while ACKs leave at all.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
 /// A path from which nothing has come for this long, and four round trips, may be dead.
@@ -64,10 +70,16 @@ impl HayAck {
     }
 
     fn new(values: &Values<'_>, fair: bool) -> Self {
-        let every = values.get("every") as u32;
         let path = values.get("path");
-        let path = (path >= 0.0).then_some(PathId(path as u8));
-        Self { every, path, fair, choices: Vec::new() }
+        Self {
+            every: values.get("every") as u32,
+            own: values.get("own") > 0.0,
+            margin: values.get("margin") as u64,
+            decisions: values.get("decisions") as u32,
+            path: (path >= 0.0).then_some(PathId(path as u8)),
+            fair,
+            choices: Vec::new(),
+        }
     }
 
     /// The path for the next ACK, by hysteresis.
@@ -89,10 +101,11 @@ impl HayAck {
             return segment.own;
         };
         let best = paths.iter().filter(alive).min_by_key(|p| (p.rtt, p.id != segment.own));
-        match best.filter(|best| best.rtt.0 * 5 < present.rtt.0 * 4) {
+        let enough = present.rtt.0 * (100 - self.margin);
+        match best.filter(|best| best.rtt.0 * 100 < enough) {
             Some(best) => {
                 choice.better += 1;
-                if choice.better >= DECISIONS {
+                if choice.better >= self.decisions {
                     choice.path = Some(best.id);
                     choice.better = 0;
                 }
@@ -126,8 +139,8 @@ impl Egress for HayAck {
         let interval = if rtt.is_zero() { OWN_INTERVAL } else { OWN_INTERVAL.min(rtt / 2) };
         let by_own = path == segment.own
             || segment.own_required
-            || choice.since_own >= self.every
-            || segment.now - choice.own_at >= interval;
+            || self.own
+                && (choice.since_own >= self.every || segment.now - choice.own_at >= interval);
         let mut answer = PathSet::only(path);
         if by_own {
             (choice.since_own, choice.own_at) = (0, segment.now);
@@ -138,6 +151,10 @@ impl Egress for HayAck {
 
     fn compensates(&self) -> bool {
         self.fair
+    }
+
+    fn reports_losses_by_own(&self) -> bool {
+        self.own
     }
 }
 
@@ -188,6 +205,17 @@ mod tests {
         assert_eq!(by_own, 1, "{next:?}");
         assert_eq!(ask(1100), [0, 1], "50 ms without");
         assert_eq!(ask(1101), [1]);
+    }
+
+    /// As the paper has it: the smallest RTT at once, and nothing by its own path beside that.
+    #[test]
+    fn the_papers_form_changes_at_once_and_keeps_nothing() {
+        let mut hayack = HayAck { own: false, margin: 0, decisions: 1, ..policy() };
+        for ms in 0..1000 {
+            let faster = ms / 100 % 2;
+            let views = paths([100 + faster, 101 - faster], Instant(ms * 1_000_000));
+            assert_eq!(ids(hayack.route(&ack(ms), &views)), [faster as u8], "{ms}");
+        }
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub trait Egress: Send {
     fn compensates(&self) -> bool {
         false
     }
+
+    /// Whether ACKs that report losses, and those that open the window, go by their subflow's own
+    /// path too ([`Outgoing::own_required`]): a middlebox there, and who captures there, sees them.
+    fn reports_losses_by_own(&self) -> bool {
+        true
+    }
 }
 
 /// A segment about to leave.

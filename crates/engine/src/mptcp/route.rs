@@ -141,6 +141,10 @@ impl Connection {
         let (segment, subflow) = (&out.segment, &self.subflows[at]);
         let special = Flags::ECE | Flags::CWR | Flags::FIN | Flags::SYN | Flags::RST;
         let pure_ack = out.kind == Kind::Ack;
+        let seen = self.egress.as_ref().is_none_or(|egress| egress.policy.reports_losses_by_own());
+        let reports = !segment.options.sack.is_empty()
+            || self.receive.announces_window()
+            || pure_ack && subflow.tcb.has_gap();
         let opening = !subflow.joined() || !self.established || !subflow.tcb.has_exchanged();
         egress::Outgoing {
             now: self.now,
@@ -150,10 +154,9 @@ impl Connection {
             pure_ack,
             own_required: !pure_ack && segment.payload.is_empty()
                 || segment.flags.intersects(special)
-                || !segment.options.sack.is_empty()
                 || !segment.options.mptcp().is_empty()
-                || self.receive.announces_window()
-                || pure_ack && (opening || subflow.tcb.has_gap()),
+                || pure_ack && opening
+                || reports && seen,
             len: segment.wire_len() as u32,
         }
     }

@@ -1,14 +1,15 @@
 //! `necf`, earliest completion first for any number of subflows. Ours, after `ecf` and `ecf3`: data
-//! goes where it will arrive first, and waits if full subflows will have carried the whole
-//! backlog before that.
+//! goes where it will arrive first, and waits if full subflows will have carried the whole backlog
+//! before that.
 //!
-//! It differs from ECF in four respects. The time in which the full subflows carry the backlog is
+//! It differs from ECF in five respects. The time in which the full subflows carry the backlog is
 //! that of all of them together (water-filling). A round trip is forecast from the present load,
 //! not from the smoothed RTT (`forecast.rs`). The first subflow is the one on which the data
 //! arrives first, not the one with the smallest RTT. And the queue of a slower subflow is kept so
-//! short that the faster ones do not fill the peer's window meanwhile (after BLEST). It neither
-//! penalises windows nor retransmits the head of a full window: late data is the business of tail
-//! reinjection (`mptcp/tail_reinjection.rs`).
+//! short that the faster ones do not fill the peer's window meanwhile (after BLEST). A subflow that
+//! is late by what programs notice is used only if that gains more than it delays ([`delays`]). It
+//! neither penalises windows nor retransmits the head of a full window: late data is the business
+//! of tail reinjection (`mptcp/tail_reinjection.rs`).
 
 use super::common::{Choice, is_awaitable};
 use super::forecast::{self, finish};
@@ -74,7 +75,7 @@ impl Scheduler for NEcf {
             self.reason = Reason::SoonestArrival;
         }
         let full = peers().filter(|(at, v)| *at < soonest && is_awaitable(v));
-        let Some((_, first)) = full.clone().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+        let Some((earliest, first)) = full.clone().min_by(|a, b| a.0.total_cmp(&b.0)) else {
             return SubflowSet::only(best.id);
         };
         let full = full.map(|(_, v)| v);
@@ -82,7 +83,7 @@ impl Scheduler for NEcf {
             self.reason = Reason::WaitingIsFaster { for_subflow: first.id, gain };
             return SubflowSet::NONE;
         }
-        if would_block(work, full, best) {
+        if would_block(work, full.clone(), best) || delays(work, full, (best, soonest - earliest)) {
             self.reason = Reason::WouldBlock { for_subflow: first.id };
             return SubflowSet::NONE;
         }
@@ -111,6 +112,29 @@ fn would_block<'v>(
     drain * 4.0 > slow.min_rtt.0 as f64 * 5.0 && rate * drain * 2.0 > work.window as f64
 }
 
+/// Later by this much is what programs notice.
+const NOTICED: Duration = Duration::from_millis(100);
+
+/// Whether `slow`, whose data arrives so many nanoseconds after that of the `full` subflows, delays
+/// more than it gains. While its data is under way the peer can deliver nothing that comes after
+/// it: at a rate of R, R D^2 / 2 byte-seconds, which the segments that are on `slow` meanwhile
+/// share, r D of them. Each brings everything behind it forward by the time that it would have
+/// taken at R. So it pays from a backlog of R^2 D / 2 r on. Only of a longer way: queues pass.
+fn delays<'v>(
+    work: &Work,
+    full: impl Iterator<Item = &'v SubflowView> + Clone,
+    (slow, late): (&SubflowView, f64),
+) -> bool {
+    let least = full.clone().map(|v| v.min_rtt).min().unwrap_or_default();
+    let longer = slow.min_rtt.saturating_sub(least) / 2;
+    if work.reinjection || longer.min(Duration(late as u64)) < NOTICED {
+        return false;
+    }
+    let rate_of = |v: &SubflowView| v.cwnd as f64 / v.srtt.0.max(1) as f64;
+    let rate: f64 = full.map(rate_of).sum();
+    rate * rate * late > 2.0 * work.unsent as f64 * rate_of(slow)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::{ids, view, work};
@@ -127,6 +151,19 @@ mod tests {
 
     fn select(k: u64, views: &[SubflowView]) -> SubflowSet {
         necf().select(&Work { unsent: k * 1448, ..work() }, views)
+    }
+
+    /// Half a second late and a fiftieth of the rate: from 100 MB on. The same rate pays at once.
+    #[test]
+    fn what_is_late_must_gain_more_than_it_delays() {
+        let near = SubflowView { cwnd: 250_000, ..full(0, 20) };
+        let far = |rate: u64| SubflowView { cwnd: rate, ..view(1, 1000) };
+        let late =
+            |unsent, rate| delays(&Work { unsent, ..work() }, [near].iter(), (&far(rate), 490e6));
+        assert!(late(100 << 20, 250_000) && !late(200 << 20, 250_000));
+        assert!(!late(8 << 20, 12_500_000));
+        let reinjection = Work { unsent: 1 << 20, reinjection: true, ..work() };
+        assert!(!delays(&reinjection, [near].iter(), (&far(250_000), 490e6)));
     }
 
     #[test]

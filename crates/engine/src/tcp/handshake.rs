@@ -52,7 +52,7 @@ impl Tcb {
     ) -> Result<Self, PolicyError> {
         let mss = u64::from(announced_mss(config, &setup));
         let cwnd = u64::from(config.initial_window) * mss;
-        let start = Start { mss, cwnd, ssthresh: u64::MAX };
+        let start = Start { mss, cwnd, ssthresh: config.initial_ssthresh };
         let cc = congestion::build(&setup.congestion, start)?;
         Ok(Self {
             log: RecordLog::default(),
@@ -134,7 +134,7 @@ impl Tcb {
         let start = Start {
             mss: self.mss,
             cwnd: u64::from(self.config.initial_window) * self.mss,
-            ssthresh: u64::MAX,
+            ssthresh: self.config.initial_ssthresh,
         };
         if let Ok(cc) = self.make_controller(&self.setup.congestion, start) {
             self.cc = cc;

@@ -1,33 +1,77 @@
-//! What else could explain the paper's figures (buffers, segment size, kind of loss), and every
-//! controller under every egress policy.
+//! What the paper does not name (rates, Link2's RTT), what else could explain its figures (buffers,
+//! stacks, kind of loss), and every controller under every egress policy.
 
-use super::{Buffers, Case, Outcome, RTTS};
+use super::{Buffers, Case, LARGE, Outcome, PURE, RTTS, Regime, STATED};
 use crate::context::Context;
 use crate::figure::{Figure, Heat, Panel};
 use crate::report::{Report, Table, Verdict};
 use crate::{PaperError, stats};
 use tabane_engine::congestion;
 
-/// {buffers} x {TCP's MSS} x {kind of loss} x {plain, HayACK} at 350 ms, and the regime of each.
+/// Ways of B in the tables.
+const EGRESS: [(&str, &str); 3] = [("own", "own"), ("hayack", PURE), ("fair", "hayack-fair")];
+
+/// {rate} x {RTT of Link2} x {plain, HayACK} with all else as the paper states it, at 350 ms.
+pub(super) fn unnamed(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
+    let seeds = context.seeds(context.pick(1, 4));
+    let (mut cases, mut names) = (Vec::new(), Vec::new());
+    for (rate, mbps) in [("1Mbps", "1"), ("2Mbps", "2"), ("5Mbps", "5"), ("10Mbps", "10")] {
+        for (delay2, rtt2) in [("2.5ms", "5"), ("10ms", "20"), ("25ms", "50")] {
+            for (name, egress) in &EGRESS[..2] {
+                names.push([mbps, rtt2, name]);
+                let case = Case::new(RTTS[3], egress, STATED, 0);
+                cases.extend(seeds.iter().map(|&seed| Case { seed, rate, delay2, ..case.clone() }));
+            }
+        }
+    }
+    let outcomes = context.each("unnamed", &cases, |case| case.run(context))?;
+    let mean = |runs: &[Outcome], of: fn(&Outcome) -> f64| {
+        stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
+    let above = |o: &Outcome| {
+        let ratios = o.ratios();
+        ratios.iter().filter(|r| **r > 1.0).count() as f64 / ratios.len().max(1) as f64 * 100.0
+    };
+    let row = |(name, runs): (&[&str; 3], &[Outcome])| {
+        let mut row: Vec<String> = name.iter().map(|&s| s.to_owned()).collect();
+        row.push(format!("{:.2}", mean(runs, |o| o.rates()[1] / o.rates()[0].max(1e-9))));
+        row.push(format!("{:.0} %", mean(runs, above)));
+        row.push(format!("{:.1}", mean(runs, |o| o.ratios().into_iter().fold(0.0, f64::max))));
+        row.push(format!("{:.3}", mean(runs, Outcome::mean_jain)));
+        row.push(format!("{:.2}", mean(runs, |o| o.rates()[0])));
+        row.push(format!("{:.2}", mean(runs, |o| o.rates()[1])));
+        row
+    };
+    let head = ["Mbit/s", "RTT of Link2, ms", "B", "B over TCP on Link1", "seconds above TCP"];
+    report.tables.push(Table {
+        title: "What the paper does not name, at 350 ms".to_owned(),
+        head: head
+            .into_iter()
+            .chain(["largest ratio in a second", "Jain's index", "TCP, Mbit/s", "B by Link1"])
+            .map(str::to_owned)
+            .collect(),
+        rows: names.iter().zip(outcomes.chunks(seeds.len())).map(row).collect(),
+        caption: "Buffers, stacks and scheduler as the paper states them.".to_owned(),
+    });
+    Ok(())
+}
+
+/// {buffers} x {A's stack} x {kind of loss} x {plain, HayACK} at 350 ms, and the regime of each.
 pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
     let seeds = context.seeds(context.pick(1, 4));
     let mut cases = Vec::new();
     let mut names = Vec::new();
     for (buffers, size) in [
-        (Buffers::Small, "small, minRTT"),
-        (Buffers::SmallByTurns, "small, by turns"),
+        (Buffers::Stated, "stated, minRTT"),
+        (Buffers::ByTurns, "stated, by turns"),
         (Buffers::Large, "large"),
     ] {
-        for mss in ["1460", "536"] {
+        for (native, stack) in [(true, "ns-3"), (false, "as B")] {
             for loss in ["0%", "0.1%"] {
-                for egress in ["own", "hayack", "hayack-fair"] {
-                    names.push([size, mss, loss, egress]);
-                    cases.extend(seeds.iter().map(|&seed| Case {
-                        buffers,
-                        mss,
-                        loss,
-                        ..Case::new(RTTS[3], egress, seed)
-                    }));
+                for (name, egress) in EGRESS {
+                    names.push([size, stack, loss, name]);
+                    let case = Case::new(RTTS[3], egress, Regime { native, buffers }, 0);
+                    cases.extend(seeds.iter().map(|&seed| Case { seed, loss, ..case.clone() }));
                 }
             }
         }
@@ -37,7 +81,7 @@ pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<
     for (name, runs) in names.iter().zip(outcomes.chunks(seeds.len())) {
         rows.push(regime(name, runs));
     }
-    let head = ["buffers", "MSS of TCP", "random loss", "B", "B over TCP", "Jain's index"]
+    let head = ["buffers", "A's stack", "random loss", "B", "B over TCP", "Jain's index"]
         .into_iter()
         .chain(["B by Link1, Mbit/s", "not limited by cwnd: TCP", "B"])
         .chain(["reductions: TCP", "B", "of TCP's, with one of B's within an RTT"]);
@@ -45,17 +89,15 @@ pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<
         title: "Confounders at 350 ms".to_owned(),
         head: head.map(str::to_owned).collect(),
         rows,
-        caption: "Drop-tail queues of 100 packets everywhere. With small buffers nothing is lost, \
-                  and the ratio is that of the loops; with an MSS of 536, TCP grows in steps of \
-                  536 bytes."
+        caption: "Drop-tail queues of 100 packets everywhere. ns-3's TCP grows in steps of 536 \
+                  bytes and begins with one segment."
             .to_owned(),
     });
     report.note(
         "With the buffers that the paper states, B has one send buffer of 41 kB of payload for \
-         both subflows. minRTT fills it over Link2, and Link1 stays idle (matrix): the paper's \
-         figures cannot come from that. Sent by turns, each subflow has half of it in flight, and \
-         HayACK has a higher rate on Link1 without one loss: window-limited, as the paper's \
-         window plot is.",
+         both subflows. minRTT fills it over Link2, and Link1 has what is left. Sent by turns, \
+         each subflow has half of it in flight, and HayACK has a higher rate on Link1 without one \
+         loss: window-limited, as the paper's window plot is.",
     );
     Ok(())
 }
@@ -65,9 +107,7 @@ fn regime(name: &[&str; 4], runs: &[Outcome]) -> Vec<String> {
         stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
     };
     let limited = |n: usize| mean(&|o| o.watch.flows[n].window_limited());
-    let late = |o: &Outcome, n: usize| {
-        o.watch.flows[n].cuts.iter().filter(|t| **t >= super::SKIP).count() as f64
-    };
+    let late = |o: &Outcome, n: usize| o.watch.flows[n].cuts.len() as f64;
     let both: Vec<f64> = runs.iter().filter_map(|o| o.synchronised(0.5)).collect();
     let mut row: Vec<String> = name.iter().map(|&s| s.to_owned()).collect();
     row.push(format!("{:.2}", mean(&|o| o.rates()[1] / o.rates()[0].max(1e-9))));
@@ -83,14 +123,12 @@ fn regime(name: &[&str; 4], runs: &[Outcome]) -> Vec<String> {
 pub(super) fn controllers(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
     let seeds = context.seeds(context.pick(1, 6));
     let names: Vec<&'static str> = congestion::ALL.iter().map(|row| row.name).collect();
-    const EGRESS: [&str; 3] = ["own", "hayack", "hayack-fair"];
     let mut cases = Vec::new();
     for &controller in &names {
-        for egress in EGRESS {
+        for (_, egress) in EGRESS {
             for rtt in RTTS {
-                cases.extend(
-                    seeds.iter().map(|&seed| Case { controller, ..Case::new(rtt, egress, seed) }),
-                );
+                let case = Case { controller, ..Case::new(rtt, egress, LARGE, 0) };
+                cases.extend(seeds.iter().map(|&seed| Case { seed, ..case.clone() }));
             }
         }
     }

@@ -6,8 +6,10 @@
 use crate::context::{Context, Job};
 use crate::report::Report;
 use crate::{Paper, PaperError, stats};
-use watch::{SKIP, STEP, Watch};
+use tabane_sim::scenario::Scenario;
+use watch::{START, STEP, Watch};
 
+mod capture;
 mod claims;
 mod matrix;
 mod plots;
@@ -27,6 +29,9 @@ pub(crate) const PAPER: Paper = Paper {
 /// Round-trip times of Link1, ms, and the delay that makes them.
 const RTTS: [(u32, &str); 4] = [(5, "2.5ms"), (100, "50ms"), (250, "125ms"), (350, "175ms")];
 
+/// HayACK as the paper has it: always the path with the smallest RTT, no ACK beside it.
+const PURE: &str = "hayack:own=0,margin=0,decisions=1";
+
 /// What is run: everything that differs between runs.
 #[derive(Clone, PartialEq, Debug)]
 struct Case {
@@ -34,23 +39,70 @@ struct Case {
     /// `tcp`: B is a TCP flow, too.
     egress: &'static str,
     controller: &'static str,
-    buffers: Buffers,
-    /// MSS that TCP's receiver announces.
-    mss: &'static str,
+    regime: Regime,
     loss: &'static str,
-    errors: bool,
+    /// Rate of both links, and the delay of Link2.
+    rate: &'static str,
+    delay2: &'static str,
+    captures: bool,
     seed: u64,
 }
 
-/// Socket buffers of all hosts.
+/// Stacks and socket buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Regime {
+    /// A is TCP as ns-3.26 has it; else it is as B.
+    native: bool,
+    buffers: Buffers,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Buffers {
-    /// As the paper says, and its scheduler.
-    Small,
-    /// The same, sent by turns.
-    SmallByTurns,
-    /// Never the limit.
+    /// As the paper states them.
+    Stated,
+    /// The same, and the scheduler goes by turns.
+    ByTurns,
+    /// Never the limit, of any host.
     Large,
+}
+
+/// As the paper says.
+const STATED: Regime = Regime { native: true, buffers: Buffers::Stated };
+/// Nothing but congestion control limits anybody, and both have the same stack.
+const LARGE: Regime = Regime { native: false, buffers: Buffers::Large };
+
+/// A stack as B's, where the scenario has that of ns-3. The buffers: what Linux makes of the
+/// sysctls that the paper states.
+const AS_B: [(&str, &str); 13] = [
+    ("host.a.tcp.sack", "true"),
+    ("host.a.tcp.send_buffer", "41187B"),
+    ("host.a.tcp.initial_window", "10"),
+    ("host.a.tcp.initial_ssthresh", "1GB"),
+    ("host.a.tcp.rto_min", "200ms"),
+    ("host.c.tcp.sack", "true"),
+    ("host.c.tcp.mss", "1460"),
+    ("host.c.tcp.receive_buffer", "43690B"),
+    ("host.c.tcp.receive_buffer_max", "43690B"),
+    ("host.c.tcp.ack_delay", "40ms"),
+    ("host.c.tcp.quick_acks", "16"),
+    ("host.a.mptcp", "false"),
+    ("host.c.mptcp", "false"),
+];
+const LARGE_BUFFERS: [(&str, &str); 5] = [
+    ("host.a.tcp.send_buffer", "8MiB"),
+    ("host.c.tcp.receive_buffer", "8MiB"),
+    ("host.c.tcp.receive_buffer_max", "8MiB"),
+    ("host.d.tcp.linux.rmem", "4096 8388608 8388608"),
+    ("host.b.tcp.linux.wmem", "4096 8388608 8388608"),
+];
+
+/// The control: B is a TCP flow, with A's stack and buffers.
+fn control(scenario: &mut Scenario) {
+    for (ours, theirs) in [("b", "a"), ("d", "c")] {
+        let tcp = scenario.host.get(theirs).map(|host| host.tcp.clone()).unwrap_or_default();
+        let hosts = scenario.host.0.iter_mut();
+        hosts.filter(|(name, _)| name == ours).for_each(|(_, host)| host.tcp = tcp.clone());
+    }
 }
 
 /// What came of a run.
@@ -61,15 +113,16 @@ struct Outcome {
 }
 
 impl Case {
-    fn new(rtt: (u32, &'static str), egress: &'static str, seed: u64) -> Self {
+    fn new(rtt: (u32, &'static str), egress: &'static str, regime: Regime, seed: u64) -> Self {
         Self {
             rtt,
             egress,
             controller: "reno",
-            buffers: Buffers::Large,
-            mss: "1460",
+            regime,
             loss: "0%",
-            errors: false,
+            rate: "10Mbps",
+            delay2: "2.5ms",
+            captures: false,
             seed,
         }
     }
@@ -77,35 +130,41 @@ impl Case {
     fn job(&self) -> Result<Job, PaperError> {
         let seed = self.seed.to_string();
         // Starts within half a second, by seed.
-        let start = |step: u64| format!("{}ms", self.seed.wrapping_mul(step) % 500);
+        let start = |step: u64| format!("{}ms", 5000 + self.seed.wrapping_mul(step) % 500);
         let starts = [start(173), start(311)];
         let mut sets = vec![
             ("link.link1.delay", self.rtt.1),
             ("link.link1.loss", self.loss),
+            ("link.link1.rate", self.rate),
+            ("link.link2.rate", self.rate),
+            ("link.link2.delay", self.delay2),
             ("host.b.congestion", self.controller),
-            ("host.c.tcp.mss", self.mss),
             ("flow.0.start", &starts[0]),
             ("flow.1.start", &starts[1]),
             ("seed", &seed),
         ];
+        if !self.regime.native {
+            sets.extend(AS_B);
+        }
         match self.egress {
             "tcp" => sets.push(("defaults.mptcp", "false")),
             egress => sets.push(("defaults.egress", egress)),
         }
-        match self.buffers {
-            Buffers::Small => {}
-            Buffers::SmallByTurns => sets.push(("defaults.scheduler", "roundrobin")),
-            Buffers::Large => {
-                sets.push(("defaults.tcp.linux.rmem", "4096 8388608 8388608"));
-                sets.push(("defaults.tcp.linux.wmem", "4096 8388608 8388608"));
-            }
+        match self.regime.buffers {
+            Buffers::Stated => {}
+            Buffers::ByTurns => sets.push(("defaults.scheduler", "roundrobin")),
+            Buffers::Large => sets.extend(LARGE_BUFFERS),
         }
         let text = include_str!("../../../../papers/hayack/shared.toml");
-        Job::new("papers/hayack/shared.toml", text, &sets)
+        let job = Job::new("papers/hayack/shared.toml", text, &sets)?;
+        match self.egress {
+            "tcp" => job.with(control),
+            _ => Ok(job),
+        }
     }
 
     fn run(&self, context: &Context<'_>) -> Result<Outcome, PaperError> {
-        let mut watch = Watch::new(self.errors);
+        let mut watch = Watch::new(self.captures);
         self.job()?.run(context, &mut watch)?;
         let width = (f64::from(self.rtt.0) / 1e3 * 10.0).max(1.0);
         let jain = jain_over_time(&watch, width);
@@ -113,15 +172,15 @@ impl Case {
     }
 }
 
-/// In sliding windows of `width` seconds, the skipped start left out.
+/// In sliding windows of `width` seconds, from the first packet on.
 fn jain_over_time(watch: &Watch, width: f64) -> Vec<(f64, f64)> {
-    let skip = (SKIP / STEP) as usize;
+    let skip = (START / STEP) as usize;
     let rates = |n: usize| -> Vec<f64> {
         let bytes = watch.flows[n].bytes.windows(2).map(|w| w[1] - w[0]);
         bytes.skip(skip).collect()
     };
     let windows = stats::jain_over_time(&[rates(0), rates(1)], (width / STEP) as usize);
-    windows.into_iter().map(|(bin, jain)| (SKIP + bin as f64 * STEP, jain)).collect()
+    windows.into_iter().map(|(bin, jain)| (START + bin as f64 * STEP, jain)).collect()
 }
 
 impl Outcome {
@@ -131,7 +190,7 @@ impl Outcome {
         stats::mean(&values).unwrap_or(0.0)
     }
 
-    /// Mbit/s by Link1 after the skipped start: TCP's and the first subflow's.
+    /// Mbit/s by Link1 from the start on: TCP's and the first subflow's.
     fn rates(&self) -> [f64; 2] {
         [0, 1].map(|n| mbps(&self.watch.flows[n].bytes))
     }
@@ -141,28 +200,43 @@ impl Outcome {
         self.rates()[1] + mbps(&self.watch.second)
     }
 
-    /// In windows of a second: the multipath flow's share of Link1 over TCP's.
+    /// In windows of a second: the multipath flow's share of Link1 over TCP's; those in which both
+    /// have brought something.
     fn ratios(&self) -> Vec<f64> {
-        let per = (1.0 / STEP) as usize;
-        let skip = (SKIP / STEP) as usize;
-        let [tcp, other] = [0, 1].map(|n| &self.watch.flows[n].bytes);
-        let windows = (skip + per..tcp.len().min(other.len())).step_by(per);
-        let gain = |bytes: &[f64], at: usize| bytes[at] - bytes[at - per];
-        let pairs = windows.map(|at| (gain(tcp, at), gain(other, at)));
+        let [tcp, other] = [0, 1].map(|n| per_second(&self.watch.flows[n].bytes));
+        let pairs = tcp.into_iter().zip(other);
         pairs.filter(|(tcp, _)| *tcp > 0.0).map(|(tcp, other)| other / tcp).collect()
+    }
+
+    /// How far Link2's rate in a second strays from its mean, of the mean, once it is under way.
+    fn unsteady(&self) -> f64 {
+        let rates = per_second(&self.watch.second);
+        let rates = rates.get(UNDER_WAY..).unwrap_or_default();
+        let mean = stats::mean(rates).unwrap_or(0.0);
+        let square: Vec<f64> = rates.iter().map(|rate| (rate - mean).powi(2)).collect();
+        stats::mean(&square).unwrap_or(0.0).sqrt() / mean.max(1.0)
     }
 
     /// Of TCP's reductions, the share with one of the multipath flow within `rtt` seconds.
     fn synchronised(&self, rtt: f64) -> Option<f64> {
-        let late = |cuts: &[f64]| cuts.iter().copied().filter(|t| *t >= SKIP).collect::<Vec<_>>();
-        let [tcp, other] = [0, 1].map(|n| late(&self.watch.flows[n].cuts));
+        let [tcp, other] = [0, 1].map(|n| &self.watch.flows[n].cuts);
         let both = tcp.iter().filter(|t| other.iter().any(|o| (*o - **t).abs() <= rtt)).count();
         (!tcp.is_empty()).then(|| both as f64 / tcp.len() as f64)
     }
 }
 
+/// Seconds until Link2's rate is looked at.
+const UNDER_WAY: usize = 5;
+
+/// Bytes in each second from the start on.
+fn per_second(bytes: &[f64]) -> Vec<f64> {
+    let (skip, per) = ((START / STEP) as usize, (1.0 / STEP) as usize);
+    let ends: Vec<f64> = bytes.iter().copied().skip(skip).step_by(per).collect();
+    ends.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
 fn mbps(bytes: &[f64]) -> f64 {
-    let skip = (SKIP / STEP) as usize;
+    let skip = (START / STEP) as usize;
     match (bytes.get(skip), bytes.last()) {
         (Some(first), Some(last)) => {
             (last - first) * 8e-6 / ((bytes.len() - 1 - skip) as f64 * STEP).max(STEP)
@@ -174,9 +248,11 @@ fn mbps(bytes: &[f64]) -> f64 {
 fn run(context: &Context<'_>) -> Result<Report, PaperError> {
     let mut report = Report::new(&PAPER, context);
     assumptions(&mut report);
-    let main = claims::run(context)?;
-    claims::report(&mut report, &main);
-    plots::add(&mut report, &main);
+    let [stated, large] = [claims::run(context, STATED)?, claims::run(context, LARGE)?];
+    claims::report(&mut report, &stated, &large);
+    plots::add(&mut report, (&stated, "as stated"), "");
+    plots::add(&mut report, (&large, "large buffers"), "-large");
+    matrix::unnamed(context, &mut report)?;
     matrix::confounders(context, &mut report)?;
     matrix::controllers(context, &mut report)?;
     Ok(report)
@@ -184,13 +260,12 @@ fn run(context: &Context<'_>) -> Result<Report, PaperError> {
 
 fn assumptions(report: &mut Report) {
     for (what, value, why) in [
-        ("rate of both links", "10 Mbit/s", "not stated"),
-        ("RTT of Link2", "5 ms", "not stated; the least of Link1's"),
+        ("rate of both links", "10 Mbit/s", "not stated; swept from 1 to 10"),
+        ("RTT of Link2", "5 ms", "not stated; the least of Link1's; swept from 5 to 50"),
         ("queues", "100 packets, drop-tail", "default of the simulator that the paper used"),
-        ("starts", "within half a second, by seed", "else drop-tail repeats one phase for ever"),
+        ("starts", "at 5 s, within half a second, by seed", "else drop-tail repeats one phase"),
         ("window of Jain's index", "ten RTTs, at least 1 s", "not stated"),
-        ("TCP's stack and MSS", "as B's, 1460", "ambiguous; the matrix has 536, too"),
-        ("buffers", "large; as stated in the matrix", "as stated, B leaves Link1 idle: see notes"),
+        ("where Link1 is captured", "at its far end", "not stated; ACKs by Link2 are at neither"),
     ] {
         report.assume(what, value, why);
     }
@@ -200,6 +275,26 @@ fn assumptions(report: &mut Report) {
 mod tests {
     use super::*;
 
+    /// What Wireshark calls errors depends on whether the ACKs are in the capture.
+    #[test]
+    fn on_link1_hayack_shows_neither_duplicate_acks_nor_a_falling_line() {
+        let quiet = |_: crate::Progress<'_>| ();
+        let watch = |egress| {
+            let case = Case { captures: true, ..Case::new(RTTS[2], egress, LARGE, 1) };
+            case.run(&Context::new(&quiet)).unwrap().watch
+        };
+        let (hayack, plain) = (watch(PURE), watch("own"));
+        let falls = |watch: &Watch| {
+            let out = &watch.flows[1].captured.out;
+            out.windows(2).any(|pair| pair[1] < pair[0])
+        };
+        assert!(hayack.lost > 20 && plain.lost > 20, "{}, {}", hayack.lost, plain.lost);
+        let duplicates = |watch: &Watch| [watch.on_link1.counts[0], watch.at_sender.counts[0]];
+        let ([here, there], [plain_here, plain_there]) = (duplicates(&hayack), duplicates(&plain));
+        assert!(here == 0 && there > 100 && plain_here == plain_there, "{here}, {there}");
+        assert!(!falls(&hayack) && falls(&plain));
+    }
+
     /// Independent losses at 350 ms: theory says R/R_eff = 1.97 for HayACK, 1 compensated.
     #[test]
     fn random_loss_shows_the_shorter_loop_and_its_compensation() {
@@ -207,7 +302,7 @@ mod tests {
         let quiet = |_: crate::Progress<'_>| ();
         let ratio = |egress| {
             let rates = (1..=5).map(|seed| {
-                let case = Case { loss: "0.5%", ..Case::new(RTTS[3], egress, seed) };
+                let case = Case { loss: "0.5%", ..Case::new(RTTS[3], egress, LARGE, seed) };
                 case.run(&Context::new(&quiet)).unwrap().rates()
             });
             let [tcp, other] = rates.fold([0.0, 0.0], |a, b| [a[0] + b[0], a[1] + b[1]]);

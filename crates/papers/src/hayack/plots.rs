@@ -1,5 +1,6 @@
-//! Figures: Jain's index and rates over time, error packets, windows at 350 ms.
+//! Figures: Jain's index and rates over time, error packets, windows.
 
+use super::capture::Capture;
 use super::claims::{Point, WAYS};
 use super::watch::STEP;
 use crate::figure::{Axis, Figure, Kind, Panel, Plot, Series, Source};
@@ -9,11 +10,15 @@ use tabane_trace::analysis::Label;
 /// Points of a series at most.
 const POINTS: usize = 300;
 
-pub(super) fn add(report: &mut Report, points: &[Point]) {
+/// The paper's figures 4, 5 and 6 in one regime, whose name is added to theirs.
+pub(super) fn add(report: &mut Report, (points, regime): (&[Point], &str), suffix: &str) {
+    let id = |id: &str| format!("{id}{suffix}");
+    let title = |title: &str| format!("{title}, {regime}");
     let jain = |p: &Point| vec![series("Jain's index", 0, p.runs[0].jain.clone())];
     let unit = Axis { low: Some(0.5), high: Some(1.0), ..Axis::new("Jain's index") };
     let caption = "First repetition; windows of ten RTTs, at least 1 s.";
-    add_figure(report, ("jain", "Jain's index over time", caption), (points, unit), jain);
+    let what = (id("jain"), title("Jain's index over time"), caption);
+    add_figure(report, what, (points, unit), jain);
     let rates = |p: &Point| {
         let rate = |n: usize| {
             let bytes = &p.runs[0].watch.flows[n].bytes;
@@ -24,41 +29,66 @@ pub(super) fn add(report: &mut Report, points: &[Point]) {
         vec![series("TCP", 0, rate(0).collect()), series("B by Link1", 1, rate(1).collect())]
     };
     let caption = "First repetition, means of a second.";
-    let what = ("rates", "Rates on Link1 over time", caption);
+    let what = (id("rates"), title("Rates on Link1 over time"), caption);
     add_figure(report, what, (points, Axis::new("Mbit/s")), rates);
-    let errors = |p: &Point| {
-        let over_time = &p.runs[0].watch.over_time;
-        let of = |n: usize| over_time.iter().enumerate().map(move |(s, c)| (s as f64, c[n] as f64));
-        let named = Label::ERRORS.iter().take(4).enumerate();
-        named.map(|(n, label)| series(label.name(), n, of(n).collect())).collect()
+    errors(report, points, (id("errors"), title("Error packets")));
+    windows(report, points, (id("windows"), title("Receive window and bytes out on Link1")));
+}
+
+/// Figure 5, from the paper's capture and from one that sees the ACKs.
+fn errors(report: &mut Report, points: &[Point], (id, title): (String, String)) {
+    let shown = |p: &&Point| p.way == super::PURE || p.way == "own";
+    let of = |capture: &Capture| {
+        let line = |n: usize| {
+            let counts = capture.over_time.iter().enumerate();
+            counts.map(|(s, c)| (s as f64, c[n] as f64)).collect()
+        };
+        let named = Label::ERRORS.iter().enumerate();
+        named.map(|(n, label)| series(label.name(), n, line(n))).collect::<Vec<_>>()
     };
-    let shown = |p: &&Point| p.way == "hayack" || p.way == "own";
-    let some: Vec<&Point> = points.iter().filter(shown).collect();
-    let caption = "Packets of B's first subflow as Wireshark labels them, counted from the start, \
-                   without the thinned stream of ACKs.";
-    let y = Axis::new("packets");
-    let panels = some.iter().map(|p| panel(p, errors(p), y.clone())).collect();
-    report.figures.push(figure(("errors", "Error packets", caption), 2, panels));
-    let windows = |p: &Point| {
+    let mut panels = Vec::new();
+    for p in points.iter().filter(shown) {
+        let watch = &p.runs[0].watch;
+        for (place, capture) in [("on Link1", &watch.on_link1), ("at B", &watch.at_sender)] {
+            let mut panel = panel(p, of(capture), Axis::new("packets"));
+            if let Panel::Plot(plot) = &mut panel {
+                plot.title = format!("{}, {place}", plot.title);
+            }
+            panels.push(panel);
+        }
+    }
+    let caption = "Packets of B's first subflow as Wireshark labels them, counted from the start: \
+                   in a capture on Link1, as the paper's, and in one of everything at B. \
+                   Out-of-order is not in the paper's figure.";
+    report.figures.push(figure((id, title, caption), 4, panels));
+}
+
+/// Figure 6 at every RTT.
+fn windows(report: &mut Report, points: &[Point], (id, title): (String, String)) {
+    let lines = |p: &Point| {
         let line = |values: &[f64]| -> Vec<(f64, f64)> {
             values.iter().enumerate().map(|(i, v)| (i as f64 * STEP, v / 1e3)).collect()
         };
-        let flow = &p.runs[0].watch.flows[1];
+        let [tcp, ours] = &p.runs[0].watch.flows;
         vec![
-            series("window", 0, line(&flow.window)),
-            series("in flight", 1, line(&flow.flight)),
-            series("TCP's window", 2, line(&p.runs[0].watch.flows[0].window)),
+            series("receive window", 0, line(&ours.captured.receive)),
+            series("bytes out", 1, line(&ours.captured.out)),
+            series("TCP's receive window", 2, line(&tcp.captured.receive)),
+            series("TCP's bytes out", 3, line(&tcp.captured.out)),
         ]
     };
-    let slow = points.iter().filter(|p| p.rtt == 350);
-    let panels = slow.map(|p| panel(p, windows(p), Axis::new("kB"))).collect();
-    let caption = "First repetition.";
-    report.figures.push(figure(("windows", "Windows at 350 ms", caption), 2, panels));
+    let shown = |p: &&Point| p.way == super::PURE || p.way == "own";
+    // What is never acknowledged would hide everything else.
+    let y = Axis { low: Some(0.0), high: Some(400.0), ..Axis::new("kB") };
+    let panels = points.iter().filter(shown).map(|p| panel(p, lines(p), y.clone())).collect();
+    let caption = "First repetition, as Wireshark draws them from the capture on Link1: bytes out \
+                   are those that no ACK in it has acknowledged.";
+    report.figures.push(figure((id, title, caption), 2, panels));
 }
 
 fn add_figure(
     report: &mut Report,
-    what: (&str, &str, &str),
+    what: (String, String, &str),
     (points, y): (&[Point], Axis),
     of: impl Fn(&Point) -> Vec<Series>,
 ) {
@@ -66,8 +96,12 @@ fn add_figure(
     report.figures.push(figure(what, 4, panels));
 }
 
-fn figure((id, title, caption): (&str, &str, &str), columns: usize, panels: Vec<Panel>) -> Figure {
-    let (id, title, caption) = (id.to_owned(), title.to_owned(), caption.to_owned());
+fn figure(
+    (id, title, caption): (String, String, &str),
+    columns: usize,
+    panels: Vec<Panel>,
+) -> Figure {
+    let caption = caption.to_owned();
     Figure { id, title, caption, columns, panels }
 }
 

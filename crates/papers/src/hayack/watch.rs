@@ -1,36 +1,35 @@
-//! What a run is watched for: how much of Link1 each flow gets over time, windows,
-//! congestion events, and the error packets of the multipath flow as Wireshark names them.
+//! What a run is watched for: how much of Link1 each flow gets over time, windows, congestion
+//! events, and what captures show of the multipath flow: on Link1, where the paper's is, and at its
+//! sender, by both paths.
 
-use std::collections::VecDeque;
+use super::capture::{Capture, Copies, Windows};
+use std::net::SocketAddr;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::record::{Record, What};
 use tabane_engine::view::{PathId, SubflowId};
 use tabane_engine::{Duration, Instant};
-use tabane_sim::observe::{CapturePoint, FlowIdx, HostIdx, Layout, Observer, Wants};
-use tabane_trace::analysis::{Analyzer, Label, Settings};
-use tabane_wire::pcapng::BASE_TIME;
-use tabane_wire::{Headers, Segment};
+use tabane_sim::observe::{CapturePoint, FlowIdx, HostIdx, Layout, LinkIdx, Observer, Wants};
+use tabane_wire::Segment;
 
 /// Between samples, seconds.
 pub(super) const STEP: f64 = 0.1;
-/// Left out at the start, seconds (as the paper).
-pub(super) const SKIP: f64 = 5.0;
-/// ACKs remembered to know their copies by.
-const COPIES: usize = 1024;
+/// Before then nothing is sent, seconds (as in the paper); everything after it is measured.
+pub(super) const START: f64 = 5.0;
 
 pub(super) struct Watch {
-    errors: bool,
+    captures: bool,
     hosts: [HostIdx; 4],
     /// Of TCP and of the multipath flow.
     pub(super) flows: [Track; 2],
     /// By the second subflow, bytes by sample.
     pub(super) second: Vec<f64>,
-    headers: Headers,
-    analyzer: Analyzer,
-    seen: VecDeque<Segment>,
-    counts: [u64; 5],
-    /// Error packets of each kind so far, every second.
-    pub(super) over_time: Vec<[u64; 5]>,
+    /// Of the first subflow, at the far end of Link1 and at the sender.
+    pub(super) on_link1: Capture,
+    pub(super) at_sender: Capture,
+    copies: Copies,
+    /// Where the first subflow comes from, and how many of its segments with data Link1 has lost.
+    source: Option<SocketAddr>,
+    pub(super) lost: u64,
 }
 
 /// A flow on Link1.
@@ -41,7 +40,9 @@ pub(super) struct Track {
     /// Window and bytes in flight at the sender, by sample.
     pub(super) window: Vec<f64>,
     pub(super) flight: Vec<f64>,
-    /// Samples after the start in which the window was not what limited sending, of all.
+    /// As a capture at the far end of Link1 shows them.
+    pub(super) captured: Windows,
+    /// Samples in which the window was not what limited sending, of all.
     idle: (u64, u64),
     /// When it reduced its window, seconds, and how often by a timeout.
     pub(super) cuts: Vec<f64>,
@@ -56,53 +57,42 @@ impl Track {
 
     fn sender(&mut self, now: Instant, subflow: &SubflowInfo) {
         let view = &subflow.view;
-        self.window.push(view.cwnd as f64);
-        self.flight.push(view.in_flight as f64);
-        if now.as_secs_f64() >= SKIP {
-            self.idle.1 += 1;
-            self.idle.0 += u64::from(view.in_flight + 2 * view.mss <= view.cwnd);
-        }
+        put(&mut self.window, now, view.cwnd as f64);
+        put(&mut self.flight, now, view.in_flight as f64);
+        self.idle.1 += 1;
+        self.idle.0 += u64::from(view.in_flight + 2 * view.mss <= view.cwnd);
     }
 }
 
+/// The value at a sample; those that there were none for are as the one before, or 0.
+fn put(series: &mut Vec<f64>, now: Instant, value: f64) {
+    let at = (now.as_secs_f64() / STEP).round() as usize;
+    let last = series.last().copied().unwrap_or(0.0);
+    series.resize((at + 1).max(series.len()), last);
+    series[at] = value;
+}
+
 impl Watch {
-    /// `errors`: packets are classified, too.
-    pub(super) fn new(errors: bool) -> Self {
-        let settings = Settings { streams: 64, tracked: 1, ..Settings::default() };
+    /// `captures`: packets are looked at, too.
+    pub(super) fn new(captures: bool) -> Self {
         Self {
-            errors,
+            captures,
             hosts: [HostIdx(u32::MAX); 4],
             flows: Default::default(),
             second: Vec::new(),
-            headers: Headers::default(),
-            analyzer: Analyzer::new(settings),
-            seen: VecDeque::new(),
-            counts: [0; 5],
-            over_time: Vec::new(),
+            on_link1: Capture::new(),
+            at_sender: Capture::new(),
+            copies: Copies::default(),
+            source: None,
+            lost: 0,
         }
-    }
-
-    /// Whether this is an ACK of the first subflow that another path has brought already: the
-    /// thinned stream by its own path is ours, not the paper's.
-    fn is_copy(&mut self, path: PathId, segment: &Segment) -> bool {
-        if !segment.payload.is_empty() {
-            return false;
-        }
-        if path == PathId(1) {
-            if self.seen.len() == COPIES {
-                self.seen.pop_front();
-            }
-            self.seen.push_back(segment.clone());
-            return false;
-        }
-        self.seen.iter().any(|seen| seen == segment)
     }
 }
 
 impl Observer for Watch {
     fn wants(&self) -> Wants {
         let sample = Some(Duration::from_millis((STEP * 1e3) as u64));
-        Wants { records: true, packets: self.errors, sample }
+        Wants { records: true, packets: self.captures, sample }
     }
 
     fn begin(&mut self, layout: &Layout) {
@@ -119,14 +109,11 @@ impl Observer for Watch {
         if host == a || host == b {
             self.flows[usize::from(host == b)].sender(now, first);
         } else if host == c || host == d {
-            self.flows[usize::from(host == d)].bytes.push(first.delivered as f64);
+            put(&mut self.flows[usize::from(host == d)].bytes, now, first.delivered as f64);
         }
         if host == d {
             let second = info.subflows.iter().filter(|s| s.path == PathId(1));
-            self.second.push(second.map(|s| s.delivered as f64).sum());
-            if self.errors && self.second.len().is_multiple_of(10) {
-                self.over_time.push(self.counts);
-            }
+            put(&mut self.second, now, second.map(|s| s.delivered as f64).sum());
         }
     }
 
@@ -143,24 +130,29 @@ impl Observer for Watch {
     }
 
     fn packet(&mut self, point: CapturePoint, now: Instant, segment: &Segment) {
-        let (host, path) = match point {
-            CapturePoint::Sent(host, path) | CapturePoint::Received(host, path) => (host, path),
+        let (host, path, received) = match point {
+            CapturePoint::Sent(host, path) => (host, path, false),
+            CapturePoint::Received(host, path) => (host, path, true),
             CapturePoint::Link(_) => return,
         };
-        if host != self.hosts[1] {
-            return;
+        let [_, b, c, d] = self.hosts;
+        let first = path == PathId(0);
+        if first && (host == c || host == d) {
+            self.flows[usize::from(host == d)].captured.packet(now, received, segment);
         }
-        let received = matches!(point, CapturePoint::Received(..));
-        if received && self.is_copy(path, segment) {
-            return;
+        if first && host == d {
+            self.on_link1.packet(now, segment);
         }
-        self.headers.set(segment);
-        let outcome = self.analyzer.packet(BASE_TIME.saturating_add(now.0), &self.headers);
-        // The first stream is the first subflow.
-        if let Some(outcome) = outcome.filter(|o| o.stream == 0) {
-            for (count, label) in self.counts.iter_mut().zip(Label::ERRORS) {
-                *count += u64::from(outcome.verdict.labels.contains(label));
+        if host == b && !(received && self.copies.is_one(first, segment)) {
+            if first && !received {
+                self.source = Some(segment.src);
             }
+            self.at_sender.packet(now, segment);
         }
+    }
+
+    fn lost(&mut self, _: LinkIdx, _: Instant, _: &'static str, segment: &Segment) {
+        let ours = self.source == Some(segment.src) && !segment.payload.is_empty();
+        self.lost += u64::from(ours);
     }
 }

@@ -169,6 +169,8 @@ settings! {
         ecn: bool => |c, v| c.ecn = v;
         /// Initial window, segments.
         initial_window: u32 => |c, v| c.initial_window = v;
+        /// Slow start threshold before the first loss; none by default.
+        initial_ssthresh: Size => |c, v| c.initial_ssthresh = v.0;
         /// Smallest retransmission timeout.
         rto_min: Time => |c, v| c.rto_min = v.0;
         /// Retransmission timeout before the first sample.
