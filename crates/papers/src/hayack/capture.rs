@@ -91,7 +91,7 @@ impl Capture {
 impl Windows {
     /// A packet towards the receiver, or from it.
     pub(super) fn packet(&mut self, now: Instant, to_receiver: bool, segment: &Segment) {
-        let at = (now.as_secs_f64() / STEP) as usize;
+        let at = (now.0 / (STEP * 1e9) as u64) as usize;
         let (announced, out) = (self.announced as f64, self.bytes_out() as f64);
         self.receive.resize(at.max(self.receive.len()), announced);
         self.out.resize(at.max(self.out.len()), out);
