@@ -107,7 +107,7 @@ fn would_block<'v>(
     if work.reinjection || slow.delivery_rate == 0 {
         return false;
     }
-    let rate: f64 = full.map(|v| v.cwnd as f64 / v.srtt.0.max(1) as f64).sum();
+    let rate: f64 = full.map(rate).sum();
     let drain = (slow.in_flight + slow.mss) as f64 * 1e9 / slow.delivery_rate as f64;
     drain * 4.0 > slow.min_rtt.0 as f64 * 5.0 && rate * drain * 2.0 > work.window as f64
 }
@@ -125,14 +125,18 @@ fn delays<'v>(
     full: impl Iterator<Item = &'v SubflowView> + Clone,
     (slow, late): (&SubflowView, f64),
 ) -> bool {
-    let least = full.clone().map(|v| v.min_rtt).min().unwrap_or_default();
-    let longer = slow.min_rtt.saturating_sub(least) / 2;
-    if work.reinjection || longer.min(Duration(late as u64)) < NOTICED {
+    if work.reinjection || late < NOTICED.0 as f64 {
         return false;
     }
-    let rate_of = |v: &SubflowView| v.cwnd as f64 / v.srtt.0.max(1) as f64;
-    let rate: f64 = full.map(rate_of).sum();
-    rate * rate * late > 2.0 * work.unsent as f64 * rate_of(slow)
+    let least = full.clone().map(|v| v.min_rtt).min().unwrap_or_default();
+    let all: f64 = full.map(rate).sum();
+    slow.min_rtt.saturating_sub(least) / 2 >= NOTICED
+        && all * all * late > 2.0 * work.unsent as f64 * rate(slow)
+}
+
+/// A window each round trip, bytes a nanosecond.
+fn rate(subflow: &SubflowView) -> f64 {
+    subflow.cwnd as f64 / subflow.srtt.0.max(1) as f64
 }
 
 #[cfg(test)]

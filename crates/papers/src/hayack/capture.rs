@@ -5,7 +5,6 @@
 //! know what has been acknowledged.
 
 use super::watch::STEP;
-use std::collections::VecDeque;
 use tabane_engine::Instant;
 use tabane_trace::analysis::{Analyzer, Label, Settings};
 use tabane_wire::pcapng::BASE_TIME;
@@ -13,7 +12,7 @@ use tabane_wire::{Flags, Headers, Segment};
 
 /// The classes that the paper plots; out-of-order, which it does not, is the last of
 /// [`Label::ERRORS`].
-pub(super) const PLOTTED: usize = 4;
+const PLOTTED: usize = 4;
 
 /// Packets of one connection, as captured at one place.
 pub(super) struct Capture {
@@ -35,31 +34,6 @@ pub(super) struct Windows {
     /// Bytes, by sample.
     pub(super) receive: Vec<f64>,
     pub(super) out: Vec<f64>,
-}
-
-/// ACKs remembered to know their copies by.
-const COPIES: usize = 1024;
-
-/// Copies of ACKs: the thinned stream by a subflow's own path is ours, not the paper's.
-#[derive(Default)]
-pub(super) struct Copies(VecDeque<Segment>);
-
-impl Copies {
-    /// Whether `segment`, received at the sender by the first path or another, is an ACK that
-    /// another has brought already.
-    pub(super) fn is_one(&mut self, first: bool, segment: &Segment) -> bool {
-        if !segment.payload.is_empty() {
-            return false;
-        }
-        if first {
-            return self.0.iter().any(|seen| seen == segment);
-        }
-        if self.0.len() == COPIES {
-            self.0.pop_front();
-        }
-        self.0.push_back(segment.clone());
-        false
-    }
 }
 
 impl Capture {

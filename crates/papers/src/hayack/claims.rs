@@ -1,6 +1,6 @@
 //! The paper's own runs: HayACK and plain MPTCP beside TCP, at four RTTs.
 
-use super::{Case, Outcome, PURE, RTTS, Regime};
+use super::{CAPTURED, Case, Outcome, PURE, RTTS, Regime, mean};
 use crate::context::Context;
 use crate::report::{Report, Table, Verdict};
 use crate::{PaperError, stats};
@@ -23,14 +23,9 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// One value of each repetition.
-    fn all(&self, of: impl Fn(&Outcome) -> f64) -> Vec<f64> {
-        self.runs.iter().map(of).collect()
-    }
-
     /// Mean over the repetitions.
     pub(super) fn mean(&self, of: impl Fn(&Outcome) -> f64) -> f64 {
-        stats::mean(&self.all(of)).unwrap_or(0.0)
+        mean(&self.runs, of)
     }
 }
 
@@ -39,7 +34,7 @@ pub(super) fn run(context: &Context<'_>, regime: Regime) -> Result<Vec<Point>, P
     let mut cases = Vec::new();
     for rtt in RTTS {
         for (egress, _) in WAYS {
-            let captures = egress == PURE || egress == "own";
+            let captures = CAPTURED.contains(&egress);
             let case = |&seed: &u64| Case { captures, ..Case::new(rtt, egress, regime, seed) };
             cases.extend(seeds.iter().map(case));
         }
@@ -82,12 +77,11 @@ fn cells(report: &mut Report, points: &[Point], regime: &str) {
         let name = WAYS.iter().find(|(way, _)| *way == p.way).map_or(p.way, |(_, name)| name);
         let row = format!("{} ms", p.rtt);
         report.cell(&named("Jain's index"), &row, name, (None, p.mean(Outcome::mean_jain), ""));
-        let ratio = |o: &Outcome| o.rates()[1] / o.rates()[0].max(1e-9);
-        report.cell(&named("B over TCP on Link1"), &row, name, (None, p.mean(ratio), ""));
+        report.cell(&named("B over TCP on Link1"), &row, name, (None, p.mean(Outcome::ratio), ""));
         let rate = p.mean(Outcome::aggregate);
         report.cell(&named("goodput of B"), &row, name, (None, rate, "Mbit/s"));
         let interval = |of: &dyn Fn(&Outcome) -> f64, digits: usize| {
-            let found = stats::estimate(&p.all(of));
+            let found = stats::estimate(&p.runs.iter().map(of).collect::<Vec<_>>());
             found.map_or("–".to_owned(), |stats::Estimate { mean, half_width }| {
                 format!("{mean:.digits$} ± {half_width:.digits$}")
             })
@@ -96,7 +90,7 @@ fn cells(report: &mut Report, points: &[Point], regime: &str) {
             row,
             (*name).to_owned(),
             interval(&Outcome::mean_jain, 3),
-            interval(&ratio, 2),
+            interval(&Outcome::ratio, 2),
             interval(&|o| o.rates()[0], 2),
             interval(&|o| o.rates()[1], 2),
             interval(&Outcome::aggregate, 2),
@@ -139,14 +133,8 @@ fn equal_paths(report: &mut Report, both: [&[Point]; 2]) {
 }
 
 fn above_tcp(report: &mut Report, both: [&[Point]; 2]) {
-    let share = |points: &[Point], rtt: u32| {
-        let above = |o: &Outcome| {
-            let ratios = o.ratios();
-            ratios.iter().filter(|r| **r > 1.0).count() as f64 / ratios.len().max(1) as f64
-        };
-        point(points, rtt, PURE).map_or(0.0, |p| p.mean(above))
-    };
-    let shares = both.map(|points| [100, 250, 350].map(|rtt| share(points, rtt) * 100.0));
+    let share = |points, rtt: u32| point(points, rtt, PURE).map_or(0.0, |p| p.mean(Outcome::above));
+    let shares = both.map(|points| [100, 250, 350].map(|rtt| share(points, rtt)));
     let words = |[a, b, c]: [f64; 3]| format!("{a:.0}, {b:.0}, {c:.0} % of the seconds");
     let found = format!("{}; with large buffers {}", words(shares[0]), words(shares[1]));
     let always = shares.map(|shares| shares.iter().all(|share| *share >= 95.0));
@@ -158,7 +146,7 @@ fn above_tcp(report: &mut Report, both: [&[Point]; 2]) {
 fn peak(report: &mut Report, both: [&[Point]; 2]) {
     let most = |points: &[Point]| {
         let slow = points.iter().filter(|p| p.way == PURE && p.rtt > 5);
-        slow.map(|p| p.mean(|o| o.ratios().into_iter().fold(0.0, f64::max))).fold(0.0, f64::max)
+        slow.map(|p| p.mean(Outcome::peak)).fold(0.0, f64::max)
     };
     let most = both.map(most);
     let verdict = judge(most.map(|most| (3.0..=5.0).contains(&most)), || {

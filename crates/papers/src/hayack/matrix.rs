@@ -1,7 +1,7 @@
 //! What the paper does not name (rates, Link2's RTT), what else could explain its figures (buffers,
 //! stacks, kind of loss), and every controller under every egress policy.
 
-use super::{Buffers, Case, LARGE, Outcome, PURE, RTTS, Regime, STATED};
+use super::{Buffers, Case, LARGE, Outcome, PURE, RTTS, Regime, STATED, mean};
 use crate::context::Context;
 use crate::figure::{Figure, Heat, Panel};
 use crate::report::{Report, Table, Verdict};
@@ -25,18 +25,11 @@ pub(super) fn unnamed(context: &Context<'_>, report: &mut Report) -> Result<(), 
         }
     }
     let outcomes = context.each("unnamed", &cases, |case| case.run(context))?;
-    let mean = |runs: &[Outcome], of: fn(&Outcome) -> f64| {
-        stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
-    };
-    let above = |o: &Outcome| {
-        let ratios = o.ratios();
-        ratios.iter().filter(|r| **r > 1.0).count() as f64 / ratios.len().max(1) as f64 * 100.0
-    };
     let row = |(name, runs): (&[&str; 3], &[Outcome])| {
         let mut row: Vec<String> = name.iter().map(|&s| s.to_owned()).collect();
-        row.push(format!("{:.2}", mean(runs, |o| o.rates()[1] / o.rates()[0].max(1e-9))));
-        row.push(format!("{:.0} %", mean(runs, above)));
-        row.push(format!("{:.1}", mean(runs, |o| o.ratios().into_iter().fold(0.0, f64::max))));
+        row.push(format!("{:.2}", mean(runs, Outcome::ratio)));
+        row.push(format!("{:.0} %", mean(runs, Outcome::above)));
+        row.push(format!("{:.1}", mean(runs, Outcome::peak)));
         row.push(format!("{:.3}", mean(runs, Outcome::mean_jain)));
         row.push(format!("{:.2}", mean(runs, |o| o.rates()[0])));
         row.push(format!("{:.2}", mean(runs, |o| o.rates()[1])));
@@ -103,18 +96,15 @@ pub(super) fn confounders(context: &Context<'_>, report: &mut Report) -> Result<
 }
 
 fn regime(name: &[&str; 4], runs: &[Outcome]) -> Vec<String> {
-    let mean = |of: &dyn Fn(&Outcome) -> f64| {
-        stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
-    };
-    let limited = |n: usize| mean(&|o| o.watch.flows[n].window_limited());
-    let late = |o: &Outcome, n: usize| o.watch.flows[n].cuts.len() as f64;
+    let limited = |n: usize| mean(runs, |o| o.watch.flows[n].window_limited());
+    let cuts = |n: usize| mean(runs, |o| o.watch.flows[n].cuts.len() as f64);
     let both: Vec<f64> = runs.iter().filter_map(|o| o.synchronised(0.5)).collect();
     let mut row: Vec<String> = name.iter().map(|&s| s.to_owned()).collect();
-    row.push(format!("{:.2}", mean(&|o| o.rates()[1] / o.rates()[0].max(1e-9))));
-    row.push(format!("{:.3}", mean(&Outcome::mean_jain)));
-    row.push(format!("{:.2}", mean(&|o| o.rates()[1])));
+    row.push(format!("{:.2}", mean(runs, Outcome::ratio)));
+    row.push(format!("{:.3}", mean(runs, Outcome::mean_jain)));
+    row.push(format!("{:.2}", mean(runs, |o| o.rates()[1])));
     row.extend([0, 1].map(|n| format!("{:.0} %", limited(n) * 100.0)));
-    row.extend([0, 1].map(|n| format!("{:.1}", mean(&|o| late(o, n)))));
+    row.extend([0, 1].map(|n| format!("{:.1}", cuts(n))));
     row.push(stats::mean(&both).map_or("–".to_owned(), |share| format!("{:.0} %", share * 100.0)));
     row
 }
@@ -133,9 +123,6 @@ pub(super) fn controllers(context: &Context<'_>, report: &mut Report) -> Result<
         }
     }
     let outcomes = context.each("controllers", &cases, |case| case.run(context))?;
-    let mean = |runs: &[Outcome], of: fn(&Outcome) -> f64| {
-        stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
-    };
     let points: Vec<(f64, f64)> = outcomes
         .chunks(seeds.len())
         .map(|runs| (mean(runs, Outcome::mean_jain), mean(runs, Outcome::aggregate)))

@@ -31,6 +31,8 @@ const RTTS: [(u32, &str); 4] = [(5, "2.5ms"), (100, "50ms"), (250, "125ms"), (35
 
 /// HayACK as the paper has it: always the path with the smallest RTT, no ACK beside it.
 const PURE: &str = "hayack:own=0,margin=0,decisions=1";
+/// Of which captures are looked at, as in the paper.
+const CAPTURED: [&str; 2] = [PURE, "own"];
 
 /// What is run: everything that differs between runs.
 #[derive(Clone, PartialEq, Debug)]
@@ -73,7 +75,7 @@ const LARGE: Regime = Regime { native: false, buffers: Buffers::Large };
 
 /// A stack as B's, where the scenario has that of ns-3. The buffers: what Linux makes of the
 /// sysctls that the paper states.
-const AS_B: [(&str, &str); 13] = [
+const AS_B: [(&str, &str); 11] = [
     ("host.a.tcp.sack", "true"),
     ("host.a.tcp.send_buffer", "41187B"),
     ("host.a.tcp.initial_window", "10"),
@@ -85,8 +87,6 @@ const AS_B: [(&str, &str); 13] = [
     ("host.c.tcp.receive_buffer_max", "43690B"),
     ("host.c.tcp.ack_delay", "40ms"),
     ("host.c.tcp.quick_acks", "16"),
-    ("host.a.mptcp", "false"),
-    ("host.c.mptcp", "false"),
 ];
 const LARGE_BUFFERS: [(&str, &str); 5] = [
     ("host.a.tcp.send_buffer", "8MiB"),
@@ -208,6 +208,24 @@ impl Outcome {
         pairs.filter(|(tcp, _)| *tcp > 0.0).map(|(tcp, other)| other / tcp).collect()
     }
 
+    /// The same of all of them together.
+    fn ratio(&self) -> f64 {
+        let [tcp, other] = self.rates();
+        other / tcp.max(1e-9)
+    }
+
+    /// The largest in a second.
+    fn peak(&self) -> f64 {
+        self.ratios().into_iter().fold(0.0, f64::max)
+    }
+
+    /// Percent of the seconds in which the multipath flow is above TCP.
+    fn above(&self) -> f64 {
+        let ratios = self.ratios();
+        let above = ratios.iter().filter(|ratio| **ratio > 1.0).count();
+        above as f64 / ratios.len().max(1) as f64 * 100.0
+    }
+
     /// How far Link2's rate in a second strays from its mean, of the mean, once it is under way.
     fn unsteady(&self) -> f64 {
         let rates = per_second(&self.watch.second);
@@ -223,6 +241,11 @@ impl Outcome {
         let both = tcp.iter().filter(|t| other.iter().any(|o| (*o - **t).abs() <= rtt)).count();
         (!tcp.is_empty()).then(|| both as f64 / tcp.len() as f64)
     }
+}
+
+/// Mean over repetitions.
+fn mean(runs: &[Outcome], of: impl Fn(&Outcome) -> f64) -> f64 {
+    stats::mean(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
 }
 
 /// Seconds until Link2's rate is looked at.

@@ -1,5 +1,6 @@
 //! Figures: Jain's index and rates over time, error packets, windows.
 
+use super::CAPTURED;
 use super::capture::Capture;
 use super::claims::{Point, WAYS};
 use super::watch::STEP;
@@ -37,7 +38,7 @@ pub(super) fn add(report: &mut Report, (points, regime): (&[Point], &str), suffi
 
 /// Figure 5, from the paper's capture and from one that sees the ACKs.
 fn errors(report: &mut Report, points: &[Point], (id, title): (String, String)) {
-    let shown = |p: &&Point| p.way == super::PURE || p.way == "own";
+    let shown = |p: &&Point| CAPTURED.contains(&p.way);
     let of = |capture: &Capture| {
         let line = |n: usize| {
             let counts = capture.over_time.iter().enumerate();
@@ -77,7 +78,7 @@ fn windows(report: &mut Report, points: &[Point], (id, title): (String, String))
             series("TCP's bytes out", 3, line(&tcp.captured.out)),
         ]
     };
-    let shown = |p: &&Point| p.way == super::PURE || p.way == "own";
+    let shown = |p: &&Point| CAPTURED.contains(&p.way);
     // What is never acknowledged would hide everything else.
     let y = Axis { low: Some(0.0), high: Some(400.0), ..Axis::new("kB") };
     let panels = points.iter().filter(shown).map(|p| panel(p, lines(p), y.clone())).collect();

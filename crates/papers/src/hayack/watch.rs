@@ -2,7 +2,7 @@
 //! events, and what captures show of the multipath flow: on Link1, where the paper's is, and at its
 //! sender, by both paths.
 
-use super::capture::{Capture, Copies, Windows};
+use super::capture::{Capture, Windows};
 use std::net::SocketAddr;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::record::{Record, What};
@@ -26,7 +26,6 @@ pub(super) struct Watch {
     /// Of the first subflow, at the far end of Link1 and at the sender.
     pub(super) on_link1: Capture,
     pub(super) at_sender: Capture,
-    copies: Copies,
     /// Where the first subflow comes from, and how many of its segments with data Link1 has lost.
     source: Option<SocketAddr>,
     pub(super) lost: u64,
@@ -37,9 +36,6 @@ pub(super) struct Watch {
 pub(super) struct Track {
     /// Payload bytes delivered by Link1, by sample.
     pub(super) bytes: Vec<f64>,
-    /// Window and bytes in flight at the sender, by sample.
-    pub(super) window: Vec<f64>,
-    pub(super) flight: Vec<f64>,
     /// As a capture at the far end of Link1 shows them.
     pub(super) captured: Windows,
     /// Samples in which the window was not what limited sending, of all.
@@ -55,10 +51,8 @@ impl Track {
         self.idle.0 as f64 / (self.idle.1 as f64).max(1.0)
     }
 
-    fn sender(&mut self, now: Instant, subflow: &SubflowInfo) {
+    fn sender(&mut self, subflow: &SubflowInfo) {
         let view = &subflow.view;
-        put(&mut self.window, now, view.cwnd as f64);
-        put(&mut self.flight, now, view.in_flight as f64);
         self.idle.1 += 1;
         self.idle.0 += u64::from(view.in_flight + 2 * view.mss <= view.cwnd);
     }
@@ -82,7 +76,6 @@ impl Watch {
             second: Vec::new(),
             on_link1: Capture::new(),
             at_sender: Capture::new(),
-            copies: Copies::default(),
             source: None,
             lost: 0,
         }
@@ -107,7 +100,7 @@ impl Observer for Watch {
         let Some(first) = first else { return };
         let [a, b, c, d] = self.hosts;
         if host == a || host == b {
-            self.flows[usize::from(host == b)].sender(now, first);
+            self.flows[usize::from(host == b)].sender(first);
         } else if host == c || host == d {
             put(&mut self.flows[usize::from(host == d)].bytes, now, first.delivered as f64);
         }
@@ -143,7 +136,7 @@ impl Observer for Watch {
         if first && host == d {
             self.on_link1.packet(now, segment);
         }
-        if host == b && !(received && self.copies.is_one(first, segment)) {
+        if host == b {
             if first && !received {
                 self.source = Some(segment.src);
             }
