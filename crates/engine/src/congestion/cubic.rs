@@ -25,6 +25,11 @@ pub(super) const PARAMS: &[Param] = &[
     Param::new("beta", 0.7, 0.1..=0.95, "window after a loss, of that before"),
     Param::new("c", 0.4, 0.001..=100.0, "aggressiveness, segments/s^3"),
     Param::switch("hystart", true, "1: HyStart++ in the first slow start; 0: off"),
+    Param::switch(
+        "linux",
+        false,
+        "1: below its curve it grows by 3(1-beta)/(1+beta) for good; 0: by 1 past the last window",
+    ),
 ];
 
 /// The controllers `cubic` and `cubicq`.
@@ -46,8 +51,10 @@ pub(super) struct Cubic {
     c: f64,
     /// Growth, of that of a flow of its own; 1 unless a wrapper couples several.
     share: f64,
-    /// Growth per round of the Reno-friendly estimate, segments.
-    alpha: f64,
+    /// Growth per round of the Reno-friendly estimate, segments: until it has the window of the
+    /// last loss, and from then on. RFC 9438 section 4.3 has 1 for the second; Linux
+    /// (`bictcp_update`) goes on with the first.
+    alpha: [f64; 2],
     curve: Curve,
     /// Tells losses to a queue from those at random (`cubicq`).
     queueing: Option<Queueing>,
@@ -105,7 +112,11 @@ impl Cubic {
 
     fn new(values: &Values<'_>, start: Start, queueing: Option<Queueing>) -> Self {
         let (beta, c) = (values.get("beta"), values.get("c"));
-        Self::with([beta, c], values.is_on("hystart"), start, queueing)
+        let mut cubic = Self::with([beta, c], values.is_on("hystart"), start, queueing);
+        if values.is_on("linux") {
+            cubic.alpha[1] = cubic.alpha[0];
+        }
+        cubic
     }
 
     /// CUBIC in congestion avoidance and without HyStart++, for a controller that is CUBIC only
@@ -120,7 +131,7 @@ impl Cubic {
             beta,
             c,
             share: 1.0,
-            alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
+            alpha: [3.0 * (1.0 - beta) / (1.0 + beta), 1.0],
             hystart: hystart.then(HyStart::new),
             curve: Curve::default(),
             before: None,
@@ -207,7 +218,8 @@ impl Cubic {
             None => Epoch::begin(ack.now, cwnd, self.curve.w_max, c),
         };
         let t = (ack.now - epoch.start).as_secs_f64();
-        let alpha = if epoch.w_est >= self.curve.cwnd_prior { 1.0 } else { self.alpha };
+        let [below, past] = self.alpha;
+        let alpha = if epoch.w_est >= self.curve.cwnd_prior { past } else { below };
         epoch.w_est += alpha * self.share * acked / cwnd;
         if epoch.window(c, t) < epoch.w_est {
             // Reno-friendly region. Whole segments, as in the other.
@@ -476,6 +488,36 @@ mod tests {
             cubic.on_idle_restart(second(1 + idle), 10 * MSS);
             assert_eq!(cubic.state().cwnd, segments * MSS, "{idle} s");
         }
+    }
+
+    /// RFC 9438 section 4.3 and Linux, on a path so short that the curve is always below Reno: round
+    /// trips from a window of 20 segments, that of the last loss, to one of 30.
+    #[test]
+    fn linux_goes_on_slower_than_reno() {
+        let rounds = |spec: &str| {
+            let spec: crate::policy::Spec = spec.parse().unwrap();
+            let start = Start { mss: MSS, cwnd: 20 * MSS, ssthresh: 10 * MSS };
+            let mut cubic = super::super::build(&spec, start).unwrap();
+            cubic.on_congestion(&loss(20 * MSS), &[]);
+            let mut seen = [0; 2];
+            for round in 0..100 {
+                let cwnd = cubic.state().cwnd / MSS;
+                for _ in 0..cwnd {
+                    let now = Instant(2_000_000_000 + round * 100_000);
+                    cubic.on_ack(
+                        &Ack { now, acked: MSS, delivered: MSS, mss: MSS, ..tests::ack(0, 1) },
+                        &[],
+                    );
+                }
+                seen[0] += u64::from(cwnd < 20);
+                seen[1] += u64::from((20..30).contains(&cwnd));
+            }
+            seen
+        };
+        let [rfc, linux] = ["cubic", "cubic:linux=1"].map(rounds);
+        assert_eq!(rfc[0], linux[0], "up to the window of the last loss");
+        assert!((9..=11).contains(&rfc[1]), "one a round trip: {rfc:?}");
+        assert!((18..=20).contains(&linux[1]), "0.53 a round trip: {linux:?}");
     }
 
     #[test]

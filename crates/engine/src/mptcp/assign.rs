@@ -180,6 +180,7 @@ impl Connection {
             window: self.send.window(),
         };
         let picks = self.scheduling.select(&work, &self.views);
+        let gap = if range.again.is_none() { self.scheduling.gap() } else { 0 };
         let eligible = self.views.iter().filter(|v| v.usable && v.sendable > 0);
         let eligible: SubflowSet = eligible.map(|v| v.id).collect();
         let mut chosen = picks.intersection(eligible);
@@ -192,6 +193,11 @@ impl Connection {
         }
         if range.again == Some(ReinjectReason::Opportunistic) {
             chosen = chosen.minus(range.carried);
+        }
+        let mut range = range;
+        if gap > 0 && chosen == picks && !chosen.is_empty() {
+            let Some((dsn, len)) = self.send.beyond(gap, range.len) else { return false };
+            range = DataRange { dsn, len, ..range };
         }
         self.decided(range.dsn, eligible, chosen);
         if chosen.is_empty() {
@@ -243,7 +249,7 @@ impl Connection {
         if again.is_none() {
             let space = self.protocol.capable_space();
             let carrier = || self.subflows.iter().find(|s| Some(s.id) == first);
-            self.send.on_bound(len, || carrier().map_or(0, |s| full_segment(s, space)));
+            self.send.on_bound(dsn, len, || carrier().map_or(0, |s| full_segment(s, space)));
         }
         if let Some(session) = self.protocol.session_mut() {
             let again = if again.is_some() { Again::Yes } else { Again::No };
@@ -256,7 +262,7 @@ impl Connection {
     pub(super) fn next_reinjection(&mut self) -> Option<DataRange> {
         let carried = &mut self.protocol.session_mut()?.carried;
         let (dsn, len, why) = carried.reinjections().first(self.send.una())?;
-        let len = len.min(self.send.nxt() - dsn);
+        let len = self.send.bound(dsn, len);
         if len == 0 {
             carried.reinjections().clear();
             return None;

@@ -228,9 +228,8 @@ impl Connection {
     }
 
     fn wait_for_subflows(&mut self) {
-        let (una, nxt) = (self.send.una(), self.send.nxt());
         if let Some(session) = self.protocol.session_mut() {
-            session.on_bare(una, nxt - una);
+            session.on_bare(self.send.under_way());
         }
         self.limit_attempts();
         self.plan_mesh();

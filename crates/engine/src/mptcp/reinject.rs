@@ -128,7 +128,13 @@ impl Carried {
     /// New data leaves.
     #[inline]
     pub(super) fn sent(&mut self, dsn: Dsn, len: u64, by: SubflowSet) {
-        self.sent.push_back(Sent { dsn, carried: by, len: len as u32 });
+        let sent = Sent { dsn, carried: by, len: len as u32 };
+        if self.sent.back().is_none_or(|last| last.dsn < dsn) {
+            self.sent.push_back(sent);
+        } else {
+            let at = self.sent.partition_point(|s| s.dsn < dsn);
+            self.sent.insert(at, sent);
+        }
     }
 
     /// Data that had been sent leaves again.
@@ -202,11 +208,11 @@ impl Carried {
         self.sent.iter_mut().for_each(|s| s.carried.remove(id));
     }
 
-    /// No subflow is left: `len` bytes from `una` on, all that is under way, go by the next.
-    pub(super) fn offer_all(&mut self, una: Dsn, len: u64) {
+    /// No subflow is left: these ranges, all that is under way, go by the next.
+    pub(super) fn offer_all(&mut self, under_way: impl Iterator<Item = (Dsn, u64)>) {
         self.recovery = None;
-        if len > 0 {
-            self.reinjections.add(una, len, ReinjectReason::SubflowClosed);
+        for (dsn, len) in under_way.filter(|(_, len)| *len > 0) {
+            self.reinjections.add(dsn, len, ReinjectReason::SubflowClosed);
         }
     }
 
@@ -229,11 +235,11 @@ impl Connection {
             .map(|(_, s)| s.id)
             .collect();
         let una = self.send.una();
-        let nxt = self.send.nxt();
         let Some(session) = self.protocol.session_mut() else { return };
         for chunk in self.subflows[at].tcb.unacked() {
             let start = chunk.dsn.max(una);
-            let end = (chunk.dsn + chunk.data.len() as u64).min(nxt);
+            let len = chunk.dsn + chunk.data.len() as u64 - start;
+            let end = start + self.send.bound(start, len);
             if start < end && session.carried.by(start).intersection(sound).is_empty() {
                 session.carried.reinjections().add(start, end - start, why);
             }

@@ -8,6 +8,7 @@ use crate::view::{SubflowSet, SubflowView};
 /// A scheduler; whoever asks it checks the answer.
 pub(super) struct Scheduling {
     policy: Box<dyn Scheduler>,
+    looks_ahead: bool,
     /// Whose turn it is in the rotation of replicas.
     rotation: u8,
     /// When it last asked for an opportunistic retransmission or a penalty.
@@ -19,8 +20,10 @@ impl Scheduling {
     /// # Errors
     /// There is no such scheduler.
     pub(super) fn new(spec: &Spec) -> Result<Self, PolicyError> {
+        let policy = scheduler::build(spec)?;
         Ok(Self {
-            policy: scheduler::build(spec)?,
+            looks_ahead: policy.looks_ahead(),
+            policy,
             rotation: 0,
             opportunistic_at: Instant::ZERO,
             last_decision: None,
@@ -33,6 +36,7 @@ impl Scheduling {
     /// There is no such scheduler.
     pub(super) fn change(&mut self, spec: &Spec) -> Result<(), PolicyError> {
         self.policy = scheduler::build(spec)?;
+        self.looks_ahead = self.policy.looks_ahead();
         Ok(())
     }
 
@@ -55,6 +59,12 @@ impl Scheduling {
     #[inline]
     pub(super) fn select(&mut self, work: &Work, views: &[SubflowView]) -> SubflowSet {
         self.policy.select(work, views)
+    }
+
+    /// How far ahead of the next data the subflow that it chose last is to take its own, bytes.
+    #[inline]
+    pub(super) fn gap(&self) -> u64 {
+        if self.looks_ahead { self.policy.gap() } else { 0 }
     }
 
     /// Why it has chosen so, if that differs from its last decision in more than figures.

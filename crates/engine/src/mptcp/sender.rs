@@ -7,6 +7,7 @@ use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
 use crate::view::SubflowId;
 use bytes::Bytes;
+use std::collections::VecDeque;
 
 /// What we send, as one stream. It knows no subflows: who calls it says what they have space for.
 #[repr(C)]
@@ -16,6 +17,8 @@ pub(super) struct Sender {
     /// First position that the peer's connection-level window does not allow. Plain TCP's
     /// window is obeyed by the subflow.
     edge: Dsn,
+    /// Bytes written and not yet bound.
+    unsent: u64,
     /// Largest window seen, bytes.
     window_max: u64,
     /// When data that is short for want of window may leave all the same (RFC 9293 section
@@ -39,6 +42,9 @@ pub(super) struct Sender {
     /// Lone last push: subflow and length, to save asking it again.
     pushed: Option<(SubflowId, usize)>,
     buffer: SendBuffer,
+    /// What is bound beyond `nxt`: disjoint ranges, first and end, in order. Only schedulers that
+    /// look ahead make any.
+    ahead: VecDeque<(Dsn, Dsn)>,
     /// Bytes written, acknowledged and sent again in all.
     written: u64,
     acked: u64,
@@ -65,6 +71,8 @@ impl Sender {
             buffer: SendBuffer::new(Dsn(1)),
             nxt: Dsn(1),
             edge: Dsn(u64::MAX),
+            unsent: 0,
+            ahead: VecDeque::new(),
             window_max: 0,
             closed: false,
             limit: u64::MAX,
@@ -91,6 +99,7 @@ impl Sender {
         self.short_write = take < data.len();
         if take > 0 {
             self.written += take as u64;
+            self.unsent += take as u64;
             self.buffer.push(data.split_to(take));
         }
         take
@@ -146,7 +155,36 @@ impl Sender {
     /// Bytes written and not yet bound.
     #[inline]
     pub(super) fn unsent(&self) -> u64 {
-        self.buffer.end() - self.nxt
+        self.unsent
+    }
+
+    /// How many of `len` bytes from `dsn` on are bound: up to the first that is not.
+    pub(super) fn bound(&self, dsn: Dsn, len: u64) -> u64 {
+        let ahead = || self.ahead.iter().find(|(from, to)| *from <= dsn && dsn < *to);
+        let end = if dsn < self.nxt { self.nxt } else { ahead().map_or(dsn, |(_, to)| *to) };
+        len.min(end - dsn)
+    }
+
+    /// What is bound and not acknowledged: ranges, first and length.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = (Dsn, u64)> {
+        let first = (self.buffer.una(), self.nxt - self.buffer.una());
+        std::iter::once(first).chain(self.ahead.iter().map(|(from, to)| (*from, *to - *from)))
+    }
+
+    /// The first of what is not bound, from `gap` bytes after the next position on: at most `len`
+    /// bytes, as the peer's window allows. None where there is nothing.
+    pub(super) fn beyond(&self, gap: u64, len: u64) -> Option<(Dsn, u64)> {
+        let mut dsn = self.nxt + gap;
+        let mut end = self.buffer.end().min(self.edge);
+        for (from, to) in &self.ahead {
+            if dsn < *from {
+                end = end.min(*from);
+                break;
+            }
+            dsn = dsn.max(*to);
+        }
+        let len = len.min(end - dsn);
+        (len > 0).then_some((dsn, len))
     }
 
     /// Whether data is bound and not acknowledged.
@@ -178,7 +216,10 @@ impl Sender {
     #[inline]
     pub(super) fn next_len(&self, mss: u64, nagle: Nagle) -> Option<u64> {
         let allowed = self.allowed();
-        let len = self.unsent().min(mss);
+        let mut len = self.unsent().min(mss);
+        if let Some((from, _)) = self.ahead.front() {
+            len = len.min(*from - self.nxt);
+        }
         if len > allowed {
             return (allowed > 0 && self.worth_sending(allowed)).then_some(allowed);
         }
@@ -211,12 +252,36 @@ impl Sender {
         self.buffer.slice(dsn, len as usize)
     }
 
-    /// `len` bytes of new data are bound, as a segment that could have had `full`.
+    /// `len` bytes of new data from `dsn` on are bound, as a segment that could have had `full`.
     #[inline]
-    pub(super) fn on_bound(&mut self, len: u64, full: impl FnOnce() -> u64) {
-        self.nxt += len;
+    pub(super) fn on_bound(&mut self, dsn: Dsn, len: u64, full: impl FnOnce() -> u64) {
+        self.unsent -= len;
+        if dsn == self.nxt {
+            self.nxt += len;
+            self.pass_what_is_bound();
+        } else {
+            self.bind_ahead(dsn, dsn + len);
+        }
         if self.unsent() == 0 && len < full() {
             self.short = self.nxt;
+        }
+    }
+
+    #[inline]
+    fn pass_what_is_bound(&mut self) {
+        while let Some((from, to)) = self.ahead.front()
+            && *from <= self.nxt
+        {
+            self.nxt = *to;
+            self.ahead.pop_front();
+        }
+    }
+
+    fn bind_ahead(&mut self, dsn: Dsn, end: Dsn) {
+        let at = self.ahead.partition_point(|(from, _)| *from < dsn);
+        match at.checked_sub(1).map(|before| &mut self.ahead[before].1) {
+            Some(to) if *to == dsn => *to = end,
+            _ => self.ahead.insert(at, (dsn, end)),
         }
     }
 
@@ -359,6 +424,8 @@ impl Sender {
     pub(super) fn clear(&mut self) {
         self.buffer.clear();
         self.nxt = self.buffer.end();
+        self.unsent = 0;
+        self.ahead.clear();
         self.override_at = Instant::FAR_FUTURE;
     }
 
@@ -387,7 +454,7 @@ mod tests {
 
     fn bind(s: &mut Sender, len: u64) {
         assert_eq!(s.slice(s.nxt(), len).len() as u64, len);
-        s.on_bound(len, || 1000);
+        s.on_bound(s.nxt(), len, || 1000);
     }
 
     /// RFC 9293 section 3.7.4: one short segment at a time, unless the application has closed.
@@ -437,6 +504,26 @@ mod tests {
         s.acknowledge(Dsn(2501));
         assert!(s.becomes_writable(CONFIGURED) && !s.becomes_writable(CONFIGURED));
         assert_eq!(s.writable(CONFIGURED), 2500);
+    }
+
+    #[test]
+    fn what_is_bound_ahead_is_passed_when_it_is_reached() {
+        let mut s = written(9000);
+        assert_eq!(s.beyond(3000, 1000), Some((Dsn(3001), 1000)));
+        s.on_bound(Dsn(3001), 1000, || 1000);
+        assert_eq!(s.beyond(3000, 1000), Some((Dsn(4001), 1000)), "the next beyond it");
+        s.on_bound(Dsn(4001), 1000, || 1000);
+        assert_eq!(s.beyond(2500, 1000), Some((Dsn(2501), 500)), "up to what is bound");
+        assert_eq!((s.beyond(8500, 1000), s.beyond(9000, 1)), (Some((Dsn(8501), 500)), None));
+        assert_eq!((s.unsent(), s.nxt()), (7000, Dsn(1)));
+        assert_eq!((s.bound(Dsn(3501), 9000), s.bound(Dsn(1), 9000)), (1500, 0));
+        assert_eq!(s.under_way().collect::<Vec<_>>(), [(Dsn(1), 0), (Dsn(3001), 2000)]);
+        bind(&mut s, 2500);
+        assert_eq!(s.next_len(1000, Nagle::On), Some(500), "up to what is bound");
+        bind(&mut s, 500);
+        assert_eq!((s.unsent(), s.nxt()), (4000, Dsn(5001)), "passed");
+        s.limit_to(Dsn(7001));
+        assert_eq!(s.beyond(1500, 1000), Some((Dsn(6501), 500)), "the window's end");
     }
 
     #[test]

@@ -153,11 +153,11 @@ impl Session {
         self.fin_due = false;
     }
 
-    /// The last subflow has closed: whatever has no DATA_ACK, `len` bytes from `una` on, goes by
-    /// the next, also what the last ones had acknowledged themselves.
-    pub(super) fn on_bare(&mut self, una: Dsn, len: u64) {
+    /// The last subflow has closed: whatever is `under_way` without a DATA_ACK goes by the next,
+    /// also what the last ones had acknowledged themselves.
+    pub(super) fn on_bare(&mut self, under_way: impl Iterator<Item = (Dsn, u64)>) {
         self.timers.stop(Timer::Data);
-        self.carried.offer_all(una, len);
+        self.carried.offer_all(under_way);
     }
 
     /// The connection is over.

@@ -8,7 +8,8 @@
 //! while it is potentially failed, and afterwards its window (one segment after a timeout) is the
 //! limit.
 
-use super::{Blocked, OpportunisticRetransmission, Reason};
+use super::{Blocked, OpportunisticRetransmission, Reason, Work};
+use crate::policy::{Param, Values};
 use crate::time::{Duration, Instant, mul_div};
 use crate::view::{RecoveryPhase, SubflowId, SubflowSet, SubflowView};
 use std::collections::BTreeMap;
@@ -211,6 +212,39 @@ fn worth_resending(carried: SubflowSet, fast: &SubflowView, subflows: &[SubflowV
         worth = true;
     }
     worth
+}
+
+/// The parameter that [`Backlog`] is made of.
+pub(super) const BACKLOG: Param = Param::new(
+    "backlog",
+    0.0,
+    0.0..=1e12,
+    "bytes that count at most as waiting, where a send buffer holds only what is not sent; 0: all",
+);
+
+/// What waits to be sent, as ECF is told. In the ns-3.19 model of MPTCP data leaves the send buffer
+/// (131072 bytes) when it is sent, so that no more than that ever waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backlog(u64);
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self(u64::MAX)
+    }
+}
+
+impl Backlog {
+    pub(super) fn of(values: &Values<'_>) -> Self {
+        match values.get(BACKLOG.name) as u64 {
+            0 => Self::default(),
+            bytes => Self(bytes),
+        }
+    }
+
+    /// Bytes.
+    pub(super) fn see(self, work: &Work) -> u64 {
+        work.unsent.min(self.0)
+    }
 }
 
 /// Time in which `bytes` pass at `cwnd` a round trip, nanoseconds.

@@ -7,21 +7,25 @@
 //! is sought among those that the default choice may use; Linux also counts backups and potentially
 //! failed subflows, for which it can wait forever.
 
-use super::common::{Choice, Opportunistic};
+use super::common::{BACKLOG, Backlog, Choice, Opportunistic};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowSet, SubflowView};
 
 /// Parameters of the table row.
-pub(super) const PARAMS: &[Param] = &[Param::new(
-    "beta",
-    0.25,
-    0.0..=1.0,
-    "how much longer waiting goes on than it would begin, share of RTT",
-)];
+pub(super) const PARAMS: &[Param] = &[
+    Param::new(
+        "beta",
+        0.25,
+        0.0..=1.0,
+        "how much longer waiting goes on than it would begin, share of RTT",
+    ),
+    BACKLOG,
+];
 
 pub(super) struct Ecf {
+    backlog: Backlog,
     /// The hysteresis of the paper, in 256ths.
     beta: u64,
     /// `w` of the paper: the last decision was to wait. One per connection.
@@ -38,7 +42,7 @@ impl Ecf {
     fn new(values: &Values<'_>) -> Self {
         let beta = (values.get("beta") * 256.0) as u64;
         let (reason, opportunistic) = (Reason::default(), Opportunistic::default());
-        Self { beta, waiting: false, reason, opportunistic }
+        Self { beta, backlog: Backlog::of(values), waiting: false, reason, opportunistic }
     }
 
     /// Whether to wait for `fast` with a backlog of `k` bytes; by how much that is sooner.
@@ -69,7 +73,7 @@ impl Scheduler for Ecf {
         self.reason = choice.reason;
         let Some(slow) = choice.view else { return SubflowSet::NONE };
         let Some(fast) = choice.faster(subflows) else { return SubflowSet::only(slow.id) };
-        match self.waits(work.unsent, fast, slow) {
+        match self.waits(self.backlog.see(work), fast, slow) {
             Some(gain) => {
                 self.reason = Reason::WaitingIsFaster { for_subflow: fast.id, gain };
                 SubflowSet::NONE

@@ -6,21 +6,25 @@
 //! Backups, potentially failed subflows and those that have carried the data are left out as by the
 //! default choice, and a subflow is not waited for if it has nothing in flight that could free it.
 
-use super::common::{Choice, Opportunistic, drain_time, is_awaitable};
+use super::common::{BACKLOG, Backlog, Choice, Opportunistic, drain_time, is_awaitable};
 use super::{Blocked, OpportunisticRetransmission, Reason, Scheduler, Work};
-use crate::policy::{PolicyError, Values};
+use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
 use crate::view::{SubflowId, SubflowSet, SubflowView};
 
+/// Parameters of the table row.
+pub(super) const PARAMS: &[Param] = &[BACKLOG];
+
 #[derive(Default)]
 pub(super) struct Ecf3 {
+    backlog: Backlog,
     reason: Reason,
     opportunistic: Opportunistic,
 }
 
 impl Ecf3 {
-    pub(super) fn build(_: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
-        Ok(Box::<Self>::default())
+    pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
+        Ok(Box::new(Self { backlog: Backlog::of(values), ..Self::default() }))
     }
 
     /// Algorithm 1 with a backlog of `k` bytes. The fastest is full, `others` are sorted by RTT.
@@ -61,7 +65,7 @@ impl Scheduler for Ecf3 {
         let Some(fastest) = peers().min_by_key(|v| v.srtt).filter(|v| v.sendable == 0) else {
             return SubflowSet::only(default.id);
         };
-        let chosen = self.decide(work.unsent, fastest, by_rtt(peers()).skip(1));
+        let chosen = self.decide(self.backlog.see(work), fastest, by_rtt(peers()).skip(1));
         chosen.map_or(SubflowSet::NONE, SubflowSet::only)
     }
 

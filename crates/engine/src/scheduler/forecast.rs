@@ -41,6 +41,11 @@ fn bottleneck(view: &SubflowView) -> Option<f64> {
     (queue && view.delivery_rate > 0).then_some(view.delivery_rate as f64 / 1e9)
 }
 
+/// A window each round trip, bytes a nanosecond.
+pub(super) fn rate(view: &SubflowView) -> f64 {
+    view.cwnd as f64 / view.srtt.0.max(1) as f64
+}
+
 /// Nanoseconds until the last of `bytes` that wait for these full subflows arrives, by
 /// water-filling: each carries a window a round trip from its next space on. A subflow in slow
 /// start without a queue may do it alone sooner, as its window doubles.

@@ -21,6 +21,7 @@ mod necf;
 mod otias;
 mod redundant;
 mod round_robin;
+mod stms;
 mod sttf;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,18 @@ pub trait Scheduler: Send {
     /// reinjections. The order of the rotation is the connection's.
     fn replicas(&mut self, _subflows: &[SubflowView]) -> SubflowSet {
         SubflowSet::NONE
+    }
+
+    /// Whether [`Scheduler::gap`] is to be asked: never by default.
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    /// How far after [`Work::dsn`] the data begins that the subflow chosen by the last `select` is
+    /// to carry, bytes; 0 is that data itself. Data that has been bound already is passed over, and
+    /// what would lie beyond the end or the peer's window waits. Only of new data.
+    fn gap(&self) -> u64 {
+        0
     }
 
     /// Why the last `select` answered as it did, for decision records. Called only when records
@@ -188,7 +201,7 @@ pub const ALL: &[Entry<Build>] = &[
         name: "ecf3",
         aliases: &[],
         summary: "ECF for three subflows, the published rule",
-        params: &[],
+        params: ecf3::PARAMS,
         build: &ecf3::Ecf3::build,
     },
     Entry {
@@ -197,6 +210,13 @@ pub const ALL: &[Entry<Build>] = &[
         summary: "soonest acknowledged; waits if all faster ones together are sooner",
         params: necf::PARAMS,
         build: &necf::NEcf::build,
+    },
+    Entry {
+        name: "stms",
+        aliases: &[],
+        summary: "as minrtt, but slower subflows carry what will be next when it arrives",
+        params: &[],
+        build: &stms::Stms::build,
     },
     Entry {
         name: "sttf",

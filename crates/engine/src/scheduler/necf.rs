@@ -12,7 +12,7 @@
 //! of tail reinjection (`mptcp/tail_reinjection.rs`).
 
 use super::common::{Choice, is_awaitable};
-use super::forecast::{self, finish};
+use super::forecast::{self, finish, rate};
 use super::{Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::Duration;
@@ -132,11 +132,6 @@ fn delays<'v>(
     let all: f64 = full.map(rate).sum();
     slow.min_rtt.saturating_sub(least) / 2 >= NOTICED
         && all * all * late > 2.0 * work.unsent as f64 * rate(slow)
-}
-
-/// A window each round trip, bytes a nanosecond.
-fn rate(subflow: &SubflowView) -> f64 {
-    subflow.cwnd as f64 / subflow.srtt.0.max(1) as f64
 }
 
 #[cfg(test)]
