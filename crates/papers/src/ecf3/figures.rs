@@ -1,7 +1,7 @@
 //! The paper's two figures: completion time by size, one group of bars a size.
 
 use super::beyond::Ours;
-use super::{CASES, SCHEMES, Times};
+use super::{CASES, SCHEDULER, SCHEMES, Times};
 use crate::figure::{Axis, Figure, Kind, Panel, Plot, Series, Source};
 
 pub(super) fn times(times: &Times, ours: &Ours) -> Figure {
@@ -20,7 +20,7 @@ pub(super) fn times(times: &Times, ours: &Ours) -> Figure {
             })
             .collect();
         series.push(Series {
-            label: format!("tabane, {}", ours.scheduler),
+            label: format!("tabane, {SCHEDULER}"),
             hue: SCHEMES.len(),
             source: Source::Ours,
             points: points(&ours.times[n]),
@@ -44,10 +44,9 @@ pub(super) fn times(times: &Times, ours: &Ours) -> Figure {
     Figure {
         id: "times".to_owned(),
         title: "Completion time by size of the file".to_owned(),
-        caption:
-            "The paper's figures, repeated: its four schemes, tabane's best scheduler with its \
-                  own settings, and the sum of the links."
-                .to_owned(),
+        caption: "The paper's figures, repeated: its four schemes, tabane's with its own \
+                  settings, and the sum of the links."
+            .to_owned(),
         columns: 1,
         panels: panels.collect(),
     }
