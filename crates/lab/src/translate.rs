@@ -31,6 +31,9 @@ pub struct KernelSettings {
     pub sysctls: Vec<(String, String)>,
 }
 
+/// What controllers of ours are called that are as the kernel's.
+const AS_IN_LINUX: [&str; 1] = ["cubic:linux=1"];
+
 /// Congestion controllers of the engine that the kernel has, under the same name.
 const CONTROLLERS: [&str; 3] = ["reno", "cubic", "bbr"];
 /// What the kernel gets where a scenario does not say: the engine's default is a relative of it.
@@ -153,10 +156,12 @@ fn refuse_host(at: &[&dyn Display], host: &Host) -> Result<(), Fault> {
         return Err(fault(&[&"congestion"], message).help(help));
     }
     if let Some(choice) = &host.congestion
+        && !AS_IN_LINUX.contains(&choice.0.to_string().as_str())
         && !choice.0.params.0.is_empty()
     {
         let message = format!("the kernel's '{}' has no parameters here", choice.0.name);
-        return Err(fault(&[&"congestion"], message).help("leave them out"));
+        let help = format!("leave them out (but for {})", AS_IN_LINUX.join(", "));
+        return Err(fault(&[&"congestion"], message).help(help));
     }
     if let Some(choice) = &host.scheduler
         && choice.0.name != SCHEDULER

@@ -1,5 +1,6 @@
 //! A report as one page: style and plots are in it, so that it needs no network and no script.
 
+use crate::inventory::Item;
 use crate::report::{Assumption, Beyond, Cell, Claim, Report, Table, Verdict, compact};
 use crate::svg::{self, escape};
 use std::fmt::Write as _;
@@ -12,6 +13,7 @@ pub(crate) fn page(report: &Report) -> String {
         let _ = write!(out, "<p class=\"caption\">{}</p>", escape(&source.citation()));
     }
     let _ = write!(out, "<p class=\"caption\">{}</p>", escape(&caption(report)));
+    let _ = write!(out, "<p>{}</p>", escape(&format!("Claims: {}.", report.counts.words())));
     claims(&mut out, &report.claims);
     beyond(&mut out, &report.beyond);
     if !report.notes.is_empty() {
@@ -32,6 +34,7 @@ pub(crate) fn page(report: &Report) -> String {
     cells(&mut out, report);
     report.tables.iter().for_each(|t| table(&mut out, t));
     assumptions(&mut out, &report.assumptions);
+    items(&mut out, &report.items);
     out + "</main></body></html>\n"
 }
 
@@ -107,8 +110,8 @@ fn beyond(out: &mut String, targets: &[Beyond]) {
 fn row(out: &mut String, (text, left, right): (&str, &str, &str), verdict: &Verdict, words: &str) {
     let class = match verdict {
         Verdict::Reproduced => "yes",
-        Verdict::Partly(_) => "partly",
-        Verdict::Not(_) => "no",
+        Verdict::Fitted(_) | Verdict::Partly(_) => "partly",
+        Verdict::Not(_) | Verdict::Unknown(_) => "no",
     };
     let _ = write!(
         out,
@@ -215,6 +218,20 @@ fn assumptions(out: &mut String, all: &[Assumption]) {
             escape(&one.value),
             escape(&one.why)
         );
+    }
+    *out += "</tbody></table>";
+}
+
+fn items(out: &mut String, all: &[Item]) {
+    if all.is_empty() {
+        return;
+    }
+    *out += "<h2>What the paper has, and where it is here</h2><table><thead><tr><th>item</th>\
+             <th>kind</th><th>what</th><th>where</th></tr></thead><tbody>";
+    for Item { item, kind, what, places } in all {
+        let [item, kind, what, places] = [item, kind, what, &places.join("; ")].map(|t| escape(t));
+        let _ =
+            write!(out, "<tr><td>{item}</td><td>{kind}</td><td>{what}</td><td>{places}</td></tr>");
     }
     *out += "</tbody></table>";
 }

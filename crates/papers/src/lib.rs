@@ -5,13 +5,15 @@
 //! ```text
 //! Paper::run(Context) -> Report -> output::write -> report.html, report.json, *.csv, *.svg
 //! ```
-//! A new paper is its module with a `const PAPER`, its folder, and its row. Everything here is
-//! deterministic: the same seed gives the same report (its run time is the caller's to add).
+//! A new paper is its module with a `const PAPER`, its folder, and its row. What it comes to is
+//! kept in its folder (`report.json`), from which the tables of documents are made (`.ci/papers`).
+//! Everything here is deterministic: the same seed gives the same report (its run time is the caller's to add).
 #![forbid(unsafe_code)]
 
 pub mod context;
 pub mod figure;
 mod html;
+pub mod inventory;
 pub mod output;
 pub mod published;
 pub mod report;
@@ -53,6 +55,8 @@ pub struct Paper {
     pub source: Option<Source>,
     /// One line: what is repeated and what is asked beyond it.
     pub summary: &'static str,
+    /// Its `inventory.csv`.
+    pub inventory: &'static str,
     pub run: fn(&Context<'_>) -> Result<Report, PaperError>,
 }
 
@@ -79,6 +83,16 @@ impl Source {
         let authors = authors.join(", ");
         format!("{authors}: {title}. {venue}, {year}. doi:{doi}")
     }
+}
+
+/// Repeats `paper`.
+///
+/// # Errors
+/// [`PaperError`]: a run that failed, or a file of the paper that cannot be read.
+pub fn repeat(paper: &Paper, context: &Context<'_>) -> Result<Report, PaperError> {
+    let items = inventory::items(paper)?;
+    let report = (paper.run)(context)?;
+    Ok(Report { items, ..report }.finish())
 }
 
 /// The paper of this name or alias.

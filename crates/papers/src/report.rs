@@ -3,6 +3,7 @@
 
 use crate::context::Context;
 use crate::figure::Figure;
+use crate::inventory::Item;
 use crate::stats;
 use crate::{Paper, Source};
 use serde::Serialize;
@@ -29,6 +30,10 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// What goes beyond it.
     pub beyond: Vec<Beyond>,
+    /// Everything that the paper has, and where it is here.
+    pub items: Vec<Item>,
+    /// How many claims have which verdict; filled in by [`Report::finish`].
+    pub counts: Counts,
     /// What the paper leaves open, and what we took.
     pub assumptions: Vec<Assumption>,
     /// Further tables, for people.
@@ -39,7 +44,8 @@ pub struct Report {
     pub errors: Vec<TableError>,
     /// How long it took, seconds of real time; for the caller to say.
     pub run_s: Option<f64>,
-    #[serde(skip)]
+    /// In JSON: their files without `.svg`, and titles.
+    #[serde(serialize_with = "as_titles")]
     pub figures: Vec<Figure>,
     /// Other files for the results folder (captures as text, scenarios): name, contents.
     #[serde(skip)]
@@ -74,15 +80,32 @@ pub enum Value {
     Unknown,
 }
 
+/// How many claims have which verdict.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Counts {
+    /// With nothing fitted to it.
+    pub reproduced: usize,
+    /// A parameter was fitted to it.
+    pub fitted: usize,
+    /// Altogether or in part.
+    pub differs: usize,
+    /// The paper leaves out what would be needed.
+    pub unknown: usize,
+}
+
 /// Whether a claim holds here.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
     /// It does.
     Reproduced,
+    /// It does, but a parameter was fitted to it: which.
+    Fitted(String),
     /// Part of it does; which, and why not the rest.
     Partly(String),
     /// It does not, because.
     Not(String),
+    /// Nobody can say, because.
+    Unknown(String),
 }
 
 /// One cell of a table (or point of a figure) of the paper.
@@ -176,6 +199,8 @@ impl Report {
             claims: Vec::new(),
             cells: Vec::new(),
             beyond: Vec::new(),
+            items: Vec::new(),
+            counts: Counts::default(),
             assumptions: Vec::new(),
             tables: Vec::new(),
             notes: changed(context),
@@ -245,9 +270,13 @@ impl Report {
         self.notes.push(text.into());
     }
 
-    /// Works out the errors of the tables.
+    /// Works out the errors of the tables, and counts the verdicts.
     #[must_use]
     pub fn finish(mut self) -> Self {
+        self.counts = Counts::default();
+        for claim in &self.claims {
+            *self.counts.of(&claim.verdict) += 1;
+        }
         self.errors = self.table_names().into_iter().map(|table| self.error_of(table)).collect();
         self
     }
@@ -275,7 +304,32 @@ impl Report {
     }
 }
 
+impl Counts {
+    fn of(&mut self, verdict: &Verdict) -> &mut usize {
+        match verdict {
+            Verdict::Reproduced => &mut self.reproduced,
+            Verdict::Fitted(_) => &mut self.fitted,
+            Verdict::Partly(_) | Verdict::Not(_) => &mut self.differs,
+            Verdict::Unknown(_) => &mut self.unknown,
+        }
+    }
+
+    /// In a sentence.
+    pub fn words(&self) -> String {
+        let Self { reproduced, fitted, differs, unknown } = self;
+        format!(
+            "{reproduced} reproduced, {fitted} fitted, {differs} differ, {unknown} cannot be known"
+        )
+    }
+}
+
 impl Verdict {
+    /// The same, of a claim that `parameter` was fitted to.
+    #[must_use]
+    pub fn fitted(self, parameter: &str) -> Self {
+        if self.holds() { Self::Fitted(parameter.to_owned()) } else { self }
+    }
+
     /// Reproduced if `holds`, else not, because.
     pub fn when(holds: bool, because: impl FnOnce() -> String) -> Self {
         if holds { Self::Reproduced } else { Self::Not(because()) }
@@ -295,6 +349,8 @@ impl Verdict {
     pub fn words(&self) -> String {
         match self {
             Self::Reproduced => "reproduced".to_owned(),
+            Self::Fitted(parameter) => format!("fitted: by {parameter}"),
+            Self::Unknown(why) => format!("cannot be known: {why}"),
             Self::Partly(which) => format!("partly reproduced: {which}"),
             Self::Not(why) => format!("not reproduced: because {why}"),
         }
@@ -303,7 +359,8 @@ impl Verdict {
     /// Of a target.
     pub fn target_words(&self) -> String {
         match self {
-            Self::Reproduced => "met".to_owned(),
+            Self::Reproduced | Self::Fitted(_) => "met".to_owned(),
+            Self::Unknown(why) => format!("not measured: {why}"),
             Self::Partly(which) => format!("partly met: {which}"),
             Self::Not(why) => format!("not met: because {why}"),
         }
@@ -361,6 +418,10 @@ pub fn compact(number: f64) -> String {
         return text.trim_end_matches('0').trim_end_matches('.').to_owned();
     }
     text
+}
+
+fn as_titles<S: serde::Serializer>(figures: &[Figure], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(figures.iter().map(|figure| (&figure.id, &figure.title)))
 }
 
 fn as_words<S: serde::Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {

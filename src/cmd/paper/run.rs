@@ -135,12 +135,12 @@ fn repeat(args: &Args, paper: &'static Paper) -> Result<Report, tabane_papers::P
     let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
     context.jobs = args.jobs.map_or_else(cores, NonZero::get);
     context.options = Options { place: args.place, sets: args.sets.values().to_vec() };
-    let report = (paper.run)(&context);
+    let report = tabane_papers::repeat(paper, &context);
     let last = stage.into_inner().expect("invariant: nothing panics while it is held");
     if let Some((_, bar)) = last {
         bar.finish();
     }
-    let mut report = report?.finish();
+    let mut report = report?;
     report.run_s = Some(began.elapsed().as_secs_f64());
     Ok(report)
 }
@@ -183,8 +183,8 @@ fn summary(reports: &[&Report]) -> Table {
 fn verdict(verdict: &Verdict, words: String) -> Cell {
     let colour = match verdict {
         Verdict::Reproduced => Color::Green,
-        Verdict::Partly(_) => Color::Yellow,
-        Verdict::Not(_) => Color::Red,
+        Verdict::Fitted(_) | Verdict::Partly(_) => Color::Yellow,
+        Verdict::Not(_) | Verdict::Unknown(_) => Color::Red,
     };
     Cell::new(words).fg(colour)
 }

@@ -28,7 +28,7 @@ pub(super) const PARAMS: &[Param] = &[
     Param::switch(
         "linux",
         false,
-        "1: below its curve it grows by 3(1-beta)/(1+beta) for good; 0: by 1 past the last window",
+        "1: below its curve it grows by 3(1-beta)/(1+beta) for good, as in Linux; 0: RFC 9438",
     ),
 ];
 
@@ -51,10 +51,11 @@ pub(super) struct Cubic {
     c: f64,
     /// Growth, of that of a flow of its own; 1 unless a wrapper couples several.
     share: f64,
-    /// Growth per round of the Reno-friendly estimate, segments: until it has the window of the
-    /// last loss, and from then on. RFC 9438 section 4.3 has 1 for the second; Linux
-    /// (`bictcp_update`) goes on with the first.
-    alpha: [f64; 2],
+    /// Growth per round of the Reno-friendly estimate, segments.
+    alpha: f64,
+    /// That growth goes on past the window of the last loss, as in Linux (`bictcp_update`); RFC 9438
+    /// section 4.3 has 1 there.
+    linux: bool,
     curve: Curve,
     /// Tells losses to a queue from those at random (`cubicq`).
     queueing: Option<Queueing>,
@@ -113,9 +114,7 @@ impl Cubic {
     fn new(values: &Values<'_>, start: Start, queueing: Option<Queueing>) -> Self {
         let (beta, c) = (values.get("beta"), values.get("c"));
         let mut cubic = Self::with([beta, c], values.is_on("hystart"), start, queueing);
-        if values.is_on("linux") {
-            cubic.alpha[1] = cubic.alpha[0];
-        }
+        cubic.linux = values.is_on("linux");
         cubic
     }
 
@@ -131,7 +130,8 @@ impl Cubic {
             beta,
             c,
             share: 1.0,
-            alpha: [3.0 * (1.0 - beta) / (1.0 + beta), 1.0],
+            alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
+            linux: false,
             hystart: hystart.then(HyStart::new),
             curve: Curve::default(),
             before: None,
@@ -218,8 +218,8 @@ impl Cubic {
             None => Epoch::begin(ack.now, cwnd, self.curve.w_max, c),
         };
         let t = (ack.now - epoch.start).as_secs_f64();
-        let [below, past] = self.alpha;
-        let alpha = if epoch.w_est >= self.curve.cwnd_prior { past } else { below };
+        let past = epoch.w_est >= self.curve.cwnd_prior && !self.linux;
+        let alpha = if past { 1.0 } else { self.alpha };
         epoch.w_est += alpha * self.share * acked / cwnd;
         if epoch.window(c, t) < epoch.w_est {
             // Reno-friendly region. Whole segments, as in the other.
@@ -490,7 +490,7 @@ mod tests {
         }
     }
 
-    /// RFC 9438 section 4.3 and Linux, on a path so short that the curve is always below Reno: round
+    /// RFC 9438 section 4.3 and Linux, on a path so short that the curve is below Reno: round
     /// trips from a window of 20 segments, that of the last loss, to one of 30.
     #[test]
     fn linux_goes_on_slower_than_reno() {

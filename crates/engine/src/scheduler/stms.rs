@@ -1,5 +1,5 @@
-//! `stms`, after Shi et al. (STMS, USENIX ATC 2018): a slower subflow carries data from further ahead
-//! in the stream, so that it arrives when the faster ones have sent what is before it. The receiver
+//! `stms`, after Shi et al. (STMS, USENIX ATC 2018): a slower subflow carries data from further
+//! ahead in the stream, so that it arrives when the faster ones have sent what is before it. The receiver
 //! then holds little out of order, and programs are not kept waiting by the slower subflow.
 //!
 //! The authors keep the gap in packets and correct it by what the receiver reports of its queue.

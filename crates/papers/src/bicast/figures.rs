@@ -24,11 +24,14 @@ pub(super) fn tables(grid: &Grid, report: &mut Report) {
         columns: 2,
         panels,
     });
-    let panels = [0, 5, 10].map(|up| curves(grid, up));
+    let panels = COLUMNS.map(|down| curves(grid, down));
     report.figures.push(Figure {
         id: "curves".into(),
-        title: "Transfer time against downlink loss".into(),
-        caption: "Dashed: the paper's. With bicast, uplink loss hardly matters.".into(),
+        title: "Transfer time against uplink loss".into(),
+        caption:
+            "The paper's figures 4 to 9. Dashed: the paper's. With bicast, uplink loss hardly \
+                  matters."
+                .into(),
         columns: 3,
         panels: panels.into(),
     });
@@ -52,21 +55,21 @@ pub(super) fn heat(
     })
 }
 
-fn curves(grid: &Grid, up: u8) -> Panel {
+fn curves(grid: &Grid, down: u8) -> Panel {
     let mut series = Vec::new();
     for (hue, mode) in Mode::BOTH.into_iter().enumerate() {
         let line = |source, time: &dyn Fn(u8) -> f64| Series {
             label: format!("{}, {}", mode.name(), source_name(source)),
             hue,
             source,
-            points: COLUMNS.map(|down| (f64::from(down), time(down))).into(),
+            points: grid.rows.iter().map(|up| (f64::from(*up), time(*up))).collect(),
         };
-        series.push(line(Source::Paper, &|down| grid.theirs((mode, up, down))));
-        series.push(line(Source::Ours, &|down| grid.mean((mode, up, down))));
+        series.push(line(Source::Paper, &|up| grid.theirs((mode, up, down))));
+        series.push(line(Source::Ours, &|up| grid.mean((mode, up, down))));
     }
     Panel::Plot(Plot {
-        title: format!("{up} % uplink loss"),
-        x: Axis::new("downlink loss, %"),
+        title: format!("{down} % downlink loss"),
+        x: Axis::new("uplink loss, %"),
         y: Axis { low: Some(0.0), high: Some(220.0), ..Axis::new("s") },
         kind: Kind::Points,
         series,

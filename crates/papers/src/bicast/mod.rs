@@ -22,6 +22,7 @@ pub(crate) const PAPER: Paper = Paper {
     source: None,
     summary: "500 MB over lossy Wi-Fi with LTE as backup, 132 cells; beyond: within 5 % of the sum \
               of the links in every cell",
+    inventory: include_str!("../../../../papers/bicast/inventory.csv"),
     run,
 };
 

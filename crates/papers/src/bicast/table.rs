@@ -163,14 +163,22 @@ pub(super) fn claims(grid: &Grid, report: &mut Report) {
     );
 }
 
+/// Whether the choice of the base RTT looked at a cell.
+fn is_looked_at(up: u8, down: u8) -> bool {
+    up == 0 && down >= 3
+}
+
 fn errors(grid: &Grid, mode: Mode, report: &mut Report) {
-    let pairs = grid.pairs(mode, |_, _| true);
+    let pairs = grid.pairs(mode, |up, down| !is_looked_at(up, down));
     let percent = stats::mape(&pairs).map(|e| e * 100.0).unwrap_or(f64::NAN);
     let rank = stats::spearman(&pairs).unwrap_or(f64::NAN);
     let name = mode.name();
     report.claim(
         &format!("{name}-times"),
-        &format!("Mean absolute percentage error of the times, {name} (at most 15 %)"),
+        &format!(
+            "Mean absolute percentage error of the times, {name} (without the six that the base \
+             RTT was chosen by; at most 15 %)"
+        ),
         ("measured", percent, "%"),
         Verdict::when(percent <= 15.0, || "the error is above 15 %".into()),
     );
@@ -196,7 +204,7 @@ fn errors(grid: &Grid, mode: Mode, report: &mut Report) {
 /// published to a tenth of a second; what is nearer is the same.
 fn faster_in_every_cell(grid: &Grid, report: &mut Report) {
     let cells: Vec<(u8, u8)> =
-        grid.rows.iter().flat_map(|up| (2..=5).map(|down| (*up, down))).collect();
+        grid.rows.iter().flat_map(|up| COLUMNS.map(|down| (*up, down))).collect();
     let (mut theirs, mut slower, mut most) = (0, Vec::new(), 0.0_f64);
     for &(up, down) in &cells {
         let (plain, bicast) = ((Mode::Plain, up, down), (Mode::Bicast, up, down));
@@ -211,31 +219,65 @@ fn faster_in_every_cell(grid: &Grid, report: &mut Report) {
     let ours = n - slower.len();
     report.claim(
         "never-slower",
-        "Cells with downlink loss of 2 % or more in which bicast is not slower (to 0.1 s)",
+        "Cells in which bicast is not slower (to 0.1 s)",
         (format!("{theirs} of {n}"), format!("{ours} of {n}"), ""),
         Verdict::when(slower.is_empty(), || {
-            format!("slower (uplink/downlink loss in percent) in {}", slower.join(", "))
+            format!(
+                "slower (uplink/downlink loss in percent) in {}: where the link is full copies \
+                 cannot help, and when the first losses fall is chance",
+                slower.join(", ")
+            )
         }),
     );
     if most > 0.0 {
-        report.note(format!("The most that bicast is slower by in such a cell: {most:.4} s."));
+        report.note(format!("The most that bicast is slower by in a cell: {most:.4} s."));
     }
+    gain_grows(grid, report);
+}
+
+/// The difference of both grows with uplink loss: rank correlation, the least of the columns in
+/// which the link is not full.
+fn gain_grows(grid: &Grid, report: &mut Report) {
+    let least = |of: &dyn Fn(Place) -> f64| {
+        let rank = |down: u8| {
+            let gain = |up: &u8| of((Mode::Plain, *up, down)) - of((Mode::Bicast, *up, down));
+            let pairs: Vec<_> = grid.rows.iter().map(|up| (f64::from(*up), gain(up))).collect();
+            stats::spearman(&pairs).unwrap_or(f64::NAN)
+        };
+        (2..=5).map(rank).fold(1.0, f64::min)
+    };
+    let (theirs, ours) = (least(&|p| grid.theirs(p)), least(&|p| grid.mean(p)));
+    report.claim(
+        "gain-grows",
+        "The difference grows with uplink loss (least rank correlation of the columns with 2 to \
+         5 % downlink loss, at least 0.9)",
+        (theirs, ours, ""),
+        Verdict::when(ours >= 0.9, || "a column is in another order".into()),
+    );
 }
 
 /// Base RTTs tried, one-way delays as scenarios say them.
-const DELAYS: [(&str, f64); 5] =
-    [("100us", 0.2), ("150us", 0.3), ("225us", 0.45), ("300us", 0.6), ("450us", 0.9)];
+const DELAYS: [(&str, f64); 8] = [
+    ("10us", 0.02),
+    ("25us", 0.05),
+    ("50us", 0.1),
+    ("100us", 0.2),
+    ("150us", 0.3),
+    ("225us", 0.45),
+    ("300us", 0.6),
+    ("450us", 0.9),
+];
 
-/// How well other base RTTs would do on the cells that it was fitted to.
+/// How well other base RTTs would do on the cells that depend on it.
 pub(super) fn fit(
     context: &Context<'_>,
     grid: &Grid,
     report: &mut Report,
 ) -> Result<(), PaperError> {
-    let why = "fitted to the six cells with 0 % uplink and 3, 4, 5 % downlink loss, plain and \
-               bicast: least mean absolute percentage error among 0.2, 0.3, 0.45, 0.6, 0.9 ms \
-               (below 0.2 ms it hardly matters)";
-    report.calibrate("base RTT", "0.2 ms", why);
+    let why = "on the six cells with 0 % uplink and 3, 4, 5 % downlink loss, plain and bicast, the \
+               error is least up to 0.2 ms and hardly depends on it there, so that it cannot be \
+               fitted; above it is worse";
+    report.assume("base RTT", "0.2 ms", why);
     if context.quick {
         return Ok(());
     }
@@ -247,7 +289,7 @@ pub(super) fn fit(
             jobs.push(job(place, context.seed, &sets)?);
         }
     }
-    let results = context.run("fit of the base RTT", &jobs)?;
+    let results = context.run("the base RTT", &jobs)?;
     let mut runs = jobs.iter().zip(&results);
     let mut rows = Vec::new();
     for (_, rtt) in DELAYS {
@@ -261,10 +303,13 @@ pub(super) fn fit(
         rows.push(vec![format!("{rtt} ms"), format!("{error:.1} %")]);
     }
     report.tables.push(Table {
-        title: "Fit of the base RTT".into(),
+        title: "The base RTT: six cells that depend on it".into(),
         head: vec!["base RTT".into(), "mean absolute percentage error of the six cells".into()],
         rows,
-        caption: "One value is calibrated: the base RTT. 0.2 ms is used.".into(),
+        caption:
+            "0 % uplink and 3, 4, 5 % downlink loss, plain and bicast. 0.2 ms is used; no error \
+                  of other claims counts these cells."
+                .into(),
     });
     Ok(())
 }

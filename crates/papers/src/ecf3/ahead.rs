@@ -1,5 +1,5 @@
-//! What the paper's conclusion asks for, later data ahead on the slow path (`stms`, after STMS): what
-//! it gains beside schedulers that send in order.
+//! What the paper's conclusion asks for, later data ahead on the slow path (`stms`, after STMS):
+//! what it gains beside schedulers that send in order.
 
 use crate::PaperError;
 use crate::context::{Context, Job};

@@ -24,6 +24,7 @@ pub(crate) const PAPER: Paper = Paper {
     source: None,
     summary: "a file over three equal links, and over a fast and two slow ones; beyond: within 3 % \
               of the sum of the links",
+    inventory: include_str!("../../../../papers/ecf3/inventory.csv"),
     run,
 };
 

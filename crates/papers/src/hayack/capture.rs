@@ -60,6 +60,12 @@ impl Capture {
     pub(super) fn errors(&self) -> u64 {
         self.counts[..PLOTTED].iter().sum()
     }
+
+    /// Of one class of [`Label::ERRORS`].
+    pub(super) fn of(&self, label: Label) -> u64 {
+        let all = Label::ERRORS.iter().zip(&self.counts);
+        all.filter(|(one, _)| **one == label).map(|(_, count)| count).sum()
+    }
 }
 
 impl Windows {

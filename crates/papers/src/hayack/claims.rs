@@ -238,15 +238,39 @@ fn captures(report: &mut Report, both: [&[Point]; 2]) {
                   paper's is, and in one of both paths at B."
                 .to_owned(),
     });
-    let sums = |way: &str| {
-        let of = |of: fn(&Outcome) -> u64| errors(both[1], way, of);
-        [
-            of(|o| o.watch.lost),
-            of(|o| o.watch.on_link1.errors()),
-            of(|o| o.watch.at_sender.errors()),
-        ]
+    seen(report, both[1]);
+}
+
+/// What is counted of a run: its name, and how much of it there is.
+type Count = (&'static str, fn(&Outcome) -> u64);
+
+const COUNTS: [Count; 7] = [
+    ("segments that Link1 lost", |o| o.watch.lost),
+    ("packets of the paper's four classes, captured on Link1", |o| o.watch.on_link1.errors()),
+    ("the same packets, captured at B on both paths", |o| o.watch.at_sender.errors()),
+    ("duplicate ACKs among them, on Link1", |o| o.watch.on_link1.of(Label::DuplicateAck)),
+    ("duplicate ACKs among them, at B", |o| o.watch.at_sender.of(Label::DuplicateAck)),
+    ("out of order, which the paper does not plot, on Link1", |o| {
+        o.watch.on_link1.of(Label::OutOfOrder)
+    }),
+    ("times that bytes out fall on Link1", |o| falls(o) as u64),
+];
+
+/// The same runs, seen by the paper's capture and by one that has the ACKs: sums.
+fn seen(report: &mut Report, points: &[Point]) {
+    let counts = COUNTS.map(|(_, of)| [PURE, "own"].map(|way| errors(points, way, of)));
+    let row = |((name, _), [hayack, plain]): (&Count, &[u64; 2])| {
+        vec![(*name).to_owned(), hayack.to_string(), plain.to_string()]
     };
-    let ([lost, on_link1, at_b], [plain_lost, plain, _]) = (sums(PURE), sums("own"));
+    report.tables.push(Table {
+        title: "What the same runs look like to two captures".to_owned(),
+        head: ["large buffers, 100 to 350 ms, all repetitions", "HayACK", "plain MPTCP"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: COUNTS.iter().zip(&counts).map(row).collect(),
+        caption: "Sums, by Wireshark's rules.".to_owned(),
+    });
+    let [[lost, plain_lost], [on_link1, plain], [at_b, _], ..] = counts;
     report.note(format!(
         "Where the capture is decides what figures 5 and 6 show. With large buffers (100 to 350 \
          ms, all repetitions) HayACK lost {lost} segments on Link1; the same packets are \

@@ -23,6 +23,7 @@ pub(crate) const PAPER: Paper = Paper {
     source: None,
     summary: "a TCP flow beside HayACK or plain MPTCP at four RTTs; beyond: fair at every RTT, and \
               more than plain MPTCP",
+    inventory: include_str!("../../../../papers/hayack/inventory.csv"),
     run,
 };
 
@@ -287,7 +288,12 @@ fn assumptions(report: &mut Report) {
         ("RTT of Link2", "5 ms", "not stated; the least of Link1's; swept from 5 to 50"),
         ("queues", "100 packets, drop-tail", "default of the simulator that the paper used"),
         ("starts", "at 5 s, within half a second, by seed", "else drop-tail repeats one phase"),
-        ("window of Jain's index", "ten RTTs, at least 1 s", "not stated"),
+        (
+            "window of Jain's index",
+            "ten RTTs, at least 1 s",
+            "not stated; shorter ones show bursts",
+        ),
+        ("ns-3's least RTO", "1 s", "its default"),
         ("where Link1 is captured", "at its far end", "not stated; ACKs by Link2 are at neither"),
     ] {
         report.assume(what, value, why);

@@ -2,7 +2,7 @@
 //! queues. N times the slowest is what round robin gives; but then three subflows never exceed
 //! three times the slowest, and the paper saw more.
 
-use super::{SHORT, VDSL, courses};
+use super::{Runs, SHORT, VDSL, courses};
 use crate::PaperError;
 use crate::context::Context;
 use crate::figure::{Figure, Heat, Panel};
@@ -11,13 +11,22 @@ use crate::report::{Report, Table, Verdict};
 const SCHEDULERS: [&str; 6] =
     ["burst", "minrtt", "blest", "ecf", "roundrobin", "roundrobin:cwnd_limited=0"];
 
-pub(super) fn run(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
-    windows(context, report)?;
+/// `ours`: the bundle with a tunnel a WAN, and with the extra tunnel.
+pub(super) fn run(
+    context: &Context<'_>,
+    report: &mut Report,
+    ours: (&Runs, &Runs),
+) -> Result<(), PaperError> {
+    windows(context, report, ours)?;
     queues(context, report)
 }
 
 /// Schedulers by receive window, over links whose queues hide losses.
-fn windows(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError> {
+fn windows(
+    context: &Context<'_>,
+    report: &mut Report,
+    ours: (&Runs, &Runs),
+) -> Result<(), PaperError> {
     let buffers: &[&str] =
         context.pick(&["512KiB", "6MiB"], &["256KiB", "512KiB", "1MiB", "2MiB", "6MiB", "16MiB"]);
     let tcps: Vec<String> = buffers
@@ -71,7 +80,7 @@ fn windows(context: &Context<'_>, report: &mut Report) -> Result<(), PaperError>
         panels: vec![heat("a tunnel a WAN", one), heat("extra tunnel", two)],
     });
     let last = SCHEDULERS.len() * buffers.len() - 1;
-    verdict(report, one[last], two[last]);
+    verdict(report, (one[last], two[last]), ours);
     Ok(())
 }
 
@@ -80,21 +89,28 @@ fn short(name: &str) -> String {
 }
 
 /// Whether the cause can be N times the slowest in the strict sense.
-fn verdict(report: &mut Report, one: f64, two: f64) {
+fn verdict(report: &mut Report, (one, two): (f64, f64), (ours, extra): (&Runs, &Runs)) {
     let twice = 2.0 * VDSL * super::SHARE;
-    let text = "N times the slowest: strict round robin gives twice the slowest, three times with \
-                the extra tunnel";
-    let holds = (one / twice - 1.0).abs() < 0.05 && (two / twice / 1.5 - 1.0).abs() < 0.05;
-    let verdict = Verdict::when(holds, || format!("it gives {one:.0} and {two:.0} Mbit/s"));
-    report.claim("n-times-slowest", text, (twice, one, "Mbit/s"), verdict);
+    let (first, second) = (ours.mean(0, SHORT), extra.mean(0, SHORT));
+    let most = extra.greatest();
+    let verdict = Verdict::when((most / (1.5 * twice) - 1.0).abs() < 0.05, || {
+        format!(
+            "upstream's scheduler gives {first:.0} and {second:.0} Mbit/s in 10 s and reaches \
+             {most:.0}; strict round robin gives {one:.0} and {two:.0} and never more, but the \
+             paper's long transfers reach 290, more than three times the slowest"
+        )
+    });
+    let text = "the rate is the number of subflows times the slowest link's (most with three)";
+    report.claim("n-times-slowest", text, (1.5 * twice, most, "Mbit/s"), verdict);
     report.note(format!(
         "Cause. Round robin yields N times the slowest link ({one:.0} Mbit/s with a tunnel a WAN, \
          {two:.0} with three), but then never more: the 290 Mbit/s that the paper reached with \
          three subflows exceed three times the slowest (240), so its scheduler did not alternate. \
-         What fits all its figures is upstream's scheduler with CUBIC over short queues: \
+         What fits its figures of the bundle is upstream's scheduler with CUBIC over short queues: \
          slow start overshoots at once, and CUBIC needs tens of seconds at this RTT to grow back; \
          10 s of iperf3 see about half of the sum. A second tunnel over the fast WAN adds a second \
-         window there, which regrows beside the first: a gain in flow count, not in capacity."
+         window there, which regrows beside the first: a gain in flow count, not in capacity. Not \
+         tried: tunnels that are TCP connections, and subflows across the tunnels."
     ));
 }
 

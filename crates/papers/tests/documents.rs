@@ -1,0 +1,328 @@
+//! What documents say of the papers is what the kept reports say: `papers/NAME/report.json`, a full
+//! run with seed 1 (`.ci/papers` makes them).
+//!
+//! Tables of documents stand between `<!-- report NAME WHAT -->` and `<!-- end -->` and are made
+//! here; `TABANE_DOCUMENTS=write` writes them. Of the words beside them each number of three digits
+//! or more must be in the report, in the files of the paper, or in a comment of its section that
+//! begins with `<!-- also`.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+use tabane_papers::{ALL, Paper, inventory};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn report(name: &str) -> Value {
+    let path = root().join("papers").join(name).join("report.json");
+    serde_json::from_str(&read(&path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("")
+}
+
+/// A value of a claim, with its unit.
+fn value(value: &Value, unit: &Value) -> String {
+    let number = match value {
+        Value::Number(n) => tabane_papers::report::compact(n.as_f64().unwrap_or(f64::NAN)),
+        Value::String(words) => return words.clone(),
+        _ => return "–".to_owned(),
+    };
+    format!("{number} {}", text(unit)).trim_end().to_owned()
+}
+
+fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |fields: &[String]| format!("| {} |\n", fields.join(" | ").replace('\n', " "));
+    let mut out = line(&head.iter().map(|&h| h.to_owned()).collect::<Vec<_>>());
+    out += &line(&head.iter().map(|_| "---".to_owned()).collect::<Vec<_>>());
+    rows.into_iter().for_each(|row| out += &line(&row));
+    out
+}
+
+fn claims(report: &Value) -> String {
+    let rows = list(report, "claims").iter().map(|claim| {
+        let [paper, ours] = ["paper", "ours"].map(|key| value(&claim[key], &claim["unit"]));
+        vec![text(&claim["text"]).to_owned(), paper, ours, text(&claim["verdict"]).to_owned()]
+    });
+    table(&["claim", "paper", "ours", "verdict"], rows)
+}
+
+fn beyond(report: &Value) -> String {
+    let rows = list(report, "beyond").iter().map(|target| {
+        let [bound, ours] = ["bound", "ours"].map(|key| value(&target[key], &target["unit"]));
+        vec![text(&target["text"]).to_owned(), bound, ours, text(&target["verdict"]).to_owned()]
+    });
+    table(&["target", "bound", "ours", "verdict"], rows)
+}
+
+/// What the paper does not state.
+fn assumed(report: &Value) -> String {
+    let rows = list(report, "assumptions").iter().map(|one| {
+        let mark = if one["calibrated"] == true { " (**fitted**)" } else { "" };
+        let value = format!("{}{mark}", text(&one["value"]));
+        vec![text(&one["what"]).to_owned(), value, text(&one["why"]).to_owned()]
+    });
+    table(&["what", "value", "why"], rows)
+}
+
+/// The table of the report whose title begins so.
+fn named_table(report: &Value, title: &str) -> String {
+    let found = list(report, "tables").iter().find(|t| text(&t["title"]).starts_with(title));
+    let found = found.unwrap_or_else(|| panic!("no table '{title}'"));
+    let fields = |row: &Value| -> Vec<String> {
+        row.as_array().into_iter().flatten().map(|f| text(f).to_owned()).collect()
+    };
+    let head = fields(&found["head"]);
+    let head: Vec<&str> = head.iter().map(String::as_str).collect();
+    table(&head, list(found, "rows").iter().map(fields))
+}
+
+/// Cells of the table whose name begins so, by row and column.
+fn cells(report: &Value, name: &str) -> String {
+    let all: Vec<&Value> =
+        list(report, "cells").iter().filter(|c| text(&c["table"]) == name).collect();
+    assert!(!all.is_empty(), "no cells '{name}'");
+    let unique = |key: &str| {
+        let mut names: Vec<&str> = Vec::new();
+        for cell in &all {
+            if !names.contains(&text(&cell[key])) {
+                names.push(text(&cell[key]));
+            }
+        }
+        names
+    };
+    let (rows, columns) = (unique("row"), unique("column"));
+    let head: Vec<&str> = [""].into_iter().chain(columns.iter().copied()).collect();
+    let rows = rows.iter().map(|row| {
+        let field = |column: &&str| {
+            let is = |c: &&&Value| c["row"] == **row && c["column"] == **column;
+            all.iter().find(is).map_or_else(String::new, |c| {
+                let ours = value(&c["ours"], &Value::Null);
+                match &c["paper"] {
+                    Value::Null => ours,
+                    paper => format!("{} / {ours}", value(paper, &Value::Null)),
+                }
+            })
+        };
+        [(*row).to_owned()].into_iter().chain(columns.iter().map(field)).collect()
+    });
+    table(&head, rows)
+}
+
+/// All papers: how many claims have which verdict.
+fn counts() -> String {
+    let rows = ALL.iter().map(|paper| {
+        let counts = &report(paper.name)["counts"];
+        let count = |key: &str| counts[key].to_string();
+        let name = format!("[`{0}`](#{0}-{1})", paper.name, paper.alias);
+        [name]
+            .into_iter()
+            .chain(["reproduced", "fitted", "differs", "unknown"].map(count))
+            .collect()
+    });
+    table(&["paper", "reproduced", "fitted", "differs", "cannot be known"], rows)
+}
+
+fn block(what: &str) -> String {
+    let (name, what) = what.split_once(' ').unwrap_or((what, ""));
+    if name == "all" {
+        return counts();
+    }
+    let report = report(name);
+    let (kind, of) = what.split_once(' ').unwrap_or((what, ""));
+    match kind {
+        "claims" => claims(&report),
+        "beyond" => beyond(&report),
+        "assumed" => assumed(&report),
+        "table" => named_table(&report, of),
+        "cells" => cells(&report, of),
+        _ => panic!("'{kind}' is none of claims, beyond, assumed, table, cells"),
+    }
+}
+
+const BEGIN: &str = "<!-- report ";
+const END: &str = "<!-- end -->";
+
+/// The document with its tables made again.
+fn made(document: &str) -> String {
+    let mut out = String::new();
+    let mut rest = document;
+    while let Some(at) = rest.find(BEGIN) {
+        let (before, after) = rest.split_at(at);
+        let (what, after) = after[BEGIN.len()..].split_once(" -->").expect("a comment's end");
+        let (_, after) = after.split_once(END).unwrap_or_else(|| panic!("{what}: no {END}"));
+        out += &format!("{before}{BEGIN}{what} -->\n{}{END}", block(what));
+        rest = after;
+    }
+    out + rest
+}
+
+fn documents() -> Vec<PathBuf> {
+    let of = |paper: &&Paper| root().join("papers").join(paper.name).join("README.md");
+    ALL.iter().map(of).chain([root().join("docs/papers.md")]).collect()
+}
+
+#[test]
+fn tables_of_documents_are_those_of_the_reports() {
+    let write = env::var("TABANE_DOCUMENTS").is_ok_and(|v| v == "write");
+    for path in documents() {
+        let (is, shall) = (read(&path), made(&read(&path)));
+        if write {
+            fs::write(&path, &shall).expect("it can be written");
+        } else if let Some((n, (is, shall))) =
+            is.lines().zip(shall.lines()).enumerate().find(|(_, (a, b))| a != b)
+        {
+            panic!(
+                "{}:{}: is\n  {is}\nthe report says\n  {shall}\nwrite tables with \
+                 TABANE_DOCUMENTS=write cargo test -p tabane-papers --test documents",
+                path.display(),
+                n + 1
+            );
+        } else {
+            assert_eq!(is, shall, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn kept_reports_are_of_full_runs_with_the_first_seed() {
+    for paper in ALL {
+        let report = report(paper.name);
+        assert_eq!((&report["quick"], &report["seeds"][0]), (&false.into(), &1.into()));
+        assert_eq!(report["paper"], paper.name);
+        assert!(report["run_s"].is_null(), "{}: how long it took is not kept", paper.name);
+    }
+}
+
+#[test]
+fn every_item_of_a_paper_is_where_its_inventory_says() {
+    for paper in ALL {
+        let report = report(paper.name);
+        let items = inventory::items(paper).unwrap_or_else(|e| panic!("{e}"));
+        assert!(items.len() > 5, "{}", paper.name);
+        for item in items {
+            for place in &item.places {
+                assert!(exists(&report, place), "{}: {}: {place}", paper.name, item.item);
+            }
+        }
+    }
+}
+
+fn exists(report: &Value, place: &str) -> bool {
+    let (kind, of) = place.split_once(' ').unwrap_or((place, ""));
+    let any = |key: &str, is: &dyn Fn(&Value) -> bool| list(report, key).iter().any(is);
+    match kind {
+        "claim" => any("claims", &|c| c["id"] == of),
+        "target" => any("beyond", &|t| t["id"] == of),
+        "figure" => any("figures", &|f| f[0] == of),
+        "table" => any("tables", &|t| text(&t["title"]).starts_with(of)),
+        "cells" => any("cells", &|c| text(&c["table"]).starts_with(of)),
+        "document" => root().join(of).is_file(),
+        "missing" => of.len() > 20,
+        _ => false,
+    }
+}
+
+/// Whether claims that are not reproduced say why.
+#[test]
+fn no_claim_differs_without_a_reason() {
+    for paper in ALL {
+        for claim in list(&report(paper.name), "claims") {
+            let verdict = text(&claim["verdict"]);
+            let words = verdict.split_whitespace().count();
+            assert!(verdict == "reproduced" || words >= 5, "{}: {claim}", paper.name);
+        }
+    }
+}
+
+/// Numbers of three digits or more, as they stand: `13 575` is 13575.
+fn numbers(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if !bytes[at].is_ascii_digit() || at > 0 && (bytes[at - 1].is_ascii_alphanumeric()) {
+            at += 1;
+            continue;
+        }
+        let mut number = String::new();
+        while at < bytes.len() {
+            let next = |n: usize| bytes.get(at + n).is_some_and(u8::is_ascii_digit);
+            let group = bytes[at] == b' ' && next(1) && next(2) && next(3) && !next(4);
+            if bytes[at].is_ascii_digit() || bytes[at] == b'.' && next(1) {
+                number.push(char::from(bytes[at]));
+            } else if !group {
+                break;
+            }
+            at += 1;
+        }
+        if number.bytes().filter(u8::is_ascii_digit).count() >= 3 {
+            found.insert(number);
+        }
+    }
+    found
+}
+
+fn floats(value: &Value, into: &mut Vec<f64>) {
+    match value {
+        Value::Number(n) => into.extend(n.as_f64()),
+        Value::Array(all) => all.iter().for_each(|v| floats(v, into)),
+        Value::Object(all) => all.values().for_each(|v| floats(v, into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn numbers_beside_tables_are_in_the_report() {
+    let document = read(&root().join("docs/papers.md"));
+    let mut missing = Vec::new();
+    for section in document.split("\n## ").skip(1) {
+        let Some(paper) = ALL.iter().find(|p| section.starts_with(&format!("`{}`", p.name))) else {
+            continue;
+        };
+        let report = report(paper.name);
+        let mut known = numbers(&report.to_string());
+        for entry in fs::read_dir(root().join("papers").join(paper.name)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|e| e == "toml" || e == "csv") {
+                known.extend(numbers(&read(&path)));
+            }
+        }
+        let mut values = Vec::new();
+        floats(&report, &mut values);
+        let mut words = String::new();
+        let mut inside = false;
+        for line in section.lines() {
+            inside = line.starts_with(BEGIN) || inside && line != END;
+            if line.starts_with("<!-- also") {
+                known.extend(numbers(line));
+            } else if !inside {
+                words += line;
+                words.push('\n');
+            }
+        }
+        for number in numbers(&words) {
+            let digits = number.split_once('.').map_or(0, |(_, digits)| digits.len());
+            let rounded = |v: &f64| {
+                let share = format!("{:.digits$}", v * 100.0);
+                format!("{v:.digits$}") == number || share == number
+            };
+            if !known.contains(&number) && !values.iter().any(rounded) {
+                missing.push(format!("{}: {number}", paper.name));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "in docs/papers.md and in no report: {missing:#?}");
+}
