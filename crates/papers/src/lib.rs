@@ -7,7 +7,8 @@
 //! ```
 //! A new paper is its module with a `const PAPER`, its folder, and its row. What it comes to is
 //! kept in its folder (`report.json`), from which the tables of documents are made (`.ci/papers`).
-//! Everything here is deterministic: the same seed gives the same report (its run time is the caller's to add).
+//! Everything here is deterministic: the same seed gives the same report (its run time is the
+//! caller's to add).
 #![forbid(unsafe_code)]
 
 pub mod context;

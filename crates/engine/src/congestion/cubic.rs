@@ -28,7 +28,7 @@ pub(super) const PARAMS: &[Param] = &[
     Param::switch(
         "linux",
         false,
-        "1: below its curve it grows by 3(1-beta)/(1+beta) for good, as in Linux; 0: RFC 9438",
+        "1: below its curve it grows by 3(1-beta)/(1+beta) for good (Linux); 0: RFC 9438",
     ),
 ];
 

@@ -1,6 +1,7 @@
 //! `stms`, after Shi et al. (STMS, USENIX ATC 2018): a slower subflow carries data from further
-//! ahead in the stream, so that it arrives when the faster ones have sent what is before it. The receiver
-//! then holds little out of order, and programs are not kept waiting by the slower subflow.
+//! ahead in the stream, so that it arrives when the faster ones have sent what is before it. The
+//! receiver then holds little out of order, and programs are not kept waiting by the slower
+//! subflow.
 //!
 //! The authors keep the gap in packets and correct it by what the receiver reports of its queue.
 //! Here it is what the faster subflows deliver, at a window a round trip each, until data that is
