@@ -53,8 +53,8 @@ pub(super) struct Cubic {
     share: f64,
     /// Growth per round of the Reno-friendly estimate, segments.
     alpha: f64,
-    /// That growth goes on past the window of the last loss, as in Linux (`bictcp_update`); RFC 9438
-    /// section 4.3 has 1 there.
+    /// That growth goes on past the window of the last loss, as in Linux (`bictcp_update`); RFC
+    /// 9438 section 4.3 has 1 there.
     linux: bool,
     curve: Curve,
     /// Tells losses to a queue from those at random (`cubicq`).
