@@ -6,8 +6,10 @@ use mptcp_net::*;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 use tabane_engine::event::Event;
+use tabane_engine::policy::{Entry, Spec};
 use tabane_engine::record::CloseReason;
-use tabane_engine::view::SubflowId;
+use tabane_engine::scheduler::{Build, REGISTRY, Scheduler, Work};
+use tabane_engine::view::{SubflowId, SubflowSet, SubflowView};
 use tabane_wire::Flags;
 
 const LEN: usize = 3_000_000;
@@ -139,4 +141,48 @@ fn a_subflow_that_joins_at_a_closed_window_probes_it() {
     net.server.app().paused = false;
     assert!(net.run(secs(120), |n| n.over()), "{:?}", net.client_info());
     assert!(net.server.app().received == data(200_000));
+}
+
+/// The first subflow with space, with data that lies beyond anything that will be written.
+#[derive(Default)]
+struct TooFar;
+
+impl Scheduler for TooFar {
+    fn select(&mut self, _: &Work, subflows: &[SubflowView]) -> SubflowSet {
+        let free = subflows.iter().find(|v| v.usable && v.sendable > 0);
+        free.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id))
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn gap(&self) -> u64 {
+        u64::MAX / 2
+    }
+}
+
+const TOO_FAR: Entry<Build> = Entry {
+    name: "toofar",
+    aliases: &[],
+    summary: "looks ahead beyond the end",
+    params: &[],
+    build: &|_| Ok(Box::new(TooFar)),
+};
+
+/// A policy may be slow or odd, but never stops a connection.
+#[test]
+fn a_scheduler_that_looks_too_far_ahead_stops_nothing() {
+    REGISTRY.register(TOO_FAR).expect("a name that nobody has");
+    let [client, server] = [1, 2].map(|host| {
+        let mut config = config(host, 2);
+        config.mptcp.scheduler = Spec::named("toofar");
+        config
+    });
+    let mut net = Net::new(client, server);
+    let len = 30_000;
+    net.server.answer = (data(len), true);
+    net.connect(data(len), true);
+    assert!(net.run(secs(60), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+    assert!(net.server.app().received == data(len) && net.client.app().received == data(len));
 }

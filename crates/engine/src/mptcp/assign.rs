@@ -98,10 +98,12 @@ impl Connection {
 
     /// Nothing could be bound: what was blocked is probed for, what is urgent goes alone.
     fn probe_if_idle(&mut self) -> bool {
-        if self.views.iter().any(|v| v.in_flight > 0) {
-            return false;
-        }
-        self.hold()
+        self.is_idle() && self.hold()
+    }
+
+    /// Whether nothing is under way that could change anything.
+    fn is_idle(&self) -> bool {
+        self.views.iter().all(|v| v.in_flight == 0)
     }
 
     /// New data that may leave at data level: `None` if Nagle or the peer's window holds it.
@@ -168,7 +170,7 @@ impl Connection {
     }
 
     /// Asks the scheduler, checks the answer, carries it out.
-    pub(super) fn schedule(&mut self, range: DataRange) -> bool {
+    pub(super) fn schedule(&mut self, mut range: DataRange) -> bool {
         let work = Work {
             now: self.now,
             dsn: range.dsn,
@@ -187,17 +189,20 @@ impl Connection {
         if chosen != picks {
             self.note(None, || What::PolicyRefused { policy: "scheduler" });
         }
-        if chosen.is_empty() && self.views.iter().all(|v| v.in_flight == 0) {
+        if chosen.is_empty() && self.is_idle() {
             // A policy may be slow or odd, but never stops a connection.
             chosen = eligible.first().map_or(SubflowSet::NONE, SubflowSet::only);
         }
         if range.again == Some(ReinjectReason::Opportunistic) {
             chosen = chosen.minus(range.carried);
         }
-        let mut range = range;
         if gap > 0 && chosen == picks && !chosen.is_empty() {
-            let Some((dsn, len)) = self.send.beyond(gap, range.len) else { return false };
-            range = DataRange { dsn, len, ..range };
+            match self.send.beyond(gap, range.len) {
+                Some((dsn, len)) => range = DataRange { dsn, len, ..range },
+                // As above: what is next goes, if nothing else does.
+                None if self.is_idle() => {}
+                None => return false,
+            }
         }
         self.decided(range.dsn, eligible, chosen);
         if chosen.is_empty() {

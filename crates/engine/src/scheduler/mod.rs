@@ -58,7 +58,8 @@ pub trait Scheduler: Send {
 
     /// How far after [`Work::dsn`] the data begins that the subflow chosen by the last `select` is
     /// to carry, bytes; 0 is that data itself. Data that has been bound already is passed over, and
-    /// what would lie beyond the end or the peer's window waits. Only of new data.
+    /// what would lie beyond the end or the peer's window waits while anything is in flight. Only
+    /// of new data.
     fn gap(&self) -> u64 {
         0
     }

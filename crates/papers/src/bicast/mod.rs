@@ -38,7 +38,7 @@ fn run(context: &Context<'_>) -> Result<Report, PaperError> {
     report.seeds = context.seeds(context.pick(1, 3));
     let grid = table::run(context, &mut report)?;
     table::claims(&grid, &mut report);
-    table::fit(context, &grid, &mut report)?;
+    table::base_rtt(context, &grid, &mut report)?;
     capture::check(context, &mut report)?;
     why::explain(context, &grid, &mut report)?;
     best::run(context, &grid, &mut report)?;

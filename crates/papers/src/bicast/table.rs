@@ -269,7 +269,7 @@ const DELAYS: [(&str, f64); 8] = [
 ];
 
 /// How well other base RTTs would do on the cells that depend on it.
-pub(super) fn fit(
+pub(super) fn base_rtt(
     context: &Context<'_>,
     grid: &Grid,
     report: &mut Report,

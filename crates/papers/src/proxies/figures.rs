@@ -1,6 +1,6 @@
 //! RTT and window of one direct Reno flow against time.
 
-use super::throughput::TEXT;
+use super::throughput::{FILE, TEXT};
 use super::{Case, LARGE, OKINAWA, TOKYO, claim};
 use crate::PaperError;
 use crate::context::Context;
@@ -17,7 +17,7 @@ pub(super) fn trace(context: &Context<'_>) -> Result<Trace, PaperError> {
     let mut jobs = Vec::new();
     for (delay, _) in [TOKYO, OKINAWA] {
         let case = Case { buffer: LARGE, delay, between: None, seed: context.seed };
-        jobs.push(case.job("papers/proxies/path.toml", TEXT, context.pick("30s", "60s"))?);
+        jobs.push(case.job(FILE, TEXT, context.pick("30s", "60s"))?);
     }
     let settings = Settings { interval: Duration::from_millis(100), ..Settings::default() };
     let runs = context.watch("trace", &jobs, settings)?;

@@ -1,7 +1,7 @@
 //! Parallel connections without proxies, alone and beside background traffic; and timeouts of
 //! connections by proxies, which the paper names as the reason why none fills the link.
 
-use super::throughput::TEXT;
+use super::throughput::{FILE, TEXT};
 use super::{BOUND, Case, OKINAWA, PAPERS, SMALL, TOKYO, claim, duration, mbps};
 use crate::PaperError;
 use crate::context::{Context, Job};
@@ -40,7 +40,7 @@ pub(super) fn measure(context: &Context<'_>) -> Result<Parallel, PaperError> {
     for more in ["", BACKGROUND] {
         for count in COUNTS {
             let text = format!("{TEXT}\ncount = {count}\n\n{more}");
-            jobs.push(case.job("papers/proxies/path.toml", &text, duration(context))?);
+            jobs.push(case.job(FILE, &text, duration(context))?);
         }
     }
     let results = context.run("parallel connections", &jobs)?;
@@ -53,7 +53,7 @@ pub(super) fn measure(context: &Context<'_>) -> Result<Parallel, PaperError> {
     let rates = [alone.to_vec(), beside.to_vec()];
     let jobs = PAPERS.map(|(_, spec)| {
         let case = Case { between: Some(spec), delay: OKINAWA.0, ..case };
-        case.job("papers/proxies/path.toml", TEXT, duration(context))
+        case.job(FILE, TEXT, duration(context))
     });
     let jobs = jobs.into_iter().collect::<Result<Vec<Job>, _>>()?;
     let timeouts = context.each("timeouts", &jobs, |job| {

@@ -10,7 +10,7 @@ use crate::figure::{Axis, Figure, Kind, Panel, Plot, Series, Source};
 use crate::report::{Report, Verdict};
 use crate::stats;
 
-const FILE: &str = "papers/proxies/path.toml";
+pub(super) const FILE: &str = "papers/proxies/path.toml";
 pub(super) const TEXT: &str = include_str!("../../../../papers/proxies/path.toml");
 
 /// What was measured, in Mbit/s.
