@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use tabane_config::quantity::Time;
 use tabane_engine::Duration;
 use tabane_engine::record::{Record, What};
-use tabane_sim::grid::{self, Contender, Links, Point, Settings};
+use tabane_sim::grid::{self, AGAIN, Contender, Links, Point, PointResult, Settings};
 use tabane_sim::observe::{HostIdx, Observer, Wants};
 use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 
 fn settings(alone_mptcp: bool) -> Settings {
     let schedulers = ["minrtt", "necf"].map(|s| s.parse().unwrap()).to_vec();
-    Settings { schedulers, congestion: None, alone_mptcp, loaded: false }
+    Settings { schedulers, congestion: None, alone_mptcp, loaded: false, again: false }
 }
 
 #[test]
@@ -22,6 +22,27 @@ fn a_point_gives_the_same_figures_again() {
     assert!(first.alone.iter().all(|t| t.bulk_bps <= first.bound_bps * 1.02), "{first:?}");
     let names: Vec<&str> = first.bonds.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(names, ["minrtt", "necf"]);
+}
+
+/// Luck is other losses, and nothing else.
+#[test]
+fn a_path_alone_again_differs_where_losses_are_random() {
+    let settings = Settings { again: true, ..settings(false) };
+    let results = [2, 62].map(|number| {
+        let point = Point::generate(Links::Steady, 1, number);
+        grid::measure(&point, &settings).unwrap()
+    });
+    for result in &results {
+        for ((path, first), again) in
+            result.point.paths.iter().zip(&result.alone).zip(&result.again)
+        {
+            assert_eq!(path.loss == 0.0, first == again, "{path:?}");
+        }
+    }
+    let lossy = |result: &PointResult| result.point.paths.iter().any(|path| path.loss > 0.0);
+    assert!(results.iter().any(|result| lossy(result)));
+    let names: Vec<_> = grid::summarise(&results).into_iter().map(|s| s.scheduler).collect();
+    assert_eq!(names, ["minrtt", "necf", AGAIN]);
 }
 
 /// Three points on which a bundle easily loses to the best path alone: a path with a long round

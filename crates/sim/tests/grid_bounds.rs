@@ -64,6 +64,7 @@ fn what_a_bundle_reaches_is_no_less_than_it_was() {
         congestion: None,
         alone_mptcp: false,
         loaded: true,
+        again: false,
     };
     let of_kind = |(links, _)| POINTS.map(move |n| Point::generate(links, SEED, n));
     let points: Vec<Point> = MEASURED.into_iter().flat_map(of_kind).collect();

@@ -53,6 +53,10 @@ pub(crate) struct Args {
     /// What runs on a path alone.
     #[arg(long, value_enum, default_value_t = Alone::Tcp)]
     alone: Alone,
+    /// Also the best path alone once more, with other random losses: what luck alone makes of a
+    /// ratio.
+    #[arg(long)]
+    again: bool,
     /// Parallel runs [default: one per core].
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
@@ -185,7 +189,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     }
     let alone_mptcp = args.alone == Alone::Mptcp;
     let loaded = args.loaded || !args.links.is_steady();
-    Ok(Settings { schedulers, congestion, alone_mptcp, loaded })
+    Ok(Settings { schedulers, congestion, alone_mptcp, loaded, again: args.again })
 }
 
 fn measure_all(args: &Args, settings: &Settings) -> Result<Vec<PointResult>, Failure> {
@@ -309,8 +313,8 @@ fn write_failures(
     settings: &Settings,
 ) -> Result<(), Failure> {
     for (n, scheduler) in settings.schedulers.iter().enumerate() {
-        let mut own = result.clone();
-        own.bonds = vec![result.bonds[n].clone()];
+        let bonds = vec![result.bonds[n].clone()];
+        let own = PointResult { bonds, again: Vec::new(), ..result.clone() };
         let Some(summary) = grid::summarise(&[own]).pop() else { continue };
         let scenario = |flow: Flow, time: Duration| -> Scenario {
             let congestion = settings.congestion.as_ref();

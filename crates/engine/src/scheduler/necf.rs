@@ -15,7 +15,7 @@ use super::common::{Choice, is_awaitable};
 use super::forecast::{self, finish, rate};
 use super::{Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use crate::view::{SubflowSet, SubflowView};
 
 /// Parameters of the table row.
@@ -30,13 +30,15 @@ pub(super) struct NEcf {
     beta: f64,
     /// Those not used by the last decision on them (`w` of ECF).
     refused: SubflowSet,
+    promise: Promise,
     reason: Reason,
 }
 
 impl NEcf {
     pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         let beta = values.get("beta");
-        Ok(Box::new(Self { beta, refused: SubflowSet::NONE, reason: Reason::default() }))
+        let (refused, promise, reason) = Default::default();
+        Ok(Box::new(Self { beta, refused, promise, reason }))
     }
 
     /// Whether to wait for `full` subflows rather than to use `slow`, by which the data arrives
@@ -53,6 +55,9 @@ impl NEcf {
         let patience = if self.refused.contains(slow.id) { 1.0 + self.beta } else { 1.0 };
         if finish >= arrival * patience {
             self.refused.remove(slow.id);
+            return None;
+        }
+        if !work.reinjection && !self.promise.holds(work.now, Duration(arrival as u64)) {
             return None;
         }
         self.refused.insert(slow.id);
@@ -76,6 +81,9 @@ impl Scheduler for NEcf {
         }
         let full = peers().filter(|(at, v)| *at < soonest && is_awaitable(v));
         let Some((earliest, first)) = full.clone().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            if work.unsent <= best.mss {
+                self.promise.kept();
+            }
             return SubflowSet::only(best.id);
         };
         let full = full.map(|(_, v)| v);
@@ -92,6 +100,46 @@ impl Scheduler for NEcf {
 
     fn reason(&self) -> Reason {
         self.reason
+    }
+}
+
+/// What a wait promises: when the slower subflow's data would have arrived, the backlog is gone.
+/// ECF's rule reckons with what is written now. If a program goes on writing as fast as the full
+/// subflows carry, or faster, the backlog stays, every message waits in it, and in the end the
+/// oldest of them take the long way. A promise that did not come true is not made again for a
+/// while.
+#[derive(Default)]
+struct Promise {
+    /// Until when the present one is to come true.
+    due: Option<Instant>,
+    /// None is made before that, and for how long that was.
+    pause: (Instant, Duration),
+}
+
+/// The first pause. The next is twice as long if it follows within its own length.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+impl Promise {
+    /// Whether waiting may begin or go on; the slower subflow's data would arrive after `arrival`.
+    fn holds(&mut self, now: Instant, arrival: Duration) -> bool {
+        let (end, length) = self.pause;
+        if now < end {
+            return false;
+        }
+        if now < *self.due.get_or_insert(now + arrival) {
+            return true;
+        }
+        self.due = None;
+        let again = !length.is_zero() && now < end + length;
+        let length = if again { (length * 2).min(LONGEST_PAUSE) } else { PAUSE };
+        self.pause = (now + length, length);
+        false
+    }
+
+    /// The backlog is gone.
+    fn kept(&mut self) {
+        self.due = None;
     }
 }
 

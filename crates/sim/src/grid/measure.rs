@@ -22,6 +22,8 @@ pub struct Settings {
     pub alone_mptcp: bool,
     /// Everything at once, too: a download, requests and a stream.
     pub loaded: bool,
+    /// Each path alone once more, with other random numbers: what luck alone does to a ratio.
+    pub again: bool,
 }
 
 impl Settings {
@@ -75,6 +77,9 @@ pub struct PointResult {
     pub bulk_bytes: u64,
     /// Each path alone, in the order of the point.
     pub alone: Vec<Trial>,
+    /// The same once more, with other random numbers; empty unless asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub again: Vec<Trial>,
     /// Schedulers, in the order of the settings.
     pub bonds: Vec<Trial>,
     pub cost: Measured,
@@ -109,6 +114,8 @@ const STREAM_TIME: Duration = Duration::from_secs(15);
 const STREAM_END: Duration = Duration::from_secs(45);
 /// For how long everything runs at once, and ten of the longest round trips.
 const LOADED: Duration = Duration::from_secs(40);
+/// Any other seed.
+const OTHER_LUCK: u64 = 1 << 31;
 /// The stream beside a download.
 const CALL: Paced = Paced { rate: Rate(64_000), message: Size(160) };
 /// Answers beside a download.
@@ -121,21 +128,20 @@ const SMALL: Size = Size(10_000);
 pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunError> {
     let longest = point.paths.iter().map(|w| w.delay * 2).max().unwrap_or(Duration::ZERO);
     let under_load = LOADED + longest * BULK_ROUNDS;
-    let mut lab = Lab { point, settings, under_load, cost: Measured::default() };
+    let mut lab = Lab { point, settings, under_load, luck: 0, cost: Measured::default() };
     let time = BULK + longest * BULK_ROUNDS;
-    let mut bulks = Vec::new();
-    for n in 0..point.paths.len() {
-        let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
-        bulks.push(lab.run(settings.alone(n), flow, time)?);
-    }
+    let bulks = lab.downloads(time)?;
     let best = bulks.iter().map(|b| b.goodput_bps).fold(0.0, f64::max);
     let sum: f64 = bulks.iter().map(|b| b.goodput_bps).sum();
     let alone_bps = point.core.as_ref().map_or(sum, |core| sum.min(core.bound_bps())).max(best);
     let stream_bps = (best * STREAM_SHARE).clamp(STREAM_LEAST, STREAM_MOST) as u64;
-    let mut alone = Vec::new();
-    for (n, bulk) in bulks.iter().enumerate() {
-        let (contender, name) = (settings.alone(n), super::path_name(n));
-        alone.push(lab.trial(contender, name, bulk.goodput_bps, stream_bps)?);
+    let alone = lab.alone(&bulks, stream_bps)?;
+    let mut again = Vec::new();
+    if settings.again {
+        lab.luck = OTHER_LUCK;
+        let bulks = lab.downloads(time)?;
+        again = lab.alone(&bulks, stream_bps)?;
+        lab.luck = 0;
     }
     let bulk_bytes = (alone_bps / 8.0 * time.as_secs_f64()) as u64;
     let mut bonds = Vec::new();
@@ -153,6 +159,7 @@ pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunErr
         alone_bps,
         bulk_bytes,
         alone,
+        again,
         bonds,
         cost: lab.cost,
     })
@@ -164,10 +171,29 @@ struct Lab<'a> {
     settings: &'a Settings,
     /// How long everything runs at once.
     under_load: Duration,
+    /// Changes the seed of the runs.
+    luck: u64,
     cost: Measured,
 }
 
 impl Lab<'_> {
+    /// A download by each path alone.
+    fn downloads(&mut self, time: Duration) -> Result<Vec<FlowResult>, RunError> {
+        let settings = self.settings;
+        let bulk = || Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
+        let paths = 0..self.point.paths.len();
+        paths.map(|n| self.run(settings.alone(n), bulk(), time)).collect()
+    }
+
+    /// The rest by each path alone.
+    fn alone(&mut self, bulks: &[FlowResult], stream_bps: u64) -> Result<Vec<Trial>, RunError> {
+        let settings = self.settings;
+        let trial = |(n, bulk): (usize, &FlowResult)| {
+            self.trial(settings.alone(n), super::path_name(n), bulk.goodput_bps, stream_bps)
+        };
+        bulks.iter().enumerate().map(trial).collect()
+    }
+
     fn run(
         &mut self,
         contender: Contender<'_>,
@@ -195,7 +221,8 @@ impl Lab<'_> {
 
     fn scenario(&self, contender: Contender<'_>, duration: Duration) -> Scenario {
         let congestion = self.settings.congestion.as_ref();
-        self.point.scenario(contender, congestion, Flow::default(), duration)
+        let scenario = self.point.scenario(contender, congestion, Flow::default(), duration);
+        Scenario { seed: scenario.seed ^ self.luck, ..scenario }
     }
 
     /// What the links carry while everything runs at once.

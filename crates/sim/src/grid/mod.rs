@@ -15,7 +15,7 @@ mod summary;
 pub use links::Links;
 pub use measure::{Loaded, Measured, PointResult, Settings, Trial, measure};
 pub use point::{AccessPath, Core, Point};
-pub use summary::{LoadedSummary, Ratios, Spread, Summary, summarise};
+pub use summary::{AGAIN, LoadedSummary, Ratios, Spread, Summary, summarise};
 
 use crate::scenario::{Conditions, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
 use tabane_config::policy::PolicySpec;

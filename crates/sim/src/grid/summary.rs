@@ -7,6 +7,7 @@ use serde::Serialize;
 /// A scheduler over all points.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
+    /// Its name, or [`AGAIN`].
     pub scheduler: String,
     /// Bulk goodput against the best path alone; bad below 0.98.
     pub best: Ratios,
@@ -64,21 +65,61 @@ pub struct Ratios {
     pub median: f64,
 }
 
-/// One summary a scheduler, in their order.
+/// In place of a scheduler: the path that is best in the respect that is asked for, alone, once
+/// more with other random numbers. What is bad there is so by luck.
+pub const AGAIN: &str = "best path again";
+
+/// One summary a scheduler, in their order, and that of [`AGAIN`] if it was measured.
 pub fn summarise(results: &[PointResult]) -> Vec<Summary> {
-    let count = results.first().map_or(0, |r| r.bonds.len());
-    (0..count).map(|n| summary(results, n)).collect()
+    let Some(first) = results.first() else { return Vec::new() };
+    let again = results.iter().all(|r| !r.again.is_empty()).then_some(Who::Again);
+    let bonds = (0..first.bonds.len()).map(Who::Bond);
+    bonds.chain(again).map(|who| summary(results, who)).collect()
 }
 
-fn summary(results: &[PointResult], n: usize) -> Summary {
+/// Whose figures.
+#[derive(Clone, Copy)]
+enum Who {
+    Bond(usize),
+    Again,
+}
+
+impl Who {
+    /// What is least for the best path alone, and what it is here.
+    fn figures(self, result: &PointResult, figure: impl Fn(&Trial) -> f64) -> (f64, f64) {
+        let of = |trials: &[Trial]| trials.iter().map(&figure).collect::<Vec<_>>();
+        let alone = of(&result.alone).into_iter().enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        let (at, best) = alone.unwrap_or((0, f64::INFINITY));
+        let own = match self {
+            Self::Bond(n) => result.bonds.get(n),
+            Self::Again => result.again.get(at),
+        };
+        (best, own.map_or(f64::INFINITY, figure))
+    }
+
+    /// A download, bits per second: of the best path alone, and here.
+    fn goodput(self, result: &PointResult) -> (f64, f64) {
+        let (best, own) = self.figures(result, |trial| -trial.bulk_bps);
+        (-best, -own)
+    }
+
+    fn name(self, results: &[PointResult]) -> String {
+        let bond = |n: usize| results.first().and_then(|r| r.bonds.get(n));
+        match self {
+            Self::Bond(n) => bond(n).map(|trial| trial.name.clone()).unwrap_or_default(),
+            Self::Again => AGAIN.to_owned(),
+        }
+    }
+}
+
+fn summary(results: &[PointResult], who: Who) -> Summary {
     let goodput = |limit: f64, base: fn(&PointResult) -> f64| {
-        let ratio = |r: &PointResult| (r.bonds[n].bulk_bps / base(r), r.point.number);
+        let ratio = |r: &PointResult| (who.goodput(r).1 / base(r), r.point.number);
         ratios(results.iter().map(ratio).collect(), |x| x < limit, true)
     };
     let latency = |of: fn(&Trial) -> Option<&LatencyResult>, figure: fn(&LatencyResult) -> f64| {
         let ratio = |r: &PointResult| {
-            let best = r.alone.iter().filter_map(of).map(figure).fold(f64::INFINITY, f64::min);
-            let own = of(&r.bonds[n]).map_or(f64::INFINITY, figure);
+            let (best, own) = who.figures(r, |t| of(t).map_or(f64::INFINITY, figure));
             (own / best, r.point.number)
         };
         // Where not even the best path answered there is nothing to compare.
@@ -86,29 +127,30 @@ fn summary(results: &[PointResult], n: usize) -> Summary {
         ratios(ratios_of, |x| x > 1.05, false)
     };
     Summary {
-        scheduler: results[0].bonds[n].name.clone(),
-        best: goodput(0.98, best_alone),
+        scheduler: who.name(results),
+        best: goodput(0.98, |r| Who::Again.goodput(r).0),
         bound: goodput(0.95, |r| r.bound_bps),
         alone: goodput(0.95, |r| r.alone_bps),
         request_median: latency(|t| t.request.as_ref(), |l| l.p50_s),
         request_p95: latency(|t| t.request.as_ref(), |l| l.p95_s),
         stream_p95: latency(|t| t.stream.as_ref(), |l| l.p95_s),
-        loaded: results.iter().all(|r| r.attainable_bps.is_some()).then(|| loaded(results, n)),
+        loaded: results.iter().all(|r| r.attainable_bps.is_some()).then(|| loaded(results, who)),
     }
 }
 
-fn loaded(results: &[PointResult], n: usize) -> LoadedSummary {
+fn loaded(results: &[PointResult], who: Who) -> LoadedSummary {
+    let bulk = |trial: &Trial| trial.loaded.as_ref().map_or(0.0, |loaded| loaded.bulk_bps);
     let ratio = |r: &PointResult| {
-        let bulk = r.bonds[n].loaded.as_ref().map_or(0.0, |loaded| loaded.bulk_bps);
-        (bulk / r.attainable_bps.unwrap_or(f64::NAN), r.point.number)
+        let (_, least) = who.figures(r, |trial| -bulk(trial));
+        (-least / r.attainable_bps.unwrap_or(f64::NAN), r.point.number)
     };
     let spread = |figure: &dyn Fn(&Loaded) -> Option<f64>| {
         // Without an answer it is without end.
         let of = |trial: &Trial| trial.loaded.as_ref().and_then(figure).unwrap_or(f64::INFINITY);
-        let best = |r: &PointResult| r.alone.iter().map(of).fold(f64::INFINITY, f64::min);
-        let above = |r: &&PointResult| of(&r.bonds[n]) > 1.05 * best(r);
-        let above = results.iter().filter(above).count() as f64 / results.len() as f64;
-        let values = results.iter().map(|r| (of(&r.bonds[n]), r.point.number)).collect();
+        let both = results.iter().map(|r| (who.figures(r, of), r.point.number));
+        let above = both.clone().filter(|((best, own), _)| *own > 1.05 * best).count();
+        let above = above as f64 / results.len() as f64;
+        let values = both.map(|((_, own), number)| (own, number)).collect();
         let Ratios { worst, worst_point, tail, median, .. } = ratios(values, |_| false, false);
         Spread { median_s: median, p95_s: tail, worst_s: worst, worst_point, above_best: above }
     };
@@ -120,11 +162,6 @@ fn loaded(results: &[PointResult], n: usize) -> LoadedSummary {
         stream_p95: spread(&|l| l.stream.as_ref().map(|r| r.p95_s)),
         stall: spread(&|l| Some(l.stall_s)),
     }
-}
-
-/// The best path alone, bulk.
-fn best_alone(result: &PointResult) -> f64 {
-    result.alone.iter().map(|t| t.bulk_bps).fold(0.0, f64::max)
 }
 
 /// `values` with the numbers of their points; `high`: high is good.
