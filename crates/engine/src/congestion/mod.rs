@@ -226,7 +226,7 @@ pub const ALL: &[Entry<Build>] = &[
         name: "reno",
         aliases: &["newreno"],
         summary: "one segment more a round, half at a loss (RFC 5681, 6582)",
-        params: &[],
+        params: reno::PARAMS,
         build: &reno::Reno::build,
     },
     Entry {

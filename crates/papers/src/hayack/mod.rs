@@ -47,6 +47,7 @@ struct Case {
     /// Rate of both links, and the delay of Link2.
     rate: &'static str,
     delay2: &'static str,
+    duration: &'static str,
     captures: bool,
     seed: u64,
 }
@@ -123,6 +124,7 @@ impl Case {
             loss: "0%",
             rate: "10Mbps",
             delay2: "2.5ms",
+            duration: "60s",
             captures: false,
             seed,
         }
@@ -142,6 +144,7 @@ impl Case {
             ("host.b.congestion", self.controller),
             ("flow.0.start", &starts[0]),
             ("flow.1.start", &starts[1]),
+            ("duration", self.duration),
             ("seed", &seed),
         ];
         if !self.regime.native {
@@ -279,6 +282,7 @@ fn run(context: &Context<'_>) -> Result<Report, PaperError> {
     matrix::unnamed(context, &mut report)?;
     matrix::confounders(context, &mut report)?;
     matrix::controllers(context, &mut report)?;
+    matrix::smooth(context, &mut report)?;
     Ok(report)
 }
 
