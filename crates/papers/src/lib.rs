@@ -26,6 +26,7 @@ mod ecf3;
 mod hayack;
 mod proxies;
 mod two_wans;
+mod wsp;
 
 pub use context::{Context, Job, Options, Progress};
 pub use html::head;
@@ -40,7 +41,7 @@ use thiserror::Error;
 
 /// Every paper, in the order in which `all` runs them.
 pub const ALL: &[&Paper] =
-    &[&bicast::PAPER, &hayack::PAPER, &ecf3::PAPER, &two_wans::PAPER, &proxies::PAPER];
+    &[&bicast::PAPER, &hayack::PAPER, &ecf3::PAPER, &two_wans::PAPER, &proxies::PAPER, &wsp::PAPER];
 
 /// A published experiment that this program repeats, and the function that repeats it.
 ///
