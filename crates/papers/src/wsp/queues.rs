@@ -9,8 +9,10 @@ use crate::report::{Report, Table};
 /// Scenarios of each class without losses.
 const SCENARIOS: usize = 40;
 
+type Queueing = fn(&Path) -> f64;
+
 /// How queues may be meant: the queueing delay, ms, of a path.
-const QUEUES: [(&str, fn(&Path) -> f64); 3] = [
+const QUEUES: [(&str, Queueing); 3] = [
     ("queueing delay x capacity", |path| path.queueing),
     ("and a bandwidth-delay product more", |path| path.queueing + path.rtt),
     ("a bandwidth-delay product alone", |path| path.rtt),
