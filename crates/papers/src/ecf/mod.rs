@@ -1,6 +1,6 @@
 //! Paper `ecf` (S8): ECF, a scheduler for heterogeneous paths (Lim et al.): chunks of a video over
-//! two paths of 0.3 to 8.6 Mbit/s each, with four schedulers, and what rate they come at beside what
-//! both paths carry. Beyond: `necf` in each cell at least as good as any of them.
+//! two paths of 0.3 to 8.6 Mbit/s each, with four schedulers, and what rate they come at beside
+//! what both paths carry. Beyond: `necf` in each cell at least as good as any of them.
 //!
 //! What the paper does not state is in `papers/ecf/README.md`. Not here: a player that adapts; a
 //! chunk is of the bit rate that would be ideal.
@@ -178,8 +178,8 @@ fn claims(report: &mut Report, found: &[Found], rates: &[f64]) {
         format!("{unlike:.3} of the ideal on unequal paths, {same:.3} on equal ones")
     });
     let text = format!(
-        "the default scheduler falls short of the ideal on heterogeneous paths (rates 4 times apart \
-         or more), compared with equal paths ({same:.3})"
+        "the default scheduler falls short of the ideal on heterogeneous paths (rates 4 times \
+         apart or more), compared with equal paths ({same:.3})"
     );
     report.claim("default", &text, ("less", unlike, ""), verdict);
     let gain = |name: &str| by(found, name).mean(rates, heterogeneous) - unlike;

@@ -101,7 +101,7 @@ impl Case {
         }
     }
 
-    /// The optimum with the cost of probing, of scenarios A and C where the shared path is the worse.
+    /// The optimum with the cost of probing, of scenarios A and C where the shared path is worse.
     pub(super) fn optimum(&self) -> Option<Rates> {
         let probe = 1500.0 * 8.0 / 1e6 / ROUND_TRIP;
         match self.scenario {

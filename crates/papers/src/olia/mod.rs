@@ -1,5 +1,6 @@
 //! Paper `olia` (S7): MPTCP is not Pareto-optimal (Khalili et al.): three scenarios in which LIA
-//! takes from others what it does not need, and OLIA does not; BALIA and uncoupled Reno beside them.
+//! takes from others what it does not need, and OLIA does not; BALIA and uncoupled Reno beside
+//! them.
 //!
 //! What the paper does not state is in `papers/olia/README.md`.
 
@@ -30,7 +31,8 @@ pub(crate) const PAPER: Paper = Paper {
         year: 2012,
         doi: "10.1145/2413176.2413178",
     }),
-    summary: "scenarios A, B and C with LIA, OLIA, BALIA and uncoupled Reno, beside the fixed points",
+    summary: "scenarios A, B and C with LIA, OLIA, BALIA and uncoupled Reno, beside the fixed \
+              points",
     inventory: include_str!("../../../../papers/olia/inventory.csv"),
     run,
 };
@@ -80,8 +82,8 @@ fn run(context: &Context<'_>) -> Result<Report, PaperError> {
     Ok(report)
 }
 
-/// What is left to the others where both kinds are given the same: LIA against its fixed point, OLIA
-/// against the optimum with the cost of probing.
+/// What is left to the others where both kinds are given the same: LIA against its fixed point,
+/// OLIA against the optimum with the cost of probing.
 fn harm(report: &mut Report, all: &All, (scenario, ratio): (Scenario, f64)) {
     let is = |case: &Case| {
         case.scenario == scenario && case.ratio() == ratio && (case.c1 - 1.0).abs() < 1e-9
@@ -139,14 +141,15 @@ fn upgrade(report: &mut Report, all: &All) {
     let (split, losses) = all.b("lia", false).map_or((f64::NAN, f64::NAN), |found| found.split);
     let because = |ours: f64, shall: f64| {
         format!(
-            "{ours:.1} % here, {shall:.1} % by the fixed point: before the upgrade Blue has {split:.1} \
-             times as much by X as by T, where T loses only {losses:.1} times as much; a window of a \
-             few segments carries less than the formula says, so that Blue has less to lose"
+            "{ours:.1} % here, {shall:.1} % by the fixed point: before the upgrade Blue has \
+             {split:.1} times as much by X as by T, where T loses only {losses:.1} times as much; \
+             a window of a few segments carries less than the formula says, so that Blue has less \
+             to lose"
         )
     };
     let verdict = Verdict::within(blue, lia.0, 10.0, || because(lia.0, blue));
-    let text = "B, lia: what Blue users lose when Red users take a second path (fixed point, within \
-                10 points)";
+    let text = "B, lia: what Blue users lose when Red users take a second path (fixed point, \
+                within 10 points)";
     report.claim("b-blue", text, (blue, lia.0, "%"), verdict);
     let verdict = Verdict::within(both, lia.1, 5.0, || because(lia.1, both));
     let text = "B, lia: what all lose (fixed point, within 5 points)";

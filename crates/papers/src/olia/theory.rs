@@ -45,8 +45,8 @@ pub(super) fn optimum(ratio: f64, own: f64, probe: f64) -> Rates {
     Rates { first: own + probe, second: 1.0 - ratio * probe }
 }
 
-/// Scenario B with LIA: as many Blue users as Red ones, rates as the capacities `x` and `t` are given
-/// for a pair of them. With a for px/pt and u for the rate of TCP on T.
+/// Scenario B with LIA: as many Blue users as Red ones, rates as the capacities `x` and `t` are
+/// given for a pair of them. With a for px/pt and u for the rate of TCP on T.
 pub(super) fn lia_b(x: f64, t: f64, upgraded: bool) -> Rates {
     // Of u: Blue by X and by T, Red by T and by both.
     let parts = |a: f64| {

@@ -121,8 +121,8 @@ fn claims(report: &mut Report, found: &[Found]) {
     let (gain, place) = most(found, AHEAD, |one| one.buffer == AMPLE);
     let verdict = Verdict::within(30.0, gain, 10.0, || {
         format!(
-            "at most at {place}: with ample buffers the short path never waits for data of the long \
-             one, so that minRTT loses nothing by it, however short the queue"
+            "at most at {place}: with ample buffers the short path never waits for data of the \
+             long one, so that minRTT loses nothing by it, however short the queue"
         )
     });
     let text = "30 % more than minRTT where the queue is short, buffers ample (most of all queues, \

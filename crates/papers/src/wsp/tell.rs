@@ -100,8 +100,8 @@ fn claims(report: &mut Report, classes: &[Class<'_>]) {
         let share = class.gain(PAPERS);
         let verdict = Verdict::within(mptcp, share, TOLERANCE, || {
             format!(
-                "here {share:.0} % gain, medians {:.2} from the best path and {:.2} from the worst; \
-                 see the table of queues",
+                "here {share:.0} % gain, medians {:.2} from the best path and {:.2} from the \
+                 worst; see the table of queues",
                 class.median(PAPERS, Begins::Best),
                 class.median(PAPERS, Begins::Worst)
             )

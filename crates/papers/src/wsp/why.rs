@@ -67,19 +67,23 @@ impl Observer for Decisions {
     }
 }
 
+/// Of what minRTT with the same controller gives.
+fn ratio(&(one, from): &(&Measured, usize)) -> f64 {
+    one.together[OURS][from] / one.together[MINRTT][from]
+}
+
 /// How far ours is behind minRTT with the same controller, and the decisions of the worst run.
 pub(super) fn behind(
     context: &Context<'_>,
     report: &mut Report,
     all: &[Measured],
 ) -> Result<(), PaperError> {
-    let ratio = |one: &Measured, from: usize| one.together[OURS][from] / one.together[MINRTT][from];
     let each = || all.iter().flat_map(|one| [(one, 0), (one, 1)]);
     let row = |class: usize| {
         let of = || each().filter(move |(one, _)| one.class == class);
         let far = |one: &Measured| (one.paths[0].rtt - one.paths[1].rtt).abs() >= 200.0;
-        let behind = || of().filter(|(one, from)| ratio(one, *from) < 1.0 - SLOWER);
-        let ahead = of().filter(|(one, from)| ratio(one, *from) > 1.0 + SLOWER);
+        let behind = || of().filter(|transfer| ratio(transfer) < 1.0 - SLOWER);
+        let ahead = of().filter(|transfer| ratio(transfer) > 1.0 + SLOWER);
         vec![
             CLASSES[class].name.to_owned(),
             behind().count().to_string(),
@@ -102,8 +106,16 @@ pub(super) fn behind(
         rows: (0..CLASSES.len()).map(row).collect(),
         caption: "From either path.".to_owned(),
     });
-    let worst = each().min_by(|a, b| ratio(a.0, a.1).total_cmp(&ratio(b.0, b.1)));
-    let Some((worst, from)) = worst else { return Ok(()) };
+    let worst = each().min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    worst.map_or(Ok(()), |worst| decisions(context, report, worst))
+}
+
+/// What both schedulers decided in a transfer that began on path `from`.
+fn decisions(
+    context: &Context<'_>,
+    report: &mut Report,
+    (worst, from): (&Measured, usize),
+) -> Result<(), PaperError> {
     let mut rows = Vec::new();
     for stack in [OURS, MINRTT] {
         let job = measure::together(worst.paths, from, STACKS[stack].sets, context.seed)?;
