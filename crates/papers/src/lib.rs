@@ -22,10 +22,14 @@ pub mod stats;
 mod svg;
 
 mod bicast;
+mod ecf;
 mod ecf3;
 mod hayack;
+mod olia;
 mod proxies;
+mod stms;
 mod two_wans;
+mod wsp;
 
 pub use context::{Context, Job, Options, Progress};
 pub use html::head;
@@ -39,8 +43,17 @@ use tabane_sim::scenario::ScenarioError;
 use thiserror::Error;
 
 /// Every paper, in the order in which `all` runs them.
-pub const ALL: &[&Paper] =
-    &[&bicast::PAPER, &hayack::PAPER, &ecf3::PAPER, &two_wans::PAPER, &proxies::PAPER];
+pub const ALL: &[&Paper] = &[
+    &bicast::PAPER,
+    &hayack::PAPER,
+    &ecf3::PAPER,
+    &two_wans::PAPER,
+    &proxies::PAPER,
+    &wsp::PAPER,
+    &olia::PAPER,
+    &ecf::PAPER,
+    &stms::PAPER,
+];
 
 /// A published experiment that this program repeats, and the function that repeats it.
 ///

@@ -18,8 +18,8 @@ use tabane_papers::{ALL, Context, Options, Paper, output};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Papers by name or number: bicast (s1), hayack (s2), ecf3 (s3), two_wans (s4), proxies (s5);
-    /// or `all`.
+    /// Papers by name or number: bicast (s1), hayack (s2), ecf3 (s3), two_wans (s4), proxies (s5),
+    /// wsp (s6), olia (s7), ecf (s8), stms (s9); or `all`.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Fewer points and repetitions: a minute for all instead of ten.
