@@ -1,7 +1,9 @@
 //! The receiving side of the stream: data in order, where it ends, and the connection-level receive
 //! window (RFC 8684 section 3.3.5, RFC 9293 section 3.8.6). The window's right edge never moves
 //! left, never moves a little (silly window), and the buffer behind it grows with what the
-//! application reads in a round trip (as Linux does: dynamic right-sizing).
+//! application reads in a round trip (as Linux does: dynamic right-sizing). Beyond Linux, what is out
+//! of order counts, too, and a round that uses up the window is judged before it is over: a slow
+//! subflow's round trips are long, and the fast ones would wait for each of them.
 
 use super::mapping::Delivery;
 use super::reassembly::Reassembler;
@@ -14,8 +16,10 @@ use bytes::Bytes;
 pub(super) struct Receiver {
     /// Bytes the application has read.
     read: u64,
-    /// Autotuning: start of this round, bytes read then, most read in one round.
+    /// Autotuning: start of this round, bytes read then, those and out of order; the most that
+    /// came in one round.
     round_read: u64,
+    round_arrived: u64,
     round_start: Instant,
     round_most: u64,
     /// Round trip as a receiver sees it; zero when unknown.
@@ -62,6 +66,20 @@ pub(super) struct Taken {
     pub(super) finished: bool,
 }
 
+/// What the buffer becomes: so many times what came in a round, and so much more.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    pub(super) share: u64,
+    pub(super) more: u64,
+}
+
+impl Growth {
+    #[inline]
+    fn of(self, came: u64) -> u64 {
+        came * self.share + self.more
+    }
+}
+
 /// How much the window has opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Opened {
@@ -102,6 +120,7 @@ impl Receiver {
             update_at: Instant::FAR_FUTURE,
             round_start: now,
             round_read: 0,
+            round_arrived: 0,
             round_most: 0,
             rtt: Duration::ZERO,
         }
@@ -317,35 +336,39 @@ impl Receiver {
         self.rtt = rtt;
     }
 
-    /// Whether a round trip has passed since this round of autotuning began.
+    /// Whether the buffer may have to grow: a round trip has passed since this round of autotuning
+    /// began, or what has come since then, with what is out of order, asks for half as much again.
     #[inline]
-    pub(super) fn is_round_over(&self, now: Instant) -> bool {
-        now - self.round_start >= self.rtt
+    pub(super) fn is_judged(&self, now: Instant, grow: Growth) -> bool {
+        now - self.round_start >= self.rtt || grow.of(self.came()) > self.buffer + self.buffer / 2
     }
 
-    /// A round trip has passed: the buffer becomes `share` times what the application read in it,
-    /// and `more`. Window and buffer if that has grown. `longest`: the longest round trip as
-    /// senders see it.
+    /// What the application has read or cannot read yet, since this round began.
+    fn came(&self) -> u64 {
+        (self.read + self.stream.held()).saturating_sub(self.round_arrived)
+    }
+
+    /// The buffer grows to what this round asks for; the round is over if a round trip has passed.
+    /// Window and buffer if that has grown. `longest`: the longest round trip as senders see it.
     pub(super) fn judge_round(
         &mut self,
         now: Instant,
         longest: Duration,
-        (share, more): (u64, u64),
+        grow: Growth,
         max: u64,
     ) -> Option<(u64, u64)> {
-        let rtt = self.rtt.max(longest);
-        if now - self.round_start < rtt {
-            self.rtt = rtt;
+        let came = self.came();
+        self.rtt = self.rtt.max(longest);
+        if now - self.round_start >= self.rtt {
+            self.round_start = now;
+            self.round_read = self.read;
+            self.round_arrived = self.read + self.stream.held();
+        }
+        if came <= self.round_most {
             return None;
         }
-        let read = self.read - self.round_read;
-        self.round_start = now;
-        self.round_read = self.read;
-        if read <= self.round_most {
-            return None;
-        }
-        self.round_most = read;
-        let wanted = read * share + more;
+        self.round_most = came;
+        let wanted = grow.of(came);
         if wanted <= self.buffer {
             return None;
         }

@@ -2,7 +2,7 @@
 //! round trips. The window itself is the receiver's (`receiver.rs`).
 
 use super::Connection;
-use super::receiver::Opened;
+use super::receiver::{Growth, Opened};
 use crate::record::What;
 use crate::time::Duration;
 use tabane_wire::Segment;
@@ -54,8 +54,11 @@ impl Connection {
         let max = self.config.tcp.receive_buffer_max;
         if self.receive.on_arrival(max) {
             self.estimate_rtt(at, segment);
-            if self.receive.is_round_over(self.now) {
-                self.judge_round(at, max);
+            // What comes early by one subflow is not read until a slower one has delivered.
+            let share = if self.subflows.len() > 1 { 4 } else { 2 };
+            let grow = Growth { share, more: 16 * self.subflows[at].tcb.mss() };
+            if self.receive.is_judged(self.now, grow) {
+                self.judge_round(grow, max);
             }
         }
     }
@@ -83,13 +86,9 @@ impl Connection {
         self.receive.set_rtt(longest.unwrap_or(Duration::ZERO));
     }
 
-    /// A round trip has passed: the buffer becomes twice what the application read in it, four
-    /// times if there are several subflows.
-    fn judge_round(&mut self, at: usize, max: u64) {
+    /// The buffer becomes twice what came in a round trip, four times if there are several subflows.
+    fn judge_round(&mut self, grow: Growth, max: u64) {
         let longest = self.subflows.iter().map(|s| s.tcb.srtt()).max().unwrap_or(Duration::ZERO);
-        // What came early by one subflow is not read until a slower one has delivered.
-        let share = if self.subflows.len() > 1 { 4 } else { 2 };
-        let grow = (share, 16 * self.subflows[at].tcb.mss());
         if let Some((window, buffer)) = self.receive.judge_round(self.now, longest, grow, max) {
             self.note(None, || What::ReceiveWindow { window, buffer });
         }
