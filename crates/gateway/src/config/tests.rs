@@ -527,19 +527,21 @@ mod page {
     //! `docs/configuring.md` and the structs name the same keys.
 
     const PAGE: &str = include_str!("../../../../docs/configuring.md");
-    const SOURCES: [&str; 4] = [
+    const SOURCES: [&str; 5] = [
         include_str!("client.rs"),
+        include_str!("lan.rs"),
         include_str!("next.rs"),
         include_str!("server.rs"),
         include_str!("rule.rs"),
     ];
     /// A struct, and the heading that its table stands below.
-    const TABLES: [(&str, &str); 15] = [
+    const TABLES: [(&str, &str); 17] = [
         ("ClientConfig", "## Client"),
         ("ServerEntry", "### `[[server]]`"),
         ("PathConfig", "### `[[path]]`"),
         ("ListenerConfig", "### `[front]`"),
         ("TunConfig", "### `[tun]`"),
+        ("LanConfig", "### `[lan]`"),
         ("Policies", "### `[up]`, `[down]`"),
         ("Rule", "### `[[rule]]`"),
         ("ServerConfig", "## Server"),
@@ -548,6 +550,7 @@ mod page {
         ("InvitationEntry", "### `invitation` of a client"),
         ("ClientLimits", "### `[limits]`"),
         ("AccessConfig", "### `[access]`"),
+        ("WhenDown", ""),
         ("UdpMode", ""),
         ("Protect", ""),
     ];

@@ -13,15 +13,19 @@
 //! Not here: nft or iptables (no dependency on either), systemd-resolved (it has its own idea of
 //! resolvers; refused with a remedy), NetworkManager.
 
+mod lan;
 mod netlink;
 mod plan;
 mod reconcile;
 mod resolver;
 mod state;
+mod sysctl;
 
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
+pub(crate) use lan::LanHosts;
 use plan::Change;
+pub(crate) use reconcile::on_link;
 pub(crate) use resolver::read as read_resolvers;
 use state::State;
 use std::io;
@@ -60,6 +64,8 @@ pub(crate) struct HostConfig {
     pub table: u32,
     /// Mark of packets that leave beside the tunnel (`SO_MARK` of the paths' sockets).
     pub mark: u32,
+    /// Hosts behind this machine that go through the tunnel.
+    pub lan: Option<LanHosts>,
     /// Where to note what is changed. Of one client alone.
     pub state: PathBuf,
 }
@@ -84,6 +90,7 @@ impl Default for HostConfig {
             servers: Vec::new(),
             table: TABLE_AND_MARK,
             mark: TABLE_AND_MARK,
+            lan: None,
             state: "/var/lib/tabane/host.json".into(),
         }
     }
@@ -109,6 +116,19 @@ pub(crate) enum HostError {
         /// Its number.
         table: u32,
     },
+    /// A switch of the kernel cannot be set.
+    #[error(
+        "cannot set net/{name}: {source}; do it yourself (sysctl -w net/{name}={value}), or let \
+         the client (a service: `tabane service install --lan NAME`)"
+    )]
+    Sysctl {
+        /// Below `net`, with slashes.
+        name: String,
+        /// What it must be.
+        value: String,
+        /// The system's word.
+        source: io::Error,
+    },
     /// A running client has changed the host.
     #[error("{} is in use: another client runs with the same state file", path.display())]
     Running {
@@ -127,7 +147,7 @@ pub(crate) enum HostError {
     #[error(
         "{} is damaged ({why}). What a crashed client left: ip rule, ip -6 rule (priorities \
          {first} to {last}); remove those, then the file",
-        path.display(), first = plan::PRIORITY_FIRST, last = plan::PRIORITY_LAST
+        path.display(), first = plan::PRIORITY_LEAST, last = plan::PRIORITY_LAST
     )]
     Damaged {
         /// The file.
@@ -290,6 +310,12 @@ impl Host {
         addresses: &[SocketAddr],
     ) -> Result<(), HostError> {
         self.state.remember(name, addresses)
+    }
+
+    /// Whether anything is changed, by this or an earlier client.
+    #[must_use]
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.state.changes().is_empty()
     }
 
     /// Undoes everything: an orderly end.
