@@ -13,6 +13,7 @@ use super::namespace::{Namespace, run, wait_until};
 use super::world::{SIZE, URL, User, World};
 use crate::binary;
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -34,6 +35,8 @@ fn world() -> (World, Vec<Namespace>) {
     let world = World::new(User::Root);
     let c = &world.c;
     c.sysctl("net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0 net.ipv6.conf.c1.accept_ra=1");
+    // What comes another way than packets go is dropped, at the device too.
+    c.sysctl("net.ipv4.conf.default.rp_filter=1");
     c.ip("link add br0 type bridge");
     c.ip("addr add 10.7.0.1/24 dev br0");
     c.ip("addr add fd07::1/64 dev br0 nodad");
@@ -177,6 +180,13 @@ fn hosts_behind_the_client_go_through_the_bond() {
     assert_eq!(ask(lan, "hosts"), 6, "three hosts with two addresses: {lan:#}");
     assert!(ask(lan, "udp_flows") >= 8, "{lan:#}");
     assert!(lan["refused"][0][1].as_u64() > Some(0), "{lan:#}");
+    let (well, said) = world.ask(&["doctor"], &client);
+    assert!(well && said.contains("6 addresses of hosts go through the bond"), "{said}");
+    world.c.ip("link set br0 down");
+    let (well, said) = world.ask(&["doctor"], &client);
+    assert!(!well && said.contains("ip link set br0 up"), "{said}");
+    world.c.ip("link set br0 up");
+    world.c.ip("addr replace fd07::1/64 dev br0 nodad");
     client.stop();
     assert_eq!((world.snapshot(), switches(&world)), before, "the host is not as before");
     server.stop();
@@ -189,9 +199,9 @@ fn the_path_mtu_of_jumbo_hosts_is_found() {
         return;
     }
     let (world, hosts) = world();
-    for n in 0..3 {
+    for (n, host) in hosts.iter().enumerate() {
         world.c.ip(&format!("link set p{n} mtu 9000"));
-        hosts[n].ip("link set eth0 mtu 9000");
+        host.ip("link set eth0 mtu 9000");
     }
     world.c.ip("link set br0 mtu 9000");
     let server = world.server();
@@ -239,6 +249,18 @@ fn nothing_leaks_after_a_crash_until_it_is_cleaned_up() {
     let client = world.start_client(LAN);
     client.wait_for("its device", Duration::from_secs(5), |s| s["tun"]["state"] == "up");
     leaks.none("without a server");
+    let told = hosts[1].inside(|| {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("any port can be had");
+        socket.connect(ECHO[0]).expect("it has a route");
+        let pause = Some(Duration::from_millis(200));
+        socket.set_read_timeout(pause).expect("a timeout can be set");
+        (0..50).any(|_| {
+            let sent = socket.send(b"anybody?").map_err(|e| e.kind());
+            let heard = socket.recv(&mut [0; 10]).map_err(|e| e.kind());
+            [sent, heard].contains(&Err(ErrorKind::NetworkUnreachable))
+        })
+    });
+    assert!(told, "a sender of datagrams is not told that no path works");
     let server = world.server();
     client.wait_for_paths_up();
     leaks.none("with one");
@@ -257,6 +279,39 @@ fn nothing_leaks_after_a_crash_until_it_is_cleaned_up() {
     run(cleanup.args(["client", "cleanup"]).env("STATE_DIRECTORY", folder));
     assert_eq!((world.snapshot(), switches(&world)), before, "the host is not as before");
     leaks.none("cleaned up: nothing is forwarded, as before");
+    server.stop();
+}
+
+/// The client switches forwarding on for the hosts, not for who is on the links.
+#[test]
+fn nobody_on_the_links_reaches_a_host() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    world.s.ip("-6 addr add fd09:1::3/64 dev s1 nodad");
+    world.s.ip("route add 10.7.0.0/24 via 10.9.1.1");
+    world.s.ip("-6 route add fd07::/64 via fd09:1::1 dev s1");
+    let server = world.server();
+    let client = world.client(LAN);
+    let heard = |to: &str| {
+        let to: SocketAddr = to.parse().expect("an address");
+        let any = if to.is_ipv6() { "[::]" } else { "0.0.0.0" };
+        let bind = |at: String| UdpSocket::bind(at).expect("the port is free");
+        let own = hosts[2].inside(|| bind(format!("{any}:{}", to.port())));
+        own.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
+        let other = world.s.inside(|| bind(format!("{any}:0")));
+        (0..4).any(|_| {
+            // That it is refused is what is wanted.
+            let _ = other.send_to(b"hello", to);
+            own.recv(&mut [0; 10]).is_ok()
+        })
+    };
+    let all = ["10.7.0.12:5555", "[fd07::12]:5555"];
+    assert_eq!(all.map(heard), [false, false], "with the client");
+    client.stop();
+    world.c.sysctl("net.ipv4.conf.c1.forwarding=1 net.ipv6.conf.all.forwarding=1");
+    assert_eq!(all.map(heard), [true, true], "it could be reached, so the above says something");
     server.stop();
 }
 

@@ -8,13 +8,14 @@ use super::Core;
 use crate::address::ClientNumber;
 use crate::config::{ClientConfig, LanConfig, WhenDown};
 use crate::model::{EventKind, LanInterface, LanStatus};
-use crate::tun::packets::{Counts, prohibited};
+use crate::tun::packets::{Counts, refusal};
 use crate::tun::{LanHosts, on_link};
 use crate::udp::{Nat, Refused, Sides};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use tabane_engine::{Duration, Instant};
+use tabane_wire::Unreachable;
 
 /// The hosts behind a client.
 pub(super) struct LanSide {
@@ -27,6 +28,8 @@ pub(super) struct LanSide {
     hosts: BTreeMap<IpAddr, Instant>,
     /// Datagrams that were refused because there were too many sources.
     full: u64,
+    /// And because no path worked.
+    no_path: u64,
     /// Since when no path has worked.
     down: Option<Instant>,
     /// Packets of the hosts go through the bond.
@@ -41,8 +44,8 @@ const FIRST_PORT: u16 = 22_000;
 const HOSTS_MAX: usize = 4096;
 /// And for how long.
 const HOST_AGE: Duration = Duration::from_secs(600);
-/// With `when_down = "direct"`: from the end of the last path to the use of the host's own routes.
-/// Longer than a path that comes back at once takes.
+/// From the end of the last path to the use of the host's own routes, or to what senders of datagrams
+/// are told. Longer than a path that comes back at once takes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl LanSide {
@@ -62,6 +65,7 @@ impl LanSide {
             nat: Nat::new(FIRST_PORT, SOURCES_MAX),
             hosts: BTreeMap::new(),
             full: 0,
+            no_path: 0,
             down: None,
             carried: true,
         })
@@ -82,15 +86,15 @@ impl LanSide {
         }
     }
 
-    fn is_carried(&self, now: Instant) -> bool {
-        let down = |since: Instant| now.saturating_since(since) >= PATIENCE;
-        self.blocks() || !self.down.is_some_and(down)
+    /// Whether no path works, and none is likely to at once.
+    fn is_down(&self, now: Instant) -> bool {
+        self.down.is_some_and(|since| now.saturating_since(since) >= PATIENCE)
     }
 
     /// Whether a path works; true if this changes where packets of the hosts go.
     fn set_up(&mut self, now: Instant, up: bool) -> bool {
         self.down = if up { None } else { self.down.or(Some(now)) };
-        let carried = self.is_carried(now);
+        let carried = self.blocks() || !self.is_down(now);
         std::mem::replace(&mut self.carried, carried) != carried
     }
 
@@ -117,12 +121,16 @@ impl LanSide {
         now: Instant,
         packet: &[u8],
     ) -> Result<Option<(SocketAddr, &mut [u8])>, Option<Bytes>> {
+        if self.is_down(now) {
+            self.no_path += 1;
+            return Err(refusal(packet, Unreachable::Network));
+        }
         let client = (self.number, SOURCES_MAX);
         match self.nat.forward(now, client, &self.sides, packet) {
             Ok(leaves) => Ok(Some(leaves)),
             Err(Refused::Full) => {
                 self.full += 1;
-                Err(prohibited(packet))
+                Err(refusal(packet, Unreachable::Prohibited))
             }
             // A reply to an echo request that nobody has sent from there.
             Err(_) => Ok(None),
@@ -155,6 +163,7 @@ impl LanSide {
             ("multicast", counts.multicast),
             ("malformed", counts.malformed),
             ("sources", self.full),
+            ("no path", self.no_path),
         ];
         LanStatus {
             state: if self.carried { "carried" } else { "direct" }.into(),

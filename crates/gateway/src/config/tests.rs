@@ -293,7 +293,9 @@ fn an_override_that_is_none_is_refused_by_its_name() {
 fn every_list_of_text_is_known_as_one() {
     for (role, lists) in [("client", ClientConfig::LISTS), ("server", ServerConfig::LISTS)] {
         let source = match role {
-            "client" => concat!(include_str!("client.rs"), include_str!("rule.rs")),
+            "client" => {
+                concat!(include_str!("client.rs"), include_str!("lan.rs"), include_str!("rule.rs"))
+            }
             _ => include_str!("server.rs"),
         };
         let fields = source.lines().filter_map(|line| {

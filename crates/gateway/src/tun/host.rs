@@ -19,12 +19,13 @@ mod plan;
 mod reconcile;
 mod resolver;
 mod state;
-mod sysctl;
+pub(crate) mod sysctl;
 
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
 pub(crate) use lan::LanHosts;
 use plan::Change;
+pub(crate) use plan::OnLink;
 pub(crate) use reconcile::on_link;
 pub(crate) use resolver::read as read_resolvers;
 use state::State;

@@ -23,6 +23,7 @@ pub(crate) use frame::Frame;
 pub(crate) use host::Host;
 pub(crate) use host::HostConfig;
 pub(crate) use host::LanHosts;
+pub(crate) use host::OnLink;
 pub(crate) use host::Reconciled;
 pub(crate) use host::on_link;
 pub(crate) use local::LocalConfig;
