@@ -8,7 +8,7 @@ pub(super) const FOLDER: &str = "/etc/systemd/system";
 pub(super) const WANTED: &str = "/etc/systemd/system/multi-user.target.wants";
 /// The files in [`FOLDER`].
 pub(super) const NAMES: [&str; 2] = ["tabane-server.service", "tabane-client@.service"];
-/// What folders of clients may hold: for a TUN device, the list of resolvers, and hosts behind them.
+/// What folders of clients may hold: for a TUN device, the list of resolvers, and a router.
 pub(super) const DROP_INS: [&str; 3] = ["tun.conf", "dns.conf", "lan.conf"];
 /// Lets the kernel give the server sockets for pings.
 pub(super) const SYSCTL: &str = "/etc/sysctl.d/60-tabane.conf";

@@ -8,14 +8,13 @@ use super::Core;
 use crate::address::ClientNumber;
 use crate::config::{ClientConfig, LanConfig, WhenDown};
 use crate::model::{EventKind, LanInterface, LanStatus};
-use crate::tun::packets::{Counts, refusal};
+use crate::tun::packets::{Counts, prohibited};
 use crate::tun::{LanHosts, on_link};
 use crate::udp::{Nat, Refused, Sides};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use tabane_engine::{Duration, Instant};
-use tabane_wire::Unreachable;
 
 /// The hosts behind a client.
 pub(super) struct LanSide {
@@ -44,8 +43,8 @@ const FIRST_PORT: u16 = 22_000;
 const HOSTS_MAX: usize = 4096;
 /// And for how long.
 const HOST_AGE: Duration = Duration::from_secs(600);
-/// From the end of the last path to the use of the host's own routes, or to what senders of datagrams
-/// are told. Longer than a path that comes back at once takes.
+/// From the end of the last path to the use of the host's own routes, or to what senders of
+/// datagrams are told. Longer than a path that comes back at once takes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl LanSide {
@@ -123,14 +122,14 @@ impl LanSide {
     ) -> Result<Option<(SocketAddr, &mut [u8])>, Option<Bytes>> {
         if self.is_down(now) {
             self.no_path += 1;
-            return Err(refusal(packet, Unreachable::Network));
+            return Err(prohibited(packet));
         }
         let client = (self.number, SOURCES_MAX);
         match self.nat.forward(now, client, &self.sides, packet) {
             Ok(leaves) => Ok(Some(leaves)),
             Err(Refused::Full) => {
                 self.full += 1;
-                Err(refusal(packet, Unreachable::Prohibited))
+                Err(prohibited(packet))
             }
             // A reply to an echo request that nobody has sent from there.
             Err(_) => Ok(None),

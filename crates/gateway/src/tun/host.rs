@@ -1,5 +1,5 @@
 //! What TUN mode changes on the host, and how it is taken back: routes in a table of its own,
-//! rules that lead there, and, if asked for, the list of resolvers.
+//! rules that lead there, and, if asked for, the list of resolvers and what makes it a router.
 //!
 //! Nothing is changed that is not configured. What will be changed is written to a state file
 //! first, and undone from it by an orderly stop (`Host::restore`) or by [`Host::cleanup`], and by

@@ -190,7 +190,7 @@ impl Packets {
 
     fn other(&mut self, packet: &[u8]) -> Inbound {
         self.counts.other += 1;
-        refusal(packet, Unreachable::Prohibited).map_or(Inbound::Nothing, Inbound::Answer)
+        prohibited(packet).map_or(Inbound::Nothing, Inbound::Answer)
     }
 
     fn too_big(&mut self, packet: &[u8]) -> Inbound {
@@ -210,7 +210,7 @@ impl Packets {
             return Inbound::Nothing;
         }
         self.counts.fragments += 1;
-        let refused = whole(packet).and_then(|whole| refusal(&whole, Unreachable::Prohibited));
+        let refused = whole(packet).and_then(|whole| prohibited(&whole));
         refused.map_or(Inbound::Nothing, Inbound::Answer)
     }
 }
@@ -269,10 +269,12 @@ fn completed(frame: Frame, len: usize) -> Bytes {
     packet.freeze()
 }
 
-/// That a whole packet is not carried, and why; `None` where nothing may be said of it.
-pub(crate) fn refusal(packet: &[u8], why: Unreachable) -> Option<Bytes> {
+/// That a whole packet is not carried; `None` where nothing may be said of it. Of what routers say,
+/// this is what Linux tells programs that have not asked to be told.
+pub(crate) fn prohibited(packet: &[u8]) -> Option<Bytes> {
     let (header, _) = IpHeader::parse(packet).ok()?;
     let mut answer = [0; ANSWER_MAX];
+    let why = Unreachable::Prohibited;
     let len = emit_unreachable(&mut answer, header.dst, why, packet).ok()?;
     Some(Bytes::copy_from_slice(&answer[..len]))
 }

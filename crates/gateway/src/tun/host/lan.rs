@@ -12,7 +12,7 @@
 //! advertisements go on doing so (`accept_ra = 2`).
 
 use super::HostConfig;
-use super::plan::{Action, Change, OnLink, Route, Rule};
+use super::plan::{Action, Change, METRIC, METRIC_UNREACHABLE, OnLink, Route, Rule};
 use super::sysctl::{self, Sysctl};
 use crate::access::Prefix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -36,8 +36,6 @@ const PRIORITY_LINKS: u32 = 29_600;
 const PRIORITY_NETWORKS: u32 = 29_601;
 /// Then what comes from there.
 const PRIORITY_FROM: u32 = 29_602;
-const METRIC: u32 = 10;
-const METRIC_UNREACHABLE: u32 = 20_000;
 
 /// Where `table` is that of [`HostConfig`]: the table for what comes from hosts.
 pub(super) fn table(config: &HostConfig) -> Option<u32> {
@@ -86,7 +84,7 @@ fn rule(priority: u32, to: (IpAddr, u8), from: Option<&String>, action: Action) 
 }
 
 /// The networks that the hosts are in, each once.
-pub(crate) fn networks(lan: &LanHosts, links: &[OnLink]) -> Vec<Prefix> {
+fn networks(lan: &LanHosts, links: &[OnLink]) -> Vec<Prefix> {
     let ours = links.iter().filter(|link| lan.interfaces.contains(&link.device));
     let mut all: Vec<Prefix> = ours
         .map(|link| link.prefix)

@@ -109,20 +109,20 @@ pub(super) struct Resolvers {
     pub(super) after: String,
 }
 
-/// Rules have priorities from here (`super::lan`), in front of those that `ip rule add` chooses.
+/// Rules have priorities from here (`super::lan`), before those that `ip rule add` chooses.
 pub(super) const PRIORITY_LEAST: u32 = 29_600;
 /// To here.
 pub(super) const PRIORITY_LAST: u32 = 29_999;
-/// Those of marks and servers come first here, then that of link-local addresses, and those of prefixes
-/// from the second of these.
+/// Here those of marks and servers come first, then that of link-local addresses, and those of
+/// prefixes from the last of these.
 const PRIORITY_FIRST: u32 = 29_700;
 const PRIORITY_LINK_LOCAL: u32 = 29_790;
 const PRIORITY_PREFIXES: u32 = 29_800;
 /// `RT_TABLE_MAIN`
 pub(super) const MAIN: u32 = 254;
 /// Metric of a route into the device, and of the one behind it.
-const METRIC: u32 = 10;
-const METRIC_UNREACHABLE: u32 = 20_000;
+pub(super) const METRIC: u32 = 10;
+pub(super) const METRIC_UNREACHABLE: u32 = 20_000;
 /// The networks that the host is in, from here: several links may be in the same one.
 const METRIC_ON_LINK: u32 = 100;
 /// Networks beside the tunnel; more are not looked at.
