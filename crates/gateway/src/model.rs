@@ -222,7 +222,7 @@ pub struct LanStatus {
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 #[serde(default)]
 pub struct LanInterface {
-    /// Its name.
+    /// As `ip link` shows it.
     pub name: String,
     /// The networks that it has an address in; none if it is not there, or is down.
     pub networks: Vec<String>,
