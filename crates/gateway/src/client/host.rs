@@ -305,7 +305,7 @@ impl Core {
     fn wanted_host(&self) -> Option<Result<HostConfig, String>> {
         let host = self.host.as_ref()?;
         let servers: Vec<IpAddr> = self.tunnels.remotes().map(|remote| remote.ip()).collect();
-        let lan = host.lan.as_ref().map(|lan| lan.wanted());
+        let lan = host.lan.as_ref().map(|lan| lan.wanted(&self.config.path));
         // Hosts behind this one are led to the device at once: nothing of theirs needs the server's
         // address. What an earlier client has left stands until that is known.
         let early = servers.is_empty();

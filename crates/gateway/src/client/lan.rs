@@ -6,7 +6,7 @@
 
 use super::Core;
 use crate::address::ClientNumber;
-use crate::config::{ClientConfig, LanConfig, WhenDown};
+use crate::config::{ClientConfig, LanConfig, PathConfig, WhenDown};
 use crate::model::{EventKind, LanInterface, LanStatus};
 use crate::tun::packets::{Counts, prohibited};
 use crate::tun::{LanHosts, on_link};
@@ -19,7 +19,6 @@ use tabane_engine::{Duration, Instant};
 /// The hosts behind a client.
 pub(super) struct LanSide {
     config: LanConfig,
-    links: Vec<String>,
     number: ClientNumber,
     sides: Sides,
     nat: Nat,
@@ -55,10 +54,8 @@ impl LanSide {
         service: [IpAddr; 2],
     ) -> Option<Self> {
         let lan = config.lan.clone()?;
-        let links = config.path.iter().filter_map(|path| path.interface.clone()).collect();
         Some(Self {
             config: lan,
-            links,
             number: ClientNumber(config.number),
             sides: Sides { own, service: [service, service] },
             nat: Nat::new(FIRST_PORT, SOURCES_MAX),
@@ -75,11 +72,11 @@ impl LanSide {
         self.config.when_down == WhenDown::Block
     }
 
-    /// What the host must be told of them.
-    pub(super) fn wanted(&self) -> LanHosts {
+    /// What the host must be told of them; `paths` are those of the configuration.
+    pub(super) fn wanted(&self, paths: &[PathConfig]) -> LanHosts {
         LanHosts {
             interfaces: self.config.interfaces.clone(),
-            links: self.links.clone(),
+            links: paths.iter().filter_map(|path| path.interface.clone()).collect(),
             block: self.blocks(),
             carried: self.carried,
         }
