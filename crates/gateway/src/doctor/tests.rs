@@ -242,7 +242,8 @@ fn of_lan(change: impl FnOnce(&mut LanFacts, &mut LanStatus)) -> Vec<(String, Ve
 #[test]
 fn each_way_to_get_a_router_wrong_is_named() {
     assert_eq!(of_lan(|_, _| {}), []);
-    let wrong: [(&str, Verdict, &str, fn(&mut LanFacts, &mut LanStatus)); 10] = [
+    type Change = fn(&mut LanFacts, &mut LanStatus);
+    let wrong: [(&str, Verdict, &str, Change); 10] = [
         ("interface", Bad, "br0 does not exist", |f, _| f.interfaces[0].there = false),
         ("interface", Bad, "ip link set br0 up", |f, _| f.interfaces[0].enabled = false),
         ("interface", Bad, "no address", |f, _| f.interfaces[0].addresses.clear()),

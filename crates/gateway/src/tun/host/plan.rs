@@ -78,7 +78,7 @@ pub(crate) struct OnLink {
     pub(crate) prefix: Prefix,
     pub(crate) device: String,
     /// The host's address.
-    pub(super) source: IpAddr,
+    pub(crate) source: IpAddr,
 }
 
 impl Change {
