@@ -241,8 +241,8 @@ fn of_lan(change: impl FnOnce(&mut LanFacts, &mut LanStatus)) -> Vec<(String, Ve
 
 #[test]
 fn each_way_to_get_a_router_wrong_is_named() {
-    assert_eq!(of_lan(|_, _| {}), []);
     type Change = fn(&mut LanFacts, &mut LanStatus);
+    assert_eq!(of_lan(|_, _| {}), []);
     let wrong: [(&str, Verdict, &str, Change); 10] = [
         ("interface", Bad, "br0 does not exist", |f, _| f.interfaces[0].there = false),
         ("interface", Bad, "ip link set br0 up", |f, _| f.interfaces[0].enabled = false),
@@ -250,7 +250,7 @@ fn each_way_to_get_a_router_wrong_is_named() {
         ("network", Bad, "overlaps 10.7.0.0/16 of wan1", |f, _| {
             f.networks[1].prefix = "10.7.0.0/16".parse().unwrap();
         }),
-        ("network", Bad, "overlaps 10.7.0.9/32 of tabane0", |f, _| {
+        ("network", Bad, "overlaps 10.7.0.9 of tabane0", |f, _| {
             f.networks[2].prefix = "10.7.0.9/32".parse().unwrap();
         }),
         ("filter", Note, "ip filter FORWARD", |f, _| f.filter = Some("ip filter FORWARD".into())),
