@@ -481,6 +481,25 @@ up = { egress = "bicast" }
     }
 }
 
+#[test]
+fn hosts_are_behind_interfaces_that_are_nothing_else() {
+    let parsed =
+        |lan: &str| parse::<ClientConfig>("c.toml", &format!("{}[lan]\n{lan}\n", client()), &[]);
+    let lan = parsed("interfaces = ['br0']").unwrap().config.lan.unwrap();
+    assert_eq!((lan.interfaces, lan.when_down), (vec!["br0".into()], WhenDown::Block));
+    for (text, words) in [
+        ("", "no interfaces"),
+        ("interface = ['br0']", "did you mean 'interfaces'?"),
+        ("interfaces = ['wwan0']", "wwan0 is the link of a path"),
+        ("interfaces = ['tabane0']", "tabane0 is the TUN device"),
+        ("interfaces = ['br0', 'br0']", "br0 is named twice"),
+        ("interfaces = ['br0']\nwhen_down = 'open'", "known: block, direct"),
+    ] {
+        let said = parsed(text).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    }
+}
+
 mod reload {
     use super::*;
 
