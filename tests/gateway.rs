@@ -25,6 +25,7 @@ mod gateway {
 
     mod both;
     mod kill_switch;
+    mod lan;
     mod leaks;
     mod listeners;
     mod stock;

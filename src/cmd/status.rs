@@ -4,7 +4,7 @@ use super::agent::{self, Agent};
 use crate::exit::Failure;
 use crate::{say, units};
 use comfy_table::{Cell, Table};
-use tabane_gateway::model::{PathStatus, Status};
+use tabane_gateway::model::{LanStatus, PathStatus, Status};
 
 /// Show what a running agent does: its server, its paths, and why a path is idle.
 #[derive(clap::Args, Debug)]
@@ -52,6 +52,7 @@ fn head(status: &Status) -> String {
     if let Some(tun) = &status.tun {
         let switch = if tun.kill_switch { ", kill switch on" } else { "" };
         lines.push(format!("TUN device {} {}: {}{switch}", tun.device, tun.state, tun.reason));
+        lines.extend(tun.lan.as_ref().map(lan));
     }
     if status.agent == "server" {
         lines.push(format!("clients {}", status.clients));
@@ -68,6 +69,25 @@ fn head(status: &Status) -> String {
         lines.push(counted.join(", "));
     }
     lines.join("\n")
+}
+
+/// Hosts behind a client.
+fn lan(lan: &LanStatus) -> String {
+    let interfaces = lan.interfaces.iter().map(|one| match &one.networks[..] {
+        [] => format!("{} (no network)", one.name),
+        networks => format!("{} ({})", one.name, networks.join(", ")),
+    });
+    let interfaces: Vec<String> = interfaces.collect();
+    let refused = lan.refused.iter().filter(|(_, n)| *n > 0);
+    let refused: Vec<String> = refused.map(|(name, n)| format!("{name} {n}")).collect();
+    let refused = if refused.is_empty() { "nothing".into() } else { refused.join(", ") };
+    format!(
+        "LAN {} {}: {} addresses of hosts, {} sources of datagrams, refused {refused}",
+        interfaces.join(", "),
+        lan.state,
+        lan.hosts,
+        lan.udp_flows
+    )
 }
 
 fn paths(all: &[PathStatus]) -> Table {

@@ -37,8 +37,8 @@ fn what_is_installed_is_uninstalled() {
         assert!(!unit.contains("AmbientCapabilities"), "no privilege: {unit}");
     }
     assert!(tun.contains("AmbientCapabilities=CAP_NET_ADMIN\n"), "{tun}");
-    place.ok(&[&install[..], &["--dns", "office", "--pings"]].concat());
-    for file in ["tun.conf", "dns.conf"] {
+    place.ok(&[&install[..], &["--dns", "office", "--lan", "office", "--pings"]].concat());
+    for file in ["tun.conf", "dns.conf", "lan.conf"] {
         place.read(&format!("{FOLDER}/tabane-client@office.service.d/{file}"));
     }
     assert!(place.read("r/etc/sysctl.d/60-tabane.conf").contains("ping_group_range"));

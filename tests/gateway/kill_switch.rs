@@ -171,7 +171,7 @@ fn routes_of_an_access_point_do_not_win() {
 }
 
 /// Also when a test fails, or it would wait for ever.
-struct SetWhenDropped<'a>(&'a AtomicBool);
+pub(crate) struct SetWhenDropped<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {
     fn drop(&mut self) {

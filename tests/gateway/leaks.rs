@@ -38,6 +38,19 @@ impl Leaks {
 
     /// As `watch`, with probes to `targets`.
     pub(crate) fn watch_to(host: &Namespace, links: &[&str], targets: &[&str]) -> Self {
+        Self::watch_from(host, (host, links), targets)
+    }
+
+    /// From programs of `sender`, over links of another host.
+    pub(crate) fn watch_behind(sender: &Namespace, at: (&Namespace, &[&str])) -> Self {
+        Self::watch_from(sender, at, &TARGETS)
+    }
+
+    fn watch_from(
+        sender: &Namespace,
+        (host, links): (&Namespace, &[&str]),
+        targets: &[&str],
+    ) -> Self {
         let stopped = Arc::new(AtomicBool::new(false));
         let (count, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut threads = Vec::new();
@@ -54,7 +67,7 @@ impl Leaks {
             }));
         }
         let bind = |any: &str| UdpSocket::bind(any).expect("any port can be had");
-        let sockets = host.inside(|| [bind("0.0.0.0:0"), bind("[::]:0")]);
+        let sockets = sender.inside(|| [bind("0.0.0.0:0"), bind("[::]:0")]);
         let targets: Vec<SocketAddr> =
             targets.iter().map(|text| text.parse().expect("an address")).collect();
         let (end, counted) = (stopped.clone(), sent.clone());

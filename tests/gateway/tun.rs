@@ -1,7 +1,6 @@
 //! TUN mode: programs of the host know nothing of the bond.
 
 use super::data::ready;
-use super::namespace::Namespace;
 use super::world::{SIZE, User, World};
 use std::io::{ErrorKind, Read};
 use std::net::{TcpStream, UdpSocket};
@@ -13,10 +12,10 @@ fn a_download_through_the_tun_device_outlives_a_link() {
         return;
     }
     let world = World::new(User::Root);
-    let before = snapshot(&world.c);
+    let before = world.snapshot();
     let server = world.server();
     let client = world.client("[tun]\nroutes = ['192.0.2.0/24']");
-    assert!(snapshot(&world.c).contains("192.0.2.0/24 dev tabane0"), "nothing is routed");
+    assert!(world.snapshot().contains("192.0.2.0/24 dev tabane0"), "nothing is routed");
 
     let mut curl = world.curl(world.c.command("curl"), &[]);
     world.wait_for_bytes(SIZE as u64 / 2);
@@ -37,7 +36,7 @@ fn a_download_through_the_tun_device_outlives_a_link() {
     let more = client.of_paths("rx_bytes");
     assert!(more[0] > carried[0] + SIZE as u64 / 10, "not used again: {carried:?} {more:?}");
     client.stop();
-    assert_eq!(snapshot(&world.c), before, "routes and rules are not as before");
+    assert_eq!(world.snapshot(), before, "routes and rules are not as before");
     server.stop();
 }
 
@@ -124,12 +123,4 @@ fn a_link_with_ipv6_alone_works_beside_one_with_ipv4_alone() {
     assert!(of_it.iter().all(|line| !line.starts_with("ok")), "{of_it:#?}");
     client.stop();
     server.stop();
-}
-
-/// Rules and routes of all tables; without link-local ones, which come in the kernel's own time.
-fn snapshot(host: &Namespace) -> String {
-    let asked = ["rule", "-6 rule", "route show table all", "-6 route show table all"];
-    let lines = asked.map(|args| host.ip(args)).join("\n");
-    let own = |line: &&str| !line.contains("fe80::") && !line.contains("ff00::");
-    lines.lines().filter(own).map(|line| format!("{line}\n")).collect()
 }

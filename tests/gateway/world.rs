@@ -90,6 +90,15 @@ impl World {
         (1..=2).for_each(|n| address(&self.c, &self.s, n));
     }
 
+    /// C's rules and routes of all tables; without link-local ones, which come in the kernel's own
+    /// time.
+    pub(crate) fn snapshot(&self) -> String {
+        let asked = ["rule", "-6 rule", "route show table all", "-6 route show table all"];
+        let lines = asked.map(|args| self.c.ip(args)).join("\n");
+        let own = |line: &&str| !line.contains("fe80::") && !line.contains("ff00::");
+        lines.lines().filter(own).map(|line| format!("{line}\n")).collect()
+    }
+
     /// The private key of the client's path.
     pub(crate) fn path_key(&self, path: usize) -> Key {
         self.secret.of_path(path)

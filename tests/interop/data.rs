@@ -70,7 +70,7 @@ fn lacking() -> Option<String> {
     if !Path::new("/proc/sys/net/mptcp").exists() {
         return Some("this kernel has no MPTCP".into());
     }
-    let tools = ["ip", "sysctl", "nstat", "curl", "mptcpize", "python3"];
+    let tools = ["ip", "sysctl", "nstat", "curl", "mptcpize", "python3", "ping"];
     let missing = |tool: &&str| Command::new(tool).arg("--version").output().is_err();
     tools.into_iter().find(missing).map(|tool| format!("no {tool} (see .ci/run)"))
 }

@@ -194,6 +194,38 @@ pub struct TunStatus {
     pub(crate) local_networks: Vec<String>,
     /// Its routing table.
     pub(crate) table: u32,
+    /// Hosts behind the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lan: Option<LanStatus>,
+}
+
+/// What a client does for the hosts behind it.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct LanStatus {
+    /// `carried`, or `direct`: their packets leave by the routes of the client's host.
+    pub state: String,
+    /// What becomes of their packets while no path works: `block` or `direct`.
+    pub when_down: String,
+    /// Where they are.
+    pub interfaces: Vec<LanInterface>,
+    /// Their addresses that were heard of in the last ten minutes: a host with IPv4 and IPv6 has
+    /// two. At most 4096.
+    pub hosts: u64,
+    /// Sources of datagrams and echo requests.
+    pub udp_flows: u64,
+    /// Packets that were not carried, by the reason.
+    pub refused: Vec<(String, u64)>,
+}
+
+/// An interface that hosts are behind.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[serde(default)]
+pub struct LanInterface {
+    /// As `ip link` shows it.
+    pub name: String,
+    /// The networks that it has an address in; none if it is not there, or is down.
+    pub networks: Vec<String>,
 }
 
 /// What the engine's records say of a path, where they are kept (`crate::record_counters`).

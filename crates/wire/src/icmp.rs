@@ -64,7 +64,7 @@ impl TooBig {
 }
 
 /// Writes the IP packet by which the router `reporter` tells the sender of `original` (a whole
-/// IP packet, TCP or UDP) that the next hop takes no more than `mtu` bytes; over IPv4 at most
+/// IP packet, no ICMP error) that the next hop takes no more than `mtu` bytes; over IPv4 at most
 /// 65535 is sent. Returns its length, at most 1280 bytes. How often to send is the caller's
 /// decision (RFC 4443 section 2.4 f).
 pub fn emit_too_big(
@@ -120,9 +120,8 @@ fn emit_error(
     parameter: u32,
     original: &[u8],
 ) -> Result<usize, EmitError> {
-    let (inner, _) = IpHeader::parse(original).map_err(EmitError::Quote)?;
-    // Never about ICMP: errors about errors multiply.
-    if !matches!(inner.protocol, protocol::TCP | protocol::UDP) {
+    let (inner, range) = IpHeader::parse(original).map_err(EmitError::Quote)?;
+    if is_error(inner.protocol, original.get(range.start).copied()) {
         return Err(EmitError::Quote(ParseError::Protocol(inner.protocol)));
     }
     let v4 = reporter.is_ipv4();
@@ -141,6 +140,16 @@ fn emit_error(
     let sum = checksum(&outer, icmp);
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
     Ok(start + icmp_len)
+}
+
+/// Whether a packet of this protocol, whose message begins so, is an ICMP error: about these there
+/// are none, since errors about errors multiply (RFC 1122 section 3.2.2, RFC 4443 section 2.4 e).
+fn is_error(number: u8, kind: Option<u8>) -> bool {
+    match number {
+        protocol::ICMP => matches!(kind, None | Some(3..=5 | 11 | 12)),
+        protocol::ICMPV6 => kind.is_none_or(|kind| kind < 128),
+        _ => false,
+    }
 }
 
 /// Type, code, checksum and four bytes that hold the MTU.

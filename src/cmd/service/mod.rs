@@ -67,6 +67,10 @@ struct ChoiceArgs {
     /// write /etc/resolv.conf; can be repeated.
     #[arg(long, value_name = "NAME")]
     dns: Vec<String>,
+    /// Let this client be the router of hosts behind it ([lan]), with a TUN device: it may turn
+    /// forwarding on; can be repeated.
+    #[arg(long, value_name = "NAME")]
+    lan: Vec<String>,
     /// Let clients ping through the server: sets net.ipv4.ping_group_range so that all groups of
     /// this host may send pings.
     #[arg(long)]
@@ -117,13 +121,13 @@ impl ChoiceArgs {
             let binary = binary.display();
             return Err(Failure::usage(format!("{binary}: systemd wants an absolute plain path")));
         };
-        let mut names = self.tun.iter().chain(&self.dns);
+        let mut names = self.tun.iter().chain(&self.dns).chain(&self.lan);
         if let Some(name) = names.find(|name| name.is_empty() || !plain(name, "")) {
             return Err(Failure::usage(format!("'{name}' is no name of a client's file")));
         }
-        let Self { tun, dns, pings, low_ports, .. } = self;
+        let Self { tun, dns, lan, pings, low_ports, .. } = self;
         let binary = text.to_owned();
-        Ok(Choices { binary, tun, dns, pings: *pings, low_ports: *low_ports })
+        Ok(Choices { binary, tun, dns, lan, pings: *pings, low_ports: *low_ports })
     }
 }
 

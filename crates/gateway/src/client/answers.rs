@@ -1,7 +1,6 @@
 //! What other threads ask of the client.
 
 use super::carried::{Owner, ProgramId};
-use super::host::HostSide;
 use super::{Core, idle};
 use crate::config::Policies;
 use crate::index::PathIndex;
@@ -85,7 +84,7 @@ impl Core {
             refused_total: refused + self.refused,
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(now),
-            tun: self.host.as_ref().map(HostSide::status),
+            tun: self.host.as_ref().map(|host| host.status(now)),
             record_counters: self.bond.record_counters.as_ref().map(|record_counters| {
                 let mut all = RecordTotals::default();
                 record_counters.add_to(&mut all);

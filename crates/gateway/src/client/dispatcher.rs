@@ -119,7 +119,7 @@ impl Core {
             return;
         }
         if let Some(host) = &mut self.host {
-            host.give(packet);
+            host.give_back(packet);
         } else if let Some(upstream) = &mut self.upstream {
             upstream.tell(UpstreamNotification::Packet(packet.to_vec()));
         }

@@ -126,7 +126,7 @@ impl Core {
     }
 
     fn ways_out(&self) -> Vec<Link> {
-        let mark = self.config.tun.as_ref().map(HostSide::mark);
+        let mark = self.config.device().map(HostSide::mark);
         let used = self.config.path.iter().filter(|path| path.role != Role::Never);
         let link = |path: &crate::config::PathConfig| Link {
             interface: path.interface.clone().filter(|_| path.source.is_none()),

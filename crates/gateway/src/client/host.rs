@@ -2,6 +2,7 @@
 //! front ends.
 
 use super::carried::ProgramId;
+use super::lan::LanSide;
 use super::{ClientError, Core};
 use crate::config::TunConfig;
 use crate::inner::quoting_unreachable;
@@ -29,6 +30,8 @@ pub(super) struct HostSide {
     /// Why it is lost, or why the host is not as it should be; for people.
     trouble: Option<String>,
     packets: Packets,
+    /// Hosts behind this one.
+    pub(super) lan: Option<LanSide>,
     pub(super) stack: LocalStack,
     /// What is changed of the host.
     changes: Host,
@@ -64,6 +67,7 @@ impl HostSide {
     pub(super) fn open(
         (config, client): (&TunConfig, &str),
         own: [IpAddr; 2],
+        lan: Option<LanSide>,
         registry: &Registry,
     ) -> Result<Self, ClientError> {
         let failed = |error: host::HostError| ClientError::Host(error.to_string());
@@ -76,6 +80,7 @@ impl HostSide {
             device: None,
             trouble: None,
             packets: Packets::new(PacketsConfig { dns: Vec::new(), mtu: DEVICE_MTU }),
+            lan,
             stack: LocalStack::new(LocalConfig::default(), crate::seed()?)?,
             changes,
             made: None,
@@ -98,7 +103,7 @@ impl HostSide {
     }
 
     /// What is to be shown of it.
-    pub(super) fn status(&self) -> TunStatus {
+    pub(super) fn status(&self, now: Instant) -> TunStatus {
         let made = self.made.as_ref();
         let text = |prefixes: &[crate::access::Prefix]| {
             prefixes.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -125,6 +130,7 @@ impl HostSide {
                 .map(|made| text(&made.local))
                 .unwrap_or_default(),
             table: self.config.table.unwrap_or(host::TABLE_AND_MARK),
+            lan: self.lan.as_ref().map(|lan| lan.status(now, self.packets.counts())),
         }
     }
 
@@ -196,6 +202,19 @@ impl HostSide {
         let _ = self.device.as_mut().map(|device| device.send_datagram(packet));
     }
 
+    /// Gives what came through the tunnel to whom it is for: the host, or one behind it.
+    pub(super) fn give_back(&mut self, packet: &[u8]) {
+        let Self { lan, device, .. } = self;
+        let packet = match lan {
+            Some(lan) => match lan.back(packet) {
+                Some(translated) => translated,
+                None => return,
+            },
+            None => packet,
+        };
+        let _ = device.as_mut().map(|device| device.send_datagram(packet));
+    }
+
     fn flush(&mut self, now: Instant) {
         // What is made while there is no device is lost, and sent again later.
         while let Some(outgoing) = self.stack.poll_packet(now) {
@@ -229,6 +248,9 @@ impl Core {
         {
             host.stack.handle_timeout(now);
         }
+        if let Some(lan) = self.host.as_mut().and_then(|host| host.lan.as_mut()) {
+            lan.handle_timeout(now);
+        }
         self.host_events(now);
         self.open_requested(now);
         self.flush_host(now);
@@ -250,6 +272,11 @@ impl Core {
 
     fn take_frame(&mut self, now: Instant, frame: Frame) {
         let Some(host) = &mut self.host else { return };
+        if let Some(lan) = &mut host.lan
+            && let Some(inner) = crate::inner::peek(&frame.packet)
+        {
+            lan.hear(now, inner.src);
+        }
         match host.packets.classify(frame) {
             Inbound::Tcp(segment) => host.stack.handle_segment(now, segment),
             Inbound::Udp(datagrams) | Inbound::Dns(datagrams) => {
@@ -259,14 +286,14 @@ impl Core {
                     let datagram = Datagram { ecn: Ecn::NotEct, ..datagram };
                     // What the host could send has room.
                     let Ok(len) = datagram.emit(&mut packet) else { continue };
-                    self.send_datagram(now, datagram.dst, &mut packet[..len]);
+                    self.send_from_host(now, datagram.dst, &mut packet[..len]);
                 }
                 self.scratch = packet;
             }
             Inbound::Echo(packet) => {
                 let mut packet = packet.to_vec();
                 if let Some(to) = crate::inner::peek(&packet).map(|peek| peek.dst) {
-                    self.send_datagram(now, SocketAddr::new(to, 0), &mut packet);
+                    self.send_from_host(now, SocketAddr::new(to, 0), &mut packet);
                 }
             }
             Inbound::Answer(packet) => host.answer(packet),
@@ -278,7 +305,11 @@ impl Core {
     fn wanted_host(&self) -> Option<Result<HostConfig, String>> {
         let host = self.host.as_ref()?;
         let servers: Vec<IpAddr> = self.tunnels.remotes().map(|remote| remote.ip()).collect();
-        if servers.is_empty() {
+        let lan = host.lan.as_ref().map(|lan| lan.wanted(&self.config.path));
+        // Hosts behind this one are led to the device at once: nothing of theirs needs the server's
+        // address. What an earlier client has left stands until that is known.
+        let early = servers.is_empty();
+        if early && (lan.is_none() || host.made.is_some() || host.changes.is_changed()) {
             return None;
         }
         let resolvers = self.network.service();
@@ -287,7 +318,10 @@ impl Core {
             if host.config.dns {
                 wanted.routes.extend(resolvers.map(crate::access::Prefix::host));
             }
-            wanted
+            if early {
+                (wanted.routes, wanted.resolvers) = (Vec::new(), Vec::new());
+            }
+            HostConfig { lan, ..wanted }
         }))
     }
 
@@ -305,6 +339,7 @@ impl Core {
             let text = format!("{} cannot be made again: {error}", host.wanted.name);
             return self.host_trouble(now, EventKind::TunGone, text);
         }
+        self.look_at_lan(now);
         let Some(wanted) = self.wanted_host() else { return };
         let Some(host) = &mut self.host else { return };
         let fresh = host.made.is_none();
@@ -385,7 +420,8 @@ impl Core {
         self.dismiss_host(now);
         self.flush_host(now);
         let Some(mut host) = self.host.take() else { return };
-        let held = self.failed.is_some() || (self.restarts && host.config.kill_switch);
+        let closed = host.config.kill_switch || host.lan.as_ref().is_some_and(LanSide::blocks);
+        let held = self.failed.is_some() || (self.restarts && closed);
         host.end_flows(now);
         if held {
             return;

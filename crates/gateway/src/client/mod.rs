@@ -12,6 +12,7 @@ mod dispatcher;
 mod enrolment;
 mod host;
 mod idle;
+mod lan;
 mod lookup;
 mod memory;
 mod names;
@@ -50,6 +51,7 @@ use carried::{Carried, Owner};
 use datagrams::Datagrams;
 use enrolment::Enrolling;
 use host::HostSide;
+use lan::LanSide;
 use memory::Memory;
 pub(crate) use memory::buffered;
 use names::Names;
@@ -202,8 +204,10 @@ impl Client {
             socks.push(listening.map_err(|source| ClientError::Listen { at: *at, source })?);
         }
         let own = core.network.own(core.number);
-        if let Some(tun) = &core.config.tun {
-            core.host = Some(HostSide::open((tun, &core.config.name), own, reactor.registry())?);
+        if let Some(tun) = core.config.device() {
+            let lan = LanSide::new(&core.config, own, core.network.service());
+            let of = (tun, &*core.config.name);
+            core.host = Some(HostSide::open(of, own, lan, reactor.registry())?);
         }
         Ok(Self { reactor, core, request_channel, socks })
     }

@@ -123,7 +123,7 @@ impl Core {
         }
         let (names, sender) = (entry.addresses.clone(), servers.sender.clone());
         let (waker, current) = (servers.waker.clone(), servers.current);
-        let beside = self.config.tun.as_ref().map(|tun| Beside {
+        let beside = self.config.device().map(|tun| Beside {
             mark: HostSide::mark(tun),
             resolvers: self.host.as_ref().map(HostSide::resolvers).unwrap_or_default(),
             system: !tun.dns,

@@ -103,7 +103,7 @@ impl Tunnels {
         let server = config.server.first().ok_or_else(none)?;
         let secret = config.key()?;
         let run = crate::draw()?;
-        let mark = config.tun.as_ref().map(HostSide::mark);
+        let mark = config.device().map(HostSide::mark);
         let maker = Maker { network, number, run, mark };
         let paths = PathIndex::enumerate(&config.path);
         let all = paths.map(|(i, path)| maker.tunnel(now, path, (&secret, server), i));

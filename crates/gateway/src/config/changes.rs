@@ -20,6 +20,8 @@ pub(crate) enum ClientPart {
     Listeners,
     /// TUN mode.
     Tun,
+    /// Hosts behind the client.
+    Lan,
     /// Control socket, metrics, web page, and where state is kept.
     Sockets,
     /// Recording.
@@ -102,7 +104,7 @@ impl ClientPart {
     /// Whether it changes without a restart.
     #[must_use]
     pub(crate) fn is_live(self) -> bool {
-        !matches!(self, Self::Identity | Self::Tun | Self::Sockets | Self::Recording)
+        !matches!(self, Self::Identity | Self::Tun | Self::Lan | Self::Sockets | Self::Recording)
     }
 
     /// For people.
@@ -116,6 +118,7 @@ impl ClientPart {
             Self::Buffer => "buffer",
             Self::Listeners => "front ends",
             Self::Tun => "TUN mode",
+            Self::Lan => "the LAN",
             Self::Sockets => "control socket, metrics, web page or state",
             Self::Recording => "recording",
         }
@@ -167,6 +170,7 @@ impl ClientConfig {
             (ClientPart::Buffer, self.buffer != new.buffer),
             (ClientPart::Listeners, self.front != new.front),
             (ClientPart::Tun, self.tun != new.tun),
+            (ClientPart::Lan, self.lan != new.lan),
             (ClientPart::Sockets, sockets(self) != sockets(new)),
             (ClientPart::Recording, recording(self) != recording(new)),
         ];

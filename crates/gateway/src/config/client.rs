@@ -1,6 +1,7 @@
 //! The client's configuration.
 
 use super::check::At;
+use super::lan::LanConfig;
 use super::load::{Configuration, Findings};
 use super::matching::{RuleError, Rules};
 use super::rule::{Policies, Rule};
@@ -41,6 +42,8 @@ pub struct ClientConfig {
     pub front: ListenerConfig,
     /// TUN mode.
     pub tun: Option<TunConfig>,
+    /// Hosts behind the client.
+    pub lan: Option<LanConfig>,
     /// Policies from the client to the server.
     pub up: Policies,
     /// Policies from the server to the client.
@@ -164,6 +167,7 @@ impl Default for ClientConfig {
             path: Vec::new(),
             front: ListenerConfig::default(),
             tun: None,
+            lan: None,
             up: Policies::default(),
             down: Policies::default(),
             rule: Vec::new(),
@@ -186,7 +190,23 @@ impl Default for ListenerConfig {
     }
 }
 
+/// The device of a client that carries for hosts behind it, and for nobody else.
+static WITHOUT_ROUTES: TunConfig = TunConfig {
+    name: None,
+    routes: Vec::new(),
+    kill_switch: false,
+    local_networks: None,
+    dns: false,
+    table: None,
+    mark: None,
+};
+
 impl ClientConfig {
+    /// The TUN device that the client needs, if it needs one.
+    pub(crate) fn device(&self) -> Option<&TunConfig> {
+        self.tun.as_ref().or(self.lan.as_ref().map(|_| &WITHOUT_ROUTES))
+    }
+
     /// The policies of all traffic.
     ///
     /// # Errors
@@ -271,7 +291,7 @@ impl ClientConfig {
                 }
             }
         }
-        if all.is_empty() && self.tun.is_none() {
+        if all.is_empty() && self.device().is_none() {
             let fault = Fault::new(&[&"front"], "no front end and no TUN device: nothing to carry");
             found.warn(fault.help("add socks5 = [\"127.0.0.1:1080\"] under [front]"));
         }
@@ -297,6 +317,7 @@ impl Configuration for ClientConfig {
         "server.*.addresses",
         "tun.routes",
         "tun.local_networks",
+        "lan.interfaces",
         "rule.*.destinations",
         "rule.*.names",
         "rule.*.ports",
@@ -313,6 +334,9 @@ impl Configuration for ClientConfig {
         self.check_bond(found);
         if let Some(tun) = &self.tun {
             tun.check(found);
+        }
+        if let Some(lan) = &self.lan {
+            lan.check(self, found);
         }
     }
 

@@ -7,6 +7,7 @@
 pub(crate) mod changes;
 mod check;
 pub mod client;
+pub mod lan;
 pub mod load;
 pub(crate) mod matching;
 pub(crate) mod next;
@@ -19,6 +20,7 @@ mod udp_mode;
 
 pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub(crate) use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
+pub(crate) use lan::{LanConfig, WhenDown};
 pub(crate) use load::{ConfigError, Configuration, Loaded, environment, parse, read};
 pub(crate) use matching::{Choice, Protocol, Rules};
 pub(crate) use next::NextConfig;

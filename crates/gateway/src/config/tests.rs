@@ -293,7 +293,9 @@ fn an_override_that_is_none_is_refused_by_its_name() {
 fn every_list_of_text_is_known_as_one() {
     for (role, lists) in [("client", ClientConfig::LISTS), ("server", ServerConfig::LISTS)] {
         let source = match role {
-            "client" => concat!(include_str!("client.rs"), include_str!("rule.rs")),
+            "client" => {
+                concat!(include_str!("client.rs"), include_str!("lan.rs"), include_str!("rule.rs"))
+            }
             _ => include_str!("server.rs"),
         };
         let fields = source.lines().filter_map(|line| {
@@ -479,6 +481,25 @@ up = { egress = "bicast" }
     }
 }
 
+#[test]
+fn hosts_are_behind_interfaces_that_are_nothing_else() {
+    let parsed =
+        |lan: &str| parse::<ClientConfig>("c.toml", &format!("{}[lan]\n{lan}\n", client()), &[]);
+    let lan = parsed("interfaces = ['br0']").unwrap().config.lan.unwrap();
+    assert_eq!((lan.interfaces, lan.when_down), (vec!["br0".into()], WhenDown::Block));
+    for (text, words) in [
+        ("", "no interfaces"),
+        ("interface = ['br0']", "did you mean 'interfaces'?"),
+        ("interfaces = ['wwan0']", "wwan0 is the link of a path"),
+        ("interfaces = ['tabane0']", "tabane0 is the TUN device"),
+        ("interfaces = ['br0', 'br0']", "br0 is named twice"),
+        ("interfaces = ['br0']\nwhen_down = 'open'", "known: block, direct"),
+    ] {
+        let said = parsed(text).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+    }
+}
+
 mod reload {
     use super::*;
 
@@ -527,19 +548,21 @@ mod page {
     //! `docs/configuring.md` and the structs name the same keys.
 
     const PAGE: &str = include_str!("../../../../docs/configuring.md");
-    const SOURCES: [&str; 4] = [
+    const SOURCES: [&str; 5] = [
         include_str!("client.rs"),
+        include_str!("lan.rs"),
         include_str!("next.rs"),
         include_str!("server.rs"),
         include_str!("rule.rs"),
     ];
     /// A struct, and the heading that its table stands below.
-    const TABLES: [(&str, &str); 15] = [
+    const TABLES: [(&str, &str); 17] = [
         ("ClientConfig", "## Client"),
         ("ServerEntry", "### `[[server]]`"),
         ("PathConfig", "### `[[path]]`"),
         ("ListenerConfig", "### `[front]`"),
         ("TunConfig", "### `[tun]`"),
+        ("LanConfig", "### `[lan]`"),
         ("Policies", "### `[up]`, `[down]`"),
         ("Rule", "### `[[rule]]`"),
         ("ServerConfig", "## Server"),
@@ -548,6 +571,7 @@ mod page {
         ("InvitationEntry", "### `invitation` of a client"),
         ("ClientLimits", "### `[limits]`"),
         ("AccessConfig", "### `[access]`"),
+        ("WhenDown", ""),
         ("UdpMode", ""),
         ("Protect", ""),
     ];

@@ -2,7 +2,7 @@
 
 use super::Verdict::{Bad, Good, Note, Unknown};
 use super::host::{Host, Interface, LinkFacts};
-use super::{Finding, Verdict, tun};
+use super::{Finding, Verdict, lan, tun};
 use crate::model::{PathState, PathStatus, Role, Status};
 use crate::path::inner_limit;
 use std::net::{IpAddr, SocketAddr};
@@ -53,6 +53,10 @@ pub(crate) fn diagnose(status: Option<&Status>, host: &Host) -> Vec<Finding> {
                 found.push(Finding::new(&facts.want.name, "tunnel", Unknown, text));
             }
         }
+    }
+    if let Some(facts) = &host.lan {
+        let running = status.filter(|status| status.tun.is_some());
+        found.extend(lan::findings(facts, running));
     }
     found.extend(clock(status, host));
     found

@@ -1,6 +1,7 @@
 //! What this machine says of the links: interfaces, addresses, the way to the server, and routes
 //! that may lead past a TUN device.
 
+use super::lan::LanFacts;
 use super::routes::{self, MainRoute};
 use crate::config::{ClientConfig, PathConfig};
 use crate::model::Status;
@@ -23,6 +24,8 @@ pub(crate) struct Host {
     pub(crate) no_server: Option<String>,
     /// Routes of the main table, but default ones.
     pub(crate) routes: Vec<MainRoute>,
+    /// This machine as a router, if it is one.
+    pub(crate) lan: Option<LanFacts>,
 }
 
 /// A link as it should be.
@@ -125,14 +128,7 @@ impl Host {
     /// Looks at this machine.
     #[must_use]
     pub(crate) fn look(wants: Vec<Want>, no_server: Option<String>) -> Self {
-        let all: Vec<(String, IpAddr)> = getifaddrs::getifaddrs()
-            .into_iter()
-            .flatten()
-            .filter_map(|one| Some((one.name.clone(), one.address.ip_addr()?)))
-            .collect();
-        let named = fs::read_dir("/sys/class/net").into_iter().flatten();
-        let named = named.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let names: BTreeSet<String> = named.chain(all.iter().map(|one| one.0.clone())).collect();
+        let (names, all) = interfaces();
         #[allow(clippy::disallowed_methods)] // Whether the clock is right is what is asked.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self {
@@ -141,8 +137,29 @@ impl Host {
             unix_s: now.map_or(0, |since| since.as_secs()),
             no_server,
             routes: routes::main_table(),
+            lan: None,
         }
     }
+
+    /// Looks at this machine as the router of hosts behind these interfaces.
+    pub(super) fn look_at_lan(&mut self, lan: Vec<String>) {
+        let (names, all) = interfaces();
+        let lan = lan.iter().map(|name| interface(name, &names, &all)).collect();
+        let links = self.links.iter().filter_map(|link| link.want.interface.clone());
+        self.lan = Some(LanFacts::look(lan, &links.collect::<Vec<_>>()));
+    }
+}
+
+/// The names of all interfaces, and their addresses.
+fn interfaces() -> (BTreeSet<String>, Vec<(String, IpAddr)>) {
+    let all: Vec<(String, IpAddr)> = getifaddrs::getifaddrs()
+        .into_iter()
+        .flatten()
+        .filter_map(|one| Some((one.name.clone(), one.address.ip_addr()?)))
+        .collect();
+    let named = fs::read_dir("/sys/class/net").into_iter().flatten();
+    let named = named.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    (named.chain(all.iter().map(|one| one.0.clone())).collect(), all)
 }
 
 fn link(mut want: Want, names: &BTreeSet<String>, all: &[(String, IpAddr)]) -> LinkFacts {

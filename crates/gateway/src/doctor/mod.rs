@@ -7,6 +7,7 @@
 
 mod diagnose;
 mod host;
+mod lan;
 mod routes;
 mod trial;
 mod tun;
@@ -24,7 +25,7 @@ use tabane_config::source_document::Problem;
 /// The result of one check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Finding {
-    /// A path's name, or `agent`, `server`, `clock`, `tun`.
+    /// A path's name, or `agent`, `server`, `clock`, `tun`, `lan`.
     pub about: String,
     /// `interface`, `address`, `route`, `tunnel`, `mtu`, `nat`, `loss`, `rtt`, `role`, `quota`,
     /// `file` ...
@@ -76,7 +77,15 @@ pub fn examine(
         Some(Err(error)) => (None, Some(error.to_string())),
         None => (None, None),
     };
-    let host = Host::look(wants, no_server);
+    let mut host = Host::look(wants, no_server);
+    let status_lan = running.and_then(|status| status.tun.as_ref()?.lan.as_ref());
+    let lan = match (status_lan, config.and_then(|config| config.lan.as_ref())) {
+        (Some(lan), _) => Some(lan.interfaces.iter().map(|one| one.name.clone()).collect()),
+        (None, lan) => lan.map(|lan| lan.interfaces.clone()),
+    };
+    if let Some(names) = lan {
+        host.look_at_lan(names);
+    }
     findings.extend(diagnose(running.or(tried.as_ref()), &host));
     (findings, failed)
 }

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::doctor::host::Interface;
+use crate::doctor::lan::{LanFacts, dropping_chain};
 use crate::doctor::{MainRoute, Want};
-use crate::model::TunStatus;
+use crate::model::{LanStatus, TunStatus};
+use crate::tun::OnLink;
 
 const SERVER: &str = "203.0.113.5:51820";
 
@@ -56,6 +58,7 @@ fn found(change: impl Fn(&mut PathStatus, &mut LinkFacts)) -> Vec<Finding> {
         unix_s: 1_790_000_000,
         no_server: None,
         routes: Vec::new(),
+        lan: None,
     };
     diagnose(Some(&status), &host)
 }
@@ -194,6 +197,83 @@ fn of_tun(kill_switch: bool, state: &str, routes: &[(&str, bool)]) -> Vec<Findin
     let host = Host { unix_s: 1_790_000_000, links: vec![facts], routes, ..Host::default() };
     let all = diagnose(Some(&status), &host);
     all.into_iter().filter(|finding| finding.about == "tun" && finding.verdict != Good).collect()
+}
+
+/// The checks of a router that fail, and what they say; `change` makes it wrong.
+fn of_lan(change: impl FnOnce(&mut LanFacts, &mut LanStatus)) -> Vec<(String, Verdict, String)> {
+    let link = |prefix: &str, device: &str, source: &str| OnLink {
+        prefix: prefix.parse().unwrap(),
+        device: device.into(),
+        source: source.parse().unwrap(),
+    };
+    let interface = Interface {
+        name: "br0".into(),
+        there: true,
+        enabled: true,
+        addresses: vec!["10.7.0.1".parse().unwrap()],
+        ..Interface::default()
+    };
+    let mut facts = LanFacts {
+        interfaces: vec![interface],
+        networks: vec![
+            link("10.7.0.0/24", "br0", "10.7.0.1"),
+            link("10.9.1.0/24", "wan1", "10.9.1.1"),
+            link("10.81.0.16/32", "tabane0", "10.81.0.16"),
+        ],
+        ..LanFacts::default()
+    };
+    let mut lan = LanStatus { state: "carried".into(), hosts: 3, ..LanStatus::default() };
+    change(&mut facts, &mut lan);
+    let (mut path, link) = good("wan1");
+    path.interface = Some("wan1".into());
+    path.state = if facts.strict.is_empty() { PathState::Up } else { PathState::Down };
+    let tun = Some(TunStatus { state: "up".into(), lan: Some(lan), ..TunStatus::default() });
+    let status = Status { agent: "client".into(), paths: vec![path], tun, ..Status::default() };
+    let host =
+        Host { unix_s: 1_790_000_000, links: vec![link], lan: Some(facts), ..Host::default() };
+    let all = diagnose(Some(&status), &host).into_iter();
+    let ours = |f: &Finding| f.about == "lan" || f.check == "rp_filter";
+    all.filter(ours)
+        .filter(|f| f.verdict != Good)
+        .map(|f| (f.check.to_owned(), f.verdict, f.text + " / " + &f.remedy.unwrap_or_default()))
+        .collect()
+}
+
+#[test]
+fn each_way_to_get_a_router_wrong_is_named() {
+    type Change = fn(&mut LanFacts, &mut LanStatus);
+    assert_eq!(of_lan(|_, _| {}), []);
+    let wrong: [(&str, Verdict, &str, Change); 10] = [
+        ("interface", Bad, "br0 does not exist", |f, _| f.interfaces[0].there = false),
+        ("interface", Bad, "ip link set br0 up", |f, _| f.interfaces[0].enabled = false),
+        ("interface", Bad, "no address", |f, _| f.interfaces[0].addresses.clear()),
+        ("network", Bad, "overlaps 10.7.0.0/16 of wan1", |f, _| {
+            f.networks[1].prefix = "10.7.0.0/16".parse().unwrap();
+        }),
+        ("network", Bad, "overlaps 10.7.0.9 of tabane0", |f, _| {
+            f.networks[2].prefix = "10.7.0.9/32".parse().unwrap();
+        }),
+        ("filter", Note, "ip filter FORWARD", |f, _| f.filter = Some("ip filter FORWARD".into())),
+        ("forwarding", Bad, "from br0", |f, _| f.not_forwarding = vec!["br0".into()]),
+        ("rp_filter", Bad, "conf.wan1.rp_filter=2", |f, _| f.strict = vec!["wan1".into()]),
+        ("hosts", Note, "default route", |_, l| l.hosts = 0),
+        ("hosts", Bad, "no path works", |_, l| l.state = "direct".into()),
+    ];
+    for (check, verdict, words, change) in wrong {
+        let found = of_lan(change);
+        let [(found_check, found_verdict, text)] = &found[..] else { panic!("{check}: {found:?}") };
+        assert_eq!((found_check.as_str(), *found_verdict), (check, verdict), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_filter_that_drops_what_is_forwarded_is_found_in_what_nft_lists() {
+    let listed = "table ip filter {\n\tchain INPUT {\n\t\ttype filter hook input priority filter; \
+                  policy drop;\n\t}\n\tchain FORWARD {\n\t\ttype filter hook forward priority \
+                  filter; policy drop;\n\t}\n}\n";
+    assert_eq!(dropping_chain(listed).as_deref(), Some("ip filter FORWARD"));
+    assert_eq!(dropping_chain(&listed.replace("drop", "accept")), None);
 }
 
 #[test]

@@ -36,7 +36,8 @@ const MORE_LOOKS: usize = 12;
 pub(crate) fn trial(config: &ClientConfig) -> Result<Status, TrialError> {
     let mut config = config.clone();
     config.front = ListenerConfig { socks5: Vec::new(), http: Vec::new(), login: None };
-    (config.tun, config.control, config.web, config.metrics) = (None, None, None, None);
+    (config.tun, config.lan) = (None, None);
+    (config.control, config.web, config.metrics) = (None, None, None);
     config.state = None;
     let (sender, started) = channel();
     let running = thread::spawn(move || {

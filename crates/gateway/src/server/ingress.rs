@@ -6,6 +6,7 @@ use super::{Core, ServerError};
 use crate::index::{ClientIndex, PathIndex, PortIndex};
 use crate::inner::peek;
 use crate::path::ServerInfo;
+use crate::udp::fragment::FRAGMENT_HEADER;
 use crate::udp::{Flows, Outside, request};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
 use bytes::Bytes;
@@ -113,7 +114,7 @@ impl Core {
                     self.client_sessions.send((at, path), &answer, &mut self.ports);
                 }
             }
-            protocol::TCP | protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
+            protocol::TCP | protocol::UDP | protocol::ICMP | protocol::ICMPV6 | FRAGMENT_HEADER => {
                 let limiter = session.limiters.enter(now, path, packet);
                 if limiter == RateLimiter::Open {
                     self.enter(now, (at, path), packet);
@@ -152,7 +153,7 @@ impl Core {
             protocol::UDP if service.contains(&inner.dst) => {
                 self.take_question(now, (at, path), packet);
             }
-            protocol::UDP | protocol::ICMP | protocol::ICMPV6 => {
+            protocol::UDP | protocol::ICMP | protocol::ICMPV6 | FRAGMENT_HEADER => {
                 self.take_datagram(now, (at, path), packet);
             }
             _ => {}

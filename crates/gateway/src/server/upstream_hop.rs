@@ -29,6 +29,8 @@ pub(super) struct Next {
     sides: Sides,
 }
 
+/// The first port of a source of datagrams; those below are for the server's own questions.
+const FIRST_PORT: u16 = 10_000;
 /// Before the names of its paths, where paths of clients are shown, too.
 const PREFIX: &str = "next/";
 
@@ -48,7 +50,7 @@ impl Next {
         let interest = Interest::READABLE;
         reactor.registry().register(&mut SourceFd(&fd), EventSource::Next.token(), interest)?;
         let sides = Sides { own: upstream.own(), service: [service, upstream.service()] };
-        Ok(Self { upstream, owners: BTreeMap::new(), nat: Nat::new(FLOWS_MAX), sides })
+        Ok(Self { upstream, owners: BTreeMap::new(), nat: Nat::new(FIRST_PORT, FLOWS_MAX), sides })
     }
 
     /// Sources of datagrams.

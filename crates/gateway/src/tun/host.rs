@@ -1,5 +1,5 @@
 //! What TUN mode changes on the host, and how it is taken back: routes in a table of its own,
-//! rules that lead there, and, if asked for, the list of resolvers.
+//! rules that lead there, and, if asked for, the list of resolvers and what makes it a router.
 //!
 //! Nothing is changed that is not configured. What will be changed is written to a state file
 //! first, and undone from it by an orderly stop (`Host::restore`) or by [`Host::cleanup`], and by
@@ -13,15 +13,20 @@
 //! Not here: nft or iptables (no dependency on either), systemd-resolved (it has its own idea of
 //! resolvers; refused with a remedy), NetworkManager.
 
+mod lan;
 mod netlink;
 mod plan;
 mod reconcile;
 mod resolver;
 mod state;
+pub(crate) mod sysctl;
 
 use crate::access::{Prefix, PrefixError};
 use crate::config::client::TunConfig;
+pub(crate) use lan::LanHosts;
 use plan::Change;
+pub(crate) use plan::OnLink;
+pub(crate) use reconcile::on_link;
 pub(crate) use resolver::read as read_resolvers;
 use state::State;
 use std::io;
@@ -60,6 +65,8 @@ pub(crate) struct HostConfig {
     pub table: u32,
     /// Mark of packets that leave beside the tunnel (`SO_MARK` of the paths' sockets).
     pub mark: u32,
+    /// Hosts behind this machine that go through the tunnel.
+    pub lan: Option<LanHosts>,
     /// Where to note what is changed. Of one client alone.
     pub state: PathBuf,
 }
@@ -84,6 +91,7 @@ impl Default for HostConfig {
             servers: Vec::new(),
             table: TABLE_AND_MARK,
             mark: TABLE_AND_MARK,
+            lan: None,
             state: "/var/lib/tabane/host.json".into(),
         }
     }
@@ -109,6 +117,19 @@ pub(crate) enum HostError {
         /// Its number.
         table: u32,
     },
+    /// A switch of the kernel cannot be set.
+    #[error(
+        "cannot set net/{name}: {source}; do it yourself (sysctl -w net/{name}={value}), or let \
+         the client (a service: `tabane service install --lan NAME`)"
+    )]
+    Sysctl {
+        /// Below `net`, with slashes.
+        name: String,
+        /// What it must be.
+        value: String,
+        /// The system's word.
+        source: io::Error,
+    },
     /// A running client has changed the host.
     #[error("{} is in use: another client runs with the same state file", path.display())]
     Running {
@@ -127,7 +148,7 @@ pub(crate) enum HostError {
     #[error(
         "{} is damaged ({why}). What a crashed client left: ip rule, ip -6 rule (priorities \
          {first} to {last}); remove those, then the file",
-        path.display(), first = plan::PRIORITY_FIRST, last = plan::PRIORITY_LAST
+        path.display(), first = plan::PRIORITY_LEAST, last = plan::PRIORITY_LAST
     )]
     Damaged {
         /// The file.
@@ -290,6 +311,12 @@ impl Host {
         addresses: &[SocketAddr],
     ) -> Result<(), HostError> {
         self.state.remember(name, addresses)
+    }
+
+    /// Whether anything is changed, by this or an earlier client.
+    #[must_use]
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.state.changes().is_empty()
     }
 
     /// Undoes everything: an orderly end.

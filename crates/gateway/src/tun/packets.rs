@@ -1,10 +1,11 @@
-//! What the host's packets are: TCP, datagrams, questions for names, echo requests; the rest is
-//! dropped and counted, each kind by itself.
+//! What the host's packets are: TCP, datagrams, questions for names, echo requests. Of the rest the
+//! sender is told that it is prohibited, where it may be told anything; each kind is counted.
 //!
 //! Fragments are refused: nothing behind here could carry what they would make. The host makes
 //! none as long as its device's MTU is right, and a program that insists is told "prohibited".
 
 use super::frame::{Checksumming, Frame, Segmentation};
+use crate::udp::fragment::FRAGMENT_HEADER;
 use bytes::{Bytes, BytesMut};
 use std::net::{IpAddr, SocketAddr};
 use tabane_wire::icmp::{emit_too_big, emit_unreachable};
@@ -78,7 +79,7 @@ pub(crate) struct Counts {
     pub(crate) too_big: u64,
     /// Dropped: to a group or to everybody.
     pub(crate) multicast: u64,
-    /// Dropped: neither TCP nor UDP nor echo.
+    /// Refused: neither TCP nor UDP nor echo. ICMP errors among them are dropped.
     pub(crate) other: u64,
     /// Dropped: not as a packet must be.
     pub(crate) malformed: u64,
@@ -92,7 +93,6 @@ impl Packets {
     }
 
     /// What has come so far.
-    #[cfg(test)]
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -115,9 +115,11 @@ impl Packets {
             Ok((header, _)) if header.protocol == protocol::TCP => self.segment(frame),
             Ok((header, _)) => {
                 // Multicast listeners report with a hop-by-hop option.
-                let group = header.dst.is_multicast();
-                *(if group { &mut self.counts.multicast } else { &mut self.counts.other }) += 1;
-                Inbound::Nothing
+                if header.dst.is_multicast() || is_broadcast(header.dst) {
+                    self.counts.multicast += 1;
+                    return Inbound::Nothing;
+                }
+                self.other(&frame.packet)
             }
             Err(error) => self.refuse(&frame.packet, error),
         }
@@ -176,8 +178,7 @@ impl Packets {
             return Inbound::Nothing;
         }
         if range.len() < 8 || kind.is_none_or(|kind| !known.contains(&kind)) {
-            self.counts.other += 1;
-            return Inbound::Nothing;
+            return self.other(&frame.packet);
         }
         if range.end > usize::from(self.config.mtu) {
             self.counts.too_big += 1;
@@ -185,6 +186,11 @@ impl Packets {
         }
         self.counts.echo += 1;
         Inbound::Echo(completed(frame, range.end))
+    }
+
+    fn other(&mut self, packet: &[u8]) -> Inbound {
+        self.counts.other += 1;
+        prohibited(packet).map_or(Inbound::Nothing, Inbound::Answer)
     }
 
     fn too_big(&mut self, packet: &[u8]) -> Inbound {
@@ -204,7 +210,8 @@ impl Packets {
             return Inbound::Nothing;
         }
         self.counts.fragments += 1;
-        first_fragment_refused(packet).map_or(Inbound::Nothing, Inbound::Answer)
+        let refused = whole(packet).and_then(|whole| prohibited(&whole));
+        refused.map_or(Inbound::Nothing, Inbound::Answer)
     }
 }
 
@@ -262,28 +269,46 @@ fn completed(frame: Frame, len: usize) -> Bytes {
     packet.freeze()
 }
 
-/// The answer to the first fragment of an IPv4 datagram; the others say nothing about ports.
-fn first_fragment_refused(packet: &[u8]) -> Option<Bytes> {
-    let v4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
-    if !v4 || packet.len() < 28 || packet[6] & 0x1f != 0 || packet[7] != 0 {
-        return None;
-    }
-    // Quoted as if it were whole: the message is about the flow.
-    let mut whole = packet[..packet.len().min(ANSWER_MAX)].to_vec();
-    let header_len = usize::from(whole[0] & 0xf) * 4;
-    if header_len < 20 || header_len + 8 > whole.len() {
-        return None;
-    }
-    let length = whole.len() as u16;
-    whole[2..4].copy_from_slice(&length.to_be_bytes());
-    whole[6] = 0;
-    whole[10..12].fill(0);
-    let sum = Checksum::of(&whole[..header_len]).finish();
-    whole[10..12].copy_from_slice(&sum.to_be_bytes());
-    let (header, _) = IpHeader::parse(&whole).ok()?;
+/// That a whole packet is not carried; `None` where nothing may be said of it. Of what routers say,
+/// this is what Linux tells programs that have not asked to be told.
+pub(crate) fn prohibited(packet: &[u8]) -> Option<Bytes> {
+    let (header, _) = IpHeader::parse(packet).ok()?;
     let mut answer = [0; ANSWER_MAX];
-    let len = emit_unreachable(&mut answer, header.dst, Unreachable::Prohibited, &whole).ok()?;
+    let why = Unreachable::Prohibited;
+    let len = emit_unreachable(&mut answer, header.dst, why, packet).ok()?;
     Some(Bytes::copy_from_slice(&answer[..len]))
+}
+
+/// The first fragment of a packet as if it were whole: what is said of it is about the flow. The
+/// others say nothing about ports.
+fn whole(packet: &[u8]) -> Option<Vec<u8>> {
+    let mut whole = packet[..packet.len().min(ANSWER_MAX)].to_vec();
+    if packet.first()? >> 4 == 4 {
+        if packet.len() < 28 || packet[6] & 0x1f != 0 || packet[7] != 0 {
+            return None;
+        }
+        let header_len = usize::from(whole[0] & 0xf) * 4;
+        if header_len < 20 || header_len + 8 > whole.len() {
+            return None;
+        }
+        let length = whole.len() as u16;
+        whole[2..4].copy_from_slice(&length.to_be_bytes());
+        whole[6] = 0;
+        whole[10..12].fill(0);
+        let sum = Checksum::of(&whole[..header_len]).finish();
+        whole[10..12].copy_from_slice(&sum.to_be_bytes());
+        return Some(whole);
+    }
+    let first = packet.get(6) == Some(&FRAGMENT_HEADER)
+        && packet.len() >= 56
+        && u16::from_be_bytes([packet[42], packet[43]]) & 0xfff8 == 0;
+    first.then(|| {
+        whole[6] = packet[40];
+        whole.drain(40..48);
+        let length = (whole.len() - 40) as u16;
+        whole[4..6].copy_from_slice(&length.to_be_bytes());
+        whole
+    })
 }
 
 #[cfg(test)]

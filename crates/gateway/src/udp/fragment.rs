@@ -54,7 +54,8 @@ const BYTES_MAX: usize = 512 << 10;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest that an IP packet can be.
 const PACKET_MAX: usize = u16::MAX as usize;
-const FRAGMENT_HEADER: u8 = 44;
+/// The next header of a fragment in IPv6.
+pub(crate) const FRAGMENT_HEADER: u8 = 44;
 
 /// Whether a packet is a fragment: what only looks at headers must not take it for a whole one.
 #[must_use]

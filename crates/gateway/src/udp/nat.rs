@@ -1,5 +1,6 @@
 //! At a server that forwards: the datagrams of its clients go on from one inner address of the next
-//! bond, each source address and port of a client as a port of its own; echo identifiers alike.
+//! bond, each source address and port of a client as a port of its own; echo identifiers alike. At
+//! a client with hosts behind it the same is done for them.
 //!
 //! Endpoint-independent mapping as in [`super::flows`], with the same limits and times. What comes
 //! back is not filtered: the last server of the chain does so.
@@ -18,6 +19,7 @@ pub(crate) struct Nat {
     owners: BTreeMap<(bool, u16), Key>,
     /// When to look whether an entry is idle.
     timers: BTreeSet<(Instant, Key)>,
+    first_port: u16,
     next_port: u16,
     max: usize,
     buffer: Vec<u8>,
@@ -41,19 +43,17 @@ struct Entry {
     names_only: bool,
 }
 
-/// The first port; those below are for the server's own questions.
-const FIRST_PORT: u16 = 10_000;
-
 impl Nat {
-    /// At most `max` sources.
+    /// At most `max` sources, with ports from `first_port` on.
     #[must_use]
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(first_port: u16, max: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             owners: BTreeMap::new(),
             timers: BTreeSet::new(),
-            next_port: FIRST_PORT,
-            max: max.min(usize::from(u16::MAX - FIRST_PORT)),
+            first_port,
+            next_port: first_port,
+            max: max.min(usize::from(u16::MAX - first_port)),
             buffer: Vec::new(),
         }
     }
@@ -209,7 +209,7 @@ impl Nat {
     }
 
     fn step(&mut self) {
-        self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
+        self.next_port = self.next_port.checked_add(1).unwrap_or(self.first_port);
     }
 
     fn remove(&mut self, key: Key) {

@@ -126,6 +126,7 @@ fn rule_message(rule: &Rule) -> RuleMessage {
         attributes.push(RuleAttribute::FwMark(mark));
         attributes.push(RuleAttribute::FwMask(u32::MAX));
     }
+    attributes.extend(rule.from.clone().map(RuleAttribute::Iifname));
     message.header.action = match rule.action {
         Action::Table(table) => {
             attributes.push(RuleAttribute::Table(table));
@@ -141,6 +142,7 @@ fn rule_message(rule: &Rule) -> RuleMessage {
             RuleAction::Goto
         }
         Action::End => RuleAction::Nop,
+        Action::Prohibit => RuleAction::Prohibit,
     };
     message
 }

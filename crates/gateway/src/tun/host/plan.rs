@@ -13,6 +13,7 @@
 //! device is gone.
 
 use super::HostConfig;
+use super::sysctl::Sysctl;
 use crate::access::Prefix;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 pub(super) enum Change {
     Rule(Rule),
     Route(Route),
+    Sysctl(Sysctl),
     Resolvers(Resolvers),
 }
 
@@ -35,6 +37,9 @@ pub(super) struct Rule {
     pub(super) to: (IpAddr, u8),
     /// Packets with this mark only.
     pub(super) mark: Option<u32>,
+    /// Packets that came by this interface only.
+    #[serde(default)]
+    pub(super) from: Option<String>,
     pub(super) action: Action,
 }
 
@@ -50,6 +55,8 @@ pub(super) enum Action {
     Skip,
     /// Is where that leads.
     End,
+    /// The sender is told that it is not allowed.
+    Prohibit,
 }
 
 /// A route in our table.
@@ -67,11 +74,11 @@ pub(super) struct Route {
 
 /// A network that the host has an address in.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct OnLink {
-    pub(super) prefix: Prefix,
-    pub(super) device: String,
+pub(crate) struct OnLink {
+    pub(crate) prefix: Prefix,
+    pub(crate) device: String,
     /// The host's address.
-    pub(super) source: IpAddr,
+    pub(crate) source: IpAddr,
 }
 
 impl Change {
@@ -79,6 +86,7 @@ impl Change {
     pub(super) fn replaces(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Route(new), Self::Route(old)) => new.place() == old.place(),
+            (Self::Sysctl(new), Self::Sysctl(old)) => new.name == old.name,
             (Self::Resolvers(new), Self::Resolvers(old)) => new.path == old.path,
             _ => self == other,
         }
@@ -101,19 +109,20 @@ pub(super) struct Resolvers {
     pub(super) after: String,
 }
 
-/// Rules have priorities from here, in front of those that `ip rule add` chooses.
-pub(super) const PRIORITY_FIRST: u32 = 29_700;
+/// Rules have priorities from here (`super::lan`), before those that `ip rule add` chooses.
+pub(super) const PRIORITY_LEAST: u32 = 29_600;
 /// To here.
 pub(super) const PRIORITY_LAST: u32 = 29_999;
-/// Those of marks and servers come first, then that of link-local addresses, and those of prefixes
-/// from the second of these.
+/// Here those of marks and servers come first, then that of link-local addresses, and those of
+/// prefixes from the last of these.
+const PRIORITY_FIRST: u32 = 29_700;
 const PRIORITY_LINK_LOCAL: u32 = 29_790;
 const PRIORITY_PREFIXES: u32 = 29_800;
 /// `RT_TABLE_MAIN`
 pub(super) const MAIN: u32 = 254;
 /// Metric of a route into the device, and of the one behind it.
-const METRIC: u32 = 10;
-const METRIC_UNREACHABLE: u32 = 20_000;
+pub(super) const METRIC: u32 = 10;
+pub(super) const METRIC_UNREACHABLE: u32 = 20_000;
 /// The networks that the host is in, from here: several links may be in the same one.
 const METRIC_ON_LINK: u32 = 100;
 /// Networks beside the tunnel; more are not looked at.
@@ -145,10 +154,10 @@ pub(super) fn routing(config: &HostConfig, on_link: &[OnLink]) -> Vec<Change> {
         let to = (prefix.address(), prefix.len());
         if !config.kill_switch {
             let action = Action::Longer(prefix.len());
-            rules.push(Rule { priority, to, mark: None, action });
+            rules.push(Rule { priority, to, mark: None, from: None, action });
         }
         let (priority, action) = (priority + 1, Action::Table(config.table));
-        rules.push(Rule { priority, to, mark: None, action });
+        rules.push(Rule { priority, to, mark: None, from: None, action });
     }
     changes.extend(rules.into_iter().map(Change::Rule));
     changes
@@ -192,17 +201,24 @@ fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
     for all in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
         if prefixes.iter().any(|(prefix, _)| prefix.address().is_ipv4() == all.is_ipv4()) {
             let to = (all, 0);
-            let end = Rule { priority: PRIORITY_LAST, to, mark: None, action: Action::End };
+            let end =
+                Rule { priority: PRIORITY_LAST, to, mark: None, from: None, action: Action::End };
             let mark = Some(config.mark);
             rules.push(end);
-            rules.push(Rule { priority: PRIORITY_FIRST, to, mark, action: Action::Skip });
+            rules.push(Rule {
+                priority: PRIORITY_FIRST,
+                to,
+                mark,
+                from: None,
+                action: Action::Skip,
+            });
         }
     }
     let (link_local, len) = LINK_LOCAL;
     let routed = prefixes.iter().any(|(prefix, _)| prefix.holds(link_local.into()));
     if config.kill_switch && routed && config.local.iter().any(|p| p.holds(link_local.into())) {
         let (to, action) = ((link_local.into(), len), Action::Longer(len - 1));
-        rules.push(Rule { priority: PRIORITY_LINK_LOCAL, to, mark: None, action });
+        rules.push(Rule { priority: PRIORITY_LINK_LOCAL, to, mark: None, from: None, action });
     }
     let mut servers = config.servers.clone();
     servers.sort();
@@ -211,7 +227,7 @@ fn beside(config: &HostConfig, prefixes: &[(Prefix, bool)]) -> Vec<Rule> {
         if prefixes.iter().any(|(prefix, _)| prefix.holds(server)) {
             let to = (server, width(server));
             let priority = PRIORITY_FIRST + 1;
-            rules.push(Rule { priority, to, mark: None, action: Action::Skip });
+            rules.push(Rule { priority, to, mark: None, from: None, action: Action::Skip });
         }
     }
     rules
@@ -256,11 +272,15 @@ impl fmt::Display for Change {
                 if let Some(mark) = rule.mark {
                     write!(f, " fwmark {mark:#x}")?;
                 }
+                if let Some(from) = &rule.from {
+                    write!(f, " iif {from}")?;
+                }
                 match rule.action {
                     Action::Table(table) => write!(f, " lookup {table}"),
                     Action::Longer(len) => write!(f, " lookup main suppress_prefixlength {len}"),
                     Action::Skip => write!(f, " goto {PRIORITY_LAST}"),
                     Action::End => f.write_str(" nop"),
+                    Action::Prohibit => f.write_str(" prohibit"),
                 }
             }
             Self::Route(route) => {
@@ -271,6 +291,7 @@ impl fmt::Display for Change {
                 );
                 write!(f, "the route {how} table {} metric {}", route.table, route.metric)
             }
+            Self::Sysctl(switch) => write!(f, "net/{} = {}", switch.name, switch.after),
             Self::Resolvers(change) => write!(f, "the resolvers in {}", change.path.display()),
         }
     }

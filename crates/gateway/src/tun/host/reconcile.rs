@@ -6,9 +6,11 @@
 use super::netlink::Netlink;
 use super::plan::{self, Change, OnLink, Resolvers, Route};
 use super::state::State;
-use super::{Host, HostConfig, HostError, Reconciled, Undone, resolver};
+use super::sysctl::Sysctl;
+use super::{Host, HostConfig, HostError, Reconciled, Undone, lan, resolver, sysctl};
 use crate::access::Prefix;
 use getifaddrs::InterfaceFlags;
+use std::io;
 use std::net::IpAddr;
 
 impl Host {
@@ -22,11 +24,15 @@ impl Host {
     pub(crate) fn reconcile(&mut self, config: &HostConfig) -> Result<Reconciled, HostError> {
         let first = self.made.is_none();
         let current = self.state.changes().to_vec();
-        let mut wanted = plan::routing(config, &on_link());
+        let links = on_link();
+        let mut wanted = plan::routing(config, &links);
+        wanted.extend(lan::changes(config, &links, &current));
         wanted.extend(self.resolvers(config)?.map(Change::Resolvers));
         let mut netlink = open_netlink()?;
         if first {
-            check_table(&mut netlink, config.table, &[&current, &wanted])?;
+            for table in [config.table].into_iter().chain(lan::table(config)) {
+                check_table(&mut netlink, table, &[&current, &wanted])?;
+            }
         }
         let both = current.iter().chain(wanted.iter().filter(|new| !current.contains(new)));
         self.state.write(both.cloned().collect())?;
@@ -146,6 +152,7 @@ fn make(netlink: &mut Netlink, change: &Change, fresh: bool) -> Result<bool, Hos
             netlink.replace_route(route).map_err(failed).map(|()| true)
         }
         Change::Route(route) => netlink.add_route(route).map_err(failed),
+        Change::Sysctl(switch) => sysctl::make(switch).map_err(|e| cannot_set(switch, e)),
         Change::Resolvers(change) if fresh => resolver::make(change).map(|()| true),
         Change::Resolvers(_) => Ok(false),
     }
@@ -157,8 +164,13 @@ fn take_away(netlink: &mut Netlink, change: &Change) -> Result<Option<String>, H
     match change {
         Change::Rule(rule) => netlink.remove_rule(rule).map_err(failed).map(|()| None),
         Change::Route(route) => netlink.remove_route(route).map_err(failed).map(|()| None),
+        Change::Sysctl(switch) => sysctl::undo(switch).map_err(|e| cannot_set(switch, e)),
         Change::Resolvers(change) => resolver::undo(change),
     }
+}
+
+fn cannot_set(switch: &Sysctl, source: io::Error) -> HostError {
+    HostError::Sysctl { name: switch.name.clone(), value: switch.after.clone(), source }
 }
 
 /// Whether it goes and comes with an address of the host, which is nobody's fault.
@@ -167,7 +179,7 @@ fn may_go(change: &Change) -> bool {
 }
 
 /// The networks that the host has an address in, of links that are switched on.
-fn on_link() -> Vec<OnLink> {
+pub(crate) fn on_link() -> Vec<OnLink> {
     let all = getifaddrs::getifaddrs().into_iter().flatten();
     all.filter_map(|one| {
         let on = one.flags.contains(InterfaceFlags::UP);

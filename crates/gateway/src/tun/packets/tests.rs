@@ -192,6 +192,25 @@ fn fragments_are_refused_and_the_first_is_answered() {
 }
 
 #[test]
+fn the_first_fragment_of_ipv6_is_refused_and_the_program_told() {
+    let mut packets = packets();
+    let (sent, packet) = datagram(PROGRAM[1], SERVER[1], 100);
+    let fragment = |offset: u8| {
+        let mut cut = packet.to_vec();
+        cut[6] = 44;
+        cut[5] += 8;
+        cut.splice(40..40, [17, 0, 0, offset | 1, 0, 0, 0, 7]);
+        Frame::from(Bytes::from(cut))
+    };
+    let Inbound::Answer(answer) = packets.classify(fragment(0)) else { panic!("no answer") };
+    let (header, range) = IpHeader::parse(&answer).unwrap();
+    assert_eq!(header.dst, sent.src.ip());
+    assert_eq!(answer[range.start..range.start + 2], [1, 1]);
+    assert_eq!(answer[range.start + 8..], packet[..], "the packet as if it were whole");
+    assert_eq!(packets.classify(fragment(8)), Inbound::Nothing);
+}
+
+#[test]
 fn the_rest_is_counted_by_kind() {
     let mut packets = packets();
     let (_, group) = datagram(PROGRAM[0], "224.0.0.251:5353", 40);
@@ -203,11 +222,16 @@ fn the_rest_is_counted_by_kind() {
     let mut tunnelled = vec![0; 60];
     let [src, dst] = [PROGRAM[0], SERVER[0]].map(|t| t.parse::<SocketAddr>().unwrap().ip());
     IpHeader::new(src, dst, 47).emit(&mut tunnelled, 40).unwrap();
-    assert_eq!(packets.classify(Bytes::from(tunnelled).into()), Inbound::Nothing);
+    let answer = packets.classify(Bytes::from(tunnelled.clone()).into());
+    let Inbound::Answer(answer) = answer else { panic!("its sender is not told") };
+    assert_eq!(answer[20..22], [3, 13]);
+    assert_eq!(answer[28..], tunnelled[..]);
+    // An error is not answered by another.
+    assert_eq!(packets.classify(answer.into()), Inbound::Nothing);
     for junk in [&b""[..], b"\x45", b"\x60\0\0\0\0\0\x11", b"\xff\xff"] {
         assert_eq!(packets.classify(Bytes::copy_from_slice(junk).into()), Inbound::Nothing);
     }
-    let expected = Counts { multicast: 3, other: 1, malformed: 4, ..Counts::default() };
+    let expected = Counts { multicast: 3, other: 2, malformed: 4, ..Counts::default() };
     assert_eq!(*packets.counts(), expected);
 }
 

@@ -408,5 +408,5 @@ fn lists_of_resolvers_that_programs_keep_are_refused_before_anything_is_changed(
     fs::create_dir_all(config.state.parent().unwrap()).unwrap();
     fs::write(&config.state, "{\"version\": 1, \"changes\": [").unwrap();
     let error = Host::cleanup(&config.state).unwrap_err().to_string();
-    assert!(error.contains("damaged") && error.contains("29700"), "{error}");
+    assert!(error.contains("damaged") && error.contains("29600"), "{error}");
 }

@@ -36,7 +36,7 @@ fn forward(nat: &mut Nat, client: u16, packet: &[u8]) -> (SocketAddr, Vec<u8>) {
 
 #[test]
 fn answers_find_their_clients() {
-    let mut nat = Nat::new(100);
+    let mut nat = Nat::new(10_000, 100);
     for (near, far) in [("10.81.0.31:4000", "192.0.2.1:9"), ("[fd81::1f]:4000", "[2001:db8::1]:9")]
     {
         let ports: Vec<SocketAddr> = [1, 2]
@@ -65,7 +65,7 @@ fn answers_find_their_clients() {
 
 #[test]
 fn the_server_is_known_by_another_address_on_each_side() {
-    let mut nat = Nat::new(100);
+    let mut nat = Nat::new(10_000, 100);
     let query = datagram("10.81.0.31:5353", "10.81.0.1:53");
     let (to, packet) = forward(&mut nat, 1, &query);
     assert_eq!(to, "10.99.0.1:53".parse().unwrap());
@@ -76,7 +76,7 @@ fn the_server_is_known_by_another_address_on_each_side() {
 
 #[test]
 fn echoes_and_failures_come_back_too() {
-    let mut nat = Nat::new(100);
+    let mut nat = Nat::new(10_000, 100);
     for (near, far) in [("10.81.0.31", "192.0.2.1"), ("fd81::1f", "2001:db8::1")] {
         let (near, far): (IpAddr, IpAddr) = (near.parse().unwrap(), far.parse().unwrap());
         let mut request = [&[0; HEADROOM][..], &[0; 8], b"ping"].concat();
@@ -108,7 +108,7 @@ fn echoes_and_failures_come_back_too() {
 
 #[test]
 fn what_is_idle_makes_room() {
-    let mut nat = Nat::new(3);
+    let mut nat = Nat::new(10_000, 3);
     let to = "192.0.2.1:9";
     let send = |nat: &mut Nat, now: Instant, client: u16, port: u16| {
         let packet = datagram(&format!("10.81.0.31:{port}"), to);
@@ -130,7 +130,7 @@ fn what_is_idle_makes_room() {
 proptest::proptest! {
     #[test]
     fn any_bytes_are_taken(bytes: Vec<u8>) {
-        let mut nat = Nat::new(10);
+        let mut nat = Nat::new(10_000, 10);
         let _ = nat.backwards(&sides(), &bytes);
         let _ = nat.forward(NOW, (ClientNumber(1), 1), &sides(), &bytes);
     }

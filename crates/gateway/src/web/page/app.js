@@ -102,6 +102,18 @@ function show() {
   set($("clients"), String(status.clients));
   $("token").hidden = !snapshot.changes;
   set($("token"), token ? "unlocked" : "locked");
+  const lan = status.tun?.lan;
+  $("lan").parentElement.hidden = !lan;
+  if (lan) {
+    const refused = lan.refused.filter(([, n]) => n > 0).map(([name, n]) => `${name} ${n}`);
+    const places = lan.interfaces.map(one => `${one.name} (${one.networks.join(", ") || "no network"})`);
+    const lines = [
+      `${places.join(", ")}: ${lan.state}`,
+      `${lan.hosts} addresses of hosts, ${lan.udp_flows} sources of datagrams`,
+      `refused: ${refused.join(", ") || "nothing"}`,
+    ];
+    $("lan").replaceChildren(...lines.map(line => make("li", line)));
+  }
   showLinks(status.paths);
   const happened = status.counters.filter(([, n]) => n > 0);
   const counters = happened.map(([name, n]) => make("li", `${name.replaceAll("_", " ")} ${n}`));

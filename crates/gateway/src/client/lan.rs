@@ -1,0 +1,207 @@
+//! Hosts behind the client (`[lan]`): their packets come by the TUN device like the host's own.
+//!
+//! Their TCP ends here as the host's own does. Their datagrams and echo requests leave from the
+//! client's inner address, each source as a port of its own ([`Nat`]), and so do the host's own,
+//! so that no two of them share one. What the kernel is told of them is [`crate::tun::host`]'s.
+
+use super::Core;
+use crate::address::ClientNumber;
+use crate::config::{ClientConfig, LanConfig, PathConfig, WhenDown};
+use crate::model::{EventKind, LanInterface, LanStatus};
+use crate::tun::packets::{Counts, prohibited};
+use crate::tun::{LanHosts, on_link};
+use crate::udp::{Nat, Refused, Sides};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use tabane_engine::{Duration, Instant};
+
+/// The hosts behind a client.
+pub(super) struct LanSide {
+    config: LanConfig,
+    number: ClientNumber,
+    sides: Sides,
+    nat: Nat,
+    /// When each was heard of last.
+    hosts: BTreeMap<IpAddr, Instant>,
+    /// Datagrams that were refused because there were too many sources.
+    full: u64,
+    /// And because no path worked.
+    no_path: u64,
+    /// Since when no path has worked.
+    down: Option<Instant>,
+    /// Packets of the hosts go through the bond.
+    carried: bool,
+}
+
+/// Sources of datagrams at a time: ports that there are for them.
+const SOURCES_MAX: usize = 16_384;
+/// The first port of a source: those below are for associations ([`super::datagrams`]).
+const FIRST_PORT: u16 = 22_000;
+/// Hosts that are remembered; when there are more, those heard of longest ago are forgotten.
+const HOSTS_MAX: usize = 4096;
+/// And for how long.
+const HOST_AGE: Duration = Duration::from_secs(600);
+/// From the end of the last path to the use of the host's own routes, or to what senders of
+/// datagrams are told. Longer than a path that comes back at once takes.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl LanSide {
+    /// Of a configuration; `own` and `service` are the inner addresses of client and server.
+    pub(super) fn new(
+        config: &ClientConfig,
+        own: [IpAddr; 2],
+        service: [IpAddr; 2],
+    ) -> Option<Self> {
+        let lan = config.lan.clone()?;
+        Some(Self {
+            config: lan,
+            number: ClientNumber(config.number),
+            sides: Sides { own, service: [service, service] },
+            nat: Nat::new(FIRST_PORT, SOURCES_MAX),
+            hosts: BTreeMap::new(),
+            full: 0,
+            no_path: 0,
+            down: None,
+            carried: true,
+        })
+    }
+
+    /// Whether nothing of the hosts may leave past the tunnel.
+    pub(super) fn blocks(&self) -> bool {
+        self.config.when_down == WhenDown::Block
+    }
+
+    /// What the host must be told of them; `paths` are those of the configuration.
+    pub(super) fn wanted(&self, paths: &[PathConfig]) -> LanHosts {
+        LanHosts {
+            interfaces: self.config.interfaces.clone(),
+            links: paths.iter().filter_map(|path| path.interface.clone()).collect(),
+            block: self.blocks(),
+            carried: self.carried,
+        }
+    }
+
+    /// Whether no path works, and none is likely to at once.
+    fn is_down(&self, now: Instant) -> bool {
+        self.down.is_some_and(|since| now.saturating_since(since) >= PATIENCE)
+    }
+
+    /// Whether a path works; true if this changes where packets of the hosts go.
+    fn set_up(&mut self, now: Instant, up: bool) -> bool {
+        self.down = if up { None } else { self.down.or(Some(now)) };
+        let carried = self.blocks() || !self.is_down(now);
+        std::mem::replace(&mut self.carried, carried) != carried
+    }
+
+    /// A packet came from `source`.
+    pub(super) fn hear(&mut self, now: Instant, source: IpAddr) {
+        // The device has an address of the link's own, which the kernel uses for itself.
+        let link_local = matches!(source, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        if link_local || self.sides.own.contains(&source) {
+            return;
+        }
+        if self.hosts.len() >= HOSTS_MAX && !self.hosts.contains_key(&source) {
+            let oldest = self.hosts.iter().min_by_key(|(_, last)| **last).map(|(host, _)| *host);
+            oldest.map(|host| self.hosts.remove(&host));
+        }
+        self.hosts.insert(source, now);
+    }
+
+    /// A datagram or echo request as it leaves, and where to; `None` if it is not carried.
+    ///
+    /// # Errors
+    /// The answer for its sender.
+    fn translate(
+        &mut self,
+        now: Instant,
+        packet: &[u8],
+    ) -> Result<Option<(SocketAddr, &mut [u8])>, Option<Bytes>> {
+        if self.is_down(now) {
+            self.no_path += 1;
+            return Err(prohibited(packet));
+        }
+        let client = (self.number, SOURCES_MAX);
+        match self.nat.forward(now, client, &self.sides, packet) {
+            Ok(leaves) => Ok(Some(leaves)),
+            Err(Refused::Full) => {
+                self.full += 1;
+                Err(prohibited(packet))
+            }
+            // A reply to an echo request that nobody has sent from there.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// What has come for a source; `None` if that is gone.
+    pub(super) fn back(&mut self, packet: &[u8]) -> Option<&mut [u8]> {
+        self.nat.backwards(&self.sides, packet).map(|(_, packet)| packet)
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.nat.handle_timeout(now);
+    }
+
+    /// What is to be shown of it; `counts` are those of the device.
+    pub(super) fn status(&self, now: Instant, counts: &Counts) -> LanStatus {
+        let links = on_link();
+        let interface = |name: &String| {
+            let of = links.iter().filter(|link| link.device == *name);
+            LanInterface {
+                name: name.clone(),
+                networks: of.map(|link| link.prefix.to_string()).collect(),
+            }
+        };
+        let heard = |last: &&Instant| now.saturating_since(**last) < HOST_AGE;
+        let refused = [
+            ("protocols", counts.other),
+            ("fragments", counts.fragments),
+            ("multicast", counts.multicast),
+            ("malformed", counts.malformed),
+            ("sources", self.full),
+            ("no path", self.no_path),
+        ];
+        LanStatus {
+            state: if self.carried { "carried" } else { "direct" }.into(),
+            when_down: if self.blocks() { "block" } else { "direct" }.into(),
+            interfaces: self.config.interfaces.iter().map(interface).collect(),
+            hosts: self.hosts.values().filter(heard).count() as u64,
+            udp_flows: self.nat.len() as u64,
+            refused: refused.map(|(name, count)| (name.to_owned(), count)).into(),
+        }
+    }
+}
+
+impl Core {
+    /// Decides where packets of hosts behind this one go.
+    pub(super) fn look_at_lan(&mut self, now: Instant) {
+        let up = self.tunnels.all().iter().any(|tunnel| tunnel.carries());
+        let Some(lan) = self.host.as_mut().and_then(|host| host.lan.as_mut()) else { return };
+        if lan.set_up(now, up) {
+            let text = match lan.carried {
+                true => "hosts of the LAN go through the bond again",
+                false => "no path works: hosts of the LAN use this host's own links",
+            };
+            self.event_log.add(now, EventKind::TunNote, (None, None), text.into());
+        }
+    }
+
+    /// Sends a datagram or echo request that came by the device.
+    pub(super) fn send_from_host(&mut self, now: Instant, to: SocketAddr, packet: &mut [u8]) {
+        let Some(lan) = self.host.as_mut().and_then(|host| host.lan.as_mut()) else {
+            return self.send_datagram(now, to, packet);
+        };
+        match lan.translate(now, packet) {
+            Ok(Some((to, leaves))) => {
+                let mut leaves = leaves.to_vec();
+                self.send_datagram(now, to, &mut leaves);
+            }
+            Ok(None) | Err(None) => {}
+            Err(Some(answer)) => {
+                if let Some(host) = &mut self.host {
+                    host.give(&answer);
+                }
+            }
+        }
+    }
+}

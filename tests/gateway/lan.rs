@@ -1,0 +1,351 @@
+//! Hosts behind the client: three of them, on a bridge of the client's host, know nothing of the
+//! bond. See `docs/router.md`.
+//!
+//! ```text
+//!   h0 .10 --+
+//!   h1 .11 --+-- br0 10.7.0.1/24, fd07::1/64 : C   (the world's two links)   S
+//!   h2 .12 --+
+//! ```
+
+use super::data::ready;
+use super::leaks::Leaks;
+use super::namespace::{Namespace, run, wait_until};
+use super::world::{SIZE, URL, User, World};
+use crate::binary;
+use serde_json::Value;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const LAN: &str = "[lan]\ninterfaces = ['br0']\n[front]\nsocks5 = []";
+const LINKS: [&str; 2] = ["c1", "c2"];
+/// Where the server's host echoes datagrams.
+const ECHO: [&str; 2] = ["192.0.2.1:7000", "[2001:db8::1]:7000"];
+/// Switches of C that the client sets, and must set back.
+const SWITCHES: [&str; 4] = [
+    "net.ipv4.conf.br0.forwarding",
+    "net.ipv4.conf.c1.forwarding",
+    "net.ipv6.conf.all.forwarding",
+    "net.ipv6.conf.c1.accept_ra",
+];
+
+/// Three hosts behind C, whose own default route is its first link, and which forwards nothing.
+fn world() -> (World, Vec<Namespace>) {
+    let world = World::new(User::Root);
+    let c = &world.c;
+    c.sysctl("net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0 net.ipv6.conf.c1.accept_ra=1");
+    // What comes another way than packets go is dropped, at the device too.
+    c.sysctl("net.ipv4.conf.default.rp_filter=1");
+    c.ip("link add br0 type bridge");
+    c.ip("addr add 10.7.0.1/24 dev br0");
+    c.ip("addr add fd07::1/64 dev br0 nodad");
+    c.ip("link set br0 up");
+    let hosts = (0..3).map(|n| {
+        let host = Namespace::new('h');
+        c.ip(&format!("link add p{n} type veth peer name eth0 netns {}", host.name()));
+        c.ip(&format!("link set p{n} master br0 up"));
+        host.ip(&format!("addr add 10.7.0.1{n}/24 dev eth0"));
+        host.ip(&format!("addr add fd07::1{n}/64 dev eth0 nodad"));
+        host.ip("link set eth0 up");
+        host.ip("route add default via 10.7.0.1");
+        host.ip("-6 route add default via fd07::1");
+        host
+    });
+    let hosts = hosts.collect();
+    lead_to_links(c);
+    let pings = "net.ipv4.ping_group_range=0 2147483647";
+    run(world.s.command("sysctl").args(["-qw", pings]));
+    (world, hosts)
+}
+
+/// Where packets of hosts would leak: routes that go when their link does.
+fn lead_to_links(c: &Namespace) {
+    c.ip("route replace default via 10.9.1.2 dev c1");
+    c.ip("route replace default via 10.9.2.2 dev c2 metric 10");
+    c.ip("addr replace fd09:1::1/64 dev c1 nodad");
+    c.ip("-6 route replace default via fd09:1::2 dev c1");
+    c.ip("-6 neigh replace fd09:1::2 lladdr 02:00:00:00:00:02 dev c1 nud permanent");
+}
+
+/// C's rules, routes and switches, in an order that does not depend on when each was made.
+fn state_of(world: &World) -> Vec<String> {
+    let all = world.snapshot() + &run(world.c.command("sysctl").args(SWITCHES));
+    let mut lines: Vec<String> = all.lines().map(Into::into).collect();
+    lines.sort();
+    lines
+}
+
+fn ask(lan: &Value, key: &str) -> u64 {
+    lan[key].as_u64().expect("a number")
+}
+
+/// Returns each datagram to its sender, at both addresses, until it is told to stop.
+fn echo(sockets: &[UdpSocket], stopped: &AtomicBool) {
+    for socket in sockets {
+        let wait = Some(Duration::from_millis(20));
+        socket.set_read_timeout(wait).expect("a timeout can be set");
+    }
+    let mut buffer = [0; 2000];
+    while !stopped.load(Ordering::Relaxed) {
+        for socket in sockets {
+            if let Ok((len, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(&buffer[..len], from);
+            }
+        }
+    }
+}
+
+/// A socket of a host, at the same port in each of them.
+fn socket(host: &Namespace, v6: bool) -> UdpSocket {
+    let any = if v6 { "[::]:4242" } else { "0.0.0.0:4242" };
+    let socket = host.inside(|| UdpSocket::bind(any).expect("the port is free"));
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout can be set");
+    socket
+}
+
+/// All send with the same port, and then each hears what it has said and nothing else.
+fn datagrams_come_back(hosts: &[Namespace]) {
+    for (v6, to) in [(false, ECHO[0]), (true, ECHO[1])] {
+        let to: SocketAddr = to.parse().expect("an address");
+        let sockets: Vec<UdpSocket> = hosts.iter().map(|host| socket(host, v6)).collect();
+        // A full packet of the LAN is none too large for it.
+        let text = |n: usize| vec![b'a' + n as u8; if v6 { 1452 } else { 1472 }];
+        for (n, socket) in sockets.iter().enumerate() {
+            socket.send_to(&text(n), to).expect("it has a route");
+        }
+        let mut buffer = [0; 2000];
+        for (n, socket) in sockets.iter().enumerate() {
+            // A link may just have gone, and what was on it with it.
+            let heard = (0..6).find_map(|_| {
+                let heard = socket.recv_from(&mut buffer);
+                let _ = heard.is_err().then(|| socket.send_to(&text(n), to));
+                heard.ok()
+            });
+            let (len, from) = heard.unwrap_or_else(|| panic!("nothing came back from {to}"));
+            assert_eq!((from, &buffer[..len]), (to, &text(n)[..]), "another's datagram");
+        }
+    }
+}
+
+fn ping(host: &Namespace, to: &str) {
+    run(host.command("ping").args(["-n", "-c", "3", "-i", "0.2", "-W", "2", to]));
+}
+
+/// What a program hears that sends a packet of a protocol that is not carried.
+fn sctp_is_refused(host: &Namespace) {
+    let program = "import socket\n\
+                   s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 132)\n\
+                   s.settimeout(3)\n\
+                   s.connect(('192.0.2.1', 0))\n\
+                   s.send(bytes(16))\n\
+                   try: s.recv(100)\n\
+                   except OSError as error: print(error)";
+    let said = run(host.command("python3").args(["-c", program]));
+    assert!(said.contains("No route to host"), "it is not told: {said}");
+}
+
+#[test]
+fn hosts_behind_the_client_go_through_the_bond() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    let before = state_of(&world);
+    let server = world.server();
+    let client = world.client(LAN);
+    let leaks = Leaks::watch_behind(&hosts[2], (&world.c, &LINKS));
+    leaks.none("at first");
+    let bind = |at: &str| UdpSocket::bind(at).expect("the port is free");
+    let sockets = world.s.inside(|| ECHO.map(bind));
+    let stopped = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(&sockets, &stopped));
+        let _stop = super::kill_switch::SetWhenDropped(&stopped);
+        datagrams_come_back(&hosts);
+        // In the middle of a download a link is lost.
+        let curl = world.curl(hosts[0].command("curl"), &[]);
+        world.wait_for_bytes(SIZE as u64 / 2);
+        let carried = client.of_paths("rx_bytes");
+        world.c.ip("link set c1 down");
+        datagrams_come_back(&hosts);
+        world.complete(curl);
+        assert!(carried.iter().all(|bytes| *bytes > SIZE as u64 / 20), "by one link: {carried:?}");
+        leaks.none("over the loss of a link");
+        world.c.ip("link set c1 up");
+        lead_to_links(&world.c);
+        client.wait_for_paths_up();
+    });
+    for to in ["192.0.2.1", "2001:db8::1"] {
+        ping(&hosts[1], to);
+    }
+    // To each other, and to the client's host itself, they need no bond.
+    for to in ["10.7.0.12", "10.7.0.1", "fd07::12", "fd07::1"] {
+        ping(&hosts[1], to);
+    }
+    sctp_is_refused(&hosts[1]);
+    leaks.none("in all that");
+    let status = client.status().expect("it answers");
+    let lan = &status["tun"]["lan"];
+    assert_eq!(ask(lan, "hosts"), 6, "three hosts with two addresses: {lan:#}");
+    assert!(ask(lan, "udp_flows") >= 8, "{lan:#}");
+    assert!(lan["refused"][0][1].as_u64() > Some(0), "{lan:#}");
+    let (well, said) = world.ask(&["doctor"], &client);
+    assert!(well && said.contains("6 addresses of hosts go through the bond"), "{said}");
+    world.c.ip("link set br0 down");
+    let (well, said) = world.ask(&["doctor"], &client);
+    assert!(!well && said.contains("ip link set br0 up"), "{said}");
+    world.c.ip("link set br0 up");
+    world.c.ip("addr replace fd07::1/64 dev br0 nodad");
+    client.stop();
+    assert_eq!(state_of(&world), before, "the host is not as before");
+    server.stop();
+}
+
+/// What is larger than the device is told so, and what a host sends in TCP fits by itself.
+#[test]
+fn the_path_mtu_of_jumbo_hosts_is_found() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    for (n, host) in hosts.iter().enumerate() {
+        world.c.ip(&format!("link set p{n} mtu 9000"));
+        host.ip("link set eth0 mtu 9000");
+    }
+    world.c.ip("link set br0 mtu 9000");
+    let server = world.server();
+    let client = world.client(LAN);
+    for (to, size, room) in [("192.0.2.1", "1473", "1472"), ("2001:db8::1", "1453", "1452")] {
+        let mut large = hosts[0].command("ping");
+        let output = large.args(["-n", "-M", "do", "-c", "1", "-W", "2", "-s", size, to]).output();
+        let output = output.expect("ping can be run");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(said.to_lowercase().contains("mtu") && said.contains("1500"), "{to}: {said}");
+        run(hosts[0]
+            .command("ping")
+            .args(["-n", "-M", "do", "-c", "1", "-W", "2", "-s", room, to]));
+    }
+    world.complete(world.curl(hosts[0].command("curl"), &[]));
+    let upload = run(hosts[1].command("curl").args([
+        "--silent",
+        "--max-time",
+        "20",
+        "--output",
+        "/dev/null",
+        "--write-out",
+        "%{http_code}",
+        "--data-binary",
+        &format!("@{}", world.folder.file("www/file").display()),
+        URL,
+    ]));
+    // Python's server has no POST, and says so after it was sent.
+    assert_eq!(upload, "501");
+    client.stop();
+    server.stop();
+}
+
+#[test]
+fn nothing_leaks_after_a_crash_until_it_is_cleaned_up() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    let before = state_of(&world);
+    let leaks = Leaks::watch_behind(&hosts[0], (&world.c, &LINKS));
+    leaks.none("before there is a client, which is what turns forwarding on");
+    // No server yet: no path works.
+    let client = world.start_client(LAN);
+    client.wait_for("its device", Duration::from_secs(5), |s| s["tun"]["state"] == "up");
+    leaks.none("without a server");
+    let told = hosts[1].inside(|| {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("any port can be had");
+        socket.connect(ECHO[0]).expect("it has a route");
+        let pause = Some(Duration::from_millis(200));
+        socket.set_read_timeout(pause).expect("a timeout can be set");
+        (0..50).any(|_| {
+            let sent = socket.send(b"anybody?").map_err(|e| e.kind());
+            let heard = socket.recv(&mut [0; 10]).map_err(|e| e.kind());
+            sent.is_err() || heard == Err(ErrorKind::HostUnreachable)
+        })
+    });
+    assert!(told, "a sender of datagrams is not told that no path works");
+    let server = world.server();
+    client.wait_for_paths_up();
+    leaks.none("with one");
+    client.kill();
+    leaks.none("after a crash");
+    let client = world.client(LAN);
+    leaks.none("over the start after that");
+    world.c.ip("link del tabane0");
+    leaks.none("without the device");
+    wait_until("the device", Duration::from_secs(5), || world.c.ip("link").contains("tabane0"));
+    client.signal(libc::SIGUSR2);
+    client.ended();
+    leaks.none("stopped for a restart");
+    let mut cleanup = binary::by(|tabane| world.c.command(tabane));
+    let folder = world.folder.file("client");
+    run(cleanup.args(["client", "cleanup"]).env("STATE_DIRECTORY", folder));
+    assert_eq!(state_of(&world), before, "the host is not as before");
+    leaks.none("cleaned up: nothing is forwarded, as before");
+    server.stop();
+}
+
+/// The client switches forwarding on for the hosts, not for who is on the links.
+#[test]
+fn nobody_on_the_links_reaches_a_host() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    world.s.ip("-6 addr add fd09:1::3/64 dev s1 nodad");
+    world.s.ip("route add 10.7.0.0/24 via 10.9.1.1");
+    world.s.ip("-6 route add fd07::/64 via fd09:1::1 dev s1");
+    let server = world.server();
+    let client = world.client(LAN);
+    let heard = |to: &str| {
+        let to: SocketAddr = to.parse().expect("an address");
+        let any = if to.is_ipv6() { "[::]" } else { "0.0.0.0" };
+        let bind = |at: String| UdpSocket::bind(at).expect("the port is free");
+        let own = hosts[2].inside(|| bind(format!("{any}:{}", to.port())));
+        own.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
+        let other = world.s.inside(|| bind(format!("{any}:0")));
+        (0..4).any(|_| {
+            // That it is refused is what is wanted.
+            let _ = other.send_to(b"hello", to);
+            own.recv(&mut [0; 10]).is_ok()
+        })
+    };
+    let all = ["10.7.0.12:5555", "[fd07::12]:5555"];
+    assert_eq!(all.map(heard), [false, false], "with the client");
+    client.stop();
+    world.c.sysctl("net.ipv4.conf.c1.forwarding=1 net.ipv6.conf.all.forwarding=1");
+    assert_eq!(all.map(heard), [true, true], "it could be reached, so the above says something");
+    server.stop();
+}
+
+#[test]
+fn hosts_go_past_the_bond_while_it_is_down_if_that_is_wanted() {
+    if !ready() {
+        return;
+    }
+    let (world, hosts) = world();
+    let server = world.server();
+    let client = world.client(&LAN.replace("['br0']", "['br0']\nwhen_down = 'direct'"));
+    let leaks = Leaks::watch_behind(&hosts[0], (&world.c, &LINKS));
+    leaks.none("while all is well");
+    server.stop();
+    client
+        .wait_for("the change", Duration::from_secs(15), |s| s["tun"]["lan"]["state"] == "direct");
+    leaks.some("without a server");
+    let server = world.server();
+    client
+        .wait_for("the change", Duration::from_secs(15), |s| s["tun"]["lan"]["state"] == "carried");
+    std::thread::sleep(Duration::from_millis(300));
+    leaks.take();
+    leaks.none("with a server again");
+    client.kill();
+    leaks.some("after a crash");
+    server.stop();
+}
