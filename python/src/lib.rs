@@ -1,0 +1,30 @@
+//! The native half of the Python package `tabane`: what Python calls. Everything that a user sees
+//! has its name, its documentation and its types in `python/tabane`; here is only what must be
+//! fast or must reach the engine.
+//!
+//! Columns cross as bytes (`table.rs`), times as seconds, errors as the package's own exceptions
+//! (`error.rs`). The interpreter is released while worlds run.
+
+mod error;
+mod observers;
+mod run;
+mod scenario;
+mod sweep;
+mod table;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::run::{Output, capture, run};
+    #[pymodule_export]
+    use crate::scenario::{Document, Plan};
+    #[pymodule_export]
+    use crate::sweep::{Pool, Rows, estimate_of};
+
+    /// Version of the program.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,45 @@
+"""Plots with matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tabane._run import Result
+
+
+def series(result: Result, metric: str) -> Figure:
+    """A metric of a run over time: a line a subflow, the connection's in black."""
+    from matplotlib.figure import Figure
+
+    table = result.series_of(metric)
+    unit = metric.rsplit("_", 1)[-1]
+    scale, label = {"bps": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "bytes": (1e-3, "kB")}.get(
+        unit, (1.0, unit)
+    )
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    keys = list(zip(*(table[c] for c in ("flow", "host", "path", "subflow")), strict=True))
+    for key in dict.fromkeys(keys):
+        rows = np.array([other == key for other in keys])
+        flow, host, path, subflow = key
+        name = " ".join(str(part) for part in (flow, path or host) if part)
+        whole = subflow < 0 and not path
+        axes.plot(
+            table["t"][rows],
+            table["value"][rows] * scale,
+            label=name,
+            color="black" if whole else None,
+            linewidth=1.5 if whole else 1.0,
+        )
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel(f"{metric.removesuffix('_' + unit).replace('_', ' ')} ({label})")
+    axes.set_title(f"{result.name}, seed {result.seed}")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    return figure
