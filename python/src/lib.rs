@@ -7,6 +7,7 @@
 
 mod error;
 mod observers;
+mod policy;
 mod run;
 mod scenario;
 mod sweep;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::policy::{Ack, Blocked, Congestion, SubflowView, Work, register};
     #[pymodule_export]
     use crate::run::{Output, capture, run};
     #[pymodule_export]

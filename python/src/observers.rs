@@ -1,5 +1,6 @@
 //! Who watches a run for Python: Ctrl-C, and the events that become rows.
 
+use crate::policy;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,23 +17,28 @@ pub(crate) struct Interrupt {
 }
 
 impl Observer for Interrupt {
-    fn progress(&mut self, _: Instant, _: Instant) {
+    fn progress(&mut self, now: Instant, _: Instant) {
+        policy::reach(now);
         if self.raised.is_none() {
             self.raised = Python::attach(|py| py.check_signals()).err();
         }
     }
 
     fn stops(&self) -> bool {
-        self.raised.is_some()
+        self.raised.is_some() || policy::has_failed()
     }
 }
 
-/// Breaks a run off when a flag is set.
+/// Breaks a run off when a flag is set, or when a policy has failed.
 pub(crate) struct Flagged<'a>(pub(crate) &'a AtomicBool);
 
 impl Observer for Flagged<'_> {
+    fn progress(&mut self, now: Instant, _: Instant) {
+        policy::reach(now);
+    }
+
     fn stops(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) || policy::has_failed()
     }
 }
 

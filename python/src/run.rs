@@ -2,6 +2,7 @@
 
 use crate::error;
 use crate::observers::{Events, Interrupt, Row};
+use crate::policy;
 use crate::scenario::Plan;
 use crate::table::Table;
 use pyo3::prelude::*;
@@ -77,6 +78,8 @@ fn watched(
     watchers: Vec<&mut (dyn Observer + Send)>,
 ) -> PyResult<RunResult> {
     let mut interrupt = Interrupt::default();
+    // What a check of scenarios has left on this thread is not of this run.
+    policy::take_failure();
     let result = py.detach(|| {
         let mut all: Vec<&mut dyn Observer> = vec![&mut interrupt];
         all.extend(watchers.into_iter().map(|watcher| watcher as &mut dyn Observer));
@@ -90,10 +93,11 @@ fn finished(
     result: Result<RunResult, RunError>,
     raised: Option<PyErr>,
 ) -> PyResult<RunResult> {
-    match (result, raised) {
-        (_, Some(raised)) => Err(raised),
-        (Err(error), None) => Err(error::run(py, &error)),
-        (Ok(result), None) => Ok(result),
+    match (result, policy::take_failure(), raised) {
+        (_, _, Some(raised)) => Err(raised),
+        (_, Some(failure), None) => Err(failure.into_error(py)),
+        (Err(error), None, None) => Err(error::run(py, &error)),
+        (Ok(result), None, None) => Ok(result),
     }
 }
 

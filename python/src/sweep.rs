@@ -2,6 +2,7 @@
 
 use crate::error;
 use crate::observers::Flagged;
+use crate::policy;
 use crate::run::{flows, paths};
 use crate::scenario::Plan;
 use crate::table::Table;
@@ -19,7 +20,13 @@ use tabane_trace::estimate;
 /// How often Ctrl-C is looked for while no run is done.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-type Done = (usize, Result<String, RunError>);
+type Done = (usize, Result<String, Ended>);
+
+/// Why a run gave no result.
+enum Ended {
+    Failed(RunError),
+    Policy(policy::Failure),
+}
 
 /// Runs in progress: an iterator of (number of the plan, result as JSON).
 #[pyclass(frozen, module = "tabane._native")]
@@ -47,10 +54,7 @@ impl Pool {
                 while !stop.load(Ordering::Relaxed) {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let Some(plan) = plans.get(n) else { break };
-                    let result = tabane_sim::run(plan, &mut Flagged(&stop));
-                    let json = result.map(|result| {
-                        serde_json::to_string(&result).expect("invariant: a result has a JSON form")
-                    });
+                    let json = run(plan, &stop);
                     if sender.send((n, json)).is_err() {
                         break;
                     }
@@ -75,8 +79,9 @@ impl Pool {
             });
             match next {
                 Ok((n, Ok(json))) => return Ok(Some((n, json))),
-                Ok((_, Err(RunError::Stopped(_)))) | Err(RecvTimeoutError::Timeout) => {}
-                Ok((_, Err(error))) => return Err(error::run(py, &error)),
+                Ok((_, Err(Ended::Policy(failure)))) => return Err(failure.into_error(py)),
+                Ok((_, Err(Ended::Failed(error)))) => return Err(error::run(py, &error)),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
             }
         }
@@ -87,6 +92,17 @@ impl Pool {
         self.stop.store(true, Ordering::Relaxed);
         let threads = std::mem::take(&mut *self.threads.lock().expect("invariant: as above"));
         py.detach(|| threads.into_iter().for_each(|thread| drop(thread.join())));
+    }
+}
+
+fn run(plan: &tabane_sim::Plan, stop: &AtomicBool) -> Result<String, Ended> {
+    let result = tabane_sim::run(plan, &mut Flagged(stop));
+    match policy::take_failure() {
+        Some(failure) => Err(Ended::Policy(failure)),
+        None => {
+            let result = result.map_err(Ended::Failed)?;
+            Ok(serde_json::to_string(&result).expect("invariant: a result has a JSON form"))
+        }
     }
 }
 

@@ -9,10 +9,19 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tabane import _native
+from tabane import _native, _policy
 
 #: What `set` and `over` take for a key: anything that TOML can say.
-Value = str | bool | int | float | Sequence[Any] | Mapping[str, Any]
+Value = (
+    str
+    | bool
+    | int
+    | float
+    | type[_policy.Scheduler]
+    | type[_policy.CongestionController]
+    | Sequence[Any]
+    | Mapping[str, Any]
+)
 
 
 class Scenario:
@@ -80,7 +89,7 @@ class Scenario:
     def toml(self) -> str:
         """The scenario as the text of a scenario file."""
         if self._text is None:
-            self._text = _native.Document.toml_of(json.dumps(self._keys))
+            self._text = _native.Document.toml_of(json.dumps(self._keys, default=_named))
         return self._text
 
     def link(self, name: str, **keys: Any) -> Scenario:
@@ -149,12 +158,23 @@ class Scenario:
         return f"<Scenario {self._name!r}>"
 
 
+def _named(value: object) -> str:
+    """A policy's name, where a scenario has its class."""
+    name = _policy.name_of(value)
+    if name is None:
+        raise TypeError(f"a scenario cannot hold {value!r}")
+    return name
+
+
 def _plain(keys: dict[str, Any]) -> dict[str, Any]:
     return {key.removesuffix("_"): value for key, value in keys.items()}
 
 
 def _toml(value: Value, top: bool = False) -> str:
     """A value as TOML; texts at the top as the command line takes them."""
+    policy = _policy.name_of(value)
+    if policy is not None:
+        value = policy
     if isinstance(value, str):
         return value if top else json.dumps(value, ensure_ascii=False)
     if isinstance(value, bool):
