@@ -6,7 +6,10 @@
 //! (`error.rs`). The interpreter is released while worlds run.
 
 mod error;
+mod gym;
 mod observers;
+mod papers;
+mod pcap;
 mod policy;
 mod run;
 mod scenario;
@@ -17,6 +20,14 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::gym::Envs;
+    #[pymodule_export]
+    use crate::papers::{papers, repeat_paper};
+    #[pymodule_export]
+    use crate::pcap::read_pcap;
     #[pymodule_export]
     use crate::policy::{Ack, Blocked, Congestion, SubflowView, Work, register};
     #[pymodule_export]
@@ -30,4 +41,11 @@ mod _native {
     #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// The policy that environments ask is there from the start, in every process.
+    #[pymodule_init]
+    fn init() -> PyResult<()> {
+        let registered = crate::gym::register();
+        registered.map_err(|e| pyo3::exceptions::PyImportError::new_err(e.to_string()))
+    }
 }

@@ -1,6 +1,8 @@
 """Multipath TCP in a deterministic simulator.
 
-`Scenario` says what there is, `run` runs it, `sweep` runs many.
+`Scenario` says what there is, `run` runs it, `sweep` runs many. `Scheduler` and
+`CongestionController` are for policies in Python, `read_pcap` for captures; `tabane.gym`,
+`tabane.papers` and `tabane.networkx` are modules to import.
 """
 
 from tabane._errors import PolicyError, RunError, ScenarioError, TabaneError
@@ -12,6 +14,7 @@ from tabane._native import (
     Work,
     __version__,
 )
+from tabane._pcap import Capture, read_pcap
 from tabane._policy import CongestionController, Scheduler, register
 from tabane._run import Result, run
 from tabane._scenario import Scenario
@@ -21,6 +24,7 @@ from tabane._table import Table
 __all__ = [
     "Ack",
     "Blocked",
+    "Capture",
     "Congestion",
     "CongestionController",
     "PolicyError",
@@ -36,6 +40,7 @@ __all__ = [
     "Work",
     "__version__",
     "estimate",
+    "read_pcap",
     "register",
     "run",
     "sweep",

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 __version__: str
-__file__: str
 _Raw = dict[str, tuple[Any, Any]]
 
 class Document:
@@ -195,3 +194,33 @@ def register(
     params: list[tuple[str, float, float, float, str]],
     factory: Any,
 ) -> None: ...
+
+_Stepped = tuple[bytes, bytes, bytes, bytes]
+
+class Envs:
+    @staticmethod
+    def schedulers(plans: list[Plan], count: int, threads: int, subflows: int) -> Envs: ...
+    @staticmethod
+    def controllers(
+        plans: list[Plan],
+        count: int,
+        threads: int,
+        every: int,
+        loss_weight: float,
+        delay_weight: float,
+    ) -> Envs: ...
+    @property
+    def width(self) -> int: ...
+    def reset(self, seed: int | None) -> _Stepped: ...
+    def step(self, actions: bytes) -> _Stepped: ...
+
+def read_pcap(path: Path) -> tuple[str, _Raw]: ...
+def papers() -> list[tuple[str, str, str, str]]: ...
+def repeat_paper(
+    name: str,
+    quick: bool,
+    seed: int,
+    sets: list[str],
+    jobs: int,
+    folder: Path | None,
+) -> str: ...

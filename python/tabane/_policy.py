@@ -164,12 +164,19 @@ def name_of(value: object) -> str | None:
     return name
 
 
+def in_python(scenario: str) -> list[str]:
+    """Returns the names of policies in Python that a scenario's text has, as quoted words."""
+    return [
+        name for name in sorted(_REGISTERED) if f'"{name}"' in scenario or f'"{name}:' in scenario
+    ]
+
+
 def fingerprint(scenario: str) -> str | None:
     """Returns a hash of the policies in Python that a scenario names; ``None`` if there is none.
 
     There is none for a class without source, whose results are not kept.
     """
-    named = [policy for name, policy in sorted(_REGISTERED.items()) if name in scenario]
+    named = [_REGISTERED[name] for name in in_python(scenario)]
     try:
         sources = [inspect.getsource(policy) for policy in named]
     except (OSError, TypeError):

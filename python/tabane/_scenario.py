@@ -97,7 +97,7 @@ class Scenario:
         return self._with_named("link", name, keys)
 
     def host(self, name: str, **keys: Any) -> Scenario:
-        """Returns the scenario with settings of a host: ``scheduler``, ``congestion``, ``tcp``..."""
+        """Returns the scenario with settings of a host: ``scheduler``, ``congestion``..."""
         return self._with_named("host", name, keys)
 
     def proxy(self, name: str, **keys: Any) -> Scenario:
@@ -172,9 +172,8 @@ def _plain(keys: dict[str, Any]) -> dict[str, Any]:
 
 def _toml(value: Value, top: bool = False) -> str:
     """A value as TOML; texts at the top as the command line takes them."""
-    policy = _policy.name_of(value)
-    if policy is not None:
-        value = policy
+    if isinstance(value, type):
+        value = _named(value)
     if isinstance(value, str):
         return value if top else json.dumps(value, ensure_ascii=False)
     if isinstance(value, bool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
@@ -92,7 +92,9 @@ def sweep(
     return Sweep(axes, plans, done, rows)
 
 
-def _on_threads(plans: list[_native.Plan], jobs: int | None) -> Iterator[tuple[int, str]]:
+def _on_threads(
+    plans: list[_native.Plan], jobs: int | None
+) -> Generator[tuple[int, str], None, None]:
     pool = _native.Pool(plans, jobs or 0)
     try:
         yield from pool
@@ -102,7 +104,7 @@ def _on_threads(plans: list[_native.Plan], jobs: int | None) -> Iterator[tuple[i
 
 def _with_ray(
     scenario: Scenario, plans: list[_native.Plan], jobs: int | None
-) -> Iterator[tuple[int, str]]:
+) -> Generator[tuple[int, str], None, None]:
     from tabane import _ray
 
     return _ray.run(scenario, plans, jobs)

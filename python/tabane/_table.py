@@ -92,7 +92,9 @@ class Table(Mapping[str, "np.ndarray[Any, Any]"]):
 
     def __repr__(self) -> str:
         names = list(self._columns)
-        shown = [[_cell(self._columns[name][n]) for name in names] for n in range(min(8, len(self)))]
+        shown = [
+            [_cell(self._columns[name][n]) for name in names] for n in range(min(8, len(self)))
+        ]
         widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
         lines = [
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))

@@ -38,9 +38,7 @@ class Window(tabane.CongestionController):
     def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
         self.cwnd = self.segments * ack.mss
 
-    def on_congestion(
-        self, event: tabane.Congestion, siblings: list[tabane.SubflowView]
-    ) -> None:
+    def on_congestion(self, event: tabane.Congestion, siblings: list[tabane.SubflowView]) -> None:
         self.ssthresh = event.in_flight / 2
 
 

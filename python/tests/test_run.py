@@ -63,7 +63,9 @@ def test_a_scenario_built_in_python_is_that_of_the_text() -> None:
     )
     text = tabane.Scenario.parse(built.toml)
     assert tabane.run(built).json() == tabane.run(text).json() == tabane.run(TWO).json()
-    via = TWO.path("w", ["wifi"]).path("l", ["lte"], from_="client").flow(bulk="1MB", from_="client")
+    via = (
+        TWO.path("w", ["wifi"]).path("l", ["lte"], from_="client").flow(bulk="1MB", from_="client")
+    )
     assert len(tabane.run(via.at("1s", down="wifi"), watch=False).flows) == 2
 
 
@@ -80,7 +82,7 @@ def test_tables_have_the_columns_that_they_say() -> None:
     assert goodput["value"].max() > 25e6
     assert {"connection", "subflow", "completed"} <= set(result.events["event"])
     assert "sent" not in set(result.events["event"])
-    with pytest.raises(KeyError, match="metrics are: .*cwnd_bytes"):
+    with pytest.raises(KeyError, match=r"metrics are: .*cwnd_bytes"):
         result.series_of("cwmd_bytes")
 
 

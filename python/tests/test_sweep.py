@@ -65,7 +65,8 @@ def test_after_ctrl_c_the_same_call_goes_on(tmp_path: Path) -> None:
     program = f"""
 import tabane
 scenario = tabane.Scenario.parse({TWO.toml!r})
-swept = tabane.sweep(scenario, seeds=range(200), set={{"flow.0.bulk": "20MB"}}, cache={str(tmp_path)!r})
+large = {{"flow.0.bulk": "20MB"}}
+swept = tabane.sweep(scenario, seeds=range(200), set=large, cache={str(tmp_path)!r})
 print(len(swept.flows))
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
