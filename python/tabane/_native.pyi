@@ -1,20 +1,24 @@
 """What the native half offers to the package; not for users."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
+from typing_extensions import Self
+
+__all__: list[str]
 __version__: str
 _Raw = dict[str, tuple[Any, Any]]
 
+@final
 class Document:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         name: str,
         text: str,
         sets: list[str],
         folder: str,
         files: list[tuple[str, str]],
-    ) -> None: ...
+    ) -> Self: ...
     @staticmethod
     def text_of(path: Path) -> str: ...
     @staticmethod
@@ -22,10 +26,14 @@ class Document:
     def axes(self) -> list[tuple[str, list[str]]]: ...
     def plans(self) -> list[Plan]: ...
 
+@final
 class Plan:
-    params: list[tuple[str, str]]
-    name: str
-    seed: int
+    @property
+    def params(self) -> list[tuple[str, str]]: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
     def with_seed(self, seed: int) -> Plan: ...
     def toml(self) -> str: ...
     def traces(self) -> list[str]: ...
@@ -34,11 +42,16 @@ class Plan:
 def run(plan: Plan, watch: bool, records: bool) -> Output: ...
 def capture(plan: Plan, path: Path, place: str, snap: int) -> None: ...
 
+@final
 class Output:
-    events_lost: int
-    plan: Plan
-    ended_s: float
-    packet_hops: int
+    @property
+    def events_lost(self) -> int: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def ended_s(self) -> float: ...
+    @property
+    def packet_hops(self) -> int: ...
     def json(self) -> str: ...
     def flows(self) -> _Raw: ...
     def paths(self) -> _Raw: ...
@@ -50,12 +63,14 @@ class Output:
     def reasons(self) -> list[str]: ...
     def files(self) -> list[tuple[str, str]]: ...
 
+@final
 class Pool:
-    def __init__(self, plans: list[Plan], threads: int) -> None: ...
+    def __new__(cls, plans: list[Plan], threads: int) -> Self: ...
     def __iter__(self) -> Pool: ...
     def __next__(self) -> tuple[int, str]: ...
     def close(self) -> None: ...
 
+@final
 class Rows:
     def add(self, json: str) -> None: ...
     def flows(self) -> _Raw: ...
@@ -63,129 +78,201 @@ class Rows:
 
 def estimate_of(values: list[float]) -> tuple[float, float] | None: ...
 
+@final
 class SubflowView:
-    @property
-    def id(self) -> int: ...
-    @property
-    def path(self) -> int: ...
-    @property
-    def usable(self) -> bool: ...
-    @property
-    def backup(self) -> bool: ...
-    @property
-    def potentially_failed(self) -> bool: ...
-    @property
-    def phase(self) -> str: ...
-    @property
-    def sendable(self) -> int: ...
-    @property
-    def cwnd(self) -> int: ...
-    @property
-    def ssthresh(self) -> int | None: ...
-    @property
-    def in_flight(self) -> int: ...
-    @property
-    def unacked(self) -> int: ...
-    @property
-    def oldest_sent(self) -> float: ...
-    @property
-    def mss(self) -> int: ...
-    @property
-    def srtt(self) -> float: ...
-    @property
-    def rttvar(self) -> float: ...
-    @property
-    def latest_rtt(self) -> float: ...
-    @property
-    def min_rtt(self) -> float: ...
-    @property
-    def max_rtt(self) -> float: ...
-    @property
-    def pacing_rate(self) -> int: ...
-    @property
-    def delivery_rate(self) -> int: ...
-    @property
-    def loss_interval(self) -> int: ...
+    """A subflow. Bytes are payload, times seconds, rates bytes per second."""
 
+    @property
+    def id(self) -> int:
+        """Its number within the connection; answers name it."""
+    @property
+    def path(self) -> int:
+        """Number of the path that has its local address."""
+    @property
+    def usable(self) -> bool:
+        """Established and not closing: may carry data at all."""
+    @property
+    def backup(self) -> bool:
+        """Low priority, asked for by either side."""
+    @property
+    def potentially_failed(self) -> bool:
+        """Timeouts have gone unanswered, or its path is down."""
+    @property
+    def phase(self) -> str:
+        """Loss recovery: `open`, `recovery` or `loss`."""
+    @property
+    def sendable(self) -> int:
+        """Bytes that may leave now; 0 if not usable."""
+    @property
+    def cwnd(self) -> int:
+        """Congestion window, bytes."""
+    @property
+    def ssthresh(self) -> int | None:
+        """Slow start threshold, bytes; `None` before the first loss."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight (pipe of RFC 6675)."""
+    @property
+    def unacked(self) -> int:
+        """Bytes bound and not yet acknowledged cumulatively."""
+    @property
+    def oldest_sent(self) -> float:
+        """When the oldest of them was last sent, seconds; infinite if there is none."""
+    @property
+    def mss(self) -> int:
+        """Payload of a full segment, bytes."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed RTT, seconds; 0 before the first sample."""
+    @property
+    def rttvar(self) -> float:
+        """RTT variation (RFC 6298), seconds."""
+    @property
+    def latest_rtt(self) -> float:
+        """Latest RTT sample, seconds."""
+    @property
+    def min_rtt(self) -> float:
+        """Smallest sample of the last ten seconds or so, seconds."""
+    @property
+    def max_rtt(self) -> float:
+        """Largest sample of the last ten seconds or so, seconds."""
+    @property
+    def pacing_rate(self) -> int:
+        """Pacing rate or an estimate of it, bytes per second."""
+    @property
+    def delivery_rate(self) -> int:
+        """Delivery rate estimate, bytes per second; 0 when unknown."""
+    @property
+    def loss_interval(self) -> int:
+        """Bytes acknowledged since the last loss, or between the last two."""
+
+@final
 class Work:
-    @property
-    def now(self) -> float: ...
-    @property
-    def dsn(self) -> int: ...
-    @property
-    def len(self) -> int: ...
-    @property
-    def unsent(self) -> int: ...
-    @property
-    def carried(self) -> list[int]: ...
-    @property
-    def reinjection(self) -> bool: ...
-    @property
-    def window_space(self) -> int: ...
-    @property
-    def window(self) -> int: ...
+    """Data to be placed."""
 
+    @property
+    def now(self) -> float:
+        """When it is asked, seconds."""
+    @property
+    def dsn(self) -> int:
+        """Data position of the first byte."""
+    @property
+    def len(self) -> int:
+        """Bytes: at most a segment."""
+    @property
+    def unsent(self) -> int:
+        """Bytes written and not yet bound to a subflow, this included."""
+    @property
+    def carried(self) -> list[int]:
+        """Subflows that have carried it already, if it is a reinjection."""
+    @property
+    def reinjection(self) -> bool:
+        """Whether it is a reinjection."""
+    @property
+    def window_space(self) -> int:
+        """Bytes that the peer's window allows beyond what has been sent."""
+    @property
+    def window(self) -> int:
+        """The peer's window beyond its acknowledgement, bytes."""
+
+@final
 class Blocked:
-    @property
-    def now(self) -> float: ...
-    @property
-    def dsn(self) -> int: ...
-    @property
-    def carried(self) -> list[int]: ...
-    @property
-    def fast(self) -> int: ...
-    @property
-    def window_full(self) -> bool: ...
+    """The oldest data not acknowledged at data level, when it blocks the connection."""
 
+    @property
+    def now(self) -> float:
+        """When it is asked, seconds."""
+    @property
+    def dsn(self) -> int:
+        """Data position of the first byte."""
+    @property
+    def carried(self) -> list[int]:
+        """Subflows that have carried it."""
+    @property
+    def fast(self) -> int:
+        """The subflow that has space but may carry no new data."""
+    @property
+    def window_full(self) -> bool:
+        """Blocked by the peer's window rather than by the own send buffer."""
+
+@final
 class Ack:
-    @property
-    def now(self) -> float: ...
-    @property
-    def subflow(self) -> int: ...
-    @property
-    def acked(self) -> int: ...
-    @property
-    def delivered(self) -> int: ...
-    @property
-    def rtt(self) -> float | None: ...
-    @property
-    def srtt(self) -> float: ...
-    @property
-    def min_rtt(self) -> float: ...
-    @property
-    def prior_in_flight(self) -> int: ...
-    @property
-    def in_flight(self) -> int: ...
-    @property
-    def mss(self) -> int: ...
-    @property
-    def cwnd_limited(self) -> bool: ...
-    @property
-    def phase(self) -> str: ...
-    @property
-    def snd_una(self) -> int: ...
-    @property
-    def snd_nxt(self) -> int: ...
-    @property
-    def delivery_rate(self) -> int | None: ...
-    @property
-    def app_limited(self) -> bool: ...
-    @property
-    def lost(self) -> int: ...
+    """An acknowledgement that delivers data."""
 
+    @property
+    def now(self) -> float:
+        """When it arrived, seconds."""
+    @property
+    def subflow(self) -> int:
+        """Number of the subflow."""
+    @property
+    def acked(self) -> int:
+        """Bytes newly acknowledged cumulatively."""
+    @property
+    def delivered(self) -> int:
+        """Bytes newly delivered, cumulatively or by SACK."""
+    @property
+    def rtt(self) -> float | None:
+        """RTT sample, seconds, if there is one."""
+    @property
+    def srtt(self) -> float:
+        """Smoothed RTT after it, seconds."""
+    @property
+    def min_rtt(self) -> float:
+        """Smallest RTT seen (windowed), seconds."""
+    @property
+    def prior_in_flight(self) -> int:
+        """Bytes in flight before it."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight after it."""
+    @property
+    def mss(self) -> int:
+        """Payload of a full segment, bytes."""
+    @property
+    def cwnd_limited(self) -> bool:
+        """The window was what limited sending since the last one."""
+    @property
+    def phase(self) -> str:
+        """Loss recovery: `open`, `recovery` or `loss`."""
+    @property
+    def snd_una(self) -> int:
+        """First byte not acknowledged, a position."""
+    @property
+    def snd_nxt(self) -> int:
+        """Next byte to send, a position."""
+    @property
+    def delivery_rate(self) -> int | None:
+        """Delivery rate sample, bytes per second, if there is one."""
+    @property
+    def app_limited(self) -> bool:
+        """The sample was limited by the application."""
+    @property
+    def lost(self) -> int:
+        """Bytes newly marked lost since the last one."""
+
+@final
 class Congestion:
+    """A congestion signal."""
+
     @property
-    def now(self) -> float: ...
+    def now(self) -> float:
+        """When it was seen, seconds."""
     @property
-    def subflow(self) -> int: ...
+    def subflow(self) -> int:
+        """Number of the subflow."""
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """`loss`, `rto` or `ecn`."""
     @property
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        """Bytes in flight when it happened."""
     @property
-    def mss(self) -> int: ...
+    def mss(self) -> int:
+        """Payload of a full segment, bytes."""
     @property
-    def snd_nxt(self) -> int: ...
+    def snd_nxt(self) -> int:
+        """Next byte to send, a position."""
 
 def register(
     kind: str,
@@ -197,6 +284,7 @@ def register(
 
 _Stepped = tuple[bytes, bytes, bytes, bytes]
 
+@final
 class Envs:
     @staticmethod
     def schedulers(plans: list[Plan], count: int, threads: int, subflows: int) -> Envs: ...

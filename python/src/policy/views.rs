@@ -7,10 +7,10 @@ use tabane_engine::{Duration, Instant, congestion, scheduler};
 
 /// Makes a class whose attributes are the fields.
 macro_rules! view {
-    ($(#[$doc:meta])* $name:ident { $($field:ident: $kind:ty),* $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $kind:ty),* $(,)? }) => {
         $(#[$doc])*
         #[pyclass(frozen, get_all, module = "tabane")]
-        pub(crate) struct $name { $(pub(crate) $field: $kind),* }
+        pub(crate) struct $name { $($(#[$about])* pub(crate) $field: $kind),* }
 
         #[pymethods]
         impl $name {
@@ -25,26 +25,47 @@ macro_rules! view {
 view! {
     /// A subflow. Bytes are payload, times seconds, rates bytes per second.
     SubflowView {
+        /// Its number within the connection; answers name it.
         id: u8,
+        /// Number of the path that has its local address.
         path: u8,
+        /// Established and not closing: may carry data at all.
         usable: bool,
+        /// Low priority, asked for by either side.
         backup: bool,
+        /// Timeouts have gone unanswered, or its path is down.
         potentially_failed: bool,
+        /// Loss recovery: `open`, `recovery` or `loss`.
         phase: &'static str,
+        /// Bytes that may leave now; 0 if not usable.
         sendable: u64,
+        /// Congestion window, bytes.
         cwnd: u64,
+        /// Slow start threshold, bytes; `None` before the first loss.
         ssthresh: Option<u64>,
+        /// Bytes in flight (pipe of RFC 6675).
         in_flight: u64,
+        /// Bytes bound and not yet acknowledged cumulatively.
         unacked: u64,
+        /// When the oldest of them was last sent, seconds; infinite if there is none.
         oldest_sent: f64,
+        /// Payload of a full segment, bytes.
         mss: u64,
+        /// Smoothed RTT, seconds; 0 before the first sample.
         srtt: f64,
+        /// RTT variation (RFC 6298), seconds.
         rttvar: f64,
+        /// Latest RTT sample, seconds.
         latest_rtt: f64,
+        /// Smallest sample of the last ten seconds or so, seconds.
         min_rtt: f64,
+        /// Largest sample of the last ten seconds or so, seconds.
         max_rtt: f64,
+        /// Pacing rate or an estimate of it, bytes per second.
         pacing_rate: u64,
+        /// Delivery rate estimate, bytes per second; 0 when unknown.
         delivery_rate: u64,
+        /// Bytes acknowledged since the last loss, or between the last two.
         loss_interval: u64,
     }
 }
@@ -52,13 +73,21 @@ view! {
 view! {
     /// Data to be placed.
     Work {
+        /// When it is asked, seconds.
         now: f64,
+        /// Data position of the first byte.
         dsn: u64,
+        /// Bytes: at most a segment.
         len: u64,
+        /// Bytes written and not yet bound to a subflow, this included.
         unsent: u64,
+        /// Subflows that have carried it already, if it is a reinjection.
         carried: Vec<u8>,
+        /// Whether it is a reinjection.
         reinjection: bool,
+        /// Bytes that the peer's window allows beyond what has been sent.
         window_space: u64,
+        /// The peer's window beyond its acknowledgement, bytes.
         window: u64,
     }
 }
@@ -66,10 +95,15 @@ view! {
 view! {
     /// The oldest data not acknowledged at data level, when it blocks the connection.
     Blocked {
+        /// When it is asked, seconds.
         now: f64,
+        /// Data position of the first byte.
         dsn: u64,
+        /// Subflows that have carried it.
         carried: Vec<u8>,
+        /// The subflow that has space but may carry no new data.
         fast: u8,
+        /// Blocked by the peer's window rather than by the own send buffer.
         window_full: bool,
     }
 }
@@ -77,22 +111,39 @@ view! {
 view! {
     /// An acknowledgement that delivers data.
     Ack {
+        /// When it arrived, seconds.
         now: f64,
+        /// Number of the subflow.
         subflow: u8,
+        /// Bytes newly acknowledged cumulatively.
         acked: u64,
+        /// Bytes newly delivered, cumulatively or by SACK.
         delivered: u64,
+        /// RTT sample, seconds, if there is one.
         rtt: Option<f64>,
+        /// Smoothed RTT after it, seconds.
         srtt: f64,
+        /// Smallest RTT seen (windowed), seconds.
         min_rtt: f64,
+        /// Bytes in flight before it.
         prior_in_flight: u64,
+        /// Bytes in flight after it.
         in_flight: u64,
+        /// Payload of a full segment, bytes.
         mss: u64,
+        /// The window was what limited sending since the last one.
         cwnd_limited: bool,
+        /// Loss recovery: `open`, `recovery` or `loss`.
         phase: &'static str,
+        /// First byte not acknowledged, a position.
         snd_una: u64,
+        /// Next byte to send, a position.
         snd_nxt: u64,
+        /// Delivery rate sample, bytes per second, if there is one.
         delivery_rate: Option<u64>,
+        /// The sample was limited by the application.
         app_limited: bool,
+        /// Bytes newly marked lost since the last one.
         lost: u64,
     }
 }
@@ -100,11 +151,17 @@ view! {
 view! {
     /// A congestion signal.
     Congestion {
+        /// When it was seen, seconds.
         now: f64,
+        /// Number of the subflow.
         subflow: u8,
+        /// `loss`, `rto` or `ecn`.
         kind: &'static str,
+        /// Bytes in flight when it happened.
         in_flight: u64,
+        /// Payload of a full segment, bytes.
         mss: u64,
+        /// Next byte to send, a position.
         snd_nxt: u64,
     }
 }
