@@ -30,7 +30,10 @@ def public(module: ModuleType) -> list[tuple[str, object]]:
                 and (
                     inspect.isfunction(value)
                     or isinstance(value, property)
-                    or inspect.isgetsetdescriptor(value)
+                    or (
+                        inspect.isgetsetdescriptor(value)
+                        and value.__objclass__ is not BaseException
+                    )
                 )
             )
     return own

@@ -113,3 +113,18 @@ def test_decisions_are_fast_enough(kind: str) -> None:
         best = max(best, 300 * 64 / (time.perf_counter() - begin))
     print(f"{kind}: {best:.0f} decisions/s on one core")
     assert best >= 100_000
+
+
+def test_one_alone_is_fast_too() -> None:
+    env = gym.SchedulerEnv()
+    env.reset(seed=1)
+    best, steps = 0.0, 5_000
+    for _ in range(5):
+        begin = time.perf_counter()
+        for _ in range(steps):
+            _, _, terminated, truncated, _ = env.step(0)
+            if terminated or truncated:
+                env.reset()
+        best = max(best, steps / (time.perf_counter() - begin))
+    print(f"{best:.0f} decisions/s, one environment")
+    assert best >= 100_000

@@ -34,7 +34,7 @@ def test_a_capture_says_what_the_run_says(tmp_path: Path) -> None:
     subflows = capture.subflows.where(direction="backward")
     assert len(subflows) == 2 and np.all(subflows["rtt_median_s"] > 0.0)
     assert "retransmission" in subflows
-    assert set(capture.series["direction"]) == {"forward", "backward"}
+    assert "backward" in capture.series["direction"]
     with pytest.raises(FileNotFoundError):
         tabane.read_pcap(tmp_path / "none.pcap")
     (tmp_path / "text").write_text("no capture at all, only some text")
