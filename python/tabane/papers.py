@@ -77,6 +77,8 @@ def run(
 ) -> Report:
     """Repeats a paper. All of them take minutes; one that differs from the paper is a result.
 
+    Ctrl-C has its effect only when the paper is done.
+
     Args:
         name: name or alias of the paper.
         quick: fewer points and repetitions.

@@ -88,7 +88,12 @@ pub(crate) fn register(
             );
             return Err(PyValueError::new_err(message));
         }
-        *known.factory.lock().unwrap_or_else(PoisonError::into_inner) = factory;
+        // The old one goes after the lock: its end may be Python's code.
+        let mut place = known.factory.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *place, factory);
+        drop(place);
+        drop(all);
+        drop(old);
         return Ok(());
     }
     // The engine's registries are for good, and so is what they name.
