@@ -38,15 +38,10 @@ def test_the_first_subflow_with_space_is_as_good_as_the_policy_says() -> None:
     assert total == pytest.approx(first["time_s"] - info["time_s"])
 
     class First(tabane.Scheduler):
-        def select(self, work: tabane.Work, subflows: list[tabane.SubflowView]) -> int:
-            return next(s.id for s in subflows if s.usable and s.sendable > 0)
-
-    # Without space there is nobody to ask.
-    class FirstOrNone(First):
-        def select(self, work: tabane.Work, subflows: list[tabane.SubflowView]) -> int | None:  # type: ignore[override]
+        def select(self, work: tabane.Work, subflows: list[tabane.SubflowView]) -> int | None:
             return next((s.id for s in subflows if s.usable and s.sendable > 0), None)
 
-    result = tabane.run(TWO, seed=1, set={"host.server.scheduler": FirstOrNone}, watch=False)
+    result = tabane.run(TWO, seed=1, set={"host.server.scheduler": First}, watch=False)
     assert result.ended_s == info["time_s"]
 
 

@@ -3,6 +3,7 @@
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,7 +120,7 @@ def test_an_exception_ends_the_run_with_traceback_and_time(tmp_path: Path) -> No
 def test_answers_that_name_no_subflow_are_errors_and_refused_ones_are_recorded() -> None:
     def answers(value: object) -> type[tabane.Scheduler]:
         class Odd(tabane.Scheduler):
-            def select(self, work: tabane.Work, subflows: list[tabane.SubflowView]) -> object:  # type: ignore[override]
+            def select(self, work: tabane.Work, subflows: list[tabane.SubflowView]) -> Any:
                 return value
 
         return Odd

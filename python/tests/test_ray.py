@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def test_overhead_is_small(cluster: object, tmp_path: Path) -> None:
     assert overhead <= 10
 
 
-def test_a_node_that_dies_loses_nothing(cluster, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_node_that_dies_loses_nothing(cluster: Any, tmp_path: Path) -> None:
     killed = threading.Event()
 
     def kill() -> None:
