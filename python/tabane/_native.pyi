@@ -5,7 +5,27 @@ from typing import Any, final
 
 from typing_extensions import Self
 
-__all__: list[str]
+__all__ = [
+    "Ack",
+    "Blocked",
+    "Congestion",
+    "Document",
+    "Envs",
+    "Output",
+    "Plan",
+    "Pool",
+    "Rows",
+    "SubflowView",
+    "Work",
+    "__version__",
+    "capture",
+    "estimate_of",
+    "papers",
+    "read_pcap",
+    "register",
+    "repeat_paper",
+    "run",
+]
 __version__: str
 _Raw = dict[str, tuple[Any, Any]]
 
