@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,9 +29,12 @@ def series(result: Result, metric: str) -> Figure:
         flow, host, path, subflow = key
         name = " ".join(str(part) for part in (flow, path or host) if part)
         whole = subflow < 0 and not path
+        times, values = table["t"][rows], table["value"][rows]
+        if unit == "bps":
+            times, values = _means(times, values)
         axes.plot(
-            table["t"][rows],
-            table["value"][rows] * scale,
+            times,
+            values * scale,
             label=name,
             color="black" if whole else None,
             linewidth=1.5 if whole else 1.0,
@@ -43,3 +46,18 @@ def series(result: Result, metric: str) -> Figure:
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     return figure
+
+
+#: Points of a rate in a plot at most: what arrives out of order is delivered in leaps.
+_POINTS = 100
+
+
+def _means(
+    times: np.ndarray[Any, Any], rates: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Rates as means of longer intervals; each is the mean since the point before it."""
+    if len(times) <= _POINTS:
+        return times, rates
+    amounts = np.concatenate([[0.0], np.cumsum(rates[1:] * np.diff(times))])
+    grid = np.linspace(times[0], times[-1], _POINTS + 1)
+    return grid[1:], np.diff(np.interp(grid, times, amounts)) / np.diff(grid)
