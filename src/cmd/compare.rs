@@ -162,7 +162,7 @@ fn read_all(
                     .map_err(|fault| failure(&document, LabError::Refused(fault)))?;
             }
             if several {
-                let name = sim::measure::info(&plan.scenario, &params).scenario;
+                let name = tabane_sim::output::info(&plan.scenario, &params).scenario;
                 Arc::make_mut(&mut plan.scenario).name = name;
             }
             read.push((document.clone(), plan));

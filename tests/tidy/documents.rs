@@ -12,6 +12,7 @@ const ROOTS: &[&str] = &[
     "grafana/",
     "packaging/",
     "papers/",
+    "python/",
     "scenarios/",
     "src/",
     "tests/",

@@ -24,6 +24,7 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("gateway", &["wire", "engine", "config", "net", "record"]),
     ("kernel", &["net"]),
     ("lab", &["wire", "engine", "trace", "sim", "net"]),
+    ("python", &["engine", "config", "trace", "sim", "papers"]),
     ("fuzz", &["wire", "engine", "trace", "sim", "net", "gateway"]),
 ];
 
@@ -233,6 +234,9 @@ pub(crate) fn tests_may_name(krate: &str) -> &'static [&'static str] {
 
 /// `engine` of `crates/engine/…`.
 pub(crate) fn crate_of(path: &str) -> Option<&str> {
+    if path.starts_with("python/") {
+        return Some("python");
+    }
     path.strip_prefix("crates/")?.split('/').next()
 }
 

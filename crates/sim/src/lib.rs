@@ -11,6 +11,7 @@ pub mod attainable;
 pub mod check;
 pub mod grid;
 pub mod link;
+pub mod output;
 mod packet;
 pub mod pattern;
 mod plan;

@@ -39,6 +39,10 @@ pub trait Observer {
     fn completed(&mut self, _now: Instant, _flow: FlowIdx) {}
     /// Time goes on: called about a thousand times a run.
     fn progress(&mut self, _now: Instant, _end: Instant) {}
+    /// Whether the run is broken off here; asked after each [`Observer::progress`].
+    fn stops(&self) -> bool {
+        false
+    }
     /// The run is over.
     fn end(&mut self, _now: Instant) {}
 }
@@ -222,6 +226,9 @@ impl Observer for Observers<'_> {
     }
     fn progress(&mut self, now: Instant, end: Instant) {
         self.0.iter_mut().for_each(|o| o.progress(now, end));
+    }
+    fn stops(&self) -> bool {
+        self.0.iter().any(|o| o.stops())
     }
     fn end(&mut self, now: Instant) {
         self.0.iter_mut().for_each(|o| o.end(now));

@@ -2,7 +2,7 @@
 
 use super::failure;
 use crate::cmd::sets::Sets;
-use crate::cmd::sim::measure::{info, measured};
+use crate::cmd::sim::measure::measured;
 use crate::cmd::sim::watch::{Outputs, Watchers};
 use crate::cmd::sim::{self, files::Folder, point, table};
 use crate::cost::Scope;
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use tabane_lab::{LabError, LabResult, Stack, refuse};
 use tabane_sim::Plan;
+use tabane_sim::output::info;
 use tabane_sim::scenario::Document;
 
 /// Runs a scenario in namespaces joined by emulated links.

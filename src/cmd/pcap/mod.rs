@@ -6,14 +6,11 @@ mod table;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::{Context, anyhow};
-use serde::Serialize;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use tabane_config::quantity::Time;
-use tabane_trace::analysis::{Analysis, Analyzer, Rules, Settings, files, plots};
-use tabane_trace::pcap::{Buffered, End, Segments, Skip, Skips};
-use tabane_wire::Headers;
+use tabane_trace::analysis::{Document, Rules, Settings, files, plots};
 
 /// Analyse a capture: subflows, connections, error packets, fairness.
 #[derive(clap::Args, Debug)]
@@ -42,37 +39,6 @@ pub(crate) struct Args {
     /// with one).
     #[arg(long, value_name = "VERSION", default_value = "4.0", value_parser = rules)]
     rules: Rules,
-}
-
-/// The document of `--json` and of `analysis.json`.
-#[derive(Serialize, Debug)]
-struct Document {
-    file: About,
-    /// Version of Wireshark whose labels these are.
-    rules: &'static str,
-    #[serde(flatten)]
-    analysis: Analysis,
-}
-
-/// About the file itself.
-#[derive(Serialize, Debug)]
-struct About {
-    name: String,
-    format: &'static str,
-    /// Read until the end, or until where it is cut off or damaged.
-    bytes: u64,
-    /// Frames of all kinds.
-    frames: u64,
-    /// Bytes of frames that the file keeps.
-    captured_bytes: u64,
-    /// Frames without a time of their own.
-    untimed_frames: u64,
-    /// Whether it ends after a whole packet; if not, `end` says where.
-    whole: bool,
-    end: String,
-    skipped_frames: u64,
-    /// By reason.
-    skipped: Skips,
 }
 
 fn rules(name: &str) -> Result<Rules, String> {
@@ -118,34 +84,7 @@ fn read(path: &Path, settings: Settings) -> Result<Document, Failure> {
 }
 
 fn analyse(name: &str, reader: impl Read, settings: Settings) -> Result<Document, Failure> {
-    let opened = Segments::open(Buffered::new(reader));
-    let mut segments = opened.map_err(|error| anyhow!("{name}: {error}"))?;
-    let rules = settings.rules.name();
-    let mut analyzer = Analyzer::new(settings);
-    let mut headers = Headers::default();
-    loop {
-        let next = segments.next_segment(&mut headers);
-        let at = segments.position();
-        let Some(seen) = next.with_context(|| format!("{name}: at offset {at}"))? else { break };
-        analyzer.packet(seen.time, &headers);
-    }
-    let analysis = analyzer.analysis();
-    let mut skipped = segments.skips().clone();
-    skipped.add_many(Skip::TooManyStreams, analysis.beyond_limit);
-    let end = segments.end().cloned().unwrap_or(End::Whole);
-    let file = About {
-        name: name.to_owned(),
-        format: segments.format(),
-        bytes: segments.position(),
-        frames: segments.frames(),
-        captured_bytes: segments.captured(),
-        untimed_frames: segments.untimed(),
-        whole: end == End::Whole,
-        end: end.to_string(),
-        skipped_frames: skipped.total(),
-        skipped,
-    };
-    Ok(Document { file, rules, analysis })
+    Ok(Document::read(name, reader, settings).map_err(anyhow::Error::new)?)
 }
 
 fn write(folder: &Path, document: &Document) -> Result<(), Failure> {

@@ -1,11 +1,10 @@
 //! An analysis as human-readable text.
 
-use super::Document;
 use crate::units::{bytes, rate, time};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Attribute, Cell, CellAlignment, Table};
 use tabane_trace::analysis::report::{Connection, Direction, Rtt, Subflow};
-use tabane_trace::analysis::{Counts, Label, Opened};
+use tabane_trace::analysis::{Counts, Document, Label, Opened};
 
 /// Connections shown, those that carry most; the rest is summed up.
 const CONNECTIONS: usize = 20;

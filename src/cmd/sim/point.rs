@@ -1,7 +1,7 @@
 //! One run of `tabane sim run`: who watches it, what is printed and written.
 
 use super::files::{self, Folder};
-use super::measure::{info, measured};
+use super::measure::measured;
 use super::table;
 use super::watch::{Outputs, Watchers};
 use crate::cost::Scope;
@@ -10,6 +10,7 @@ use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
 use tabane_sim::Plan;
+use tabane_sim::output::info;
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::Scenario;
 use tabane_trace::{Report, RunInfo};

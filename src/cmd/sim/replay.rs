@@ -1,13 +1,14 @@
 //! `tabane sim replay`: the world that a seed of the swarm draws, run and checked again.
 
 use super::files::Folder;
-use super::measure::{info, measured};
+use super::measure::measured;
 use super::point;
 use super::watch::{Outputs, Watchers};
 use crate::cost::Scope;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
+use tabane_sim::output::info;
 use tabane_sim::{RunError, swarm};
 
 /// Run the world that the swarm generates from a seed, and check its invariants.

@@ -1,15 +1,15 @@
 //! Points of a sweep that differ only in their seed, taken together: mean and 95 % interval
 //! (Student's t) of each figure, as CSV, as a table, and as one plot a metric.
 
-use super::files::{Folder, result_figures};
+use super::files::Folder;
 use super::kept::Done;
-use super::measure::info;
 use super::table;
 use crate::exit::Failure;
 use crate::units::rate;
 use anyhow::anyhow;
 use comfy_table::{Cell, Table};
 use std::fmt::Write as _;
+use tabane_sim::output::{self, info};
 use tabane_sim::scenario::Variant;
 use tabane_trace::RunInfo;
 use tabane_trace::csv::{self, quoted};
@@ -38,7 +38,7 @@ struct Estimated {
 
 /// All figures of a run: what the world measured, then what was seen of it.
 pub(super) fn figures(done: &Done) -> Vec<Figure> {
-    let mut figures = result_figures(&done.result);
+    let mut figures = output::figures(&done.result);
     figures.extend(done.figures.iter().cloned());
     figures
 }

@@ -3,8 +3,8 @@
 
 use super::files::Folder;
 use super::kept::{self, Done, Kept};
-use super::measure::{info, measured};
-use super::watch::{Outputs, settings};
+use super::measure::measured;
+use super::watch::Outputs;
 use super::{seeds, table};
 use crate::cmd::progress::Progress;
 use crate::cost::Scope;
@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use tabane_sim::RunError;
+use tabane_sim::output::{info, settings};
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::{Axis, Document, Variant};
 use tabane_trace::{Collector, Report, csv};

@@ -8,11 +8,10 @@ use anyhow::anyhow;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
-use tabane_engine::Duration;
 use tabane_sim::observe::{Observer, Observers, Silent};
-use tabane_sim::scenario::Scenario;
+use tabane_sim::output::settings;
 use tabane_sim::{Plan, World};
-use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, Settings, capture};
+use tabane_trace::{Capture, Collector, RecordLines, Report, RunInfo, capture};
 
 /// What to print and to write.
 #[derive(clap::Args, Clone, Debug)]
@@ -114,21 +113,4 @@ fn check_places(plan: &Plan, places: &[&String]) -> Result<(), Failure> {
             known.join(", ")
         ))),
     }
-}
-
-/// Series have up to 1000 points, however long the run, and fewer where there are many flows;
-/// without files, only the totals are looked at.
-pub(in crate::cmd) fn settings(scenario: &Scenario, files: bool) -> Settings {
-    let end = scenario.duration.0;
-    let flows: u64 = scenario.flow.iter().map(|f| u64::from(f.count)).sum::<u64>().max(1);
-    if !files {
-        let interval = Duration((end.0 / 20).max(1_000_000));
-        return Settings { interval, bins: 64, tracked: 0, records: false };
-    }
-    if let Some(asked) = &scenario.output.sample {
-        return Settings { interval: asked.0, bins: 100_000, ..Settings::default() };
-    }
-    let bins = (16_000 / flows).clamp(100, 1_000);
-    let interval = Duration((end.0 / (bins * 10)).clamp(1_000_000, 1_000_000_000));
-    Settings { interval, bins: bins as usize, ..Settings::default() }
 }

@@ -71,6 +71,12 @@ impl Document {
         self
     }
 
+    /// The same with files that it names looked for in `folder`; [`Document::read`] knows its own.
+    #[must_use]
+    pub fn in_folder(self, folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), ..self }
+    }
+
     fn with_sets(source: SourceDocument, sets: &[String]) -> Result<Self, ScenarioError> {
         let file = source.file().to_owned();
         let stem = Path::new(&file).file_stem().unwrap_or_default().to_string_lossy().into_owned();

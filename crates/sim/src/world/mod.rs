@@ -41,6 +41,9 @@ pub enum RunError {
     /// Events without end at one moment: a fault of the engine or of a policy.
     #[error("no progress at {0} s: {1}")]
     Livelock(f64, &'static str),
+    /// An observer broke it off.
+    #[error("broken off at {0} s")]
+    Stopped(f64),
 }
 
 impl From<Fault> for RunError {
@@ -82,6 +85,8 @@ pub struct World<'o> {
     wants: Wants,
     watched: bool,
     hops: u64,
+    /// An observer has had enough.
+    stopped: bool,
     unroutable: u64,
     /// Events at `now`.
     idle_events: u32,
@@ -176,6 +181,7 @@ impl<'o> World<'o> {
             wants,
             watched: wants.packets,
             hops: 0,
+            stopped: false,
             unroutable: 0,
             idle_events: 0,
             buffer: vec![0; 1 << 16],
@@ -194,7 +200,7 @@ impl<'o> World<'o> {
     /// Runs to the end.
     ///
     /// # Errors
-    /// [`RunError::Livelock`].
+    /// [`RunError::Livelock`], [`RunError::Stopped`].
     pub fn run(mut self) -> Result<RunResult, RunError> {
         let layout = self.layout();
         self.observer.begin(&layout);
@@ -208,6 +214,9 @@ impl<'o> World<'o> {
                 break;
             }
             self.step(time, source)?;
+            if self.stopped {
+                return Err(RunError::Stopped(self.now.as_secs_f64()));
+            }
         }
         self.observer.progress(self.now, self.end);
         if self.wants.sample.is_some() {
@@ -392,6 +401,7 @@ impl<'o> World<'o> {
             }
             Action::Progress => {
                 self.observer.progress(self.now, self.end);
+                self.stopped = self.observer.stops();
                 let step = Duration((self.end.0 / 1000).max(1));
                 self.plan(self.now + step, Action::Progress);
             }

@@ -26,6 +26,7 @@
 pub mod classify;
 mod connection;
 mod data;
+mod document;
 pub mod fair;
 pub mod files;
 mod flow;
@@ -42,6 +43,7 @@ mod watch;
 
 pub use classify::{Classifier, Rules, Side, Verdict};
 pub use connection::{Event, What};
+pub use document::{About, Document, ReadError};
 pub use labels::{Counts, LABELS, Label, Labels};
 pub use opening::Opened;
 pub use report::Analysis;

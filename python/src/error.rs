@@ -1,0 +1,38 @@
+//! The package's exceptions, which are defined in Python (`python/tabane/_errors.py`).
+
+use pyo3::prelude::*;
+use tabane_sim::RunError;
+use tabane_sim::scenario::ScenarioError;
+
+/// What was wrong with a scenario: with file, line, column and remedy as attributes.
+pub(crate) fn scenario(py: Python<'_>, error: &ScenarioError) -> PyErr {
+    let (line, column) = error.position.unzip();
+    let file = error.file.as_str();
+    let args = (error.to_string(), file, line, column, error.message.as_str(), &error.help);
+    make(py, "ScenarioError", args)
+}
+
+/// Why a run ended before its end.
+pub(crate) fn run(py: Python<'_>, error: &RunError) -> PyErr {
+    failed(py, &error.to_string())
+}
+
+/// A run that could not be made, or what it asks for.
+pub(crate) fn failed(py: Python<'_>, message: &str) -> PyErr {
+    make(py, "RunError", (message,))
+}
+
+/// An exception that a policy raised at a moment of simulated time; its cause.
+pub(crate) fn policy(py: Python<'_>, policy: &str, time_s: f64, cause: PyErr) -> PyErr {
+    let error = make(py, "PolicyError", (policy, time_s, cause.value(py)));
+    error.set_cause(py, Some(cause));
+    error
+}
+
+fn make<'py, A>(py: Python<'py>, class: &str, args: A) -> PyErr
+where
+    A: pyo3::call::PyCallArgs<'py>,
+{
+    let made = py.import("tabane._errors").and_then(|module| module.getattr(class)?.call1(args));
+    made.map_or_else(|error| error, PyErr::from_value)
+}

@@ -1,0 +1,89 @@
+//! A world in a coroutine: it runs until its policy asks, and goes on with the answer.
+
+use super::Kind;
+use super::agent::Agent;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use std::cell::Cell;
+use std::ptr;
+use tabane_sim::RunError;
+use tabane_sim::observe::Silent;
+use tabane_sim::result::RunResult;
+
+/// What an agent sees, and what came of its last action.
+pub(super) struct Question {
+    pub(super) observation: Vec<f32>,
+    pub(super) reward: f64,
+    /// Simulated seconds.
+    pub(super) time: f64,
+}
+
+/// Where a world stands.
+pub(super) enum Stand {
+    Asks(Question),
+    Over { completed: bool, reward: f64, time: f64 },
+    Failed(RunError),
+}
+
+type Asking = Yielder<i64, Question>;
+
+thread_local! {
+    /// That of the world that runs on this thread now; null while none does.
+    static CURRENT: Cell<*const Asking> = const { Cell::new(ptr::null()) };
+    /// What the policies of that world share.
+    static AGENT: Cell<Option<Agent>> = const { Cell::new(None) };
+}
+
+/// A world that waits for an action.
+pub(super) struct Session {
+    world: Coroutine<i64, Question, Result<(RunResult, f64), RunError>>,
+    /// Put aside while it waits.
+    agent: Option<Agent>,
+}
+
+impl Session {
+    pub(super) fn new(kind: Kind, plan: tabane_sim::Plan) -> Self {
+        let world = Coroutine::new(move |yielder: &Asking, _| {
+            CURRENT.set(yielder);
+            let result = tabane_sim::run(&plan, &mut Silent)?;
+            let reward = AGENT.take().map_or(0.0, |agent| agent.last_reward(result.ended_s));
+            Ok((result, reward))
+        });
+        Self { world, agent: Some(Agent::new(kind)) }
+    }
+
+    /// Goes on until the next question, or to the end.
+    pub(super) fn resume(&mut self, action: i64) -> Stand {
+        AGENT.set(self.agent.take());
+        let result = self.world.resume(action);
+        CURRENT.set(ptr::null());
+        self.agent = AGENT.take();
+        match result {
+            CoroutineResult::Yield(question) => Stand::Asks(question),
+            CoroutineResult::Return(Ok((result, reward))) => {
+                let completed = result.flows.iter().all(|flow| flow.completed_s.is_some());
+                Stand::Over { completed, reward, time: result.ended_s }
+            }
+            CoroutineResult::Return(Err(error)) => Stand::Failed(error),
+        }
+    }
+}
+
+/// Asks whoever steps the world that runs on this thread; `None` if it is not in an environment.
+/// `question` says what the agent sees, if it is to be asked now.
+pub(super) fn ask(question: impl FnOnce(&mut Agent) -> Option<Question>) -> Option<i64> {
+    let mut agent = AGENT.take()?;
+    let question = question(&mut agent);
+    AGENT.set(Some(agent));
+    let yielder = CURRENT.get();
+    if yielder.is_null() {
+        return None;
+    }
+    #[expect(unsafe_code, reason = "the policy is deep inside the world that the coroutine runs")]
+    // SAFETY: it is the one of the coroutine that runs on this thread now: `CURRENT` is set when
+    // its body starts and below when it goes on, and null after `resume`. The yielder lives as
+    // long as the body, and the body is what calls this. Sessions never change their thread.
+    let yielder = unsafe { &*yielder };
+    let action = yielder.suspend(question?);
+    CURRENT.set(yielder);
+    Some(action)
+}

@@ -1,0 +1,214 @@
+//! Policies written in Python, registered with the engine's own registries: they have names,
+//! parameters with ranges, and "did you mean", and the engine checks their answers as any other's.
+//!
+//! An exception ends the run: it is kept for the thread that runs, further calls are not made, and
+//! the observer that watches for it (`observers.rs`) breaks the run off.
+
+mod congestion;
+mod scheduler;
+mod views;
+
+pub(crate) use views::{Ack, Blocked, Congestion, SubflowView, Work};
+
+use crate::error;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tabane_engine::Instant;
+use tabane_engine::policy::{Param, Values};
+use tabane_engine::view::{Id, Set};
+
+/// What the engine calls by name, and Python may define anew.
+pub(crate) struct Registered {
+    pub(crate) name: &'static str,
+    pub(crate) params: &'static [Param],
+    factory: Mutex<Py<PyAny>>,
+}
+
+/// By kind and name; registered for good, as in the engine.
+static REGISTERED: Mutex<BTreeMap<(String, String), Arc<Registered>>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    static FAILURE: RefCell<Option<Failure>> = const { RefCell::new(None) };
+    static NOW: Cell<Instant> = const { Cell::new(Instant::ZERO) };
+}
+
+/// An exception of a policy, where and when.
+pub(crate) struct Failure {
+    policy: &'static str,
+    at: Instant,
+    error: PyErr,
+}
+
+impl Failure {
+    /// As Python gets it.
+    pub(crate) fn into_error(self, py: Python<'_>) -> PyErr {
+        error::policy(py, self.policy, self.at.as_secs_f64(), self.error)
+    }
+}
+
+/// Takes what a policy raised in the run of this thread; the next run starts without.
+pub(crate) fn take_failure() -> Option<Failure> {
+    NOW.set(Instant::ZERO);
+    FAILURE.take()
+}
+
+/// Whether a policy has raised in the run of this thread.
+pub(crate) fn has_failed() -> bool {
+    FAILURE.with_borrow(Option::is_some)
+}
+
+/// Notes how far the run of this thread has come.
+pub(crate) fn reach(now: Instant) {
+    NOW.set(now);
+}
+
+/// A name, its parameters (name, default, lowest, highest, meaning), and what makes a policy.
+type Described = (String, f64, f64, f64, String);
+
+/// Registers a scheduler or a congestion control, or what a registered one is made by.
+#[pyfunction]
+pub(crate) fn register(
+    kind: &str,
+    name: String,
+    summary: String,
+    params: Vec<Described>,
+    factory: Py<PyAny>,
+) -> PyResult<()> {
+    let mut all = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (kind.to_owned(), name.clone());
+    let params: Vec<Param> = params.into_iter().map(param).collect();
+    if let Some(known) = all.get(&key) {
+        if known.params != params {
+            let message = format!(
+                "{kind} '{name}' is registered with other parameters: give it another name"
+            );
+            return Err(PyValueError::new_err(message));
+        }
+        // The old one goes after the lock: its end may be Python's code.
+        let mut place = known.factory.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *place, factory);
+        drop(place);
+        drop(all);
+        drop(old);
+        return Ok(());
+    }
+    // The engine's registries are for good, and so is what they name.
+    let name: &'static str = name.leak();
+    let (params, summary): (&'static [Param], &'static str) = (params.leak(), summary.leak());
+    let registered = Arc::new(Registered { name, params, factory: Mutex::new(factory) });
+    let result = match kind {
+        "scheduler" => scheduler::register(registered.clone(), summary),
+        "congestion" => congestion::register(registered.clone(), summary),
+        _ => return Err(PyValueError::new_err("kinds are: scheduler, congestion")),
+    };
+    result.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    all.insert(key, registered);
+    Ok(())
+}
+
+fn param((name, default, low, high, meaning): Described) -> Param {
+    Param { name: name.leak(), default, range: low..=high, meaning: meaning.leak() }
+}
+
+impl Registered {
+    /// Makes a policy of it; the parameters by name.
+    fn make<'py, A>(&self, py: Python<'py>, args: A, values: &Values<'_>) -> PyResult<Policy>
+    where
+        A: pyo3::call::PyCallArgs<'py>,
+    {
+        let keywords = PyDict::new(py);
+        for param in self.params {
+            keywords.set_item(param.name, values.get(param.name))?;
+        }
+        let factory = self.factory.lock().unwrap_or_else(PoisonError::into_inner).clone_ref(py);
+        let object = factory.bind(py).call(args, Some(&keywords))?;
+        Ok(Policy { name: self.name, object: object.unbind() })
+    }
+}
+
+/// An object of Python's that is asked.
+struct Policy {
+    name: &'static str,
+    object: Py<PyAny>,
+}
+
+impl Policy {
+    /// A method that its class has of its own; none if it is that of `base`.
+    fn own(&self, py: Python<'_>, base: &str, method: &str) -> PyResult<Option<Py<PyAny>>> {
+        let base = py.import("tabane._policy")?.getattr(base)?;
+        let object = self.object.bind(py);
+        if !object.is_instance(&base)? {
+            let message = format!("'{}' made a {}", self.name, object.get_type().name()?);
+            return Err(PyTypeError::new_err(format!(
+                "{message}, not a {}",
+                base.getattr("__name__")?
+            )));
+        }
+        if object.get_type().getattr(method)?.is(&base.getattr(method)?) {
+            return Ok(None);
+        }
+        Ok(Some(object.getattr(method)?.unbind()))
+    }
+}
+
+/// Asks Python at a moment; after an exception, or after an earlier one, the answer is `None`.
+fn ask<T>(
+    policy: &'static str,
+    now: Instant,
+    question: impl FnOnce(Python<'_>) -> PyResult<T>,
+) -> Option<T> {
+    if has_failed() {
+        return None;
+    }
+    NOW.set(now);
+    match Python::attach(question) {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            FAILURE.set(Some(Failure { policy, at: now, error }));
+            None
+        }
+    }
+}
+
+/// The last moment of this thread's run that is known.
+fn now() -> Instant {
+    NOW.get()
+}
+
+/// Subflows that an answer names: nothing, an id, a view, or several of them.
+fn chosen<T: Id>(answer: &Bound<'_, PyAny>) -> PyResult<Set<T>> {
+    if answer.is_none() {
+        return Ok(Set::NONE);
+    }
+    if let Some(one) = id(answer)? {
+        return Ok(Set::only(T::from_index(one)));
+    }
+    let mut set = Set::NONE;
+    for item in answer.try_iter().map_err(|_| no_subflows(answer))? {
+        let one = id(&item?)?.ok_or_else(|| no_subflows(answer))?;
+        set.insert(T::from_index(one));
+    }
+    Ok(set)
+}
+
+fn id(item: &Bound<'_, PyAny>) -> PyResult<Option<u8>> {
+    if let Ok(view) = item.cast::<SubflowView>() {
+        return Ok(Some(view.get().id));
+    }
+    let Ok(id) = item.extract::<i64>() else { return Ok(None) };
+    match u8::try_from(id) {
+        Ok(id) if id < 64 => Ok(Some(id)),
+        _ => Err(PyValueError::new_err(format!("there is no subflow {id}"))),
+    }
+}
+
+fn no_subflows(answer: &Bound<'_, PyAny>) -> PyErr {
+    let shown = answer.repr().map_or_else(|_| String::new(), |text| text.to_string());
+    PyTypeError::new_err(format!(
+        "{shown} names no subflows: answer None, a view or its id, or several of them"
+    ))
+}

@@ -1,0 +1,63 @@
+"""Plots with matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tabane._run import Result
+
+
+def series(result: Result, metric: str) -> Figure:
+    """A metric of a run over time: a line a subflow, the connection's in black."""
+    from matplotlib.figure import Figure
+
+    table = result.series_of(metric)
+    unit = metric.rsplit("_", 1)[-1]
+    scale, label = {"bps": (1e-6, "Mbit/s"), "s": (1e3, "ms"), "bytes": (1e-3, "kB")}.get(
+        unit, (1.0, unit)
+    )
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    keys = list(zip(*(table[c] for c in ("flow", "host", "path", "subflow")), strict=True))
+    for key in dict.fromkeys(keys):
+        rows = np.array([other == key for other in keys])
+        flow, host, path, subflow = key
+        name = " ".join(str(part) for part in (flow, path or host) if part)
+        whole = subflow < 0 and not path
+        times, values = table["t"][rows], table["value"][rows]
+        if unit == "bps":
+            times, values = _means(times, values)
+        axes.plot(
+            times,
+            values * scale,
+            label=name,
+            color="black" if whole else None,
+            linewidth=1.5 if whole else 1.0,
+        )
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel(f"{metric.removesuffix('_' + unit).replace('_', ' ')} ({label})")
+    axes.set_title(f"{result.name}, seed {result.seed}")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    return figure
+
+
+#: Points of a rate in a plot at most: what arrives out of order is delivered in leaps.
+_POINTS = 100
+
+
+def _means(
+    times: np.ndarray[Any, Any], rates: np.ndarray[Any, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Rates as means of longer intervals; each is the mean since the point before it."""
+    if len(times) <= _POINTS:
+        return times, rates
+    amounts = np.concatenate([[0.0], np.cumsum(rates[1:] * np.diff(times))])
+    grid = np.linspace(times[0], times[-1], _POINTS + 1)
+    return grid[1:], np.diff(np.interp(grid, times, amounts)) / np.diff(grid)

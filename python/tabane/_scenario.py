@@ -1,0 +1,188 @@
+"""Scenarios: from a file, from text, or built in Python."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tabane import _native, _policy
+
+#: What `set` and `over` take for a key: anything that TOML can say.
+Value = (
+    str
+    | bool
+    | int
+    | float
+    | type[_policy.Scheduler]
+    | type[_policy.CongestionController]
+    | Sequence[Any]
+    | Mapping[str, Any]
+)
+
+
+class Scenario:
+    """Links, hosts, flows and changes: everything that a run depends on.
+
+    The keys are those of scenario files (``docs/scenarios.md``), the values too: rates
+    ``"20Mbps"``, times ``"10ms"``, sizes ``"500MB"``, shares ``"1%"``. ::
+
+        scenario = tabane.Scenario(
+            duration="20s",
+            link={"wifi": {"rate": "50Mbps", "delay": "10ms"}},
+            flow=[{"bulk": "20MB"}],
+        )
+        scenario = tabane.Scenario().link("wifi", rate="50Mbps").flow(bulk="20MB")
+
+    A scenario does not change: the methods that add to one return another. What is wrong with it
+    is found when it is checked or run.
+    """
+
+    def __init__(self, **keys: Any) -> None:
+        """Builds a scenario from the top-level keys of a scenario file.
+
+        Args:
+            **keys: ``name``, ``seed``, ``duration``, ``defaults``, ``host``, ``proxy``, ``link``,
+                ``routers``, ``path``, ``flow``, ``at``, ``output`` and the others of
+                ``docs/scenarios.md``. Tables are dictionaries, ``flow`` and ``at`` lists of them.
+        """
+        self._keys: dict[str, Any] | None = keys
+        self._text: str | None = None
+        self._name = str(keys.get("name", "scenario"))
+        self._folder = ""
+        self._files: dict[str, str] = {}
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Scenario:
+        """Reads a scenario file (TOML). Files that it names are relative to it.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        scenario = cls.parse(_native.Document.text_of(Path(path)), name=str(path))
+        scenario._folder = os.path.dirname(path)
+        return scenario
+
+    @classmethod
+    def parse(
+        cls, text: str, name: str = "scenario", files: Mapping[str, str] | None = None
+    ) -> Scenario:
+        """Takes the text of a scenario file.
+
+        Args:
+            text: TOML.
+            name: how messages call it; without a ``name`` in the text, its stem is the name in
+                results.
+            files: texts of files that it names, by that name; others are read from the disk.
+        """
+        scenario = cls()
+        scenario._keys = None
+        scenario._text = text
+        scenario._name = name
+        scenario._files = dict(files or {})
+        return scenario
+
+    @property
+    def toml(self) -> str:
+        """The scenario as the text of a scenario file."""
+        if self._text is None:
+            self._text = _native.Document.toml_of(json.dumps(self._keys, default=_named))
+        return self._text
+
+    def link(self, name: str, **keys: Any) -> Scenario:
+        """Returns the scenario with a link: ``rate``, ``delay``, ``loss``, ``queue``..."""
+        return self._with_named("link", name, keys)
+
+    def host(self, name: str, **keys: Any) -> Scenario:
+        """Returns the scenario with settings of a host: ``scheduler``, ``congestion``..."""
+        return self._with_named("host", name, keys)
+
+    def proxy(self, name: str, **keys: Any) -> Scenario:
+        """Returns the scenario with a proxy: ``listen`` and ``connect``."""
+        return self._with_named("proxy", name, keys)
+
+    def path(self, name: str, links: Sequence[str], **keys: Any) -> Scenario:
+        """Returns the scenario with a path: its links in order; ``from_``, ``to``, ``backup``."""
+        return self._with_named("path", name, {"links": list(links), **_plain(keys)})
+
+    def flow(self, **keys: Any) -> Scenario:
+        """Returns the scenario with a flow: ``bulk``, ``request``, ``paced`` or ``onoff``...
+
+        ``from`` is a word of Python: write ``from_``.
+        """
+        return self._with_entry("flow", _plain(keys))
+
+    def at(self, time: str, **keys: Any) -> Scenario:
+        """Returns the scenario with a change at a time: ``down``, ``up``, ``link``, ``rate``..."""
+        return self._with_entry("at", {"time": time, **keys})
+
+    def check(self, set: Mapping[str, Value] | None = None) -> None:
+        """Checks it without running it.
+
+        Args:
+            set: values laid over it, by dotted key.
+
+        Raises:
+            ScenarioError: with the place and the remedy.
+        """
+        self._document(set).plans()
+
+    def axes(self, set: Mapping[str, Value] | None = None) -> dict[str, list[str]]:
+        """Returns the keys that have a list where one value is expected, with the values."""
+        return dict(self._document(set).axes())
+
+    def _document(self, set: Mapping[str, Value] | None) -> _native.Document:
+        sets = [f"{key}={_toml(value, top=True)}" for key, value in (set or {}).items()]
+        files = list(self._files.items())
+        return _native.Document(self._name, self.toml, sets, self._folder, files)
+
+    def _built(self) -> dict[str, Any]:
+        if self._keys is None:
+            raise TypeError(
+                "this scenario came as text: change it with `set`, or build one in Python"
+            )
+        return self._keys
+
+    def _with_named(self, kind: str, name: str, keys: dict[str, Any]) -> Scenario:
+        old = self._built()
+        return Scenario(**{**old, kind: {**old.get(kind, {}), name: keys}})
+
+    def _with_entry(self, kind: str, keys: dict[str, Any]) -> Scenario:
+        old = self._built()
+        return Scenario(**{**old, kind: [*old.get(kind, []), keys]})
+
+    def __repr__(self) -> str:
+        return f"<Scenario {self._name!r}>"
+
+
+def _named(value: object) -> str:
+    """A policy's name, where a scenario has its class."""
+    name = _policy.name_of(value)
+    if name is None:
+        raise TypeError(f"a scenario cannot hold {value!r}")
+    return name
+
+
+def _plain(keys: dict[str, Any]) -> dict[str, Any]:
+    return {key.removesuffix("_"): value for key, value in keys.items()}
+
+
+def _toml(value: Value, top: bool = False) -> str:
+    """A value as TOML; texts at the top as the command line takes them."""
+    if isinstance(value, type):
+        value = _named(value)
+    if isinstance(value, str):
+        return value if top else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{json.dumps(str(k))} = {_toml(v)}" for k, v in value.items())
+        return "{ " + pairs + " }"
+    if hasattr(value, "item") and not hasattr(value, "__len__"):
+        return repr(value.item())
+    return "[" + ", ".join(_toml(item) for item in value) + "]"

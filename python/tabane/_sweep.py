@@ -1,0 +1,276 @@
+"""Sweeps: many runs, kept on the disk as they finish, in one table."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from tabane import _native, _policy
+from tabane._scenario import Scenario, Value
+from tabane._table import Table
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+#: How results come back: number of the plan, and the result as JSON.
+Results = Iterable[tuple[int, str]]
+
+
+def sweep(
+    scenario: Scenario | str | PathLike[str],
+    over: Mapping[str, Sequence[Value]] | None = None,
+    *,
+    seeds: Iterable[int] | None = None,
+    set: Mapping[str, Value] | None = None,
+    executor: Literal["threads", "ray"] = "threads",
+    jobs: int | None = None,
+    progress: bool = True,
+    cache: str | PathLike[str] | Literal[False] | None = None,
+) -> Sweep:
+    """Runs a scenario for every combination of values, and for every seed.
+
+    Runs are kept on the disk as they finish, by a hash of scenario, seed and program. After Ctrl-C
+    the same call goes on from there; a sweep that has grown runs only what is new.
+
+    Args:
+        scenario: a `Scenario`, or the path of a scenario file; its own lists are axes, too.
+        over: values by dotted key: ``{"link.lte.delay": ["20ms", "80ms"]}``.
+        seeds: seeds of each point; the scenario's own if not given.
+        set: values laid over every run.
+        executor: ``"threads"``: this machine's cores; ``"ray"``: the Ray cluster that this process
+            is connected to (``ray.init``), which needs ``pip install tabane[ray]``.
+        jobs: runs at a time; by default one a core (with Ray, two tasks a core of the cluster).
+            Policies written in Python take turns within a process.
+        progress: show a bar, if tqdm is there.
+        cache: folder of the results; by default ``$TABANE_CACHE``, else ``tabane`` in the user's
+            cache folder. ``False`` keeps nothing.
+
+    Raises:
+        ScenarioError: a point is wrong; nothing was run.
+        RunError: a run had to be broken off. Runs that were done are kept.
+        KeyboardInterrupt: after Ctrl-C, likewise.
+    """
+    made = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
+    values = {**(set or {}), **{key: list(values) for key, values in (over or {}).items()}}
+    document = made._document(values)
+    given = {key: list(values) for key, values in (over or {}).items()}
+    axes = [(key, texts, given.get(key, texts)) for key, texts in document.axes()]
+    plans = document.plans()
+    if seeds is not None:
+        chosen = list(seeds)
+        plans = [plan.with_seed(seed) for plan in plans for seed in chosen]
+    kept = _Kept(cache, made)
+    rows = _native.Rows()
+    done: list[int] = []
+    with _bar(progress, len(plans)) as tick:
+        missing = []
+        for n, plan in enumerate(plans):
+            json = kept.get(plan)
+            if json is None:
+                missing.append(n)
+            else:
+                rows.add(json)
+                done.append(n)
+                tick()
+        todo = [plans[n] for n in missing]
+        results = _with_ray(made, todo, jobs) if executor == "ray" else _on_threads(todo, jobs)
+        with closing(results):
+            for k, json in results:
+                kept.put(plans[missing[k]], json)
+                rows.add(json)
+                done.append(missing[k])
+                tick()
+    return Sweep(axes, plans, done, rows)
+
+
+def _on_threads(
+    plans: list[_native.Plan], jobs: int | None
+) -> Generator[tuple[int, str], None, None]:
+    pool = _native.Pool(plans, jobs or 0)
+    try:
+        yield from pool
+    finally:
+        pool.close()
+
+
+def _with_ray(
+    scenario: Scenario, plans: list[_native.Plan], jobs: int | None
+) -> Generator[tuple[int, str], None, None]:
+    from tabane import _ray
+
+    return _ray.run(scenario, plans, jobs)
+
+
+class Sweep:
+    """The results of a sweep, in order of its points and seeds."""
+
+    def __init__(
+        self,
+        axes: list[tuple[str, list[str], list[Any]]],
+        plans: list[_native.Plan],
+        done: list[int],
+        rows: _native.Rows,
+    ) -> None:
+        self._axes = axes
+        self._plans = plans
+        self._order = np.array(done, dtype=np.int64)
+        self.flows = self._table(rows.flows())
+        """A row a flow of a run: a column for each axis, ``seed``, and those of `Result.flows`."""
+        self.paths = self._table(rows.paths())
+        """A row a subflow of a run: a column for each axis, ``seed``, and `Result.paths`."""
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return len(self._plans)
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The axes: values by dotted key."""
+        return {key: list(values) for key, _, values in self._axes}
+
+    def pandas(self) -> pandas.DataFrame:
+        """Returns `flows` as a pandas data frame (needs pandas)."""
+        return self.flows.pandas()
+
+    def polars(self) -> polars.DataFrame:
+        """Returns `flows` as a polars data frame (needs polars)."""
+        return self.flows.polars()
+
+    def estimates(self, metric: str = "goodput_bps") -> Table:
+        """Returns the mean of a metric over the seeds, and how sure it is.
+
+        Args:
+            metric: a column of `flows`; values that are not there (NaN) are left out.
+
+        Returns:
+            A row a point and flow: the axes, ``flow``, ``runs``, ``mean``, ``low``, ``high``. The
+            last two are the 95 % interval of the mean (Student's t); with one run they are the
+            mean.
+        """
+        keys = [key for key, _, _ in self._axes if key != "seed"] + ["flow"]
+        groups: dict[tuple[Any, ...], list[float]] = {}
+        for *key, value in zip(*(self.flows[k] for k in keys), self.flows[metric], strict=True):
+            values = groups.setdefault(tuple(key), [])
+            if not np.isnan(value):
+                values.append(float(value))
+        rows = [(key, len(values), *estimate(values)) for key, values in groups.items()]
+        columns = {name: _column([row[0][n] for row in rows]) for n, name in enumerate(keys)}
+        columns["runs"] = np.array([row[1] for row in rows], dtype=np.int64)
+        means = np.array([row[2] for row in rows], dtype=np.float64)
+        half = np.array([row[3] for row in rows], dtype=np.float64)
+        return Table({**columns, "mean": means, "low": means - half, "high": means + half})
+
+    def _table(self, raw: dict[str, tuple[Any, Any]]) -> Table:
+        table = Table._of(raw)
+        run = self._order[table["run"]]
+        order = np.argsort(run, kind="stable")
+        run = run[order]
+        columns: dict[str, np.ndarray[Any, Any]] = {}
+        for at, (key, texts, values) in enumerate(self._axes):
+            by_text = dict(zip(texts, values, strict=True))
+            each = _column([by_text[plan.params[at][1]] for plan in self._plans])
+            columns[key] = each[run]
+        columns["seed"] = np.array([plan.seed for plan in self._plans], dtype=np.int64)[run]
+        columns.update({name: table[name][order] for name in table if name != "run"})
+        return Table(columns)
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self)} runs over {list(self.axes)}>\n{self.flows!r}"
+
+
+def estimate(values: Sequence[float] | np.ndarray[Any, Any]) -> tuple[float, float]:
+    """Returns the mean and half the width of its 95 % interval (Student's t).
+
+    Half the width is 0 with a single value; both are NaN without any.
+    """
+    found = _native.estimate_of([float(value) for value in values])
+    return found if found is not None else (float("nan"), float("nan"))
+
+
+def _column(values: list[Any]) -> np.ndarray[Any, Any]:
+    """Numbers as numbers, everything else as text."""
+    kinds = {type(value) for value in values}
+    if kinds <= {bool} or kinds <= {int} or kinds <= {int, float}:
+        return np.array(values)
+    column = np.empty(len(values), dtype=object)
+    column[:] = [_policy.name_of(v) or str(v) for v in values]
+    return column
+
+
+class _Kept:
+    """Results on the disk: a file a run, replaced whole."""
+
+    def __init__(
+        self, folder: str | PathLike[str] | Literal[False] | None, scenario: Scenario
+    ) -> None:
+        own = Path(os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache") / "tabane"
+        given = os.environ.get("TABANE_CACHE", "") or own
+        self._root = None if folder is False else Path(folder if folder is not None else given)
+        self._files = scenario._files
+        self._traces: dict[str, str] = {}
+        stat = Path(_native.__file__).stat()
+        self._program = f"{_native.__version__} {stat.st_size} {stat.st_mtime_ns}"
+
+    def get(self, plan: _native.Plan) -> str | None:
+        path = self._path(plan)
+        try:
+            return path.read_text("utf-8") if path is not None else None
+        except FileNotFoundError:
+            return None
+
+    def put(self, plan: _native.Plan, json: str) -> None:
+        path = self._path(plan)
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json)
+        os.replace(name, path)
+
+    def _path(self, plan: _native.Plan) -> Path | None:
+        if self._root is None:
+            return None
+        text = plan.toml()
+        policies = _policy.fingerprint(text)
+        if policies is None:
+            return None
+        parts = [self._program, text, policies, *map(self._trace, plan.traces())]
+        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        return self._root / key[:2] / f"{key[2:]}.json"
+
+    def _trace(self, name: str) -> str:
+        if name not in self._traces:
+            given = self._files.get(name)
+            content = given.encode() if given is not None else Path(name).read_bytes()
+            self._traces[name] = hashlib.sha256(content).hexdigest()
+        return self._traces[name]
+
+
+class _bar:
+    """A progress bar, if it is wanted and tqdm is there."""
+
+    def __init__(self, wanted: bool, total: int) -> None:
+        self._bar: Any = None
+        if wanted:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self._bar = tqdm(total=total, unit="run")
+
+    def __enter__(self) -> Callable[[], object]:
+        return self._bar.update if self._bar is not None else lambda: None
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,55 @@
+"""Graphs of networkx as scenarios (``pip install tabane[networkx]``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tabane._scenario import Scenario, _plain
+
+if TYPE_CHECKING:
+    import networkx
+
+
+def scenario(
+    graph: networkx.Graph[Any],
+    flows: Sequence[Mapping[str, Any]],
+    *,
+    routers: Sequence[str] | None = None,
+    **keys: Any,
+) -> Scenario:
+    """Makes a scenario of a graph: a link for each edge, with its attributes.
+
+    Args:
+        graph: undirected. An edge's attributes are those of a link: ``rate``, ``delay``, ``loss``,
+            ``queue``..., and ``name``, by default ``A-B``; others are an error when it is checked.
+            *Up* is from the edge's first node to its second.
+        flows: as ``[[flow]]`` of scenario files; ``from_`` is ``from``.
+        routers: nodes that only forward; by default all that no flow names.
+        **keys: other top-level keys, such as ``duration`` and ``defaults``.
+
+    Raises:
+        ValueError: the graph is directed, or a flow's host is no node of it.
+    """
+    if graph.is_directed():
+        raise ValueError("the graph is directed: links carry both ways, so use nx.Graph")
+    named = [_plain(dict(flow)) for flow in flows]
+    hosts = {
+        str(flow.get(end, default))
+        for flow in named
+        for end, default in (("from", "client"), ("to", "server"))
+    }
+    nodes = [str(node) for node in graph.nodes]
+    for host in sorted(hosts):
+        if host not in nodes:
+            raise ValueError(f"a flow names '{host}', which is no node; nodes are: {nodes}")
+    links: dict[str, dict[str, Any]] = {}
+    for first, second, attributes in graph.edges(data=True):
+        ends = [str(first), str(second)]
+        own = {key: value for key, value in attributes.items() if key != "name"}
+        name = str(attributes.get("name", "-".join(ends)))
+        if name in links:
+            raise ValueError(f"two edges are called '{name}': give one another name")
+        links[name] = {"between": ends, **own}
+    forwards = [n for n in nodes if n not in hosts] if routers is None else list(routers)
+    return Scenario(link=links, flow=named, routers=forwards, **keys)

@@ -1,0 +1,96 @@
+"""Sweeps: what runs, what is kept, and how they go on after Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tabane
+
+TWO = tabane.Scenario(
+    duration="10s",
+    link={
+        "wifi": {"rate": "30Mbps", "delay": "10ms", "loss": "0.5%"},
+        "lte": {"rate": "10Mbps", "delay": "30ms"},
+    },
+    flow=[{"bulk": "2MB"}],
+)
+OVER = {"link.lte.delay": ["20ms", "80ms"], "defaults.scheduler": ["minrtt", "necf"]}
+
+
+def test_a_sweep_has_each_point_with_each_seed(tmp_path: Path) -> None:
+    swept = tabane.sweep(TWO, OVER, seeds=range(3), progress=False, cache=tmp_path)
+    assert len(swept) == 12
+    flows = swept.flows
+    assert len(flows) == 12
+    assert list(flows)[:3] == [*sorted(OVER, reverse=True), "seed"]
+    for row in list(flows.rows())[::5]:
+        values = {key: row[key] for key in OVER}
+        alone = tabane.run(TWO, seed=int(row["seed"]), set=values, watch=False)
+        assert alone.flows["goodput_bps"][0] == row["goodput_bps"]
+    assert len(swept.paths) == 24
+    assert len(swept.pandas()) == len(swept.polars()) == 12
+
+
+def test_estimates_are_means_with_their_interval(tmp_path: Path) -> None:
+    swept = tabane.sweep(TWO, OVER, seeds=range(5), progress=False, cache=tmp_path)
+    table = swept.estimates("goodput_bps")
+    assert list(table["runs"]) == [5] * 4
+    first = next(table.rows())
+    same = swept.flows.where(**{key: first[key] for key in OVER})["goodput_bps"]
+    assert first["mean"] == pytest.approx(same.mean())
+    # Student's t for four degrees of freedom.
+    half = 2.776 * same.std(ddof=1) / np.sqrt(5)
+    assert first["high"] - first["mean"] == pytest.approx(half, rel=1e-3)
+
+
+def test_what_is_kept_is_not_run_again(tmp_path: Path) -> None:
+    before = tabane.sweep(TWO, OVER, seeds=range(2), progress=False, cache=tmp_path)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    assert len(files) == 8
+    again = tabane.sweep(TWO, OVER, seeds=range(3), progress=False, cache=tmp_path)
+    now = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    assert len(now) == 12 and all(now[path] == time for path, time in files.items())
+    same = again.flows["seed"] < 2
+    assert np.array_equal(again.flows["bytes"][same], before.flows["bytes"])
+    assert np.array_equal(again.flows["completed_s"][same], before.flows["completed_s"])
+
+
+def test_after_ctrl_c_the_same_call_goes_on(tmp_path: Path) -> None:
+    program = f"""
+import tabane
+scenario = tabane.Scenario.parse({TWO.toml!r})
+large = {{"flow.0.bulk": "20MB"}}
+swept = tabane.sweep(scenario, seeds=range(200), set=large, cache={str(tmp_path)!r})
+print(len(swept.flows))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.rglob("*.json"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - begin < 5
+    assert "KeyboardInterrupt" in errors
+    kept = len(list(tmp_path.rglob("*.json")))
+    assert 5 <= kept < 200
+    again = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    assert again.stdout == "200\n", again.stderr
+    assert len(list(tmp_path.rglob("*.json"))) == 200
+
+
+def test_a_point_that_is_wrong_runs_nothing(tmp_path: Path) -> None:
+    with pytest.raises(tabane.ScenarioError, match="unknown scheduler 'minrt'"):
+        tabane.sweep(TWO, {"defaults.scheduler": ["necf", "minrt"]}, cache=tmp_path)
+    assert list(tmp_path.rglob("*.json")) == []
