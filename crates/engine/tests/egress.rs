@@ -176,9 +176,9 @@ fn long_and_short(egress: &str, time: u64) -> (SubflowView, u64, Net) {
 
 #[test]
 fn hayack_shortens_the_loop_and_the_timeout_still_waits_for_the_own_path() {
-    let (own, _, _) = long_and_short("own", 700);
+    let (own, _, _) = long_and_short("own", 500);
     assert!(own.srtt >= ms(100), "{:?}", own.srtt);
-    let (view, rto, net) = long_and_short("hayack", 700);
+    let (view, rto, net) = long_and_short("hayack", 500);
     let forward = own.srtt - ms(100);
     assert!(view.srtt < ms(60) + forward, "{:?}", view.srtt);
     assert!(rto >= 290, "RTO {rto} ms: an ACK by the own path takes 100 ms and its variance 200");

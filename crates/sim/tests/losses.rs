@@ -184,7 +184,7 @@ impl Observer for Lost {
 #[test]
 fn observers_are_told_of_every_loss() {
     let mut lost = Lost::default();
-    let result = run(&lossy(50, 40, 1, ""), &mut lost).unwrap();
+    let result = run(&lossy(50, 40, 1, "count = 8"), &mut lost).unwrap();
     assert!(lost.queue.iter().sum::<u64>() > 0 && lost.loss.iter().all(|n| *n > 0));
     let told: Vec<u64> = (0..2).map(|n| lost.queue[n] + lost.loss[n]).collect();
     let counted: Vec<u64> = result.links.iter().map(|link| link.lost).collect();

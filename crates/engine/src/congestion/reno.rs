@@ -56,11 +56,11 @@ impl CongestionController for Reno {
             return;
         }
         if !self.window.in_slow_start() {
-            return self.window.additive(ack.acked, self.increase);
+            return self.window.additive_by(ack.acked, self.increase);
         }
         let bytes = self.window.slow_start(ack.delivered);
         if bytes > 0 {
-            self.window.additive(bytes, self.increase);
+            self.window.additive_by(bytes, self.increase);
         }
     }
 

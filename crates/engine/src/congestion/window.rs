@@ -70,11 +70,16 @@ impl Window {
         bytes - grown
     }
 
-    /// `increase` of a segment more per window of counted bytes; an ACK counts for a window at most. Only
+    /// One segment more per window of counted bytes; an ACK counts for a window at most. Only
     /// whole segments are ever in flight, so a window that is none (after conservative slow start,
     /// or another MSS) is counted as they are: else 8.5 segments would take two round trips to
     /// grow, of eight segments each.
-    pub(super) fn additive(&mut self, bytes: u64, increase: f64) {
+    pub(super) fn additive(&mut self, bytes: u64) {
+        self.additive_by(bytes, 1.0);
+    }
+
+    /// As `additive`, by `increase` of a segment.
+    pub(super) fn additive_by(&mut self, bytes: u64, increase: f64) {
         let window = self.segments() * self.mss;
         self.counted += (bytes.min(window) as f64 * increase + 0.5) as u64;
         if self.counted >= window {

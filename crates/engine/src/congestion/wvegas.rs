@@ -131,7 +131,7 @@ impl Rule for WVegas {
     /// else three segments and delayed acknowledgements would be a window for ever.
     fn avoid(&mut self, window: &mut Window, _: &Ack, bytes: u64, _: &[SubflowView]) {
         if self.sparse {
-            window.additive(bytes, 1.0);
+            window.additive(bytes);
         }
     }
 

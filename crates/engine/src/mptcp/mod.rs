@@ -34,6 +34,7 @@ mod mapping;
 mod mesh;
 mod opportunistic;
 mod options;
+mod overdue;
 mod paths;
 mod reassembly;
 mod receive;

@@ -1,6 +1,7 @@
 //! The protocol that a connection speaks, and what each has of its own.
 
 use super::keys::{Agreed, Handshake, OwnKey};
+use super::overdue::Head;
 use super::paths::PathManager;
 use super::reinject::Carried;
 use super::timers::{Timer, Timers};
@@ -78,6 +79,7 @@ pub(super) struct Session {
     pub(super) agreed: Agreed,
     pub(super) paths: PathManager,
     pub(super) carried: Carried,
+    pub(super) head: Head,
     pub(super) timers: Timers,
     /// A DSS from the peer has arrived: it knows our key.
     pub(super) fully: bool,
@@ -99,6 +101,7 @@ impl Session {
             agreed,
             paths,
             carried: Carried::default(),
+            head: Head::default(),
             timers: Timers::default(),
             fully: false,
             data_acked: false,

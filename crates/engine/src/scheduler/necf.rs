@@ -2,14 +2,15 @@
 //! goes where it will arrive first, and waits if full subflows will have carried the whole backlog
 //! before that.
 //!
-//! It differs from ECF in five respects. The time in which the full subflows carry the backlog is
+//! It differs from ECF in four respects. The time in which the full subflows carry the backlog is
 //! that of all of them together (water-filling). A round trip is forecast from the present load,
 //! not from the smoothed RTT (`forecast.rs`). The first subflow is the one on which the data
-//! arrives first, not the one with the smallest RTT. And the queue of a slower subflow is kept so
-//! short that the faster ones do not fill the peer's window meanwhile (after BLEST). A subflow that
-//! is late by what programs notice is used only if that gains more than it delays ([`delays`]). It
-//! neither penalises windows nor retransmits the head of a full window: late data is the business
-//! of tail reinjection (`mptcp/tail_reinjection.rs`).
+//! arrives first, not the one with the smallest RTT. And a subflow that is late by what programs
+//! notice is used only if that gains more than it delays ([`delays`]). It neither penalises windows
+//! nor retransmits the head of a full window: late data is the business of reinjection
+//! (`mptcp/tail_reinjection.rs`, `mptcp/overdue.rs`). Nor does it keep the queue of a slower subflow
+//! short so that the faster ones do not fill the peer's window meanwhile, as BLEST: the window grows
+//! sooner than that would help (`mptcp/receiver.rs`).
 
 use super::common::{Choice, is_awaitable};
 use super::forecast::{self, finish, rate};
@@ -91,7 +92,7 @@ impl Scheduler for NEcf {
             self.reason = Reason::WaitingIsFaster { for_subflow: first.id, gain };
             return SubflowSet::NONE;
         }
-        if would_block(work, full.clone(), best) || delays(work, full, (best, soonest - earliest)) {
+        if delays(work, full, (best, soonest - earliest)) {
             self.reason = Reason::WouldBlock { for_subflow: first.id };
             return SubflowSet::NONE;
         }
@@ -141,23 +142,6 @@ impl Promise {
     fn kept(&mut self) {
         self.due = None;
     }
-}
-
-/// Whether the `full` subflows could fill the peer's window before what is under way on `slow` has
-/// arrived, even if it is lost once and sent again. Then the queue of `slow` shall drain first.
-/// Without a queue the window is too small for `slow`, and nothing is gained by waiting. The queue
-/// is what is in flight: a smoothed RTT may be of another time.
-fn would_block<'v>(
-    work: &Work,
-    full: impl Iterator<Item = &'v SubflowView>,
-    slow: &SubflowView,
-) -> bool {
-    if work.reinjection || slow.delivery_rate == 0 {
-        return false;
-    }
-    let rate: f64 = full.map(rate).sum();
-    let drain = (slow.in_flight + slow.mss) as f64 * 1e9 / slow.delivery_rate as f64;
-    drain * 4.0 > slow.min_rtt.0 as f64 * 5.0 && rate * drain * 2.0 > work.window as f64
 }
 
 /// Later by this much is what programs notice.
@@ -241,27 +225,6 @@ mod tests {
         assert_eq!(waits(12), ids(&[]), "36 < 37.5");
         assert_eq!(waits(14), ids(&[1]));
         assert_eq!(waits(12), ids(&[1]));
-    }
-
-    #[test]
-    fn a_queue_shall_not_block_the_window() {
-        // 1.448 MB/s on the full one; two arrivals after 200 ms are 579.2 kB of that.
-        let fast = SubflowView { cwnd: 20 * 1448, ..full(0, 20) };
-        let slow = |segments: u64| SubflowView {
-            min_rtt: Duration::from_millis(100),
-            delivery_rate: 1448 * 100,
-            in_flight: segments * 1448,
-            cwnd: 100 * 1448,
-            ..view(1, 100)
-        };
-        let picks = |window, segments| {
-            let work = Work { unsent: 10_000_000, window, ..work() };
-            necf().select(&work, &[fast, slow(segments)])
-        };
-        assert_eq!(picks(600_000, 19), ids(&[1]), "200 ms");
-        assert_eq!(picks(600_000, 39), ids(&[]), "400 ms");
-        assert_eq!(picks(1_200_000, 39), ids(&[1]));
-        assert_eq!(picks(100_000, 8), ids(&[1]), "no queue, and yet too long");
     }
 
     #[test]
