@@ -40,7 +40,7 @@ fn a_path_alone_again_differs_where_losses_are_random() {
         }
     }
     let lossy = |result: &PointResult| result.point.paths.iter().any(|path| path.loss > 0.0);
-    assert!(results.iter().any(|result| lossy(result)));
+    assert!(results.iter().any(lossy));
     let names: Vec<_> = grid::summarise(&results).into_iter().map(|s| s.scheduler).collect();
     assert_eq!(names, ["minrtt", "necf", AGAIN]);
 }
