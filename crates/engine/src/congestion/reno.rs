@@ -10,10 +10,10 @@
 //! timeout also restarts from one segment. The inflation of cwnd by duplicate ACKs that the RFC
 //! describes is left to PRR (RFC 6937) in the subflow.
 //!
-//! `decrease=b` makes it AIMD(a, b): a loss takes b of the window, and a = 3b / (2 - b) of a segment
-//! a round is the growth with which the mean rate is that of 1 and a half (Floyd, Handley, Padhye, "A
-//! comparison of equation-based and AIMD congestion control", 2000). With b = 0.2 the window strays
-//! from its mean 0.11 to either side, not 0.33.
+//! `decrease=b` makes it AIMD(a, b): a loss takes b of the window, and a = 3b / (2 - b) of a
+//! segment a round is the growth with which the mean rate is that of 1 and a half (Floyd, Handley,
+//! Padhye, "A comparison of equation-based and AIMD congestion control", 2000). With b = 0.2 the
+//! window strays from its mean 0.11 to either side, not 0.33.
 
 use super::window::Window;
 use super::{Ack, CcState, Congestion, CongestionController, Start};

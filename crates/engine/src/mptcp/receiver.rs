@@ -1,9 +1,9 @@
 //! The receiving side of the stream: data in order, where it ends, and the connection-level receive
 //! window (RFC 8684 section 3.3.5, RFC 9293 section 3.8.6). The window's right edge never moves
 //! left, never moves a little (silly window), and the buffer behind it grows with what the
-//! application reads in a round trip (as Linux does: dynamic right-sizing). Beyond Linux, what is out
-//! of order counts, too, and a round that uses up the window is judged before it is over: a slow
-//! subflow's round trips are long, and the fast ones would wait for each of them.
+//! application reads in a round trip (as Linux does: dynamic right-sizing). Beyond Linux, what is
+//! out of order counts, too, and a round that uses up the window is judged before it is over: a
+//! slow subflow's round trips are long, and the fast ones would wait for each of them.
 
 use super::mapping::Delivery;
 use super::reassembly::Reassembler;

@@ -86,7 +86,7 @@ impl Connection {
         self.receive.set_rtt(longest.unwrap_or(Duration::ZERO));
     }
 
-    /// The buffer becomes twice what came in a round trip, four times if there are several subflows.
+    /// The buffer becomes twice what came in a round trip, or four times with several subflows.
     fn judge_round(&mut self, grow: Growth, max: u64) {
         let longest = self.subflows.iter().map(|s| s.tcb.srtt()).max().unwrap_or(Duration::ZERO);
         if let Some((window, buffer)) = self.receive.judge_round(self.now, longest, grow, max) {

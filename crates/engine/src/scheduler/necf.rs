@@ -8,9 +8,9 @@
 //! arrives first, not the one with the smallest RTT. And a subflow that is late by what programs
 //! notice is used only if that gains more than it delays ([`delays`]). It neither penalises windows
 //! nor retransmits the head of a full window: late data is the business of reinjection
-//! (`mptcp/tail_reinjection.rs`, `mptcp/overdue.rs`). Nor does it keep the queue of a slower subflow
-//! short so that the faster ones do not fill the peer's window meanwhile, as BLEST: the window grows
-//! sooner than that would help (`mptcp/receiver.rs`).
+//! (`mptcp/tail_reinjection.rs`, `mptcp/overdue.rs`). Nor does it keep the queue of a slower
+//! subflow short so that the faster ones do not fill the peer's window meanwhile, as BLEST: the
+//! window grows sooner than that would help (`mptcp/receiver.rs`).
 
 use super::common::{Choice, is_awaitable};
 use super::forecast::{self, finish, rate};
