@@ -19,8 +19,8 @@ impl Connection {
         if !blocked || !self.config.mptcp.opportunistic_retransmission || !self.send.outstanding() {
             return false;
         }
-        let able = |v: &&SubflowView| v.usable && v.sendable > 0 && !v.potentially_failed;
-        let Some(fast) = self.views.iter().filter(able).min_by_key(|v| v.srtt).copied() else {
+        let able = self.views.iter().filter(|v| is_able(v));
+        let Some(fast) = able.min_by_key(|v| v.srtt).copied() else {
             return false;
         };
         self.resend_head(&fast, window_full)
@@ -53,4 +53,9 @@ impl Connection {
         self.bind(DataRange { dsn: una, len, again, carried }, chosen);
         true
     }
+}
+
+/// Whether a subflow may carry data once more: it works, is not suspected, and has space.
+pub(super) fn is_able(view: &SubflowView) -> bool {
+    view.usable && !view.potentially_failed && view.sendable > 0
 }

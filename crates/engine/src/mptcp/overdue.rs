@@ -7,7 +7,9 @@
 //! limits, a program would wait for the slow subflow's repair: 1.5 s by a path of a second.
 
 use super::Connection;
+use super::opportunistic::is_able;
 use crate::record::ReinjectReason;
+use crate::scheduler::forecast;
 use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
@@ -43,9 +45,7 @@ impl Connection {
             return false;
         }
         let now = self.now;
-        let able = |v: &&SubflowView| {
-            v.usable && !v.potentially_failed && !v.backup && v.sendable > 0 && !v.srtt.is_zero()
-        };
+        let able = |v: &&SubflowView| is_able(v) && !v.backup && !v.srtt.is_zero();
         let fast = self.views.iter().filter(able).min_by_key(|v| v.srtt).copied();
         let (Some(fast), Some(session)) = (fast, self.protocol.session_mut()) else { return false };
         session.head.look_at = now + STUCK;
@@ -55,7 +55,7 @@ impl Connection {
         }
         let carriers = self.subflows.iter().filter(|s| by.contains(s.id));
         let Some(slow) = carriers.max_by_key(|s| s.tcb.srtt()) else { return false };
-        let due = arrives_within(&slow.tcb.view(now)) + fast.srtt;
+        let due = forecast::arrives_within(&slow.tcb.view(now)) + fast.srtt;
         let (mut queued, most) = (0, MOST.min(fast.sendable));
         let mut overdue = Vec::new();
         for (chunk, sent_at, lost) in slow.tcb.unsacked() {
@@ -78,11 +78,4 @@ impl Connection {
         }
         queued > 0 && self.repeat_next().unwrap_or(false)
     }
-}
-
-/// What is sent now arrives within this time, as far as round trips say: one less the way back, and
-/// an eighth for what is not known.
-fn arrives_within(slow: &SubflowView) -> Duration {
-    let usual = slow.srtt.max(slow.latest_rtt);
-    (usual + usual / 8).saturating_sub(slow.min_rtt / 2)
 }

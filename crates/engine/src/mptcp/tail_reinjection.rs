@@ -9,6 +9,7 @@
 //! share.
 
 use super::Connection;
+use super::opportunistic::is_able;
 use super::timers::Timer;
 use crate::record::ReinjectReason;
 use crate::scheduler::forecast;
@@ -28,10 +29,7 @@ impl Connection {
         let mut queued = false;
         for n in 0..self.views.len() {
             let fast = self.views[n];
-            let able = fast.usable
-                && !fast.potentially_failed
-                && fast.sendable > 0
-                && !fast.srtt.is_zero();
+            let able = is_able(&fast) && !fast.srtt.is_zero();
             let Some(at) = self.index(fast.id) else { continue };
             if !able || fast.backup && active {
                 continue;

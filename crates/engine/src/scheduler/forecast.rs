@@ -1,5 +1,5 @@
-//! Forecasts of round trips and of the time that a backlog takes, for `necf` and for
-//! tail reinjection (`mptcp/tail_reinjection.rs`). Ours; no paper.
+//! Forecasts of round trips and of the time that a backlog takes, for `necf` and for reinjection
+//! (`mptcp/tail_reinjection.rs`, `mptcp/overdue.rs`). Ours; no paper.
 //!
 //! The smoothed RTT alone says little about a path that is not loaded as it was when the samples
 //! were taken: it lags behind a queue that builds up by some eight ACKs, and stays high after the
@@ -28,6 +28,13 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
 pub(super) fn arrival(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
     let base = if view.min_rtt.is_zero() { view.srtt } else { view.min_rtt };
     round_trip(now, view, bytes) - base.0 as f64 / 2.0
+}
+
+/// What has been sent arrives within this time, as far as round trips say: one less the way back,
+/// and an eighth for what is not known.
+pub(crate) fn arrives_within(view: &SubflowView) -> Duration {
+    let usual = view.srtt.max(view.latest_rtt);
+    (usual + usual / 8).saturating_sub(view.min_rtt / 2)
 }
 
 /// How long the oldest segment under way has been.

@@ -115,7 +115,7 @@ pub(super) fn smooth(context: &Context<'_>, report: &mut Report) -> Result<(), P
     const CONTROLLERS: [&str; 3] = ["reno", "reno:decrease=0.3", "reno:decrease=0.2"];
     let seeds = context.seeds(context.pick(1, 10));
     let (mut cases, mut names) = (Vec::new(), Vec::new());
-    for duration in ["60s", "300s"] {
+    for &duration in context.pick(&["60s"][..], &["60s", "300s"][..]) {
         for controller in CONTROLLERS {
             for (name, egress) in [EGRESS[0], EGRESS[2]] {
                 names.push([duration, controller, name]);

@@ -113,7 +113,7 @@ impl Who {
 }
 
 fn summary(results: &[PointResult], who: Who) -> Summary {
-    let goodput = |limit: f64, base: fn(&PointResult) -> f64| {
+    let goodput = |limit: f64, base: &dyn Fn(&PointResult) -> f64| {
         let ratio = |r: &PointResult| (who.goodput(r).1 / base(r), r.point.number);
         ratios(results.iter().map(ratio).collect(), |x| x < limit, true)
     };
@@ -128,9 +128,9 @@ fn summary(results: &[PointResult], who: Who) -> Summary {
     };
     Summary {
         scheduler: who.name(results),
-        best: goodput(0.98, |r| Who::Again.goodput(r).0),
-        bound: goodput(0.95, |r| r.bound_bps),
-        alone: goodput(0.95, |r| r.alone_bps),
+        best: goodput(0.98, &|r| who.goodput(r).0),
+        bound: goodput(0.95, &|r| r.bound_bps),
+        alone: goodput(0.95, &|r| r.alone_bps),
         request_median: latency(|t| t.request.as_ref(), |l| l.p50_s),
         request_p95: latency(|t| t.request.as_ref(), |l| l.p95_s),
         stream_p95: latency(|t| t.stream.as_ref(), |l| l.p95_s),
