@@ -1,6 +1,8 @@
 //! The package's exceptions, which are defined in Python (`python/tabane/_errors.py`).
 
 use pyo3::prelude::*;
+use std::io;
+use std::path::Path;
 use tabane_sim::RunError;
 use tabane_sim::scenario::ScenarioError;
 
@@ -20,6 +22,11 @@ pub(crate) fn run(py: Python<'_>, error: &RunError) -> PyErr {
 /// A run that could not be made, or what it asks for.
 pub(crate) fn failed(py: Python<'_>, message: &str) -> PyErr {
     make(py, "RunError", (message,))
+}
+
+/// A file that cannot be read: Python's own exception for it, which names the file.
+pub(crate) fn file(path: &Path, error: &io::Error) -> PyErr {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
 }
 
 /// An exception that a policy raised at a moment of simulated time; its cause.

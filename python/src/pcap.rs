@@ -14,7 +14,7 @@ pub(crate) fn read_pcap<'py>(
     py: Python<'py>,
     path: PathBuf,
 ) -> PyResult<(String, Bound<'py, PyDict>)> {
-    let file = File::open(&path)?;
+    let file = File::open(&path).map_err(|error| error::file(&path, &error))?;
     let name = path.display().to_string();
     let document = py.detach(|| Document::read(&name, file, Settings::default()));
     let document = document.map_err(|error| error::failed(py, &error.to_string()))?;

@@ -43,7 +43,7 @@ impl Document {
     /// Reads the text of a scenario file.
     #[staticmethod]
     fn text_of(path: PathBuf) -> PyResult<String> {
-        Ok(bounded::text(&path, bounded::SOURCE_DOCUMENT)?)
+        bounded::text(&path, bounded::SOURCE_DOCUMENT).map_err(|error| error::file(&path, &error))
     }
 
     /// A scenario that came as JSON, as TOML.

@@ -67,8 +67,11 @@ def test_a_node_that_dies_loses_nothing(cluster: Any, tmp_path: Path) -> None:
     )
     thread.join()
     assert killed.is_set()
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    assert len(alive) == 1
+    # The cluster learns of it from a connection that ends, or from health checks, seconds later.
+    deadline = time.monotonic() + 60
+    while sum(node["Alive"] for node in ray.nodes()) > 1:
+        assert time.monotonic() < deadline, "the node that was killed still counts as alive"
+        time.sleep(0.1)
     local = tabane.sweep(SCENARIO, seeds=range(300), set=heavy, progress=False, cache=False)
     for column in swept.flows:
         ours, theirs = swept.flows[column], local.flows[column]

@@ -115,7 +115,7 @@ def test_faults_name_the_place_and_the_remedy() -> None:
         tabane.run(TWO, set={"link.wifi.rate": ["1Mbps", "2Mbps"]})
     with pytest.raises(tabane.ScenarioError, match="unknown scheduler"):
         tabane.run(TWO, set={"defaults.scheduler": "minrt"})
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"none\.toml: "):
         tabane.run("none.toml")
 
 
