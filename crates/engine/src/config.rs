@@ -142,6 +142,8 @@ pub struct TcpConfig {
     pub receive_buffer: u64,
     /// Receive buffer that autotuning may reach, bytes. Equal to `receive_buffer`: no autotuning.
     pub receive_buffer_max: u64,
+    /// How the receive buffer grows towards that.
+    pub autotuning: Autotuning,
     /// Send buffer limit, bytes: written and not yet acknowledged (at data level).
     pub send_buffer: u64,
     /// Time in TIME-WAIT (2 MSL).
@@ -179,6 +181,7 @@ impl Default for TcpConfig {
             keepalive_probes: 9,
             receive_buffer: 128 << 10,
             receive_buffer_max: 16 << 20,
+            autotuning: Autotuning::default(),
             send_buffer: 16 << 20,
             time_wait: Duration::from_secs(60),
             idle_restart: true,
@@ -188,6 +191,20 @@ impl Default for TcpConfig {
             pacing_credit: Duration::from_millis(1),
         }
     }
+}
+
+/// When a receive buffer grows to twice what came in a round trip, or to four times with several
+/// subflows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Autotuning {
+    /// As soon as what came asks for half as much again, what is out of order included: a window
+    /// does not wait for the round trips of the slowest subflow.
+    #[default]
+    Early,
+    /// Once a round trip of the slowest subflow, by what the application has read in it (dynamic
+    /// right-sizing: `tcp_rcv_space_adjust`, `mptcp_rcv_space_adjust`).
+    Linux,
 }
 
 /// MPTCP settings (RFC 8684).

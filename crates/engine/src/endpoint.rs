@@ -477,14 +477,17 @@ impl Endpoint {
             slot.in_backlog = false;
             self.backlog -= 1;
         }
+        let changed = slot.connection.changes_flows();
         if slot.token.is_some() && slot.connection.token().is_none() {
             self.drop_token(key);
         }
         if self.config.mptcp.hedging {
             self.learn_rtts(key);
         }
-        let opened = self.open_requested(key);
-        self.forget_flows(key);
+        let opened = changed && self.open_requested(key);
+        if changed {
+            self.forget_flows(key);
+        }
         self.take_events(key);
         self.schedule(key);
         again || opened

@@ -90,6 +90,7 @@ impl Reason {
             Self::AwaitsTurn(_) => "awaits_turn",
             Self::WaitingIsFaster { .. } => "waiting_is_faster",
             Self::WouldBlock { .. } => "would_block",
+            Self::Explores { .. } => "explores",
         }
     }
 }

@@ -8,6 +8,7 @@ mod mptcp_net;
 
 use bytes::Bytes;
 use mptcp_net::{config, ms, secs};
+use tabane_engine::config::Autotuning;
 use tabane_engine::view::PathId;
 use tabane_engine::{ConnId, Duration, Endpoint, Event, Instant};
 use tabane_wire::{Ecn, Flags, Segment, SeqNum, TcpOptions, Timestamps};
@@ -30,8 +31,13 @@ struct Peer {
 impl Peer {
     /// Connected, with a round trip of 100 ms.
     fn new(buffer: u64, buffer_max: u64) -> Self {
+        Self::tuned(buffer, buffer_max, Autotuning::default())
+    }
+
+    fn tuned(buffer: u64, buffer_max: u64, autotuning: Autotuning) -> Self {
         let mut config = config(2, 1);
         config.mptcp.enabled = false;
+        config.tcp.autotuning = autotuning;
         (config.tcp.receive_buffer, config.tcp.receive_buffer_max) = (buffer, buffer_max);
         let mut endpoint = Endpoint::new(config, [3; 32]).unwrap();
         endpoint.listen("0.0.0.0:80".parse().unwrap()).unwrap();
@@ -130,6 +136,27 @@ impl Peer {
 
     fn window(&mut self) -> u64 {
         self.endpoint.connection(self.id).unwrap().info(self.now).receive_window
+    }
+}
+
+// `Autotuning::Linux` waits for the end of the round, and counts only what was read; `Early` does
+// neither.
+#[test]
+fn the_buffer_grows_early_unless_told_otherwise() {
+    for (autotuning, early) in [(Autotuning::Early, true), (Autotuning::Linux, false)] {
+        let mut p = Peer::tuned(20_000, 1 << 20, autotuning);
+        p.now += secs(1);
+        p.data(100, 120);
+        let start = p.now;
+        for _ in 0..13 {
+            p.now += ms(1);
+            p.data(MSS, 120);
+        }
+        assert_eq!(p.buffer() > 20_000, early, "{autotuning:?} within the round");
+        p.read(100);
+        p.now = start + ms(120);
+        p.data(1, 120);
+        assert_eq!(p.buffer() == grown(100), !early, "{autotuning:?} after it: {}", p.buffer());
     }
 }
 

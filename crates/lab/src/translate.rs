@@ -9,7 +9,7 @@ use crate::Stack;
 use std::fmt::Display;
 use tabane_engine::config::TcpConfig;
 use tabane_engine::egress;
-use tabane_sim::scenario::{Change, Fault, Host, Mptcp, MptcpSettings, Scenario};
+use tabane_sim::scenario::{BufferAutotuning, Change, Fault, Host, Mptcp, MptcpSettings, Scenario};
 use tabane_sim::{Plan, engine_config};
 
 /// A host's settings for the kernel.
@@ -186,6 +186,7 @@ fn refuse_host(at: &[&dyn Display], host: &Host) -> Result<(), Fault> {
         ("rto_max", tcp.rto_max.is_some()),
         ("keepalive", tcp.keepalive.is_some()),
         ("time_wait", tcp.time_wait.is_some()),
+        ("autotuning", tcp.autotuning == Some(BufferAutotuning::Early)),
     ];
     if let Some((key, _)) = unknown.iter().find(|(_, given)| *given) {
         let message = format!("the lab cannot set '{key}' of the kernel's TCP");

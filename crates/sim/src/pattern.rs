@@ -10,13 +10,13 @@ pub const PERIOD: usize = 1448 * 727;
 
 static PATTERN: LazyLock<&'static [u8]> = LazyLock::new(|| {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut bytes = Vec::with_capacity(PERIOD);
-    while bytes.len() < PERIOD {
+    let mut bytes = vec![0; PERIOD.next_multiple_of(8)];
+    for eight in bytes.chunks_exact_mut(8) {
         // xorshift64: any sequence without short cycles will do.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
+        eight.copy_from_slice(&state.to_le_bytes());
     }
     bytes.truncate(PERIOD);
     bytes.leak()

@@ -23,7 +23,7 @@ pub enum Why {
     PotentiallyFailed,
     /// It had space, and waiting for this subflow beats using it.
     WaitingFor(SubflowId),
-    /// It had space, and its data would have blocked the peer's window for this subflow.
+    /// It had space, and its data would have held up what this subflow delivers.
     WouldBlock(SubflowId),
     /// It had space, and another's data arrives sooner or drains first.
     Later,
@@ -128,7 +128,7 @@ impl Decisions {
                 Why::OtherChosen => "another was chosen".to_owned(),
                 Why::Later => "another was sooner".to_owned(),
                 Why::WouldBlock(other) => {
-                    format!("its data would have blocked the window for {}", name(other))
+                    format!("its data would have held up what {} delivers", name(other))
                 }
                 Why::WaitingFor(other) => {
                     let gain = fate.gain.mean().unwrap_or(0.0) / 1e6;

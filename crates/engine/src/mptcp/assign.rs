@@ -2,7 +2,7 @@
 //! checked and carried out, and the persist timer when the peer's window is shut.
 
 use super::Connection;
-use super::sender::Nagle;
+use super::sender::{Nagle, Sender};
 use super::session::Again;
 use super::subflow::Subflow;
 use crate::record::{ReinjectReason, What};
@@ -49,7 +49,9 @@ impl Connection {
         };
         let sendable = self.subflows[0].tcb.sendable(self.now);
         let len = range.len.min(mss);
-        let Some(len) = self.fit_sendable(0, len, sendable) else { return self.hold() };
+        let Some(len) = fit_sendable(&self.send, &self.subflows[0], len, sendable) else {
+            return self.hold();
+        };
         let range = DataRange { len, ..range };
         self.bind(range, SubflowSet::only(self.subflows[0].id));
         true
@@ -116,16 +118,6 @@ impl Connection {
         Some(DataRange { dsn: self.send.nxt(), len, again: None, carried: SubflowSet::NONE })
     }
 
-    /// What of `len` bytes fits `sendable` of a subflow without being silly.
-    #[inline]
-    fn fit_sendable(&self, at: usize, len: u64, sendable: u64) -> Option<u64> {
-        if sendable >= len {
-            return Some(len);
-        }
-        let idle = self.subflows[at].tcb.snd_una() == self.subflows[at].tcb.snd_nxt();
-        (sendable > 0 && idle && self.send.worth_sending(sendable)).then_some(sendable)
-    }
-
     /// Payload of a full segment on a subflow, with space for the options of this phase.
     #[inline]
     fn segment_size(&self, at: usize) -> u64 {
@@ -136,27 +128,24 @@ impl Connection {
     fn refresh_views(&mut self) {
         if self.views.len() != self.subflows.len() {
             self.views.clear();
-            let now = self.now;
-            self.views.extend(self.subflows.iter().map(|s| s.tcb.view(now)));
+            self.views.resize(self.subflows.len(), SubflowView::default());
             self.outdated = self.subflows.iter().map(|s| s.id).collect();
         }
         let unsent = self.send.unsent();
-        let all = std::mem::take(&mut self.outdated);
-        for at in 0..self.subflows.len() {
-            let subflow = &self.subflows[at];
-            if all.contains(subflow.id) {
-                subflow.tcb.fill_view(self.now, &mut self.views[at]);
+        let space = self.protocol.capable_space();
+        let outdated = std::mem::take(&mut self.outdated);
+        for (subflow, view) in self.subflows.iter().zip(&mut self.views) {
+            if outdated.contains(subflow.id) {
+                subflow.tcb.fill_view(view);
             }
-            let (usable, potentially_failed) = (subflow.usable(), subflow.potentially_failed());
-            let backup = subflow.backup || subflow.peer_backup;
-            let sendable = if usable { subflow.tcb.sendable(self.now) } else { 0 };
-            let mss = self.segment_size(at);
+            view.usable = subflow.usable();
+            view.potentially_failed = subflow.potentially_failed();
+            view.backup = subflow.backup || subflow.peer_backup;
+            view.mss = full_segment(subflow, space);
+            let sendable = if view.usable { subflow.tcb.sendable(self.now) } else { 0 };
             // Less than what would be sent is no space: schedulers test only for zero.
-            let fits = self.fit_sendable(at, unsent.clamp(1, mss), sendable).is_some();
-            let view = &mut self.views[at];
-            (view.usable, view.potentially_failed, view.backup, view.mss) =
-                (usable, potentially_failed, backup, mss);
-            view.sendable = if fits { sendable } else { 0 };
+            let fits = fit_sendable(&self.send, subflow, unsent.clamp(1, view.mss), sendable);
+            view.sendable = if fits.is_some() { sendable } else { 0 };
         }
     }
 
@@ -267,7 +256,13 @@ impl Connection {
     }
 
     /// The next reinjection, not longer than one segment.
+    #[inline]
     pub(super) fn next_reinjection(&mut self) -> Option<DataRange> {
+        let carried = &mut self.protocol.session_mut()?.carried;
+        if carried.reinjections().is_empty() { None } else { self.first_reinjection() }
+    }
+
+    fn first_reinjection(&mut self) -> Option<DataRange> {
         let carried = &mut self.protocol.session_mut()?.carried;
         let (dsn, len, why) = carried.reinjections().first(self.send.una())?;
         let len = self.send.bound(dsn, len);
@@ -362,4 +357,14 @@ impl Connection {
 #[inline]
 fn full_segment(subflow: &Subflow, space: u64) -> u64 {
     subflow.tcb.mss().saturating_sub(space).max(1)
+}
+
+/// What of `len` bytes fits `sendable` of a subflow without being silly.
+#[inline]
+fn fit_sendable(send: &Sender, subflow: &Subflow, len: u64, sendable: u64) -> Option<u64> {
+    if sendable >= len {
+        return Some(len);
+    }
+    let idle = subflow.tcb.snd_una() == subflow.tcb.snd_nxt();
+    (sendable > 0 && idle && send.worth_sending(sendable)).then_some(sendable)
 }

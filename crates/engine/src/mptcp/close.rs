@@ -256,6 +256,7 @@ impl Connection {
         }
         let info = self.subflow_info(at, now);
         let mut subflow = self.subflows.remove(at);
+        self.receive.judge_next();
         subflow.tcb.log.set_on(false);
         self.views.clear();
         self.pending.remove(id);

@@ -265,6 +265,7 @@ impl Connection {
         self.created += 1;
         self.pending.insert(id);
         self.subflows.push(subflow);
+        self.receive.judge_next();
         self.note(Some(id), || What::Subflow(SubflowChange::Opening));
     }
 

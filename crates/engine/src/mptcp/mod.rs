@@ -342,6 +342,12 @@ impl Connection {
         !self.pending_resets.is_empty() || !self.pending.is_empty()
     }
 
+    /// Whether a subflow was asked for, or has closed: `take_request`, `take_closed_tuple`.
+    #[inline]
+    pub(crate) fn changes_flows(&self) -> bool {
+        !self.requests.is_empty() || !self.closed_tuples.is_empty()
+    }
+
     #[inline]
     pub(crate) fn take_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();

@@ -1,12 +1,14 @@
 //! The receiving side of the stream: data in order, where it ends, and the connection-level receive
 //! window (RFC 8684 section 3.3.5, RFC 9293 section 3.8.6). The window's right edge never moves
 //! left, never moves a little (silly window), and the buffer behind it grows with what the
-//! application reads in a round trip (as Linux does: dynamic right-sizing). Beyond Linux, what is
-//! out of order counts, too, and a round that uses up the window is judged before it is over: a
-//! slow subflow's round trips are long, and the fast ones would wait for each of them.
+//! application reads in a round trip (dynamic right-sizing, as Linux has it). By default
+//! ([`Autotuning::Early`]) what is out of order counts, too, and a round that uses up the window is
+//! judged before it is over: a slow subflow's round trips are long, and the fast ones would wait
+//! for each of them.
 
 use super::mapping::Delivery;
 use super::reassembly::Reassembler;
+use crate::config::Autotuning;
 use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
 use bytes::Bytes;
@@ -22,6 +24,8 @@ pub(super) struct Receiver {
     round_arrived: u64,
     round_start: Instant,
     round_most: u64,
+    /// The round is judged at once when so much has been read or lies out of order.
+    judge_from: u64,
     /// Round trip as a receiver sees it; zero when unknown.
     rtt: Duration,
     /// Buffer size now, bytes.
@@ -71,12 +75,17 @@ pub(super) struct Taken {
 pub(super) struct Growth {
     pub(super) share: u64,
     pub(super) more: u64,
+    pub(super) autotuning: Autotuning,
 }
 
 impl Growth {
-    #[inline]
     fn of(self, came: u64) -> u64 {
         came * self.share + self.more
+    }
+
+    /// The least that asks for more than `buffer`.
+    fn exceeds(self, buffer: u64) -> u64 {
+        buffer.saturating_sub(self.more) / self.share + 1
     }
 }
 
@@ -122,6 +131,7 @@ impl Receiver {
             round_read: 0,
             round_arrived: 0,
             round_most: 0,
+            judge_from: 0,
             rtt: Duration::ZERO,
         }
     }
@@ -339,13 +349,19 @@ impl Receiver {
     /// Whether the buffer may have to grow: a round trip has passed since this round of autotuning
     /// began, or what has come since then, with what is out of order, asks for half as much again.
     #[inline]
-    pub(super) fn is_judged(&self, now: Instant, grow: Growth) -> bool {
-        now - self.round_start >= self.rtt || grow.of(self.came()) > self.buffer + self.buffer / 2
+    pub(super) fn is_judged(&self, now: Instant) -> bool {
+        now - self.round_start >= self.rtt || self.arrived() >= self.judge_from
     }
 
-    /// What the application has read or cannot read yet, since this round began.
-    fn came(&self) -> u64 {
-        (self.read + self.stream.held()).saturating_sub(self.round_arrived)
+    /// The next arrival is judged: what the buffer becomes depends on the number of subflows.
+    pub(super) fn judge_next(&mut self) {
+        self.judge_from = 0;
+    }
+
+    /// What the application has read or cannot read yet.
+    #[inline]
+    fn arrived(&self) -> u64 {
+        self.read + self.stream.held()
     }
 
     /// The buffer grows to what this round asks for; the round is over if a round trip has passed.
@@ -357,23 +373,29 @@ impl Receiver {
         grow: Growth,
         max: u64,
     ) -> Option<(u64, u64)> {
-        let came = self.came();
         self.rtt = self.rtt.max(longest);
-        if now - self.round_start >= self.rtt {
+        let over = now - self.round_start >= self.rtt;
+        let came = match grow.autotuning {
+            Autotuning::Early => self.arrived().saturating_sub(self.round_arrived),
+            Autotuning::Linux if over => self.read - self.round_read,
+            Autotuning::Linux => 0,
+        };
+        if over {
             self.round_start = now;
             self.round_read = self.read;
-            self.round_arrived = self.read + self.stream.held();
+            self.round_arrived = self.arrived();
         }
-        if came <= self.round_most {
-            return None;
-        }
-        self.round_most = came;
         let wanted = grow.of(came);
-        if wanted <= self.buffer {
-            return None;
+        let grows = came > self.round_most && wanted > self.buffer;
+        self.round_most = self.round_most.max(came);
+        if grows {
+            self.buffer = wanted.min(max);
         }
-        self.buffer = wanted.min(max);
-        Some((self.edge - self.stream.next(), self.buffer))
+        self.judge_from = match grow.autotuning {
+            Autotuning::Early => self.round_arrived + grow.exceeds(self.buffer + self.buffer / 2),
+            Autotuning::Linux => u64::MAX,
+        };
+        grows.then(|| (self.edge - self.stream.next(), self.buffer))
     }
 
     /// Asks for what data will need: see `cache.rs`.

@@ -11,6 +11,11 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) struct Reinjections(BTreeMap<Dsn, (Dsn, ReinjectReason)>);
 
 impl Reinjections {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds what is not there yet.
     pub(super) fn add(&mut self, mut dsn: Dsn, len: u64, why: ReinjectReason) {
         let end = dsn + len;

@@ -54,11 +54,8 @@ impl Connection {
         let max = self.config.tcp.receive_buffer_max;
         if self.receive.on_arrival(max) {
             self.estimate_rtt(at, segment);
-            // What comes early by one subflow is not read until a slower one has delivered.
-            let share = if self.subflows.len() > 1 { 4 } else { 2 };
-            let grow = Growth { share, more: 16 * self.subflows[at].tcb.mss() };
-            if self.receive.is_judged(self.now, grow) {
-                self.judge_round(grow, max);
+            if self.receive.is_judged(self.now) {
+                self.judge_round(at, max);
             }
         }
     }
@@ -87,7 +84,13 @@ impl Connection {
     }
 
     /// The buffer becomes twice what came in a round trip, or four times with several subflows.
-    fn judge_round(&mut self, grow: Growth, max: u64) {
+    fn judge_round(&mut self, at: usize, max: u64) {
+        let grow = Growth {
+            // What comes early by one subflow is not read until a slower one has delivered.
+            share: if self.subflows.len() > 1 { 4 } else { 2 },
+            more: 16 * self.subflows[at].tcb.mss(),
+            autotuning: self.config.tcp.autotuning,
+        };
         let longest = self.subflows.iter().map(|s| s.tcb.srtt()).max().unwrap_or(Duration::ZERO);
         if let Some((window, buffer)) = self.receive.judge_round(self.now, longest, grow, max) {
             self.note(None, || What::ReceiveWindow { window, buffer });

@@ -151,10 +151,16 @@ pub enum Reason {
         /// How much sooner the data arrives by waiting.
         gain: Duration,
     },
-    /// Data on a slower subflow would block the peer's window for a faster one.
+    /// Data on a slower subflow would hold up what a faster one delivers: the peer's window
+    /// (BLEST, STMS), or the program, by more than it gains (`necf`).
     WouldBlock {
         /// The subflow waited for.
         for_subflow: crate::view::SubflowId,
+    },
+    /// A copy goes by a subflow whose rate is not known yet, and delays nothing there.
+    Explores {
+        /// The subflow that has the copy.
+        subflow: crate::view::SubflowId,
     },
 }
 

@@ -6,7 +6,8 @@
 //! that of all of them together (water-filling). A round trip is forecast from the present load,
 //! not from the smoothed RTT (`forecast.rs`). The first subflow is the one on which the data
 //! arrives first, not the one with the smallest RTT. And a subflow that is late by what programs
-//! notice is used only if that gains more than it delays ([`delays`]). It neither penalises windows
+//! notice is used only if that gains more than it delays ([`delays`]); while nothing is known of
+//! its rate, it carries copies ([`explores`]). It neither penalises windows
 //! nor retransmits the head of a full window: late data is the business of reinjection
 //! (`mptcp/tail_reinjection.rs`, `mptcp/overdue.rs`). Nor does it keep the queue of a slower
 //! subflow short so that the faster ones do not fill the peer's window meanwhile, as BLEST: the
@@ -85,7 +86,12 @@ impl Scheduler for NEcf {
             if work.unsent <= best.mss {
                 self.promise.kept();
             }
-            return SubflowSet::only(best.id);
+            let mut chosen = SubflowSet::only(best.id);
+            if let Some(unknown) = peers().find(|peer| explores(work, *peer, best, peers())) {
+                self.reason = Reason::Explores { subflow: unknown.1.id };
+                chosen.insert(unknown.1.id);
+            }
+            return chosen;
         };
         let full = full.map(|(_, v)| v);
         if let Some(gain) = self.waits(work, full.clone(), best, soonest) {
@@ -165,6 +171,34 @@ fn delays<'v>(
     slow.min_rtt.saturating_sub(least) / 2 >= NOTICED
         && all * all * late > 2.0 * work.unsent as f64 * rate(slow)
 }
+
+/// Whether `unknown`, with its arrival, is to have a copy of what goes by `best`: it is left out
+/// ([`delays`]) at a rate of which only the first rounds of slow start have told, which would never
+/// change. Copies delay nothing, and its window grows by them. Only for a backlog that will still
+/// be there when that is known.
+fn explores<'v>(
+    work: &Work,
+    (arrival, unknown): (f64, &SubflowView),
+    best: &SubflowView,
+    peers: impl Iterator<Item = (f64, &'v SubflowView)> + Clone,
+) -> bool {
+    let candidate = unknown.cwnd < unknown.ssthresh
+        && unknown.sendable >= unknown.mss
+        && unknown.min_rtt.saturating_sub(best.min_rtt) / 2 >= NOTICED;
+    if !candidate {
+        return false;
+    }
+    let sooner = peers.filter(|(at, _)| *at < arrival);
+    let Some(earliest) = sooner.clone().map(|(at, _)| at).min_by(f64::total_cmp) else {
+        return false;
+    };
+    let sooner = sooner.map(|(_, view)| view);
+    let carried = sooner.clone().map(rate).sum::<f64>() * unknown.srtt.0 as f64 * ROUNDS;
+    work.unsent as f64 > carried && delays(work, sooner, (unknown, arrival - earliest))
+}
+
+/// Round trips that a backlog must outlast for an unknown subflow to be worth copies.
+const ROUNDS: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {

@@ -8,23 +8,22 @@ impl Tcb {
     /// The snapshot for policies. The connection fills in `backup` and `potentially_failed`.
     pub(crate) fn view(&self, now: Instant) -> SubflowView {
         let mut view = SubflowView::default();
-        self.fill_view(now, &mut view);
+        self.fill_view(&mut view);
+        view.usable =
+            matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound;
+        view.sendable = self.sendable(now);
         view
     }
 
-    /// As `view`, into `view`: several are made for each segment that is scheduled.
+    /// As `view`, into `view`, but for what the connection knows better: several are made for each
+    /// segment that is scheduled.
     #[inline]
-    pub(crate) fn fill_view(&self, now: Instant, view: &mut SubflowView) {
+    pub(crate) fn fill_view(&self, view: &mut SubflowView) {
         let cc = &self.window;
         let srtt = self.rtt.srtt();
         view.id = self.setup.id;
         view.path = self.setup.path;
-        view.usable =
-            matches!(self.state, State::Established | State::CloseWait) && !self.fin_bound;
-        view.backup = false;
-        view.potentially_failed = false;
         view.phase = self.recovery.phase;
-        view.sendable = self.sendable(now);
         view.cwnd = cc.cwnd;
         view.ssthresh = cc.ssthresh;
         view.in_flight = self.pipe();

@@ -31,7 +31,12 @@ fn windows(
         context.pick(&["512KiB", "6MiB"], &["256KiB", "512KiB", "1MiB", "2MiB", "6MiB", "16MiB"]);
     let tcps: Vec<String> = buffers
         .iter()
-        .map(|b| format!("{{ receive_buffer_max = \"{b}\", send_buffer = \"4MiB\" }}"))
+        .map(|b| {
+            format!(
+                "{{ receive_buffer_max = \"{b}\", send_buffer = \"4MiB\", \
+                 autotuning = \"linux\" }}"
+            )
+        })
         .collect();
     let mut rows = Vec::new();
     for extra in [false, true] {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Size, Time};
-use tabane_engine::config::{Config, MptcpConfig, NumberSize, TcpConfig};
+use tabane_engine::config::{Autotuning, Config, MptcpConfig, NumberSize, TcpConfig};
 
 /// Settings of a host. What is not given comes from `[defaults]`, then from the engine.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -136,6 +136,25 @@ macro_rules! settings {
     };
 }
 
+/// How a receive buffer grows; see the engine's `Autotuning`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferAutotuning {
+    /// As soon as what came asks for half as much again.
+    Early,
+    /// Once a round trip of the slowest subflow, by what has been read.
+    Linux,
+}
+
+impl From<BufferAutotuning> for Autotuning {
+    fn from(autotuning: BufferAutotuning) -> Self {
+        match autotuning {
+            BufferAutotuning::Early => Self::Early,
+            BufferAutotuning::Linux => Self::Linux,
+        }
+    }
+}
+
 settings! {
     /// TCP settings; see the engine's `TcpConfig` for sources.
     Tcp over TcpConfig {
@@ -153,6 +172,9 @@ settings! {
         send_buffer: Size => |c, v| c.send_buffer = v.0;
         /// Instead of these three: what Linux is told about its socket buffers.
         linux: LinuxBuffers => |c, v| v.apply(c);
+        /// How the receive buffer grows: `"early"`, as soon as a round trip uses it up, or
+        /// `"linux"`, once a round trip of the slowest subflow; with `linux`, that is what is meant.
+        autotuning: BufferAutotuning => |c, v| c.autotuning = v.into();
         /// Largest MSS announced; the MTU limits it too.
         mss: u16 => |c, v| c.mss_max = v;
         /// Longest delay of an ACK; `"0ms"` acknowledges at once.

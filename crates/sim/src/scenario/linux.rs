@@ -14,7 +14,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use tabane_config::quantity::Size;
-use tabane_engine::config::TcpConfig;
+use tabane_engine::config::{Autotuning, TcpConfig};
 
 /// Socket buffers as Linux is told them. A host's table replaces that of `[defaults]`.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +63,7 @@ impl LinuxBuffers {
         if let Some(Triple([_, initial, most])) = self.rmem {
             config.receive_buffer = self.window(initial);
             config.receive_buffer_max = self.window(most);
+            config.autotuning = Autotuning::Linux;
         }
         if let Some(size) = self.so_rcvbuf {
             let buffer = (2 * size.0.min(limit(self.rmem_max))).max(LEAST.0);
@@ -180,7 +181,8 @@ mod tests {
         assert_eq!(c.send_buffer, 131_072 * 1_448 / 2_304);
         let offload = config("so_sndbuf = \"64KiB\"\ntruesize = 1480");
         assert_eq!(offload.send_buffer, 131_072 * 1_448 / 1_480);
-        assert_eq!(config("rmem = \"4096 131072 6291456\"").receive_buffer_max, 3_145_728);
+        let c = config("rmem = \"4096 131072 6291456\"");
+        assert_eq!((c.receive_buffer_max, c.autotuning), (3_145_728, Autotuning::Linux));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(crate) mod validate;
 pub use change::{Change, LinkDirection, ProxySide, SubflowChange};
 pub use document::{Axis, Document, Variant};
 pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
-pub use host::{Host, Mptcp, MptcpSettings, Tcp};
+pub use host::{BufferAutotuning, Host, Mptcp, MptcpSettings, Tcp};
 pub use jitter::Jitter;
 pub use link::{Conditions, Link, Loss, Queue};
 pub use linux::{LinuxBuffers, Triple};

@@ -2,9 +2,9 @@
 //! their end.
 
 use crate::scenario::{
-    Amount, Change, Flow, FlowDirection, Host, Jitter, Link, LinkDirection, LinkParams, Loss,
-    Mptcp, MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue, Request, Scenario,
-    SubflowChange, Tcp,
+    Amount, BufferAutotuning, Change, Flow, FlowDirection, Host, Jitter, Link, LinkDirection,
+    LinkParams, Loss, Mptcp, MptcpSettings, Named, Paced, Path, PathSettings, Proxy, Queue,
+    Request, Scenario, SubflowChange, Tcp,
 };
 use crate::seed::{Rng, Seed};
 use tabane_config::policy::PolicySpec;
@@ -217,6 +217,7 @@ impl Generator {
             receive_buffer: Some(Size(self.scale(low, high))),
             receive_buffer_max: self.maybe(0.5, |d| Size(d.scale(low, 4 * high))),
             send_buffer: Some(Size(self.scale(low, high))),
+            autotuning: self.maybe(0.3, |_| BufferAutotuning::Linux),
             ack_delay: self
                 .maybe(0.3, |d| d.time(Duration::from_millis(1), Duration::from_millis(200))),
             nagle: self.maybe(0.3, |_| false),
