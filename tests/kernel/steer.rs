@@ -205,5 +205,18 @@ fn hayack_shortens_the_loop_of_the_slow_path() {
     assert!(count("own") * 20 > count("meant"), "some keep their own: {status}");
     assert_eq!(status["attached"][0]["interfaces"][0]["way"], "c1", "{status}");
     world.ok("kernel hayack detach");
+
+    // As published, no ACK keeps its own way but the first, before c1 has an RTT.
+    world.ok("kernel hayack attach c1 c2 --pure");
+    world.settle();
+    let with = download_by_mptcp(&world);
+    let status = world.json("kernel hayack status --json");
+    println!("pure: {with:?} ms\n{}", world.ok("kernel hayack status"));
+    assert!((54.0..80.0).contains(&with[1]), "{with:?}");
+    let slow = &status["attached"][0]["interfaces"][1];
+    let count = |what: &str| slow[what].as_u64().unwrap();
+    assert!(status["attached"][0]["pure"] == true && count("failed") == 0, "{status}");
+    assert!(count("meant") > 50 && count("own") * 20 < count("meant"), "{status}");
+    world.ok("kernel hayack detach");
     assert!(is_clean(&world), "a qdisc is left");
 }

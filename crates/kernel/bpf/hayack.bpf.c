@@ -9,7 +9,10 @@
  * The rest as the engine's `hayack` (crates/engine/src/egress/hayack.rs): the way changes only to
  * an interface that is faster by a fifth in three decisions, here one in 100 ms; and one ACK of
  * `every`, or one in 100 ms, goes by its own interface too. ACKs that open a connection or a
- * subflow (MP_CAPABLE, MP_JOIN) keep their way. */
+ * subflow (MP_CAPABLE, MP_JOIN) keep their way.
+ *
+ * PURE is the paper's form: each ACK by the interface that has the smallest RTT just then, and by
+ * no other. */
 #include "steer.h"
 #include <bpf/bpf_core_read.h>
 #include "kernel.h"
@@ -89,12 +92,13 @@ static __always_inline bool measure(struct __sk_buff *skb, struct state *s, __u3
 }
 
 /* The slot by which the ACKs of `own` leave. */
-static __always_inline __u32 choose(struct state *s, __u32 own, __u32 target, __u64 now)
+static __always_inline __u32 choose(struct state *s, __u32 own, const struct config *c, __u64 now)
 {
-	if (target)
-		return target - 1;
+	bool pure = c->only & PURE;
+	if (c->target)
+		return c->target - 1;
 	__u32 way = s->way && s->way <= IFACES ? s->way - 1 : own;
-	if (now - s->decided_at < DECIDE_NS)
+	if (!pure && now - s->decided_at < DECIDE_NS)
 		return way;
 	s->decided_at = now;
 	/* In memory, of which the verifier remembers nothing: in registers it would follow every
@@ -114,6 +118,10 @@ static __always_inline __u32 choose(struct state *s, __u32 own, __u32 target, __
 			scratch->least = us;
 			scratch->best = slot;
 		}
+	}
+	if (pure) {
+		s->way = scratch->best + 1;
+		return scratch->best;
 	}
 	__u32 present = scratch->present;
 	if (!present) { /* gone silent: its own, of which more is known soon */
@@ -148,12 +156,12 @@ int tabane_hayack(struct __sk_buff *skb)
 	if (!measure(skb, s, c->only, now) || !packet.pure_ack || packet.opening)
 		return TC_ACT_UNSPEC;
 	COUNT(own, meant);
-	__u32 way = choose(s, own, c->target, now);
+	__u32 way = choose(s, own, c, now);
 	if (way == own) {
 		COUNT(own, own);
 		return TC_ACT_UNSPEC;
 	}
-	if (++s->since_own < c->every && now - s->own_at < OWN_NS)
+	if (c->only & PURE || (++s->since_own < c->every && now - s->own_at < OWN_NS))
 		return leave_by(skb, way);
 	s->since_own = 0;
 	s->own_at = now;

@@ -35,6 +35,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define ONLY_ACKS 1
 #define ONLY_MPTCP 2
 #define ONLY_TO 4
+/* hayack: no hysteresis, no copies by the own interface. */
+#define PURE 8
 
 struct config {
 	__u32 only;

@@ -42,7 +42,8 @@ pub(super) struct BicastArgs {
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   tabane kernel hayack attach wlan0 wwan0
-  tabane kernel hayack attach wlan0 wwan0 --target wlan0       not the fastest: that one, always")]
+  tabane kernel hayack attach wlan0 wwan0 --target wlan0       not the fastest: that one, always
+  tabane kernel hayack attach wlan0 wwan0 --pure               as published")]
 pub(super) struct HayackArgs {
     #[command(flatten)]
     common: Common,
@@ -53,6 +54,10 @@ pub(super) struct HayackArgs {
     #[arg(long, value_name = "N", default_value_t = 8,
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     every: u32,
+    /// As published: each ACK by the interface with the smallest round-trip time just then, and by
+    /// no other.
+    #[arg(long, conflicts_with_all = ["every", "target"])]
+    pure: bool,
     /// Include ACKs of plain TCP.
     #[arg(long)]
     any_tcp: bool,
@@ -94,6 +99,7 @@ impl HayackArgs {
             only_acks: true,
             only_mptcp: !self.any_tcp,
             every: self.every,
+            pure: self.pure,
             target: self.target.clone(),
             ..self.common.request(Policy::Hayack)
         })
@@ -110,6 +116,7 @@ impl Common {
             to: self.to.clone(),
             via: self.via.clone(),
             every: 1,
+            pure: false,
             target: None,
         }
     }
@@ -183,6 +190,7 @@ fn title(set: &Attached) -> String {
         (Policy::Hayack, Some(target)) => {
             format!("{text}, by {target}; one of {} by its own too", set.every)
         }
+        (Policy::Hayack, None) if set.pure => text + ", by the fastest interface alone",
         (Policy::Hayack, None) => {
             format!("{text}, by the fastest interface; one of {} by its own too", set.every)
         }

@@ -231,6 +231,23 @@ mod tests {
         assert!(!delays(&reinjection, [near].iter(), (&far(250_000), 490e6)));
     }
 
+    /// By its first window the far path gains nothing; a copy tells what it can do. Not for what is
+    /// gone before that is known, and not once it is known.
+    #[test]
+    fn what_is_unknown_and_far_has_copies() {
+        let near = SubflowView { cwnd: 250_000, ssthresh: 200_000, ..view(0, 20) };
+        let far = SubflowView { cwnd: 14_480, ..view(1, 600) };
+        assert_eq!(select(11_000, &[near, far]), ids(&[0, 1]));
+        assert_eq!(select(10_000, &[near, far]), ids(&[0]), "gone in 1.2 s");
+        for known in [
+            SubflowView { ssthresh: 14_480, ..far },
+            SubflowView { sendable: 1000, ..far },
+            view(1, 200),
+        ] {
+            assert_eq!(select(11_000, &[near, known]), ids(&[0]), "{known:?}");
+        }
+    }
+
     #[test]
     fn water_filling_over_two() {
         // 0.5 (t - 10) + 0.2 (t - 25) = 41 packets: t = 72.9 ms.

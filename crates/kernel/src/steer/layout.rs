@@ -12,6 +12,7 @@ pub(super) const PREFIXES: usize = 64;
 pub(super) const ONLY_ACKS: u32 = 1;
 pub(super) const ONLY_MPTCP: u32 = 2;
 pub(super) const ONLY_TO: u32 = 4;
+pub(super) const PURE: u32 = 8;
 
 /// `struct config`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

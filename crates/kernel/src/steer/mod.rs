@@ -13,7 +13,9 @@ mod tc;
 use crate::object::{BICAST, Compiled, HAYACK, Kind};
 use crate::{Error, sys};
 use host::{Gateways, Interface};
-use layout::{Config, Counters, IFACES, Iface, ONLY_ACKS, ONLY_MPTCP, ONLY_TO, PREFIXES, State};
+use layout::{
+    Config, Counters, IFACES, Iface, ONLY_ACKS, ONLY_MPTCP, ONLY_TO, PREFIXES, PURE, State,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
@@ -49,6 +51,9 @@ pub struct Request {
     pub via: Vec<(String, IpAddr)>,
     /// HayACK: one ACK of so many leaves by its own interface as well; at least 1.
     pub every: u32,
+    /// HayACK as the paper has it: each ACK by the interface with the smallest round-trip time just
+    /// then, and by no other (`every` does not count).
+    pub pure: bool,
     /// HayACK: the interface that all ACKs take; `None`: the fastest.
     pub target: Option<String>,
 }
@@ -65,6 +70,8 @@ pub struct Attached {
     pub to: Vec<String>,
     /// HayACK: one ACK of so many leaves by its own interface as well.
     pub every: u32,
+    /// HayACK: as the paper has it.
+    pub pure: bool,
     /// HayACK: the interface that all ACKs take.
     pub target: Option<String>,
     /// In the order in which they were named.
@@ -281,6 +288,7 @@ impl Set {
             only_mptcp: config.only & ONLY_MPTCP != 0,
             to,
             every: config.every,
+            pure: config.only & PURE != 0,
             target: name(config.target),
             interfaces,
         })
@@ -384,7 +392,8 @@ fn configure(
     let flag = |wanted: bool, flag: u32| if wanted { flag } else { 0 };
     let only = flag(request.only_acks, ONLY_ACKS)
         | flag(request.only_mptcp, ONLY_MPTCP)
-        | flag(!request.to.is_empty(), ONLY_TO);
+        | flag(!request.to.is_empty(), ONLY_TO)
+        | flag(request.pure, PURE);
     let config = Config { only, every: request.every.max(1), target };
     sys::update(find_map(maps, "tabane_config")?, &[0; 4], &config.bytes()).map_err(fail)?;
     for (slot, interface) in chosen.iter().enumerate() {
