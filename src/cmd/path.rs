@@ -43,10 +43,11 @@ struct List {
     after_help = "Examples:
   tabane path set lte --role backup        only when no primary or secondary works
   tabane path set lte --cap 5Mbps
-  tabane path set lte --cap none --role primary"
+  tabane path set lte --cap none --role primary
+  tabane path set laptop/1 --role backup   at a server: asks its client to"
 )]
 struct Set {
-    /// The path.
+    /// The path; at a server CLIENT/PATH.
     name: String,
     #[command(flatten)]
     agent: Agent,

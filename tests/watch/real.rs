@@ -135,6 +135,23 @@ fn real_agents_are_seen_steered_and_found_well() {
 
     let server = pair.place.json(&["status", "--agent", "server", "--json"]);
     assert_eq!(server["clients"], 1, "{server}");
+    let path = server["paths"][1]["name"].as_str().unwrap();
+    let path = format!("home/{path}");
+    pair.place.ok(&["path", "set", &path, "--role", "primary", "--agent", "server"]);
+    pair.until("wan2 in use, as the server asked", |status| {
+        status["paths"][1]["role"] == "primary"
+            && status["paths"][1]["reason"] != "backup: wan1 works"
+    });
+    let events = pair.place.ok(&["monitor", "--agent", "home", "--end"]);
+    assert!(events.contains("wan2 is primary now: the server asked for it"), "{events}");
+    for (args, said) in [
+        ([&path, "--cap", "5Mbps"], "rate caps are the client's"),
+        (["away/1", "--role", "backup"], "there is no client 'away'"),
+        (["wan2", "--role", "backup"], "write CLIENT/PATH"),
+    ] {
+        let refused = pair.place.run(&[&["path", "set", "--agent", "server"], &args[..]].concat());
+        assert!(refused.code != Some(0) && refused.err.contains(said), "{}", refused.err);
+    }
     let several = pair.place.run(&["status"]);
     assert_eq!(several.code, Some(2));
     assert!(several.err.contains("home, server"), "{}", several.err);

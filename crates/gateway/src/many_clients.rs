@@ -291,7 +291,7 @@ impl Client {
                     PathEvent::Up => endpoint.set_path_up(now, id, true),
                     PathEvent::Down(_) => endpoint.set_path_up(now, id, false),
                     PathEvent::Mtu(mtu) => endpoint.set_path_mtu(now, id, mtu),
-                    PathEvent::TooBig(_) | PathEvent::Announced(_) => {}
+                    PathEvent::TooBig(_) | PathEvent::Announced(_) | PathEvent::AskedRole(_) => {}
                 }
             }
         }

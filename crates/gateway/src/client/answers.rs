@@ -192,6 +192,19 @@ impl Core {
         Ok(())
     }
 
+    /// The server asks for another role of a path. What came of it, for people. A path that is
+    /// never used here stays so: it may cost money.
+    pub(super) fn take_role(&mut self, now: Instant, path: PathIndex, role: Role) -> String {
+        let name = self.tunnels.name(path).to_owned();
+        let present = self.tunnels.all()[path].config().role;
+        if self.config.keep_roles || present == Role::Never {
+            return format!("{name} stays {present}: the server asked for {role}");
+        }
+        self.tunnels.set_role(path, role);
+        self.decide(now);
+        format!("{name} is {role} now: the server asked for it")
+    }
+
     fn set_policy(
         &mut self,
         now: Instant,

@@ -486,6 +486,10 @@ impl Core {
                 }
                 // What a server hears only.
                 PathEvent::Announced(_) => continue,
+                PathEvent::AskedRole(role) => {
+                    let text = self.take_role(now, path, role);
+                    (EventKind::Role, text)
+                }
                 PathEvent::Mtu(mtu) => {
                     self.bond.endpoint.set_path_mtu(now, id, mtu);
                     (EventKind::PathMtu, format!("{name} carries packets of {mtu} bytes"))

@@ -61,7 +61,7 @@ impl Core {
         let decisions = self.role_state.roles.decide(now, &facts);
         let upstream = self.owners.values().any(|owner| *owner == Owner::Upstream);
         let open = self.carried.len() > 0 || upstream;
-        let changed = self.tunnels.obey(now, open, decisions);
+        let changed = self.tunnels.obey(now, (open, !self.config.keep_roles), decisions);
         for (path, tunnel) in PathIndex::enumerate(self.tunnels.all()) {
             self.bond.endpoint.set_path_rtt(path.into(), tunnel.expected_rtt());
         }

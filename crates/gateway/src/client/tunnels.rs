@@ -166,7 +166,7 @@ impl Tunnels {
     pub(super) fn obey(
         &mut self,
         now: Instant,
-        open: bool,
+        (open, takes_roles): (bool, bool),
         decisions: Vec<Decision>,
     ) -> Vec<(PathIndex, Use)> {
         let mut changed = Vec::new();
@@ -179,6 +179,7 @@ impl Tunnels {
                 role: tunnel.config.role,
                 using: decision.using,
                 cap_bps: tunnel.config.cap_down.map(|cap| cap.0),
+                takes_roles,
             };
             tunnel.monitor.handle_announcement(now, announcement);
             if tunnel.decision.using != decision.using {

@@ -154,7 +154,7 @@ impl ClientConfig {
     /// The parts in which `new` differs.
     #[must_use]
     pub(crate) fn changes(&self, new: &Self) -> Vec<ClientPart> {
-        let policies = |c: &Self| (c.up.clone(), c.down.clone(), c.rule.clone());
+        let policies = |c: &Self| (c.up.clone(), c.down.clone(), c.rule.clone(), c.keep_roles);
         let identity =
             |c: &Self| (c.name.clone(), c.number, c.secret.clone(), c.secret_file.clone());
         let sockets = |c: &Self| {

@@ -42,6 +42,8 @@ pub struct ClientConfig {
     pub front: ListenerConfig,
     /// TUN mode.
     pub tun: Option<TunConfig>,
+    /// Roles of paths are as configured here, whatever the server asks for.
+    pub keep_roles: bool,
     /// Hosts behind the client.
     pub lan: Option<LanConfig>,
     /// Policies from the client to the server.
@@ -167,6 +169,7 @@ impl Default for ClientConfig {
             path: Vec::new(),
             front: ListenerConfig::default(),
             tun: None,
+            keep_roles: false,
             lan: None,
             up: Policies::default(),
             down: Policies::default(),

@@ -18,7 +18,7 @@
 use super::damping::Damping;
 use super::history::History;
 use super::mtu::{BASE, MtuSearch, TooBig};
-use super::probe::{Ends, Probe, ServerInfo};
+use super::probe::{AskedRole, Ends, Probe, ServerInfo};
 use super::reason::{Absence, LinkState, Reason};
 use super::roles::Use;
 use crate::model::{PathState, Role};
@@ -65,6 +65,9 @@ pub(crate) struct Monitor {
     far_full: bool,
     far_reports: bool,
     far: Option<Far>,
+    /// The role that the server asks for, and the last that `poll_event` told.
+    asked_role: Option<AskedRole>,
+    reported_role: Option<AskedRole>,
     reported_up: bool,
     reported_mtu: u16,
     too_big: TooBig,
@@ -109,6 +112,8 @@ pub(crate) struct Announcement {
     pub(crate) using: Use,
     /// Most that the server may send on it, bits per second.
     pub(crate) cap_bps: Option<u64>,
+    /// The server may ask for another role.
+    pub(crate) takes_roles: bool,
 }
 
 /// What the far end said in its newest answer.
@@ -139,6 +144,8 @@ pub(crate) enum PathEvent {
     TooBig(u16),
     /// What the client says about it (from a [`super::Responder`] only).
     Announced(Announcement),
+    /// What the server wants it to be used for from now on (from a [`Monitor`] only).
+    AskedRole(Role),
 }
 
 /// Snapshot of a path's health.
@@ -191,7 +198,12 @@ impl Monitor {
         let absence = Absence::Other("not set up yet".into());
         Self {
             config,
-            announced: Announcement { role: Role::Primary, using: Use::Active, cap_bps: None },
+            announced: Announcement {
+                role: Role::Primary,
+                using: Use::Active,
+                cap_bps: None,
+                takes_roles: false,
+            },
             demand: Demand { open: false, standby: false, alone: false },
             link: LinkState::Absent(absence.clone()),
             session: false,
@@ -219,6 +231,8 @@ impl Monitor {
             far_full: false,
             far_reports: false,
             far: None,
+            asked_role: None,
+            reported_role: None,
             reported_up: false,
             wake: Instant::FAR_FUTURE,
             now,
@@ -317,6 +331,7 @@ impl Monitor {
             self.answered = self.now;
             self.far_full = probe.full;
             self.far_reports = probe.far_reports;
+            self.asked_role = probe.asked_role;
             if let Some(server_info) = probe.server_info {
                 let within = answered.rtt / 2;
                 let ServerInfo { seen_as, unix_ms, life } = server_info;
@@ -406,6 +421,12 @@ impl Monitor {
         if mtu != self.reported_mtu {
             self.reported_mtu = mtu;
             return Some(PathEvent::Mtu(mtu));
+        }
+        if self.asked_role != self.reported_role {
+            self.reported_role = self.asked_role;
+            if let Some(asked) = self.asked_role {
+                return Some(PathEvent::AskedRole(asked.role));
+            }
         }
         self.too_big.poll().map(PathEvent::TooBig)
     }

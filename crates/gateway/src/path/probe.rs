@@ -13,7 +13,9 @@
 //! Bit 1: it says where the path's datagrams come from, as it sees them (IPv4 as `::ffff:a.b.c.d`),
 //! and its time, in milliseconds since 1970. Bit 2: it says which of its lives this is: what is
 //! connected through it ends with it. Bit 3: it knows reports ([`Reports`](super::Reports)), as bit
-//! 0 of `g` says of the client. Of a probe that ends after `cap` or `time` (those of earlier
+//! 0 of `g` says of the client. Bit 1 of `g`: the client takes roles from its server, which asks
+//! for one by its number, from 1, in bits 4 to 6 of its answer's; bit 7 changes with each request.
+//! Of a probe that ends after `cap` or `time` (those of earlier
 //! versions) the answer does, too.
 
 use super::roles::Use;
@@ -48,10 +50,22 @@ pub(crate) struct Probe {
     pub(crate) reports: bool,
     /// In an answer: the server does, too.
     pub(crate) far_reports: bool,
+    /// The client takes roles of its paths from its server.
+    pub(crate) takes_roles: bool,
+    /// In an answer: what the server wants the path to be used for.
+    pub(crate) asked_role: Option<AskedRole>,
     /// In an answer: data for the client waits for room on its paths.
     pub(crate) full: bool,
     /// In an answer: what else the server says.
     pub(crate) server_info: Option<ServerInfo>,
+}
+
+/// What a server wants a path to be used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AskedRole {
+    pub(crate) role: Role,
+    /// Another than in the request before: one for the same role counts, too.
+    pub(crate) turn: bool,
 }
 
 /// What a server of ours says in its answer.
@@ -89,6 +103,10 @@ const LIFE: u8 = 4;
 const FAR_REPORTS: u8 = 8;
 /// Bits of `g`.
 const REPORTS: u8 = 1;
+const TAKES_ROLES: u8 = 2;
+/// Above them the role that is asked for, 3 bits.
+const ASKED_ROLE: u32 = 4;
+const TURN: u8 = 128;
 /// Type, code, checksum, identifier, sequence number.
 const ICMP: usize = 8;
 
@@ -196,6 +214,11 @@ impl Probe {
         payload[22] = if self.full { FULL } else { 0 };
         payload[22] |= if self.far_reports { FAR_REPORTS } else { 0 };
         payload[23] = if self.reports { REPORTS } else { 0 };
+        payload[23] |= if self.takes_roles { TAKES_ROLES } else { 0 };
+        if let Some(asked) = self.asked_role {
+            let role = Role::ALL.iter().position(|&role| role == asked.role).unwrap_or(0) as u8;
+            payload[23] |= (role + 1) << ASKED_ROLE | if asked.turn { TURN } else { 0 };
+        }
         payload[24..32].copy_from_slice(&self.cap_bps.unwrap_or(0).to_be_bytes());
         if let (Some(server_info), Some(space)) =
             (self.server_info, payload.get_mut(PAYLOAD..TIMED))
@@ -247,6 +270,11 @@ impl Probe {
             within_ms: u16_at(20),
             cap_bps: (cap != 0).then_some(cap),
             reports: payload[23] & REPORTS != 0,
+            takes_roles: payload[23] & TAKES_ROLES != 0,
+            asked_role: usize::from((payload[23] & !TURN) >> ASKED_ROLE)
+                .checked_sub(1)
+                .and_then(|at| Role::ALL.get(at).copied())
+                .map(|role| AskedRole { role, turn: payload[23] & TURN != 0 }),
             far_reports: payload[22] & FAR_REPORTS != 0,
             full: payload[22] & FULL != 0,
             server_info: if payload[22] & SERVER_INFO != 0 { server_info() } else { None },
@@ -281,6 +309,8 @@ mod tests {
         cap_bps: Some(5_000_000),
         reports: true,
         far_reports: false,
+        takes_roles: true,
+        asked_role: None,
         full: false,
         server_info: None,
     };
@@ -307,7 +337,9 @@ mod tests {
                 let seen_as = ["192.0.2.7:4000", "[2001:db8::7]:4000"][family].parse().unwrap();
                 let life = Some(0xfeed_beef);
                 let server_info = Some(ServerInfo { seen_as, unix_ms: 1_800_000_000_123, life });
-                let full = Probe { full: true, far_reports: true, server_info, ..PROBE };
+                let asked_role = Some(AskedRole { role: Role::Never, turn: family == 0 });
+                let full =
+                    Probe { full: true, far_reports: true, asked_role, server_info, ..PROBE };
                 let ours = full.reply(packet, &Network::default().service()).unwrap();
                 assert_eq!(Probe::answered(&ours, &ends), Some(full));
                 assert_eq!(ours.len(), length);

@@ -6,9 +6,9 @@
 
 use super::monitor::{Announcement, Health, LATE, OVERSLEPT, PARDON, PathEvent, SILENCE};
 use super::mtu::{BASE, LEAST, TooBig};
-use super::probe::{Probe, ServerInfo};
+use super::probe::{AskedRole, Probe, ServerInfo};
 use super::reason;
-use crate::model::PathState;
+use crate::model::{PathState, Role};
 use std::net::IpAddr;
 use tabane_engine::{Duration, Instant};
 use tabane_net::icmp;
@@ -22,6 +22,7 @@ pub(crate) struct Responder {
     probe: Option<Probe>,
     full: bool,
     server_info: Option<ServerInfo>,
+    asked_role: Option<AskedRole>,
     state: PathState,
     since: Instant,
     reported_up: bool,
@@ -49,6 +50,7 @@ impl Responder {
             probe: None,
             full: false,
             server_info: None,
+            asked_role: None,
             state: PathState::Connecting,
             since: now,
             reported_up: false,
@@ -85,8 +87,26 @@ impl Responder {
             }
         }
         self.schedule_wake();
-        Probe { far_reports: true, full: self.full, server_info: self.server_info, ..probe }
-            .reply(packet, &self.service)
+        Probe {
+            far_reports: true,
+            full: self.full,
+            server_info: self.server_info,
+            asked_role: self.asked_role,
+            ..probe
+        }
+        .reply(packet, &self.service)
+    }
+
+    /// What its answers ask the client to use the path for, from now on.
+    pub(crate) fn ask_role(&mut self, role: Role) {
+        let turn = self.asked_role.is_some_and(|before| !before.turn);
+        self.asked_role = Some(AskedRole { role, turn });
+    }
+
+    /// Whether the client takes roles from its server, as of its newest probe.
+    #[must_use]
+    pub(crate) fn takes_roles(&self) -> bool {
+        self.probe.is_some_and(|probe| probe.takes_roles)
     }
 
     /// Whether data for this client waits for room on its active paths; its next answer says so.
@@ -156,8 +176,8 @@ impl Responder {
         if let Some(len) = self.too_big.poll() {
             return Some(PathEvent::TooBig(len));
         }
-        let Probe { role, using, cap_bps, .. } = probe;
-        let announced = Announcement { role, using, cap_bps };
+        let Probe { role, using, cap_bps, takes_roles, .. } = probe;
+        let announced = Announcement { role, using, cap_bps, takes_roles };
         if self.announced != Some(announced) {
             self.announced = Some(announced);
             return Some(PathEvent::Announced(announced));

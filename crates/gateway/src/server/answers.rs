@@ -5,7 +5,7 @@ use super::client_session::ClientSession;
 use super::upstream_hop::Next;
 use crate::config::Policies;
 use crate::index::PathIndex;
-use crate::model::{ConnStatus, PathStatus, RecordTotals, Role, Status};
+use crate::model::{ConnStatus, EventKind, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
 use crate::snapshots::{self, Load};
 use crate::udp::DatagramCounters;
@@ -151,17 +151,43 @@ impl Core {
         Answer::Error(format!("there is no connection {id}"))
     }
 
-    /// Paths are the clients', but for those to the next server.
+    /// Paths are the clients', but for those to the next server: a client is asked for another role
+    /// in the answers to its probes, and says what it does in the next.
     fn set_path(
         &mut self,
         now: Instant,
         path: &str,
         change: (Option<Role>, Option<u64>),
     ) -> Result<(), String> {
-        match (Next::path(path), &mut self.next) {
-            (Some(path), Some(next)) => next.upstream().set_path(now, path, change),
-            _ => Err("paths are the client's: change them there".into()),
+        if let (Some(path), Some(next)) = (Next::path(path), &mut self.next) {
+            return next.upstream().set_path(now, path, change);
         }
+        let wrong = "write CLIENT/PATH, as in 'laptop/1': `tabane path list` has them";
+        let (client, path) = path.rsplit_once('/').ok_or(wrong)?;
+        let (Some(role), None) = change else {
+            return Err("rate caps are the client's: change them there".into());
+        };
+        let all = self.client_sessions.places();
+        let found =
+            all.filter(|at| self.client_sessions.get(*at).is_some_and(|s| s.name == client)).last();
+        let session = found.and_then(|at| self.client_sessions.get(at));
+        let session = session.ok_or_else(|| format!("there is no client '{client}'; {wrong}"))?;
+        let path = PathIndex::all().find(|at| at.to_string() == path).ok_or(wrong)?;
+        let responder = &mut session.responders[path];
+        if !responder.takes_roles() {
+            return Err(format!(
+                "'{client}' takes no roles from its server by this path: it is not connected, keeps \
+                 its own (`keep_roles`), or is of an earlier version"
+            ));
+        }
+        responder.ask_role(role);
+        self.event_log.add(
+            now,
+            EventKind::Role,
+            (Some(client), Some(&path.to_string())),
+            format!("{client} is asked to use its path {path} as {role}"),
+        );
+        Ok(())
     }
 
     /// On one connection, or on all that are open; for those to come clients ask by their

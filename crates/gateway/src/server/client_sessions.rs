@@ -251,6 +251,7 @@ impl ClientSessions {
                     session.bond.endpoint.set_path_mtu(now, path.into(), mtu);
                 }
                 PathEvent::Announced(announcement) => session.announced(now, path, announcement),
+                PathEvent::AskedRole(_) => {}
             }
         }
     }

@@ -55,7 +55,10 @@ impl Notes {
         let note = match event {
             PathEvent::Up => PathNote::Up,
             PathEvent::Down(reason) => PathNote::Down(reason.clone()),
-            PathEvent::Mtu(_) | PathEvent::Announced(_) | PathEvent::TooBig(_) => return,
+            PathEvent::Mtu(_)
+            | PathEvent::Announced(_)
+            | PathEvent::AskedRole(_)
+            | PathEvent::TooBig(_) => return,
         };
         if self.paths.len() < PATHS_NOTED {
             self.paths.push((at, path, note));

@@ -140,6 +140,8 @@ impl Monitor {
             cap_bps: self.announced.cap_bps,
             reports: true,
             far_reports: false,
+            takes_roles: self.announced.takes_roles,
+            asked_role: None,
             full: false,
             server_info: None,
         };

@@ -375,12 +375,35 @@ fn an_mtu_black_hole_is_left_and_searched() {
 #[test]
 fn what_the_client_announces_is_known_at_once() {
     let mut world = settled(18);
-    let announcement =
-        Announcement { role: Role::Backup, using: Use::Low, cap_bps: Some(3_000_000) };
+    let announcement = Announcement {
+        role: Role::Backup,
+        using: Use::Low,
+        cap_bps: Some(3_000_000),
+        takes_roles: true,
+    };
     let said = world.now;
     world.monitor.handle_announcement(said, announcement);
     world.run(ms(200));
     assert_eq!(world.server, [(said + ms(10), PathEvent::Announced(announcement))]);
+}
+
+/// Each request once, one for the same role too; a server that was started anew asks for nothing.
+#[test]
+fn what_the_server_asks_for_is_told_once() {
+    let mut world = settled(18);
+    let asked = |world: &World| {
+        let roles =
+            world.client.iter().filter(|(_, event)| matches!(event, PathEvent::AskedRole(_)));
+        roles.map(|(_, event)| event.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&world), []);
+    let mut told = Vec::new();
+    for role in [Role::Backup, Role::Backup, Role::Primary] {
+        world.responder.ask_role(role);
+        world.run(ms(30_000));
+        told.push(PathEvent::AskedRole(role));
+        assert_eq!(asked(&world), told);
+    }
 }
 
 #[test]
@@ -492,6 +515,7 @@ proptest! {
                     role: Role::ALL[usize::from(role)],
                     using: Use::Active,
                     cap_bps: None,
+                    takes_roles: false,
                 }),
                 Op::Small => space = 10,
             }

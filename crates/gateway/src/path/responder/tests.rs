@@ -125,6 +125,8 @@ proptest! {
                         cap_bps: None,
                         reports: false,
                         far_reports: false,
+                        takes_roles: false,
+                        asked_role: None,
                         full: false,
                         server_info: None,
                     };
