@@ -236,7 +236,8 @@ pub fn write_private(path: &Path, text: &str, replace: bool) -> io::Result<()> {
             // writes its own files, and may not even ask for another owner (SystemCallFilter=).
             let own = file.metadata()?;
             if (own.uid(), own.gid()) != (old.uid(), old.gid()) {
-                std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))?;
+                std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()))
+                    .map_err(|error| not_ours(&error, &old))?;
             }
             file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o660))?;
         }
@@ -251,6 +252,13 @@ pub fn write_private(path: &Path, text: &str, replace: bool) -> io::Result<()> {
         let _ = fs::remove_file(&fresh);
     }
     done
+}
+
+/// Only root may write a file for another user, or for a group that one is not in.
+fn not_ours(error: &io::Error, old: &fs::Metadata) -> io::Error {
+    let (user, group) = (old.uid(), old.gid());
+    let text = format!("it belongs to user {user} and group {group}: run this as root ({error})");
+    io::Error::new(error.kind(), text)
 }
 
 /// Whether others than owner and group may read a file: by its mode, and by that of its folder.
