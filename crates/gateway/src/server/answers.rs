@@ -176,8 +176,8 @@ impl Core {
         let responder = &mut session.responders[path];
         if !responder.takes_roles() {
             return Err(format!(
-                "'{client}' takes no roles from its server by this path: it is not connected, keeps \
-                 its own (`keep_roles`), or is of an earlier version"
+                "'{client}' takes no roles from its server by this path: it is not connected, \
+                 keeps its own (`keep_roles`), or is of an earlier version"
             ));
         }
         responder.ask_role(role);

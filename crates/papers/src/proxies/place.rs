@@ -115,7 +115,8 @@ fn line(cuts: &[f64], world: World, controller: &str, duration: &str) -> String 
         .collect();
     format!(
         "duration = \"{duration}\"\n{paths}{links}[defaults]\nmptcp = false\n\
-         congestion = \"reno\"\ntcp.autotuning = \"linux\"\n{}{}[[flow]]\nname = \"flow\"\nfrom = \"sender\"\n\
+         congestion = \"reno\"\ntcp.autotuning = \"linux\"\n{}{}\
+         [[flow]]\nname = \"flow\"\nfrom = \"sender\"\n\
          to = \"receiver\"\nvia = {proxies:?}\ndirection = \"upload\"\nbulk = \"unlimited\"\n",
         buffers.concat(),
         sides.concat(),

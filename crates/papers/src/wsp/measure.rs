@@ -45,8 +45,8 @@ const OPEN: (&str, &str) = (
 );
 
 /// The authors' `tcp_rmem`, as in their scripts.
-const RMEM: &str = "{ receive_buffer = \"87380B\", receive_buffer_max = \"16MiB\", send_buffer = \"16MiB\", \
-     autotuning = \"linux\" }";
+const RMEM: &str = "{ receive_buffer = \"87380B\", receive_buffer_max = \"16MiB\", \
+     send_buffer = \"16MiB\", autotuning = \"linux\" }";
 
 pub(super) const STACKS: [Stack; 6] = [
     Stack { id: "necf", name: "necf, cubicd (tabane's)", sets: &[], alone: 0 },

@@ -173,7 +173,7 @@ settings! {
         /// Instead of these three: what Linux is told about its socket buffers.
         linux: LinuxBuffers => |c, v| v.apply(c);
         /// How the receive buffer grows: `"early"`, as soon as a round trip uses it up, or
-        /// `"linux"`, once a round trip of the slowest subflow; with `linux`, that is what is meant.
+        /// `"linux"`, once a round trip of the slowest subflow. Given `linux`, it is that.
         autotuning: BufferAutotuning => |c, v| c.autotuning = v.into();
         /// Largest MSS announced; the MTU limits it too.
         mss: u16 => |c, v| c.mss_max = v;
