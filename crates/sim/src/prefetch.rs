@@ -5,7 +5,7 @@ use prefetch_index::prefetch_index;
 use std::ptr;
 
 /// What is asked for at once, bytes.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Asks for every cache line of `value`.
 #[inline(always)]
@@ -17,6 +17,13 @@ pub(crate) fn fetch<T>(value: &T) {
         at += LINE;
     }
     fetch_line(start + len - 1);
+}
+
+/// Asks for the first `bytes` of what may be longer or shorter.
+#[inline(always)]
+pub(crate) fn fetch_start<T: ?Sized>(value: &T, bytes: usize) {
+    let start = ptr::from_ref(value).cast::<u8>().addr();
+    (0..bytes.div_ceil(LINE)).for_each(|n| fetch_line(start + n * LINE));
 }
 
 #[inline(always)]

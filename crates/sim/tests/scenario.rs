@@ -331,7 +331,7 @@ fn a_trace_is_read_once() {
     );
     let document = Document::parse("test.toml", &text, &[]).unwrap();
     let variants = document.variants().unwrap();
-    let seeds: Vec<Plan> = (1..4).map(|seed| variants[0].plan.with_seed(seed)).collect();
+    let seeds: Vec<Plan> = (1..4).map(|seed| variants[0].plan.with_seed(seed).unwrap()).collect();
     std::fs::remove_file(&file).unwrap();
 
     let plans = seeds.iter().chain(variants.iter().map(|variant| &variant.plan));

@@ -9,7 +9,7 @@
 
 use super::flow::{Owner, Tuple};
 use super::{Endpoint, Slot};
-use crate::cache::fetch_from;
+use crate::cache::{fetch, fetch_from};
 use tabane_wire::Segment;
 
 /// Whose the segments are that were announced last, the latest first: keys of connections.
@@ -30,6 +30,32 @@ impl Endpoint {
         let tuple = Tuple { local: segment.dst, remote: segment.src };
         self.fetch_ahead(self.flows.hint(&tuple), !segment.payload.is_empty());
     }
+
+    /// Asks for memory that a segment will need which arrives soon, as [`Endpoint::expect`] does,
+    /// where the driver has many endpoints and calls each step itself: from 0 to
+    /// [`Endpoint::STEPS`], each once what the one before asked for is there.
+    #[inline]
+    pub fn prefetch(&self, segment: &Segment, step: usize) {
+        if step == 0 {
+            return fetch(self);
+        }
+        let tuple = Tuple { local: segment.dst, remote: segment.src };
+        let key = self.flows.hint(&tuple);
+        let data = !segment.payload.is_empty();
+        match (step, self.slot(key)) {
+            (1, _) => self.connections.prefetch(key),
+            (2, Some(slot)) => {
+                slot.prefetch();
+                self.deadlines.prefetch(key);
+            }
+            (3, Some(slot)) => slot.connection.prefetch_subflows(data),
+            (4, Some(slot)) => slot.connection.prefetch_queues(data),
+            _ => {}
+        }
+    }
+
+    /// Steps of [`Endpoint::prefetch`].
+    pub const STEPS: usize = 5;
 
     /// `data`: the segment brings some, and those before it probably did too.
     fn fetch_ahead(&mut self, key: u32, data: bool) {

@@ -2,6 +2,7 @@
 //! overtaken.
 
 use super::fetch_soon;
+use crate::prefetch::fetch;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use tabane_engine::Instant;
@@ -59,6 +60,15 @@ impl<P> Flight<P> {
     #[inline]
     pub(super) fn upcoming(&self, n: usize) -> Option<&P> {
         self.ring.get(n).map(|f| &f.1)
+    }
+
+    /// Asks for the places of the next packet and of the last.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        if let (Some(next), Some(last)) = (self.ring.front(), self.ring.back()) {
+            fetch(next);
+            fetch(last);
+        }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -18,7 +18,7 @@ pub mod queue;
 pub mod rate;
 mod stats;
 
-use crate::prefetch::fetch;
+use crate::prefetch::{LINE, fetch, fetch_start};
 use crate::seed::{Rng, Seed};
 use backlog::{Backlog, Waiting};
 use conditions::Course;
@@ -118,14 +118,20 @@ pub struct Link<P> {
     reorders: bool,
     /// Packets that reached the loss stage.
     numbered: u64,
-    queue_rng: Rng,
-    loss_rng: Rng,
-    delay_rng: Rng,
-    fault_rng: Rng,
+    /// Apart: many links never draw, and what all packets need stays close together.
+    rngs: Box<Rngs>,
 
     stats: LinkStats,
     report: bool,
     losses: VecDeque<Lost<P>>,
+}
+
+/// A random stream for each stage that may draw.
+struct Rngs {
+    queue: Rng,
+    loss: Rng,
+    delay: Rng,
+    fault: Rng,
 }
 
 /// A packet that is gone.
@@ -224,10 +230,12 @@ impl<P: Packet> Link<P> {
             faulty: false,
             reorders: false,
             numbered: 0,
-            queue_rng: stream("queue"),
-            loss_rng: stream("loss"),
-            delay_rng: stream("delay"),
-            fault_rng: stream("faults"),
+            rngs: Box::new(Rngs {
+                queue: stream("queue"),
+                loss: stream("loss"),
+                delay: stream("delay"),
+                fault: stream("faults"),
+            }),
             stats: LinkStats::default(),
             report: false,
             losses: VecDeque::new(),
@@ -271,6 +279,28 @@ impl<P: Packet> Link<P> {
     #[inline]
     pub fn upcoming(&self, n: usize) -> Option<&P> {
         self.flight.upcoming(n)
+    }
+
+    /// The packet that probably arrives next: a hint.
+    #[inline]
+    pub(crate) fn coming(&self) -> Option<&P> {
+        let sent = self.service.as_ref().map(|service| &service.packet);
+        self.flight.upcoming(0).or(sent)
+    }
+
+    /// Asks for the memory of the link itself.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        fetch(self);
+    }
+
+    /// As `prefetch`, once that has had its effect: the models, the packet that arrives next and
+    /// the place of one that comes.
+    #[inline]
+    pub(crate) fn prefetch_queues(&self) {
+        fetch_start(&*self.queue, LINE);
+        fetch_start(&*self.rate, LINE);
+        self.flight.prefetch();
     }
 
     /// When to call [`Link::pop`] next (it may find nothing then); `None` while the link is
