@@ -55,7 +55,8 @@ impl Network {
                 return Some(links);
             }
             let node = ends(at).1;
-            let next = (0..before.len() as u32).filter(|n| node >= self.hosts && ends(*n).0 == node);
+            let next =
+                (0..before.len() as u32).filter(|n| node >= self.hosts && ends(*n).0 == node);
             for next in next {
                 if before[next as usize].is_none() {
                     before[next as usize] = Some(at);
@@ -91,9 +92,9 @@ fn networks() -> impl Strategy<Value = Network> {
 /// Every pair of paths of two hosts: what is found, and what should be.
 fn compare(network: &Network, plan: &Plan, ecmp: bool) -> Result<(), TestCaseError> {
     let topology = &plan.topology;
-    for (from, to) in (0..topology.hosts.len()).flat_map(|a| {
-        (0..topology.hosts.len()).filter(move |b| *b != a).map(move |b| (a, b))
-    }) {
+    for (from, to) in (0..topology.hosts.len())
+        .flat_map(|a| (0..topology.hosts.len()).filter(move |b| *b != a).map(move |b| (a, b)))
+    {
         for (path, own) in topology.hosts[from].paths.iter().enumerate() {
             let mut nearest: Option<(usize, u8)> = None;
             for (by, other) in topology.hosts[to].paths.iter().enumerate() {

@@ -173,10 +173,8 @@ fn flows_of_a_group_are_one_for_each_host() {
 
 #[test]
 fn arrivals_may_be_a_file() {
-    let text = village().replace(
-        "rate = \"20/s\"\nsize = \"pareto 2kB 1.2 1MB\"",
-        "trace = \"flows.csv\"",
-    );
+    let text = village()
+        .replace("rate = \"20/s\"\nsize = \"pareto 2kB 1.2 1MB\"", "trace = \"flows.csv\"");
     let plan = document(&text, &[]).unwrap();
     let flows = &plan.scenario.flow;
     // The third comes after the end of the run.

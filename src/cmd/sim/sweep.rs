@@ -77,7 +77,8 @@ pub(super) fn run(
     let groups = seeds::groups(done.iter().copied());
     let sweep = sweep(&axes, &variants, &done);
     if let Some(folder) = folder.as_mut().filter(|_| !done.is_empty()) {
-        let bare: Vec<RunResult> = done.iter().map(|(_, done)| done.result.reproducible()).collect();
+        let bare: Vec<RunResult> =
+            done.iter().map(|(_, done)| done.result.reproducible()).collect();
         let runs = sweep.runs.iter().zip(&bare);
         let runs = runs.map(|(run, result)| Point { params: run.params.clone(), result });
         let axes = sweep.axes.clone();

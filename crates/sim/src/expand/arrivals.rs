@@ -179,7 +179,8 @@ impl Columns {
         table.only(&units.chain(["from", "to"]).collect::<Vec<_>>())?;
         let missing = |what: &str| TableError::new(1, format!("no column of {what}"));
         let time = table.one_of(TIMES)?.ok_or_else(|| missing("times; write time_s"))?;
-        let size = table.one_of(Size::COLUMNS)?.ok_or_else(|| missing("sizes; write size_bytes"))?;
+        let size =
+            table.one_of(Size::COLUMNS)?.ok_or_else(|| missing("sizes; write size_bytes"))?;
         Ok(Self { time, size, from: table.column("from"), to: table.column("to") })
     }
 }

@@ -91,7 +91,10 @@ impl Values {
         }
         let last = table.rows().last().map_or(1, |row| row.line);
         if is_continuous && sum != 1.0 {
-            return Err(TableError::new(last, format!("the last cumulative share is {sum}, not 1")));
+            return Err(TableError::new(
+                last,
+                format!("the last cumulative share is {sum}, not 1"),
+            ));
         }
         if sum <= 0.0 {
             return Err(TableError::new(last, "all weights are 0"));

@@ -70,6 +70,9 @@ impl Builder<'_> {
         if self.groups.contains_key(name) {
             return Err(fault("name", format!("there are two groups '{name}'")));
         }
+        if self.edges.contains_key(name) {
+            return Err(fault("name", format!("'{name}' is a group and a backbone")));
+        }
         let before = self.made.host.0.len();
         if group.count == 0 {
             return Err(fault("count", format!("the group '{name}' has no host")));
@@ -92,12 +95,12 @@ impl Builder<'_> {
                 let message = format!("there are two access links '{}'", one.name);
                 return Err(Fault::new(at, message));
             }
-            let drawn = [("rate", one.link.rate.is_some()), ("delay", one.link.delay.is_some())];
-            let mut drawn = drawn.into_iter().chain([
+            let misplaced = [("rate", one.link.rate.is_some()), ("delay", one.link.delay.is_some())];
+            let mut misplaced = misplaced.into_iter().chain([
                 ("loss", one.link.loss.is_some() && one.loss.is_some()),
                 ("between", one.link.between.is_some()),
             ]);
-            if let Some((key, _)) = drawn.find(|(_, given)| *given) {
+            if let Some((key, _)) = misplaced.find(|(_, given)| *given) {
                 let at: &[&dyn Display] = &[&"group", &n, &"access", &k, &"link", &key];
                 let message = format!("'{key}' of an access link stands beside 'link', not in it");
                 return Err(Fault::new(at, message));
@@ -143,16 +146,16 @@ impl Builder<'_> {
                 at.push(&key);
                 stream = format!("{stream}/{key}");
             }
-            way.rate = self.drawn(&at, "rate", &stream, given.rate.as_ref())?;
-            way.delay = self.drawn(&at, "delay", &stream, given.delay.as_ref())?;
-            way.loss = self.drawn(&at, "loss", &stream, given.loss.as_ref())?;
+            way.rate = self.draw_some(&at, "rate", &stream, given.rate.as_ref())?;
+            way.delay = self.draw_some(&at, "delay", &stream, given.delay.as_ref())?;
+            way.loss = self.draw_some(&at, "loss", &stream, given.loss.as_ref())?;
         }
         let is_random = access.place == Placement::Random;
         let places = is_random.then(|| self.seed().stream(&format!("{stream}/place")));
         Ok(Draws { ways, places })
     }
 
-    fn drawn<T: Drawable>(
+    fn draw_some<T: Drawable>(
         &mut self,
         at: &[&dyn Display],
         key: &str,
@@ -175,9 +178,9 @@ impl Draws {
         link.loss = loss.or(link.loss.take());
         for (place, way) in [(&mut link.up, up), (&mut link.down, down)] {
             let (rate, delay, loss) = way.next();
-            let drawn = LinkParams { rate, delay, loss, ..LinkParams::default() };
-            if drawn != LinkParams::default() {
-                place.get_or_insert_default().lay(&drawn);
+            let sampled = LinkParams { rate, delay, loss, ..LinkParams::default() };
+            if sampled != LinkParams::default() {
+                place.get_or_insert_default().lay(&sampled);
             }
         }
         link

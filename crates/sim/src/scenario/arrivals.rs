@@ -75,7 +75,8 @@ const UNITS: &[(&str, f64)] = &[("s", 1.0), ("ms", 1e-3), ("min", 60.0), ("h", 3
 impl FromStr for Frequency {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not a number a time unit; write \"200/s\" or \"3/min\"");
+        let wrong =
+            || format!("'{text}' is not a number a time unit; write \"200/s\" or \"3/min\"");
         let (number, unit) = text.split_once('/').ok_or_else(wrong)?;
         let (_, seconds) = UNITS.iter().find(|(u, _)| *u == unit.trim()).ok_or_else(wrong)?;
         let number: f64 = number.trim().replace('_', "").parse().map_err(|_| wrong())?;

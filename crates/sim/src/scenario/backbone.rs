@@ -1,7 +1,7 @@
 //! Backbones: routers and the links between them, made from a shape or read from a file.
 
-use super::spread::{Spread, file_of};
 use super::link::Queue;
+use super::spread::{Spread, file_of};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;

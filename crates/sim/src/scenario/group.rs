@@ -1,8 +1,8 @@
 //! Hosts by the thousand: groups, whose hosts have access links drawn from distributions.
 
+use super::Host;
 use super::link::Link;
 use super::spread::{Spread, file_of};
-use super::Host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tabane_config::quantity::{Rate, Ratio, Time};

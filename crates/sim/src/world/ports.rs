@@ -25,12 +25,7 @@ impl Ports {
 
     /// A port of `node` for the connection `leg` (a flow, and the number of its connection) that
     /// `peer` opens to it; `None` if it has [`Ports::MOST`] of them.
-    pub(super) fn assign(
-        &mut self,
-        node: usize,
-        peer: usize,
-        leg: (usize, usize),
-    ) -> Option<u16> {
+    pub(super) fn assign(&mut self, node: usize, peer: usize, leg: (usize, usize)) -> Option<u16> {
         let (node, peer) = (node as u32, peer as u32);
         let given = self.given.entry(node).or_default();
         let (from, is_new) = if *given < Self::MOST {
