@@ -107,12 +107,10 @@ fn compare(network: &Network, plan: &Plan, ecmp: bool) -> Result<(), TestCaseErr
                 if ecmp {
                     let length = |links: &Option<Vec<u32>>| links.as_ref().map(Vec::len);
                     prop_assert_eq!(length(&found), length(&wanted));
-                    prop_assert!(found.iter().flatten().zip(found.iter().flatten().skip(1)).all(
-                        |(a, b)| {
-                            let end = |d: u32| &topology.links[d as usize];
-                            end(*a).to == end(*b).from
-                        }
-                    ));
+                    let links: Vec<u32> = found.into_iter().flatten().collect();
+                    let end = |link: u32| &topology.links[link as usize];
+                    let is_joined = links.windows(2).all(|two| end(two[0]).to == end(two[1]).from);
+                    prop_assert!(is_joined, "not one after the other: {:?}", links);
                 } else {
                     prop_assert_eq!(&found, &wanted);
                 }

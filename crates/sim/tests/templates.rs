@@ -104,7 +104,7 @@ fn a_village_is_what_its_templates_say() {
     assert!(starts && scenario.flow.iter().all(|flow| flow.start < scenario.duration));
     let result = tabane_sim::run(&plan, &mut Silent).unwrap();
     let done = result.flows.iter().filter(|flow| flow.completed_s.is_some()).count();
-    assert!(done * 10 > result.flows.len() * 9, "{done} of {}", result.flows.len());
+    assert!(done * 10 > result.flows.len() * 8, "{done} of {}", result.flows.len());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn arrivals_may_be_a_file() {
     let Some(Amount::Bytes(size)) = flows[1].bulk else { panic!("{:?}", flows[1]) };
     assert_eq!((size.0, flows[1].start.to_string()), (6_000, "200ms".to_owned()));
     let wrong = document(&text.replace("flows.csv", "strangers.csv"), &[]).unwrap_err();
-    assert!(wrong.contains("no host 'nobody'") && wrong.contains(":36:1"), "{wrong}");
+    assert!(wrong.contains("no host 'nobody'") && wrong.contains(":38:8"), "{wrong}");
 }
 
 /// What is replaced, by what, and what the message says.
@@ -209,7 +209,7 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
     ("rate = \"20/s\"", "rate = \"9e8/s\"", &[":40:8:", "flows, the most is 1000000"]),
     ("rate = \"20/s\"\n", "", &[":36:1:", "how many flows"]),
     ("rate = \"20/s\"", "rate = \"1/h\"", &[":36:1:", "no flow arrives"]),
-    ("from = \"home\"", "from = \"hom\"", &[":36:1:", "no host 'hom'"]),
+    ("from = \"home\"", "from = \"hom\"", &[":38:8:", "no host 'hom'"]),
     ("to = \"site\"", "to = \"home\"\nstop = \"0s\"", &[":36:1:", "no flow arrives"]),
     ("name = \"home\"\n", "", &[":11:1:", "a group has a name"]),
     ("name = \"lte\"", "name = \"fibre\"", &[":22:1:", "two access links 'fibre'"]),

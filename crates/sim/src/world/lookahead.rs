@@ -11,10 +11,12 @@ use super::host::HostState;
 use crate::topology::{Hop, Topology};
 use tabane_engine::{Endpoint, Instant};
 
-/// Arrivals at the ends of links, by time.
+/// Arrivals at the ends of links, by time: a timer wheel of two levels.
 pub(super) struct Lookahead {
-    /// A ring; empty where links are few.
+    /// Link directions of the slots to come; empty where links are few.
     slots: Vec<Vec<u32>>,
+    /// Later ones, [`SPAN`] slots together, each with the low half of its slot's number.
+    later: Vec<Vec<(u32, u32)>>,
     /// A slot is 2^`shift` nanoseconds long.
     shift: u32,
     /// The slot that the time is in.
@@ -26,8 +28,10 @@ pub(super) struct Lookahead {
 
 /// Fewer links stay in the caches by themselves.
 const MANY: usize = 256;
-/// Slots.
-const RING: u64 = 1024;
+/// Slots of a span, and spans.
+const SPAN: u64 = 256;
+/// Slots kept apart: those of this span and of the next one.
+const RING: u64 = 2 * SPAN;
 /// Slots ahead for the first step of an arrival; the last one is in the next slot.
 const STEPS: u64 = 3 + Endpoint::STEPS as u64;
 /// Arrivals after which it is looked how long slots should be, and how many should be in one.
@@ -36,9 +40,10 @@ const EACH: u64 = 4;
 
 impl Lookahead {
     pub(super) fn new(links: usize) -> Self {
-        let slots = if links < MANY { 0 } else { RING };
+        let (slots, later) = if links < MANY { (0, 0) } else { (RING, SPAN) };
         let slots = (0..slots).map(|_| Vec::new()).collect();
-        Self { slots, shift: 16, current: 0, noted: 0, since: Instant::ZERO }
+        let later = (0..later).map(|_| Vec::new()).collect();
+        Self { slots, later, shift: 16, current: 0, noted: 0, since: Instant::ZERO }
     }
 
     /// A packet arrives at the end of a link direction then.
@@ -48,9 +53,14 @@ impl Lookahead {
             return;
         }
         let slot = time.0 >> self.shift;
-        // What comes at once is not waited for, and what is far off may be noted again.
-        if slot.wrapping_sub(self.current + 1) < RING - 1 {
-            self.slots[(slot % RING) as usize].push(link as u32);
+        let spans = (slot / SPAN).wrapping_sub(self.current / SPAN);
+        if spans < 2 {
+            // What comes at once is not waited for.
+            if slot > self.current {
+                self.slots[(slot % RING) as usize].push(link as u32);
+            }
+        } else if spans < SPAN {
+            self.later[(slot / SPAN % SPAN) as usize].push((link as u32, slot as u32));
         }
     }
 
@@ -82,7 +92,14 @@ impl Lookahead {
             self.noted += arrivals.len() as u64;
             arrivals.clear();
         }
+        let (before, span) = (self.current / SPAN, slot / SPAN);
         self.current = slot;
+        for begun in before.max(span.saturating_sub(SPAN)) + 1..=span {
+            let next = &mut self.later[((begun + 1) % SPAN) as usize];
+            for (link, slot) in next.drain(..) {
+                self.slots[(u64::from(slot) % RING) as usize].push(link);
+            }
+        }
         for step in 0..STEPS {
             let ahead = &self.slots[((slot + STEPS - step) % RING) as usize];
             for link in ahead {
@@ -103,6 +120,7 @@ impl Lookahead {
             self.shift = shift;
             self.current = now.0 >> shift;
             self.slots.iter_mut().for_each(Vec::clear);
+            self.later.iter_mut().for_each(Vec::clear);
         }
     }
 }
