@@ -305,7 +305,8 @@ fn toml_files(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn the_schema_describes_every_key() {
     let schema = serde_json::to_value(schema()).unwrap();
-    for key in ["link", "flow", "at", "host", "path", "seed", "duration"] {
+    let more = ["group", "backbone", "arrivals", "ecmp"];
+    for key in ["link", "flow", "at", "host", "path", "seed", "duration"].into_iter().chain(more) {
         let described = &schema["properties"][key]["description"];
         assert!(described.is_string(), "{key}: {described}");
     }

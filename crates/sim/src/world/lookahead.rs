@@ -21,8 +21,8 @@ pub(super) struct Lookahead {
     shift: u32,
     /// The slot that the time is in.
     current: u64,
-    /// Arrivals noted since `since`.
-    noted: u64,
+    /// Moments at which something happened since `since`.
+    moments: u64,
     since: Instant,
 }
 
@@ -34,7 +34,9 @@ const SPAN: u64 = 256;
 const RING: u64 = 2 * SPAN;
 /// Slots ahead for the first step of an arrival; the last one is in the next slot.
 const STEPS: u64 = 3 + Endpoint::STEPS as u64;
-/// Arrivals after which it is looked how long slots should be, and how many should be in one.
+/// Arrivals kept of a slot, and of a span; others are not prefetched.
+const MOST: usize = 1 << 12;
+/// Moments after which it is looked how long slots should be, and how many should be in one.
 const ROUND: u64 = 1 << 12;
 const EACH: u64 = 4;
 
@@ -43,7 +45,7 @@ impl Lookahead {
         let (slots, later) = if links < MANY { (0, 0) } else { (RING, SPAN) };
         let slots = (0..slots).map(|_| Vec::new()).collect();
         let later = (0..later).map(|_| Vec::new()).collect();
-        Self { slots, later, shift: 16, current: 0, noted: 0, since: Instant::ZERO }
+        Self { slots, later, shift: 16, current: 0, moments: 0, since: Instant::ZERO }
     }
 
     /// A packet arrives at the end of a link direction then.
@@ -56,11 +58,15 @@ impl Lookahead {
         let spans = (slot / SPAN).wrapping_sub(self.current / SPAN);
         if spans < 2 {
             // What comes at once is not waited for.
-            if slot > self.current {
-                self.slots[(slot % RING) as usize].push(link as u32);
+            let arrivals = &mut self.slots[(slot % RING) as usize];
+            if slot > self.current && arrivals.len() < MOST {
+                arrivals.push(link as u32);
             }
         } else if spans < SPAN {
-            self.later[(slot / SPAN % SPAN) as usize].push((link as u32, slot as u32));
+            let arrivals = &mut self.later[(slot / SPAN % SPAN) as usize];
+            if arrivals.len() < MOST {
+                arrivals.push((link as u32, slot as u32));
+            }
         }
     }
 
@@ -73,7 +79,11 @@ impl Lookahead {
         hosts: &[HostState],
         topology: &Topology,
     ) {
-        if !self.slots.is_empty() && now.0 >> self.shift != self.current {
+        if self.slots.is_empty() {
+            return;
+        }
+        self.moments += 1;
+        if now.0 >> self.shift != self.current {
             self.proceed(now, links, hosts, topology);
         }
     }
@@ -88,9 +98,7 @@ impl Lookahead {
     ) {
         let slot = now.0 >> self.shift;
         for passed in self.current..slot.min(self.current + RING) {
-            let arrivals = &mut self.slots[(passed % RING) as usize];
-            self.noted += arrivals.len() as u64;
-            arrivals.clear();
+            self.slots[(passed % RING) as usize].clear();
         }
         let (before, span) = (self.current / SPAN, slot / SPAN);
         self.current = slot;
@@ -106,17 +114,18 @@ impl Lookahead {
                 prefetch(step as usize, *link as usize, links, hosts, topology);
             }
         }
-        if self.noted >= ROUND {
+        if self.moments >= ROUND {
             self.adapt(now);
         }
     }
 
-    /// Makes slots so long that some [`EACH`] arrivals are in one.
+    /// Makes slots so long that some [`EACH`] moments are in one.
     fn adapt(&mut self, now: Instant) {
-        let each = EACH * (now - self.since).0 / self.noted;
+        let each = EACH * (now - self.since).0 / self.moments;
         let shift = each.max(1).ilog2();
-        (self.noted, self.since) = (0, now);
-        if shift != self.shift {
+        (self.moments, self.since) = (0, now);
+        // What has been noted is lost with a change, so that it takes more than a little.
+        if shift.abs_diff(self.shift) > 1 {
             self.shift = shift;
             self.current = now.0 >> shift;
             self.slots.iter_mut().for_each(Vec::clear);
