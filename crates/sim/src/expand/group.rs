@@ -95,7 +95,8 @@ impl Builder<'_> {
                 let message = format!("there are two access links '{}'", one.name);
                 return Err(Fault::new(at, message));
             }
-            let misplaced = [("rate", one.link.rate.is_some()), ("delay", one.link.delay.is_some())];
+            let misplaced =
+                [("rate", one.link.rate.is_some()), ("delay", one.link.delay.is_some())];
             let mut misplaced = misplaced.into_iter().chain([
                 ("loss", one.link.loss.is_some() && one.loss.is_some()),
                 ("between", one.link.between.is_some()),
