@@ -11,41 +11,34 @@ use super::host::HostState;
 use crate::topology::{Hop, Topology};
 use tabane_engine::{Endpoint, Instant};
 
-/// Arrivals at the ends of links, by time: a timer wheel of two levels.
+/// Arrivals at the ends of links, by time.
 pub(super) struct Lookahead {
-    /// Link directions of the slots to come; empty where links are few.
+    /// A ring; empty where links are few.
     slots: Vec<Vec<u32>>,
-    /// Later ones, [`SPAN`] slots together, each with the low half of its slot's number.
-    later: Vec<Vec<(u32, u32)>>,
     /// A slot is 2^`shift` nanoseconds long.
     shift: u32,
     /// The slot that the time is in.
     current: u64,
-    /// Moments at which something happened since `since`.
-    moments: u64,
+    /// Arrivals noted since `since`.
+    noted: u64,
     since: Instant,
 }
 
 /// Fewer links stay in the caches by themselves.
 const MANY: usize = 256;
-/// Slots of a span, and spans.
-const SPAN: u64 = 256;
-/// Slots kept apart: those of this span and of the next one.
-const RING: u64 = 2 * SPAN;
+/// Slots.
+const RING: u64 = 1024;
 /// Slots ahead for the first step of an arrival; the last one is in the next slot.
 const STEPS: u64 = 3 + Endpoint::STEPS as u64;
-/// Arrivals kept of a slot, and of a span; others are not prefetched.
-const MOST: usize = 1 << 12;
-/// Moments after which it is looked how long slots should be, and how many should be in one.
+/// Arrivals after which it is looked how long slots should be, and how many should be in one.
 const ROUND: u64 = 1 << 12;
 const EACH: u64 = 4;
 
 impl Lookahead {
     pub(super) fn new(links: usize) -> Self {
-        let (slots, later) = if links < MANY { (0, 0) } else { (RING, SPAN) };
+        let slots = if links < MANY { 0 } else { RING };
         let slots = (0..slots).map(|_| Vec::new()).collect();
-        let later = (0..later).map(|_| Vec::new()).collect();
-        Self { slots, later, shift: 16, current: 0, moments: 0, since: Instant::ZERO }
+        Self { slots, shift: 16, current: 0, noted: 0, since: Instant::ZERO }
     }
 
     /// A packet arrives at the end of a link direction then.
@@ -55,18 +48,9 @@ impl Lookahead {
             return;
         }
         let slot = time.0 >> self.shift;
-        let spans = (slot / SPAN).wrapping_sub(self.current / SPAN);
-        if spans < 2 {
-            // What comes at once is not waited for.
-            let arrivals = &mut self.slots[(slot % RING) as usize];
-            if slot > self.current && arrivals.len() < MOST {
-                arrivals.push(link as u32);
-            }
-        } else if spans < SPAN {
-            let arrivals = &mut self.later[(slot / SPAN % SPAN) as usize];
-            if arrivals.len() < MOST {
-                arrivals.push((link as u32, slot as u32));
-            }
+        // What comes at once is not waited for, and what is far off may be noted again.
+        if slot.wrapping_sub(self.current + 1) < RING - 1 {
+            self.slots[(slot % RING) as usize].push(link as u32);
         }
     }
 
@@ -79,11 +63,7 @@ impl Lookahead {
         hosts: &[HostState],
         topology: &Topology,
     ) {
-        if self.slots.is_empty() {
-            return;
-        }
-        self.moments += 1;
-        if now.0 >> self.shift != self.current {
+        if !self.slots.is_empty() && now.0 >> self.shift != self.current {
             self.proceed(now, links, hosts, topology);
         }
     }
@@ -98,38 +78,31 @@ impl Lookahead {
     ) {
         let slot = now.0 >> self.shift;
         for passed in self.current..slot.min(self.current + RING) {
-            self.slots[(passed % RING) as usize].clear();
+            let arrivals = &mut self.slots[(passed % RING) as usize];
+            self.noted += arrivals.len() as u64;
+            arrivals.clear();
         }
-        let (before, span) = (self.current / SPAN, slot / SPAN);
         self.current = slot;
-        for begun in before.max(span.saturating_sub(SPAN)) + 1..=span {
-            let next = &mut self.later[((begun + 1) % SPAN) as usize];
-            for (link, slot) in next.drain(..) {
-                self.slots[(u64::from(slot) % RING) as usize].push(link);
-            }
-        }
         for step in 0..STEPS {
             let ahead = &self.slots[((slot + STEPS - step) % RING) as usize];
             for link in ahead {
                 prefetch(step as usize, *link as usize, links, hosts, topology);
             }
         }
-        if self.moments >= ROUND {
+        if self.noted >= ROUND {
             self.adapt(now);
         }
     }
 
-    /// Makes slots so long that some [`EACH`] moments are in one.
+    /// Makes slots so long that some [`EACH`] arrivals are in one.
     fn adapt(&mut self, now: Instant) {
-        let each = EACH * (now - self.since).0 / self.moments;
+        let each = EACH * (now - self.since).0 / self.noted;
         let shift = each.max(1).ilog2();
-        (self.moments, self.since) = (0, now);
-        // What has been noted is lost with a change, so that it takes more than a little.
-        if shift.abs_diff(self.shift) > 1 {
+        (self.noted, self.since) = (0, now);
+        if shift != self.shift {
             self.shift = shift;
             self.current = now.0 >> shift;
             self.slots.iter_mut().for_each(Vec::clear);
-            self.later.iter_mut().for_each(Vec::clear);
         }
     }
 }
