@@ -121,7 +121,7 @@ impl Topology {
             return Err(Fault::new(&[&"path"], message));
         }
         let known = || self.hosts.iter().map(|h| h.name.as_str());
-        for name in scenario.host.names().filter(|name| self.host(name).is_none()) {
+        if let Some(name) = scenario.host.names().find(|name| self.host(name).is_none()) {
             return Err(Fault::unknown(&[&"host", &name], "path to or from host", name, known()));
         }
         for name in scenario.proxy.names() {

@@ -176,6 +176,7 @@ mod tests {
             "lognormal 10ms 2",
             "pareto 10ms 1.5 1s",
         ];
-        assert_eq!(laws.map(draw), [10_000_000, 0, 0, 0, 0, 0]);
+        let nanos = [10_000_000, 15_952_415, 9_044_647, 10_739_840, 16_699_913, 18_275_503];
+        assert_eq!(laws.map(draw), nanos);
     }
 }

@@ -43,6 +43,9 @@ struct Graph {
     ecmp: bool,
 }
 
+/// Where a route begins: a host and a path of it.
+type Start = (usize, usize);
+
 /// No link direction leads there.
 const NONE: u32 = u32::MAX;
 /// Entries of trees that are kept at a time (64 MB); a search is cheap.
@@ -187,7 +190,7 @@ impl Graph {
         topology: &mut Topology,
         name: &str,
         settings: &PathSettings,
-    ) -> Result<[((usize, usize), Route); 2], Fault> {
+    ) -> Result<[(Start, Route); 2], Fault> {
         let node = |key: &str, name_of: &str| {
             topology.host(name_of).ok_or_else(|| {
                 let known = self.names[..self.hosts].iter().map(String::as_str);
