@@ -83,19 +83,20 @@ impl Plan {
     }
 
     /// The same with another seed.
-    fn with_seed(&self, seed: u64) -> Self {
+    fn with_seed(&self, py: Python<'_>, seed: u64) -> PyResult<Self> {
         let plan = self.plan.with_seed(seed);
-        Self { plan, params: self.params.clone() }
+        let plan = plan.map_err(|fault| error::failed(py, &fault.message))?;
+        Ok(Self { plan, params: self.params.clone() })
     }
 
     /// The scenario as it runs, with what was laid over it.
     fn toml(&self) -> String {
-        self.plan.scenario.to_toml()
+        self.plan.source.to_toml()
     }
 
     /// Files of measured rates and conditions that its links name.
     fn traces(&self) -> Vec<String> {
-        self.plan.scenario.traces().map(str::to_owned).collect()
+        self.plan.source.traces()
     }
 
     /// Scheduler, congestion control and egress of the hosts that send data.

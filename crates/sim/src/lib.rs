@@ -9,6 +9,7 @@
 pub mod app;
 pub mod attainable;
 pub mod check;
+mod expand;
 pub mod grid;
 pub mod link;
 pub mod output;

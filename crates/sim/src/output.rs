@@ -4,7 +4,8 @@
 //! It writes nothing; the command line puts the files into a folder, the Python package too.
 
 use crate::result::{FlowResult, RunResult};
-use crate::scenario::{FlowDirection, Scenario};
+use crate::scenario::{FlowDirection, Host, Scenario};
+use std::collections::{BTreeMap, BTreeSet};
 use tabane_engine::{Config, Duration};
 use tabane_trace::report::{Figure, Subject};
 use tabane_trace::{Report, RunInfo, Settings, csv, plot};
@@ -12,6 +13,7 @@ use tabane_trace::{Report, RunInfo, Settings, csv, plot};
 /// Scenario, seed, version, and the policies of the hosts that send the data.
 pub fn info(scenario: &Scenario, params: &[(String, String)]) -> RunInfo {
     let mut senders: Vec<&str> = Vec::new();
+    let mut known = BTreeSet::new();
     for flow in &scenario.flow {
         let (from, to) = (flow.from.as_str(), flow.to.as_str());
         let sending = match flow.direction {
@@ -20,17 +22,18 @@ pub fn info(scenario: &Scenario, params: &[(String, String)]) -> RunInfo {
             FlowDirection::Both => &[to, from],
         };
         for sender in sending {
-            if !senders.contains(sender) {
+            if known.insert(*sender) {
                 senders.push(sender);
             }
         }
     }
+    let hosts: BTreeMap<&str, &Host> = scenario.host.iter().collect();
     let configs: Vec<Config> = senders
         .iter()
         .map(|host| {
             let mut config = Config::default();
             scenario.defaults.apply(&mut config);
-            if let Some(own) = scenario.host.get(host) {
+            if let Some(own) = hosts.get(host) {
                 own.apply(&mut config);
             }
             config

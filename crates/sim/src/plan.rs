@@ -1,6 +1,7 @@
 //! A scenario made ready to run: checked, names resolved, links made into models, files read. The
 //! simulator and the lab start from it; runs that differ only in their seed share it.
 
+use crate::expand::{Table, expand};
 use crate::link::{
     ConditionsConfig, DelayConfig, Faults, Link, LinkConfig, LinkError, Packet, RateConfig, Series,
     Trace, loss, queue,
@@ -19,10 +20,15 @@ use tabane_engine::Duration;
 /// What [`Scenario::compile`] makes.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// As it was written, with its templates.
+    pub source: Arc<Scenario>,
+    /// What these stand for, and the rest.
     pub scenario: Arc<Scenario>,
     pub topology: Arc<Topology>,
     /// Link directions, as in the topology.
     pub links: Arc<[LinkPlan]>,
+    /// What it was made from besides, where another seed makes another network.
+    templates: Option<Arc<Traces>>,
 }
 
 /// One direction of a link.
@@ -39,18 +45,28 @@ pub struct LinkPlan {
 }
 
 /// Files of measured rates and conditions that have been read.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Traces {
     /// Texts of files that are not on the disk, by name.
-    given: Vec<(String, String)>,
+    given: Arc<[(String, String)]>,
     rates: BTreeMap<String, Arc<Trace>>,
     conditions: BTreeMap<String, Arc<Series>>,
+    tables: BTreeMap<String, Arc<Table>>,
 }
 
 impl Traces {
     /// None read yet; these files are not on the disk.
     pub(crate) fn given(files: &[(String, String)]) -> Self {
-        Self { given: files.to_vec(), ..Self::default() }
+        Self { given: files.into(), ..Self::default() }
+    }
+
+    /// A file of values, flows or links.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn table(&mut self, file: &str) -> Result<Arc<Table>, String> {
+        read(file, &self.given, &mut self.tables, Table::parse)
+            .map_err(|text| text.replacen("trace ", "", 1))
     }
 }
 
@@ -65,23 +81,43 @@ impl Scenario {
 
     /// As [`Scenario::compile`]; what is in `traces` is not read again.
     pub(crate) fn compile_with(&self, traces: &mut Traces) -> Result<Plan, Fault> {
-        validate::settings(self)?;
-        let links = links(self, traces)?;
-        let topology = Topology::build(self)?;
-        validate::events(self, &topology)?;
-        Ok(Plan {
-            scenario: Arc::new(self.clone()),
-            topology: Arc::new(topology),
-            links: links.into(),
-        })
+        let source = Arc::new(self.clone());
+        let Some(expanded) = expand(self, traces)? else {
+            return Plan::build(source.clone(), source, traces);
+        };
+        let plan = Plan::build(source, expanded.scenario.clone(), traces);
+        let templates = Some(Arc::new(traces.clone()));
+        plan.map(|plan| Plan { templates, ..plan }).map_err(|fault| expanded.relocate(fault))
     }
 }
 
 impl Plan {
-    /// The same with another seed.
-    pub fn with_seed(&self, seed: u64) -> Self {
-        let scenario = Arc::new(Scenario { seed, ..Scenario::clone(&self.scenario) });
-        Self { scenario, ..self.clone() }
+    /// Of a scenario without templates.
+    fn build(
+        source: Arc<Scenario>,
+        scenario: Arc<Scenario>,
+        traces: &mut Traces,
+    ) -> Result<Self, Fault> {
+        validate::settings(&scenario)?;
+        let links = links(&scenario, traces)?.into();
+        let topology = Topology::build(&scenario)?;
+        validate::events(&scenario, &topology)?;
+        Ok(Self { source, scenario, topology: Arc::new(topology), links, templates: None })
+    }
+
+    /// The same with another seed. Templates are drawn anew from it.
+    ///
+    /// # Errors
+    /// What is wrong with what they make of this seed.
+    pub fn with_seed(&self, seed: u64) -> Result<Self, Fault> {
+        let source = Scenario { seed, ..Scenario::clone(&self.source) };
+        match &self.templates {
+            Some(traces) => source.compile_with(&mut Traces::clone(traces)),
+            None => {
+                let scenario = Arc::new(source);
+                Ok(Self { source: scenario.clone(), scenario, ..self.clone() })
+            }
+        }
     }
 
     /// Both directions of a link, up first.

@@ -32,6 +32,15 @@ pub struct RunResult {
     pub cost: Cost,
 }
 
+impl RunResult {
+    /// Without what was measured of this process: the same bytes whenever it runs again.
+    #[must_use]
+    pub fn reproducible(&self) -> Self {
+        let cost = Cost { packet_hops: self.cost.packet_hops, ..Cost::default() };
+        Self { cost, ..self.clone() }
+    }
+}
+
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlowResult {
     pub name: String,
@@ -159,10 +168,13 @@ pub struct Cost {
     /// Packets times link directions crossed.
     pub packet_hops: u64,
     /// User time.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_s: Option<f64>,
     /// Instructions retired.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<u64>,
     /// Largest resident set.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
 }
 

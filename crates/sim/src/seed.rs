@@ -95,7 +95,7 @@ impl Rng {
 
 /// Natural logarithm of a positive normal number, to about the last digit, from exactly specified
 /// operations only: ln(m 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1)) with m near 1.
-fn ln(x: f64) -> f64 {
+pub(crate) fn ln(x: f64) -> f64 {
     debug_assert!(x.is_normal() && x > 0.0);
     let mut exponent = ((x.to_bits() >> 52) & 0x7ff) as i64 - 1023;
     let mut m = f64::from_bits((x.to_bits() & ((1 << 52) - 1)) | (1023 << 52));
@@ -111,6 +111,23 @@ fn ln(x: f64) -> f64 {
         series = series * square + 1.0 / f64::from(2 * k + 1);
     }
     exponent as f64 * std::f64::consts::LN_2 + 2.0 * s * series
+}
+
+/// The exponential function, likewise: e^x = 2^k e^r with |r| at most half of ln 2. Infinite or 0
+/// where the result has no place.
+pub(crate) fn exp(x: f64) -> f64 {
+    let k = (x / std::f64::consts::LN_2).round();
+    if !(-1021.0..=1023.0).contains(&k) {
+        return if x > 0.0 { f64::INFINITY } else { 0.0 };
+    }
+    // ln 2 in two parts, the first with zeros at its end: its product with k is exact.
+    let r = (x - k * 0.693_147_180_369_123_8) - k * 1.908_214_929_270_587_7e-10;
+    // The fifteenth term is below 2^-53 of the sum.
+    let mut series = 1.0;
+    for n in (1..=14_u32).rev() {
+        series = 1.0 + series * r / f64::from(n);
+    }
+    series * f64::from_bits(((k as i64 + 1023) as u64) << 52)
 }
 
 #[cfg(test)]
@@ -143,6 +160,15 @@ mod tests {
             let error = (ln(x) - x.ln()).abs();
             assert!(error <= x.ln().abs() * 4e-16, "ln {x}: {} {}", ln(x), x.ln());
         }
+    }
+
+    #[test]
+    fn exponentials_are_right() {
+        for x in [-700.0, -20.5, -1.0, -1e-9, 0.0, 0.3, 0.35, 1.0, 5.5, 100.0, 700.0_f64] {
+            let error = (exp(x) - x.exp()).abs();
+            assert!(error <= x.exp() * 4e-16, "exp {x}: {} {}", exp(x), x.exp());
+        }
+        assert_eq!((exp(-1e9), exp(1e9)), (0.0, f64::INFINITY));
     }
 
     #[test]

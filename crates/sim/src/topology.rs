@@ -1,17 +1,24 @@
-//! From names to numbers: hosts, link directions, addresses, and every route resolved to a list
-//! of link directions before the first packet moves.
+//! From names to numbers: hosts, link directions, addresses, and routes resolved to lists of link
+//! directions before the first packet moves.
 //!
 //! Two notations: links in a row under `[path]` (no nodes are named, hosts inject into the
 //! first link), or links `between` nodes with shortest routes. A host has one address a path and
 //! one that all its paths share, where it listens; the host and path of an address are its
 //! digits, so that looking up a route is arithmetic.
+//!
+//! In a small network every host has routes to every other. In one of more than [`ALL_PAIRS`]
+//! hosts only those have them that a flow joins, in both directions: nothing else ever sends.
 
 use crate::packet::Packet;
 use crate::scenario::{Fault, Scenario};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 mod chain;
 mod graph;
+mod routes;
+
+use routes::{Route, Routes};
 
 /// Everything that does not change during a run.
 #[derive(Clone, Debug, Default)]
@@ -21,14 +28,9 @@ pub struct Topology {
     pub links: Vec<LinkEnd>,
     /// 4 or 6.
     pub ip: u8,
-    /// Routes end to end: link directions, then an arrival.
-    hops: Vec<Hop>,
-    /// Cursor into `hops` by (path of a host, destination address); [`NO_ROUTE`] if none.
-    routes: Vec<u32>,
-    /// First destination of each host: its shared address, then one a path.
-    destinations: Vec<u32>,
-    /// First row of each host in `routes`.
-    rows: Vec<u32>,
+    /// Number of each host by its name.
+    names: BTreeMap<String, u32>,
+    routes: Routes,
 }
 
 #[derive(Clone, Debug)]
@@ -78,7 +80,9 @@ const MAX_PATHS: usize = 64;
 /// Last digit of the address that a host's paths share.
 const SHARED: u16 = 250;
 /// Hosts fit two address octets.
-const MAX_HOSTS: usize = 65_000;
+pub const MAX_HOSTS: usize = 65_000;
+/// Up to so many hosts have routes to each other, whether a flow joins them or not.
+const ALL_PAIRS: usize = 128;
 /// The largest IP packet of a link that does not say.
 pub const DEFAULT_MTU: u16 = 1500;
 
@@ -87,29 +91,38 @@ impl Topology {
     pub(crate) fn build(scenario: &Scenario) -> Result<Self, Fault> {
         let joined = scenario.link.iter().filter(|(_, link)| link.between.is_some()).count();
         let mut topology = Self { ip: scenario.ip, ..Self::default() };
-        let plan = if joined == 0 {
-            chain::plan(scenario, &mut topology)?
+        if joined == 0 {
+            let mut plan = chain::plan(scenario, &mut topology)?;
+            topology.check(scenario)?;
+            topology.resolve(|_, from| plan.remove(&from).unwrap_or_default())?;
         } else if let Some((name, _)) = scenario.link.iter().find(|(_, l)| l.between.is_none()) {
             let message = format!("link '{name}' does not say what it is between, others do");
             return Err(Fault::new(&[&"link", &name], message).help("add between = [\"a\", \"b\"]"));
         } else {
-            graph::plan(scenario, &mut topology)?
-        };
-        for host in &topology.hosts {
-            if host.paths.len() > MAX_PATHS {
-                let message = format!("host '{}' has more than {MAX_PATHS} paths", host.name);
-                return Err(Fault::new(&[&"path"], message));
-            }
+            let mut plan = graph::plan(scenario, &mut topology)?;
+            topology.check(scenario)?;
+            let peers = topology.peers_of(scenario);
+            topology.resolve(|topology, from| plan.routes(topology, from, &peers[from.0]))?;
         }
-        if topology.hosts.len() > MAX_HOSTS {
-            return Err(Fault::new(&[&"path"], format!("more than {MAX_HOSTS} hosts")));
+        topology.set_mtus(scenario);
+        Ok(topology)
+    }
+
+    /// Refuses what is too large, and settings of nodes that no path reaches.
+    fn check(&self, scenario: &Scenario) -> Result<(), Fault> {
+        if let Some(host) = self.hosts.iter().find(|host| host.paths.len() > MAX_PATHS) {
+            let (name, paths) = (&host.name, host.paths.len());
+            let message = format!("host '{name}' has {paths} paths, the most is {MAX_PATHS}");
+            let help = "put a router before it: links of others then end there";
+            return Err(Fault::new(&[&"path"], message).help(help));
         }
-        for name in scenario.host.names() {
-            if topology.host(name).is_none() {
-                let known = topology.hosts.iter().map(|h| h.name.as_str());
-                let fault = Fault::unknown(&[&"host", &name], "path to or from host", name, known);
-                return Err(fault);
-            }
+        if self.hosts.len() > MAX_HOSTS {
+            let message = format!("{} hosts, the most is {MAX_HOSTS}", self.hosts.len());
+            return Err(Fault::new(&[&"path"], message));
+        }
+        let known = || self.hosts.iter().map(|h| h.name.as_str());
+        if let Some(name) = scenario.host.names().find(|name| self.host(name).is_none()) {
+            return Err(Fault::unknown(&[&"host", &name], "path to or from host", name, known()));
         }
         for name in scenario.proxy.names() {
             if scenario.host.get(name).is_some() {
@@ -117,24 +130,51 @@ impl Topology {
                 return Err(Fault::new(&[&"proxy", &name], message)
                     .help("its settings are those under [proxy]: listen = {..}, connect = {..}"));
             }
-            if topology.host(name).is_none() {
-                let known = topology.hosts.iter().map(|h| h.name.as_str());
+            if self.host(name).is_none() {
                 let what = "path to or from proxy";
-                return Err(Fault::unknown(&[&"proxy", &name], what, name, known));
+                return Err(Fault::unknown(&[&"proxy", &name], what, name, known()));
             }
         }
-        topology.resolve(&plan);
-        if topology.hops.len() > Packet::MAX_CURSOR as usize {
-            let message = format!("all routes together have more than {} hops", Packet::MAX_CURSOR);
-            return Err(Fault::new(&[&"path"], message).help("fewer hosts, or fewer paths"));
+        Ok(())
+    }
+
+    /// For each host, the others that it has to have routes to, in order.
+    fn peers_of(&self, scenario: &Scenario) -> Vec<Vec<u32>> {
+        let count = self.hosts.len() as u32;
+        if self.hosts.len() <= ALL_PAIRS {
+            return (0..count).map(|own| (0..count).filter(|n| *n != own).collect()).collect();
         }
-        topology.set_mtus(scenario);
-        Ok(topology)
+        let mut peers = vec![Vec::new(); self.hosts.len()];
+        for flow in &scenario.flow {
+            let nodes: Vec<usize> = flow.nodes().filter_map(|name| self.host(name)).collect();
+            for pair in nodes.windows(2).filter(|pair| pair[0] != pair[1]) {
+                peers[pair[0]].push(pair[1] as u32);
+                peers[pair[1]].push(pair[0] as u32);
+            }
+        }
+        for own in &mut peers {
+            own.sort_unstable();
+            own.dedup();
+        }
+        peers
+    }
+
+    /// Another host.
+    fn add_host(&mut self, name: &str) -> usize {
+        let number = self.hosts.len();
+        self.names.insert(name.to_owned(), number as u32);
+        self.hosts.push(Host { name: name.to_owned(), paths: Vec::new() });
+        number
     }
 
     /// The host called `name`.
     pub fn host(&self, name: &str) -> Option<usize> {
-        self.hosts.iter().position(|h| h.name == name)
+        self.names.get(name).map(|number| *number as usize)
+    }
+
+    /// The hosts that `host` has a route to by any of its paths, in order.
+    pub fn peers(&self, host: usize) -> Vec<usize> {
+        self.routes.peers(host)
     }
 
     /// Whether packets from `from` can get to `to` at all.
@@ -169,62 +209,52 @@ impl Topology {
         }
     }
 
+    /// The host whose address it is.
+    pub fn host_of(&self, address: IpAddr) -> usize {
+        digits(address).0
+    }
+
     /// Cursor to the first hop of a packet that leaves `host` by `path` for `destination`, or
     /// [`NO_ROUTE`].
     #[inline]
     pub fn route(&self, host: usize, path: usize, destination: IpAddr) -> u32 {
-        let (to, last) = match destination {
-            IpAddr::V4(a) => {
-                let [_, high, low, last] = a.octets();
-                (usize::from(u16::from_be_bytes([high, low])), u16::from(last))
-            }
-            IpAddr::V6(a) => {
-                let digits = a.segments();
-                (usize::from(digits[6]), digits[7])
-            }
-        };
-        let Some(&base) = self.destinations.get(to) else { return NO_ROUTE };
+        let (to, last) = digits(destination);
         let slot = if last == SHARED { 0 } else { usize::from(last) };
-        let known = to + 1 < self.destinations.len();
-        if !known || slot > self.hosts[to].paths.len() || path >= self.hosts[host].paths.len() {
-            return NO_ROUTE;
-        }
-        let width = self.destinations[self.destinations.len() - 1] as usize;
-        let row = self.rows[host] as usize + path;
-        self.routes[row * width + base as usize + slot]
+        self.routes.cursor(host, path, to, slot)
     }
 
     /// The hop at a cursor.
     #[inline]
     pub fn hop(&self, cursor: u32) -> Hop {
-        self.hops[cursor as usize]
+        self.routes.hop(cursor)
     }
 
-    /// Fills the route table from a plan.
-    fn resolve(&mut self, plan: &[Route]) {
-        let (mut at, mut row) = (0, 0);
-        for host in &self.hosts {
-            self.destinations.push(at);
-            self.rows.push(row);
-            at += 1 + host.paths.len() as u32;
-            row += host.paths.len() as u32;
-        }
-        self.destinations.push(at);
-        self.routes = vec![NO_ROUTE; (row * at) as usize];
-        for route in plan {
-            let cursor = self.hops.len() as u32;
-            self.hops.extend(route.links.iter().map(|l| Hop::Link(*l)));
-            self.hops.push(Hop::Arrive(route.to.0 as u32, route.to.1 as u8));
-            for slot in &route.slots {
-                let column = self.destinations[route.to.0] as usize + slot;
-                let row = self.rows[route.from.0] as usize + route.from.1;
-                self.routes[row * at as usize + column] = cursor;
-            }
-            let path = &mut self.hosts[route.from.0].paths[route.from.1];
-            if path.links.is_empty() {
-                path.links.clone_from(&route.links);
+    /// Fills the route table, path by path of each host; `routes` says where a path leads.
+    fn resolve(
+        &mut self,
+        mut routes: impl FnMut(&Self, (usize, usize)) -> Vec<Route>,
+    ) -> Result<(), Fault> {
+        let slots: Vec<u32> = self.hosts.iter().map(|host| 1 + host.paths.len() as u32).collect();
+        let mut table = Routes::default();
+        for host in 0..self.hosts.len() {
+            table.begin_host();
+            for path in 0..self.hosts[host].paths.len() {
+                let row = routes(self, (host, path));
+                if let Some(first) = row.first() {
+                    self.hosts[host].paths[path].links.clone_from(&first.links);
+                }
+                table.add_row(row, &slots);
+                if !table.fits() {
+                    let most = Packet::MAX_CURSOR;
+                    let message = format!("all routes together have more than {most} hops");
+                    let help = "fewer hosts that talk to each other, or fewer paths";
+                    return Err(Fault::new(&[&"path"], message).help(help));
+                }
             }
         }
+        table.end();
+        self.routes = table;
+        Ok(())
     }
 
     /// A path's MTU is the smallest of its links'.
@@ -236,12 +266,17 @@ impl Topology {
     }
 }
 
-/// A route between a path of a host and (a path of) another.
-#[derive(Clone, Debug)]
-struct Route {
-    from: (usize, usize),
-    to: (usize, usize),
-    links: Vec<u32>,
-    /// Addresses of `to` that it leads to: 0 is the shared one, `p + 1` that of path `p`.
-    slots: Vec<usize>,
+/// Host and last digit of an address.
+#[inline]
+fn digits(address: IpAddr) -> (usize, u16) {
+    match address {
+        IpAddr::V4(a) => {
+            let [_, high, low, last] = a.octets();
+            (usize::from(u16::from_be_bytes([high, low])), u16::from(last))
+        }
+        IpAddr::V6(a) => {
+            let digits = a.segments();
+            (usize::from(digits[6]), digits[7])
+        }
+    }
 }

@@ -61,8 +61,15 @@ const BUSY: f64 = 100_000.0;
 
 /// The same plan with other rates where they were not seen: by number of link direction. The first
 /// seed keeps them as they are.
-pub fn with_unseen(plan: &Plan, unseen: &BTreeMap<usize, Vec<Unseen>>, seed: u64) -> Plan {
-    let mut plan = plan.with_seed(seed);
+///
+/// # Errors
+/// As of [`Plan::with_seed`].
+pub fn with_unseen(
+    plan: &Plan,
+    unseen: &BTreeMap<usize, Vec<Unseen>>,
+    seed: u64,
+) -> Result<Plan, RunError> {
+    let mut plan = plan.with_seed(seed)?;
     let mut links = plan.links.to_vec();
     for (n, link) in links.iter_mut().enumerate() {
         let Some(unseen) = unseen.get(&n).filter(|_| seed > 1) else { continue };
@@ -73,7 +80,7 @@ pub fn with_unseen(plan: &Plan, unseen: &BTreeMap<usize, Vec<Unseen>>, seed: u64
         link.config.conditions = Some(ConditionsConfig::Series(Arc::new(series)));
     }
     plan.links = links.into();
-    plan
+    Ok(plan)
 }
 
 fn varied(series: &Series, unseen: &[Unseen], factors: &[f64]) -> Series {

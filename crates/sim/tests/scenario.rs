@@ -305,7 +305,8 @@ fn toml_files(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn the_schema_describes_every_key() {
     let schema = serde_json::to_value(schema()).unwrap();
-    for key in ["link", "flow", "at", "host", "path", "seed", "duration"] {
+    let more = ["group", "backbone", "arrivals", "ecmp"];
+    for key in ["link", "flow", "at", "host", "path", "seed", "duration"].into_iter().chain(more) {
         let described = &schema["properties"][key]["description"];
         assert!(described.is_string(), "{key}: {described}");
     }
@@ -331,7 +332,7 @@ fn a_trace_is_read_once() {
     );
     let document = Document::parse("test.toml", &text, &[]).unwrap();
     let variants = document.variants().unwrap();
-    let seeds: Vec<Plan> = (1..4).map(|seed| variants[0].plan.with_seed(seed)).collect();
+    let seeds: Vec<Plan> = (1..4).map(|seed| variants[0].plan.with_seed(seed).unwrap()).collect();
     std::fs::remove_file(&file).unwrap();
 
     let plans = seeds.iter().chain(variants.iter().map(|variant| &variant.plan));

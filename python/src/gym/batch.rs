@@ -111,7 +111,7 @@ impl Batch {
         let slot = &mut self.slots[n];
         let turn = slot.number as u64 + slot.episode * self.count as u64;
         let plan = self.plans[(turn % self.plans.len() as u64) as usize].clone();
-        let plan = plan.with_seed(self.seed.wrapping_add(turn));
+        let plan = plan.with_seed(self.seed.wrapping_add(turn)).map_err(|fault| fault.message)?;
         slot.episode += 1;
         let name = plan.scenario.name.clone();
         let mut session = Session::new(self.kind, plan);

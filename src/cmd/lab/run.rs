@@ -125,7 +125,7 @@ fn once(
     let mut whole = whole.expect("invariant: a run that succeeded has a result");
     whole.run = result;
     let report = watchers.finish()?;
-    point::give_out(outputs, folder, &plan.scenario, &info, &whole.run, &whole, &report)?;
+    point::give_out(outputs, folder, &plan.source, &info, &whole.run, &whole, &report)?;
     if !outputs.json {
         say::print(&accuracy(&whole))?;
     }
@@ -143,6 +143,7 @@ fn several(args: &Args, document: &Document, interrupted: &AtomicBool) -> Result
     for variant in &variants {
         for n in 0..args.repeat {
             let plan = variant.plan.with_seed(variant.plan.scenario.seed + u64::from(n));
+            let plan = plan.map_err(|fault| failure(document, LabError::Refused(fault)))?;
             let mut params = variant.params.clone();
             params.push(("run".to_owned(), (n + 1).to_string()));
             let mut nobody = tabane_sim::observe::Silent;

@@ -116,9 +116,9 @@ fn read(file: File, keys: &[String]) -> std::io::Result<Vec<Option<Done>>> {
 fn key(program: &str, variant: &Variant) -> String {
     let mut hash = Sha256::new();
     hash.update(program);
-    hash.update(variant.plan.scenario.to_toml());
-    for trace in variant.plan.scenario.traces() {
-        hash.update(identity(Path::new(trace)));
+    hash.update(variant.plan.source.to_toml());
+    for trace in variant.plan.source.traces() {
+        hash.update(identity(Path::new(&trace)));
     }
     hash.finalize().iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

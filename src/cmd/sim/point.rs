@@ -9,6 +9,8 @@ use crate::exit::Failure;
 use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
+use std::borrow::Cow;
+use tabane_lab::LabResult;
 use tabane_sim::Plan;
 use tabane_sim::output::info;
 use tabane_sim::result::RunResult;
@@ -24,9 +26,27 @@ pub(in crate::cmd) fn run(outputs: &Outputs, plan: &Plan) -> Result<(), Failure>
     let result = measured(Scope::Process, || tabane_sim::run(plan, &mut watchers.all()))
         .map_err(|e| anyhow!(e).context(info.scenario.clone()))?;
     let report = watchers.finish()?;
-    give_out(outputs, folder, &plan.scenario, &info, &result, &result, &report)?;
+    give_out(outputs, folder, &plan.source, &info, &result, &result, &report)?;
     note_cost(outputs, &result);
     complain(&result)
+}
+
+/// A result with all that is known about it.
+pub(in crate::cmd) trait Document: Serialize + Clone {
+    /// What is written to a file: of a run that can be repeated the same bytes each time.
+    fn stored(&self) -> Cow<'_, Self>;
+}
+
+impl Document for RunResult {
+    fn stored(&self) -> Cow<'_, Self> {
+        Cow::Owned(self.reproducible())
+    }
+}
+
+impl Document for LabResult {
+    fn stored(&self) -> Cow<'_, Self> {
+        Cow::Borrowed(self)
+    }
 }
 
 /// Writes files and prints, as asked; `document` is the result with all that is known about it.
@@ -36,13 +56,13 @@ pub(in crate::cmd) fn give_out(
     scenario: &Scenario,
     info: &RunInfo,
     result: &RunResult,
-    document: &impl Serialize,
+    document: &impl Document,
     report: &Report,
 ) -> Result<(), Failure> {
     let mut written = None;
     if let Some(mut folder) = folder {
         files::write_run(&mut folder, scenario, info, result, report)?;
-        folder.write_json("result.json", document)?;
+        folder.write_json("result.json", &*document.stored())?;
         written = Some(folder.summary());
     }
     if outputs.json {

@@ -77,7 +77,12 @@ pub(super) fn run(
     let groups = seeds::groups(done.iter().copied());
     let sweep = sweep(&axes, &variants, &done);
     if let Some(folder) = folder.as_mut().filter(|_| !done.is_empty()) {
-        folder.write_json("results.json", &sweep)?;
+        let bare: Vec<RunResult> =
+            done.iter().map(|(_, done)| done.result.reproducible()).collect();
+        let runs = sweep.runs.iter().zip(&bare);
+        let runs = runs.map(|(run, result)| Point { params: run.params.clone(), result });
+        let axes = sweep.axes.clone();
+        folder.write_json("results.json", &Sweep { runs: runs.collect(), axes, ..sweep })?;
         folder.write("summary.csv", &summary(&done))?;
         seeds::write(folder, &groups)?;
     }

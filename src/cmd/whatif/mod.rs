@@ -164,7 +164,7 @@ fn run_all(plans: &[Plan], sight: &Sight, seeds: u64) -> Result<Vec<Vec<Figures>
         } else {
             moved(sight, &plans[0], plan)
         };
-        what_if::measure(&what_if::with_unseen(plan, &unseen, *seed))
+        what_if::measure(&what_if::with_unseen(plan, &unseen, *seed)?)
     };
     let results = sweep::each(&jobs, job, |done, _| progress.set(done as u64));
     progress.finish();

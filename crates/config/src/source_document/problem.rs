@@ -109,11 +109,18 @@ impl Fault {
     }
 }
 
+/// Names that are listed, where there may be thousands.
+const LISTED: usize = 60;
+
 /// "did you mean", or the list of what there is.
 pub fn suggest(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(k) => format!("did you mean '{k}'?"),
         None if known.is_empty() => "there is none".into(),
+        None if known.len() > LISTED => {
+            let (some, more) = known.split_at(LISTED);
+            format!("known: {} and {} more", some.join(", "), more.len())
+        }
         None => format!("known: {}", known.join(", ")),
     }
 }

@@ -144,7 +144,7 @@ impl Compared {
         };
         let mut reports = BTreeMap::new();
         for n in 0..repeats.repeat {
-            let plan = plan.with_seed(scenario.seed + u64::from(n));
+            let plan = plan.with_seed(scenario.seed + u64::from(n)).map_err(LabError::Refused)?;
             for runner in runners {
                 let (mut outcome, mut report) = once(&plan, *runner, interrupted)?;
                 for _ in 0..repeats.retries {

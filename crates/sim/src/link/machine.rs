@@ -164,7 +164,7 @@ impl<P: Packet> Link<P> {
     #[inline(always)]
     fn admit(&mut self, arrival: &Arrival, packet: P) -> Option<P> {
         let mut packet = packet;
-        match self.queue.admit(arrival, &mut self.queue_rng) {
+        match self.queue.admit(arrival, &mut self.rngs.queue) {
             Verdict::Drop => {
                 self.lose(arrival.now, Cause::Queue, packet);
                 return None;
@@ -207,11 +207,11 @@ impl<P: Packet> Link<P> {
     /// the fate stays in registers: what has just been written bit by bit is slow to be copied.
     #[inline(always)]
     fn sample_fate(&mut self) -> Fate {
-        let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.loss_rng));
-        let delay = self.delay.sample(&mut self.delay_rng);
+        let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.rngs.loss));
+        let delay = self.delay.sample(&mut self.rngs.delay);
         let mut fate = Fate { lost, delay, ..Fate::default() };
         if self.faulty {
-            self.faults.apply(self.numbered, &mut self.fault_rng, &mut fate);
+            self.faults.apply(self.numbered, &mut self.rngs.fault, &mut fate);
         }
         fate
     }

@@ -118,14 +118,20 @@ pub struct Link<P> {
     reorders: bool,
     /// Packets that reached the loss stage.
     numbered: u64,
-    queue_rng: Rng,
-    loss_rng: Rng,
-    delay_rng: Rng,
-    fault_rng: Rng,
+    /// Apart: many links never draw, and what all packets need stays close together.
+    rngs: Box<Rngs>,
 
     stats: LinkStats,
     report: bool,
     losses: VecDeque<Lost<P>>,
+}
+
+/// A random stream for each stage that may draw.
+struct Rngs {
+    queue: Rng,
+    loss: Rng,
+    delay: Rng,
+    fault: Rng,
 }
 
 /// A packet that is gone.
@@ -224,10 +230,12 @@ impl<P: Packet> Link<P> {
             faulty: false,
             reorders: false,
             numbered: 0,
-            queue_rng: stream("queue"),
-            loss_rng: stream("loss"),
-            delay_rng: stream("delay"),
-            fault_rng: stream("faults"),
+            rngs: Box::new(Rngs {
+                queue: stream("queue"),
+                loss: stream("loss"),
+                delay: stream("delay"),
+                fault: stream("faults"),
+            }),
             stats: LinkStats::default(),
             report: false,
             losses: VecDeque::new(),

@@ -1,7 +1,7 @@
 //! A scenario file as a source document: where each value stands in it, what `--set` overrides,
 //! and which lists are sweep axes.
 
-use super::{Conditions, Fault, Scenario, ScenarioError};
+use super::{Fault, Scenario, ScenarioError};
 use crate::plan::{Plan, Traces};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -124,12 +124,13 @@ impl Document {
         for point in 0..points {
             let (params, scenario) = self.scenario(root.clone(), &axes, point)?;
             let same = |plan: &&Plan| {
-                Scenario { seed: scenario.seed, ..Scenario::clone(&plan.scenario) } == scenario
+                Scenario { seed: scenario.seed, ..Scenario::clone(&plan.source) } == scenario
             };
             let plan = match variants.last().map(|variant| &variant.plan).filter(same) {
                 Some(plan) => plan.with_seed(scenario.seed),
-                None => scenario.compile_with(&mut traces).map_err(|fault| self.error(fault))?,
+                None => scenario.compile_with(&mut traces),
             };
+            let plan = plan.map_err(|fault| self.error(fault))?;
             variants.push(Variant { params, plan });
         }
         Ok(variants)
@@ -179,19 +180,8 @@ impl Document {
 
     /// Files named in a scenario are relative to it.
     fn resolve_files(&self, scenario: &mut Scenario) {
-        for (_, link) in &mut scenario.link.0 {
-            let directions = [link.up.as_mut(), link.down.as_mut()].into_iter().flatten();
-            let own = directions.map(|own| (own.trace.as_mut(), own.conditions.as_mut()));
-            for (trace, conditions) in own.chain([(link.trace.as_mut(), link.conditions.as_mut())])
-            {
-                let series = conditions.and_then(|conditions| match conditions {
-                    Conditions::File(file) => Some(file),
-                    Conditions::Model(_) => None,
-                });
-                for file in trace.into_iter().chain(series) {
-                    *file = self.folder.join(&*file).to_string_lossy().into_owned();
-                }
-            }
+        for file in scenario.files_mut() {
+            *file = self.folder.join(&*file).to_string_lossy().into_owned();
         }
     }
 
@@ -254,6 +244,7 @@ fn is_list(at: &[String], items: &DeArray<'_>) -> bool {
         ["path", _]
             | ["path", _, "links"]
             | ["link", _, "between"]
+            | ["group", _, "access", _, "link", "between"]
             | ["routers"]
             | ["output", "pcap"]
             | ["flow", _, "via"]
@@ -261,12 +252,18 @@ fn is_list(at: &[String], items: &DeArray<'_>) -> bool {
     listed && !items.first().is_some_and(|item| item.get_ref().is_array())
 }
 
+/// Whether what is at `at` is written as `[[..]]`.
+fn is_list_of_tables(at: &[String]) -> bool {
+    let keys: Vec<&str> = at.iter().map(String::as_str).collect();
+    matches!(keys[..], ["flow" | "at" | "group" | "arrivals"] | ["group", _, "access"])
+}
+
 fn find_axes(table: &DeTable<'_>, at: &mut Vec<String>, axes: &mut Vec<Axis>) {
     for (key, value) in table.iter() {
         at.push(key.get_ref().to_string());
         match value.get_ref() {
             DeValue::Table(inner) => find_axes(inner, at, axes),
-            DeValue::Array(items) if matches!(&at[..], [k] if k == "flow" || k == "at") => {
+            DeValue::Array(items) if is_list_of_tables(at) => {
                 for (n, item) in items.iter().enumerate() {
                     if let DeValue::Table(inner) = item.get_ref() {
                         at.push(n.to_string());

@@ -34,6 +34,21 @@ with_link_params! {
 }
 
 impl Link {
+    /// Names of the files that it names.
+    pub(super) fn files_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let Self { trace, conditions, up, down, .. } = self;
+        let ways = [up, down].into_iter().flatten();
+        let own = ways.map(|way| (way.trace.as_mut(), way.conditions.as_mut()));
+        let all = own.chain([(trace.as_mut(), conditions.as_mut())]);
+        all.flat_map(|(trace, conditions)| {
+            let series = conditions.and_then(|conditions| match conditions {
+                Conditions::File(file) => Some(file),
+                Conditions::Model(_) => None,
+            });
+            trace.into_iter().chain(series)
+        })
+    }
+
     /// All parameters of a direction.
     pub fn direction(&self, up: bool) -> LinkParams {
         let mut params = self.params();
@@ -124,6 +139,13 @@ impl FromStr for Loss {
         text.parse().map(Self).map_err(|e: tabane_engine::policy::PolicyError| {
             format!("{e}; write \"1%\" or a model")
         })
+    }
+}
+
+impl Loss {
+    /// Each packet by itself with this probability.
+    pub(crate) fn independent(Ratio(p): Ratio) -> Self {
+        Self(with("bernoulli", "p", p))
     }
 }
 

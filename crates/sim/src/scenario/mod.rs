@@ -3,9 +3,12 @@
 //! [`Document`] is the file as written (lists may stand for single values: sweep axes);
 //! [`Scenario`] is one point of the sweep, checked and complete.
 
+mod arrivals;
+mod backbone;
 mod change;
 mod document;
 mod flow;
+mod group;
 mod host;
 mod jitter;
 mod link;
@@ -14,11 +17,15 @@ mod named;
 mod params;
 mod path;
 mod proxy;
+mod spread;
 pub(crate) mod validate;
 
+pub use arrivals::{Arrivals, Frequency};
+pub use backbone::{Backbone, Shape};
 pub use change::{Change, LinkDirection, ProxySide, SubflowChange};
 pub use document::{Axis, Document, Variant};
 pub use flow::{Amount, Direction as FlowDirection, Flow, OnOff, Paced, Request};
+pub use group::{Access, AccessDirection, Group, Placement};
 pub use host::{BufferAutotuning, Host, Mptcp, MptcpSettings, Tcp};
 pub use jitter::Jitter;
 pub use link::{Conditions, Link, Loss, Queue};
@@ -27,6 +34,7 @@ pub use named::Named;
 pub use params::{LinkParams, Stage};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
+pub use spread::{Drawable, Law, Spread};
 
 pub use tabane_config::source_document::Fault;
 pub use tabane_config::source_document::Problem as ScenarioError;
@@ -81,12 +89,26 @@ pub struct Scenario {
     /// Nodes that only forward, where links say what they are `between`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
+    /// Of shortest routes of equal length, each pair of paths takes one by a hash; else all take
+    /// the one whose links come first in the file.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ecmp: bool,
+    /// Routers and links between them, made from a shape or a file.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub backbone: Named<Backbone>,
+    /// Hosts by the thousand, with access links drawn from distributions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<Group>,
     /// Ways between hosts, each a list of links. By default every link is one between client and
     /// server or, where links say what they are `between`, routes are the shortest.
     #[serde(skip_serializing_if = "Named::is_empty", serialize_with = "path::serialize")]
     pub path: Named<Path>,
     /// Flows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flow: Vec<Flow>,
+    /// Flows that arrive at random times with random sizes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arrivals: Vec<Arrivals>,
     /// Timed changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<Change>,
@@ -127,8 +149,12 @@ impl Default for Scenario {
             proxy: Named::default(),
             link: Named::default(),
             routers: Vec::new(),
+            ecmp: false,
+            backbone: Named::default(),
+            group: Vec::new(),
             path: Named::default(),
             flow: Vec::new(),
+            arrivals: Vec::new(),
             at: Vec::new(),
         }
     }
@@ -143,22 +169,24 @@ impl Scenario {
         let document = Document::parse(name, text, &[])?;
         let mut variants = document.variants()?;
         match variants.len() {
-            1 => Ok(Arc::unwrap_or_clone(variants.remove(0).plan.scenario)),
+            1 => Ok(Arc::unwrap_or_clone(variants.remove(0).plan.source)),
             n => Err(document.error_at(&[], format!("this is a sweep of {n} runs, not one run"))),
         }
     }
 
-    /// Files of measured rates and conditions that its links name.
-    pub fn traces(&self) -> impl Iterator<Item = &str> {
-        let files = self.link.0.iter().flat_map(|(_, link)| {
-            let ways = [&link.up, &link.down].into_iter().flatten();
-            let own = ways.map(|way| (&way.trace, &way.conditions));
-            let files = own.chain([(&link.trace, &link.conditions)]);
-            files.flat_map(|(trace, conditions)| {
-                [trace.as_deref(), conditions.as_ref().and_then(Conditions::file)]
-            })
-        });
-        files.flatten()
+    /// Files that it names: measured rates and conditions of links, values of distributions.
+    pub fn traces(&self) -> Vec<String> {
+        let mut copy = self.clone();
+        copy.files_mut().map(|file| file.clone()).collect()
+    }
+
+    /// The names of these files.
+    pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let links = self.link.0.iter_mut().flat_map(|(_, link)| link.files_mut());
+        let access = self.group.iter_mut().flat_map(|group| &mut group.access);
+        let backbones = self.backbone.0.iter_mut().flat_map(|(_, one)| one.files_mut());
+        let arrivals = self.arrivals.iter_mut().flat_map(Arrivals::files_mut);
+        links.chain(access.flat_map(Access::files_mut)).chain(backbones).chain(arrivals)
     }
 
     /// As a file that [`Scenario::parse`] reads back to the same value.

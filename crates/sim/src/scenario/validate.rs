@@ -3,6 +3,8 @@
 
 use super::{Change, Fault, Flow, FlowDirection, Host, Scenario};
 use crate::topology::Topology;
+use crate::world::ports::Ports;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::Time;
@@ -36,17 +38,17 @@ pub(crate) fn events(scenario: &Scenario, topology: &Topology) -> Result<(), Fau
         let fault = Fault::new(&[&"flow"], "there is no flow, so nothing would happen");
         return Err(fault.help("add [[flow]] with bulk = \"20MB\""));
     }
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
     for (n, flow) in scenario.flow.iter().enumerate() {
         check_flow(n, flow, scenario, topology)?;
-        if let Some(name) = flow.name.as_deref() {
-            if names.contains(&name) {
-                let at: &[&dyn Display] = &[&"flow", &n, &"name"];
-                return Err(Fault::new(at, format!("there are two flows '{name}'")));
-            }
-            names.push(name);
+        if let Some(name) = flow.name.as_deref()
+            && !names.insert(name)
+        {
+            let at: &[&dyn Display] = &[&"flow", &n, &"name"];
+            return Err(Fault::new(at, format!("there are two flows '{name}'")));
         }
     }
+    check_counts(scenario)?;
     for (n, change) in scenario.at.iter().enumerate() {
         check_change(n, change, scenario, topology)?;
     }
@@ -136,6 +138,32 @@ fn check_flow(
     }
     check_way(n, flow, scenario, topology)?;
     check_app(n, flow)
+}
+
+/// Flows of a run.
+pub(crate) const MAX_FLOWS: u64 = 1_000_000;
+
+/// Whether there are no more flows than a run can hold, and two nodes tell apart.
+fn check_counts(scenario: &Scenario) -> Result<(), Fault> {
+    let mut all = 0;
+    let mut between: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for (n, flow) in scenario.flow.iter().enumerate() {
+        let at: &[&dyn Display] = &[&"flow", &n, &"count"];
+        all += u64::from(flow.count);
+        if all > MAX_FLOWS {
+            return Err(Fault::new(at, format!("{all} flows, the most is {MAX_FLOWS}")));
+        }
+        for (a, b) in flow.nodes().zip(flow.nodes().skip(1)) {
+            let count = between.entry((a, b)).or_default();
+            *count += u64::from(flow.count);
+            if *count > u64::from(Ports::MOST) {
+                let message = format!("{count} flows from '{a}' to '{b}'");
+                let fault = Fault::new(at, format!("{message}, the most is {}", Ports::MOST));
+                return Err(fault.help("each has a port of its own: let more hosts connect"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Proxies on the way of a flow.
@@ -308,8 +336,12 @@ fn check_host_change(
         let fault = Fault::new(&[&"at", &n], "whose subflows? 'path' is missing");
         return Err(fault.help("add path = NAME"));
     }
+    // A name, or what comes before the first dot of those that a group's flows have.
+    let is_called = |name: &str, flow: &str| {
+        name == flow || name.split_once('.').is_some_and(|(base, _)| base == flow)
+    };
     if let Some(flow) = &change.flow
-        && !scenario.flow.iter().any(|f| f.name.as_ref() == Some(flow))
+        && !scenario.flow.iter().flat_map(|f| &f.name).any(|name| is_called(name, flow))
     {
         let known = scenario.flow.iter().filter_map(|f| f.name.as_deref());
         return Err(Fault::unknown(&[&"at", &n, &"flow"], "named flow", flow, known));

@@ -1,10 +1,14 @@
 //! Topologies written as paths: each a row of links from host to host.
 
-use super::{Host, HostPath, LinkEnd, Route, Topology};
+use super::{HostPath, LinkEnd, Route, Topology};
 use crate::scenario::{Fault, Path, PathSettings, Scenario};
+use std::collections::BTreeMap;
+
+/// Routes by where they begin: a host and a path of it.
+pub(super) type Plan = BTreeMap<(usize, usize), Vec<Route>>;
 
 /// Fills hosts and links of `topology`; the routes are the paths, there and back.
-pub(super) fn plan(scenario: &Scenario, topology: &mut Topology) -> Result<Vec<Route>, Fault> {
+pub(super) fn plan(scenario: &Scenario, topology: &mut Topology) -> Result<Plan, Fault> {
     if let Some(router) = scenario.routers.first() {
         let message = format!("router '{router}' joins nothing: no link says what it is between");
         return Err(Fault::new(&[&"routers", &0], message)
@@ -17,35 +21,45 @@ pub(super) fn plan(scenario: &Scenario, topology: &mut Topology) -> Result<Vec<R
         topology.links.push(LinkEnd { name: name.into(), from: String::new(), to: String::new() });
         topology.links.push(LinkEnd { name: name.into(), from: String::new(), to: String::new() });
     }
-    let mut routes = Vec::new();
+    let numbers: Numbers<'_> = scenario.link.names().zip(0..).collect();
+    let mut used = vec![false; numbers.len()];
+    let mut routes = Plan::new();
     for (name, Path(settings)) in paths {
-        let links = resolve(scenario, name, settings)?;
+        let links = resolve(scenario, &numbers, name, settings)?;
+        links.iter().for_each(|link| used[*link as usize / 2] = true);
         let back: Vec<u32> = links.iter().rev().map(|l| l ^ 1).collect();
         name_ends(topology, settings, &links);
         let from = add_path(topology, &settings.from, name, settings, links[0]);
         let to = add_path(topology, &settings.to, name, settings, back[0]);
-        routes.push(Route { from, to, links, slots: Vec::new() });
-        routes.push(Route { from: to, to: from, links: back, slots: Vec::new() });
+        routes.entry(from).or_default().push(Route { to, links, slots: Vec::new() });
+        routes.entry(to).or_default().push(Route { to: from, links: back, slots: Vec::new() });
     }
-    for (n, name) in scenario.link.names().enumerate() {
-        if !routes.iter().any(|r| r.links.contains(&(2 * n as u32))) {
-            let fault = Fault::new(&[&"link", &name], format!("link '{name}' is on no path"));
-            return Err(fault.help("name it under [path], or remove it"));
-        }
+    if let Some(n) = used.iter().position(|used| !used) {
+        let name = &scenario.link.0[n].0;
+        let fault = Fault::new(&[&"link", name], format!("link '{name}' is on no path"));
+        return Err(fault.help("name it under [path], or remove it"));
     }
     // A path leads to whatever address its far end has.
-    for route in &mut routes {
+    for route in routes.values_mut().flatten() {
         route.slots = (0..=topology.hosts[route.to.0].paths.len()).collect();
     }
     Ok(routes)
 }
+
+/// The number of each link by its name.
+type Numbers<'s> = BTreeMap<&'s str, u32>;
 
 fn one_link(name: &str) -> (String, Path) {
     (name.into(), Path(PathSettings { links: vec![name.into()], ..PathSettings::default() }))
 }
 
 /// The link directions of a path, from its beginning to its end.
-fn resolve(scenario: &Scenario, name: &str, path: &PathSettings) -> Result<Vec<u32>, Fault> {
+fn resolve(
+    scenario: &Scenario,
+    numbers: &Numbers<'_>,
+    name: &str,
+    path: &PathSettings,
+) -> Result<Vec<u32>, Fault> {
     if path.links.is_empty() {
         return Err(Fault::new(&[&"path", &name], format!("path '{name}' has no links")));
     }
@@ -55,14 +69,14 @@ fn resolve(scenario: &Scenario, name: &str, path: &PathSettings) -> Result<Vec<u
     }
     let mut links = Vec::new();
     for link in &path.links {
-        let Some(n) = scenario.link.position(link) else {
+        let Some(&n) = numbers.get(link.as_str()) else {
             return Err(Fault::unknown(&[&"path", &name], "link", link, scenario.link.names()));
         };
-        if links.contains(&(2 * n as u32)) {
+        if links.contains(&(2 * n)) {
             let message = format!("path '{name}' crosses link '{link}' twice");
             return Err(Fault::new(&[&"path", &name], message));
         }
-        links.push(2 * n as u32);
+        links.push(2 * n);
     }
     Ok(links)
 }
@@ -75,10 +89,7 @@ fn add_path(
     settings: &PathSettings,
     first: u32,
 ) -> (usize, usize) {
-    let host = topology.host(name).unwrap_or_else(|| {
-        topology.hosts.push(Host { name: name.into(), paths: Vec::new() });
-        topology.hosts.len() - 1
-    });
+    let host = topology.host(name).unwrap_or_else(|| topology.add_host(name));
     let path = HostPath {
         name: path.into(),
         first,

@@ -75,20 +75,22 @@ impl HostState {
     pub(super) fn new(
         scenario: &Scenario,
         topology: &Topology,
+        roles: &Roles,
         host: usize,
-        seed: Seed,
         records: bool,
     ) -> Result<Self, RunError> {
+        let seed = Seed(scenario.seed);
         let node = &topology.hosts[host];
         let mut config = defaults(scenario, topology, host);
         config.records = records;
         let proxy = scenario.proxy.get(&node.name);
+        let own = roles.settings[host].map(|n| &scenario.host.0[n].1);
         let connecting = proxy.map(|proxy| {
             let mut config = config.clone();
             proxy.connect.apply(&mut config);
             config
         });
-        if let Some(own) = proxy.map(|p| &p.listen).or_else(|| scenario.host.get(&node.name)) {
+        if let Some(own) = proxy.map(|p| &p.listen).or(own) {
             own.apply(&mut config);
         }
         name_peers(&mut config, topology, host);
@@ -97,7 +99,7 @@ impl HostState {
         if let Some(config) = connecting {
             profiles = super::proxy::profiles(&endpoint, scenario, topology, host, &config)?;
         }
-        listen(&mut endpoint, scenario, &node.name)?;
+        listen(&mut endpoint, scenario.ip, roles.listening[host])?;
         let mtus = node.paths.iter().map(|path| path.mtu).collect();
         Ok(Self { endpoint, conns: Conns::default(), profiles, mtus, too_long: 0 })
     }
@@ -137,10 +139,10 @@ fn name_peers(config: &mut Config, topology: &Topology, host: usize) {
         return;
     }
     let destination = topology.shared_address(host);
-    for (other, node) in topology.hosts.iter().enumerate() {
-        for path in 0..node.paths.len() {
+    for other in topology.peers(host) {
+        for path in 0..topology.hosts[other].paths.len() {
             let mut cursor = topology.route(other, path, destination);
-            if cursor == NO_ROUTE || other == host {
+            if cursor == NO_ROUTE {
                 continue;
             }
             while let Hop::Link(_) = topology.hop(cursor) {
@@ -153,20 +155,56 @@ fn name_peers(config: &mut Config, topology: &Topology, host: usize) {
     }
 }
 
+/// What nodes are to flows, and where their settings are: found once for all of them.
+pub(super) struct Roles {
+    listening: Vec<Listening>,
+    /// Place of each host's own settings in the scenario.
+    settings: Vec<Option<usize>>,
+}
+
+/// How a node takes what flows bring it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Listening {
+    No,
+    /// Every connection at once.
+    Open,
+    /// The world is asked first: it refuses some, or opens another connection.
+    Held,
+}
+
+impl Roles {
+    pub(super) fn of(scenario: &Scenario, topology: &Topology) -> Self {
+        let mut listening = vec![Listening::No; topology.hosts.len()];
+        let mut settings = vec![None; topology.hosts.len()];
+        for flow in &scenario.flow {
+            let how = if flow.refuse { Listening::Held } else { Listening::Open };
+            if let Some(host) = topology.host(&flow.to) {
+                listening[host] = listening[host].max(how);
+            }
+        }
+        for host in scenario.proxy.names().filter_map(|name| topology.host(name)) {
+            listening[host] = Listening::Held;
+        }
+        for (n, name) in scenario.host.names().enumerate() {
+            if let Some(host) = topology.host(name) {
+                settings[host] = Some(n);
+            }
+        }
+        Self { listening, settings }
+    }
+}
+
 /// Makes a node accept what flows bring it.
-fn listen(endpoint: &mut Endpoint, scenario: &Scenario, name: &str) -> Result<(), RunError> {
-    let any: IpAddr = match scenario.ip {
+fn listen(endpoint: &mut Endpoint, ip: u8, how: Listening) -> Result<(), RunError> {
+    let any: IpAddr = match ip {
         6 => Ipv6Addr::UNSPECIFIED.into(),
         _ => Ipv4Addr::UNSPECIFIED.into(),
     };
     let any = SocketAddr::new(any, 0);
-    let refuses = scenario.flow.iter().any(|flow| flow.to == name && flow.refuse);
-    let listening = if refuses || scenario.proxy.get(name).is_some() {
-        endpoint.listen_held(any)
-    } else if scenario.flow.iter().any(|flow| flow.to == name) {
-        endpoint.listen(any)
-    } else {
-        Ok(())
+    let listening = match how {
+        Listening::No => Ok(()),
+        Listening::Open => endpoint.listen(any),
+        Listening::Held => endpoint.listen_held(any),
     };
     listening.map_err(|error| RunError::Scenario(error.to_string()))
 }
@@ -339,8 +377,12 @@ impl World<'_> {
     #[inline]
     fn on_event(&mut self, host: usize, conn: ConnId, event: &Event) {
         match event {
-            Event::Incoming { local, .. } => return self.on_incoming(host, conn, local.port()),
-            Event::Accepted { local, .. } => self.accept(host, conn, local.port()),
+            Event::Incoming { local, remote } => {
+                return self.on_incoming(host, conn, local.port(), remote.ip());
+            }
+            Event::Accepted { local, remote } => {
+                self.accept(host, conn, local.port(), remote.ip());
+            }
             _ => {}
         }
         let Some((n, owner)) = self.hosts[host].conns.get(conn) else { return };
@@ -365,11 +407,11 @@ impl World<'_> {
     }
 
     /// The flow whose port a connection came to.
-    fn accept(&mut self, host: usize, conn: ConnId, port: u16) {
+    fn accept(&mut self, host: usize, conn: ConnId, port: u16, from: IpAddr) {
         if self.hosts[host].conns.get(conn).is_some() {
             return;
         }
-        let Some(&n) = self.ports.get(&(host, port)) else { return };
+        let Some((n, _)) = self.ports.find(host, port, self.topology.host_of(from)) else { return };
         if self.flows[n].done {
             return self.turn_away(host, conn);
         }

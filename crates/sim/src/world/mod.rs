@@ -6,6 +6,7 @@
 
 mod change;
 mod host;
+pub(crate) mod ports;
 mod proxy;
 mod report;
 
@@ -20,11 +21,12 @@ use crate::schedule::Schedule;
 use crate::seed::Seed;
 use crate::topology::{Hop, Topology};
 pub use change::change_connection;
-use host::HostState;
 pub use host::engine_config;
+use host::{HostState, Roles};
+use ports::Ports;
 use proxy::RelayState;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use tabane_engine::policy::PolicyError;
 use tabane_engine::record::CloseReason;
 use tabane_engine::{ConnId, Duration, Instant};
@@ -76,8 +78,7 @@ pub struct World<'o> {
     /// Until when each of them stands still.
     asleep: Vec<Instant>,
     flows: Vec<FlowState>,
-    /// Flows by server and port.
-    ports: BTreeMap<(usize, u16), usize>,
+    ports: Ports,
     /// Flows that have still something to do.
     remaining: usize,
     pool: Pool,
@@ -120,6 +121,8 @@ struct FlowState {
     /// The server does not accept it.
     refuse: bool,
     done: bool,
+    /// It is done, and none of its connections is there any more.
+    gone: bool,
     failed: Option<String>,
     /// How the connections of source and sink ended.
     closed: [Option<CloseReason>; 2],
@@ -146,8 +149,6 @@ const AGENDA: usize = 0;
 const AHEAD: usize = 4;
 /// Events at one moment that are beyond any use.
 const MAX_IDLE_EVENTS: u32 = 2_000_000;
-/// First port that flows connect to; a port a flow, per server.
-const FIRST_PORT: u32 = 5_001;
 
 impl<'o> World<'o> {
     /// Makes everything; nothing has happened yet.
@@ -159,11 +160,11 @@ impl<'o> World<'o> {
         let wants = observer.wants();
         let seed = Seed(scenario.seed);
         let links = make_links(plan)?;
+        let roles = Roles::of(scenario, topology);
         let hosts = (0..topology.hosts.len())
-            .map(|n| HostState::new(scenario, topology, n, seed, wants.records))
+            .map(|n| HostState::new(scenario, topology, &roles, n, wants.records))
             .collect::<Result<Vec<_>, _>>()?;
-        let flows = make_flows(scenario, topology, seed)?;
-        let ports = flows.iter().enumerate().map(|(n, flow)| ((flow.server, flow.port), n));
+        let (flows, ports) = make_flows(scenario, topology, seed)?;
         let mut world = Self {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration.0,
@@ -173,7 +174,7 @@ impl<'o> World<'o> {
             links,
             asleep: vec![Instant::ZERO; hosts.len()],
             hosts,
-            ports: ports.collect(),
+            ports,
             remaining: flows.len(),
             flows,
             pool: Pool::default(),
@@ -424,29 +425,24 @@ fn make_flows(
     scenario: &Scenario,
     topology: &Topology,
     seed: Seed,
-) -> Result<Vec<FlowState>, RunError> {
+) -> Result<(Vec<FlowState>, Ports), RunError> {
     let mut flows = Vec::new();
-    let mut ports: BTreeMap<usize, u32> = BTreeMap::new();
-    let mut free_port = |node: usize| {
-        let port = ports.entry(node).or_insert(FIRST_PORT);
-        *port += 1;
-        let name = || &topology.hosts[node].name;
-        u16::try_from(*port - 1)
-            .map_err(|_| RunError::Scenario(format!("too many flows to '{}'", name())))
-    };
+    let mut ports = Ports::default();
     for (n, spec) in scenario.flow.iter().enumerate() {
         let nodes = spec.nodes().map(|name| topology.host(name)).collect::<Option<Vec<_>>>();
         let nodes = nodes.ok_or_else(|| RunError::Scenario("unknown host".into()))?;
         let (client, server) = (nodes[0], nodes[nodes.len() - 1]);
         let name = spec.name.clone().unwrap_or_else(|| format!("flow{}", n + 1));
         for k in 0..spec.count {
-            let port = free_port(server)?;
-            let relays = RelayState::chain(&nodes, port, &mut free_port)?;
-            let id = flows.len() as u64;
+            let id = flows.len();
+            let last = nodes.len() - 2;
+            let full = || RunError::Scenario(format!("too many flows from '{}'", spec.from));
+            let port = ports.assign(server, nodes[last], (id, last)).ok_or_else(full)?;
+            let relays = RelayState::chain(&nodes, port, id, &mut ports).ok_or_else(full)?;
             let name = if spec.count == 1 { name.clone() } else { format!("{name}.{}", k + 1) };
             let rng = seed.stream(&format!("flow/{name}"));
             flows.push(FlowState {
-                app: App::new(spec, id, scenario.verify, rng),
+                app: App::new(spec, id as u64, scenario.verify, rng),
                 name,
                 client,
                 server,
@@ -459,6 +455,7 @@ fn make_flows(
                 relays,
                 refuse: spec.refuse,
                 done: false,
+                gone: false,
                 failed: None,
                 closed: [None; 2],
                 result: None,
@@ -469,7 +466,7 @@ fn make_flows(
     let legs = flows.len() as u32..;
     let relays = flows.iter_mut().flat_map(|flow| &mut flow.relays);
     relays.zip(legs).for_each(|(relay, leg)| relay.leg = FlowIdx(leg));
-    Ok(flows)
+    Ok((flows, ports))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! The relaying itself is in [`crate::relay`].
 
 use super::host::{HostState, Owner};
+use super::ports::Ports;
 use super::{FlowState, RunError, World};
 use crate::observe::{FlowIdx, HostIdx};
 use crate::relay::{Relay, Side};
@@ -9,6 +10,7 @@ use crate::result::HopResult;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use tabane_engine::config::Config;
 use tabane_engine::mptcp::Info;
 use tabane_engine::{ConnId, Endpoint, Event, Profile};
@@ -63,21 +65,24 @@ pub(super) fn profiles(
 }
 
 impl RelayState {
-    /// The proxies among the nodes of a flow whose server listens at `port`.
+    /// The proxies among the nodes of the `flow`-th flow, whose server listens at `port`; `None`
+    /// if one has no port left.
     pub(super) fn chain(
         nodes: &[usize],
         port: u16,
-        free_port: &mut impl FnMut(usize) -> Result<u16, RunError>,
-    ) -> Result<Vec<Self>, RunError> {
+        flow: usize,
+        ports: &mut Ports,
+    ) -> Option<Vec<Self>> {
         let mut relays = Vec::new();
         let mut next = (nodes[nodes.len() - 1], port);
-        for &host in nodes[1..nodes.len() - 1].iter().rev() {
-            let port = free_port(host)?;
+        for k in (0..nodes.len() - 2).rev() {
+            let (peer, host) = (nodes[k], nodes[k + 1]);
+            let port = ports.assign(host, peer, (flow, k))?;
             let leg = FlowIdx::default();
             relays.insert(0, Self { host, port, next, leg, relay: None, received: None });
             next = (host, port);
         }
-        Ok(relays)
+        Some(relays)
     }
 
     fn conn(&self, side: Side) -> Option<ConnId> {
@@ -119,18 +124,15 @@ impl FlowState {
 
 impl World<'_> {
     /// A SYN waits for an answer: a proxy connects on first, a server that refuses says so.
-    pub(super) fn on_incoming(&mut self, host: usize, conn: ConnId, port: u16) {
-        let place = self.flows.iter().enumerate().find_map(|(n, flow)| {
-            let k = flow.relays.iter().position(|r| r.host == host && r.port == port)?;
-            Some((n, k))
-        });
-        if let Some((n, k)) = place {
+    pub(super) fn on_incoming(&mut self, host: usize, conn: ConnId, port: u16, from: IpAddr) {
+        let place = self.ports.find(host, port, self.topology.host_of(from));
+        if let Some((n, k)) = place.filter(|(n, k)| *k < self.flows[*n].relays.len()) {
             return match self.flows[n].done {
                 true => self.turn_away(host, conn),
                 false => self.connect_on(n, k, conn),
             };
         }
-        let refused = self.flows.iter().any(|f| f.server == host && f.port == port && f.refuse);
+        let refused = place.is_some_and(|(n, _)| self.flows[n].refuse);
         let endpoint = &mut self.hosts[host].endpoint;
         match endpoint.connection(conn).filter(|_| refused) {
             Some(connection) => connection.abort(self.now),

@@ -75,17 +75,23 @@ impl World<'_> {
     /// Pictures of both ends of a flow.
     pub(super) fn sample_flow(&mut self, n: usize) {
         let flow = &self.flows[n];
+        if flow.gone {
+            return;
+        }
+        let mut gone = flow.done;
         for k in 0..=flow.relays.len() {
             let leg = flow.leg(k);
             let idx = flow.leg_idx(n, k);
             for (host, conn) in [leg.client, leg.server] {
                 let endpoint = &mut self.hosts[host].endpoint;
                 if let Some(connection) = conn.and_then(|id| endpoint.connection(id)) {
+                    gone = false;
                     let info = connection.info(self.now);
                     self.observer.sample(self.now, idx, HostIdx(host as u32), &info);
                 }
             }
         }
+        self.flows[n].gone = gone;
     }
 
     /// Packets that a link direction has lost so far.
