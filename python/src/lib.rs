@@ -45,7 +45,7 @@ mod _native {
     /// The policy that environments ask is there from the start, in every process.
     #[pymodule_init]
     fn init() -> PyResult<()> {
-        let registered = crate::gym::register();
+        let registered = crate::gym::register().and_then(|()| tabane_learned::register());
         registered.map_err(|e| pyo3::exceptions::PyImportError::new_err(e.to_string()))
     }
 }

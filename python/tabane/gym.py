@@ -177,15 +177,18 @@ class SchedulerEnv(_Env):
     """Which subflow carries the next data.
 
     Actions: the number of a subflow, in the order of the paths; `subflows`: wait. Asked whenever
-    data is there and a subflow has space; the engine refuses a subflow without space.
+    data is there and a subflow has space; to choose one without space is to wait for it.
 
     The reward is minus the simulated seconds since the last decision, so that the return of an
     episode is minus the time that the flows took from the first decision on. Runs in which nothing
     is asked are passed over.
 
     Observation: unsent bytes, the peer's window, whether it is a reinjection; then of each
-    subflow whether it is usable, has space, is backup or potentially failed, its smoothed RTT, the
-    share of its window in flight, its window, its space, whether it recovers from loss.
+    subflow whether it is usable, could carry this data now, is backup or potentially failed, its
+    smoothed RTT, the share of its window in flight, its window, its space, whether it recovers from
+    loss, the smallest RTT over its own, unsent bytes over its window. A network that was trained
+    with it decides as ``learned:file=policy.onnx`` in every program of the project
+    (docs/python.md).
     """
 
     def __init__(

@@ -21,7 +21,7 @@ fn specs<F: ?Sized>(table: &[Entry<F>], more: &[&str]) -> Vec<Spec> {
     for row in table {
         specs.push(Spec::named(row.name));
         let given = row.params.iter().map(|p| (p.name.to_owned(), p.default)).collect();
-        specs.push(Spec { name: row.name.to_owned(), params: Params(given) });
+        specs.push(Spec { name: row.name.to_owned(), params: Params::from(given) });
         specs.extend(row.aliases.iter().map(|alias| Spec::named(alias)));
     }
     specs

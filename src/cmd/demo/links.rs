@@ -123,7 +123,7 @@ impl LinkSpec {
     fn config(&self) -> LinkConfig {
         let spec = |name: &str, params: &[(&str, f64)]| {
             let params = params.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
-            Spec { name: name.to_owned(), params: Params(params) }
+            Spec { name: name.to_owned(), params: Params::from(params) }
         };
         // Gilbert's model with nothing lost in the good state and all in the bad one: bursts of
         // mean length 1/r, and a share p/(p + r) of the time in the bad state.

@@ -22,6 +22,7 @@ use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Params, Spec};
+use std::collections::BTreeMap;
 
 /// Payload of a full segment over a 1500-byte packet: IP, TCP with timestamps, and DSS.
 pub const PAYLOAD_SHARE: f64 = 1428.0 / 1500.0;
@@ -131,5 +132,5 @@ fn link(rate_bps: u64, delay: Duration, queue_bytes: u64) -> Link {
 
 fn spec(name: &str, params: &[(&str, f64)]) -> Spec {
     let params = params.iter().map(|(key, value)| ((*key).to_owned(), *value));
-    Spec { name: name.into(), params: Params(params.collect()) }
+    Spec { name: name.into(), params: Params::from(params.collect::<BTreeMap<_, _>>()) }
 }

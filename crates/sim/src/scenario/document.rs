@@ -193,6 +193,7 @@ impl Document {
                 }
             }
         }
+        scenario.resolve_policy_files(&self.folder);
     }
 
     /// An error about the value at `at`.

@@ -5,6 +5,7 @@
 
 mod change;
 mod document;
+mod files;
 mod flow;
 mod host;
 mod jitter;
