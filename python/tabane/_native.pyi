@@ -10,6 +10,7 @@ __all__ = [
     "Blocked",
     "Congestion",
     "Document",
+    "OBSERVATION",
     "Envs",
     "Output",
     "Plan",
@@ -27,6 +28,8 @@ __all__ = [
     "run",
 ]
 __version__: str
+#: Version, numbers of the connection, numbers of a subflow.
+OBSERVATION: tuple[str, int, int]
 _Raw = dict[str, tuple[Any, Any]]
 
 @final

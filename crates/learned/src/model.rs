@@ -1,6 +1,7 @@
 //! A network out of an ONNX file, run by `tract`.
 
 use crate::{check, observation};
+use prost::Message;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -98,13 +99,12 @@ impl Model {
     /// # Errors
     /// As [`Model::read`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ModelError> {
-        let onnx = tract_onnx::onnx();
-        let proto = onnx.proto_model_for_read(&mut &*bytes);
-        let proto = proto.map_err(|error| ModelError::Decode(root(&error)))?;
+        let proto = ModelProto::decode(bytes);
+        let proto = proto.map_err(|error| ModelError::Decode(error.to_string()))?;
         let width = check::width(&proto)?;
         // What passes the check is small and plain. The library is of another make than this
         // program all the same: if it gives up on a file by a panic, then that is the file's fault.
-        let plan = catch_unwind(AssertUnwindSafe(|| compile(&onnx, &proto, width)));
+        let plan = catch_unwind(AssertUnwindSafe(|| compile(&proto, width)));
         let plan = plan.map_err(|_| ModelError::Layers("they cannot be made sense of".to_owned()))?;
         let model = Self { plan: plan.map_err(|e| ModelError::Layers(root(&e)))?, width };
         model.try_out()?;
@@ -171,7 +171,7 @@ impl Running {
         let failed = |error| ModelError::Layers(root(&error));
         let input = Tensor::from_shape(&[1, seen.len()], seen).map_err(failed)?;
         let output = self.state.run(tvec!(input.into())).map_err(failed)?;
-        let plain = output[0].try_as_plain().map_err(failed)?;
+        let plain = output[0].try_as_plain_ram().map_err(failed)?;
         let is = plain.as_slice::<f32>().map_err(failed)?;
         if is.len() != self.logits.len() {
             return Err(ModelError::Answer { is: is.len(), subflows: self.logits.len() - 1 });
@@ -184,12 +184,8 @@ impl Running {
     }
 }
 
-fn compile(
-    onnx: &tract_onnx::Onnx,
-    proto: &ModelProto,
-    width: usize,
-) -> TractResult<Arc<TypedSimplePlan>> {
-    let model = onnx.model_for_proto_model(proto)?;
+fn compile(proto: &ModelProto, width: usize) -> TractResult<Arc<TypedSimplePlan>> {
+    let model = tract_onnx::onnx().model_for_proto_model(proto)?;
     let model = model.with_input_fact(0, f32::fact([1, width]).into())?;
     model.into_optimized()?.into_runnable()
 }

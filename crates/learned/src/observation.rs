@@ -97,3 +97,58 @@ pub fn answer(
         None => (SubflowSet::NONE, Reason::AwaitsTurn(named.unwrap_or(first).id)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tabane_engine::Duration;
+    use tabane_engine::view::SubflowId;
+
+    fn view(id: u8, rtt_ms: u64, sendable: u64) -> SubflowView {
+        SubflowView::default().with(|v| {
+            (v.id, v.usable, v.mss, v.cwnd) = (SubflowId(id), true, 1000, 100_000);
+            (v.srtt, v.sendable, v.in_flight) = (Duration::from_millis(rtt_ms), sendable, 50_000);
+        })
+    }
+
+    fn work() -> Work {
+        Work::default().with(|w| (w.unsent, w.window_space) = (100_000, 300_000))
+    }
+
+    #[test]
+    fn lengths_say_how_many_subflows_are_seen() {
+        for n in 1..=SUBFLOWS_MAX {
+            assert_eq!(subflows(width(n)), Some(n));
+        }
+        for width in [0, 2, CONNECTION, width(1) + 1, width(SUBFLOWS_MAX + 1), usize::MAX] {
+            assert_eq!(subflows(width), None, "{width}");
+        }
+    }
+
+    /// By hand. Who changes this changes [`VERSION`].
+    #[test]
+    fn an_observation_is_what_it_is_said_to_be() {
+        let mut seen = [7.0; width(3)];
+        observe(&work(), &[view(1, 100, 10_000), view(0, 25, 0), view(5, 1, 0)], &mut seen);
+        let [a, b, c] = [0.5, 0.75, 0.0];
+        assert_eq!(seen[..3], [a, b, c]);
+        // The subflow in slot 5 is beyond, but it is the fastest.
+        assert_eq!(seen[3..13], [1.0, 0.0, 0.0, 0.2, 0.5, 2.0 / 3.0, 0.0, 0.0, 0.04, 0.5]);
+        assert_eq!(seen[13..23], [1.0, 1.0, 0.0, 0.5, 0.5, 2.0 / 3.0, 0.5, 0.0, 0.01, 0.5]);
+        assert_eq!(seen[23..], [0.0; SUBFLOW]);
+    }
+
+    #[test]
+    fn answers_are_slots_or_waiting() {
+        let views = [view(0, 10, 0), view(1, 20, 1000)];
+        let first = first_able(&work(), &views).expect("one has space");
+        assert_eq!(first.id, SubflowId(1));
+        let ask = |action| answer(action, &work(), first, &views);
+        assert_eq!(ask(1), (SubflowSet::only(SubflowId(1)), Reason::Turn));
+        assert_eq!(ask(0), (SubflowSet::NONE, Reason::AwaitsTurn(SubflowId(0))));
+        assert_eq!(ask(2), (SubflowSet::NONE, Reason::AwaitsTurn(SubflowId(1))));
+        // What it has carried already it does not carry again.
+        let again = work().with(|w| w.carried = SubflowSet::only(SubflowId(1)));
+        assert!(first_able(&again, &views).is_none());
+    }
+}

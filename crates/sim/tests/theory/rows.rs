@@ -26,8 +26,6 @@ impl Row {
     }
 }
 
-pub(crate) const ORDER: &[&str] = &[];
-
 pub(crate) const ALL: &[fn() -> Row] = &[
     windows::mathis_periodic,
     windows::mathis_random,

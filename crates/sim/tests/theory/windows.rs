@@ -119,7 +119,7 @@ pub(crate) fn cubic_response() -> Row {
         formula: "W = (C (3 + b) / 4 (1 - b))^(1/4) (RTT / p)^(3/4)",
         source: "RFC 9438 section 5.1, eq. 6",
         setting: CUBIC,
-        theory: (0.4 * 3.7 / (4.0 * 0.3)).powf(0.25) * (run.rtt / run.p).powf(0.75),
+        theory: (0.4 * 3.7 / (4.0 * 0.3_f64)).powf(0.25) * (run.rtt / run.p).powf(0.75),
         ours: run.window,
         within: 1.1,
     }
