@@ -11,7 +11,9 @@ What was learnt about learning here is in docs/python.md, "A trained scheduler".
 from __future__ import annotations
 
 import argparse
+import json
 import re
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ from tabane import gym
 WORLDS, ROUND = 64, 512
 #: Payload of a full segment, bytes.
 SEGMENT = 1428
+#: Of the start: how often it does something else.
+SMOOTHING = 0.02
 #: Sets of held-out scenarios, 16 each, by the seed that draws them.
 HELD_OUT = range(2, 12)
 BASELINES = ("minrtt", "necf", "ecf", "blest")
@@ -77,6 +81,9 @@ class Worlds(VecEnv):
         earned = np.array([SEGMENT * 8 / rate_bps(scenario) for scenario in scenarios])
         self.unit, self.earned = 1 / times, earned / times
         self.chosen: Array = np.zeros(WORLDS, dtype=np.int64)
+        self.steps = 0
+        #: Observations of some moments before.
+        self.kept: deque[Array] = deque(maxlen=3)
         self.reset()
 
     def reset(self) -> Array:
@@ -98,6 +105,9 @@ class Worlds(VecEnv):
         # A step from the end of an episode begins the next one, whatever is chosen.
         self.turn[self.over] += WORLDS
         at = self.turn % len(self.unit)
+        if self.steps % 1000 == 0:
+            self.kept.append(self.seen)
+        self.steps += 1
         self.seen, passed, ended, cut, _ = self.envs.step(self.chosen)
         self.over = ended | cut
         rewards = passed * self.unit[at] + sends * self.earned[at]
@@ -127,18 +137,31 @@ def able_of(seen: Array) -> Array:
     return seen[:, gym.CONNECTION + 1 :: gym.SUBFLOW]
 
 
-def min_rtt(seen: Array) -> Array:
-    """What ``minrtt`` does: the smallest RTT among those that could."""
-    rtt = seen[:, gym.CONNECTION + 3 :: gym.SUBFLOW] + 2.0 * (able_of(seen) == 0)
-    return np.asarray(rtt.argmin(axis=1))
+def teacher(seen: Array) -> Array:
+    """Roughly what ``ecf`` does, from an observation: its comparison of two completion times."""
+
+    def column(n: int, half: float) -> Array:
+        share = seen[:, gym.CONNECTION + n :: gym.SUBFLOW].astype(float)
+        return np.asarray(half * share / np.maximum(1 - share, 1e-6))
+
+    able, usable = able_of(seen) > 0, seen[:, gym.CONNECTION :: gym.SUBFLOW] > 0
+    rtt = np.where(usable, column(3, 0.1), np.inf)
+    rounds = column(9, 1.0)
+    rows = np.arange(len(seen))
+    fast, best = rtt.argmin(axis=1), np.where(able, rtt, np.inf).argmin(axis=1)
+    alone = (1 + rounds[rows, fast]) * rtt[rows, fast]
+    return np.where(alone < rtt[rows, best], fast, best)
 
 
 def imitate(model: PPO, worlds: Worlds, decisions: int) -> None:
-    """Makes the network decide as ``minrtt``: the start from which PPO looks for better."""
+    """Makes the network decide much as `teacher` does: a start from which PPO finds better.
+
+    Not wholly: one that is sure of itself tries nothing else, and learns nothing.
+    """
     seen, rows, labels = worlds.reset(), [], []
     for _ in range(decisions // WORLDS):
         rows.append(seen.copy())
-        labels.append(min_rtt(seen))
+        labels.append(teacher(seen))
         worlds.step_async(labels[-1])
         seen, *_ = worlds.step_wait()
     x, y = torch.as_tensor(np.concatenate(rows)), torch.as_tensor(np.concatenate(labels))
@@ -146,7 +169,9 @@ def imitate(model: PPO, worlds: Worlds, decisions: int) -> None:
     optimiser = torch.optim.Adam(network.parameters(), lr=1e-3)
     for epoch in range(6):
         for batch in torch.randperm(len(x)).split(2048):
-            loss = torch.nn.functional.cross_entropy(network(x[batch]), y[batch])
+            loss = torch.nn.functional.cross_entropy(
+                network(x[batch]), y[batch], label_smoothing=SMOOTHING
+            )
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -159,14 +184,24 @@ def actor(model: PPO) -> torch.nn.Sequential:
     return torch.nn.Sequential(policy.mlp_extractor.policy_net, policy.action_net)
 
 
-def export(model: PPO, path: Path) -> None:
-    """Saves what decides, and for which observations it was trained."""
+def export(model: PPO, worlds: Worlds, path: Path) -> None:
+    """Saves what decides, and for which observations it was trained.
+
+    Beside it, as JSON, some observations and what the network answers here: other programs are
+    tested against them.
+    """
     seen = torch.zeros(1, model.observation_space.shape[0])
     names: dict[str, Any] = {"input_names": ["observation"], "output_names": ["actions"]}
     torch.onnx.export(actor(model), (seen,), str(path), opset_version=17, dynamo=False, **names)
     network = onnx.load(path)
     onnx.helper.set_model_props(network, {"tabane.observation": gym.OBSERVATION})
     onnx.save(network, path)
+    rows = torch.as_tensor(np.concatenate([worlds.seen, *worlds.kept]))
+    with torch.no_grad():
+        answers = actor(model)(rows)
+    pairs = zip(rows.tolist(), answers.tolist(), strict=True)
+    lines = ",\n".join(json.dumps(pair) for pair in pairs)
+    path.with_suffix(".json").write_text(f"[\n{lines}\n]\n", "utf-8")
 
 
 def train(path: Path, decisions: int) -> None:
@@ -177,15 +212,14 @@ def train(path: Path, decisions: int) -> None:
     model = PPO(
         "MlpPolicy",
         worlds,
-        learning_rate=lambda left: 2e-4 * left + 2e-5,
+        learning_rate=lambda left: 1e-4 * left + 1e-5,
         n_steps=ROUND,
-        batch_size=4096,
-        n_epochs=4,
+        batch_size=8192,
+        n_epochs=3,
         # What a choice costs shows round trips later, and that is hundreds of decisions.
-        gamma=0.9995,
-        gae_lambda=0.98,
-        ent_coef=1e-3,
-        target_kl=0.03,
+        gamma=0.99,
+        gae_lambda=0.95,
+        clip_range=0.1,
         policy_kwargs={"net_arch": {"pi": [32, 32], "vf": [64, 64]}},
         device="cpu",
         seed=1,
@@ -193,7 +227,7 @@ def train(path: Path, decisions: int) -> None:
     imitate(model, worlds, 400_000)
     for tenth in range(10):
         model.learn(decisions // 10, reset_num_timesteps=tenth == 0)
-        export(model, path)
+        export(model, worlds, path)
         print(f"{tenth + 1} tenths of {decisions} decisions: saved to {path}", flush=True)
 
 

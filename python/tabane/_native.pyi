@@ -6,11 +6,11 @@ from typing import Any, final
 from typing_extensions import Self
 
 __all__ = [
+    "OBSERVATION",
     "Ack",
     "Blocked",
     "Congestion",
     "Document",
-    "OBSERVATION",
     "Envs",
     "Output",
     "Plan",

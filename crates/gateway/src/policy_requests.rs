@@ -96,7 +96,9 @@ impl PolicyOverride {
 fn refuse_files(policies: &Policies) -> Result<(), String> {
     match policies.file() {
         None => Ok(()),
-        Some((key, _)) => Err(format!("{key}: a policy out of a file is the server's own to choose")),
+        Some((key, _)) => {
+            Err(format!("{key}: a policy out of a file is the server's own to choose"))
+        }
     }
 }
 

@@ -9,8 +9,18 @@ use tract_onnx::pb::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
 use tract_onnx::pb::{tensor_shape_proto::dimension, type_proto};
 
 /// Operators that networks of dense layers are made of.
-const OPERATORS: &[&str] =
-    &["Gemm", "MatMul", "Add", "Relu", "Tanh", "Sigmoid", "Elu", "LeakyRelu", "Identity", "Flatten"];
+const OPERATORS: &[&str] = &[
+    "Gemm",
+    "MatMul",
+    "Add",
+    "Relu",
+    "Tanh",
+    "Sigmoid",
+    "Elu",
+    "LeakyRelu",
+    "Identity",
+    "Flatten",
+];
 /// More nodes than that are no policy that decides in microseconds.
 const NODES_MAX: usize = 64;
 /// Weights of all layers together.

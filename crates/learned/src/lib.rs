@@ -52,21 +52,23 @@ fn fault(message: String) -> PolicyError {
 }
 
 fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
-    let file = values.file().ok_or_else(|| {
-        fault("which policy? write learned:file=policy.onnx".to_owned())
-    })?;
+    let file = values
+        .file()
+        .ok_or_else(|| fault("which policy? write learned:file=policy.onnx".to_owned()))?;
     of_file(file)
 }
 
 #[cfg(feature = "onnx")]
 fn of_file(file: &str) -> Result<Box<dyn Scheduler>, PolicyError> {
-    let model = store::model(std::path::Path::new(file)).map_err(|e| fault(format!("{file}: {e}")))?;
+    let model =
+        store::model(std::path::Path::new(file)).map_err(|e| fault(format!("{file}: {e}")))?;
     let running = model.start().map_err(|e| fault(format!("{file}: {e}")))?;
     Ok(Box::new(scheduler::Learned::new(running)))
 }
 
 #[cfg(not(feature = "onnx"))]
 fn of_file(file: &str) -> Result<Box<dyn Scheduler>, PolicyError> {
-    let remedy = "this program was built without learned policies; build it with --features learned";
+    let remedy =
+        "this program was built without learned policies; build it with --features learned";
     Err(fault(format!("{file} cannot be run: {remedy}")))
 }

@@ -9,8 +9,8 @@ use tabane_config::bounded;
 use thiserror::Error;
 use tract_onnx::pb::ModelProto;
 use tract_onnx::prelude::{
-    Datum, Framework, InferenceModelExt, IntoRunnable, Tensor, TractResult, TypedSimplePlan,
-    TypedSimpleState, tvec,
+    DatumExt, Framework, InferenceModelExt, IntoRunnable, Tensor, TractError, TractResult,
+    TypedSimplePlan, TypedSimpleState, tvec,
 };
 
 /// Longest file that is read, bytes: 200 times a network that decides in microseconds.
@@ -31,9 +31,9 @@ pub enum ModelError {
     NoGraph,
     /// It was trained for other observations.
     #[error(
-        "it is for observations of version {is}, this program makes version {}; train it anew \
-         with the Python package of this version",
-        observation::VERSION
+        "it is for observations of version {is}, this program makes version {ours}; train it \
+         anew with the Python package of this version",
+        ours = observation::VERSION
     )]
     Observation {
         /// What it says.
@@ -49,12 +49,13 @@ pub enum ModelError {
     },
     /// Its input is no observation.
     #[error(
-        "its input is no row of {}, {}, ... numbers (observations of 1, 2, ... subflows): {0}",
-        observation::width(1), observation::width(2)
+        "its input is no row of {one}, {two}, ... numbers (observations of 1, 2, ... subflows): {0}",
+        one = observation::width(1),
+        two = observation::width(2)
     )]
     Width(usize),
     /// Its output has not one number a subflow and one more.
-    #[error("its output has {is} numbers, for {subflows} subflows it must have {}", subflows + 1)]
+    #[error("its output has {is} numbers, of {subflows} subflows it must have {}", .subflows + 1)]
     Answer {
         /// What it has.
         is: usize,
@@ -105,7 +106,8 @@ impl Model {
         // What passes the check is small and plain. The library is of another make than this
         // program all the same: if it gives up on a file by a panic, then that is the file's fault.
         let plan = catch_unwind(AssertUnwindSafe(|| compile(&proto, width)));
-        let plan = plan.map_err(|_| ModelError::Layers("they cannot be made sense of".to_owned()))?;
+        let plan =
+            plan.map_err(|_| ModelError::Layers("they cannot be made sense of".to_owned()))?;
         let model = Self { plan: plan.map_err(|e| ModelError::Layers(root(&e)))?, width };
         model.try_out()?;
         Ok(model)
@@ -191,7 +193,7 @@ fn compile(proto: &ModelProto, width: usize) -> TractResult<Arc<TypedSimplePlan>
 }
 
 /// The cause, in a line.
-fn root(error: &tract_onnx::tract_core::anyhow::Error) -> String {
+fn root(error: &TractError) -> String {
     let text = error.root_cause().to_string();
     let line = text.lines().next().unwrap_or_default();
     line.chars().filter(|c| !c.is_control()).take(200).collect()

@@ -29,8 +29,8 @@ fn measured() -> Vec<Row> {
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             let Some(measure) = rows::ALL.get(n) else { return };
-            let row = measure();
-            rows.lock().expect("invariant: who holds it does not panic").push((n, row));
+            let measured = measure();
+            rows.lock().expect("invariant: who holds it does not panic").push((n, measured));
         }
     };
     thread::scope(|scope| {
@@ -40,7 +40,7 @@ fn measured() -> Vec<Row> {
     });
     let mut rows = rows.into_inner().expect("invariant: who held it did not panic");
     rows.sort_by_key(|(n, _)| *n);
-    rows.into_iter().map(|(_, row)| row).collect()
+    rows.into_iter().flat_map(|(_, rows)| rows).collect()
 }
 
 /// So many digits that a change shows, and no more than mean something.
@@ -100,6 +100,7 @@ fn made(page: &str, rows: &[Row]) -> String {
 #[test]
 fn the_simulator_does_what_theory_says() {
     let rows = measured();
+    println!("{}", results(&rows));
     for row in &rows {
         let ratio = row.ratio();
         let off = ratio.max(1.0 / ratio);

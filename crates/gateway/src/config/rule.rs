@@ -93,9 +93,8 @@ impl Policies {
     pub(crate) fn file(&self) -> Option<(&'static str, &str)> {
         let Self { scheduler, congestion, egress, udp: _ } = self;
         let all = [("scheduler", scheduler), ("congestion", congestion), ("egress", egress)];
-        all.into_iter().find_map(|(key, policy)| {
-            Some((key, policy.as_ref()?.0.params.file.as_deref()?))
-        })
+        all.into_iter()
+            .find_map(|(key, policy)| Some((key, policy.as_ref()?.0.params.file.as_deref()?)))
     }
 
     /// Makes paths of the files that they name, which are relative to `folder`.

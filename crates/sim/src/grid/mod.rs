@@ -18,11 +18,11 @@ pub use point::{AccessPath, Core, Point};
 pub use summary::{AGAIN, LoadedSummary, Ratios, Spread, Summary, summarise};
 
 use crate::scenario::{Conditions, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
+use std::collections::BTreeMap;
 use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::{Params, Spec};
-use std::collections::BTreeMap;
 
 /// Payload of a full segment over a 1500-byte packet: IP, TCP with timestamps, and DSS.
 pub const PAYLOAD_SHARE: f64 = 1428.0 / 1500.0;

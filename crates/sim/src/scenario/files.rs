@@ -9,12 +9,14 @@ impl Scenario {
     pub fn policy_files(&self) -> impl Iterator<Item = &str> {
         let sides = self.proxy.0.iter().flat_map(|(_, proxy)| [&proxy.listen, &proxy.connect]);
         let named = self.host.0.iter().map(|(_, host)| host).chain(sides);
-        let hosts = [&self.defaults].into_iter().chain(named).flat_map(|host| {
-            [&host.scheduler, &host.congestion, &host.egress].map(file)
-        });
-        let of_change = self.at.iter().flat_map(|change| {
-            [&change.scheduler, &change.congestion, &change.egress].map(file)
-        });
+        let hosts = [&self.defaults]
+            .into_iter()
+            .chain(named)
+            .flat_map(|host| [&host.scheduler, &host.congestion, &host.egress].map(file));
+        let of_change = self
+            .at
+            .iter()
+            .flat_map(|change| [&change.scheduler, &change.congestion, &change.egress].map(file));
         hosts.chain(of_change).flatten()
     }
 

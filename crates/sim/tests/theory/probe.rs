@@ -1,11 +1,12 @@
 //! What the rows of the table are measured with: observers that keep what a formula speaks of.
 
 use std::path::Path;
+use tabane_engine::mptcp::Info;
 use tabane_engine::record::{Record, What};
 use tabane_engine::view::RecoveryPhase;
 use tabane_engine::{Duration, Instant};
 use tabane_sim::observe::{
-    CapturePoint, HostIdx, Layout, LinkIdx, LinkSample, Observer, Silent, Wants,
+    CapturePoint, FlowIdx, HostIdx, Layout, LinkIdx, LinkSample, Observer, Silent, Wants,
 };
 use tabane_sim::result::RunResult;
 use tabane_sim::scenario::Document;
@@ -57,11 +58,20 @@ pub(crate) enum Step {
     Repaired,
 }
 
-/// The sender of the only flow: RTTs, timeouts, and what its window went through.
+/// The sender of the only flow, and the link that its data takes, in the second half of the run:
+/// before, slow start has gone as far as the first loss let it.
 #[derive(Default)]
 pub(crate) struct Sender {
+    /// Whether to look at records: signals and windows.
+    records: bool,
     server: Option<HostIdx>,
-    rtts: u64,
+    link: Option<LinkIdx>,
+    half: Instant,
+    /// Packets delivered and lost, at the middle of the run and by now; seconds of the run.
+    middle: Option<(f64, [f64; 2])>,
+    last: (f64, [f64; 2]),
+    /// Samples of the smoothed RTT and the timeout, and their sums in seconds.
+    samples: u64,
     rtt_sum: f64,
     rto_sum: f64,
     /// First timeouts of a row of them.
@@ -73,38 +83,67 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Mean of the samples, seconds.
-    pub(crate) fn rtt(&self) -> f64 {
-        self.rtt_sum / self.rtts as f64
+    /// One that looks at records, or not.
+    pub(crate) fn new(records: bool) -> Self {
+        Self { records, ..Self::default() }
     }
 
-    /// Mean retransmission timeout without backoff, seconds.
+    /// Mean smoothed RTT, seconds.
+    pub(crate) fn rtt(&self) -> f64 {
+        self.rtt_sum / self.samples as f64
+    }
+
+    /// Mean retransmission timeout, seconds.
     pub(crate) fn rto(&self) -> f64 {
-        self.rto_sum / self.rtts as f64
+        self.rto_sum / self.samples as f64
+    }
+
+    /// Packets that were delivered, packets that were lost, and in how many seconds.
+    pub(crate) fn carried(&self) -> ([f64; 2], f64) {
+        let (begin, before) = self.middle.expect("the run has a second half");
+        let (end, after) = self.last;
+        ([after[0] - before[0], after[1] - before[1]], end - begin)
     }
 }
 
 impl Observer for Sender {
     fn wants(&self) -> Wants {
-        Wants { records: true, ..Wants::default() }
+        let sample = Some(Duration::from_millis(100));
+        Wants { records: self.records, packets: false, sample }
     }
 
     fn begin(&mut self, layout: &Layout) {
+        let index = |n: usize| u32::try_from(n).ok();
         let server = layout.hosts.iter().position(|host| host.name == "server");
-        self.server = server.and_then(|n| u32::try_from(n).ok()).map(HostIdx);
+        let link = layout.links.iter().position(|link| link.to == "client");
+        self.server = server.and_then(index).map(HostIdx);
+        self.link = link.and_then(index).map(LinkIdx);
+        self.half = Instant(layout.end.0 / 2);
+    }
+
+    fn sample(&mut self, now: Instant, _: FlowIdx, host: HostIdx, info: &Info) {
+        if let [subflow] = info.subflows.as_slice()
+            && Some(host) == self.server
+            && now >= self.half
+        {
+            self.samples += 1;
+            self.rtt_sum += subflow.view.srtt.as_secs_f64();
+            self.rto_sum += subflow.rto.as_secs_f64();
+        }
+    }
+
+    fn link_sample(&mut self, now: Instant, link: LinkIdx, sample: &LinkSample) {
+        if Some(link) == self.link && now >= self.half {
+            self.last = (seconds(now), [sample.delivered as f64, sample.lost as f64]);
+            self.middle.get_or_insert(self.last);
+        }
     }
 
     fn record(&mut self, host: HostIdx, record: &Record) {
-        if Some(host) != self.server {
+        if Some(host) != self.server || record.at < self.half {
             return;
         }
         let step = match record.what {
-            What::Rtt { sample, rto, .. } => {
-                self.rtts += 1;
-                self.rtt_sum += sample.as_secs_f64();
-                self.rto_sum += rto.as_secs_f64();
-                return;
-            }
             What::Timeout { backoff } => {
                 self.timeouts += u64::from(backoff <= 1);
                 return;
