@@ -267,7 +267,7 @@ const fn shared(sets: &'static [&'static str]) -> Setting {
     Setting { file: "shared.toml", sets }
 }
 
-const TAIL: &str = "link.bottleneck.queue=300 packets";
+const TAIL: &str = "link.bottleneck.queue=180 packets";
 const OLIA: &str = "host.multi.congestion=olia";
 const BALIA: &str = "host.multi.congestion=balia";
 const RENO: &str = "host.multi.congestion=reno";
