@@ -49,7 +49,8 @@ pub enum ModelError {
     },
     /// Its input is no observation.
     #[error(
-        "its input is no row of {one}, {two}, ... numbers (observations of 1, 2, ... subflows): {0}",
+        "its input is no row of {one}, {two}, ... numbers (observations of 1, 2, ... subflows), \
+         but of {0}",
         one = observation::width(1),
         two = observation::width(2)
     )]

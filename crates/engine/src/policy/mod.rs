@@ -2,8 +2,8 @@
 //!
 //! A policy is written as `name` or `name:key=value,key=value`, in scenario files, on the command
 //! line and in configurations alike. Values are numbers; that of `file`, which comes last, is the
-//! name of a file, and may have commas in it. Each kind of policy has a [`Registry`]: the policies of this
-//! crate, and those that a program that embeds it has registered.
+//! name of a file, and may have commas in it. Each kind of policy has a [`Registry`]: the policies
+//! of this crate, and those that a program that embeds it has registered.
 
 mod nearest;
 mod registry;
