@@ -45,6 +45,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    tabane_learned::register().expect("invariant: no other scheduler has the name");
     let cli = Cli::parse();
     say::set_level(cli.quiet, cli.verbose);
     exit::code(cmd::run(cli.verb))

@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     use pyo3::prelude::*;
+    use tabane_learned::observation;
 
     #[pymodule_export]
     use crate::gym::Envs;
@@ -44,8 +45,10 @@ mod _native {
 
     /// The policy that environments ask is there from the start, in every process.
     #[pymodule_init]
-    fn init() -> PyResult<()> {
-        let registered = crate::gym::register();
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let of = (observation::VERSION, observation::CONNECTION, observation::SUBFLOW);
+        module.add("OBSERVATION", of)?;
+        let registered = crate::gym::register().and_then(|()| tabane_learned::register());
         registered.map_err(|e| pyo3::exceptions::PyImportError::new_err(e.to_string()))
     }
 }

@@ -89,6 +89,11 @@ impl Plan {
         Ok(Self { plan, params: self.params.clone() })
     }
 
+    /// Files that its policies are made from.
+    fn policy_files(&self) -> Vec<String> {
+        self.plan.scenario.policy_files().map(str::to_owned).collect()
+    }
+
     /// The scenario as it runs, with what was laid over it.
     fn toml(&self) -> String {
         self.plan.source.to_toml()

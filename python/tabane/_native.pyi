@@ -6,6 +6,7 @@ from typing import Any, final
 from typing_extensions import Self
 
 __all__ = [
+    "OBSERVATION",
     "Ack",
     "Blocked",
     "Congestion",
@@ -27,6 +28,8 @@ __all__ = [
     "run",
 ]
 __version__: str
+#: Version, numbers of the connection, numbers of a subflow.
+OBSERVATION: tuple[str, int, int]
 _Raw = dict[str, tuple[Any, Any]]
 
 @final
@@ -57,6 +60,7 @@ class Plan:
     def with_seed(self, seed: int) -> Plan: ...
     def toml(self) -> str: ...
     def traces(self) -> list[str]: ...
+    def policy_files(self) -> list[str]: ...
     def policies(self) -> tuple[str, str, str]: ...
 
 def run(plan: Plan, watch: bool, records: bool) -> Output: ...

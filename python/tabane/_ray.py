@@ -40,6 +40,8 @@ def run(
 
     if not ray.is_initialized():
         raise RuntimeError("no Ray cluster: call ray.init() first")
+    if any(plan.policy_files() for plan in plans):
+        raise ValueError("policies made from files do not travel to Ray's workers: sweep without")
     names = sorted({name for plan in plans for name in _policy.in_python(plan.toml())})
     if names:
         raise ValueError(

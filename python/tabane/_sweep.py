@@ -244,7 +244,12 @@ class _Kept:
         policies = _policy.fingerprint(text)
         if policies is None:
             return None
-        parts = [self._program, text, policies, *map(self._trace, plan.traces())]
+        parts = [
+            self._program,
+            text,
+            policies,
+            *map(self._trace, plan.traces() + plan.policy_files()),
+        ]
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return self._root / key[:2] / f"{key[2:]}.json"
 

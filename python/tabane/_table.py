@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,10 +92,7 @@ class Table(Mapping[str, "np.ndarray[Any, Any]"]):
         )
 
     def __repr__(self) -> str:
-        names = list(self._columns)
-        shown = [
-            [_cell(self._columns[name][n]) for name in names] for n in range(min(8, len(self)))
-        ]
+        names, shown = self._shown()
         widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
         lines = [
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
@@ -103,6 +101,20 @@ class Table(Mapping[str, "np.ndarray[Any, Any]"]):
         if len(self) > len(shown):
             lines.append(f"... {len(self)} rows")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, which then need no pandas to show a table."""
+        names, shown = self._shown()
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        rows = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in shown)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        more = f"<p>... {len(self)} rows</p>" if len(self) > len(shown) else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        names = list(self._columns)
+        count = min(8, len(self))
+        return names, [[_cell(self._columns[name][n]) for name in names] for n in range(count)]
 
 
 def _cell(value: object) -> str:

@@ -23,8 +23,18 @@ from tabane._scenario import Scenario
 _Array = np.ndarray[Any, Any]
 
 
-def _scenarios(seed: int, count: int) -> list[Scenario]:
-    """Two paths each, of 2 to 100 Mbit/s and 5 to 150 ms one way, some of them with loss."""
+#: Numbers of an observation of `SchedulerEnv`: of the connection, and of each subflow after them.
+CONNECTION, SUBFLOW = _native.OBSERVATION[1:]
+#: What the numbers mean, as a version: a saved network says it as ``tabane.observation``.
+OBSERVATION: str = _native.OBSERVATION[0]
+
+
+def draw(seed: int, count: int, *, requests: bool = False) -> list[Scenario]:
+    """So many scenarios, always the same of a seed.
+
+    Two paths each, of 2 to 100 Mbit/s and 5 to 150 ms one way, some of them with loss; a download
+    of 1 to 10 MB or, with `requests`, 20 answers of 20 to 500 kB, each 100 ms after the last.
+    """
     rng = random.Random(seed)
 
     def between(low: float, high: float) -> float:
@@ -39,21 +49,27 @@ def _scenarios(seed: int, count: int) -> list[Scenario]:
             "loss": f"{loss}%",
         }
 
+    def flow() -> dict[str, Any]:
+        if not requests:
+            return {"bulk": f"{between(1, 10):.2f}MB"}
+        size = f"{between(20, 500):.1f}kB"
+        return {"request": {"size": size, "request": "200B", "think": "100ms", "count": 20}}
+
     return [
         Scenario(
             name=f"drawn-{seed}-{n}",
             duration="60s",
             link={"a": link(), "b": link()},
-            flow=[{"bulk": f"{between(1, 10):.2f}MB"}],
+            flow=[flow()],
         )
         for n in range(count)
     ]
 
 
 #: Scenarios to train with: 64, always the same.
-TRAINING: Sequence[Scenario] = tuple(_scenarios(1, 64))
+TRAINING: Sequence[Scenario] = tuple(draw(1, 64))
 #: Scenarios to judge by, of the same kind and none of them in `TRAINING`: 16, always the same.
-HELD_OUT: Sequence[Scenario] = tuple(_scenarios(2, 16))
+HELD_OUT: Sequence[Scenario] = tuple(draw(2, 16))
 
 
 def _plans(scenarios: Sequence[Scenario], host: str, policy: str) -> list[_native.Plan]:
@@ -177,15 +193,18 @@ class SchedulerEnv(_Env):
     """Which subflow carries the next data.
 
     Actions: the number of a subflow, in the order of the paths; `subflows`: wait. Asked whenever
-    data is there and a subflow has space; the engine refuses a subflow without space.
+    data is there and a subflow has space; to choose one without space is to wait for it.
 
     The reward is minus the simulated seconds since the last decision, so that the return of an
     episode is minus the time that the flows took from the first decision on. Runs in which nothing
     is asked are passed over.
 
     Observation: unsent bytes, the peer's window, whether it is a reinjection; then of each
-    subflow whether it is usable, has space, is backup or potentially failed, its smoothed RTT, the
-    share of its window in flight, its window, its space, whether it recovers from loss.
+    subflow whether it is usable, could carry this data now, is backup or potentially failed, its
+    smoothed RTT, the share of its window in flight, its window, its space, whether it recovers from
+    loss, the smallest RTT over its own, unsent bytes over its window. A network that was trained
+    with it decides as ``learned:file=policy.onnx`` in every program of the project
+    (docs/python.md).
     """
 
     def __init__(

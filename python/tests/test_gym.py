@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +32,8 @@ def test_the_first_subflow_with_space_is_as_good_as_the_policy_says() -> None:
     seen, first = env.reset(seed=1)
     total, over, info = 0.0, False, {}
     while not over:
-        space = [slot for slot in range(2) if seen[3 + 8 * slot + 1] > 0]
+        able = seen[gym.CONNECTION + 1 :: gym.SUBFLOW]
+        space = [slot for slot in range(2) if able[slot] > 0]
         seen, reward, terminated, truncated, info = env.step(space[0])
         assert not truncated
         total, over = total + reward, terminated
@@ -83,6 +85,16 @@ def test_the_sets_are_apart_and_fixed() -> None:
     assert (len(training), len(held_out)) == (64, 16) and not training & held_out
     first = gym.TRAINING[0].toml
     assert 'rate = "18.54Mbps"' in first, first
+    # The same links, and requests.
+    requests = gym.draw(1, 64, requests=True)
+    assert 'rate = "18.54Mbps"' in requests[0].toml and "think" in requests[0].toml
+
+
+def test_a_network_out_of_a_file_is_a_scheduler_or_says_what_is_missing(tmp_path: Path) -> None:
+    # Wheels are built without networks, unless somebody asks for them.
+    (tmp_path / "p.onnx").write_bytes(b"junk")
+    with pytest.raises(tabane.ScenarioError, match=r"--features learned|no ONNX"):
+        tabane.run(TWO, set={"host.server.scheduler": f"learned:file={tmp_path / 'p.onnx'}"})
 
 
 def test_an_episode_that_asks_nothing_is_an_error() -> None:

@@ -94,6 +94,14 @@ def test_frames_are_made_on_demand() -> None:
     assert "sent" in set(result.events["event"])
 
 
+def test_a_notebook_shows_tables_without_pandas() -> None:
+    table = tabane.Table({"name": np.array(["<a>", "b"] * 5, dtype=object), "n": np.arange(10)})
+    html = table._repr_html_()
+    assert html.startswith("<table><thead><tr><th>name</th><th>n</th></tr></thead>")
+    assert html.count("<tr>") == 9 and "<td>&lt;a&gt;</td><td>0</td>" in html
+    assert html.endswith("<p>... 10 rows</p>")
+
+
 def test_without_watching_there_are_no_series() -> None:
     result = tabane.run(TWO, watch=False)
     assert result.json() == tabane.run(TWO).json()

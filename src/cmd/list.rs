@@ -31,10 +31,17 @@ struct Row {
 #[derive(Serialize, Debug)]
 struct Param {
     name: &'static str,
+    /// Not of the name of a file.
+    #[serde(flatten)]
+    numbers: Option<Numbers>,
+    meaning: &'static str,
+}
+
+#[derive(Serialize, Debug)]
+struct Numbers {
     default: f64,
     least: f64,
     most: f64,
-    meaning: &'static str,
 }
 
 /// Prints the tables.
@@ -97,9 +104,11 @@ fn rows<F: ?Sized>(registry: &Registry<F>) -> Vec<Row> {
 fn row<F: ?Sized>(entry: &Entry<F>) -> Row {
     let param = |param: &tabane_engine::policy::Param| Param {
         name: param.name,
-        default: param.default,
-        least: *param.range.start(),
-        most: *param.range.end(),
+        numbers: (!param.is_file()).then(|| Numbers {
+            default: param.default,
+            least: *param.range.start(),
+            most: *param.range.end(),
+        }),
         meaning: param.meaning,
     };
     Row {
@@ -121,9 +130,12 @@ fn text(tables: &[(&'static str, Vec<Row>)]) -> String {
             };
             lines.push(format!("  {:<14}{}{aliases}", row.name, row.summary));
             for p in &row.params {
-                let Param { name, default, least, most, meaning } = p;
-                let range = format!("{least} to {most}, default {default}");
-                lines.push(format!("  {:<14}  {name}: {meaning} ({range})", ""));
+                let Param { name, numbers, meaning } = p;
+                let range = numbers.as_ref().map(|Numbers { default, least, most }| {
+                    format!(" ({least} to {most}, default {default})")
+                });
+                let range = range.unwrap_or_default();
+                lines.push(format!("  {:<14}  {name}: {meaning}{range}", ""));
             }
         }
     }

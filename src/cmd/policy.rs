@@ -3,6 +3,7 @@
 use super::agent::{self, Agent};
 use crate::exit::Failure;
 use crate::say;
+use tabane_engine::policy::Spec;
 use tabane_gateway::request_channel::Request;
 
 /// Change the policies of a running agent.
@@ -38,13 +39,24 @@ struct Set {
     agent: Agent,
 }
 
+/// The same with the path of the file that it names from the root on: the agent runs elsewhere.
+fn absolute(spec: &str) -> Result<String, Failure> {
+    // What is no policy is for the agent to say.
+    let Ok(mut spec) = spec.parse::<Spec>() else { return Ok(spec.to_owned()) };
+    if let Some(file) = &mut spec.params.file {
+        let path = std::path::absolute(&*file).map_err(anyhow::Error::new)?;
+        *file = path.to_string_lossy().into_owned();
+    }
+    Ok(spec.to_string())
+}
+
 /// Does it.
 ///
 /// # Errors
 /// When no agent answers, or it refuses.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let Verb::Set(args) = &args.verb;
-    let (policy, spec, connection) = (args.policy.clone(), args.spec.clone(), args.conn);
+    let (policy, spec, connection) = (args.policy.clone(), absolute(&args.spec)?, args.conn);
     let request = Request::SetPolicy { policy, spec, connection };
     let mut client = args.agent.connect()?;
     client.order(request).map_err(agent::failed)?;

@@ -21,10 +21,11 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("net", &["wire", "engine"]),
     ("interop", &["wire", "engine", "net"]),
     ("record", &["engine", "config"]),
+    ("learned", &["engine", "config"]),
     ("gateway", &["wire", "engine", "config", "net", "record"]),
     ("kernel", &["net"]),
     ("lab", &["wire", "engine", "trace", "sim", "net"]),
-    ("python", &["engine", "config", "trace", "sim", "papers"]),
+    ("python", &["engine", "config", "trace", "sim", "learned", "papers"]),
     ("fuzz", &["wire", "engine", "trace", "sim", "net", "gateway"]),
 ];
 
@@ -229,7 +230,7 @@ pub(crate) fn may_name(krate: &str) -> &'static [&'static str] {
 
 /// What only the tests of `krate` may name: what paths do is tried on the simulator's links.
 pub(crate) fn tests_may_name(krate: &str) -> &'static [&'static str] {
-    if krate == "gateway" { &["sim"] } else { &[] }
+    if ["gateway", "learned"].contains(&krate) { &["sim"] } else { &[] }
 }
 
 /// `engine` of `crates/engine/…`.

@@ -4,11 +4,21 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
+use std::path::Path;
 use tabane_engine::policy::Spec;
 
 /// A policy or model as users write it: `"ecf"` or `"ecf:beta=0.3"`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PolicySpec(pub Spec);
+
+impl PolicySpec {
+    /// Makes a path of the file that it names, which is relative to `folder`.
+    pub fn resolve_file(&mut self, folder: &Path) {
+        if let Some(file) = &mut self.0.params.file {
+            *file = folder.join(&*file).to_string_lossy().into_owned();
+        }
+    }
+}
 
 impl From<Spec> for PolicySpec {
     fn from(spec: Spec) -> Self {

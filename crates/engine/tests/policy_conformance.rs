@@ -4,6 +4,7 @@
 mod adding;
 
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use tabane_engine::congestion::{self, Ack, CcState, Congestion, CongestionController};
 use tabane_engine::congestion::{CongestionKind, Start};
 use tabane_engine::egress::{self, Outgoing};
@@ -20,8 +21,9 @@ fn specs<F: ?Sized>(table: &[Entry<F>], more: &[&str]) -> Vec<Spec> {
     let mut specs: Vec<Spec> = more.iter().map(|s| s.parse().expect("a spec")).collect();
     for row in table {
         specs.push(Spec::named(row.name));
-        let given = row.params.iter().map(|p| (p.name.to_owned(), p.default)).collect();
-        specs.push(Spec { name: row.name.to_owned(), params: Params(given) });
+        let given = row.params.iter().map(|p| (p.name.to_owned(), p.default));
+        let params = Params::from(given.collect::<BTreeMap<_, _>>());
+        specs.push(Spec { name: row.name.to_owned(), params });
         specs.extend(row.aliases.iter().map(|alias| Spec::named(alias)));
     }
     specs

@@ -43,6 +43,8 @@ impl PolicyRequests {
     pub(crate) fn parse(text: &[u8], own: &Policies) -> Result<Rules, String> {
         let policy_requests: Self =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let rules = policy_requests.rule.iter().map(|rule| &rule.down);
+        rules.chain([&policy_requests.down]).try_for_each(refuse_files)?;
         let down = policy_requests.down.or(own);
         let named = |rule: &Rule| rule.names.is_empty();
         let rules: Vec<Rule> = policy_requests.rule.into_iter().filter(named).collect();
@@ -81,11 +83,22 @@ impl PolicyOverride {
     pub(crate) fn parse(text: &[u8], own: &Policies) -> Result<(Self, Choice), String> {
         let policy_override: Self =
             serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        refuse_files(&policy_override.down)?;
         let down = policy_override.down.or(own);
         down.check().map_err(|error| error.to_string())?;
         let rules = Rules::compile(&[], &Policies::default(), &down);
         let choice = rules.map_err(|error| error.to_string())?.rest().down.clone();
         Ok((policy_override, choice))
+    }
+}
+
+/// A client does not say which of the server's files are read.
+fn refuse_files(policies: &Policies) -> Result<(), String> {
+    match policies.file() {
+        None => Ok(()),
+        Some((key, _)) => {
+            Err(format!("{key}: a policy out of a file is the server's own to choose"))
+        }
     }
 }
 
@@ -155,6 +168,29 @@ mod tests {
                 .is_err()
         );
         assert!(PolicyOverride::parse(b"{}", &own).is_err());
+    }
+
+    /// A client does not make the server read a file, however it asks.
+    #[test]
+    fn files_of_the_server_are_not_for_clients_to_name() {
+        let spec: Spec = "learned:file=/etc/shadow".parse().unwrap();
+        let down = Policies { scheduler: Some(spec.into()), ..Policies::default() };
+        let own = Policies::default();
+        let rule = Rule { ports: vec!["80".into()], down: down.clone(), ..Rule::default() };
+        let of_some = PolicyRequests { down: own.clone(), rule: vec![rule] };
+        let of_all = PolicyRequests { down: down.clone(), rule: Vec::new() };
+        for requests in [of_all, of_some] {
+            let refused = PolicyRequests::parse(&requests.emit(), &own).unwrap_err();
+            assert!(refused.starts_with("scheduler: a policy out of a file"), "{refused}");
+        }
+        let policy_override = PolicyOverride {
+            source: "10.81.0.16:40000".parse().unwrap(),
+            target: "192.0.2.1:443".parse().unwrap(),
+            late: false,
+            down,
+        };
+        let refused = PolicyOverride::parse(&policy_override.emit(), &own).unwrap_err();
+        assert!(refused.starts_with("scheduler: a policy out of a file"), "{refused}");
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn refuse_host(at: &[&dyn Display], host: &Host) -> Result<(), Fault> {
     }
     if let Some(choice) = &host.congestion
         && !AS_IN_LINUX.contains(&choice.0.to_string().as_str())
-        && !choice.0.params.0.is_empty()
+        && choice.0.params != Default::default()
     {
         let message = format!("the kernel's '{}' has no parameters here", choice.0.name);
         let help = format!("leave them out (but for {})", AS_IN_LINUX.join(", "));

@@ -1,6 +1,6 @@
-//! The policy called `agent`, as scheduler and as congestion control, and what it sees: numbers
-//! from 0 to 1. Outside of an environment it takes the first subflow with space, and keeps its
-//! window.
+//! The policy called `agent`, as scheduler and as congestion control. Outside of an environment it
+//! takes the first subflow with space, and keeps its window. What a scheduler sees, and what its
+//! answer means, is that of schedulers that have been trained (`tabane_learned::observation`).
 
 use super::Kind;
 use super::session::{Question, ask};
@@ -8,13 +8,11 @@ use tabane_engine::congestion::{self, Ack, CcPhase, CcState, Congestion, Congest
 use tabane_engine::congestion::{CongestionKind, Start};
 use tabane_engine::policy::{Entry, RegisterError};
 use tabane_engine::scheduler::{self, Reason, Scheduler, Work};
-use tabane_engine::view::{RecoveryPhase, SubflowId, SubflowSet, SubflowView};
+use tabane_engine::view::{RecoveryPhase, SubflowSet, SubflowView};
+use tabane_learned::observation::{answer, first_able, flag, observe, saturating, width};
 
 /// What the name of it is.
 const NAME: &str = "agent";
-/// Numbers of a subflow, and those of the connection before them.
-const SUBFLOW: usize = 8;
-const CONNECTION: usize = 3;
 /// Numbers of a controller.
 const CONTROLLER: usize = 9;
 
@@ -44,7 +42,7 @@ impl Kind {
     /// Numbers of an observation.
     pub(super) fn width(self) -> usize {
         match self {
-            Self::Scheduler { subflows } => CONNECTION + SUBFLOW * subflows,
+            Self::Scheduler { subflows } => width(subflows),
             Self::Congestion { .. } => CONTROLLER,
         }
     }
@@ -71,69 +69,34 @@ impl Agent {
     }
 }
 
-/// From 0 to 1; `half` gives a half.
-fn saturating(value: f64, half: f64) -> f32 {
-    if value.is_finite() { (value / (value + half)) as f32 } else { 1.0 }
-}
-
-fn flag(is: bool) -> f32 {
-    f32::from(u8::from(is))
-}
-
 struct Asks {
     reason: Reason,
 }
 
 impl Scheduler for Asks {
     fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet {
-        let first = subflows.iter().find(|s| s.usable && s.sendable > 0).map(|s| s.id);
-        let Some(first) = first else {
+        let Some(first) = first_able(work, subflows) else {
             self.reason = Reason::NoSpace;
             return SubflowSet::NONE;
         };
         let action = ask(|agent| {
-            let Kind::Scheduler { subflows: width } = agent.kind else { return None };
+            let Kind::Scheduler { subflows: places } = agent.kind else { return None };
             let time = work.now.as_secs_f64();
             let reward = agent.asked - time;
             agent.asked = time;
-            Some(Question { observation: scene(work, subflows, width), reward, time })
+            let mut observation = vec![0.0; width(places)];
+            observe(work, subflows, &mut observation);
+            Some(Question { observation, reward, time })
         });
-        let chosen = match action {
-            None => SubflowSet::only(first),
-            Some(action) => {
-                let named = subflows.iter().find(|s| i64::from(s.id.0) == action);
-                named.map_or(SubflowSet::NONE, |s| SubflowSet::only(s.id))
-            }
-        };
-        self.reason = if chosen.is_empty() { Reason::AwaitsTurn(first) } else { Reason::Turn };
+        let action = action.unwrap_or(i64::from(first.id.0));
+        let (chosen, reason) = answer(action, work, first, subflows);
+        self.reason = reason;
         chosen
     }
 
     fn reason(&self) -> Reason {
         self.reason
     }
-}
-
-fn scene(work: &Work, subflows: &[SubflowView], width: usize) -> Vec<f32> {
-    let mut seen = vec![0.0; Kind::Scheduler { subflows: width }.width()];
-    seen[0] = saturating(work.unsent as f64, 100_000.0);
-    seen[1] = saturating(work.window_space as f64, 100_000.0);
-    seen[2] = flag(work.reinjection);
-    for view in subflows {
-        let SubflowId(slot) = view.id;
-        let from = CONNECTION + usize::from(slot) * SUBFLOW;
-        let Some(place) = seen.get_mut(from..from + SUBFLOW) else { continue };
-        let mss = view.mss.max(1) as f64;
-        place[0] = flag(view.usable);
-        place[1] = flag(view.sendable > 0);
-        place[2] = flag(view.backup || view.potentially_failed);
-        place[3] = saturating(view.srtt.as_secs_f64(), 0.1);
-        place[4] = (view.in_flight as f64 / view.cwnd.max(1) as f64).min(1.0) as f32;
-        place[5] = saturating(view.cwnd as f64 / mss, 50.0);
-        place[6] = saturating(view.sendable as f64 / mss, 10.0);
-        place[7] = flag(view.phase != RecoveryPhase::Open);
-    }
-    seen
 }
 
 /// A window that actions change.

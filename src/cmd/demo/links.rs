@@ -1,6 +1,7 @@
 //! The demo's links: what they are unless the user says otherwise, and how that is written; or
 //! those of a scenario.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
@@ -122,8 +123,9 @@ impl LinkSpec {
     /// For the link model.
     fn config(&self) -> LinkConfig {
         let spec = |name: &str, params: &[(&str, f64)]| {
-            let params = params.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
-            Spec { name: name.to_owned(), params: Params(params) }
+            let params = params.iter().map(|(key, value)| ((*key).to_owned(), *value));
+            let params = Params::from(params.collect::<BTreeMap<_, _>>());
+            Spec { name: name.to_owned(), params }
         };
         // Gilbert's model with nothing lost in the good state and all in the bad one: bursts of
         // mean length 1/r, and a share p/(p + r) of the time in the bad state.

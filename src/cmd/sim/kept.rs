@@ -111,14 +111,16 @@ fn read(file: File, keys: &[String]) -> std::io::Result<Vec<Option<Done>>> {
     Ok(runs)
 }
 
-/// What a run depends on, as a hash: its scenario with its seed, the measured rates that it reads,
-/// and the program.
+/// What a run depends on, as a hash: its scenario with its seed, the files that it names (measured
+/// rates, networks), and the program.
 fn key(program: &str, variant: &Variant) -> String {
     let mut hash = Sha256::new();
     hash.update(program);
-    hash.update(variant.plan.source.to_toml());
-    for trace in variant.plan.source.traces() {
-        hash.update(identity(Path::new(&trace)));
+    let scenario = &variant.plan.source;
+    hash.update(scenario.to_toml());
+    let files = scenario.traces();
+    for file in files.iter().map(String::as_str).chain(scenario.policy_files()) {
+        hash.update(identity(Path::new(file)));
     }
     hash.finalize().iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

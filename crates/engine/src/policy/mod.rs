@@ -1,13 +1,15 @@
 //! What the plug points share: names with parameters, and the registry that knows them.
 //!
 //! A policy is written as `name` or `name:key=value,key=value`, in scenario files, on the command
-//! line and in configurations alike. Each kind of policy has a [`Registry`]: the policies of this
-//! crate, and those that a program that embeds it has registered.
+//! line and in configurations alike. Values are numbers; that of `file`, which comes last, is the
+//! name of a file, and may have commas in it. Each kind of policy has a [`Registry`]: the policies
+//! of this crate, and those that a program that embeds it has registered.
 
 mod nearest;
 mod registry;
 
 pub use nearest::{meant, nearest};
+use registry::FILE;
 pub use registry::{Entry, Param, RegisterError, Registry, Values};
 
 use std::collections::BTreeMap;
@@ -24,9 +26,21 @@ pub struct Spec {
     pub params: Params,
 }
 
-/// Parameters as they were given, by name; [`Values`] has the defaults of the others.
+/// Parameters as they were given; [`Values`] has the defaults of the others.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Params(pub BTreeMap<String, f64>);
+pub struct Params {
+    /// By name.
+    pub numbers: BTreeMap<String, f64>,
+    /// The file that the policy is to read, as the user wrote it. Who knows what it is relative to
+    /// makes a path of it before the policy is built.
+    pub file: Option<String>,
+}
+
+impl From<BTreeMap<String, f64>> for Params {
+    fn from(numbers: BTreeMap<String, f64>) -> Self {
+        Self { numbers, file: None }
+    }
+}
 
 /// Why a policy could not be made.
 #[derive(Error, Clone, PartialEq, Debug)]
@@ -66,6 +80,14 @@ pub enum PolicyError {
         /// The largest value allowed.
         high: f64,
     },
+    /// A policy that is made from a file could not be made from that one.
+    #[error("{policy}: {message}")]
+    File {
+        /// The name of the policy.
+        policy: &'static str,
+        /// What is wrong, and with which file; for people.
+        message: String,
+    },
     /// Not of the form `name:key=value,...`.
     #[error("'{0}' is not of the form name or name:key=value,key=value")]
     Syntax(String),
@@ -87,23 +109,38 @@ impl FromStr for Spec {
         if name.trim().is_empty() {
             return Err(syntax());
         }
-        let mut params = BTreeMap::new();
-        for pair in rest.split(',').filter(|p| !p.trim().is_empty()) {
+        let (mut params, mut rest) = (Params::default(), rest);
+        while !rest.trim().is_empty() {
+            let (pair, after) = rest.split_once(',').unwrap_or((rest, ""));
+            if pair.trim().is_empty() {
+                rest = after;
+                continue;
+            }
             let (key, value) = pair.split_once('=').ok_or_else(syntax)?;
-            let value: f64 = value.trim().parse().map_err(|_| syntax())?;
-            params.insert(key.trim().to_owned(), value);
+            if key.trim() == FILE {
+                let (_, file) = rest.split_once('=').ok_or_else(syntax)?;
+                let file = Some(file.trim()).filter(|file| !file.is_empty());
+                params.file = Some(file.ok_or_else(syntax)?.to_owned());
+                break;
+            }
+            let number = value.trim().parse().map_err(|_| syntax())?;
+            params.numbers.insert(key.trim().to_owned(), number);
+            rest = after;
         }
-        Ok(Self { name: name.trim().to_owned(), params: Params(params) })
+        Ok(Self { name: name.trim().to_owned(), params })
     }
 }
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Params { numbers, file } = &self.params;
         f.write_str(&self.name)?;
-        for (i, (key, value)) in self.params.0.iter().enumerate() {
-            write!(f, "{}{key}={value}", if i == 0 { ':' } else { ',' })?;
+        let mut sign = ':';
+        for (key, value) in numbers {
+            write!(f, "{sign}{key}={value}")?;
+            sign = ',';
         }
-        Ok(())
+        file.as_ref().map_or(Ok(()), |file| write!(f, "{sign}{FILE}={file}"))
     }
 }
 
@@ -114,8 +151,13 @@ mod tests {
     #[test]
     fn specs_round_trip_and_refuse_nonsense() {
         let spec: Spec = "ecf:beta=0.3,w=1".parse().unwrap();
-        assert_eq!(spec.params.0["beta"], 0.3);
+        assert_eq!(spec.params.numbers["beta"], 0.3);
         assert_eq!(spec.to_string().parse::<Spec>().unwrap(), spec);
+        let spec: Spec = "learned:w=1,file=a b,c=d.onnx".parse().unwrap();
+        assert_eq!(spec.params.file.as_deref(), Some("a b,c=d.onnx"));
+        assert_eq!(spec.params.numbers["w"], 1.0);
+        assert_eq!(spec.to_string().parse::<Spec>().unwrap(), spec);
+        assert!("learned:file=".parse::<Spec>().is_err());
         assert!("".parse::<Spec>().is_err());
         assert!("x:beta".parse::<Spec>().is_err());
         assert!("x:beta=fast".parse::<Spec>().is_err());

@@ -22,7 +22,10 @@ pub struct Entry<F: ?Sized + 'static> {
     pub build: &'static F,
 }
 
-/// A parameter of a policy. All are numbers; a switch is 0 or 1.
+/// The one parameter that is no number.
+pub(super) const FILE: &str = "file";
+
+/// A parameter of a policy. All are numbers, a switch is 0 or 1; but for [`Param::file`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Param {
     /// The key users type.
@@ -50,6 +53,16 @@ impl Param {
     pub const fn switch(name: &'static str, default: bool, meaning: &'static str) -> Self {
         Self::new(name, if default { 1.0 } else { 0.0 }, 0.0..=1.0, meaning)
     }
+
+    /// The file that the policy is made from: `file=NAME`.
+    pub const fn file(meaning: &'static str) -> Self {
+        Self::new(FILE, 0.0, 0.0..=0.0, meaning)
+    }
+
+    /// Whether it is the name of a file, and default and range mean nothing.
+    pub fn is_file(&self) -> bool {
+        self.name == FILE
+    }
 }
 
 /// What a policy is built from: a value for each of its parameters, given or by default, all of
@@ -63,7 +76,7 @@ pub struct Values<'s> {
 impl Values<'static> {
     /// The defaults of all of them.
     pub const fn defaults(params: &'static [Param]) -> Self {
-        const NONE: &Params = &Params(BTreeMap::new());
+        const NONE: &Params = &Params { numbers: BTreeMap::new(), file: None };
         Self { params, given: NONE }
     }
 }
@@ -89,7 +102,12 @@ impl Values<'_> {
 
     /// The value of a parameter if it was given, for defaults that depend on other parameters.
     pub fn given(&self, name: &str) -> Option<f64> {
-        self.given.0.get(name).copied()
+        self.given.numbers.get(name).copied()
+    }
+
+    /// The file that was given.
+    pub fn file(&self) -> Option<&str> {
+        self.given.file.as_deref()
     }
 }
 
@@ -184,12 +202,17 @@ impl<F: ?Sized> Entry<F> {
     /// # Errors
     /// [`PolicyError`] for unknown parameters and values out of range.
     pub fn values<'s>(&self, given: &'s Params) -> Result<Values<'s>, PolicyError> {
-        for (name, value) in &given.0 {
-            let Some(param) = self.params.iter().find(|param| param.name == name) else {
-                let known = self.params.iter().map(|param| param.name).collect::<Vec<_>>();
-                let (policy, name, known) = (self.name, name.clone(), known.join(", "));
-                return Err(PolicyError::UnknownParam { policy, name, known });
-            };
+        let unknown = |name: &str| {
+            let known = self.params.iter().map(|param| param.name).collect::<Vec<_>>();
+            let (policy, name, known) = (self.name, name.to_owned(), known.join(", "));
+            PolicyError::UnknownParam { policy, name, known }
+        };
+        if given.file.is_some() && !self.params.iter().any(Param::is_file) {
+            return Err(unknown(FILE));
+        }
+        for (name, value) in &given.numbers {
+            let param = self.params.iter().find(|param| param.name == name);
+            let param = param.ok_or_else(|| unknown(name))?;
             if !param.range.contains(value) {
                 let (low, high) = (*param.range.start(), *param.range.end());
                 return Err(PolicyError::OutOfRange { name: param.name, value: *value, low, high });

@@ -88,13 +88,25 @@ impl Findings {
         }
     }
 
+    /// Of what the other side sends: files that they could name are there, and its own business.
+    pub(super) fn policies_of_peer(&mut self, at: At<'_>, policies: &Policies) {
+        match policies.file() {
+            None => self.policies(at, policies),
+            Some((key, file)) => {
+                let message = format!("'{file}' would be a file of the server's");
+                let help = "the server's own configuration may name it, for all clients";
+                self.fault(Fault::new(&[at, &[&key]].concat(), message).help(help));
+            }
+        }
+    }
+
     pub(super) fn rules(&mut self, rules: &[Rule]) {
         self.range(&[&"rule"], rules.len(), 0, RULES_MAX);
         let mut all = None;
         for (n, rule) in rules.iter().enumerate() {
             let before = self.faults.len();
             self.policies(&[&"rule", &n, &"up"], &rule.up);
-            self.policies(&[&"rule", &n, &"down"], &rule.down);
+            self.policies_of_peer(&[&"rule", &n, &"down"], &rule.down);
             for (key, fault) in Rules::faults(rule) {
                 let at: Vec<&dyn Display> =
                     [&"rule" as &dyn Display, &n].into_iter().chain(key.each()).collect();

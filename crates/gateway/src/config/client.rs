@@ -227,7 +227,7 @@ impl ClientConfig {
         self.check_servers(found);
         self.check_paths(found);
         found.policies(&[&"up"], &self.up);
-        found.policies(&[&"down"], &self.down);
+        found.policies_of_peer(&[&"down"], &self.down);
         found.rules(&self.rule);
     }
 
@@ -347,6 +347,11 @@ impl Configuration for ClientConfig {
         let Self { secret_file, control, web_token_file, state, record_folder, .. } = self;
         let files = [secret_file, control, web_token_file, state, record_folder];
         files.into_iter().flatten().collect()
+    }
+
+    fn sending(&mut self) -> Vec<&mut Policies> {
+        let Self { up, rule, .. } = self;
+        rule.iter_mut().map(|rule| &mut rule.up).chain([up]).collect()
     }
 
     fn kept(&mut self) -> Vec<&mut PathBuf> {

@@ -1,6 +1,7 @@
 //! Reading a configuration: a TOML file, what the environment lays over it, and every fault with
 //! file, line, column and remedy. What lines with keys hold is never shown.
 
+use super::rule::Policies;
 use super::source::{Service, TEXT_MAX};
 use super::{overrides, udp_mode};
 use crate::keys::{Key, KeyError, is_exposed};
@@ -27,6 +28,8 @@ pub trait Configuration: Serialize + DeserializeOwned {
     fn check(&self, found: &mut Findings);
     /// The files that it names.
     fn files(&mut self) -> Vec<&mut PathBuf>;
+    /// The policies of what it sends itself: files that they name are its own.
+    fn sending(&mut self) -> Vec<&mut Policies>;
     /// Files among those that the agent writes and wants back after a restart.
     fn kept(&mut self) -> Vec<&mut PathBuf>;
     /// Files among those that must be there to be read, with their keys (`table.key`).
@@ -209,6 +212,7 @@ pub(super) fn place_files<C: Configuration>(
     }
     if let Some(folder) = folder {
         config.files().into_iter().for_each(|file| *file = folder.join(&*file));
+        config.sending().into_iter().for_each(|policies| policies.resolve_files(folder));
     }
     let Some(service) = service else { return };
     for file in config.files() {

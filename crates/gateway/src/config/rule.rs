@@ -1,6 +1,7 @@
 //! Policies, and which traffic has which.
 
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use tabane_config::policy::PolicySpec;
 use tabane_engine::Duration;
 use tabane_engine::mptcp::Policy;
@@ -86,6 +87,21 @@ impl Policies {
             ("egress", spec(egress).map(Policy::Egress)),
         ];
         all.into_iter().filter_map(|(key, policy)| Some((key, policy?)))
+    }
+
+    /// The first file that one of them is made from, and the policy's key.
+    pub(crate) fn file(&self) -> Option<(&'static str, &str)> {
+        let Self { scheduler, congestion, egress, udp: _ } = self;
+        let all = [("scheduler", scheduler), ("congestion", congestion), ("egress", egress)];
+        all.into_iter()
+            .find_map(|(key, policy)| Some((key, policy.as_ref()?.0.params.file.as_deref()?)))
+    }
+
+    /// Makes paths of the files that they name, which are relative to `folder`.
+    pub(crate) fn resolve_files(&mut self, folder: &Path) {
+        let Self { scheduler, congestion, egress, udp: _ } = self;
+        let all = [scheduler, congestion, egress].into_iter().flatten();
+        all.for_each(|policy| policy.resolve_file(folder));
     }
 
     /// Whether there are such policies, with such parameters.

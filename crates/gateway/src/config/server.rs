@@ -306,6 +306,15 @@ impl Configuration for ServerConfig {
         own.into_iter().chain(next).flatten().collect()
     }
 
+    fn sending(&mut self) -> Vec<&mut Policies> {
+        let Self { down, next, .. } = self;
+        let next = next.iter_mut().flat_map(|next| {
+            let NextConfig { up, rule, .. } = next;
+            rule.iter_mut().map(|rule| &mut rule.up).chain([up])
+        });
+        next.chain([down]).collect()
+    }
+
     fn kept(&mut self) -> Vec<&mut PathBuf> {
         let next = self.next.iter_mut().filter_map(|next| next.state.as_mut());
         self.state.iter_mut().chain(&mut self.record_folder).chain(next).collect()

@@ -5,7 +5,8 @@ use crate::index::PathIndex;
 use crate::keys::Key;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use tabane_engine::policy::Spec;
+use tabane_engine::policy::{Entry, Param, Spec};
+use tabane_engine::scheduler;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OTHER: &str = "uRHCGeFjN+8uoyl4sLbve9ZB2C1z4GgBscZP+y2rknk=";
@@ -354,6 +355,37 @@ fn files_are_beside_the_configuration_and_must_be_private() {
     fs::write(&path, format!("web_token_file = \".\"\n{}", client())).unwrap();
     let said = read::<ClientConfig>(&path, &[]).unwrap_err().to_string();
     assert!(said.contains(":1:18: ") && said.contains("directory"), "{said}");
+}
+
+/// Of a policy that is made from a file: ours is beside our configuration, and which of its own
+/// files the other side reads is not ours to say.
+#[test]
+fn files_of_policies_are_ones_own() {
+    const MADE_OF_FILE: Entry<scheduler::Build> = Entry {
+        name: "made-of-file",
+        aliases: &[],
+        summary: "",
+        params: &[Param::file("anything")],
+        build: &|_| scheduler::build(&Spec::named("minrtt")),
+    };
+    scheduler::REGISTRY.register(MADE_OF_FILE).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.toml");
+    let policy = "scheduler = \"made-of-file:file=a/p.onnx\"";
+    let whole = format!("made-of-file:file={}", folder.path().join("a/p.onnx").display());
+    let own = |policies: &Policies| policies.scheduler.as_ref().unwrap().0.to_string();
+    let rule = format!("[[rule]]\nports = [\"80\"]\nup = {{ {policy} }}\n");
+    fs::write(&path, format!("{}\n[up]\n{policy}\n{rule}", client())).unwrap();
+    let config = read::<ClientConfig>(&path, &[]).unwrap().config;
+    assert_eq!([own(&config.up), own(&config.rule[0].up)], [whole.clone(), whole.clone()]);
+    fs::write(&path, format!("{}\n[down]\n{policy}\n", server())).unwrap();
+    assert_eq!(own(&read::<ServerConfig>(&path, &[]).unwrap().config.down), whole);
+    let text = format!("{}\n[down]\n{policy}\n", client());
+    let said = connect_error::<ClientConfig>(&text);
+    assert!(said.contains("would be a file of the server's"), "{said}");
+    let text = format!("{}\n{}", client(), rule.replace("up =", "down ="));
+    let said = connect_error::<ClientConfig>(&text);
+    assert!(said.contains("would be a file of the server's"), "{said}");
 }
 
 /// It once opened the server itself and its cloud's metadata, too.

@@ -18,6 +18,7 @@ pub use point::{AccessPath, Core, Point};
 pub use summary::{AGAIN, LoadedSummary, Ratios, Spread, Summary, summarise};
 
 use crate::scenario::{Conditions, Flow, Link, Loss, Mptcp, Path, PathSettings, Queue, Scenario};
+use std::collections::BTreeMap;
 use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Rate, Ratio, Time};
 use tabane_engine::Duration;
@@ -131,5 +132,5 @@ fn link(rate_bps: u64, delay: Duration, queue_bytes: u64) -> Link {
 
 fn spec(name: &str, params: &[(&str, f64)]) -> Spec {
     let params = params.iter().map(|(key, value)| ((*key).to_owned(), *value));
-    Spec { name: name.into(), params: Params(params.collect()) }
+    Spec { name: name.into(), params: Params::from(params.collect::<BTreeMap<_, _>>()) }
 }

@@ -183,6 +183,7 @@ impl Document {
         for file in scenario.files_mut() {
             *file = self.folder.join(&*file).to_string_lossy().into_owned();
         }
+        scenario.resolve_policy_files(&self.folder);
     }
 
     /// An error about the value at `at`.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use tabane_config::quantity::Size;
-use tabane_engine::policy::{Params, Spec};
+use tabane_engine::policy::Spec;
 
 with_link_params! {
     /// A link. Parameters beside `between` hold for both directions; `up` and `down` change one.
@@ -150,12 +150,12 @@ impl Loss {
 }
 
 fn with(name: &str, key: &str, value: f64) -> Spec {
-    Spec { name: name.into(), params: Params(BTreeMap::from([(key.into(), value)])) }
+    Spec { name: name.into(), params: BTreeMap::from([(key.into(), value)]).into() }
 }
 
 impl fmt::Display for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let params = &self.0.params.0;
+        let params = &self.0.params.numbers;
         match (self.0.name.as_str(), params.len(), params.first_key_value()) {
             ("droptail", 1, Some((key, n))) if key == "packets" => write!(f, "{n} packets"),
             ("droptail", 1, Some((key, n))) if key == "bytes" => write!(f, "{}", Size(*n as u64)),
@@ -166,7 +166,8 @@ impl fmt::Display for Queue {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0.name.as_str(), self.0.params.0.len(), self.0.params.0.get("p")) {
+        let numbers = &self.0.params.numbers;
+        match (self.0.name.as_str(), numbers.len(), numbers.get("p")) {
             ("bernoulli", 1, Some(p)) => Ratio(*p).fmt(f),
             _ => self.0.fmt(f),
         }

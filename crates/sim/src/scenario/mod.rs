@@ -7,6 +7,7 @@ mod arrivals;
 mod backbone;
 mod change;
 mod document;
+mod files;
 mod flow;
 mod group;
 mod host;

@@ -4,7 +4,7 @@ use super::{Condition, Conditions, ConditionsConfig, DelayIs, Phase, QueueIs, Ra
 use crate::link::{DelayConfig, LinkChange, LinkConfig, RateConfig};
 use crate::seed::{Rng, Seed};
 use std::collections::BTreeMap;
-use tabane_engine::policy::{Params, PolicyError, Spec};
+use tabane_engine::policy::{PolicyError, Spec};
 use tabane_engine::{Duration, Instant};
 
 /// The course of a link direction's conditions.
@@ -149,5 +149,5 @@ impl Course {
 }
 
 fn with(name: &str, key: &str, value: f64) -> Spec {
-    Spec { name: name.into(), params: Params(BTreeMap::from([(key.into(), value)])) }
+    Spec { name: name.into(), params: BTreeMap::from([(key.into(), value)]).into() }
 }

@@ -2,6 +2,7 @@
 
 mod bernoulli;
 mod gilbert;
+mod periodic;
 
 use crate::seed::Rng;
 use tabane_engine::policy::{Entry, Param, PolicyError, Registry, Spec, Values};
@@ -36,6 +37,13 @@ pub const ALL: &[Entry<Build>] = &[
             Param::new("bad", 1.0, 0.0..=1.0, "loss in the bad state"),
         ],
         build: &gilbert::Gilbert::build,
+    },
+    Entry {
+        name: "periodic",
+        aliases: &[],
+        summary: "each n-th packet",
+        params: periodic::PARAMS,
+        build: &periodic::Periodic::build,
     },
 ];
 
@@ -94,8 +102,16 @@ mod tests {
     }
 
     #[test]
+    fn periodic_loses_each_nth_packet() {
+        let lost = sample("periodic:n=100");
+        assert_eq!(lost.iter().filter(|l| **l).count(), N / 100);
+        assert!(lost.iter().skip(99).step_by(100).all(|l| *l));
+        assert_eq!(share(&sample("periodic:n=1")), 1.0);
+    }
+
+    #[test]
     fn nonsense_is_refused() {
-        for spec in ["bernoulli:p=1.1", "gilbert:p=-1", "bernoulli:q=1", "lossy"] {
+        for spec in ["periodic:n=0", "bernoulli:p=1.1", "gilbert:p=-1", "bernoulli:q=1", "lossy"] {
             assert!(build(&spec.parse().unwrap()).is_err(), "{spec}");
         }
     }
