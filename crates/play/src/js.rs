@@ -85,8 +85,8 @@ impl Play {
     ///
     /// # Errors
     /// None that is known.
-    pub fn status(&mut self) -> Result<String, JsError> {
-        json(&self.0.status())
+    pub fn status(&mut self, anew: bool) -> Result<String, JsError> {
+        json(&self.0.status(anew))
     }
 
     /// See [`crate::Play::sample`].

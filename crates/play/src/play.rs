@@ -172,11 +172,11 @@ impl Play {
         self.watch.borrow().row(now)
     }
 
-    /// What each link and subflow does, and why some do not, over the decisions since this was
-    /// asked last.
-    pub fn status(&mut self) -> Status {
+    /// What each link and subflow does, and why some do not, over the decisions since they were
+    /// last counted anew, which `anew` asks for after this.
+    pub fn status(&mut self, anew: bool) -> Status {
         let ups = self.world(|world| status::ups(world)).unwrap_or_default();
-        status::status(&self.plan, &mut self.watch.borrow_mut(), &ups)
+        status::status(&self.plan, &mut self.watch.borrow_mut(), &ups, anew)
     }
 
     /// Packets that are under way now, at most so many: see [`dots`].

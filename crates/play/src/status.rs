@@ -63,8 +63,8 @@ pub(crate) fn ups(world: &World<'_>) -> Vec<bool> {
     (0..directions).step_by(2).map(|n| world.is_link_up(LinkIdx(n))).collect()
 }
 
-/// Says how things stand, and begins to count anew.
-pub(crate) fn status(plan: &Plan, watch: &mut Watch, ups: &[bool]) -> Status {
+/// Says how things stand, and counts decisions anew from now on if it is asked to.
+pub(crate) fn status(plan: &Plan, watch: &mut Watch, ups: &[bool], anew: bool) -> Status {
     let mut gathered: Vec<Gathered> = Vec::new();
     gathered.resize_with(watch.series.len(), Gathered::default);
     for ((flow, host), end) in &watch.ends {
@@ -97,7 +97,7 @@ pub(crate) fn status(plan: &Plan, watch: &mut Watch, ups: &[bool]) -> Status {
             }
         }
     }
-    for end in watch.ends.values_mut() {
+    for end in watch.ends.values_mut().filter(|_| anew) {
         end.decisions = Decisions::default();
     }
     let down = downs(plan, watch, ups);

@@ -168,7 +168,8 @@ impl Watch {
             let end = self.ends.get(&(flow, host))?;
             end.slots.contains_key(&slot).then(|| self.slot_name(end, slot))
         });
-        let path = path.unwrap_or_default();
+        // Of the first subflow nobody has had a look yet: it is the flow itself that opens.
+        let path = path.unwrap_or_else(|| name.clone());
         let (kind, about, detail) = match &record.what {
             What::Subflow(SubflowChange::Established) => ("established", path, name),
             What::Subflow(SubflowChange::Closed(why)) => {

@@ -50,7 +50,7 @@ fn watch(play: &mut Play, until: f64, step: f64) {
         at += step;
         while play.advance((at * 1e9) as u64).unwrap() {}
         play.sample();
-        play.status();
+        play.status(true);
         play.dots(100);
     }
 }
@@ -117,10 +117,10 @@ fn it_says_what_each_link_does_and_why_one_idles() {
     let sets = ["link.lte.rate=1Mbps", "link.lte.delay=200ms", "flow.0.bulk=unlimited"];
     let mut play = Play::new("pair.toml", PAIR, &sets.map(str::to_owned)).unwrap();
     watch(&mut play, 4.0, 0.05);
-    play.status();
+    play.status(true);
     while play.advance(8_000_000_000).unwrap() {}
     play.sample();
-    let status = play.status();
+    let status = play.status(true);
     let about = play.about();
     let paths: Vec<&str> = about.series.iter().map(|series| series.path.as_str()).collect();
     assert_eq!(paths, ["wifi", "lte"]);
@@ -132,7 +132,7 @@ fn it_says_what_each_link_does_and_why_one_idles() {
 
     play.change(&json!({ "down": "lte" }).to_string()).unwrap();
     watch(&mut play, 9.0, 0.1);
-    let status = play.status();
+    let status = play.status(true);
     assert_eq!((status.series[1].state, status.links[1].up), ("down", false));
 }
 
