@@ -20,7 +20,9 @@ const FASTEST: &str = "playground.speed(10)";
 fn a_run_gives_the_bytes_of_the_command_line() {
     let Some(mut browser) = Browser::start() else { return };
     let page = Page::serve();
-    for scenario in ["p=ecf3", "p=bicast&seed=4", "p=hayack", "p=proxies", "p=free&n=4&traffic=file"] {
+    for scenario in
+        ["p=ecf3", "p=bicast&seed=4", "p=hayack", "p=proxies", "p=free&n=4&traffic=file"]
+    {
         browser.open(&page.at(scenario), 1280, 900);
         browser.until("playground.time() > 0", "a run");
         browser.text(FASTEST);
@@ -94,7 +96,8 @@ fn every_preset_opens_with_its_paper_beside_it() {
     let variants = [("two_wans", "extra"), ("proxies", "direct"), ("hayack", "stated")];
     for (preset, variant) in variants {
         browser.text(&format!("location.hash = '#p={preset}&v={variant}'"));
-        browser.until(&format!("document.getElementById('variant').value === '{variant}'"), variant);
+        browser
+            .until(&format!("document.getElementById('variant').value === '{variant}'"), variant);
         browser.until("playground.time() > 0", "a run");
     }
     assert_eq!(browser.text("document.getElementById('trouble').innerText"), "");
@@ -105,7 +108,8 @@ fn every_preset_opens_with_its_paper_beside_it() {
 fn the_state_is_in_the_address_and_a_file_opens() {
     let Some(mut browser) = Browser::start() else { return };
     let page = Page::serve();
-    let given = "p=free&n=4&traffic=video&link.sat.loss=2%25&defaults.scheduler=ecf&seed=9&down=dsl";
+    let given =
+        "p=free&n=4&traffic=video&link.sat.loss=2%25&defaults.scheduler=ecf&seed=9&down=dsl";
     browser.open(&page.at(given), 1280, 900);
     browser.until("playground.time() > 0.1", "a run");
     browser.slide("wifi.queue", 60);
@@ -115,7 +119,9 @@ fn the_state_is_in_the_address_and_a_file_opens() {
     browser.open(&address, 1280, 900);
     browser.until("window.playground?.time() > 0", "the same again");
     assert_eq!(browser.text("JSON.stringify(playground.state)"), state);
-    for (element, value) in [("count", "4"), ("traffic", "video"), ("scheduler", "ecf"), ("seed", "9")] {
+    for (element, value) in
+        [("count", "4"), ("traffic", "video"), ("scheduler", "ecf"), ("seed", "9")]
+    {
         assert_eq!(browser.text(&format!("document.getElementById('{element}').value")), value);
     }
     browser.until("document.querySelector('[data-link=dsl] .plug').ariaChecked === 'false'", "dsl");
@@ -179,7 +185,10 @@ fn keys_languages_and_names() {
     browser.key(" ");
     browser.key(",");
     browser.key(",");
-    browser.until("playground.state && document.getElementById('pace').innerText === '1/30 ×'", "slow");
+    browser.until(
+        "playground.state && document.getElementById('pace').innerText === '1/30 ×'",
+        "slow",
+    );
     assert_eq!(browser.errors(), [""; 0]);
 }
 
@@ -189,7 +198,11 @@ fn it_fits_a_phone_in_both_languages() {
     let page = Page::serve();
     for language in ["en", "ja"] {
         for preset in ["free&n=4", "bicast", "hayack", "ecf3", "two_wans", "proxies"] {
-            browser.open(&page.with_query(&format!("lang={language}"), &format!("p={preset}")), 390, 844);
+            browser.open(
+                &page.with_query(&format!("lang={language}"), &format!("p={preset}")),
+                390,
+                844,
+            );
             browser.until("window.playground?.time() > 0", "a run");
             let wide = "document.documentElement.scrollWidth <= 390";
             browser.until(wide, &format!("nothing that sticks out of {preset} ({language})"));

@@ -62,7 +62,13 @@ mod page {
         }
         let target = out.join("wasm");
         let mut cargo = Command::new(variable("CARGO"));
-        cargo.current_dir(root).args(["build", "--release", "--locked", "--package", "tabane-play"]);
+        cargo.current_dir(root).args([
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            "tabane-play",
+        ]);
         cargo.args(["--lib", "--target", TARGET, "--target-dir"]).arg(&target);
         PROFILE.iter().for_each(|setting| {
             cargo.args(["--config", setting]);

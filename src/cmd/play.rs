@@ -85,7 +85,8 @@ impl Site {
         let name = if name.is_empty() { "index.html" } else { name };
         match self {
             Self::Folder(dir) => {
-                let inside = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
+                let inside =
+                    Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
                 let bytes = std::fs::read(dir.join(name)).ok().filter(|_| inside)?;
                 Some((media_type(name), bytes.into()))
             }

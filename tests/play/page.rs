@@ -73,7 +73,9 @@ pub(crate) fn without_cost(result: &str) -> &str {
 impl Browser {
     /// What a promise is kept with.
     pub(crate) fn answer(&mut self, promise: &str) -> String {
-        self.text(&format!("window.kept = undefined; {promise}.then((it) => window.kept = it); ''"));
+        self.text(&format!(
+            "window.kept = undefined; {promise}.then((it) => window.kept = it); ''"
+        ));
         self.until("window.kept !== undefined", promise);
         self.text("window.kept")
     }

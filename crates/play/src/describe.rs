@@ -66,6 +66,8 @@ pub struct SeriesAbout {
     pub path: String,
     /// The link that it is known by: the first of the path that no other path of the flow has.
     pub link: Option<usize>,
+    /// All links of the path, from the client on.
+    pub links: Vec<usize>,
 }
 
 /// Policies in force where nothing else is said.
@@ -140,7 +142,7 @@ fn series(plan: &Plan, watch: &Watch) -> Vec<SeriesAbout> {
         let siblings = watch.series.iter().filter(|o| o.flow == series.flow && *o != series);
         let taken: Vec<usize> = siblings.flat_map(|other| links_of(&other.path)).collect();
         let link = all.iter().find(|link| !taken.contains(link)).or(all.first()).copied();
-        SeriesAbout { flow: series.flow.clone(), path: series.path.clone(), link }
+        SeriesAbout { flow: series.flow.clone(), path: series.path.clone(), link, links: all }
     };
     (0..watch.series.len()).map(one).collect()
 }

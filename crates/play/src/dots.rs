@@ -34,7 +34,9 @@ pub(crate) fn dots(world: &World<'_>, watch: &Watch, most: usize) -> Vec<f32> {
                     Place::Queued(before) => -1.0 - before as f64,
                 };
                 let payload = segment.payload.len();
-                let bare = payload == 0 && !segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::FIN);
+                let bare = payload == 0
+                    && !segment.flags.contains(Flags::SYN)
+                    && !segment.flags.contains(Flags::FIN);
                 let row = [
                     f64::from(link),
                     place,

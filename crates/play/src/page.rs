@@ -38,18 +38,12 @@ const WEB: &[File] = files! {
 
 /// Made by build.rs.
 const MADE: &[File] = &[
-    File {
-        name: "tabane.js",
-        bytes: include_bytes!(concat!(env!("OUT_DIR"), "/tabane.js")),
-    },
+    File { name: "tabane.js", bytes: include_bytes!(concat!(env!("OUT_DIR"), "/tabane.js")) },
     File {
         name: "tabane_bg.wasm",
         bytes: include_bytes!(concat!(env!("OUT_DIR"), "/tabane_bg.wasm")),
     },
-    File {
-        name: "papers.json",
-        bytes: include_bytes!(concat!(env!("OUT_DIR"), "/papers.json")),
-    },
+    File { name: "papers.json", bytes: include_bytes!(concat!(env!("OUT_DIR"), "/papers.json")) },
 ];
 
 /// Scenarios of the papers that are presets.

@@ -22,8 +22,8 @@ pub struct Status {
 /// What the subflows of a series do.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 pub struct SeriesStatus {
-    /// One word: `absent`, `opening`, `down`, `failed`, `backup`, `carries`, `idle`, `quiet`
-    /// (nothing to send) or `closed`.
+    /// One word: `absent`, `opening`, `down`, `failed`, `backup`, `carries`, `sends` (there is
+    /// nothing to decide, as with plain TCP), `idle`, `quiet` (nothing to send) or `closed`.
     pub state: &'static str,
     /// Segments that it was given.
     pub chosen: u64,
@@ -72,9 +72,11 @@ pub(crate) fn status(plan: &Plan, watch: &mut Watch, ups: &[bool], anew: bool) -
             continue;
         }
         let placed = end.decisions.total() - end.decisions.held();
+        let undecided = end.decisions.total() == 0;
         for sub in end.subflows.values() {
             gathered[sub.series].meet(sub);
             gathered[sub.series].unsent += end.unsent;
+            gathered[sub.series].sends |= undecided && sub.info.view.in_flight > 0;
         }
         for (slot, fate) in end.decisions.subflows() {
             let Some(series) = Watch::slot_series(end, slot) else { continue };
@@ -125,6 +127,7 @@ struct Gathered {
     alive: u32,
     backup: u32,
     failed: u32,
+    sends: bool,
     chosen: u64,
     placed: u64,
     unsent: u64,
@@ -150,6 +153,7 @@ impl Gathered {
             all if all.alive == 0 => "closed",
             all if all.opening => "opening",
             all if all.chosen > 0 => "carries",
+            all if all.sends => "sends",
             all if all.failed == all.alive => "failed",
             all if all.backup == all.alive => "backup",
             all if all.not.is_empty() && all.unsent == 0 => "quiet",

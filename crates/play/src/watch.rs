@@ -202,6 +202,10 @@ impl Observer for Watcher {
         Wants { records: true, packets: false, sample: None }
     }
 
+    fn wants_segments(&self) -> bool {
+        false
+    }
+
     fn opened(&mut self, _now: Instant, flow: FlowIdx, host: HostIdx, conn: ConnId) {
         let mut watch = self.0.borrow_mut();
         watch.owners.insert((host, conn), flow);

@@ -143,8 +143,9 @@ function build() {
     const place = mains.indexOf(n);
     return place < 0 ? css.getPropertyValue("--soft").trim() : css.getPropertyValue(`--l${place % 6}`).trim();
   });
-  // A path that has no link of its own among the shown ones still needs a colour.
-  const series = about.series.map((it) => ({ ...it, link: it.link ?? mains[0] }));
+  // A path is known by a link that is shown, if it crosses one.
+  const shown = (it) => [it.link, ...it.links].find((link) => mains.includes(link)) ?? it.link ?? mains[0];
+  const series = about.series.map((it) => ({ ...it, link: shown(it) }));
   history = new History({ ...about, series }, colours);
   page.history = history;
   world.build(about, mains, colours, history.series.map((it) => it.colour));
@@ -154,7 +155,8 @@ function build() {
     cards.build({ ...about, series }, mains, colours, one?.split ?? {});
     shape = now;
   }
-  $("legend").replaceChildren(...history.series.map((it) => {
+  const total = { label: t("total"), colour: css.getPropertyValue("--text").trim(), dash: [] };
+  $("legend").replaceChildren(...[...history.series, ...(history.adds ? [total] : [])].map((it) => {
     const entry = document.createElement("li");
     const mark = document.createElement("i");
     mark.style.setProperty("--colour", it.colour);
@@ -314,7 +316,10 @@ const smooth = () => Number.isFinite(speed()) ? Math.max(speed(), 0.01) : 1;
 function rates() {
   const last = history.rows.length - 1;
   const sums = about.links.map(() => 0);
-  history.about.series.forEach((series, n) => { sums[series.link] += history.rate(last, n, smooth()); });
+  history.about.series.forEach((series, n) => {
+    const rate = history.rate(last, n, smooth());
+    for (const link of series.links) sums[link] += rate;
+  });
   return sums.map((sum, link) => sum || Math.max(passing(2 * link), passing(2 * link + 1)));
 }
 

@@ -86,7 +86,10 @@ export class Cards {
     plug.setAttribute("role", "switch");
     plug.setAttribute("aria-label", t("plug", link.name));
     plug.addEventListener("click", () => this.plugged(link.name));
-    const ends = link.from && link.to ? tag("small", "ends", `${link.from} – ${link.to}`) : "";
+    // Where all links join the same two, the lanes have said so.
+    const alike = this.about.links.every((other) => other.from === link.from && other.to === link.to);
+    const named = link.from && link.to && !`${link.from}${link.to}`.includes("|");
+    const ends = named && !alike ? tag("small", "ends", `${link.from} – ${link.to}`) : "";
     const head = tag("div", "head", tag("h3", "", link.name, " ", ends), now, plug);
     const reason = tag("p", "reason");
     const sliders = tag("div", "sliders");
@@ -153,7 +156,7 @@ export class Cards {
   /** What a link does, in a sentence, and the word that colours it. */
   sentence(link, status, over) {
     const all = this.about.series;
-    const own = all.map((series, n) => ({ series, n })).filter((one) => one.series.link === link);
+    const own = all.map((series, n) => ({ series, n })).filter((one) => one.series.links.includes(link));
     const flows = new Set(all.map((series) => series.flow)).size;
     if (!status.links[link]?.up) return { state: "down", text: t("state.down") };
     if (over) return { state: "ended", text: t("state.ended") };
@@ -165,7 +168,8 @@ export class Cards {
     const told = parts.filter((one) => one.state !== "absent");
     if (own.length === 0) return { state: "only", text: t("state.only") };
     const said = told.length ? told : parts;
-    const state = said.some((one) => one.state === "carries") ? "carries" : said[0].state;
+    const carries = said.some((one) => one.state === "carries" || one.state === "sends");
+    const state = carries ? "carries" : said[0].state;
     return { state, text: said.map((one) => one.text).join(" · ") };
   }
 }

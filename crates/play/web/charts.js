@@ -20,6 +20,8 @@ export class History {
       colour: colours[one.link ?? 0], dash: DASHES[flows.indexOf(one.flow) % DASHES.length],
     }));
     this.flows = flows;
+    // What a proxy relays is not there twice.
+    this.adds = about.series.length > 1 && !flows.some((flow) => flow.includes("@"));
   }
 
   add(flat, width) {
@@ -109,7 +111,7 @@ export class Charts {
       const lines = kind.id === "queues"
         ? mains.map((n) => ({ label: history.about.links[n].name, colour: colours[n], dash: [] }))
         : history.series;
-      const all = kind.id === "goodput" && lines.length > 1
+      const all = kind.id === "goodput" && history.adds
         ? [...lines, { label: t("total"), colour: css("--text"), dash: [], width: 1 }] : lines;
       const plot = new uPlot(this.options(box, all, sync), [[], ...all.map(() => [])], box);
       return { kind, plot, box, figure, lines: all };
@@ -150,7 +152,8 @@ export class Charts {
     const skip = Math.max(Math.floor(rows.length / 1200), 1);
     const used = rows.map((_, n) => n).filter((n) => n % skip === 0 || n === rows.length - 1);
     const x = used.map((n) => rows[n][0]);
-    const smooth = Math.max((to - from) / 40, 1e-6);
+    // Means over less would show single packets.
+    const smooth = Math.max((to - from) / 40, 0.02);
     for (const { kind, plot, figure: place, lines } of this.plots) {
       const columns = this.columns(kind.id, used, rows, begin, smooth);
       plot.setData([x, ...columns], false);
@@ -171,7 +174,7 @@ export class Charts {
     const each = (value) => Array.from({ length: count }, (_, s) => used.map((n) => value(n, s)));
     if (kind === "goodput") {
       const columns = each((n, s) => history.rate(begin + n, s, smooth) / 1e6);
-      if (count > 1) columns.push(used.map((_, at) => columns.reduce((sum, one) => sum + one[at], 0)));
+      if (history.adds) columns.push(used.map((_, at) => columns.reduce((sum, one) => sum + one[at], 0)));
       return columns;
     }
     if (kind === "windows") return each((n, s) => known(history.series_at(rows[n], s, 1) / 1e3));

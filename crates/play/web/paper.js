@@ -72,6 +72,12 @@ function svg(name, attributes, text) {
   return node;
 }
 
+/** The next number above that four ticks divide well. */
+function nice(most) {
+  const power = 10 ** Math.floor(Math.log10(most));
+  return power * [1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10].find((it) => it * power >= most);
+}
+
 const tag = (name, className, ...content) => {
   const node = document.createElement(name);
   if (className) node.className = className;
@@ -107,7 +113,10 @@ export class Paper {
     const side = tag("div", "claims");
     side.append(tag("h3", "", t("claims")), this.claims(preset, report));
     const caption = tag("h3", "", this.data ? own(this.data.title) : "");
-    const drawing = tag("div", "", caption, this.plot, this.legend, tag("p", "label", t("solid")));
+    const drawing = tag("div", "", caption, this.plot, this.legend);
+    if (this.data?.lines.some((one) => one.paper.some(Number.isFinite))) {
+      drawing.append(tag("p", "label", t("solid")));
+    }
     this.place.replaceChildren(head, tag("div", "beside", drawing, side));
     this.draw();
   }
@@ -130,8 +139,8 @@ export class Paper {
     const rows = data.lines[0]?.rows ?? [];
     const here = data.here && { at: rows.indexOf(data.here.row), y: this.measure(data.here.measure) };
     const shown = here && here.at >= 0 && Number.isFinite(here.y);
-    const top = data.top ?? Math.max(...all, shown ? here.y : 0) * 1.08;
-    const [width, height, left, bottom] = [460, 220, 40, 26];
+    const top = data.top ?? nice(Math.max(...all, shown ? here.y : 0));
+    const [width, height, left, bottom] = [Math.min(Math.max(plot.clientWidth, 300), 480), 220, 40, 26];
     const x = (n) => left + 14 + n * (width - left - 34) / Math.max(rows.length - 1, 1);
     const y = (it) => height - bottom - (height - bottom - 10) * it / top;
     const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": own(data.title) });
@@ -140,7 +149,9 @@ export class Paper {
       root.append(svg("line", { x1: left, x2: width - 6, y1: y(it), y2: y(it), class: "grid" }),
         svg("text", { x: left - 6, y: y(it) + 4, class: "tick", "text-anchor": "end" }, figure(it)));
     }
-    rows.forEach((row, n) => root.append(svg("text",
+    // As many labels as fit.
+    const every = Math.ceil(rows.length * 34 / (width - left));
+    rows.forEach((row, n) => n % every === 0 && root.append(svg("text",
       { x: x(n), y: height - 8, class: "tick", "text-anchor": "middle" }, data.rows(row))));
     data.lines.forEach((one, n) => {
       const path = (points) => points.map((it, at) => Number.isFinite(it) ? `${x(at)},${y(it)}` : null)

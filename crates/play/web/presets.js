@@ -90,7 +90,8 @@ export const PRESETS = [
     name: { en: "ECF for three", ja: "3 経路の ECF" },
     text: { en: "A file over 8.6, 0.3 and 0.1 Mbit/s: the slow links help little, and cost much if the end of the file waits for them.",
             ja: "8.6、0.3、0.1 Mbit/s の 3 回線でのファイル転送。遅い回線はほとんど役に立たず、最後のデータがそこで待つと大きく遅れます。" },
-    sets: { "defaults.scheduler": "ecf3", "flow.0.bulk": "10MB" },
+    sets: { "defaults.scheduler": "ecf3:backlog=131072", "flow.0.bulk": "10MB" },
+    choices: { scheduler: ["minrtt", "ecf3:backlog=131072", "ecf:backlog=131072", "necf", "blest", "stms", "roundrobin", "redundant"] },
     variants: ["10MB", "20MB", "40MB"].map((size) =>
       ({ id: size, label: size.replace("MB", " MB"), sets: { "flow.0.bulk": size } })),
     claims: ["heterogeneous-minrtt", "heterogeneous-single", "heterogeneous-ecf", "held-back"],

@@ -25,7 +25,7 @@ const EN = {
   "state.failed": "idle: its data went unanswered",
   "state.quiet": "nothing to send", "state.only": "only what comes back passes here",
   "state.idle": "idle: {0}", "state.idleNo": "idle",
-  "state.carries": "carries {0} % of the data",
+  "state.carries": "carries {0} % of the data", "state.sends": "carries all data of its flow",
   "state.carriesNot": "carries {0} % of the data; else {1} ({2} %)",
   "state.carriesElse": "carries {0} % of the data; else {1}",
   "state.ended": "the run is over", "state.shared": "{0}: {1}",
@@ -81,7 +81,7 @@ const JA = {
   "state.failed": "待機中：送ったデータに応答がないため",
   "state.quiet": "送るデータがありません", "state.only": "戻りのパケットだけが通ります",
   "state.idle": "待機中：{0}", "state.idleNo": "待機中",
-  "state.carries": "データの {0} % を運んでいます",
+  "state.carries": "データの {0} % を運んでいます", "state.sends": "このフローの全データを運んでいます",
   "state.carriesNot": "データの {0} % を運んでいます。ほかは{1}（{2} %）",
   "state.carriesElse": "データの {0} % を運んでいます。ほかは{1}",
   "state.ended": "実行は終わりました", "state.shared": "{0}：{1}",
@@ -164,4 +164,4 @@ export function why(reason) {
 export const policy = (name, summary) => (language === "ja" && POLICY_JA[name]) || summary;
 
 /** What a preset says of itself, in the language that is in use. */
-export const own = (texts) => texts[language] ?? texts.en;
+export const own = (texts) => (typeof texts === "string" ? texts : texts[language] ?? texts.en);

@@ -56,7 +56,9 @@ export class World {
       this.lane(y, link, colour, line, css("--bad"), up);
       c.fillStyle = colour;
       c.textAlign = "center";
-      const { name, from, to } = about.links[link];
+      const { name } = about.links[link];
+      // What joins two links only has no name.
+      const [from, to] = [about.links[link].from, about.links[link].to].map((it) => it.includes("|") ? "" : it);
       c.fillText(up ? name : `${name} ✕`, (left + right) / 2, y - 19);
       c.fillStyle = soft;
       if (n === 0 || from !== about.links[this.mains[n - 1]].from) {

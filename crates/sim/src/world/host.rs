@@ -2,7 +2,7 @@
 
 use super::{Action, RunError, TOO_LONG, World};
 use crate::app::Role;
-use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx};
+use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx, Observer};
 use crate::packet::Packet;
 use crate::plan::Plan;
 use crate::relay::Side;
@@ -77,11 +77,12 @@ impl HostState {
         topology: &Topology,
         host: usize,
         seed: Seed,
-        records: bool,
+        observer: &dyn Observer,
     ) -> Result<Self, RunError> {
         let node = &topology.hosts[host];
         let mut config = defaults(scenario, topology, host);
-        config.records = records;
+        config.records = observer.wants().records;
+        config.segment_records = observer.wants_segments();
         let proxy = scenario.proxy.get(&node.name);
         let connecting = proxy.map(|proxy| {
             let mut config = config.clone();

@@ -161,7 +161,7 @@ impl<'o> World<'o> {
         let seed = Seed(scenario.seed);
         let links = make_links(plan)?;
         let hosts = (0..topology.hosts.len())
-            .map(|n| HostState::new(scenario, topology, n, seed, wants.records))
+            .map(|n| HostState::new(scenario, topology, n, seed, &*observer))
             .collect::<Result<Vec<_>, _>>()?;
         let flows = make_flows(scenario, topology, seed)?;
         let ports = flows.iter().enumerate().map(|(n, flow)| ((flow.server, flow.port), n));
