@@ -169,7 +169,8 @@ fn keys_languages_and_names() {
     browser.key("d");
     assert_eq!(browser.text("document.documentElement.dataset.theme"), "dark");
     // Whatever can be used has a name.
-    let nameless = "[...document.querySelectorAll('button, input, select, textarea, canvas#world, figure')] \
+    let nameless = "[...document.querySelectorAll( \
+        'button, input, select, textarea, #world, figure')] \
         .filter((one) => !(one.labels?.length || one.innerText?.trim() || one.ariaLabel \
             || one.getAttribute('aria-labelledby'))).map((one) => one.outerHTML).join()";
     browser.until("document.querySelector('#world').ariaLabel", "what the lanes show");

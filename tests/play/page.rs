@@ -83,7 +83,8 @@ impl Browser {
     /// A key goes down.
     pub(crate) fn key(&mut self, key: &str) {
         self.text(&format!(
-            "document.body.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }}))"
+            "document.body.dispatchEvent( \
+             new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }}))"
         ));
     }
 

@@ -254,7 +254,7 @@ impl Endpoint {
     /// A policy named in it does not exist.
     pub fn profile(&self, config: Config) -> Result<Profile, PolicyError> {
         check_policies(&config)?;
-        let Config { limits, records, segment_records, .. } = self.config;
+        let Config { limits, records, segment_records, .. } = *self.config;
         Ok(Profile::new(Config { limits, records, segment_records, ..config }))
     }
 

@@ -269,7 +269,7 @@ function setRunning(on) {
 
 function showRun() {
   $("run").textContent = t(running ? "pause" : "play");
-  $("run").setAttribute("aria-pressed", String(running));
+  $("said").textContent = over ? t("ended", figure(at)) : t(running ? "running" : "paused");
   $("hint").textContent = showsDots() ? "" : t("dotsHint");
   const name = NAMES[Number($("speed").value)] ?? t("fastest");
   $("pace").textContent = name;

@@ -54,7 +54,7 @@ export class World {
       const up = this.ups[link];
       c.globalAlpha = up ? 1 : 0.35;
       this.lane(y, link, colour, line, css("--bad"), up);
-      c.fillStyle = colour;
+      c.fillStyle = text;
       c.textAlign = "center";
       const { name } = about.links[link];
       // What joins two links only has no name.
