@@ -79,9 +79,10 @@ function go(goal, deadline) {
     while (play.advance(to)) {
       if (performance.now() > deadline) { at = play.now(); return false; }
     }
-    at = play.now();
     if (play.is_over()) { end(); return true; }
-    if (at >= next || to === next) look();
+    // The world counts whole nanoseconds: its time may be a part of one behind.
+    at = to;
+    if (to === next) look();
     if (performance.now() > deadline) return at >= goal;
   }
   return true;
