@@ -11,7 +11,7 @@ use tabane_sim::{Plan, World};
 /// A scenario as a page shows it.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 pub struct About {
-    /// Its name.
+    /// As results have it.
     pub name: String,
     /// What it shows.
     pub about: String,
