@@ -37,6 +37,7 @@ mod paper;
 #[cfg(target_os = "linux")]
 mod path;
 mod pcap;
+mod play;
 #[cfg(target_os = "linux")]
 mod policy;
 mod progress;
@@ -76,6 +77,8 @@ pub(crate) enum Verb {
     Paper(paper::Args),
     /// Analyse a capture: subflows, connections, error packets, fairness.
     Pcap(pcap::Args),
+    /// Serve the simulator as a web page, the playground.
+    Play(play::Args),
     /// Print a completion script for a shell.
     Completions(generate::CompletionArgs),
     /// Print the manual page.
@@ -94,6 +97,7 @@ pub(crate) fn run(verb: Verb) -> Result<(), Failure> {
         Verb::Sim(args) => sim::run(args),
         Verb::Paper(args) => paper::run(args),
         Verb::Pcap(args) => pcap::run(&args),
+        Verb::Play(args) => play::run(&args),
         Verb::Completions(args) => generate::completions(&args),
         Verb::Man(args) => generate::man(&args),
     }

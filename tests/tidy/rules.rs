@@ -18,6 +18,7 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("trace", &["wire", "engine"]),
     ("sim", &["wire", "engine", "config", "trace"]),
     ("papers", &["wire", "engine", "config", "trace", "sim"]),
+    ("play", &["wire", "engine", "config", "trace", "sim"]),
     ("net", &["wire", "engine"]),
     ("interop", &["wire", "engine", "net"]),
     ("record", &["engine", "config"]),

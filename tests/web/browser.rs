@@ -13,6 +13,7 @@ pub(crate) struct Browser {
     stdin: ChildStdin,
     messages: Receiver<Value>,
     session: Option<String>,
+    target: Value,
     last: u64,
     errors: Vec<String>,
     _profile: tempfile::TempDir,
@@ -56,14 +57,20 @@ impl Browser {
                 }
             }
         });
-        let (session, last, errors) = (None, 0, Vec::new());
-        Some(Self { child, stdin, messages, session, last, errors, _profile: profile })
+        let (session, target, errors) = (None, Value::Null, Vec::new());
+        let last = 0;
+        Some(Self { child, stdin, messages, session, target, last, errors, _profile: profile })
     }
 
-    /// Opens an address in a window of that size.
+    /// Opens an address in a window of that size. What was open before is closed.
     pub(crate) fn open(&mut self, url: &str, width: u32, height: u32) {
+        self.session = None;
+        if let Some(before) = self.target.as_str() {
+            self.call("Target.closeTarget", json!({ "targetId": before }));
+        }
         let target = self.call("Target.createTarget", json!({ "url": "about:blank" }));
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
+        self.target = target["targetId"].clone();
+        let attach = json!({ "targetId": self.target, "flatten": true });
         let session = self.call("Target.attachToTarget", attach);
         self.session = session["sessionId"].as_str().map(ToOwned::to_owned);
         self.call("Runtime.enable", json!({}));

@@ -30,6 +30,9 @@ pub struct Config {
     pub limits: Limits,
     /// Whether records are made.
     pub records: bool,
+    /// With `records`: whether those of single segments and of subflows' TCP are among them, most
+    /// of all. Without, decisions, reinjections and what happens to subflows and connections are.
+    pub segment_records: bool,
     /// Answer segments for no connection with RST (RFC 9293 section 3.10.7.1).
     pub reset_unknown: bool,
 }
@@ -42,6 +45,7 @@ impl Default for Config {
             mptcp: MptcpConfig::default(),
             limits: Limits::default(),
             records: false,
+            segment_records: true,
             reset_unknown: true,
         }
     }

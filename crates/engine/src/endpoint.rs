@@ -254,8 +254,8 @@ impl Endpoint {
     /// A policy named in it does not exist.
     pub fn profile(&self, config: Config) -> Result<Profile, PolicyError> {
         check_policies(&config)?;
-        let (limits, records) = (self.config.limits, self.config.records);
-        Ok(Profile::new(Config { limits, records, ..config }))
+        let Config { limits, records, segment_records, .. } = *self.config;
+        Ok(Profile::new(Config { limits, records, segment_records, ..config }))
     }
 
     fn own_profile(&self) -> Profile {

@@ -119,26 +119,34 @@ impl Decisions {
         let mut reasons: Vec<_> = fate.not.iter().collect();
         reasons.sort_by_key(|&(_, n)| std::cmp::Reverse(*n));
         for (i, (&why, n)) in reasons.into_iter().enumerate() {
-            let words = match why {
-                Why::NoSpace => "its window was full".to_owned(),
-                Why::Slower => "another had the smaller RTT".to_owned(),
-                Why::NotItsTurn => "it was not its turn".to_owned(),
-                Why::Backup => "it is a backup and an active one lives".to_owned(),
-                Why::PotentiallyFailed => "its data went unanswered".to_owned(),
-                Why::OtherChosen => "another was chosen".to_owned(),
-                Why::Later => "another was sooner".to_owned(),
-                Why::WouldBlock(other) => {
-                    format!("its data would have held up what {} delivers", name(other))
-                }
-                Why::WaitingFor(other) => {
-                    let gain = fate.gain.mean().unwrap_or(0.0) / 1e6;
-                    format!("waiting for {} beat it by {gain:.1} ms on average", name(other))
-                }
-            };
+            let words = fate.words(why, &name);
             let times = if *n == 1 { "once".to_owned() } else { format!("{n} times") };
             text += &format!("{} {words} ({times})", if i == 0 { "; not, as" } else { "," });
         }
         text
+    }
+}
+
+impl Fate {
+    /// The reason as a part of a sentence: "its window was full". `name` says what a subflow is
+    /// called.
+    pub fn words(&self, why: Why, name: impl Fn(SubflowId) -> String) -> String {
+        match why {
+            Why::NoSpace => "its window was full".to_owned(),
+            Why::Slower => "another had the smaller RTT".to_owned(),
+            Why::NotItsTurn => "it was not its turn".to_owned(),
+            Why::Backup => "it is a backup and an active one lives".to_owned(),
+            Why::PotentiallyFailed => "its data went unanswered".to_owned(),
+            Why::OtherChosen => "another was chosen".to_owned(),
+            Why::Later => "another was sooner".to_owned(),
+            Why::WouldBlock(other) => {
+                format!("its data would have held up what {} delivers", name(other))
+            }
+            Why::WaitingFor(other) => {
+                let gain = self.gain.mean().unwrap_or(0.0) / 1e6;
+                format!("waiting for {} beat it by {gain:.1} ms on average", name(other))
+            }
+        }
     }
 }
 

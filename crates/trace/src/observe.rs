@@ -18,6 +18,10 @@ pub trait Observer {
     fn wants(&self) -> Wants {
         Wants::default()
     }
+    /// Whether records of single segments are wanted, where records are; they cost most.
+    fn wants_segments(&self) -> bool {
+        true
+    }
     /// The run starts; the names behind the indices.
     fn begin(&mut self, _layout: &Layout) {}
     /// A connection of a flow exists at a host (once at each of its two ends).
@@ -196,6 +200,9 @@ pub struct Observers<'a>(pub Vec<&'a mut dyn Observer>);
 impl Observer for Observers<'_> {
     fn wants(&self) -> Wants {
         self.0.iter().fold(Wants::default(), |all, o| all.union(o.wants()))
+    }
+    fn wants_segments(&self) -> bool {
+        self.0.iter().any(|o| o.wants().records && o.wants_segments())
     }
     fn begin(&mut self, layout: &Layout) {
         self.0.iter_mut().for_each(|o| o.begin(layout));

@@ -37,7 +37,7 @@ impl Connection {
     ) -> Result<Self, PolicyError> {
         let Profile { config, tcp: shared } = profile;
         let Opening { mut tcb, key } = opening;
-        tcb.log.set_on(config.records);
+        tcb.log.set_on(config.records && config.segment_records);
         let backup = config.path(tcb.setup().path).is_some_and(|p| p.backup);
         let opening = |key| Protocol::Opening(Box::new(Handshake::new(key)));
         let mut first = Subflow::new(tcb, Join::First);
@@ -251,7 +251,7 @@ impl Connection {
     }
 
     fn new_subflow(&mut self, mut tcb: Tcb, join: Join) -> Subflow {
-        tcb.log.set_on(self.config.records);
+        tcb.log.set_on(self.config.records && self.config.segment_records);
         let mut subflow = Subflow::new(tcb, join);
         subflow.path_down = self.paths_down.contains(subflow.path);
         subflow

@@ -76,7 +76,7 @@ impl Connection {
 
     fn note_arrival(&mut self, at: usize, path: PathId, segment: &Segment, accepted: &Accepted) {
         self.drain_log(at);
-        if accepted.dropped.is_some() {
+        if accepted.dropped.is_some() || !self.config.segment_records {
             return;
         }
         let subflow = &self.subflows[at];

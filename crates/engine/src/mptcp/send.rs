@@ -59,7 +59,7 @@ impl Connection {
         debug_assert!(self.subflows[at].tcb.carries(out.segment), "too long: {}", out.segment);
         let paths = self.route(at, out);
         let paths = self.hedge(at, out, paths);
-        if self.log.is_on() {
+        if self.log.is_on() && self.config.segment_records {
             self.drain_log(at);
             let what = What::Sent {
                 paths,

@@ -94,6 +94,12 @@ impl<P: Packet> Backlog<P> {
         Some(waiting)
     }
 
+    /// Each, in order within its subqueue.
+    pub(super) fn all(&self) -> impl Iterator<Item = &P> {
+        let apart = self.apart.iter().flat_map(|apart| apart.queues.iter().flatten());
+        self.first.iter().chain(apart).map(|waiting| &waiting.packet)
+    }
+
     /// Takes all out, in the order in which they came.
     pub(super) fn take(&mut self) -> Vec<Waiting<P>> {
         let subqueues = self.apart.as_ref().map_or(1, |apart| apart.queues.len());

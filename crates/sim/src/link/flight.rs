@@ -65,6 +65,12 @@ impl<P> Flight<P> {
         self.ring.len() + self.overtaking.len()
     }
 
+    /// Each with its time of arrival, in no particular order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Instant, &P)> {
+        let ring = self.ring.iter().map(|f| (f.0, &f.1));
+        ring.chain(self.overtaking.iter().map(|e| (e.at, &e.packet)))
+    }
+
     /// Takes all out, in no particular order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = P> {
         self.ring.drain(..).map(|f| f.1).chain(self.overtaking.drain().map(|e| e.packet))

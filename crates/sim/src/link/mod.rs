@@ -167,6 +167,15 @@ impl Cause {
     }
 }
 
+/// Where in a link a packet is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Place {
+    /// Behind so many others in the queue; the one that is being sent has nobody before it.
+    Queued(usize),
+    /// On its way: the share of the propagation delay that lies behind it, 0 to 1.
+    Travelling(f64),
+}
+
 /// Brings the place of a packet whose turn comes soon into the caches, in which nothing stays as
 /// long as in a queue when thousands of connections take turns.
 #[inline]
@@ -323,6 +332,20 @@ impl<P: Packet> Link<P> {
     pub fn backlog(&mut self, now: Instant) -> Count {
         self.advance(now);
         Count { packets: self.waiting.len() as u64, bytes: self.waiting.bytes() }
+    }
+
+    /// Looks at each packet in it, from the far end on. Where they are is told for `now`; who is in
+    /// the queue is as of the last packet that came or went.
+    pub fn packets(&self, now: Instant, mut look: impl FnMut(Place, &P)) {
+        let whole = self.delay.mean().0.max(1) as f64;
+        for (arrival, packet) in self.flight.all() {
+            let left = (arrival.0.saturating_sub(now.0)) as f64;
+            look(Place::Travelling((1.0 - left / whole).clamp(0.0, 1.0)), packet);
+        }
+        let sent = self.service.iter().map(|service| &service.packet);
+        for (before, packet) in sent.chain(self.waiting.all()).enumerate() {
+            look(Place::Queued(before), packet);
+        }
     }
 
     /// Whether it is up.

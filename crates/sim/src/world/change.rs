@@ -17,6 +17,11 @@ impl World<'_> {
         if let Some(every) = change.every {
             self.plan(self.now + every.0, Action::Change(n as u32));
         }
+        self.perform(change);
+    }
+
+    /// Does a change, and says so to the observer.
+    pub(super) fn perform(&mut self, change: &Change) {
         let mut words = change.words();
         if let Some(name) = change.down.as_ref().or(change.up.as_ref()) {
             self.switch_link(name, change.up.is_some(), change.silent);

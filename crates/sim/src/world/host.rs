@@ -2,7 +2,7 @@
 
 use super::{Action, RunError, TOO_LONG, World};
 use crate::app::Role;
-use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx};
+use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx, Observer};
 use crate::packet::Packet;
 use crate::plan::Plan;
 use crate::relay::Side;
@@ -77,12 +77,13 @@ impl HostState {
         topology: &Topology,
         roles: &Roles,
         host: usize,
-        records: bool,
+        observer: &dyn Observer,
     ) -> Result<Self, RunError> {
         let seed = Seed(scenario.seed);
         let node = &topology.hosts[host];
         let mut config = defaults(scenario, topology, host);
-        config.records = records;
+        config.records = observer.wants().records;
+        config.segment_records = observer.wants_segments();
         let proxy = scenario.proxy.get(&node.name);
         let own = roles.settings[host].map(|n| &scenario.host.0[n].1);
         let connecting = proxy.map(|proxy| {

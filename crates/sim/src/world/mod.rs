@@ -5,6 +5,7 @@
 //! segments after something happened to it, never otherwise.
 
 mod change;
+mod drive;
 mod host;
 pub(crate) mod ports;
 mod proxy;
@@ -162,7 +163,7 @@ impl<'o> World<'o> {
         let links = make_links(plan)?;
         let roles = Roles::of(scenario, topology);
         let hosts = (0..topology.hosts.len())
-            .map(|n| HostState::new(scenario, topology, &roles, n, wants.records))
+            .map(|n| HostState::new(scenario, topology, &roles, n, &*observer))
             .collect::<Result<Vec<_>, _>>()?;
         let (flows, ports) = make_flows(scenario, topology, seed)?;
         let mut world = Self {
@@ -203,11 +204,7 @@ impl<'o> World<'o> {
     /// # Errors
     /// [`RunError::Livelock`], [`RunError::Stopped`].
     pub fn run(mut self) -> Result<RunResult, RunError> {
-        let layout = self.layout();
-        self.observer.begin(&layout);
-        for host in 0..self.hosts.len() {
-            self.flush(host);
-        }
+        self.begin();
         while self.remaining > 0 || (self.scenario.closing && self.is_open()) {
             let (time, source) = self.schedule.first();
             if time > self.end {
@@ -219,12 +216,7 @@ impl<'o> World<'o> {
                 return Err(RunError::Stopped(self.now.as_secs_f64()));
             }
         }
-        self.observer.progress(self.now, self.end);
-        if self.wants.sample.is_some() {
-            self.sample();
-        }
-        self.observer.end(self.now);
-        Ok(self.into_result())
+        Ok(self.finish())
     }
 
     /// Whether a node that is not gone for good has connections.
