@@ -64,11 +64,13 @@ impl FromStr for Shape {
                 ));
             }
         };
-        if let Some(key) = spec.params.0.keys().find(|key| !known.contains(&key.as_str())) {
+        let given = spec.params.numbers.keys().map(String::as_str);
+        let given = given.chain(spec.params.file.as_ref().map(|_| "file"));
+        if let Some(key) = given.into_iter().find(|key| !known.contains(key)) {
             return Err(format!("a {} has no '{key}'", spec.name));
         }
         let whole = |key: &str, default: f64, least: f64, most: f64| {
-            let value = spec.params.0.get(key).copied().unwrap_or(default);
+            let value = spec.params.numbers.get(key).copied().unwrap_or(default);
             match value.fract() == 0.0 && (least..=most).contains(&value) {
                 true => Ok(value as u32),
                 false => Err(format!("{key} is a whole number from {least} to {most}")),
