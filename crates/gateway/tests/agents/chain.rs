@@ -211,7 +211,7 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
         h.kind.name() == "path-up" && h.path.as_deref() == Some("next/one")
     };
     assert!(told.iter().any(|h| works(&h)), "{told:#?}");
-    // Such a path is the server's own to change; those of clients are not.
+    // Such a path is the server's own to change; for others it asks the client that has them.
     wires[0].cut(false);
     let set = |path: &str| {
         let (path, role) = (path.to_owned(), Some(Role::Never));
@@ -222,7 +222,9 @@ fn a_path_to_the_next_server_may_die_and_the_next_server_come_late() {
         let path = status.paths.iter().find(|path| path.name == "next/one");
         path.is_some_and(|path| path.role == Role::Never)
     });
-    assert!(matches!(set("test/0"), Answer::Error(_)));
+    for nobodys in ["test/9", "nobody/0", "test"] {
+        assert!(matches!(set(nobodys), Answer::Error(_)), "{nobodys}");
+    }
     exchange(client.at, far, 100_000, 2);
 }
 

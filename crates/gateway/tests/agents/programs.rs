@@ -25,7 +25,8 @@ fn many_programs_at_a_time_get_back_what_they_send() {
     client.until("all over", |status| status.connections == 0);
     server.until("all over", |status| status.connections == 0);
     let paths = client.status().paths;
-    assert!(paths.iter().all(|path| path.tx_bytes > 1_000_000), "both paths carry: {paths:#?}");
+    // Of 8 MB: on loopback, which path is sooner is a matter of microseconds.
+    assert!(paths.iter().all(|path| path.tx_bytes > 400_000), "both paths carry: {paths:#?}");
 }
 
 #[test]
