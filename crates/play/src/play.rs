@@ -179,7 +179,7 @@ impl Play {
         status::status(&self.plan, &mut self.watch.borrow_mut(), &ups, anew)
     }
 
-    /// Packets that are under way now, at most so many: see [`dots`].
+    /// Packets that are under way now, at most so many: five numbers each (`dots.rs`).
     pub fn dots(&mut self, most: usize) -> Vec<f32> {
         let watch = self.watch.clone();
         self.world(|world| dots::dots(world, &watch.borrow(), most)).unwrap_or_default()

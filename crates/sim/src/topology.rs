@@ -6,7 +6,7 @@
 //! one that all its paths share, where it listens; the host and path of an address are its
 //! digits, so that looking up a route is arithmetic.
 //!
-//! In a small network every host has routes to every other. In one of more than [`ALL_PAIRS`]
+//! In a small network every host has routes to every other. In one of more than `ALL_PAIRS`
 //! hosts only those have them that a flow joins, in both directions: nothing else ever sends.
 
 use crate::packet::Packet;

@@ -11,6 +11,7 @@ use crate::interruption::interruption;
 use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,13 @@ use tabane_lab::{LabError, LabResult, Stack, refuse};
 use tabane_sim::Plan;
 use tabane_sim::output::info;
 use tabane_sim::scenario::Document;
+
+/// Real time repeats nothing.
+impl point::Document for LabResult {
+    fn stored(&self) -> Cow<'_, Self> {
+        Cow::Borrowed(self)
+    }
+}
 
 /// Runs a scenario in namespaces joined by emulated links.
 #[derive(clap::Args, Debug)]

@@ -10,7 +10,6 @@ use crate::say;
 use anyhow::anyhow;
 use serde::Serialize;
 use std::borrow::Cow;
-use tabane_lab::LabResult;
 use tabane_sim::Plan;
 use tabane_sim::output::info;
 use tabane_sim::result::RunResult;
@@ -40,12 +39,6 @@ pub(in crate::cmd) trait Document: Serialize + Clone {
 impl Document for RunResult {
     fn stored(&self) -> Cow<'_, Self> {
         Cow::Owned(self.reproducible())
-    }
-}
-
-impl Document for LabResult {
-    fn stored(&self) -> Cow<'_, Self> {
-        Cow::Borrowed(self)
     }
 }
 
