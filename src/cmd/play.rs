@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+use tabane_config::bounded;
 
 /// Serve the simulator as a web page: links to change while traffic runs over them.
 #[derive(clap::Args, Debug)]
@@ -85,9 +86,12 @@ impl Site {
         let name = if name.is_empty() { "index.html" } else { name };
         match self {
             Self::Folder(dir) => {
-                let inside =
-                    Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
-                let bytes = std::fs::read(dir.join(name)).ok().filter(|_| inside)?;
+                // Asked before anything is opened: what is outside may be a device without an end.
+                let mut parts = Path::new(name).components();
+                if !parts.all(|part| matches!(part, Component::Normal(_))) {
+                    return None;
+                }
+                let bytes = bounded::bytes(&dir.join(name), bounded::DATA).ok()?;
                 Some((media_type(name), bytes.into()))
             }
             #[cfg(feature = "play")]
@@ -208,5 +212,27 @@ fn media_type(name: &str) -> &'static str {
         "wasm" => "application/wasm",
         "json" => "application/json",
         _ => "text/plain; charset=utf-8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Not even read: it could be a device.
+    #[test]
+    fn what_is_outside_the_folder_is_not_there() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = outer.path().join("site");
+        std::fs::create_dir(&dir).expect("made");
+        std::fs::write(dir.join("index.html"), "page").expect("written");
+        std::fs::write(outer.path().join("other"), "no").expect("written");
+        let site = Site::Folder(dir);
+        assert!(site.find("").is_some_and(|(kind, _)| kind.starts_with("text/html")));
+        for name in ["../other", "./../other", "x/../../other", "/dev/zero", "none", "."] {
+            assert!(site.find(name).is_none(), "{name}");
+        }
+        let deep = format!("{}dev/zero", "../".repeat(20));
+        assert!(site.find(&deep).is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tabane_engine::tcp;
 use tabane_sim::observe::LinkIdx;
 use tabane_sim::{Plan, World};
-use tabane_trace::idle::{Decisions, Why};
+use tabane_trace::idle::Why;
 
 /// Everything that is said beside the curves.
 #[derive(Serialize, Clone, PartialEq, Debug)]
@@ -100,7 +100,7 @@ pub(crate) fn status(plan: &Plan, watch: &mut Watch, ups: &[bool], anew: bool) -
         }
     }
     for end in watch.ends.values_mut().filter(|_| anew) {
-        end.decisions = Decisions::default();
+        end.decisions.clear();
     }
     let down = downs(plan, watch, ups);
     let series = gathered.into_iter().zip(down).map(|(one, down)| one.status(down)).collect();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tabane_engine::mptcp::{Info, SubflowInfo};
 use tabane_engine::record::{ConnectionChange, Record, SubflowChange, What};
-use tabane_engine::view::{SubflowId, SubflowSet};
+use tabane_engine::view::SubflowId;
 use tabane_engine::{ConnId, Instant, tcp};
 use tabane_sim::observe::{FlowIdx, HostIdx, Layout, LinkIdx, LinkSample, Observer, Wants};
 use tabane_sim::topology::{NO_ROUTE, Topology};
@@ -60,7 +60,6 @@ pub(crate) struct End {
     slots: BTreeMap<SubflowId, usize>,
     /// Since the last look.
     pub(crate) decisions: Decisions,
-    known: SubflowSet,
     /// Bytes that wait to be bound to a subflow.
     pub(crate) unsent: u64,
 }
@@ -209,7 +208,7 @@ impl Observer for Watcher {
     fn opened(&mut self, _now: Instant, flow: FlowIdx, host: HostIdx, conn: ConnId) {
         let mut watch = self.0.borrow_mut();
         watch.owners.insert((host, conn), flow);
-        watch.ends.entry((flow, host)).or_default().known = SubflowSet::NONE;
+        watch.ends.entry((flow, host)).or_default().decisions.start_over();
     }
 
     fn record(&mut self, host: HostIdx, record: &Record) {
@@ -226,7 +225,7 @@ impl Observer for Watcher {
             return;
         };
         if let Some(end) = watch.ends.get_mut(&(flow, host)) {
-            end.record(record);
+            end.decisions.record(record);
         }
         watch.note(flow, host, record);
     }
@@ -258,26 +257,6 @@ impl Observer for Watcher {
         let mut watch = self.0.borrow_mut();
         let name = watch.layout.flows.get(flow.0 as usize).map(|flow| flow.name.clone());
         watch.tell(now, "completed", name.unwrap_or_default(), String::new());
-    }
-}
-
-impl End {
-    fn record(&mut self, record: &Record) {
-        match record.what {
-            What::Decision { eligible, chosen, reason, .. } => {
-                self.known = self.known.union(eligible).union(chosen);
-                self.decisions.add(self.known.iter(), eligible, chosen, reason);
-            }
-            What::Subflow(change) => {
-                let Some(id) = record.subflow else { return };
-                match change {
-                    SubflowChange::Established => self.known.insert(id),
-                    SubflowChange::Closed(_) => self.known.remove(id),
-                    _ => {}
-                }
-            }
-            _ => {}
-        }
     }
 }
 

@@ -11,9 +11,9 @@ use crate::track::{Clock, Track};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use tabane_engine::mptcp::{Info, SubflowInfo};
-use tabane_engine::record::{ConnectionChange, Record, SubflowChange, What};
+use tabane_engine::record::{ConnectionChange, Record, What};
 use tabane_engine::tcp;
-use tabane_engine::view::{SubflowId, SubflowSet};
+use tabane_engine::view::SubflowId;
 use tabane_engine::{ConnId, Duration, Instant};
 
 /// Changes of the world remembered; later ones are not drawn.
@@ -102,7 +102,6 @@ pub(crate) struct End {
     pub(crate) subflows: Vec<Subflow>,
     pub(crate) rtt: BTreeMap<SubflowId, Histogram>,
     pub(crate) decisions: Decisions,
-    known: SubflowSet,
 }
 
 /// A subflow at one end, by order of creation.
@@ -236,7 +235,7 @@ impl End {
     fn start_over(&mut self) {
         self.base.copy_from_slice(&self.row[..CONN_COUNTERS]);
         self.subflows.iter_mut().for_each(|s| s.base.copy_from_slice(&s.row[..SUB_COUNTERS]));
-        self.known = SubflowSet::NONE;
+        self.decisions.start_over();
     }
 
     fn record(&mut self, record: &Record) {
@@ -245,19 +244,7 @@ impl End {
                 let slot = record.subflow.unwrap_or_default();
                 self.rtt.entry(slot).or_default().add(sample.0);
             }
-            What::Decision { eligible, chosen, reason, .. } => {
-                self.known = self.known.union(eligible).union(chosen);
-                self.decisions.add(self.known.iter(), eligible, chosen, reason);
-            }
-            What::Subflow(change) => {
-                let Some(id) = record.subflow else { return };
-                match change {
-                    SubflowChange::Established => self.known.insert(id),
-                    SubflowChange::Closed(_) => self.known.remove(id),
-                    _ => {}
-                }
-            }
-            _ => {}
+            _ => self.decisions.record(record),
         }
     }
 

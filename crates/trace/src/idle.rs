@@ -5,6 +5,7 @@
 
 use crate::histogram::Histogram;
 use std::collections::BTreeMap;
+use tabane_engine::record::{Record, SubflowChange, What};
 use tabane_engine::scheduler::Reason;
 use tabane_engine::view::{SubflowId, SubflowSet};
 
@@ -51,6 +52,8 @@ impl Why {
 /// Decisions of one connection at its sender. Grows with subflows and reasons only.
 #[derive(Clone, Default, Debug)]
 pub struct Decisions {
+    /// Subflows that there are, as far as records have said.
+    known: SubflowSet,
     total: u64,
     held: u64,
     subflows: BTreeMap<SubflowId, Fate>,
@@ -68,8 +71,37 @@ pub struct Fate {
 }
 
 impl Decisions {
+    /// Takes a record of the connection: counts decisions, and follows which subflows there are.
+    pub fn record(&mut self, record: &Record) {
+        match record.what {
+            What::Decision { eligible, chosen, reason, .. } => {
+                self.known = self.known.union(eligible).union(chosen);
+                self.add(self.known.iter(), eligible, chosen, reason);
+            }
+            What::Subflow(change) => {
+                let Some(id) = record.subflow else { return };
+                match change {
+                    SubflowChange::Established => self.known.insert(id),
+                    SubflowChange::Closed(_) => self.known.remove(id),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A further connection goes on for this one, with subflows of its own.
+    pub fn start_over(&mut self) {
+        self.known = SubflowSet::NONE;
+    }
+
+    /// Counts anew from now on, among the subflows that there are.
+    pub fn clear(&mut self) {
+        *self = Self { known: self.known, ..Self::default() };
+    }
+
     /// Counts a decision among the `known` subflows.
-    pub fn add(
+    fn add(
         &mut self,
         known: impl IntoIterator<Item = SubflowId>,
         eligible: SubflowSet,

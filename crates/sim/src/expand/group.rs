@@ -7,6 +7,7 @@ use crate::scenario::{
 };
 use crate::seed::Rng;
 use crate::topology::MAX_HOSTS;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use tabane_config::quantity::{Rate, Ratio, Time};
 
@@ -29,9 +30,9 @@ impl Builder<'_> {
         self.check_group(n, group)?;
         self.groups.insert(group.name.clone(), group.count);
         let start = self.made.host.0.len();
-        let own: Vec<&str> = self.source.host.names().collect();
+        let own: BTreeSet<&str> = self.source.host.names().collect();
         let names: Vec<String> = (1..=group.count).map(|k| group.host_name(k)).collect();
-        for name in names.iter().filter(|name| !own.contains(&name.as_str())) {
+        for name in names.iter().filter(|name| !own.contains(name.as_str())) {
             self.made.host.0.push((name.clone(), group.host.clone()));
         }
         let range = start..self.made.host.0.len();

@@ -1,6 +1,8 @@
 //! CSV files that templates name: a header of column names, and a row a line. Columns come in any
 //! order, lines that begin with `#` are comments, and no cell has a comma or a quote in it.
 
+use crate::link::conditions::lines;
+
 /// A CSV file, not yet understood.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Table {
@@ -39,8 +41,7 @@ impl Table {
     /// # Errors
     /// A row that has not as many cells as the header, no row, or too many.
     pub(crate) fn parse(text: &str) -> Result<Self, TableError> {
-        let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
-        let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let mut lines = lines(text);
         let cells = |line: &str| line.split(',').map(|cell| cell.trim().to_owned()).collect();
         let (at, head) = lines.next().ok_or_else(|| TableError::new(1, "no header"))?;
         let columns: Vec<String> = cells(head);

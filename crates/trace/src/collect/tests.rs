@@ -3,10 +3,11 @@
 use super::*;
 use crate::observe::{FlowLayout, HostLayout, LinkLayout, PathLayout};
 use crate::report::{Metric, Report};
+use tabane_engine::record::SubflowChange;
 use tabane_engine::scheduler::Reason;
 use tabane_engine::seq::Dsn;
 use tabane_engine::view::PathId;
-use tabane_engine::view::{RecoveryPhase, SubflowView};
+use tabane_engine::view::{RecoveryPhase, SubflowSet, SubflowView};
 
 const CLIENT: HostIdx = HostIdx(0);
 const SERVER: HostIdx = HostIdx(1);

@@ -19,6 +19,7 @@ use tabane_engine::Duration;
 use tabane_engine::policy::{Entry, PolicyError, Registry, Spec, Values};
 
 pub(super) use course::Course;
+pub(crate) use series::lines;
 pub use series::{Series, SeriesError};
 
 /// What a link direction is like for a while.

@@ -114,7 +114,7 @@ impl Column {
 }
 
 /// Lines with something in them, by number; comments begin with `#`.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
     numbered.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
