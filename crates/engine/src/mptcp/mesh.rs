@@ -102,8 +102,13 @@ impl Connection {
     /// A subflow has closed: another may be opened later.
     pub(super) fn mesh_failed(&mut self, at: usize, reason: CloseReason) {
         let between = self.subflows[at].between();
+        let was_forgotten = self.subflows[at].tcb.was_forgotten();
         let Some(session) = self.protocol.session_mut() else { return };
-        let next = session.paths.failed(self.now, between, reason);
+        let next = if was_forgotten {
+            session.paths.forgotten(self.now, between)
+        } else {
+            session.paths.failed(self.now, between, reason)
+        };
         session.timers.hasten(Timer::Mesh, next);
     }
 

@@ -246,6 +246,14 @@ impl PathManager {
         self.attempt(between).next = Instant::FAR_FUTURE;
     }
 
+    /// The peer knew nothing of a subflow any more that was silent for as long as its own
+    /// retransmissions last: it does not refuse the next one, which may be tried at once.
+    pub(super) fn forgotten(&mut self, now: Instant, between: Pair) -> Instant {
+        let attempt = self.attempt(between);
+        attempt.next = attempt.next.max(now);
+        attempt.next
+    }
+
     /// What failed from these addresses may be tried again.
     pub(super) fn forgive(&mut self, locals: &[IpAddr]) {
         self.attempts.retain(|a| !locals.contains(&a.between.local));
@@ -335,7 +343,11 @@ mod tests {
         m.forbid(pair);
         m.succeeded(pair);
         assert_eq!(m.failed(Instant::ZERO, pair, refused), Instant::FAR_FUTURE);
+        assert_eq!(m.forgotten(after(5), pair), Instant::FAR_FUTURE);
         m.forgive(&[pair.local]);
         assert_eq!(m.retry_at(pair), Instant::ZERO);
+        assert_eq!(m.forgotten(after(5), pair), after(5));
+        assert_eq!(m.failed(after(5), pair, refused), after(6));
+        assert_eq!(m.forgotten(after(5), pair), after(6), "refused before: that counts");
     }
 }

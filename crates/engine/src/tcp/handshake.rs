@@ -85,6 +85,7 @@ impl Tcb {
             limited: CwndLimited::default(),
             last_heard: now,
             last_sent: Instant::ZERO,
+            was_forgotten: false,
             pace_until: Instant::ZERO,
             syn: SynState::default(),
             keepalives: 0,

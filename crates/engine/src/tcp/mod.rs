@@ -123,6 +123,7 @@ pub(crate) struct Tcb {
     // From here on: rarely.
     loss_interval: stats::LossInterval,
     syn: SynState,
+    was_forgotten: bool,
     challenge: (u64, u32),
     /// What MPTCP adds to a data segment, and how much more to the first.
     option_reserve: u16,
@@ -412,6 +413,11 @@ impl Tcb {
         self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
     }
 
+    /// It was reset after a silence in which the peer may have given it up.
+    pub(crate) fn was_forgotten(&self) -> bool {
+        self.was_forgotten
+    }
+
     /// When anything acceptable last came from the peer.
     pub(crate) fn last_heard(&self) -> Instant {
         self.last_heard
@@ -485,6 +491,7 @@ impl Tcb {
         self.timers.clear();
         self.due = Due::default();
         self.rx.due = receive::AckDue::No;
+        self.was_forgotten = reason == CloseReason::Reset(None) && self.is_silent(now);
         self.last_heard = self.last_heard.max(now);
     }
 

@@ -64,16 +64,21 @@ impl Tcb {
 
     /// As `retry`, if the peer may have given up.
     pub(crate) fn retry_if_silent(&mut self, now: Instant) {
-        if now - self.last_heard >= PEER_GIVES_UP {
+        if self.is_silent(now) {
             self.retry(now);
         }
+    }
+
+    /// Whether the peer may have given up by now.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        now - self.last_heard >= PEER_GIVES_UP
     }
 
     /// Sends a keepalive early. Nothing of ours has to be repeated, but the peer may have given up
     /// repeating something; without this only the next keepalive would find that out.
     fn ask(&mut self, now: Instant) {
         let open = matches!(self.state, State::Established | State::FinWait2 | State::CloseWait);
-        if !open || now - self.last_heard < PEER_GIVES_UP {
+        if !open || !self.is_silent(now) {
             return;
         }
         match self.config.keepalive {

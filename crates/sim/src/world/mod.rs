@@ -225,7 +225,8 @@ impl<'o> World<'o> {
         nodes.any(|(node, asleep)| *asleep <= self.end && node.endpoint.connections() > 0)
     }
 
-    #[inline]
+    // A call for each event would cost what a hundredth of a packet-hop does.
+    #[inline(always)]
     fn step(&mut self, time: Instant, source: usize) -> Result<(), RunError> {
         if time > self.now {
             self.now = time;
