@@ -104,6 +104,9 @@ pub struct Compared {
     pub toml: String,
     /// Several paths.
     pub multipath: bool,
+    /// A link loses packets that its queue had room for.
+    #[serde(default)]
+    pub lossy: bool,
     /// Version of this program.
     pub version: String,
     /// Runs by who ran them.
@@ -139,6 +142,7 @@ impl Compared {
             about: scenario.about.clone(),
             toml: scenario.to_toml(),
             multipath: scenario.link.0.len() > 1,
+            lossy: plan.links.iter().any(|link| link.config.loss.name != "none"),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             runs: BTreeMap::new(),
         };

@@ -21,6 +21,7 @@ fn compared(name: &str, multipath: bool, kernel: [f64; 3]) -> Compared {
         about: "made by hand".into(),
         toml: String::new(),
         multipath,
+        lossy: false,
         version: "0".into(),
         runs: BTreeMap::from([
             (Runner::Sim, runs([10.0, 10.0, 10.0])),
@@ -63,7 +64,18 @@ fn targets_are_judged_by_median_and_worst() {
     assert!((kernel.median.0 - 0.07).abs() < 1e-9 && kernel.worst.2 == "c", "{kernel:?}");
     assert!(!kernel.is_met());
     assert!(verdicts[0].is_met(), "{:?}", verdicts[0]);
-    assert!(!verdicts.iter().any(|v| v.what.contains("two paths")));
+    assert!(!verdicts.iter().any(|v| ["two paths", "lose"].iter().any(|n| v.what.contains(n))));
+}
+
+#[test]
+fn links_that_lose_are_judged_by_themselves_and_by_their_worst() {
+    let mut all = [0.95, 0.88, 0.5].map(|g| compared("a", false, [10.0 * g; 3]));
+    all[..2].iter_mut().for_each(|compared| compared.lossy = true);
+    let lossy = |all| verdicts(all).into_iter().find(|v| v.what.contains("lose")).unwrap();
+    let verdict = lossy(&all);
+    assert_eq!(verdict.scenarios, 2);
+    assert!((verdict.worst.0 - 0.12).abs() < 1e-9 && !verdict.is_met(), "{verdict:?}");
+    assert!(lossy(&all[..1]).is_met());
 }
 
 #[test]

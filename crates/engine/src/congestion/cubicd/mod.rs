@@ -64,6 +64,8 @@ pub(super) struct Cubicd {
     calm: u32,
     /// Bytes acknowledged that have not made the window grow yet.
     counted: u64,
+    /// The window when the queue last moved or something was lost, and rounds since.
+    stood: (u64, u32),
     /// When the last drain ended, and drains in a row that found others.
     drained_at: Instant,
     found: u32,
@@ -120,6 +122,7 @@ impl Cubicd {
             cubic: Cubic::plain(values.get("beta"), values.get("c"), start),
             calm: 0,
             counted: 0,
+            stood: (cwnd, 0),
             drained_at: Instant::ZERO,
             found: 0,
             queued_at: Instant::ZERO,
@@ -275,13 +278,38 @@ impl Cubicd {
     /// Where no queue stands, and the path carried twice as much a short while ago, slow start
     /// goes back to that: it is the path that varies, and growth alone would not follow it.
     fn remember(&mut self) {
-        let known = self.path.volume(self.path.peak());
-        if self.calm >= CALM && self.cwnd < known / 2 {
-            self.ssthresh = known;
+        if self.calm >= CALM && self.carries_little() {
+            self.ssthresh = self.path.volume(self.path.peak());
         }
     }
 
+    /// Alone, what is put into flight beyond what the path carries waits. More of it, and what is
+    /// taken for a queue has not moved for some rounds: the path has become longer, by too little
+    /// to ask for a drain. Only where the path carried twice as much a short while ago: queues that
+    /// several flows share may stand still as well.
+    fn look_at_length(&mut self, ack: &Ack) {
+        if ack.lost > 0 || self.path.steady() == 0 {
+            self.stood = (self.cwnd, 0);
+        } else if self.path.round_ended {
+            self.stood.1 += 1;
+            let more = self.cwnd.saturating_sub(self.stood.0);
+            let wait = mul_div(more, 1_000_000_000, self.path.rate().max(1));
+            let is_still = self.stood.1 >= STEADY && Duration(wait) >= self.path.noise();
+            if is_still && self.carries_little() && self.path.queue() > self.path.jitter() {
+                self.path.rebase();
+            }
+        }
+    }
+
+    /// Less than half of what the path carried a short while ago is in flight.
+    fn carries_little(&self) -> bool {
+        self.cwnd < self.path.volume(self.path.peak()) / 2
+    }
+
     fn step(&mut self, ack: &Ack) {
+        if self.mode == Mode::Alone {
+            self.look_at_length(ack);
+        }
         let queue = self.path.queue();
         match self.mode {
             Mode::Startup => {

@@ -103,6 +103,32 @@ fn a_path_that_begins_to_lose_is_soon_ignored() {
     }
 }
 
+/// As when satellites are changed: losses until hardly anything is in flight, and then a round trip
+/// that is longer by less than what asks for a drain.
+#[test]
+fn a_path_that_has_become_a_little_longer_has_no_queue() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(60);
+    let now = link.now;
+    link.cc.on_congestion(&Congestion::new(now, CongestionKind::Rto, MSS), &[]);
+    (link.cc.cwnd, link.cc.ssthresh) = (10 * MSS, 10 * MSS);
+    link.base_ms = BASE_MS + 2;
+    link.rounds(20);
+    assert!(link.segments() >= 90, "{} segments", link.segments());
+    for _ in 0..200 {
+        link.round(0);
+        assert!((90..=125).contains(&link.segments()), "{} segments", link.segments());
+    }
+}
+
+/// A queue that grows as the window does is one, however slowly that is.
+#[test]
+fn a_queue_of_its_own_is_none_of_the_path() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(2_000);
+    assert_eq!(link.cc.path.base(), Duration::from_millis(BASE_MS));
+}
+
 #[test]
 fn a_rate_that_comes_back_is_found_again_in_slow_start() {
     let mut link = Bottleneck::new(0);
