@@ -11,7 +11,7 @@
 //! all else of it has been acknowledged. Windows inside are `f64` segments; only operations that
 //! IEEE 754 defines exactly are used (no libm), so every machine computes the same.
 
-use super::hystart::HyStart;
+use super::hystart::{self, HyStart};
 use super::queueing::Queueing;
 use super::window::Window;
 use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionKind};
@@ -28,7 +28,7 @@ pub(super) const PARAMS: &[Param] = &[
     Param::switch(
         "linux",
         false,
-        "1: below its curve it grows by 3(1-beta)/(1+beta) for good (Linux); 0: RFC 9438",
+        "1: as Linux' tcp_cubic.c, growth below the curve and HyStart; 0: RFC 9438 and 9406",
     ),
 ];
 
@@ -61,6 +61,8 @@ pub(super) struct Cubic {
     queueing: Option<Queueing>,
     beta: f64,
     hystart: Option<HyStart>,
+    /// In its place, in any slow start.
+    linux_hystart: Option<hystart::Linux>,
     /// Window and curve before the last reduction of ssthresh.
     before: Option<(Window, Curve)>,
     /// Since when something has been in flight without a break.
@@ -115,6 +117,9 @@ impl Cubic {
         let (beta, c) = (values.get("beta"), values.get("c"));
         let mut cubic = Self::with([beta, c], values.is_on("hystart"), start, queueing);
         cubic.linux = values.is_on("linux");
+        if cubic.linux && cubic.hystart.take().is_some() {
+            cubic.linux_hystart = Some(hystart::Linux::new());
+        }
         cubic
     }
 
@@ -133,6 +138,7 @@ impl Cubic {
             alpha: 3.0 * (1.0 - beta) / (1.0 + beta),
             linux: false,
             hystart: hystart.then(HyStart::new),
+            linux_hystart: None,
             curve: Curve::default(),
             before: None,
             last: Instant::ZERO,
@@ -221,7 +227,10 @@ impl Cubic {
         let past = epoch.w_est >= self.curve.cwnd_prior && !self.linux;
         let alpha = if past { 1.0 } else { self.alpha };
         epoch.w_est += alpha * self.share * acked / cwnd;
-        if epoch.window(c, t) < epoch.w_est {
+        if self.linux {
+            let t = t + ack.min_rtt.as_secs_f64();
+            epoch.credit += acked / epoch.count(c, t, cwnd, self.curve.w_max);
+        } else if epoch.window(c, t) < epoch.w_est {
             // Reno-friendly region. Whole segments, as in the other.
             epoch.credit = (epoch.w_est - cwnd).max(0.0);
         } else {
@@ -246,6 +255,12 @@ impl CongestionController for Cubic {
         let filled = ack.prior_in_flight.saturating_mul(2) >= self.window.cwnd;
         let grows = self.window.may_grow(ack) || spared && ack.cwnd_limited && filled;
         let mss = self.window.mss;
+        if self.window.in_slow_start()
+            && let Some(hystart) = &mut self.linux_hystart
+            && hystart.on_ack(ack, self.window.cwnd)
+        {
+            self.window.ssthresh = self.window.cwnd;
+        }
         if let Some(hystart) = self.first_slow_start() {
             let growth = hystart.growth(ack.delivered, mss);
             let over = hystart.on_ack(ack);
@@ -296,6 +311,10 @@ impl CongestionController for Cubic {
         }
         if timeout {
             self.curve.w_max = 0.0;
+            // `bictcp_state`: it begins anew.
+            if let Some(hystart) = &mut self.linux_hystart {
+                *hystart = hystart::Linux::new();
+            }
         }
         self.curve.epoch = None;
         if let Some(queueing) = &mut self.queueing {
@@ -389,11 +408,28 @@ impl Epoch {
         Self { start: now, k, w_max, w_est: cwnd, credit: 0.0 }
     }
 
+    /// Linux (`bictcp_update`): acknowledged segments for which the window of `cwnd` grows by one,
+    /// of which there are no parts. Reno's estimate makes it grow only when it is a segment ahead.
+    fn count(&self, c: f64, t: f64, cwnd: f64, w_max: f64) -> f64 {
+        let cwnd = whole(cwnd);
+        let ahead = whole(self.window(c, t)) - cwnd;
+        let count = if ahead > 0.0 { whole(cwnd / ahead) } else { 100.0 * cwnd };
+        let count = if w_max == 0.0 { count.min(20.0) } else { count };
+        let behind = whole(self.w_est) - cwnd;
+        let count = if behind > 0.0 { count.min(whole(cwnd / behind)) } else { count };
+        count.max(2.0)
+    }
+
     /// W_cubic(t), segments.
     fn window(&self, c: f64, t: f64) -> f64 {
         let d = t - self.k;
         c * d * d * d + self.w_max
     }
+}
+
+/// Whole segments of a number of them.
+fn whole(segments: f64) -> f64 {
+    segments as u64 as f64
 }
 
 /// Cube root of a normal positive number, else 0. A third of the exponent as a first guess, good
@@ -515,7 +551,7 @@ mod tests {
             seen
         };
         let [rfc, linux] = ["cubic", "cubic:linux=1"].map(rounds);
-        assert_eq!(rfc[0], linux[0], "up to the window of the last loss");
+        assert!((rfc[0]..=rfc[0] + 2).contains(&linux[0]), "up to the last loss: {linux:?}");
         assert!((9..=11).contains(&rfc[1]), "one a round trip: {rfc:?}");
         assert!((18..=20).contains(&linux[1]), "0.53 a round trip: {linux:?}");
     }
