@@ -64,8 +64,7 @@ pub(super) struct Cubicd {
     calm: u32,
     /// Bytes acknowledged that have not made the window grow yet.
     counted: u64,
-    /// The window when the queue last moved or something was lost, and rounds since.
-    stood: (u64, u32),
+    stood: Stood,
     /// When the last drain ended, and drains in a row that found others.
     drained_at: Instant,
     found: u32,
@@ -81,6 +80,14 @@ enum Mode {
     Startup,
     Alone,
     Beside,
+}
+
+/// When the queue last moved, the window shrank or something was lost: both, and rounds since.
+#[derive(Clone, Copy, Debug)]
+struct Stood {
+    cwnd: u64,
+    queue: Duration,
+    rounds: u32,
 }
 
 /// Less in flight, to see what becomes of the queue.
@@ -122,7 +129,7 @@ impl Cubicd {
             cubic: Cubic::plain(values.get("beta"), values.get("c"), start),
             calm: 0,
             counted: 0,
-            stood: (cwnd, 0),
+            stood: Stood { cwnd, queue: Duration::ZERO, rounds: 0 },
             drained_at: Instant::ZERO,
             found: 0,
             queued_at: Instant::ZERO,
@@ -288,14 +295,17 @@ impl Cubicd {
     /// to ask for a drain. Only where the path carried twice as much a short while ago: queues that
     /// several flows share may stand still as well.
     fn look_at_length(&mut self, ack: &Ack) {
-        if ack.lost > 0 || self.path.steady() == 0 {
-            self.stood = (self.cwnd, 0);
+        let (queue, noise) = (self.path.queue(), self.path.noise());
+        let stood = self.stood;
+        let moved = queue.max(stood.queue) - queue.min(stood.queue) > noise;
+        if ack.lost > 0 || moved || self.cwnd < stood.cwnd {
+            self.stood = Stood { cwnd: self.cwnd, queue, rounds: 0 };
         } else if self.path.round_ended {
-            self.stood.1 += 1;
-            let more = self.cwnd.saturating_sub(self.stood.0);
-            let wait = mul_div(more, 1_000_000_000, self.path.rate().max(1));
-            let is_still = self.stood.1 >= STEADY && Duration(wait) >= self.path.noise();
-            if is_still && self.carries_little() && self.path.queue() > self.path.jitter() {
+            self.stood.rounds += 1;
+            let more = self.cwnd.saturating_sub(stood.cwnd);
+            let wait = Duration(mul_div(more, 1_000_000_000, self.path.rate().max(1)));
+            let is_still = stood.rounds >= STEADY && wait >= noise * 2;
+            if is_still && self.carries_little() && queue > self.path.jitter() {
                 self.path.rebase();
             }
         }
