@@ -114,6 +114,14 @@ fn a_measured_series_becomes_a_link_and_is_compared_with_what_it_carries() {
     assert!((0.9..2.5).contains(&number("stall_s")), "{flow}");
     let said = place.tabane(&["sim", "attainable", "drive.toml"]);
     assert!(said.out.contains("drive") && said.out.contains("7.2"), "{}", said.out);
+    assert_eq!(runs.as_array().unwrap().len(), 4, "a seed says little");
+    let lossy = ["--set", "link.a.loss=1%", "--seeds", "3"];
+    let said = place.tabane(&[&["sim", "attainable", "drive.toml"], &lossy[..]].concat());
+    assert_eq!(said.out.matches("drive").count(), 2, "one row of three seeds: {}", said.out);
+    assert!((1..=3).any(|seed| said.out.contains(&format!("% ({seed})"))), "{}", said.out);
+    let said = place.tabane(&["sim", "attainable", "drive.toml", "--set", "seed=5", "--json"]);
+    let runs: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((runs.as_array().unwrap().len(), runs[0]["seed"].as_u64()), (1, Some(5)));
 
     let wrong = place.write("wrong.csv", "time,speed\n0,1\n");
     let said = place.tabane(&["sim", "convert", wrong.to_str().unwrap()]);
