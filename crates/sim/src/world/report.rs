@@ -172,7 +172,8 @@ impl World<'_> {
             .collect();
         let links = (0..self.links.len())
             .map(|n| {
-                let delivered = self.links[n].link.stats(self.now).delivered;
+                let stats = self.links[n].link.stats(self.now);
+                let delivered = stats.delivered;
                 let end = &self.topology.links[n];
                 LinkResult {
                     link: end.name.clone(),
@@ -181,6 +182,7 @@ impl World<'_> {
                     packets: delivered.packets,
                     bytes: delivered.bytes,
                     lost: self.lost(n),
+                    frames: stats.attempts,
                 }
             })
             .collect();
