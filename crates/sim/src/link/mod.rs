@@ -339,7 +339,6 @@ impl<P: Packet> Link<P> {
         if let Some(service) = &self.service {
             stats.busy = stats.busy + (now - service.began);
         }
-        stats.attempts = self.aside.station.as_ref().map_or(0, Station::attempts);
         stats
     }
 

@@ -37,6 +37,11 @@ impl<P: Packet> Link<P> {
         Ok(links)
     }
 
+    /// Frames that the medium has sent for its packets, repeated ones each time; 0 without one.
+    pub fn frames(&self) -> u64 {
+        self.aside.station.as_ref().map_or(0, Station::attempts)
+    }
+
     /// The packet in service waits for the medium, if there is one.
     pub(super) fn contend(&mut self) {
         let (Some(station), Some(service)) = (&mut self.aside.station, &mut self.service) else {

@@ -40,8 +40,6 @@ pub struct LinkStats {
     pub duplicated: Count,
     /// Marked Congestion Experienced by the queue.
     pub marked: u64,
-    /// Frames that a shared medium sent for them, each time; 0 without one.
-    pub attempts: u64,
     /// Damaged by the fault `corrupt`.
     pub corrupted: u64,
     /// Most packets that waited at one time.

@@ -172,8 +172,7 @@ impl World<'_> {
             .collect();
         let links = (0..self.links.len())
             .map(|n| {
-                let stats = self.links[n].link.stats(self.now);
-                let delivered = stats.delivered;
+                let delivered = self.links[n].link.stats(self.now).delivered;
                 let end = &self.topology.links[n];
                 LinkResult {
                     link: end.name.clone(),
@@ -182,7 +181,7 @@ impl World<'_> {
                     packets: delivered.packets,
                     bytes: delivered.bytes,
                     lost: self.lost(n),
-                    frames: stats.attempts,
+                    frames: self.links[n].link.frames(),
                 }
             })
             .collect();
