@@ -96,7 +96,7 @@ pub enum LinkError {
     #[error("its conditions do not go with a medium")]
     MediumChanges,
     /// A medium, and one direction only.
-    #[error("a medium is shared by both directions, which the simulator alone provides")]
+    #[error("a medium is for both directions, in the simulator alone: leave it out here")]
     Alone,
     /// A uniform delay with `low` above `high`.
     #[error("the least delay is above the greatest")]
