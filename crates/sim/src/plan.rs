@@ -209,8 +209,8 @@ impl LinkPlan {
     /// The link that it says.
     ///
     /// # Errors
-    /// [`LinkError::Alone`], for a medium; no other where the plan was compiled: its parameters have
-    /// been checked.
+    /// [`LinkError::Alone`], for a medium; no other where the plan was compiled: its parameters
+    /// have been checked.
     pub fn build<P: Packet>(&self, seed: u64) -> Result<Link<P>, LinkError> {
         Link::new(&self.config, Seed(seed), &self.name)
     }

@@ -86,7 +86,8 @@ fn looking_changes_nothing() {
 
 #[test]
 fn a_link_may_go_and_come_and_change_its_rate() {
-    let at = "[[at]]\ntime = \"1s\"\ndown = \"a\"\nsilent = true\n[[at]]\ntime = \"2s\"\nup = \"a\"\n\
+    let at = "[[at]]\ntime = \"1s\"\ndown = \"a\"\nsilent = true\n\
+              [[at]]\ntime = \"2s\"\nup = \"a\"\n\
               [[at]]\ntime = \"3s\"\nlink = \"a\"\nrate = \"6Mbps\"\nqueue = \"fq_codel\"\n\
               [[at]]\ntime = \"5s\"\nlink = \"a\"\nrate = \"54Mbps\"\nqueue = \"50 packets\"\n";
     let text = world("wifi:stations=2", "bulk = \"8MB\"") + at;
@@ -99,7 +100,7 @@ fn a_link_may_go_and_come_and_change_its_rate() {
 
 /// The worlds of the swarm, on media: nothing that must never happen does.
 #[test]
-fn drawn_worlds_stay_sound_on_media() {
+fn generated_worlds_stay_sound_on_media() {
     let media = ["wifi", "wifi:stations=6,hidden=3", "wifi:interference=0.3,stations=1"];
     let plain = |params: &LinkParams| {
         let fast = params.rate.is_none_or(|rate| rate.0 >= 1_000_000);
@@ -125,7 +126,7 @@ fn drawn_worlds_stay_sound_on_media() {
     assert!(shared > 40, "{shared} links on media");
 }
 
-/// Acknowledgements that wait for a medium where hidden stations send arrive by the other path first.
+/// Acknowledgements that wait for a medium where hidden stations send arrive by the other path.
 #[test]
 fn bicast_saves_time_where_stations_are_hidden() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/bicast/wifi.toml");

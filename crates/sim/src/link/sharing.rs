@@ -1,8 +1,9 @@
 //! A link direction whose packets leave when the medium lets them, not when its own rate says.
 //!
 //! The packet in service has no departure until the medium has told its outcome; the link looks at
-//! each moment at which that may be. What all links do with every packet knows nothing of it: packets
-//! take the way of those that are kept apart by flow, and outcomes that of conditions that change.
+//! each moment at which that may be. What all links do with every packet knows nothing of it:
+//! packets take the way of those that are kept apart by flow, and outcomes that of conditions that
+//! change.
 
 use super::medium::{self, Station};
 use super::{Backlog, Instant, Link, LinkConfig, LinkError, Packet};
