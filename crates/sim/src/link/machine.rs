@@ -145,8 +145,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// The same where flows are kept apart, or a medium is shared: every packet waits, if only for a
-    /// moment.
+    /// The same where flows are kept apart, or a medium is shared: every packet waits, if only for
+    /// a moment.
     #[cold]
     fn enqueue_apart(&mut self, arrival: Arrival, packet: P, since: Instant) {
         let subqueue = self.queue.subqueue(packet.flow());

@@ -2,10 +2,11 @@
 //! event: who may begin when, what overlaps, what is acknowledged.
 //!
 //! A station begins a frame when its counter has come to 0. The counter is drawn from a window that
-//! doubles with each failure, and goes down by one with each slot in which the station hears nothing,
-//! DIFS after the last it heard. Frames that begin in the same slot overlap. What is received is
+//! doubles with each failure, and goes down by one with each slot in which the station hears
+//! nothing, DIFS after the last it heard. Frames that begin in the same slot overlap. What is received is
 //! acknowledged SIFS later; what is not acknowledged is sent again, until the attempts are used up.
-//! After each frame, repeated or given up, comes a new counter, whether or not there is another one.
+//! After each frame, repeated or given up, comes a new counter, whether or not there is another
+//! frame.
 //!
 //! There are four kinds of stations: the link's terminal, its access point, others that all hear,
 //! and hidden ones, which hear all but the terminal, and which the terminal does not hear. All but
@@ -69,12 +70,12 @@ struct Member {
     sending: bool,
     /// For an ACK.
     waiting: bool,
-    tally: Tally,
+    counters: Counters,
 }
 
 /// What a station has sent.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Tally {
+pub(super) struct Counters {
     /// Frames, each time that they were sent.
     pub(super) attempts: u64,
     /// Those without an ACK.
@@ -198,8 +199,8 @@ impl Dcf {
         self.outcomes[own].take()
     }
 
-    pub(super) fn tally(&self, member: usize) -> Tally {
-        self.members[member].tally
+    pub(super) fn counters(&self, member: usize) -> Counters {
+        self.members[member].counters
     }
 
     /// The earliest moment at which the outcome of an end's packet may be known.
@@ -275,7 +276,7 @@ impl Dcf {
         for member in beginners.drain(..) {
             let station = &mut self.members[member];
             let Some(frame) = station.frame else { continue };
-            (station.sending, station.tally.attempts) = (true, station.tally.attempts + 1);
+            (station.sending, station.counters.attempts) = (true, station.counters.attempts + 1);
             let source = station.kind;
             self.send(frame.time, source, member, false);
         }
@@ -344,8 +345,8 @@ impl Dcf {
         if let Some(frame) = &mut station.frame
             && !std::mem::replace(&mut frame.received, true)
         {
-            station.tally.received += 1;
-            self.settle(member, true);
+            station.counters.received += 1;
+            self.tell(member, true);
         }
     }
 
@@ -353,15 +354,15 @@ impl Dcf {
     fn conclude(&mut self, member: usize, acknowledged: bool) {
         let station = &mut self.members[member];
         station.tries += 1;
-        station.tally.failed += u64::from(!acknowledged);
+        station.counters.failed += u64::from(!acknowledged);
         let given_up = !acknowledged && station.tries >= self.wifi.attempts;
         let Some(frame) = station.frame.filter(|_| !acknowledged && !given_up) else {
             let last = station.frame;
-            station.tally.given_up += u64::from(given_up);
+            station.counters.given_up += u64::from(given_up);
             (station.tries, station.window) = (0, self.wifi.cwmin);
             station.frame = station.queued.take().or(station.always);
             if given_up && last.is_some_and(|frame| !frame.received) {
-                self.settle(member, false);
+                self.tell(member, false);
             }
             return self.draw(member);
         };
@@ -371,7 +372,7 @@ impl Dcf {
     }
 
     /// The outcome of a packet is known now.
-    fn settle(&mut self, member: usize, received: bool) {
+    fn tell(&mut self, member: usize, received: bool) {
         if let Some(outcome) = self.outcomes.get_mut(member) {
             *outcome = Some(Outcome { at: self.clock, received });
         }
@@ -395,7 +396,7 @@ impl Member {
             tries: 0,
             sending: false,
             waiting: false,
-            tally: Tally::default(),
+            counters: Counters::default(),
         }
     }
 }

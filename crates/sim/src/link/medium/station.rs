@@ -56,6 +56,6 @@ impl Station {
 
     /// Times that this end has sent a frame so far.
     pub(in crate::link) fn attempts(&self) -> u64 {
-        self.medium().tally(self.own).attempts
+        self.medium().counters(self.own).attempts
     }
 }

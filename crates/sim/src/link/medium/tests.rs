@@ -1,7 +1,7 @@
 //! The medium against what is published about it.
 #![allow(clippy::unwrap_used)]
 
-use super::dcf::{Dcf, Tally};
+use super::dcf::{Counters, Dcf};
 use super::*;
 
 const UP: usize = 0;
@@ -34,14 +34,14 @@ fn saturated(wifi: &Wifi, own: &[usize], (len, bps): (u32, u64), seconds: u64) -
 }
 
 /// Of all stations together.
-fn all(medium: &Dcf, wifi: &Wifi) -> Tally {
-    let add = |a: Tally, b: Tally| Tally {
+fn all(medium: &Dcf, wifi: &Wifi) -> Counters {
+    let add = |a: Counters, b: Counters| Counters {
         attempts: a.attempts + b.attempts,
         failed: a.failed + b.failed,
         received: a.received + b.received,
         given_up: a.given_up + b.given_up,
     };
-    (0..2 + wifi.stations).map(|n| medium.tally(n)).fold(Tally::default(), add)
+    (0..2 + wifi.stations).map(|n| medium.counters(n)).fold(Counters::default(), add)
 }
 
 fn share(of: u64, whole: u64) -> f64 {
@@ -117,7 +117,7 @@ fn saturation_throughput_is_bianchis() {
 /// What the attempts do not bring is lost: p^attempts, with p of the fixed point.
 ///
 /// With p as measured, 30 % more is lost (W = 16, seven attempts): who has just been acknowledged
-/// may draw 0 and has that slot to itself, so that first attempts collide less often than later ones.
+/// may draw 0 and has that slot to itself, so that first attempts collide less often than others.
 /// With a window of 128, where that is rare, both are the same.
 #[test]
 fn loss_is_that_all_attempts_collide() {
@@ -139,8 +139,8 @@ fn loss_is_that_all_attempts_collide() {
     }
 }
 
-/// 20 us of preamble and 57 symbols, an ACK of 28 us: the sums of the standard. A lone station waits
-/// for DIFS and 7.5 slots on average.
+/// 20 us of preamble and 57 symbols, an ACK of 28 us: the sums of the standard. A lone station
+/// waits for DIFS and 7.5 slots on average.
 #[test]
 fn a_lone_station_has_what_the_overhead_leaves() {
     let wifi = wifi("wifi");
@@ -161,7 +161,7 @@ fn a_lone_station_has_what_the_overhead_leaves() {
 fn directions_share_by_frames() {
     let wifi = wifi("wifi-fhss:bytes=1023,cwmin=31,cwmax=1023");
     let medium = saturated(&wifi, &[UP, DOWN], (1023, 1_000_000), 5_000);
-    let [up, down] = [UP, DOWN].map(|end| medium.tally(end).received);
+    let [up, down] = [UP, DOWN].map(|end| medium.counters(end).received);
     near("up over down", share(up, down), 1.0, 0.01);
     let (_, tau) = fixed_point(2, 32.0, 5, None);
     let throughput = share((up + down) * 8184, 5_000 * 1_000_000);
@@ -173,18 +173,18 @@ fn directions_share_by_frames() {
 fn stations_share_by_frames_whatever_their_length() {
     let wifi = wifi("wifi:stations=3,bytes=300");
     let medium = saturated(&wifi, &[UP], (1500, 54_000_000), 300);
-    let others = (2..5).map(|n| medium.tally(n).received).sum::<u64>();
-    near("ours over theirs", share(medium.tally(UP).received * 3, others), 1.0, 0.02);
+    let others = (2..5).map(|n| medium.counters(n).received).sum::<u64>();
+    near("ours over theirs", share(medium.counters(UP).received * 3, others), 1.0, 0.02);
 }
 
-/// Hidden stations begin while the terminal sends, and it while they do. What the access point sends
-/// all hear, so that it meets only what begins in the same slot, and of that the terminal hears only
-/// what is not hidden from it: one station with the probability that it begins.
+/// Hidden stations begin while the terminal sends, and it while they do. What the access point
+/// sends all hear, so that it meets only what begins in the same slot, and of that the terminal
+/// hears only what is not hidden from it: one station with the probability that it begins.
 #[test]
 fn hidden_stations_harm_the_uplink() {
     let failed = |spec: &str, end: usize| {
-        let tally = saturated(&wifi(spec), &[end], (1500, 54_000_000), 100).tally(end);
-        (share(tally.failed, tally.attempts), share(tally.given_up, tally.received))
+        let counters = saturated(&wifi(spec), &[end], (1500, 54_000_000), 100).counters(end);
+        (share(counters.failed, counters.attempts), share(counters.given_up, counters.received))
     };
     let (p, tau) = fixed_point(3, 16.0, 6, Some(7));
     let heard = failed("wifi:stations=2", UP);
