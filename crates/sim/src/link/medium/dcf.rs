@@ -3,8 +3,8 @@
 //!
 //! A station begins a frame when its counter has come to 0. The counter is drawn from a window that
 //! doubles with each failure, and goes down by one with each slot in which the station hears
-//! nothing, DIFS after the last it heard. Frames that begin in the same slot overlap. What is received is
-//! acknowledged SIFS later; what is not acknowledged is sent again, until the attempts are used up.
+//! nothing, DIFS after the last it heard. Frames that begin in the same slot overlap. What is
+//! received is acknowledged SIFS later; what is not acknowledged is sent again, until the attempts are used up.
 //! After each frame, repeated or given up, comes a new counter, whether or not there is another
 //! frame.
 //!

@@ -6,8 +6,8 @@
 //!   (dot11ShortRetryLimit). At 2.4 GHz (clause 18, "802.11g") without stations of 802.11b the sums
 //!   are the same: SIFS is 10 us there, but 6 us of signal extension follow each frame.
 //!   A frame has 36 bytes more than its IP packet: MAC header 24, FCS 4, LLC and SNAP 8. ACKs have
-//!   14, at the highest of 24, 12 and 6 Mbit/s that is at most the data's rate. After a frame that it
-//!   could not decode a station waits EIFS, SIFS + ACK at 6 Mbit/s + DIFS.
+//!   14, at the highest of 24, 12 and 6 Mbit/s that is at most the data's rate. After a frame that
+//!   it could not decode a station waits EIFS, SIFS + ACK at 6 Mbit/s + DIFS.
 //! - `wifi-fhss`: table II of Bianchi, "Performance Analysis of the IEEE 802.11 Distributed
 //!   Coordination Function", IEEE JSAC 18(3), 2000, which are those of the frequency hopping PHY of
 //!   1997 but for his own window (W = 32, m = 5: `cwmin=31,cwmax=1023`) and frames that are sent
