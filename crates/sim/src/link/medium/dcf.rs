@@ -1,12 +1,12 @@
 //! The distributed coordination function of IEEE 802.11 (2016, clause 10.3), basic access, event by
 //! event: who may begin when, what overlaps, what is acknowledged.
 //!
-//! A station begins a frame when its counter has come to 0. The counter is drawn from a window that
-//! doubles with each failure, and goes down by one with each slot in which the station hears
+//! A station begins a frame when its counter has come to 0. The counter is drawn from a window
+//! that doubles with each failure, and goes down by one with each slot in which the station hears
 //! nothing, DIFS after the last it heard. Frames that begin in the same slot overlap. What is
-//! received is acknowledged SIFS later; what is not acknowledged is sent again, until the attempts are used up.
-//! After each frame, repeated or given up, comes a new counter, whether or not there is another
-//! frame.
+//! received is acknowledged SIFS later; what is not acknowledged is sent again, until the
+//! attempts are used up. After each frame, repeated or given up, comes a new counter, whether or
+//! not there is another frame.
 //!
 //! There are four kinds of stations: the link's terminal, its access point, others that all hear,
 //! and hidden ones, which hear all but the terminal, and which the terminal does not hear. All but
