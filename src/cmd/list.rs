@@ -6,7 +6,7 @@ use serde::Serialize;
 use tabane_engine::policy::{Entry, Registry};
 use tabane_engine::{congestion, egress, scheduler};
 use tabane_sim::app;
-use tabane_sim::link::{conditions, loss, queue};
+use tabane_sim::link::{conditions, loss, medium, queue};
 
 /// List every policy, link model and application.
 #[derive(clap::Args, Debug)]
@@ -70,6 +70,7 @@ fn tables() -> Vec<(&'static str, Vec<Row>)> {
         ("loss", rows(&loss::REGISTRY)),
         ("delay", plain(DELAYS)),
         ("conditions", rows(&conditions::REGISTRY)),
+        ("medium", rows(&medium::REGISTRY)),
         ("app", plain(app::ALL)),
     ]
 }

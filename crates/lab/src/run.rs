@@ -435,6 +435,7 @@ fn link_results(layout: &Layout, report: &Report) -> Vec<LinkResult> {
         packets: stats.delivered.packets,
         bytes: stats.delivered.bytes,
         lost: emulator::lost(stats, *too_long),
+        frames: 0,
     });
     links.collect()
 }

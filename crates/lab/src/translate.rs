@@ -112,6 +112,11 @@ pub fn refuse(scenario: &Scenario, stack: Stack) -> Result<(), Fault> {
         return Err(Fault::new(&[&"proxy", &name], "the lab has no proxies")
             .help("run it in simulated time: tabane sim run"));
     }
+    if let Some((name, _)) = scenario.link.iter().find(|(_, link)| link.medium.is_some()) {
+        let at: &[&dyn Display] = &[&"link", &name, &"medium"];
+        return Err(Fault::new(at, "links of the lab share no medium")
+            .help("remove it, or run it in simulated time: tabane sim run"));
+    }
     for (n, flow) in scenario.flow.iter().enumerate() {
         if flow.refuse {
             return Err(Fault::new(&[&"flow", &n, &"refuse"], "flows of the lab are not refused")

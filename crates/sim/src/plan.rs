@@ -4,7 +4,7 @@
 use crate::expand::{Table, expand};
 use crate::link::{
     ConditionsConfig, DelayConfig, Faults, Link, LinkConfig, LinkError, Packet, RateConfig, Series,
-    Trace, loss, queue,
+    Trace, loss, medium, queue,
 };
 use crate::scenario::{self, Conditions, Fault, LinkParams, Scenario, validate};
 use crate::seed::Seed;
@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tabane_config::bounded;
 use tabane_engine::Duration;
+use tabane_engine::policy::Spec;
 
 /// What [`Scenario::compile`] makes.
 #[derive(Clone, Debug)]
@@ -169,16 +170,27 @@ impl LinkPlan {
             loss: params.loss.as_ref().map_or(base.loss, |loss| loss.0.clone()),
             faults: Faults::of(&params),
             conditions,
+            medium: link.medium.as_ref().map(|medium| medium.0.clone()),
             up: true,
         };
         config.check().map_err(|error| match &error {
             LinkError::Model(model) => {
+                let wrong = |spec: &Spec| medium::build(spec).is_err();
                 let key = match (queue::build(&config.queue), loss::build(&config.loss)) {
                     (Err(_), _) => "queue",
                     (_, Err(_)) => "loss",
+                    _ if config.medium.as_ref().is_some_and(wrong) => "medium",
                     _ => "conditions",
                 };
                 Fault::policy(&[&"link", &name, &key], model)
+            }
+            LinkError::NoMediumRate => {
+                let fault = Fault::new(&[&"link", &name, &"medium"], format!("{error} ({way})"));
+                fault.help("add rate = \"54Mbps\"")
+            }
+            LinkError::MediumChanges => {
+                let fault = Fault::new(&[&"link", &name, &"conditions"], error.to_string());
+                fault.help("leave conditions or medium out")
             }
             other => Fault::new(at, format!("{other} ({way})")),
         })?;
@@ -197,9 +209,19 @@ impl LinkPlan {
     /// The link that it says.
     ///
     /// # Errors
-    /// None where the plan was compiled: its parameters have been checked.
+    /// [`LinkError::Alone`], for a medium; no other where the plan was compiled: its parameters
+    /// have been checked.
     pub fn build<P: Packet>(&self, seed: u64) -> Result<Link<P>, LinkError> {
         Link::new(&self.config, Seed(seed), &self.name)
+    }
+
+    /// Both directions of a link, up first, on one medium if they have one.
+    ///
+    /// # Errors
+    /// None where the plan was compiled.
+    pub fn both<P: Packet>(pair: &[Self; 2], seed: u64) -> Result<[Link<P>; 2], LinkError> {
+        let [up, down] = pair;
+        Link::both([&up.config, &down.config], Seed(seed), [&up.name, &down.name])
     }
 }
 

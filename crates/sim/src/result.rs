@@ -160,6 +160,13 @@ pub struct LinkResult {
     pub bytes: u64,
     /// Packets lost, for whatever reason.
     pub lost: u64,
+    /// Frames sent for them, repeated ones each time, where they share a medium.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub frames: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What a run cost. All but `packet_hops` is for the caller to measure.

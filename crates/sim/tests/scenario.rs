@@ -62,6 +62,26 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
         "queue = \"codle\"",
         &[":7:9:", "unknown queue model 'codle'", "did you mean 'codel'?"],
     ),
+    (
+        "delay = \"10ms\"",
+        "medium = \"wfi\"",
+        &[":7:10:", "unknown medium 'wfi'", "did you mean 'wifi'?"],
+    ),
+    (
+        "delay = \"10ms\"",
+        "medium = \"wifi:stations=2,hidden=3\"",
+        &[":7:10:", "'hidden' is 3, allowed is 0 to 2"],
+    ),
+    (
+        "rate = \"50Mbps\"\ndelay = \"10ms\"",
+        "rate = \"500kbps\"\nmedium = \"wifi\"",
+        &[":7:10:", "constant rate of at least 1 Mbit/s", "add rate = \"54Mbps\""],
+    ),
+    (
+        "delay = \"10ms\"",
+        "conditions = \"leo\"\nmedium = \"wifi\"",
+        &[":7:14:", "do not go with a medium", "leave conditions or medium out"],
+    ),
     ("delay = \"10ms\"", "loss = \"120%\"", &[":7:8:", "between 0% and 100%"]),
     ("delay = \"10ms\"", "trace = \"nowhere.trace\"", &["rate and a trace"]),
     ("[link.lte]", "[link.wifi]", &[":10:7:", "duplicate"]),

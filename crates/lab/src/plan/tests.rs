@@ -126,6 +126,18 @@ fn the_kernel_is_told_what_the_engine_would_be() {
     has("net/ipv4/tcp_rmem", "4096 262144 4000000");
 }
 
+/// The emulator's directions are each for themselves.
+#[test]
+fn a_medium_is_refused_with_its_place() {
+    let text = "[link.a]\nrate = \"54Mbps\"\nmedium = \"wifi\"\n[[flow]]\nbulk = \"1MB\"\n";
+    let document = Document::parse("file", text, &[]).unwrap();
+    let scenario = document.variants().unwrap().remove(0).plan.scenario;
+    for stack in [Stack::Kernel, Stack::Tabane] {
+        let said = document.error(refuse(&scenario, stack).unwrap_err()).to_string();
+        assert!(said.starts_with("file:3:10:") && said.contains("tabane sim run"), "{said}");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_refused_with_its_place() {
     let cases = [

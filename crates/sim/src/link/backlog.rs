@@ -29,7 +29,16 @@ struct Apart<P> {
 impl<P: Packet> Backlog<P> {
     /// For a model with so many subqueues.
     pub(super) fn new(subqueues: usize) -> Self {
-        let apart = (subqueues > 1).then(|| {
+        Self::with(subqueues, subqueues > 1)
+    }
+
+    /// With subqueues, be it one: then whatever comes takes the way of packets kept apart.
+    pub(super) fn apart(subqueues: usize) -> Self {
+        Self::with(subqueues, true)
+    }
+
+    fn with(subqueues: usize, apart: bool) -> Self {
+        let apart = apart.then(|| {
             let queues = (0..subqueues).map(|_| VecDeque::new()).collect();
             Box::new(Apart { queues, counts: Subqueues::new(subqueues) })
         });
@@ -103,7 +112,8 @@ impl<P: Packet> Backlog<P> {
     /// Takes all out, in the order in which they came.
     pub(super) fn take(&mut self) -> Vec<Waiting<P>> {
         let subqueues = self.apart.as_ref().map_or(1, |apart| apart.queues.len());
-        let taken = std::mem::replace(self, Self::new(subqueues));
+        let empty = Self::with(subqueues, self.apart.is_some());
+        let taken = std::mem::replace(self, empty);
         let apart = taken.apart.into_iter().flat_map(|apart| apart.queues.into_iter().flatten());
         let mut all: Vec<_> = taken.first.into_iter().chain(apart).collect();
         all.sort_by_key(|waiting| waiting.since);

@@ -5,6 +5,7 @@
 //! tables [`queue::ALL`](super::queue::ALL) and [`loss::ALL`](super::loss::ALL).
 
 use super::conditions::{ConditionsConfig, Course};
+use super::medium::Wifi;
 use super::{DelayConfig, Faults, RateConfig};
 use crate::scenario::{LinkParams, Stage};
 use crate::seed::Seed;
@@ -27,6 +28,9 @@ pub struct LinkConfig {
     pub faults: Faults,
     /// How all that changes over time.
     pub conditions: Option<ConditionsConfig>,
+    /// What both directions share with other stations: a row of
+    /// [`medium::ALL`](super::medium::ALL).
+    pub medium: Option<Spec>,
     /// Up at the start.
     pub up: bool,
 }
@@ -41,6 +45,7 @@ impl Default for LinkConfig {
             loss: Spec::named("none"),
             faults: Faults::default(),
             conditions: None,
+            medium: None,
             up: true,
         }
     }
@@ -84,6 +89,15 @@ pub enum LinkError {
     /// A model of conditions gives multiples of the link's own rate.
     #[error("its conditions are multiples of a constant rate, which it has not")]
     NoOwnRate,
+    /// A medium sends with the link's own rate.
+    #[error("a medium needs a constant rate of at least 1 Mbit/s, which the link has not")]
+    NoMediumRate,
+    /// Conditions and a medium.
+    #[error("its conditions do not go with a medium")]
+    MediumChanges,
+    /// A medium, and one direction only.
+    #[error("a medium is for both directions, in the simulator alone: leave it out here")]
+    Alone,
     /// A uniform delay with `low` above `high`.
     #[error("the least delay is above the greatest")]
     DelayRange,
@@ -100,7 +114,15 @@ impl LinkConfig {
         self.rate.check()?;
         self.delay.check()?;
         self.faults.check()?;
-        self.conditions.as_ref().map_or(Ok(()), |conditions| conditions.check(self))
+        self.conditions.as_ref().map_or(Ok(()), |conditions| conditions.check(self))?;
+        match (&self.medium, &self.rate) {
+            (None, _) => Ok(()),
+            (Some(_), _) if self.conditions.is_some() => Err(LinkError::MediumChanges),
+            (Some(spec), RateConfig::Constant(Wifi::LEAST_RATE..)) => {
+                Ok(super::medium::build(spec).map(|_| ())?)
+            }
+            (Some(_), _) => Err(LinkError::NoMediumRate),
+        }
     }
 
     /// Bits per second that the link called `name` can send on average in the first `time` of a
@@ -110,9 +132,13 @@ impl LinkConfig {
     /// What [`LinkConfig::check`] finds.
     pub fn mean_rate(&self, seed: Seed, name: &str, time: Duration) -> Result<f64, LinkError> {
         self.check()?;
-        match &self.conditions {
-            Some(given) => Ok(Course::new(given, self, seed, name)?.mean_rate(time)),
-            None => Ok(self.rate.mean()),
+        match (&self.conditions, &self.medium) {
+            (Some(given), _) => Ok(Course::new(given, self, seed, name)?.mean_rate(time)),
+            (None, Some(spec)) => {
+                let wifi = super::medium::build(spec)?;
+                Ok(super::medium::mean_rate(&wifi, self.rate.mean() as u64, seed, name, time))
+            }
+            (None, None) => Ok(self.rate.mean()),
         }
     }
 }

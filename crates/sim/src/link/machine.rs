@@ -29,6 +29,9 @@ impl<P: Packet> Link<P> {
     #[cold]
     #[inline(never)]
     fn turn(&mut self, now: Instant) {
+        if self.aside.station.is_some() {
+            return self.listen(now);
+        }
         while self.turn <= now {
             let at = std::mem::replace(&mut self.turn, Instant::FAR_FUTURE);
             let Some(_) = self.course else { return };
@@ -87,7 +90,7 @@ impl<P: Packet> Link<P> {
         self.queue.on_empty(now);
     }
 
-    /// The same where flows are kept apart.
+    /// The same where flows are kept apart, or a medium is shared.
     #[cold]
     fn begin_one(&mut self, now: Instant) {
         while let Some(waiting) = self.waiting.subqueues()
@@ -98,7 +101,7 @@ impl<P: Packet> Link<P> {
             let head =
                 Head { behind, subqueue, ..self.head(now, now - since, (len, packet.ect())) };
             if self.send(&head, packet) {
-                return;
+                return self.contend();
             }
         }
         self.queue.on_empty(now);
@@ -142,7 +145,8 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// The same where flows are kept apart: every packet waits, if only for a moment.
+    /// The same where flows are kept apart, or a medium is shared: every packet waits, if only for
+    /// a moment.
     #[cold]
     fn enqueue_apart(&mut self, arrival: Arrival, packet: P, since: Instant) {
         let subqueue = self.queue.subqueue(packet.flow());
@@ -164,7 +168,7 @@ impl<P: Packet> Link<P> {
     #[inline(always)]
     fn admit(&mut self, arrival: &Arrival, packet: P) -> Option<P> {
         let mut packet = packet;
-        match self.queue.admit(arrival, &mut self.rngs.queue) {
+        match self.queue.admit(arrival, &mut self.aside.queue) {
             Verdict::Drop => {
                 self.lose(arrival.now, Cause::Queue, packet);
                 return None;
@@ -207,17 +211,17 @@ impl<P: Packet> Link<P> {
     /// the fate stays in registers: what has just been written bit by bit is slow to be copied.
     #[inline(always)]
     fn sample_fate(&mut self) -> Fate {
-        let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.rngs.loss));
-        let delay = self.delay.sample(&mut self.rngs.delay);
+        let lost = self.loss.as_mut().is_some_and(|loss| loss.lost(&mut self.aside.loss));
+        let delay = self.delay.sample(&mut self.aside.delay);
         let mut fate = Fate { lost, delay, ..Fate::default() };
         if self.faulty {
-            self.faults.apply(self.numbered, &mut self.rngs.fault, &mut fate);
+            self.faults.apply(self.numbered, &mut self.aside.fault, &mut fate);
         }
         fate
     }
 
     #[inline(always)]
-    fn arrival(&self, departure: Instant, fate: &Fate) -> Instant {
+    pub(super) fn arrival(&self, departure: Instant, fate: &Fate) -> Instant {
         let arrival = departure + fate.delay;
         match fate.late {
             Some(late) => arrival + late,
@@ -260,7 +264,10 @@ impl<P: Packet> Link<P> {
     /// Packets that wait come to the new queue in their order, at once.
     pub(super) fn replace_queue(&mut self, now: Instant, queue: Box<dyn Queue>) {
         let waiting = self.waiting.take();
-        self.waiting = Backlog::new(queue.subqueues());
+        self.waiting = match &self.aside.station {
+            Some(_) => Backlog::apart(queue.subqueues()),
+            None => Backlog::new(queue.subqueues()),
+        };
         self.queue = queue;
         for Waiting { since, packet, .. } in waiting {
             let enqueued = self.stats.enqueued;
@@ -274,6 +281,7 @@ impl<P: Packet> Link<P> {
         if up {
             return;
         }
+        self.withdraw(now);
         if let Some(service) = self.service.take() {
             self.stats.busy = self.stats.busy + (now - service.began);
             self.lose(now, Cause::Down, service.packet);

@@ -14,8 +14,10 @@ pub mod delay;
 mod faults;
 mod flight;
 pub mod loss;
+pub mod medium;
 pub mod queue;
 pub mod rate;
+mod sharing;
 mod stats;
 
 use crate::prefetch::fetch;
@@ -25,6 +27,7 @@ use conditions::Course;
 use delay::Delay;
 use flight::Flight;
 use loss::Loss;
+use medium::Station;
 use queue::{Arrival, Head, Queue, Verdict};
 use rate::{Rate, Work};
 use siphasher::sip::SipHasher24;
@@ -104,7 +107,7 @@ pub struct Link<P> {
     clock: Instant,
     up: bool,
     course: Option<Box<Course>>,
-    /// When conditions change.
+    /// When conditions change, or the medium may have sent the packet.
     turn: Instant,
 
     queue: Box<dyn Queue>,
@@ -114,24 +117,26 @@ pub struct Link<P> {
     faults: Faults,
     /// Some fault is on.
     faulty: bool,
-    /// Packets may overtake each other.
+    /// More may happen before the next arrival: packets overtake each other, or a medium is shared.
     reorders: bool,
     /// Packets that reached the loss stage.
     numbered: u64,
-    /// Apart: many links never draw, and what all packets need stays close together.
-    rngs: Box<Rngs>,
+    aside: Box<Aside>,
 
     stats: LinkStats,
     report: bool,
     losses: VecDeque<Lost<P>>,
 }
 
-/// A random stream for each stage that may draw.
-struct Rngs {
+/// What many links never need, apart: what all packets need stays close together.
+struct Aside {
+    /// A random stream for each stage that may draw.
     queue: Rng,
     loss: Rng,
     delay: Rng,
     fault: Rng,
+    /// Where a medium is shared with the other direction.
+    station: Option<Station>,
 }
 
 /// A packet that is gone.
@@ -212,8 +217,16 @@ impl<P: Packet> Link<P> {
     /// A link as `config` says, whose random streams are called `name/...`.
     ///
     /// # Errors
-    /// What [`LinkConfig::check`] finds.
+    /// What [`LinkConfig::check`] finds; [`LinkError::Alone`].
     pub fn new(config: &LinkConfig, seed: Seed, name: &str) -> Result<Self, LinkError> {
+        match &config.medium {
+            Some(_) => Err(LinkError::Alone),
+            None => Self::own(config, seed, name),
+        }
+    }
+
+    /// A link by itself, whatever medium it is to have.
+    fn own(config: &LinkConfig, seed: Seed, name: &str) -> Result<Self, LinkError> {
         config.check()?;
         let stream = |part: &str| seed.stream(&format!("{name}/{part}"));
         let queue = queue::build(&config.queue)?;
@@ -239,11 +252,12 @@ impl<P: Packet> Link<P> {
             faulty: false,
             reorders: false,
             numbered: 0,
-            rngs: Box::new(Rngs {
+            aside: Box::new(Aside {
                 queue: stream("queue"),
                 loss: stream("loss"),
                 delay: stream("delay"),
                 fault: stream("faults"),
+                station: None,
             }),
             stats: LinkStats::default(),
             report: false,
@@ -376,7 +390,10 @@ impl<P: Packet> Link<P> {
             self.replace_queue(now, queue::build(spec)?);
         }
         if let Some(rate) = &change.rate {
-            self.replace_rate(now, rate::build(rate, now));
+            match &mut self.aside.station {
+                Some(station) => station.set_rate(rate.mean() as u64),
+                None => self.replace_rate(now, rate::build(rate, now)),
+            }
         }
         if let Some(spec) = &change.loss {
             self.loss = loss::build(spec)?;

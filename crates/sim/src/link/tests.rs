@@ -338,7 +338,7 @@ fn any_config(reorder: bool) -> impl Strategy<Value = LinkConfig> {
             ConditionsConfig::Series(Arc::new(Series::parse(text).expect("a series")))
         };
         let conditions = conditions.then(changing);
-        LinkConfig { rate, delay, queue, loss, faults, conditions, up: true }
+        LinkConfig { rate, delay, queue, loss, faults, conditions, ..LinkConfig::default() }
     })
 }
 

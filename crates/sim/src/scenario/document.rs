@@ -200,7 +200,10 @@ impl Document {
 
 /// Tables of named things, and keys by which one of them is known.
 const KINDS: &[(&str, &[&str])] = &[
-    ("link", &["rate", "delay", "loss", "queue", "jitter", "trace", "conditions", "between"]),
+    (
+        "link",
+        &["rate", "delay", "loss", "queue", "jitter", "trace", "conditions", "medium", "between"],
+    ),
     ("proxy", &["listen", "connect"]),
     ("host", &["scheduler", "congestion", "egress", "tcp", "mptcp"]),
     ("path", &["links", "backup"]),

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::Size;
 use tabane_engine::policy::Spec;
 
@@ -24,6 +25,10 @@ with_link_params! {
         /// Largest IP packet, bytes.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub mtu: Option<u16>,
+        /// What both directions share with each other and with other stations, and what that costs:
+        /// `"wifi"`, `"wifi:stations=3,hidden=1,interference=0.2"`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub medium: Option<PolicySpec>,
         /// From the client's side to the server's (or from the first of `between` to the second).
         #[serde(skip_serializing_if = "Option::is_none")]
         pub up: Option<LinkParams>,

@@ -404,14 +404,17 @@ impl<'o> World<'o> {
 }
 
 fn make_links(plan: &Plan) -> Result<Vec<LinkState>, RunError> {
-    let make = |direction: &LinkPlan| {
-        let link = direction.build(plan.scenario.seed);
-        let mut link = link.map_err(|error| RunError::Scenario(error.to_string()))?;
-        link.report_losses(true);
-        let (params, mtu) = (direction.params.clone(), u32::from(direction.mtu));
-        Ok(LinkState { link, params, mtu, too_long: 0 })
-    };
-    plan.links.iter().map(make).collect()
+    let mut links = Vec::with_capacity(plan.links.len());
+    for pair in plan.links.as_chunks().0 {
+        let made = LinkPlan::both(pair, plan.scenario.seed);
+        let made = made.map_err(|error| RunError::Scenario(error.to_string()))?;
+        for (mut link, direction) in made.into_iter().zip(pair) {
+            link.report_losses(true);
+            let (params, mtu) = (direction.params.clone(), u32::from(direction.mtu));
+            links.push(LinkState { link, params, mtu, too_long: 0 });
+        }
+    }
+    Ok(links)
 }
 
 fn make_flows(

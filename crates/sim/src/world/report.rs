@@ -181,6 +181,7 @@ impl World<'_> {
                     packets: delivered.packets,
                     bytes: delivered.bytes,
                     lost: self.lost(n),
+                    frames: self.links[n].link.frames(),
                 }
             })
             .collect();
