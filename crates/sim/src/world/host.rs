@@ -41,10 +41,15 @@ pub(super) struct Conns {
 pub(super) enum Owner {
     /// One end of its application.
     App(Role),
-    /// A side of the relay with this number.
+    /// A side of the relay with this number, or [`Owner::TUNNEL`].
     Relay(u8, Side),
-    /// None of a flow's: an end of the tunnel whose number stands in place of the flow's.
-    Tunnel(Side),
+}
+
+impl Owner {
+    /// In place of a relay's number: the connection is no flow's, but belongs to an end of the
+    /// tunnel whose number stands in place of the flow's. No variant of its own: applications'
+    /// events, which come with every packet, would have to look at one more.
+    pub(super) const TUNNEL: u8 = u8::MAX;
 }
 
 /// Ids up to here have a place in an array.
@@ -397,8 +402,10 @@ impl World<'_> {
         let Some((n, owner)) = self.hosts[host].conns.get(conn) else { return };
         let role = match owner {
             Owner::App(role) => role,
+            Owner::Relay(Owner::TUNNEL, side) => {
+                return self.on_tunnel_event(n, side, conn, event);
+            }
             Owner::Relay(k, side) => return self.on_relay_event(n, usize::from(k), side, event),
-            Owner::Tunnel(side) => return self.on_tunnel_event(n, side, conn, event),
         };
         if let Event::Closed(reason) = event {
             self.on_closed(n, role, *reason);

@@ -138,7 +138,8 @@ impl World<'_> {
     fn attach(&mut self, n: usize, side: usize, conn: ConnId) {
         let end = &mut self.tunnels[n].ends[side];
         end.conn = Some(conn);
-        let owner = Owner::Tunnel(if side == 0 { Side::Near } else { Side::Far });
+        let side = if side == 0 { Side::Near } else { Side::Far };
+        let owner = Owner::Relay(Owner::TUNNEL, side);
         self.hosts[end.host].conns.insert(conn, n, owner);
     }
 
@@ -153,6 +154,7 @@ impl World<'_> {
     }
 
     /// An event of a tunnel's connection.
+    #[cold]
     pub(super) fn on_tunnel_event(&mut self, n: usize, side: Side, conn: ConnId, event: &Event) {
         let side = side as usize;
         if self.tunnels[n].ends[side].conn != Some(conn) {
@@ -172,6 +174,7 @@ impl World<'_> {
 
     /// A packet enters a tunnel's direction, which is no link's.
     #[cold]
+    #[inline(never)]
     pub(super) fn enter_tunnel(&mut self, direction: usize, packet: Packet) {
         let place = direction - self.links.len();
         let (n, side) = (place / 2, place % 2);
