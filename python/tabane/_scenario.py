@@ -104,6 +104,10 @@ class Scenario:
         """Returns the scenario with a proxy: ``listen`` and ``connect``."""
         return self._with_named("proxy", name, keys)
 
+    def tunnel(self, name: str, **keys: Any) -> Scenario:
+        """Returns the scenario with a tunnel: ``links`` or ``paths``, ``congestion``..."""
+        return self._with_named("tunnel", name, keys)
+
     def path(self, name: str, links: Sequence[str], **keys: Any) -> Scenario:
         """Returns the scenario with a path: its links in order; ``from_``, ``to``, ``backup``."""
         return self._with_named("path", name, {"links": list(links), **_plain(keys)})

@@ -117,6 +117,14 @@ pub fn refuse(scenario: &Scenario, stack: Stack) -> Result<(), Fault> {
         return Err(Fault::new(at, "links of the lab share no medium")
             .help("remove it, or run it in simulated time: tabane sim run"));
     }
+    if let Some(name) = scenario.tunnel.names().next() {
+        return Err(Fault::new(&[&"tunnel", &name], "the lab has no tunnels of this kind")
+            .help("run it in simulated time: tabane sim run"));
+    }
+    if let Some((name, _)) = scenario.path.iter().find(|(_, path)| !path.0.back.is_empty()) {
+        let fault = Fault::new(&[&"path", &name, &"back"], "paths of the lab lead back as they go");
+        return Err(fault.help("run it in simulated time: tabane sim run"));
+    }
     for (n, flow) in scenario.flow.iter().enumerate() {
         if flow.refuse {
             return Err(Fault::new(&[&"flow", &n, &"refuse"], "flows of the lab are not refused")

@@ -33,6 +33,9 @@ pub enum PlayError {
     /// It holds several runs, and the page shows one.
     #[error("this is a sweep of {0} runs: give each key one value")]
     Sweep(usize),
+    /// It has tunnels, whose packets the page cannot show.
+    #[error("the page draws no tunnels: run the scenario with tabane sim run, or take '{0}' out")]
+    Tunnel(String),
     /// A change that cannot be.
     #[error("{}", .0.message)]
     Change(Fault),
@@ -78,6 +81,9 @@ impl Play {
     }
 
     fn of(plan: Plan) -> Result<Self, PlayError> {
+        if let Some(name) = plan.scenario.tunnel.names().next() {
+            return Err(PlayError::Tunnel(name.to_owned()));
+        }
         let watch = Rc::new(RefCell::new(Watch::default()));
         let watcher = Watcher(watch.clone());
         let owner = MutBorrow::new(Owner { plan: plan.clone(), watcher });

@@ -94,10 +94,12 @@ fn attainable(plan: &Plan, spec: &Flow, time: Duration) -> f64 {
     let Some(host) = plan.topology.host(&spec.from) else { return 0.0 };
     let mut left: BTreeMap<u32, f64> = BTreeMap::new();
     let mut sum = 0.0;
-    for path in &plan.topology.hosts[host].paths {
-        let upwards = spec.direction == FlowDirection::Upload;
+    let upwards = spec.direction == FlowDirection::Upload;
+    let paths = &plan.topology.hosts[host].paths;
+    let ways = paths.iter().flat_map(|path| plan.topology.beneath(&path.links));
+    for way in ways {
         let directions: Vec<u32> =
-            path.links.iter().map(|link| if upwards { *link } else { link ^ 1 }).collect();
+            way.iter().map(|link| if upwards { *link } else { link ^ 1 }).collect();
         for direction in &directions {
             let link = &plan.links[*direction as usize];
             let rate = || link.mean_rate(plan.scenario.seed, time).unwrap_or(0.0);

@@ -67,6 +67,11 @@ impl Check {
             side.apply(&mut config);
             configs.push(config);
         }
+        for (_, tunnel) in scenario.tunnel.iter() {
+            let mut config = configs[0].clone();
+            tunnel.settings().apply(&mut config);
+            configs.push(config);
+        }
         let tcp = || configs.iter().map(|c| &c.tcp);
         let receive = tcp().map(|c| c.receive_buffer_max.max(c.receive_buffer)).max();
         check.receive_buffer_max = receive.unwrap_or(u64::MAX);

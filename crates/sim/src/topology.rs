@@ -17,6 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 mod chain;
 mod graph;
 mod routes;
+mod tunnel;
 
 use routes::{Route, Routes};
 
@@ -24,8 +25,10 @@ use routes::{Route, Routes};
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
     pub hosts: Vec<Host>,
-    /// Link directions: `2 n` is the n-th link up, `2 n + 1` down.
+    /// Link directions: `2 n` is the n-th link up, `2 n + 1` down. Those of tunnels follow.
     pub links: Vec<LinkEnd>,
+    /// The nodes at the ends of each tunnel, the one that connects first: the last of `hosts`.
+    pub tunnels: Vec<[usize; 2]>,
     /// 4 or 6.
     pub ip: u8,
     /// Number of each host by its name.
@@ -91,6 +94,9 @@ impl Topology {
     pub(crate) fn build(scenario: &Scenario) -> Result<Self, Fault> {
         let joined = scenario.link.iter().filter(|(_, link)| link.between.is_some()).count();
         let mut topology = Self { ip: scenario.ip, ..Self::default() };
+        if joined > 0 {
+            tunnel::refuse(scenario)?;
+        }
         if joined == 0 {
             let mut plan = chain::plan(scenario, &mut topology)?;
             topology.check(scenario)?;
@@ -120,7 +126,7 @@ impl Topology {
             let message = format!("{} hosts, the most is {MAX_HOSTS}", self.hosts.len());
             return Err(Fault::new(&[&"path"], message));
         }
-        let known = || self.hosts.iter().map(|h| h.name.as_str());
+        let known = || self.host_names();
         if let Some(name) = scenario.host.names().find(|name| self.host(name).is_none()) {
             return Err(Fault::unknown(&[&"host", &name], "path to or from host", name, known()));
         }
@@ -260,8 +266,13 @@ impl Topology {
     /// A path's MTU is the smallest of its links'.
     fn set_mtus(&mut self, scenario: &Scenario) {
         for path in self.hosts.iter_mut().flat_map(|h| &mut h.paths) {
-            let links = path.links.iter().map(|l| &scenario.link.0[*l as usize / 2].1);
-            path.mtu = links.map(|l| l.mtu.unwrap_or(DEFAULT_MTU)).min().unwrap_or(DEFAULT_MTU);
+            let mtus = path.links.iter().map(|l| {
+                let n = *l as usize / 2;
+                let link = scenario.link.0.get(n).map(|(_, link)| link.mtu);
+                let tunnel = || scenario.tunnel.0.get(n - scenario.link.0.len());
+                link.unwrap_or_else(|| tunnel().and_then(|(_, tunnel)| tunnel.mtu))
+            });
+            path.mtu = mtus.map(|mtu| mtu.unwrap_or(DEFAULT_MTU)).min().unwrap_or(DEFAULT_MTU);
         }
     }
 }

@@ -114,8 +114,8 @@ fn verdict(report: &mut Report, (one, two): (f64, f64), (ours, extra): (&Runs, &
          What fits its figures of the bundle is upstream's scheduler with CUBIC over short queues: \
          slow start overshoots at once, and CUBIC needs tens of seconds at this RTT to grow back; \
          10 s of iperf3 see about half of the sum. A second tunnel over the fast WAN adds a second \
-         window there, which regrows beside the first: a gain in flow count, not in capacity. Not \
-         tried: tunnels that are TCP connections, and subflows across the tunnels."
+         window there, which regrows beside the first: a gain in flow count, not in capacity. What \
+         tunnels that are TCP connections and subflows across them add is under \"Rival causes\"."
     ));
 }
 

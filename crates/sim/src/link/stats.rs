@@ -13,7 +13,7 @@ pub struct Count {
 
 impl Count {
     #[inline]
-    pub(super) fn add(&mut self, len: u32) {
+    pub(crate) fn add(&mut self, len: u32) {
         self.packets += 1;
         self.bytes += u64::from(len);
     }

@@ -246,7 +246,10 @@ fn is_list(at: &[String], items: &DeArray<'_>) -> bool {
     let listed = matches!(
         keys[..],
         ["path", _]
-            | ["path", _, "links"]
+            | ["path", _, "links" | "back"]
+            | ["tunnel", _, "links"]
+            | ["tunnel", _, "paths", _]
+            | ["tunnel", _, "paths", _, "links" | "back"]
             | ["link", _, "between"]
             | ["group", _, "access", _, "link", "between"]
             | ["routers"]

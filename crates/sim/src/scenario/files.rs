@@ -15,6 +15,9 @@ impl Scenario {
             .chain(named)
             .chain(groups)
             .flat_map(|host| [&host.scheduler, &host.congestion, &host.egress].map(file));
+        let tunnels = self.tunnel.0.iter();
+        let tunnels = tunnels.flat_map(|(_, t)| [&t.scheduler, &t.congestion].map(file));
+        let hosts = hosts.chain(tunnels);
         let of_change = self
             .at
             .iter()
@@ -38,7 +41,9 @@ impl Scenario {
             .at
             .iter_mut()
             .flat_map(|change| [&mut change.scheduler, &mut change.congestion, &mut change.egress]);
-        for policy in hosts.chain(changes).flatten() {
+        let tunnels = self.tunnel.0.iter_mut();
+        let tunnels = tunnels.flat_map(|(_, t)| [&mut t.scheduler, &mut t.congestion]);
+        for policy in hosts.chain(tunnels).chain(changes).flatten() {
             policy.resolve_file(folder);
         }
     }

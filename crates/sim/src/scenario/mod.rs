@@ -19,6 +19,7 @@ mod params;
 mod path;
 mod proxy;
 mod spread;
+mod tunnel;
 pub(crate) mod validate;
 
 pub use arrivals::{Arrivals, Frequency};
@@ -36,6 +37,8 @@ pub use params::{LinkParams, Stage};
 pub use path::{Path, PathSettings};
 pub use proxy::Proxy;
 pub use spread::{Drawable, Law, Spread};
+pub(crate) use tunnel::Limit;
+pub use tunnel::Tunnel;
 
 pub use tabane_config::source_document::Fault;
 pub use tabane_config::source_document::Problem as ScenarioError;
@@ -87,6 +90,9 @@ pub struct Scenario {
     pub proxy: Named<Proxy>,
     /// Links.
     pub link: Named<Link>,
+    /// Links that are connections: packets travel in their byte streams.
+    #[serde(skip_serializing_if = "Named::is_empty")]
+    pub tunnel: Named<Tunnel>,
     /// Nodes that only forward, where links say what they are `between`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
@@ -149,6 +155,7 @@ impl Default for Scenario {
             host: Named::default(),
             proxy: Named::default(),
             link: Named::default(),
+            tunnel: Named::default(),
             routers: Vec::new(),
             ecmp: false,
             backbone: Named::default(),

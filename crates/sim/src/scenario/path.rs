@@ -26,6 +26,9 @@ pub struct PathSettings {
     pub to: String,
     /// Its links in order. Two paths that name one link share it.
     pub links: Vec<String>,
+    /// Its links on the way back, in the order in which packets cross them, if they are others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub back: Vec<String>,
     /// New subflows on it ask for low priority.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub backup: bool,
@@ -33,7 +36,15 @@ pub struct PathSettings {
 
 impl Default for PathSettings {
     fn default() -> Self {
-        Self { from: client(), to: server(), links: Vec::new(), backup: false }
+        let (links, back) = (Vec::new(), Vec::new());
+        Self { from: client(), to: server(), links, back, backup: false }
+    }
+}
+
+impl PathSettings {
+    /// Whether it leads from `client` to `server`, as a path does that does not say.
+    pub(super) fn has_default_ends(&self) -> bool {
+        self.from == client() && self.to == server()
     }
 }
 

@@ -29,6 +29,14 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(), Fault> {
         check_host(&["proxy", name, "listen"], &proxy.listen)?;
         check_host(&["proxy", name, "connect"], &proxy.connect)?;
     }
+    for (name, tunnel) in scenario.tunnel.iter() {
+        if scenario.link.get(name).is_some() {
+            let fault = Fault::new(&[&"tunnel", &name], format!("'{name}' is a link and a tunnel"));
+            return Err(fault.help("paths could not tell them apart: rename one"));
+        }
+        check_host(&["tunnel", name], &tunnel.settings())?;
+        tunnel.fault(name).map_or(Ok(()), Err)?;
+    }
     Ok(())
 }
 
@@ -179,8 +187,7 @@ fn check_way(n: usize, flow: &Flow, scenario: &Scenario, topology: &Topology) ->
             return Err(fault.help(format!("write via = [\"{name}\"]")));
         }
         if topology.host(name).is_none() {
-            let known = topology.hosts.iter().map(|h| h.name.as_str());
-            return Err(Fault::unknown(at, "host", name, known));
+            return Err(Fault::unknown(at, "host", name, topology.host_names()));
         }
     }
     if flow.from == flow.to {
@@ -320,7 +327,7 @@ fn check_host_change(
 ) -> Result<(), Fault> {
     let Some(name) = &change.host else { return Ok(()) };
     let Some(host) = topology.host(name) else {
-        let known = topology.hosts.iter().map(|h| h.name.as_str());
+        let known = topology.host_names();
         return Err(Fault::unknown(&[&"at", &n, &"host"], "host", name, known));
     };
     if change.side.is_some() && scenario.proxy.get(name).is_none() {

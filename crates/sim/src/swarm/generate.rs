@@ -287,7 +287,8 @@ impl Generator {
             let link = format!("behind{n}");
             let to = names.get(n + 1).map_or("server", String::as_str);
             let (from, to) = (name.clone(), to.to_owned());
-            let settings = PathSettings { from, to, links: vec![link.clone()], backup: false };
+            let settings =
+                PathSettings { from, to, links: vec![link.clone()], ..PathSettings::default() };
             scenario.path.0.push((link.clone(), Path(settings)));
             scenario.link.0.push((link, self.link(scenario.ip)));
             let (listen, connect) = (self.host(), self.host());

@@ -94,7 +94,7 @@ impl World<'_> {
             for path in 0..self.topology.hosts[host].paths.len() {
                 let links = &self.topology.hosts[host].paths[path].links;
                 if links.iter().any(|l| l / 2 == link) {
-                    let mtu = links.iter().map(|l| self.links[*l as usize].mtu).min();
+                    let mtu = links.iter().map(|l| self.mtu(*l as usize)).min();
                     let mtu = mtu.and_then(|m| u16::try_from(m).ok()).unwrap_or(u16::MAX);
                     let state = &mut self.hosts[host];
                     state.mtus[path] = mtu;
@@ -103,6 +103,12 @@ impl World<'_> {
             }
             self.flush(host);
         }
+    }
+
+    /// The largest packet that goes into a direction of a link or tunnel.
+    fn mtu(&self, direction: usize) -> u32 {
+        let tunnel = || &self.tunnels[(direction - self.links.len()) / 2];
+        self.links.get(direction).map_or_else(|| u32::from(tunnel().mtu), |link| link.mtu)
     }
 
     /// Changes a host's live connections; says what was refused.

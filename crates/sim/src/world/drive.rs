@@ -16,6 +16,7 @@ impl World<'_> {
     pub fn begin(&mut self) {
         let layout = self.layout();
         self.observer.begin(&layout);
+        self.open_tunnels();
         for host in 0..self.hosts.len() {
             self.flush(host);
         }

@@ -41,8 +41,15 @@ pub(super) struct Conns {
 pub(super) enum Owner {
     /// One end of its application.
     App(Role),
-    /// A side of the relay with this number.
+    /// A side of the relay with this number, or [`Owner::TUNNEL`].
     Relay(u8, Side),
+}
+
+impl Owner {
+    /// In place of a relay's number: the connection is no flow's, but belongs to an end of the
+    /// tunnel whose number stands in place of the flow's. No variant of its own: applications'
+    /// events, which come with every packet, would have to look at one more.
+    pub(super) const TUNNEL: u8 = u8::MAX;
 }
 
 /// Ids up to here have a place in an array.
@@ -94,13 +101,19 @@ impl HostState {
         if let Some(own) = proxy.map(|p| &p.listen).or(own) {
             own.apply(&mut config);
         }
+        let tunnel = topology.tunnel_end(host);
+        if let Some((n, _)) = tunnel {
+            scenario.tunnel.0[n].1.settings().apply(&mut config);
+        }
         name_peers(&mut config, topology, host);
         let mut endpoint = Endpoint::new(config, seed.key(&format!("host/{}", node.name)))?;
         let mut profiles = BTreeMap::new();
         if let Some(config) = connecting {
             profiles = super::proxy::profiles(&endpoint, scenario, topology, host, &config)?;
         }
-        listen(&mut endpoint, scenario.ip, roles.listening[host])?;
+        let accepts = matches!(tunnel, Some((_, 1)));
+        let how = if accepts { Listening::Open } else { roles.listening[host] };
+        listen(&mut endpoint, scenario.ip, how)?;
         let mtus = node.paths.iter().map(|path| path.mtu).collect();
         Ok(Self { endpoint, conns: Conns::default(), profiles, mtus, too_long: 0 })
     }
@@ -389,6 +402,9 @@ impl World<'_> {
         let Some((n, owner)) = self.hosts[host].conns.get(conn) else { return };
         let role = match owner {
             Owner::App(role) => role,
+            Owner::Relay(Owner::TUNNEL, side) => {
+                return self.on_tunnel_event(n, side, conn, event);
+            }
             Owner::Relay(k, side) => return self.on_relay_event(n, usize::from(k), side, event),
         };
         if let Event::Closed(reason) = event {
@@ -412,7 +428,9 @@ impl World<'_> {
         if self.hosts[host].conns.get(conn).is_some() {
             return;
         }
-        let Some((n, _)) = self.ports.find(host, port, self.topology.host_of(from)) else { return };
+        let Some((n, _)) = self.ports.find(host, port, self.topology.host_of(from)) else {
+            return self.accept_tunnel(host, conn);
+        };
         if self.flows[n].done {
             return self.turn_away(host, conn);
         }

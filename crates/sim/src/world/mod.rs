@@ -10,6 +10,7 @@ mod host;
 pub(crate) mod ports;
 mod proxy;
 mod report;
+mod tunnel;
 
 use crate::app::{App, Role};
 use crate::link::Link;
@@ -32,6 +33,7 @@ use tabane_engine::policy::PolicyError;
 use tabane_engine::record::CloseReason;
 use tabane_engine::{ConnId, Duration, Instant};
 use thiserror::Error;
+use tunnel::TunnelState;
 
 /// Why a run could not be made, or had to be broken off.
 #[derive(Error, Clone, PartialEq, Debug)]
@@ -79,6 +81,7 @@ pub struct World<'o> {
     /// Until when each of them stands still.
     asleep: Vec<Instant>,
     flows: Vec<FlowState>,
+    tunnels: Vec<TunnelState>,
     ports: Ports,
     /// Flows that have still something to do.
     remaining: usize,
@@ -138,6 +141,7 @@ enum Action {
     Stop(u32),
     Tick(u32),
     Change(u32),
+    Tunnel(u32),
     Sample,
     Progress,
 }
@@ -166,6 +170,8 @@ impl<'o> World<'o> {
             .map(|n| HostState::new(scenario, topology, &roles, n, &*observer))
             .collect::<Result<Vec<_>, _>>()?;
         let (flows, ports) = make_flows(scenario, topology, seed)?;
+        let legs = flows.iter().map(|flow| 1 + flow.relays.len()).sum::<usize>();
+        let tunnels = tunnel::tunnels(scenario, topology, legs as u32);
         let mut world = Self {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration.0,
@@ -176,6 +182,7 @@ impl<'o> World<'o> {
             asleep: vec![Instant::ZERO; hosts.len()],
             hosts,
             ports,
+            tunnels,
             remaining: flows.len(),
             flows,
             pool: Pool::default(),
@@ -221,7 +228,7 @@ impl<'o> World<'o> {
 
     /// Whether a node that is not gone for good has connections.
     fn is_open(&self) -> bool {
-        let mut nodes = self.hosts.iter().zip(&self.asleep);
+        let mut nodes = self.hosts[..self.topology.first_end()].iter().zip(&self.asleep);
         nodes.any(|(node, asleep)| *asleep <= self.end && node.endpoint.connections() > 0)
     }
 
@@ -299,7 +306,10 @@ impl<'o> World<'o> {
     /// Puts a packet into a link direction.
     #[inline]
     fn enter(&mut self, link: usize, packet: Packet) {
-        let state = &mut self.links[link];
+        // Beyond the links are the tunnels.
+        let Some(state) = self.links.get_mut(link) else {
+            return self.enter_tunnel(link, packet);
+        };
         if self.watched {
             let point = CapturePoint::Link(LinkIdx(link as u32));
             self.observer.packet(point, self.now, packet.segment());
@@ -388,6 +398,7 @@ impl<'o> World<'o> {
                 self.tick(flow as usize, role);
             }
             Action::Change(n) => self.change(n as usize),
+            Action::Tunnel(n) => self.open_tunnel(n as usize),
             Action::Sample => {
                 self.sample();
                 let interval = self.wants.sample.unwrap_or(Duration::MAX).max(Duration(1));

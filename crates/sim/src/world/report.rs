@@ -50,6 +50,10 @@ pub(super) fn layout(
                 server: HostIdx(leg.server.0 as u32),
                 download: leg.flow.download,
             })
+            .chain(topology.tunnels.iter().zip(scenario.tunnel.names()).map(|(ends, name)| {
+                let [client, server] = ends.map(|end| HostIdx(end as u32));
+                FlowLayout { name: name.to_owned(), client, server, download: true }
+            }))
             .collect(),
     }
 }
@@ -70,6 +74,7 @@ impl World<'_> {
             };
             self.observer.link_sample(self.now, LinkIdx(n as u32), &sample);
         }
+        (0..self.tunnels.len()).for_each(|n| self.sample_tunnel(n));
     }
 
     /// Pictures of both ends of a flow.
@@ -170,6 +175,7 @@ impl World<'_> {
                 None => self.flow_result(n),
             })
             .collect();
+        let tunnels = self.tunnel_results();
         let links = (0..self.links.len())
             .map(|n| {
                 let delivered = self.links[n].link.stats(self.now).delivered;
@@ -184,11 +190,12 @@ impl World<'_> {
                     frames: self.links[n].link.frames(),
                 }
             })
+            .chain(tunnels)
             .collect();
         let nodes = || self.topology.hosts.iter().zip(&self.hosts);
         let too_long = nodes().map(|(end, node)| (end.name.clone(), node.too_long));
         let too_long = too_long.filter(|(_, count)| *count > 0).collect();
-        let nodes = nodes().zip(&self.asleep);
+        let nodes = nodes().take(self.topology.first_end()).zip(&self.asleep);
         let open = nodes
             .filter(|(_, asleep)| self.scenario.closing && **asleep <= self.end)
             .map(|((end, node), _)| (end.name.clone(), node.endpoint.connections()))
