@@ -306,6 +306,7 @@ impl World<'_> {
             packets: end.delivered.packets,
             bytes: end.delivered.bytes,
             lost: end.lost,
+            frames: 0,
         };
         ends.zip(names).map(result).collect()
     }

@@ -2,12 +2,13 @@
 //! that is too short to stand out of the noise. What gives them away is that they drop more when
 //! that queue is longer; losses by chance come whatever round trips are.
 //!
-//! Each round is one observation: its mean round trip, and whether anything was lost. Under chance
+//! Each round is one observation: its mean round trip, and how many segments were lost. Under chance
 //! losses are independent of round trips, so that the sum of `(lost - expected) x deviation` has
-//! mean zero and a variance that is known, however round trips are correlated among themselves.
-//! Round trips are those of the last few rounds, as RED's average is, less those of many, or a path
-//! that has become longer would tell. Rounds that lost many packets are left out: a burst is
-//! neither kind.
+//! mean zero, however round trips are correlated among themselves, and a variance of `expected x
+//! deviation^2` times what losses vary more than single ones would: they come in bursts. Round trips
+//! are those of the last few rounds, as RED's average is, less those of many, or a path that has
+//! become longer would tell. Rounds that lost a good part of their packets are left out: an outage
+//! is neither kind.
 //!
 //! A short queue that overflows tells the same, also where most losses come by chance. Hence what
 //! is believed is tried: once losses are answered, they must be fewer when round trips are short.
@@ -26,18 +27,24 @@ pub(super) struct Evidence {
     /// Mean square of their difference.
     variance: f64,
     all: Seen,
+    /// Means of the last rounds.
+    late: Seen,
     /// Since losses have been believed, and of that what had short round trips.
     since: Seen,
     short: Seen,
-    /// The sum and its variance.
+    /// The sum and its variance, if losses were single.
     sum: f64,
     spread: f64,
+    /// Squares of `lost - expected`, and what they would be if losses were single.
+    squares: [f64; 2],
+    /// How many come at a time, by these.
+    burst: f64,
     drops: bool,
     /// Standard deviations from which on it is no chance.
     sure: f64,
 }
 
-/// Rounds that lost something, and segments delivered, of late.
+/// Segments lost and sent, of late.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     lost: f64,
@@ -59,15 +66,19 @@ impl Evidence {
     const KEEP: f64 = 511.0 / 512.0;
     /// Standard deviations from which on it is no chance, and more each time that was wrong; below
     /// `UNSURE` it may be chance again.
-    const SURE: f64 = 4.0;
+    const SURE: f64 = 6.0;
     const UNSURE: f64 = 2.0;
     /// Standard deviations by which a round trip is short, by how much losses are fewer then if
-    /// they are the queue's, and losses from which on that can be told.
+    /// they are the queue's (RED's are two thirds), and losses from which on that can be told.
     const SHORT: f64 = 0.5;
-    const FEWER: f64 = 2.0;
+    const FEWER: f64 = 1.4;
     const ENOUGH: f64 = 16.0;
-    /// Losses in a round that are no burst.
-    const SINGLE: f64 = 3.0;
+    /// More than a path without congestion loses, and rounds over which it is.
+    const HEAVY: f64 = 0.08;
+    const LATE: f64 = 16.0;
+    /// Losses in a round that are no outage: some, and so much of it.
+    const SOME_LOST: f64 = 3.0;
+    const PART_LOST: f64 = 0.125;
 
     pub(super) fn new() -> Self {
         let none = Seen::default();
@@ -78,10 +89,13 @@ impl Evidence {
             rounds: 0,
             variance: 0.0,
             all: none,
+            late: none,
             since: none,
             short: none,
             sum: 0.0,
             spread: 0.0,
+            squares: [0.0; 2],
+            burst: 1.0,
             drops: false,
             sure: Self::SURE,
         }
@@ -109,40 +123,51 @@ impl Evidence {
         self.variance += (differ * differ - self.variance) * weight(Self::MANY);
         // The square root of next to nothing would make a deviation of it.
         let known = f64::from(self.rounds) >= Self::MANY && self.variance > 1e-18;
-        if known && lost <= Self::SINGLE {
+        let segments = delivered + lost;
+        self.late.lost += (lost - self.late.lost) / Self::LATE;
+        self.late.segments += (segments - self.late.segments) / Self::LATE;
+        if known && lost <= Self::SOME_LOST + segments * Self::PART_LOST {
             let deviation = (differ / self.variance.sqrt()).clamp(-2.0, 2.0);
-            self.observe(if lost > 0.0 { 1.0 } else { 0.0 }, delivered, deviation);
+            self.observe(lost, segments, deviation);
         }
     }
 
-    fn observe(&mut self, lost: f64, delivered: f64, deviation: f64) {
-        self.all.add(lost, delivered);
-        let expected = (self.all.lost / self.all.segments.max(1.0) * delivered).min(1.0);
-        self.sum = self.sum * Self::KEEP + (lost - expected) * deviation;
-        let variance = expected * (1.0 - expected) * deviation * deviation;
-        self.spread = self.spread * Self::KEEP * Self::KEEP + variance;
+    fn observe(&mut self, lost: f64, segments: f64, deviation: f64) {
+        self.all.add(lost, segments);
+        let expected = self.all.lost / self.all.segments.max(1.0) * segments;
+        let differ = lost - expected;
+        self.sum = self.sum * Self::KEEP + differ * deviation;
+        self.spread = self.spread * Self::KEEP * Self::KEEP + expected * deviation * deviation;
+        self.squares[0] = self.squares[0] * Self::KEEP + differ * differ;
+        self.squares[1] = self.squares[1] * Self::KEEP + expected;
+        if self.squares[1] > 0.0 {
+            self.burst = (self.squares[0] / self.squares[1]).max(1.0);
+        }
         let least = if self.drops { Self::UNSURE } else { self.sure };
-        let sure = self.sum > 0.0 && self.sum * self.sum > least * least * self.spread;
+        let variance = self.spread * self.burst;
+        let sure = self.sum > 0.0 && self.sum * self.sum > least * least * variance;
         if !self.drops {
             (self.since, self.short) = (Seen::default(), Seen::default());
         }
-        self.drops = sure && self.all.lost >= Self::ENOUGH / 2.0;
-        self.since.add(lost, delivered);
+        self.drops = sure && self.all.lost >= Self::ENOUGH / 2.0 * self.burst;
+        self.since.add(lost, segments);
         if deviation < -Self::SHORT {
-            self.short.add(lost, delivered);
+            self.short.add(lost, segments);
         }
         let (since, short) = (self.since, self.short);
         let fewer = short.lost * since.segments * Self::FEWER < since.lost * short.segments;
-        if self.drops && since.lost >= Self::ENOUGH && !fewer {
+        if self.drops && since.lost >= Self::ENOUGH * self.burst && !fewer {
             self.drops = false;
             (self.sum, self.spread) = (0.0, 0.0);
             self.sure += Self::SURE;
         }
     }
 
-    /// Whether losses come with round trips that are longer than usual, and not without.
+    /// Whether losses come with round trips that are longer than usual, and not without, or are more
+    /// than a path without congestion has: PIE's depend on the queue of some seconds ago.
     pub(super) fn drops(&self) -> bool {
-        self.drops
+        let heavy = self.late.lost > Self::HEAVY * self.late.segments;
+        self.drops || heavy && self.late.lost * Self::LATE > Self::ENOUGH * self.burst
     }
 }
 
@@ -184,5 +209,40 @@ mod tests {
             .step_by(100)
             .filter(|n| after(*n, |queue| if queue > 0.8 { 0.8 } else { 0.3 }));
         assert!(often.count() <= 5);
+    }
+
+    /// As `after`, of rounds of `segments`, `burst` lost at a time.
+    fn losing(rounds: u32, segments: u32, burst: u32, p: impl Fn(f64) -> f64) -> bool {
+        let mut evidence = Evidence::new();
+        let mut state = 1_u64;
+        for n in 0..rounds {
+            let queue = f64::from((n % 60).abs_diff(30)) / 30.0;
+            let rtt = Duration::from_secs_f64(0.030 + 0.002 * queue);
+            evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
+            let mut lost = 0;
+            for _ in 0..segments / burst {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if ((state >> 33) as f64) < p(queue) * f64::from(1_u32 << 31) {
+                    lost += burst;
+                }
+            }
+            evidence.on_round(f64::from(segments - lost), f64::from(lost));
+        }
+        evidence.drops()
+    }
+
+    #[test]
+    fn rounds_that_all_lose_something_tell_by_how_much() {
+        assert!(losing(150, 400, 1, |queue| 0.02 * queue));
+        for rounds in [100, 300, 1_000] {
+            assert!(!losing(rounds, 400, 1, |_| 0.01), "{rounds} rounds");
+            assert!(!losing(rounds, 400, 10, |_| 0.02), "{rounds} rounds in bursts");
+        }
+    }
+
+    #[test]
+    fn a_tenth_lost_for_long_is_no_chance() {
+        assert!(losing(100, 30, 1, |_| 0.12));
+        assert!(!losing(1_000, 30, 1, |_| 0.04));
     }
 }

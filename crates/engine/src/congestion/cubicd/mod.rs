@@ -65,9 +65,10 @@ pub(super) struct Cubicd {
     /// Bytes acknowledged that have not made the window grow yet.
     counted: u64,
     stood: Stood,
-    /// When the last drain ended, and drains in a row that found others.
+    /// When the last drain ended, and drains in a row that found others, or not.
     drained_at: Instant,
     found: u32,
+    missed: u32,
     /// When a queue was last seen beside others.
     queued_at: Instant,
     /// Mode, window and threshold before the last timeout.
@@ -132,6 +133,7 @@ impl Cubicd {
             stood: Stood { cwnd, queue: Duration::ZERO, rounds: 0 },
             drained_at: Instant::ZERO,
             found: 0,
+            missed: 0,
             queued_at: Instant::ZERO,
             before: None,
             srtt: Duration::ZERO,
@@ -203,6 +205,9 @@ impl Cubicd {
         // On a slow link even what a drain leaves in flight waits for itself.
         let own = self.path.time_of(drain.cwnd).saturating_sub(self.path.base()) + noise;
         if left <= (drain.queue / 8 * 3).max(own) {
+            if self.mode == Mode::Beside && !self.misses_others(cut, drain.queue - left) {
+                return;
+            }
             self.found = 0;
             // Round trips are longer than the least of them by what is no queue, too.
             let usual = self.path.volume_in(self.path.jitter());
@@ -216,6 +221,7 @@ impl Cubicd {
             self.alone_as_known(before);
         } else {
             self.found += 1;
+            self.missed = 0;
             // A host that was late for a round looks the same, once.
             if self.mode == Mode::Alone && self.found < SURE {
                 self.alone(before);
@@ -227,8 +233,19 @@ impl Cubicd {
         }
     }
 
+    /// The queue is gone after a drain beside others: whether they are. What less in flight cannot
+    /// have taken went by itself, as their queues do, and once that may look like ours.
+    fn misses_others(&mut self, cut: u64, gone: Duration) -> bool {
+        if self.path.time_of(cut) < gone / 2 {
+            return false;
+        }
+        self.missed += 1;
+        self.missed >= SURE
+    }
+
     fn alone(&mut self, cwnd: u64) {
         self.mode = Mode::Alone;
+        self.missed = 0;
         self.cwnd = cwnd.max(LEAST * self.mss);
         self.ssthresh = self.cwnd;
         (self.calm, self.counted) = (0, 0);
@@ -369,8 +386,13 @@ impl CongestionController for Cubicd {
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
         self.srtt = ack.srtt;
         self.path.on_ack(ack);
+        if siblings.len() > 1
+            && let Some(rtt) = ack.rtt.filter(|_| ack.in_flight > 0)
+        {
+            self.shared.on_rtt(ack.subflow, rtt, siblings);
+        }
         if self.path.round_ended && siblings.len() > 1 {
-            self.shared.on_round(ack.subflow, siblings);
+            self.shared.on_round(siblings);
             let count = self.shared.count() as f64;
             self.cubic.set_share(1.0 / (count * count));
         }
@@ -476,7 +498,7 @@ const SEGMENTS: u64 = 4;
 const LEAST: u64 = 4;
 /// Rounds without a queue after which growth doubles each round.
 const CALM: u32 = 2;
-/// Drains in a row that found others, until they are believed.
+/// Drains in a row that found others, or none of those who were there, until they are believed.
 const SURE: u32 = 2;
 /// Rounds in which a queue of others would have moved: each of them adds a segment a round.
 const STEADY: u32 = 4;

@@ -1,7 +1,9 @@
 //! Which subflows of the connection meet in one bottleneck: those whose round trips rise and fall
 //! together. RFC 8382 compares summaries of one-way delay; this compares round trips directly, by
-//! their correlation over some thirty rounds.
+//! their correlation over some thirty rounds. Each counts with the mean of what was measured at
+//! the same times: where a managed queue is short, single round trips differ by more than it does.
 
+use crate::time::Duration;
 use crate::view::{SubflowId, SubflowView};
 
 /// What is known of each sibling.
@@ -13,6 +15,8 @@ pub(super) struct Shared {
 /// Moments of two round trips, in seconds, smoothed.
 #[derive(Clone, Copy, Default, Debug)]
 struct Together {
+    /// Sums over the present round, and their number.
+    round: ([f64; 2], u32),
     samples: u32,
     mean: [f64; 2],
     variance: [f64; 2],
@@ -23,13 +27,20 @@ struct Together {
 impl Together {
     /// Rounds over which moments are taken.
     const MEMORY: u32 = 32;
-    /// Correlation from which on a bottleneck is shared, and below which it is no more. Queues that
+    /// Correlation from which on a bottleneck is shared, and below which it is no more. Rounds that
     /// have nothing to do with each other come to 0.35 in a thirtieth of all cases (two standard
-    /// deviations at so many rounds).
-    const SHARED: f64 = 0.6;
-    const APART: f64 = 0.3;
+    /// deviations at so many rounds), queues that rise over many rounds to more.
+    const SHARED: f64 = 0.7;
+    const APART: f64 = 0.35;
     /// A standard deviation below this, in seconds, is no queue that grows and shrinks.
     const LEAST: f64 = 0.000_5;
+
+    fn end_round(&mut self) {
+        let ([own, other], count) = std::mem::take(&mut self.round);
+        if count > 0 {
+            self.add(own / f64::from(count), other / f64::from(count));
+        }
+    }
 
     fn add(&mut self, own: f64, other: f64) {
         self.samples = (self.samples + 1).min(Self::MEMORY);
@@ -58,19 +69,27 @@ impl Together {
 }
 
 impl Shared {
-    /// Once a round: the round trips of all subflows, the own one is `id`.
-    pub(super) fn on_round(&mut self, id: SubflowId, views: &[SubflowView]) {
+    /// A round trip of the subflow `id`, beside the latest ones of the others.
+    pub(super) fn on_rtt(&mut self, id: SubflowId, rtt: Duration, views: &[SubflowView]) {
         let busy = |v: &&SubflowView| v.usable && !v.srtt.is_zero() && v.in_flight > 0;
-        self.siblings.retain(|(known, _)| views.iter().any(|v| v.id == *known && v.usable));
-        let Some(own) = views.iter().find(|v| v.id == id) else { return };
-        let own = own.latest_rtt.as_secs_f64();
         for view in views.iter().filter(|v| v.id != id).filter(busy) {
             let other = view.latest_rtt.as_secs_f64();
-            match self.siblings.iter_mut().find(|(known, _)| *known == view.id) {
-                Some((_, together)) => together.add(own, other),
-                None => self.siblings.push((view.id, Together::default())),
-            }
+            let known = self.siblings.iter_mut().find(|(known, _)| *known == view.id);
+            let Some((_, together)) = known else {
+                self.siblings.push((view.id, Together::default()));
+                continue;
+            };
+            let ([sum, sum_other], count) = &mut together.round;
+            *sum += rtt.as_secs_f64();
+            *sum_other += other;
+            *count += 1;
         }
+    }
+
+    /// A round of the own subflow has ended.
+    pub(super) fn on_round(&mut self, views: &[SubflowView]) {
+        self.siblings.retain(|(known, _)| views.iter().any(|v| v.id == *known && v.usable));
+        self.siblings.iter_mut().for_each(|(_, together)| together.end_round());
     }
 
     /// How many subflows share the bottleneck, the own one included.

@@ -244,3 +244,40 @@ fn a_longer_path_is_no_queue() {
     assert_eq!(link.cc.mode, Mode::Alone);
     assert_eq!(link.cc.path.base(), Duration::from_millis(100));
 }
+
+/// Beside others, the queue is gone after a drain that happened to come when they made way.
+#[test]
+fn a_queue_that_is_gone_once_may_be_luck() {
+    let mut link = Bottleneck::new(0);
+    link.others = 60;
+    link.rounds(100);
+    assert_eq!(link.cc.mode, Mode::Beside);
+    let drains = |link: &mut Bottleneck| {
+        let begun = (0..400).find(|_| {
+            link.round(0);
+            link.cc.drain.is_some()
+        });
+        assert!(begun.is_some(), "asked again after a while");
+        link.others = 0;
+        while link.cc.drain.is_some() {
+            link.round(0);
+        }
+        link.others = 60;
+    };
+    drains(&mut link);
+    assert_eq!((link.cc.mode, link.cc.missed), (Mode::Beside, 1));
+    drains(&mut link);
+    assert_eq!((link.cc.mode, link.cc.missed), (Mode::Alone, 0));
+}
+
+#[test]
+fn a_queue_that_little_less_in_flight_cannot_have_taken_went_by_itself() {
+    let mut link = Bottleneck::new(0);
+    link.others = 60;
+    link.rounds(100);
+    let ms = Duration::from_millis;
+    // 2.5 segments a millisecond.
+    assert!(!link.cc.misses_others(4 * MSS, ms(10)) && link.cc.missed == 0);
+    assert!(!link.cc.misses_others(20 * MSS, ms(10)) && link.cc.missed == 1);
+    assert!(link.cc.misses_others(20 * MSS, ms(10)));
+}
