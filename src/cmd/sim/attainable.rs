@@ -30,7 +30,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     sets: Sets,
     /// Run each with the seeds 1 to N, unless `--set seed=` says which.
-    #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u64).range(1..=1000))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "4",
+        value_parser = value_parser!(u64).range(1..=1000)
+    )]
     seeds: u64,
     /// Print one JSON document: every run.
     #[arg(long)]

@@ -2,13 +2,13 @@
 //! that is too short to stand out of the noise. What gives them away is that they drop more when
 //! that queue is longer; losses by chance come whatever round trips are.
 //!
-//! Each round is one observation: its mean round trip, and how many segments were lost. Under chance
-//! losses are independent of round trips, so that the sum of `(lost - expected) x deviation` has
-//! mean zero, however round trips are correlated among themselves, and a variance of `expected x
-//! deviation^2` times what losses vary more than single ones would: they come in bursts. Round trips
-//! are those of the last few rounds, as RED's average is, less those of many, or a path that has
-//! become longer would tell. Rounds that lost a good part of their packets are left out: an outage
-//! is neither kind.
+//! Each round is one observation: its mean round trip, and how many segments were lost. Under
+//! chance losses are independent of round trips, so that the sum of `(lost - expected) x deviation`
+//! has mean zero, however round trips are correlated among themselves. Its variance is `expected x
+//! deviation^2`, times what losses vary more than single ones would: they come in bursts. Round
+//! trips are those of the last few rounds, as RED's average is, less those of many, or a path that
+//! has become longer would tell. Rounds that lost a good part of their packets are left out: an
+//! outage is neither kind.
 //!
 //! A short queue that overflows tells the same, also where most losses come by chance. Hence what
 //! is believed is tried: once losses are answered, they must be fewer when round trips are short.
@@ -163,8 +163,8 @@ impl Evidence {
         }
     }
 
-    /// Whether losses come with round trips that are longer than usual, and not without, or are more
-    /// than a path without congestion has: PIE's depend on the queue of some seconds ago.
+    /// Whether losses come with round trips that are longer than usual, and not without, or are
+    /// more than a path without congestion has: PIE's depend on the queue of some seconds ago.
     pub(super) fn drops(&self) -> bool {
         let heavy = self.late.lost > Self::HEAVY * self.late.segments;
         self.drops || heavy && self.late.lost * Self::LATE > Self::ENOUGH * self.burst
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn rounds_that_all_lose_something_tell_by_how_much() {
-        assert!(losing(150, 400, 1, |queue| 0.02 * queue));
+        assert!(losing(300, 400, 1, |queue| 0.02 * queue));
         for rounds in [100, 300, 1_000] {
             assert!(!losing(rounds, 400, 1, |_| 0.01), "{rounds} rounds");
             assert!(!losing(rounds, 400, 10, |_| 0.02), "{rounds} rounds in bursts");
