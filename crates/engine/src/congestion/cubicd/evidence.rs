@@ -155,8 +155,10 @@ impl Evidence {
             self.short.add(lost, segments);
         }
         let (since, short) = (self.since, self.short);
-        let fewer = short.lost * since.segments * Self::FEWER < since.lost * short.segments;
-        if self.drops && since.lost >= Self::ENOUGH * self.burst && !fewer {
+        // Of those with short round trips, if it were chance.
+        let expected = since.lost / since.segments.max(1.0) * short.segments;
+        let is_known = expected >= Self::ENOUGH * self.burst;
+        if self.drops && is_known && short.lost * Self::FEWER >= expected {
             self.drops = false;
             (self.sum, self.spread) = (0.0, 0.0);
             self.sure += Self::SURE;

@@ -269,12 +269,15 @@ impl Cubicd {
         now > self.queued_at + (self.srtt * 20).max(Duration::from_secs(1))
     }
 
-    /// Whether it is time to ask again whether the others are still there: after a while, and when
-    /// the queue does not move, as the queue of flows that grow and shrink does.
+    /// Whether it is time to ask again whether the others are still there: after a while, when the
+    /// queue does not move, as the queue of flows that grow and shrink does, and at once where they
+    /// have been missed.
     fn is_due(&self, now: Instant) -> bool {
         let doublings = self.found.saturating_sub(1).min(3);
         let wait = (self.srtt * 20).max(Duration::from_secs(1)) * (1 << doublings);
-        let due = now > self.drained_at + wait || self.path.steady() >= STEADY << doublings;
+        let due = self.missed > 0
+            || now > self.drained_at + wait
+            || self.path.steady() >= STEADY << doublings;
         due && self.path.queue() > self.limit()
     }
 
