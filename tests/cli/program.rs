@@ -122,6 +122,12 @@ fn a_measured_series_becomes_a_link_and_is_compared_with_what_it_carries() {
     let said = place.tabane(&["sim", "attainable", "drive.toml", "--set", "seed=5", "--json"]);
     let runs: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((runs.as_array().unwrap().len(), runs[0]["seed"].as_u64()), (1, Some(5)));
+    // Of files that have one name in two folders each is for itself.
+    std::fs::create_dir(place.path("other")).unwrap();
+    let twice = scenario.replace("[[flow]]", "[[flow]]\nbulk = 'unlimited'\n[[flow]]");
+    place.write("other/drive.toml", &twice.replace("conditions = 'link.csv'", "rate = '8Mbps'"));
+    let said = place.tabane(&["sim", "attainable", "other/drive.toml", "drive.toml"]);
+    assert_eq!((said.code, said.out.matches("drive").count()), (Some(0), 4), "{}", said.out);
 
     let wrong = place.write("wrong.csv", "time,speed\n0,1\n");
     let said = place.tabane(&["sim", "convert", wrong.to_str().unwrap()]);

@@ -1,5 +1,6 @@
 //! `tabane sim attainable`: what flows get against what the links could carry.
 
+use super::seeds::{self, SEED};
 use super::table::{empty, right};
 use crate::cmd::progress::Progress;
 use crate::cmd::sets::Sets;
@@ -16,9 +17,6 @@ use tabane_sim::result::LatencyResult;
 use tabane_sim::scenario::Variant;
 use tabane_sim::sweep;
 use tabane_trace::estimate::median;
-
-/// The axis that is taken together.
-const SEED: &str = "seed";
 
 /// Run scenarios, and compare what flows get with what the links could carry.
 #[derive(clap::Args, Debug)]
@@ -57,6 +55,11 @@ the SYN on.";
 /// A run's rows.
 #[derive(Serialize)]
 struct Run<'a> {
+    /// Place of its file among those that were named: names may be equal.
+    #[serde(skip)]
+    file: usize,
+    #[serde(skip)]
+    variant: &'a Variant,
     scenario: &'a str,
     seed: u64,
     params: &'a [(String, String)],
@@ -64,13 +67,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The values of the axes, but for the seed.
-    fn axes(&self) -> impl Iterator<Item = &(String, String)> {
-        self.params.iter().filter(|(key, _)| key != SEED)
-    }
-
     fn differs_only_in_seed(&self, other: &Self) -> bool {
-        self.scenario == other.scenario && self.axes().eq(other.axes())
+        self.file == other.file && seeds::others(self.variant).eq(seeds::others(other.variant))
     }
 }
 
@@ -81,20 +79,25 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let seeds: Vec<String> = (1..=args.seeds).map(|seed| seed.to_string()).collect();
         sets.push(format!("{SEED}=[{}]", seeds.join(",")));
     }
-    let mut variants: Vec<Variant> = Vec::new();
-    for file in &args.files {
+    let mut variants: Vec<(usize, Variant)> = Vec::new();
+    for (n, file) in args.files.iter().enumerate() {
         let document = super::read(file, &sets)?;
-        variants.extend(document.variants().map_err(|e| Failure::usage(e.to_string()))?);
+        let of_file = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
+        variants.extend(of_file.into_iter().map(|variant| (n, variant)));
     }
     let progress = Progress::new("runs", variants.len() as u64);
-    let job = |variant: &Variant| attainable::measure(&variant.plan);
+    let job = |(_, variant): &(usize, Variant)| attainable::measure(&variant.plan);
     let results = sweep::each(&variants, job, |done, _| progress.set(done as u64));
     progress.finish();
     let results: Vec<Vec<Row>> =
         results.into_iter().collect::<Result<_, _>>().map_err(|error| anyhow!(error))?;
-    let runs = variants.iter().zip(&results).map(|(variant, flows)| {
-        let scenario = &variant.plan.scenario;
-        Run { scenario: &scenario.name, seed: scenario.seed, params: &variant.params, flows }
+    let runs = variants.iter().zip(&results).map(|((file, variant), flows)| Run {
+        file: *file,
+        variant,
+        scenario: &variant.plan.scenario.name,
+        seed: variant.plan.scenario.seed,
+        params: &variant.params,
+        flows,
     });
     let runs: Vec<Run<'_>> = runs.collect();
     if args.json {
@@ -126,10 +129,13 @@ fn table(runs: &[Run<'_>]) -> String {
         }
     }
     for group in &groups {
-        let axes: Vec<_> = group[0].axes().map(|(_, value)| value.as_str()).collect();
+        let axes = seeds::others(group[0].variant).map(|(_, value)| value.as_str());
+        let axes: Vec<_> = axes.collect();
         let mut name = format!("{} {}", group[0].scenario, axes.join(" "));
-        for flow in 0..group[0].flows.len() {
-            let seeds = group.iter().map(|run| (run.seed, &run.flows[flow]));
+        // Arrivals need not be as many with each seed.
+        let flows = group.iter().map(|run| run.flows.len()).max().unwrap_or(0);
+        for flow in 0..flows {
+            let seeds = group.iter().filter_map(|run| Some((run.seed, run.flows.get(flow)?)));
             let seeds: Vec<(u64, &Row)> = seeds.collect();
             let mut cells = vec![Cell::new(std::mem::take(&mut name).trim_end())];
             cells.extend(of_seeds(&seeds));

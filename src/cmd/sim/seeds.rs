@@ -19,7 +19,12 @@ use tabane_trace::plot::style::Unit;
 use tabane_trace::report::{Figure, Subject};
 
 /// The axis that is taken together.
-const SEED: &str = "seed";
+pub(super) const SEED: &str = "seed";
+
+/// The values of the other axes.
+pub(super) fn others(variant: &Variant) -> impl Iterator<Item = &(String, String)> {
+    variant.params.iter().filter(|(key, _)| key != SEED)
+}
 
 /// Runs that differ in their seed alone.
 pub(super) struct Group {
@@ -47,8 +52,7 @@ pub(super) fn figures(done: &Done) -> Vec<Figure> {
 pub(super) fn groups<'a>(runs: impl Iterator<Item = (&'a Variant, &'a Done)>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (variant, done) in runs {
-        let axes = variant.params.iter().filter(|(key, _)| key != SEED).cloned();
-        let axes: Vec<_> = axes.collect();
+        let axes: Vec<_> = others(variant).cloned().collect();
         let known = groups.iter().position(|group| group.axes == axes);
         let group = known.unwrap_or_else(|| {
             let info = info(&variant.plan.scenario, &axes);
