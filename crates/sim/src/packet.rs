@@ -152,7 +152,12 @@ impl Pool {
 
     /// The same again.
     pub(crate) fn copy_of(&mut self, segment: &Segment) -> Box<Segment> {
-        *self.blank() = segment.clone();
+        self.boxed(segment.clone())
+    }
+
+    /// The segment in a box that has been used before.
+    pub(crate) fn boxed(&mut self, segment: Segment) -> Box<Segment> {
+        *self.blank() = segment;
         self.take()
     }
 

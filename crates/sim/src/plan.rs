@@ -8,7 +8,7 @@ use crate::link::{
 };
 use crate::scenario::{self, Conditions, Fault, LinkParams, Scenario, validate};
 use crate::seed::Seed;
-use crate::topology::{DEFAULT_MTU, Topology};
+use crate::topology::{DEFAULT_MTU, Topology, check_mtu};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Display;
@@ -235,9 +235,7 @@ fn links(scenario: &Scenario, traces: &mut Traces) -> Result<Vec<LinkPlan>, Faul
         for up in [true, false] {
             plans.push(LinkPlan::new(name, link, up, traces)?);
         }
-        if link.mtu.is_some_and(|mtu| mtu < 296) {
-            return Err(Fault::new(&[&"link", &name, &"mtu"], "an MTU of less than 296 bytes"));
-        }
+        check_mtu(link.mtu, &[&"link", &name, &"mtu"])?;
     }
     Ok(plans)
 }

@@ -12,6 +12,7 @@
 use crate::packet::Packet;
 use crate::scenario::{Fault, Scenario};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 mod chain;
@@ -88,6 +89,19 @@ pub const MAX_HOSTS: usize = 65_000;
 const ALL_PAIRS: usize = 128;
 /// The largest IP packet of a link that does not say.
 pub const DEFAULT_MTU: u16 = 1500;
+/// The least that a link or tunnel may have as its largest.
+const LEAST_MTU: u16 = 296;
+
+/// Refuses an MTU that is too small, written at `at` in the file.
+pub(crate) fn check_mtu(mtu: Option<u16>, at: &[&dyn Display]) -> Result<(), Fault> {
+    match mtu {
+        Some(..LEAST_MTU) => {
+            let text = format!("an MTU of less than {LEAST_MTU} bytes");
+            Err(Fault::new(at, text).help("write 1500"))
+        }
+        _ => Ok(()),
+    }
+}
 
 impl Topology {
     /// Resolves a scenario's names.

@@ -1,13 +1,15 @@
 //! Proxies in scenarios: what arrives, what is held, what is told.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::plan;
 use std::collections::BTreeMap;
 use tabane_engine::mptcp::Info;
 use tabane_engine::{Duration, Instant};
 use tabane_sim::observe::{FlowIdx, HostIdx, Layout, Observer, Silent, Wants};
 use tabane_sim::result::RunResult;
-use tabane_sim::scenario::Document;
-use tabane_sim::{Plan, run};
+use tabane_sim::run;
 
 /// Three links in a row, all of them lossy, and two proxies between them.
 const CHAIN: &str = r#"
@@ -43,14 +45,8 @@ via = ["p1", "p2"]
 bulk = "5MB"
 "#;
 
-fn scenario(text: &str, sets: &[&str]) -> Plan {
-    let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
-    let document = Document::parse("test.toml", text, &sets).unwrap_or_else(|e| panic!("{e}"));
-    document.variants().unwrap_or_else(|e| panic!("{e}")).remove(0).plan
-}
-
 fn result(text: &str, sets: &[&str]) -> RunResult {
-    run(&scenario(text, sets), &mut Silent).unwrap()
+    run(&plan(text, sets), &mut Silent).unwrap()
 }
 
 #[test]
@@ -149,7 +145,7 @@ fn back_pressure_bounds_what_a_proxy_holds() {
         "link.c.loss=0%",
     ];
     let mut most = Most::default();
-    let result = run(&scenario(CHAIN, &sets), &mut most).unwrap();
+    let result = run(&plan(CHAIN, &sets), &mut most).unwrap();
     assert_eq!(result.flows[0].bytes, 10_000_000);
     let held = |flow: &str, host: &str| most.held[&(flow.to_owned(), host.to_owned())];
     let (unread, _) = held("flow1@p1", "p1");

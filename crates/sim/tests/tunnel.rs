@@ -2,11 +2,14 @@
 //! is dropped at the entrance.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::plan;
 use tabane_sim::check::{Check, RecordHash};
 use tabane_sim::observe::Silent;
 use tabane_sim::result::{LinkResult, RunResult};
+use tabane_sim::run;
 use tabane_sim::scenario::Document;
-use tabane_sim::{Plan, run};
 
 /// A tunnel over a link, and a flow through it.
 const ONE: &str = r#"
@@ -67,15 +70,6 @@ mptcp = false
 bulk = "4MB"
 start = "1s"
 "#;
-
-fn document(text: &str, sets: &[&str]) -> Document {
-    let sets: Vec<String> = sets.iter().map(|s| (*s).to_owned()).collect();
-    Document::parse("test.toml", text, &sets).unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn plan(text: &str, sets: &[&str]) -> Plan {
-    document(text, sets).variants().unwrap_or_else(|e| panic!("{e}")).remove(0).plan
-}
 
 /// A run in which nothing happens that never may.
 fn result(text: &str, sets: &[&str]) -> RunResult {

@@ -26,6 +26,13 @@ struct Line<'a> {
     inside: Vec<Run>,
 }
 
+impl Line<'_> {
+    /// Over its runs of TCP down.
+    fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        stats::mean(&self.inside.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+}
+
 /// Runs them all. `paper`: its eight figures. What TCP tunnels with subflows across them come to,
 /// in the order of the figures.
 pub(super) fn run(
@@ -118,21 +125,18 @@ fn table(lines: &[Line<'_>], paper: &[f64], seeds: usize) -> Table {
 
 /// What became of the segments of each layer.
 fn layers(lines: &[Line<'_>]) -> Table {
-    let mean = |line: &Line<'_>, of: &dyn Fn(&Run) -> f64| {
-        stats::mean(&line.inside.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
-    };
     let first = lines.iter().filter(|line| line.condition == CONDITIONS[0]);
     let row = |line: &Line<'_>| {
         let layer = |of: &dyn Fn(&Run) -> Layer| {
-            let part = |pick: &dyn Fn(Layer) -> f64| mean(line, &|run| pick(of(run)));
+            let part = |pick: &dyn Fn(Layer) -> f64| line.mean(|run| pick(of(run)));
             let (resent, rtt) = (part(&|l| l.resent()), part(&|l| 1e3 * l.rtt));
             let timeouts = part(&|l| l.timeouts as f64);
             format!("{resent:.2} %, {timeouts:.1}, {rtt:.0} ms")
         };
         vec![
             line.cause.name.to_owned(),
-            format!("{:.0}", mean(line, &|run| run.dropped as f64)),
-            format!("{:.0}", mean(line, &|run| run.refused as f64)),
+            format!("{:.0}", line.mean(|run| run.dropped as f64)),
+            format!("{:.0}", line.mean(|run| run.refused as f64)),
             layer(&|run| run.tunnels),
             layer(&|run| run.vpn),
             layer(&|run| run.flow),
@@ -159,9 +163,6 @@ fn words(lines: &[Line<'_>], paper: &[f64]) -> String {
     let factor = |line: &Line<'_>| distance(&line.cells, paper).0;
     let near = |line: &Line<'_>| distance(&line.cells, paper).1;
     let nearest = lines.iter().max_by_key(|line| near(line)).map_or("", |line| line.cause.name);
-    let mean = |line: &Line<'_>, of: &dyn Fn(&Run) -> f64| {
-        stats::mean(&line.inside.iter().map(of).collect::<Vec<_>>()).unwrap_or(0.0)
-    };
     let (up, down) = across.cells.split_at(2);
     format!(
         "Rival causes. Tunnels as links are off by a factor of {:.2} over the eight \
@@ -177,11 +178,11 @@ fn words(lines: &[Line<'_>], paper: &[f64]) -> String {
         factor(tcp),
         factor(across),
         near(across),
-        mean(tcp, &|run| run.dropped as f64),
-        mean(tcp, &|run| run.tunnels.resent()),
-        mean(tcp, &|run| run.vpn.resent()),
-        mean(tcp, &|run| run.flow.resent()),
-        mean(tcp, &|run| 1e3 * run.vpn.rtt),
+        tcp.mean(|run| run.dropped as f64),
+        tcp.mean(|run| run.tunnels.resent()),
+        tcp.mean(|run| run.vpn.resent()),
+        tcp.mean(|run| run.flow.resent()),
+        tcp.mean(|run| 1e3 * run.vpn.rtt),
         up[0],
         down[0],
     )

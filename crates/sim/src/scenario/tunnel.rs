@@ -2,6 +2,7 @@
 
 use super::host::{Host, Mptcp, Tcp};
 use super::{Fault, Named, Path, PathSettings, Queue};
+use crate::topology::check_mtu;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -127,9 +128,6 @@ impl Tunnel {
             let text = format!("the queue of tunnel '{name}' is not drop-tail");
             return at("queue", text, "write \"500 packets\" or \"1MB\"");
         }
-        if self.mtu.is_some_and(|mtu| mtu < 296) {
-            return at("mtu", "an MTU of less than 296 bytes".into(), "write 1500");
-        }
-        None
+        check_mtu(self.mtu, &[&"tunnel", &name, &"mtu"]).err()
     }
 }

@@ -12,7 +12,7 @@ use super::host::Owner;
 use super::{Action, World};
 use crate::link::Count;
 use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx, LinkSample};
-use crate::packet::{Packet, Pool};
+use crate::packet::Packet;
 use crate::relay::Side;
 use crate::result::LinkResult;
 use crate::scenario::{Limit, Scenario, Tunnel};
@@ -250,7 +250,7 @@ impl World<'_> {
             return;
         };
         from.delivered.add(bytes.len() as u32);
-        let mut packet = Packet::new(boxed(&mut self.pool, segment), cursor);
+        let mut packet = Packet::new(self.pool.boxed(segment), cursor);
         packet.advance();
         match self.topology.hop(packet.cursor()) {
             Hop::Link(next) => self.enter(next as usize, packet),
@@ -310,10 +310,4 @@ impl World<'_> {
         };
         ends.zip(names).map(result).collect()
     }
-}
-
-/// In a box that has been used before.
-fn boxed(pool: &mut Pool, segment: Segment) -> Box<Segment> {
-    *pool.blank() = segment;
-    pool.take()
 }

@@ -27,7 +27,7 @@ pub(super) struct Evidence {
     /// Mean square of their difference.
     variance: f64,
     all: Seen,
-    /// Means of the last rounds.
+    /// Of the last rounds, outages included.
     late: Seen,
     /// Since losses have been believed, and of that what had short round trips.
     since: Seen,
@@ -37,8 +37,6 @@ pub(super) struct Evidence {
     spread: f64,
     /// Squares of `lost - expected`, and what they would be if losses were single.
     squares: [f64; 2],
-    /// How many come at a time, by these.
-    burst: f64,
     drops: bool,
     /// Standard deviations from which on it is no chance.
     sure: f64,
@@ -52,9 +50,10 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, lost: f64, segments: f64) {
-        self.lost = self.lost * Evidence::KEEP + lost;
-        self.segments = self.segments * Evidence::KEEP + segments;
+    /// Adds a round to `keep` of those before.
+    fn add(&mut self, lost: f64, segments: f64, keep: f64) {
+        self.lost = self.lost * keep + lost;
+        self.segments = self.segments * keep + segments;
     }
 }
 
@@ -73,9 +72,9 @@ impl Evidence {
     const SHORT: f64 = 0.5;
     const FEWER: f64 = 1.4;
     const ENOUGH: f64 = 16.0;
-    /// More than a path without congestion loses, and rounds over which it is.
+    /// More than a path without congestion loses over some 16 rounds.
     const HEAVY: f64 = 0.08;
-    const LATE: f64 = 16.0;
+    const KEEP_LATE: f64 = 15.0 / 16.0;
     /// Losses in a round that are no outage: some, and so much of it.
     const SOME_LOST: f64 = 3.0;
     const PART_LOST: f64 = 0.125;
@@ -95,7 +94,6 @@ impl Evidence {
             sum: 0.0,
             spread: 0.0,
             squares: [0.0; 2],
-            burst: 1.0,
             drops: false,
             sure: Self::SURE,
         }
@@ -124,8 +122,7 @@ impl Evidence {
         // The square root of next to nothing would make a deviation of it.
         let known = f64::from(self.rounds) >= Self::MANY && self.variance > 1e-18;
         let segments = delivered + lost;
-        self.late.lost += (lost - self.late.lost) / Self::LATE;
-        self.late.segments += (segments - self.late.segments) / Self::LATE;
+        self.late.add(lost, segments, Self::KEEP_LATE);
         if known && lost <= Self::SOME_LOST + segments * Self::PART_LOST {
             let deviation = (differ / self.variance.sqrt()).clamp(-2.0, 2.0);
             self.observe(lost, segments, deviation);
@@ -133,31 +130,29 @@ impl Evidence {
     }
 
     fn observe(&mut self, lost: f64, segments: f64, deviation: f64) {
-        self.all.add(lost, segments);
+        self.all.add(lost, segments, Self::KEEP);
         let expected = self.all.lost / self.all.segments.max(1.0) * segments;
         let differ = lost - expected;
         self.sum = self.sum * Self::KEEP + differ * deviation;
         self.spread = self.spread * Self::KEEP * Self::KEEP + expected * deviation * deviation;
         self.squares[0] = self.squares[0] * Self::KEEP + differ * differ;
         self.squares[1] = self.squares[1] * Self::KEEP + expected;
-        if self.squares[1] > 0.0 {
-            self.burst = (self.squares[0] / self.squares[1]).max(1.0);
-        }
+        let burst = self.burst();
         let least = if self.drops { Self::UNSURE } else { self.sure };
-        let variance = self.spread * self.burst;
+        let variance = self.spread * burst;
         let sure = self.sum > 0.0 && self.sum * self.sum > least * least * variance;
         if !self.drops {
             (self.since, self.short) = (Seen::default(), Seen::default());
         }
-        self.drops = sure && self.all.lost >= Self::ENOUGH / 2.0 * self.burst;
-        self.since.add(lost, segments);
+        self.drops = sure && self.all.lost >= Self::ENOUGH / 2.0 * burst;
+        self.since.add(lost, segments, Self::KEEP);
         if deviation < -Self::SHORT {
-            self.short.add(lost, segments);
+            self.short.add(lost, segments, Self::KEEP);
         }
         let (since, short) = (self.since, self.short);
         // Of those with short round trips, if it were chance.
         let expected = since.lost / since.segments.max(1.0) * short.segments;
-        let is_known = expected >= Self::ENOUGH * self.burst;
+        let is_known = expected >= Self::ENOUGH * burst;
         if self.drops && is_known && short.lost * Self::FEWER >= expected {
             self.drops = false;
             (self.sum, self.spread) = (0.0, 0.0);
@@ -165,11 +160,17 @@ impl Evidence {
         }
     }
 
+    /// How many losses come at a time.
+    fn burst(&self) -> f64 {
+        let [squares, single] = self.squares;
+        if single > 0.0 { (squares / single).max(1.0) } else { 1.0 }
+    }
+
     /// Whether losses come with round trips that are longer than usual, and not without, or are
     /// more than a path without congestion has: PIE's depend on the queue of some seconds ago.
     pub(super) fn drops(&self) -> bool {
         let heavy = self.late.lost > Self::HEAVY * self.late.segments;
-        self.drops || heavy && self.late.lost * Self::LATE > Self::ENOUGH * self.burst
+        self.drops || heavy && self.late.lost > Self::ENOUGH * self.burst()
     }
 }
 
@@ -179,22 +180,40 @@ mod tests {
     use crate::congestion::tests;
     use crate::time::Duration;
 
-    /// A queue that swings between 0 and 2 ms over 60 rounds; a round of 20 segments loses one as
-    /// `p` of the queue says, by numbers that a generator gives.
-    fn after(rounds: u32, p: impl Fn(f64) -> f64) -> bool {
+    /// A queue that swings between 0 and 2 ms over 60 rounds. A round loses what `lose` says, by
+    /// the queue and a generator's luck, and delivers what `delivered` says of that.
+    fn told(
+        rounds: u32,
+        delivered: impl Fn(u32) -> u32,
+        lose: impl Fn(f64, &mut dyn FnMut(f64) -> bool) -> u32,
+    ) -> bool {
         let mut evidence = Evidence::new();
         let mut state = 1_u64;
+        let mut with = |p: f64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) as f64) < p * f64::from(1_u32 << 31)
+        };
         for n in 0..rounds {
             let queue = f64::from((n % 60).abs_diff(30)) / 30.0;
             let rtt = Duration::from_secs_f64(0.030 + 0.002 * queue);
-            (0..10).for_each(|_| {
-                evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
-            });
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let lost = ((state >> 33) as f64) < p(queue) * f64::from(1_u32 << 31);
-            evidence.on_round(20.0, f64::from(u8::from(lost)));
+            evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
+            let lost = lose(queue, &mut with);
+            evidence.on_round(f64::from(delivered(lost)), f64::from(lost));
         }
         evidence.drops()
+    }
+
+    /// Rounds of 20 segments lose one as `p` of the queue says.
+    fn after(rounds: u32, p: impl Fn(f64) -> f64) -> bool {
+        told(rounds, |_| 20, |queue, with| u32::from(with(p(queue))))
+    }
+
+    /// Of rounds of `segments`, `burst` at a time are lost.
+    fn losing(rounds: u32, segments: u32, burst: u32, p: impl Fn(f64) -> f64) -> bool {
+        let lose = |queue, with: &mut dyn FnMut(f64) -> bool| {
+            burst * (0..segments / burst).filter(|_| with(p(queue))).count() as u32
+        };
+        told(rounds, |lost| segments - lost, lose)
     }
 
     #[test]
@@ -211,26 +230,6 @@ mod tests {
             .step_by(100)
             .filter(|n| after(*n, |queue| if queue > 0.8 { 0.8 } else { 0.3 }));
         assert!(often.count() <= 5);
-    }
-
-    /// As `after`, of rounds of `segments`, `burst` lost at a time.
-    fn losing(rounds: u32, segments: u32, burst: u32, p: impl Fn(f64) -> f64) -> bool {
-        let mut evidence = Evidence::new();
-        let mut state = 1_u64;
-        for n in 0..rounds {
-            let queue = f64::from((n % 60).abs_diff(30)) / 30.0;
-            let rtt = Duration::from_secs_f64(0.030 + 0.002 * queue);
-            evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
-            let mut lost = 0;
-            for _ in 0..segments / burst {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if ((state >> 33) as f64) < p(queue) * f64::from(1_u32 << 31) {
-                    lost += burst;
-                }
-            }
-            evidence.on_round(f64::from(segments - lost), f64::from(lost));
-        }
-        evidence.drops()
     }
 
     #[test]
