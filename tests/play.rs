@@ -211,3 +211,16 @@ fn it_fits_a_phone_in_both_languages() {
     }
     assert_eq!(browser.errors(), [""; 0]);
 }
+
+#[test]
+#[ignore = "needs the documentation as a site: .ci/site builds it and runs this"]
+fn the_documentation_embeds_it() {
+    let site = std::env::var("TABANE_SITE").expect("the site's folder in TABANE_SITE");
+    let Some(mut browser) = Browser::start() else { return };
+    let page = Page::serve_with(&["--dir", &site]);
+    browser.open(&page.file("docs/playground.html"), 1280, 900);
+    let frame = "document.querySelector('iframe.playground').contentWindow";
+    browser.text("document.querySelector('iframe.playground').scrollIntoView()");
+    browser.until(&format!("{frame}.playground?.time() > 0.3"), "a run in the document");
+    assert_eq!(browser.errors(), [""; 0]);
+}

@@ -83,7 +83,12 @@ impl Site {
 
     /// A file by its name below the address, with its type.
     fn find(&self, name: &str) -> Option<(&'static str, Cow<'static, [u8]>)> {
-        let name = if name.is_empty() { "index.html" } else { name };
+        let name = if name.is_empty() || name.ends_with('/') {
+            Cow::from(format!("{name}index.html"))
+        } else {
+            Cow::from(name)
+        };
+        let name = name.as_ref();
         match self {
             Self::Folder(dir) => {
                 // Asked before anything is opened: what is outside may be a device without an end.
@@ -211,6 +216,9 @@ fn media_type(name: &str) -> &'static str {
         "js" => "text/javascript; charset=utf-8",
         "wasm" => "application/wasm",
         "json" => "application/json",
+        "png" => "image/png",
+        "svg" => "image/svg+xml",
+        "woff2" => "font/woff2",
         _ => "text/plain; charset=utf-8",
     }
 }

@@ -15,8 +15,13 @@ pub(crate) struct Page {
 impl Page {
     /// On a free port of this machine.
     pub(crate) fn serve() -> Self {
+        Self::serve_with(&[])
+    }
+
+    pub(crate) fn serve_with(options: &[&str]) -> Self {
         let mut child = tabane()
             .args(["--quiet", "play", "--listen", "127.0.0.1:0"])
+            .args(options)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -28,6 +33,11 @@ impl Page {
     /// The address of a state.
     pub(crate) fn at(&self, state: &str) -> String {
         self.with_query("lang=en", state)
+    }
+
+    /// The address of a file.
+    pub(crate) fn file(&self, name: &str) -> String {
+        format!("{}{name}", self.address)
     }
 
     pub(crate) fn with_query(&self, query: &str, state: &str) -> String {
