@@ -267,6 +267,9 @@ impl Tunnels {
                     Opened::Cookie | Opened::Bad(_) => {}
                 }
             }
+            if batch.took_all() {
+                return false;
+            }
         }
         true
     }

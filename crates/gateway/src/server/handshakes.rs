@@ -3,10 +3,10 @@
 //! Anybody can send a server messages that look like handshakes; some of them cost a hundred times
 //! what a packet of data does. They come by sockets of their own
 //! ([`UdpPort::open_handshakes`]), so that they cannot fill the queue of data in the kernel; they
-//! are taken after everything else in a round, a batch at a time; and after a batch they wait for
-//! [`REST`] times as long as it took. What does not fit the kernel's queue meanwhile it drops, for
-//! next to nothing. So strangers get a fifth of the agent's time, whatever they send, and at most
-//! [`LONGEST`] and one call of the system at a time.
+//! are taken after everything else in a round, for [`LONGEST`] at most; and after a turn they wait
+//! for [`REST`] times as long as it took. What does not fit the kernel's queue meanwhile it drops,
+//! for next to nothing; that queue is short, since a client that waits for an answer begins anew
+//! each second. So strangers get a fifth of the agent's time, whatever they send.
 
 use super::{Core, ServerError};
 use crate::index::PortIndex;
@@ -15,27 +15,35 @@ use mio::Registry;
 use std::collections::VecDeque;
 use std::io;
 use tabane_engine::{Duration, Instant};
-use tabane_net::wireguard::{Batch, FourTuple, UdpPort};
+use tabane_net::wireguard::{Batch, FourTuple, PortError, UdpPort};
 
 pub(super) struct Handshakes {
     /// The companions of the server's ports, in their order.
     ports: Vec<UdpPort>,
     /// Whether there may be something to take.
     unread: bool,
-    /// Those that came by a port for data all the same, with the port.
-    strays: VecDeque<(PortIndex, FourTuple, Vec<u8>)>,
+    /// Taken and not looked at yet, also those that came by a port for data all the same.
+    waiting: VecDeque<Message>,
     /// Not before then.
     next: Instant,
 }
 
-/// Calls of the system in a batch, of 32 messages each.
+/// A message that may be one of a handshake.
+struct Message {
+    port: PortIndex,
+    four_tuple: FourTuple,
+    len: usize,
+    bytes: [u8; MESSAGE_MAX],
+}
+
+/// Calls of the system in a turn and port, of 32 messages each.
 const CALLS: usize = 4;
-/// A batch that has taken so long is the last of its round.
+/// A turn lasts so long, and until the message is done that was begun.
 const LONGEST: Duration = Duration::from_millis(1);
-/// Time for others after a batch, in units of what it took.
+/// Time for others after a turn, in units of what it took.
 const REST: u64 = 4;
-/// Handshakes that came by ports for data and wait; more are dropped.
-const STRAYS_MAX: usize = 64;
+/// Messages that wait; more that come by ports for data are dropped.
+const WAITING_MAX: usize = 64;
 /// The longest message of a handshake, bytes.
 const MESSAGE_MAX: usize = 148;
 
@@ -48,7 +56,7 @@ impl Handshakes {
         for (i, port) in ports.iter().enumerate() {
             register_port(registry, port, EventSource::Handshakes(i))?;
         }
-        Ok(Self { ports, unread: false, strays: VecDeque::new(), next: Instant::ZERO })
+        Ok(Self { ports, unread: false, waiting: VecDeque::new(), next: Instant::ZERO })
     }
 
     /// Something has come.
@@ -58,14 +66,38 @@ impl Handshakes {
 
     /// A message that came by a port for data.
     pub(super) fn push(&mut self, port: PortIndex, four_tuple: &FourTuple, message: &[u8]) {
-        if self.strays.len() < STRAYS_MAX && message.len() <= MESSAGE_MAX {
-            self.strays.push_back((port, *four_tuple, message.to_vec()));
+        if self.waiting.len() < WAITING_MAX {
+            self.wait(port, four_tuple, message);
+        }
+    }
+
+    /// What is longer than any message of a handshake is none.
+    fn wait(&mut self, port: PortIndex, four_tuple: &FourTuple, message: &[u8]) {
+        let (len, four_tuple) = (message.len(), *four_tuple);
+        let mut bytes = [0; MESSAGE_MAX];
+        if let Some(place) = bytes.get_mut(..len) {
+            place.copy_from_slice(message);
+            self.waiting.push_back(Message { port, four_tuple, len, bytes });
         }
     }
 
     /// When they have their turn, if any wait.
     pub(super) fn next_turn(&self) -> Option<Instant> {
-        (self.unread || !self.strays.is_empty()).then_some(self.next)
+        (self.unread || !self.waiting.is_empty()).then_some(self.next)
+    }
+
+    /// Takes what one call of the system gives from each port.
+    fn read(&mut self, batch: &mut Batch) -> Result<(), PortError> {
+        self.unread = false;
+        for index in PortIndex::first(self.ports.len()) {
+            if self.ports[index].recv(batch)? {
+                self.unread |= !batch.took_all();
+                for (four_tuple, message) in batch.datagrams() {
+                    self.wait(index, four_tuple, message);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -75,41 +107,23 @@ impl Core {
         if self.handshakes.next_turn().is_none_or(|turn| turn > now) {
             return Ok(());
         }
-        let began = self.clock.now();
-        while let Some((port, four_tuple, message)) = self.handshakes.strays.pop_front() {
-            self.open(now, port, &four_tuple, &message);
-        }
         let Some(mut batch) = self.batch.take() else { return Ok(()) };
-        let read = self.read_handshakes(now, began, &mut batch);
-        self.batch = Some(batch);
-        self.handshakes.unread = read?;
-        let took = self.clock.now().saturating_since(began);
-        self.handshakes.next = began + Duration(took.0.saturating_mul(1 + REST));
-        Ok(())
-    }
-
-    /// Takes a batch from every port; whether there may be more.
-    fn read_handshakes(
-        &mut self,
-        now: Instant,
-        began: Instant,
-        batch: &mut Batch,
-    ) -> Result<bool, ServerError> {
-        let mut more = false;
-        for index in PortIndex::first(self.handshakes.ports.len()) {
-            for call in 1..=CALLS {
-                if !self.handshakes.ports[index].recv(batch)? {
-                    break;
-                }
-                for (four_tuple, message) in batch.datagrams() {
-                    self.open(now, index, four_tuple, message);
-                }
-                if call == CALLS || self.clock.now().saturating_since(began) >= LONGEST {
-                    more = true;
-                    break;
-                }
+        let began = self.clock.now();
+        let (mut calls, mut result) = (CALLS, Ok(()));
+        while self.clock.now().saturating_since(began) < LONGEST {
+            if let Some(message) = self.handshakes.waiting.pop_front() {
+                let Message { port, four_tuple, len, bytes } = message;
+                self.open(now, port, &four_tuple, &bytes[..len]);
+            } else if calls > 0 && self.handshakes.unread && result.is_ok() {
+                calls -= 1;
+                result = self.handshakes.read(&mut batch);
+            } else {
+                break;
             }
         }
-        Ok(more)
+        self.batch = Some(batch);
+        let took = self.clock.now().saturating_since(began);
+        self.handshakes.next = began + Duration(took.0.saturating_mul(1 + REST));
+        Ok(result?)
     }
 }

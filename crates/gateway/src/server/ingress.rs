@@ -50,6 +50,10 @@ impl Core {
                     self.open(now, index, four_tuple, datagram);
                 }
             }
+            if batch.took_all() {
+                result = Ok(false);
+                break;
+            }
         }
         self.batch = Some(batch);
         result

@@ -51,8 +51,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether there was room for more than what had come.
-    pub(super) fn has_space(&self) -> bool {
+    /// Whether there was room for more than what had come: there is nothing else to take before the
+    /// next readiness is told. (No error can have cut the batch short, since unconnected sockets are
+    /// told of none.)
+    #[must_use]
+    pub fn took_all(&self) -> bool {
         self.filled < BATCH_BYTES / self.size
     }
 

@@ -7,7 +7,9 @@
 //! together and by counters for each source. Which sources are one: an address of IPv4, a /64 of
 //! IPv6, of which a single host has all addresses. Cookies and handshakes are counted apart:
 //! whoever forges somebody's address can use up the cookies sent there, but not the handshakes of
-//! who has a cookie (section 5.3 of the WireGuard paper).
+//! who has a cookie (section 5.3 of the WireGuard paper). The first handshake of a peer in a second
+//! that comes to something is not counted: behind one address of IPv4 may be a thousand peers, who
+//! all come when the server has been started again.
 
 use super::peers::PeersConfig;
 use super::{Bad, Opened, PublicKey, RateLimiter, StaticSecret};
@@ -36,6 +38,8 @@ pub(super) struct Guard {
     sources: Box<[[u8; 2]; SOURCES]>,
     hash: RandomState,
     since: Instant,
+    /// The number of this second.
+    second: u32,
     refilled: Instant,
 }
 
@@ -45,8 +49,10 @@ struct Bucket {
     per_second: u64,
 }
 
-/// First messages a second and source, once its address is proved; as many cookies.
+/// First messages a second and source, once its address is proved, that come to nothing.
 pub(super) const PER_SOURCE: u8 = 20;
+/// Cookies a second and source: half a millisecond, and less than what asked for them.
+pub(super) const COOKIES_PER_SOURCE: u8 = 200;
 /// Size of the table that counts them.
 const SOURCES: usize = 1024;
 /// Cookies a second for all: 5 % of a core, and 10 Mbit/s.
@@ -54,6 +60,7 @@ const COOKIES: u64 = 20_000;
 /// In `sources`.
 const HANDSHAKE: usize = 0;
 const COOKIE: usize = 1;
+const MOST: [u8; 2] = [PER_SOURCE, COOKIES_PER_SOURCE];
 
 impl Guard {
     pub(super) fn new(public: &PublicKey, config: PeersConfig) -> Self {
@@ -67,6 +74,7 @@ impl Guard {
             sources: Box::new([[0; 2]; SOURCES]),
             hash: RandomState::new(),
             since: Instant::ZERO,
+            second: 0,
             refilled: Instant::ZERO,
         }
     }
@@ -74,6 +82,7 @@ impl Guard {
     pub(super) fn on_timer(&mut self, now: Instant) {
         if now.saturating_since(self.since) >= Duration::from_secs(1) {
             (self.since, self.seen) = (now, 0);
+            self.second = self.second.wrapping_add(1);
             self.sources.fill([0; 2]);
         }
         let elapsed = now.saturating_since(self.refilled);
@@ -137,13 +146,27 @@ impl Guard {
         self.seen > self.calm
     }
 
+    /// A handshake that was looked at is a peer's, who last came in the second `before`. Returns
+    /// the present one, to be given the next time.
+    pub(super) fn accepted(&mut self, source: IpAddr, before: u32) -> u32 {
+        if self.is_under_load() && before != self.second {
+            let count = self.counter(source, HANDSHAKE);
+            *count = count.saturating_sub(1);
+        }
+        self.second
+    }
+
     /// Counts one more for a source; `false` if it has had its share of this second.
     fn count(&mut self, source: IpAddr, what: usize) -> bool {
-        let hash = self.hash.hash_one(network(source));
-        let count = &mut self.sources[hash as usize % SOURCES][what];
-        let within = *count < PER_SOURCE;
+        let count = self.counter(source, what);
+        let within = *count < MOST[what];
         *count += u8::from(within);
         within
+    }
+
+    fn counter(&mut self, source: IpAddr, what: usize) -> &mut u8 {
+        let hash = self.hash.hash_one(network(source));
+        &mut self.sources[hash as usize % SOURCES][what]
     }
 }
 

@@ -111,6 +111,8 @@ struct Peer {
     index: u32,
     four_tuple: Option<FourTuple>,
     newest: Newest,
+    /// The second of its last handshake, as the guard counts them; `u32::MAX` before the first.
+    greeted: u32,
 }
 
 /// The newest data message: an older one that comes late does not say where the peer is.
@@ -164,7 +166,8 @@ impl Peers {
             return Err(AddPeerError::Full);
         }
         let (session, index, four_tuple, newest) = (None, 0, None, Newest::none());
-        let peer = Peer { key, preshared_key, session, index, four_tuple, newest };
+        let greeted = u32::MAX;
+        let peer = Peer { key, preshared_key, session, index, four_tuple, newest, greeted };
         let id = PeerId(self.free.pop().unwrap_or(self.slots.len() as u32));
         match self.slots.get_mut(id.0 as usize) {
             Some(slot) => *slot = Some(peer),
@@ -363,6 +366,9 @@ impl Peers {
         };
         let session = peer.session.get_or_insert_with(make);
         let opened = session.open(Some(source), datagram, out);
+        if matches!(opened, Opened::Reply(_)) {
+            peer.greeted = self.guard.accepted(source, peer.greeted);
+        }
         match (fresh, opened) {
             // The key was only claimed: it is in no secret place. No memory for that.
             (true, Opened::Bad(_)) => peer.session = None,

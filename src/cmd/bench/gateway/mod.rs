@@ -135,22 +135,30 @@ struct Document<'a> {
     quick: bool,
     seconds: f64,
     figures: &'a [Figure],
+    /// Rows that could not be measured, and why.
+    failed: &'a [String],
 }
 
 /// Runs the rows.
 ///
 /// # Errors
-/// [`Failure`]; a target that is missed is none.
+/// [`Failure`] at the end, if a row could not be measured; a target that is missed is none.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let clock = Clock::start();
-    let mut figures = Vec::new();
+    let (mut figures, mut failed) = (Vec::new(), Vec::new());
     for row in Row::value_variants() {
         if args.rows.is_empty() || args.rows.contains(row) {
             let name = row.to_possible_value().context("invariant: no row is hidden")?;
             let help = name.get_help().map(ToString::to_string).unwrap_or_default();
             say::note(&format!("{}: {help}", name.get_name()));
-            let measured = row.measure(args);
-            figures.extend(measured.with_context(|| format!("row {}", name.get_name()))?);
+            match row.measure(args) {
+                Ok(measured) => figures.extend(measured),
+                Err(error) => {
+                    let why = format!("row {}: {error:#}", name.get_name());
+                    say::warning(&why);
+                    failed.push(why);
+                }
+            }
         }
     }
     if args.json {
@@ -160,10 +168,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             quick: args.quick,
             seconds: clock.now().as_secs_f64(),
             figures: &figures,
+            failed: &failed,
         };
-        return say::print(&serde_json::to_string_pretty(&document).map_err(|e| anyhow!(e))?);
+        say::print(&serde_json::to_string_pretty(&document).map_err(|e| anyhow!(e))?)?;
+    } else {
+        say::print(&table(&figures).to_string())?;
     }
-    say::print(&table(&figures).to_string())
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(anyhow!("not measured: {}", failed.join("; ")).into())
 }
 
 impl Row {

@@ -1,6 +1,6 @@
 //! The table against clients that are sessions, known and unknown.
 
-use super::super::guard::{PER_SOURCE, network};
+use super::super::guard::{COOKIES_PER_SOURCE, PER_SOURCE, network};
 use super::super::{Sealed, seal_space};
 use super::*;
 use blake2::digest::consts::U16;
@@ -224,7 +224,8 @@ fn who_has_a_cookie_is_looked_at_so_often_only() {
     }
     let (_, cookie) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
     assert_eq!(answer(&mut one, &cookie).0, Opened::Cookie);
-    for _ in 0..PER_SOURCE {
+    // The first is not counted.
+    for _ in 0..=PER_SOURCE {
         let (received, _) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
         assert_eq!(received.opened, Opened::Reply(92));
     }
@@ -235,6 +236,22 @@ fn who_has_a_cookie_is_looked_at_so_often_only() {
     peers.on_timer(Instant(2_000_000_000), &mut [0; 256], |_, _| {});
     let (received, _) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
     assert_eq!(received.opened, Opened::Reply(92), "the next second");
+}
+
+/// A network address translator, and the server has been started again.
+#[test]
+fn many_peers_may_come_from_one_address_at_a_time() {
+    let mut peers = server(PER_SOURCE + 8, 30);
+    for _ in 0..30 {
+        let _ = receive(&mut peers, four_tuple(1), &initiation(&mut client(99)));
+    }
+    for seed in 1..=PER_SOURCE + 8 {
+        let mut one = client(seed);
+        let (_, cookie) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
+        assert_eq!(answer(&mut one, &cookie).0, Opened::Cookie, "{seed}");
+        let (received, _) = receive(&mut peers, four_tuple(1), &initiation(&mut one));
+        assert_eq!(received.opened, Opened::Reply(92), "{seed}");
+    }
 }
 
 /// One address (or one /64, of which a host has all addresses) that floods gets few cookies, and
@@ -251,8 +268,8 @@ fn a_flood_from_one_source_is_not_answered_and_others_are() {
         let (received, _) = receive(&mut peers, from(host), &replayed);
         cookies += u32::from(received.opened == Opened::Reply(64));
     }
-    assert_eq!(cookies, u32::from(PER_SOURCE));
-    assert_eq!(peers.counters().refused, 1000 - 30 - u64::from(PER_SOURCE));
+    assert_eq!(cookies, u32::from(COOKIES_PER_SOURCE));
+    assert_eq!(peers.counters().refused, 1000 - 30 - u64::from(COOKIES_PER_SOURCE));
     // The counters are a table: a few tries, as another source may share the place.
     let mut others =
         (1_u128..4).map(|net| receive(&mut peers, from(net << 64), &replayed).0.opened);

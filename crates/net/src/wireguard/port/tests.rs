@@ -36,6 +36,22 @@ fn numbered(i: u32, len: usize) -> Vec<u8> {
     datagram
 }
 
+/// Readiness may have been told between the two calls, and is not told again.
+#[test]
+fn what_comes_after_a_batch_that_took_all_is_found() {
+    let (mut tx, mut rx) = (loopback(false), loopback(false));
+    let to = rx.local();
+    let mut batch = Batch::new();
+    for round in 0..3_u8 {
+        assert!(put(&mut tx, to, &[round; 8]));
+        assert!(tx.flush().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(rx.recv(&mut batch).unwrap(), "round {round}");
+        assert!(batch.took_all());
+        assert_eq!(batch.datagrams().map(|(_, it)| it[0]).collect::<Vec<_>>(), [round]);
+    }
+}
+
 #[test]
 fn datagrams_arrive_whole_and_in_order_with_offload_and_without() {
     for (sends, receives) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -254,7 +270,9 @@ fn handshakes_have_a_queue_of_their_own() {
     let got = drain(&mut data);
     assert_eq!(got.iter().map(|(_, datagram)| datagram[0]).collect::<Vec<_>>(), [4]);
     let got = drain(&mut handshakes);
-    assert!(got.len() > 500 && got.iter().all(|(_, datagram)| datagram[0] < 4), "{}", got.len());
+    // A short one: an answer that comes after a second is of no use.
+    assert!((16..200).contains(&got.len()), "{}", got.len());
+    assert!(got.iter().all(|(_, datagram)| datagram[0] < 4));
     // Answers leave by the first, from the same address.
     assert!(data.queue(&got[0].0, 2, |out| out.len()) && data.flush().unwrap());
     assert_eq!(stranger.recv_from(&mut [0; 9]).unwrap(), (2, data.local()));
