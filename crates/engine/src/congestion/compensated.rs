@@ -161,6 +161,10 @@ impl CongestionController for Compensated {
         self.take_window();
     }
 
+    fn is_patient(&self) -> bool {
+        self.inner.is_patient()
+    }
+
     fn on_mss(&mut self, mss: u64) {
         self.mss = mss.max(1);
         self.inner.on_mss(mss);

@@ -60,6 +60,13 @@ pub trait CongestionController: Send {
     /// ssthresh to half only if cwnd was at or above it).
     fn on_penalty(&mut self) {}
 
+    /// Whether timeouts in a row may be spaced by part of the silence, not doubled (RFC 6298 section
+    /// 5.5): what is sent at each of them is next to nothing beside what the path has carried a
+    /// short while ago. Asked at the first of them, after `on_congestion`.
+    fn is_patient(&self) -> bool {
+        false
+    }
+
     /// The segment size changed (path MTU).
     fn on_mss(&mut self, _mss: u64) {}
 

@@ -19,6 +19,8 @@ pub(super) struct RttEstimator {
     rto_min: Duration,
     rto_max: Duration,
     backoff: u32,
+    /// Timeouts grow by a quarter of the silence instead of doubling.
+    patient: bool,
     /// The timeout is never shorter than this: acknowledgements may come by a slower path.
     least: Duration,
 }
@@ -35,6 +37,7 @@ impl RttEstimator {
             rto_min: config.rto_min,
             rto_max: config.rto_max,
             backoff: 0,
+            patient: false,
             least: Duration::ZERO,
         }
     }
@@ -109,9 +112,19 @@ impl RttEstimator {
         self.backoff
     }
 
+    /// How the timeouts that come in a row from now on are spaced
+    /// ([`is_patient`](crate::congestion::CongestionController::is_patient)).
+    pub(super) fn set_patient(&mut self, patient: bool) {
+        self.patient = patient;
+    }
+
+    pub(super) fn is_patient(&self) -> bool {
+        self.patient
+    }
+
     /// New data was acknowledged.
     pub(super) fn reset_backoff(&mut self) {
-        self.backoff = 0;
+        (self.backoff, self.patient) = (0, false);
     }
 
     /// Timeouts in a row.
@@ -122,7 +135,14 @@ impl RttEstimator {
     /// The timeout, backoff included.
     pub(super) fn rto(&self) -> Duration {
         let base = self.rto.max(self.least);
-        Duration(base.0.saturating_mul(1 << self.backoff.min(20))).min(self.rto_max)
+        let timeout = if self.patient {
+            // Four of them are a silence of four: from then on each is a quarter of it.
+            let grow = |timeout: u64, _| timeout.saturating_add(timeout / 4);
+            (4..self.backoff.min(64)).fold(base.0, grow)
+        } else {
+            base.0.saturating_mul(1 << self.backoff.min(20))
+        };
+        Duration(timeout).min(self.rto_max)
     }
 
     /// Zero before the first sample.
