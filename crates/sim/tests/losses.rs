@@ -190,3 +190,28 @@ fn observers_are_told_of_every_loss() {
     let counted: Vec<u64> = result.links.iter().map(|link| link.lost).collect();
     assert_eq!(told, counted);
 }
+
+/// Bursts of twenty packets, two of a hundred, with 83 of them in flight: now and then all of them
+/// are lost, or all of their acknowledgements, and the chain of the model moves by what is sent. (With
+/// one segment at each timeout, and timeouts that double: 1 to 18 Mbit/s.)
+#[test]
+fn bursts_that_take_all_that_is_in_flight_cost_round_trips_and_not_seconds() {
+    for seed in 1..=4 {
+        let text = format!(
+            "seed = {seed}
+             duration = \"10s\"
+             [link.l]
+             rate = \"100Mbps\"
+             delay = \"5ms\"
+             queue = \"125kB\"
+             loss = \"gilbert:p=0.00102,r=0.05\"
+             [[flow]]
+             bulk = \"unlimited\""
+        );
+        let plan = Scenario::parse("bursts.toml", &text).unwrap().compile().unwrap();
+        let result = run(&plan, &mut Silent).unwrap();
+        let mbit = result.flows[0].goodput_bps / 1e6;
+        println!("seed {seed}: {mbit:.1} Mbit/s");
+        assert!(mbit > 65.0, "seed {seed}: {mbit:.1} Mbit/s");
+    }
+}

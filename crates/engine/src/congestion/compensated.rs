@@ -161,8 +161,8 @@ impl CongestionController for Compensated {
         self.take_window();
     }
 
-    fn is_patient(&self) -> bool {
-        self.inner.is_patient()
+    fn retries_soon(&self) -> bool {
+        self.inner.retries_soon()
     }
 
     fn on_mss(&mut self, mss: u64) {

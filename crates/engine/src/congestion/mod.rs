@@ -60,10 +60,11 @@ pub trait CongestionController: Send {
     /// ssthresh to half only if cwnd was at or above it).
     fn on_penalty(&mut self) {}
 
-    /// Whether timeouts in a row may be spaced by part of the silence, not doubled (RFC 6298 section
-    /// 5.5): what is sent at each of them is next to nothing beside what the path has carried a
-    /// short while ago. Asked at the first of them, after `on_congestion`.
-    fn is_patient(&self) -> bool {
+    /// Whether what is sent at a timeout is next to nothing beside what the path has carried a short
+    /// while ago, so that timeouts need neither wait long for fear of congestion nor double (RFC 6298
+    /// sections 2.4 and 5.5). Asked when a tail loss probe leaves and at the first timeout, after
+    /// `on_congestion`.
+    fn retries_soon(&self) -> bool {
         false
     }
 

@@ -19,8 +19,10 @@ pub(super) struct RttEstimator {
     rto_min: Duration,
     rto_max: Duration,
     backoff: u32,
-    /// Timeouts grow by a quarter of the silence instead of doubling.
-    patient: bool,
+    /// Timeouts need not hold back for fear of congestion (`set_retries_soon`).
+    soon: bool,
+    /// How long the peer may hold an acknowledgement back.
+    ack_delay: Duration,
     /// The timeout is never shorter than this: acknowledgements may come by a slower path.
     least: Duration,
 }
@@ -37,7 +39,8 @@ impl RttEstimator {
             rto_min: config.rto_min,
             rto_max: config.rto_max,
             backoff: 0,
-            patient: false,
+            soon: false,
+            ack_delay: config.ack_delay,
             least: Duration::ZERO,
         }
     }
@@ -112,19 +115,21 @@ impl RttEstimator {
         self.backoff
     }
 
-    /// How the timeouts that come in a row from now on are spaced
-    /// ([`is_patient`](crate::congestion::CongestionController::is_patient)).
-    pub(super) fn set_patient(&mut self, patient: bool) {
-        self.patient = patient;
+    /// From now on until something is acknowledged timeouts come as probes do in QUIC (RFC 9002
+    /// section 6.2), and those in a row grow by a quarter of the silence instead of doubling: what is
+    /// sent at each of them is next to nothing beside what the path carries
+    /// ([`retries_soon`](crate::congestion::CongestionController::retries_soon)).
+    pub(super) fn set_retries_soon(&mut self, soon: bool) {
+        self.soon = soon;
     }
 
-    pub(super) fn is_patient(&self) -> bool {
-        self.patient
+    pub(super) fn retries_soon(&self) -> bool {
+        self.soon
     }
 
     /// New data was acknowledged.
     pub(super) fn reset_backoff(&mut self) {
-        (self.backoff, self.patient) = (0, false);
+        (self.backoff, self.soon) = (0, false);
     }
 
     /// Timeouts in a row.
@@ -134,12 +139,14 @@ impl RttEstimator {
 
     /// The timeout, backoff included.
     pub(super) fn rto(&self) -> Duration {
-        let base = self.rto.max(self.least);
-        let timeout = if self.patient {
+        let timeout = if self.soon {
+            let variance = (self.rttvar * 4).max(Duration::from_millis(1));
+            let base = (self.srtt + variance + self.ack_delay).min(self.rto).max(self.least);
             // Four of them are a silence of four: from then on each is a quarter of it.
             let grow = |timeout: u64, _| timeout.saturating_add(timeout / 4);
             (4..self.backoff.min(64)).fold(base.0, grow)
         } else {
+            let base = self.rto.max(self.least);
             base.0.saturating_mul(1 << self.backoff.min(20))
         };
         Duration(timeout).min(self.rto_max)
@@ -295,5 +302,26 @@ mod tests {
         rtt.set_max(Duration::from_secs(1));
         assert!(rtt.is_limited(&config));
         assert_eq!(rtt.rto(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn who_retries_soon_waits_for_an_answer_and_then_for_a_quarter_of_the_silence() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        for i in 0..100 {
+            rtt.on_sample(Instant(i), Duration::from_millis(10));
+        }
+        assert_eq!(rtt.rto(), Duration::from_millis(210));
+        rtt.set_retries_soon(true);
+        let wait = Duration::from_millis(10 + 1 + 40);
+        let mut silence = Duration::ZERO;
+        for n in 0..60 {
+            let timeout = rtt.rto();
+            let expected = if n < 4 { wait } else { (silence / 4).min(rtt.rto_max) };
+            assert!(timeout.0.abs_diff(expected.0) < 100, "{n}: {timeout:?}, not {expected:?}");
+            silence = silence + timeout;
+            assert_eq!(rtt.back_off(), n + 1);
+        }
+        rtt.reset_backoff();
+        assert_eq!(rtt.rto(), Duration::from_millis(210));
     }
 }

@@ -106,8 +106,8 @@ impl Tcb {
         let probing = self.rtt.is_limited(&self.config) && now - self.last_heard < GIVE_UP;
         // Paths that come up repeat what the timer would have repeated later.
         let retried = self.recovery.retried.is_some_and(|since| now - since < GIVE_UP);
-        let patient = self.rtt.is_patient() && now - self.last_heard < GIVE_UP;
-        if before >= self.config.retries && !answering && !probing && !retried && !patient {
+        let soon = self.rtt.retries_soon() && now - self.last_heard < GIVE_UP;
+        if before >= self.config.retries && !answering && !probing && !retried && !soon {
             self.finish(now, CloseReason::TimedOut);
             return;
         }
@@ -146,7 +146,7 @@ impl Tcb {
         if fresh {
             self.recovery.phase = RecoveryPhase::Loss;
             self.congestion(now, CongestionKind::Rto, siblings);
-            self.rtt.set_patient(self.cc.is_patient());
+            self.rtt.set_retries_soon(self.cc.retries_soon());
             self.recovery_changed(now);
         }
     }

@@ -173,7 +173,7 @@ impl Cubicd {
     /// 6928), if that is little of what the path has carried. A single segment meets the burst that
     /// took all that was in flight.
     fn probes(&self) -> u64 {
-        let some = self.path.volume_in(TIMEOUT) / 16;
+        let some = self.path.volume_in(self.srtt + WAIT) / 16;
         (some / self.mss).clamp(1, PROBES) * self.mss
     }
 
@@ -468,8 +468,8 @@ impl CongestionController for Cubicd {
         self.cubic.on_sent(now, bytes, in_flight);
     }
 
-    fn is_patient(&self) -> bool {
-        self.probes > self.mss
+    fn retries_soon(&self) -> bool {
+        self.probes() > self.mss
     }
 
     fn on_penalty(&mut self) {
@@ -518,8 +518,8 @@ const SEGMENTS: u64 = 4;
 const LEAST: u64 = 4;
 /// Segments that are sent again at once after a timeout, at most (RFC 6928).
 const PROBES: u64 = 10;
-/// Between timeouts, at least (Linux').
-const TIMEOUT: Duration = Duration::from_millis(200);
+/// Between timeouts, beside a round trip.
+const WAIT: Duration = Duration::from_millis(40);
 /// Rounds without a queue after which growth doubles each round.
 const CALM: u32 = 2;
 /// Drains in a row that found others, or none of those who were there, until they are believed.

@@ -281,3 +281,23 @@ fn a_queue_that_little_less_in_flight_cannot_have_taken_went_by_itself() {
     assert!(!link.cc.misses_others(20 * MSS, ms(10)) && link.cc.missed == 1);
     assert!(link.cc.misses_others(20 * MSS, ms(10)));
 }
+
+/// All that was in flight is lost, and the first that is sent again may meet the same burst.
+#[test]
+fn after_a_timeout_little_of_what_the_path_carries_is_sent_again() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(40);
+    assert!(link.cc.retries_soon());
+    link.cc.on_congestion(&Congestion::new(link.now, CongestionKind::Rto, MSS), &[]);
+    assert_eq!(link.cc.state().cwnd, PROBES * MSS);
+    link.cc.on_ack(&Ack { now: link.now, delivered: MSS, ..tests::ack(0, 1) }, &[]);
+    assert!(link.cc.state().cwnd <= 2 * MSS, "{}", link.cc.state().cwnd);
+}
+
+#[test]
+fn where_nothing_is_known_a_timeout_sends_one_segment() {
+    let mut link = Bottleneck::new(0);
+    assert!(!link.cc.retries_soon());
+    link.cc.on_congestion(&Congestion::new(link.now, CongestionKind::Rto, MSS), &[]);
+    assert_eq!(link.cc.state().cwnd, MSS);
+}
