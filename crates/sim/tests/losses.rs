@@ -192,8 +192,8 @@ fn observers_are_told_of_every_loss() {
 }
 
 /// Bursts of twenty packets, two of a hundred, with 83 of them in flight: now and then all of them
-/// are lost, or all of their acknowledgements, and the chain of the model moves by what is sent. (With
-/// one segment at each timeout, and timeouts that double: 1 to 18 Mbit/s.)
+/// are lost, or all of their acknowledgements, and the chain of the model moves by what is sent.
+/// (With one segment at each timeout, and timeouts that double: 1 to 18 Mbit/s.)
 #[test]
 fn bursts_that_take_all_that_is_in_flight_cost_round_trips_and_not_seconds() {
     for seed in 1..=4 {

@@ -161,8 +161,8 @@ impl CongestionController for Compensated {
         self.take_window();
     }
 
-    fn retries_soon(&self) -> bool {
-        self.inner.retries_soon()
+    fn retry_burst(&self) -> u64 {
+        self.inner.retry_burst()
     }
 
     fn on_mss(&mut self, mss: u64) {

@@ -60,12 +60,12 @@ pub trait CongestionController: Send {
     /// ssthresh to half only if cwnd was at or above it).
     fn on_penalty(&mut self) {}
 
-    /// Whether what is sent at a timeout is next to nothing beside what the path has carried a short
-    /// while ago, so that timeouts need neither wait long for fear of congestion nor double (RFC 6298
-    /// sections 2.4 and 5.5). Asked when a tail loss probe leaves and at the first timeout, after
-    /// `on_congestion`.
-    fn retries_soon(&self) -> bool {
-        false
+    /// Bytes that may leave again at a timeout, if more than one segment: at most an initial window
+    /// (RFC 6928), and next to nothing beside what the path has carried a short while ago. Timeouts
+    /// then need neither wait long for fear of congestion nor double (RFC 6298 sections 2.4 and
+    /// 5.5). Asked when a tail loss probe leaves and at timeouts, after `on_congestion`.
+    fn retry_burst(&self) -> u64 {
+        0
     }
 
     /// The segment size changed (path MTU).

@@ -254,6 +254,7 @@ impl Connection {
         tcb.log.set_on(self.config.records && self.config.segment_records);
         let mut subflow = Subflow::new(tcb, join);
         subflow.path_down = self.paths_down.contains(subflow.path);
+        subflow.tcb.hold(subflow.path_down);
         subflow
     }
 

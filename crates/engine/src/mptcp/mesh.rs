@@ -142,6 +142,7 @@ impl Connection {
                 continue;
             }
             self.subflows[at].path_down = !up;
+            self.subflows[at].tcb.hold(!up);
             if up {
                 self.subflows[at].tcb.retry(now);
                 // It may have a question for the peer.

@@ -174,6 +174,10 @@ impl Tcb {
         delta: &Delta,
         siblings: &[SubflowView],
     ) {
+        if self.recovery.phase == RecoveryPhase::Loss {
+            // An answer: the window says again what leaves.
+            self.recovery.forced = 0;
+        }
         let rtt = self.take_rtt(now, delta);
         self.recovery.rack.on_delivered(delta);
         let delivery_rate = self.rate.on_ack(now, delta.delivered, delta.rate, self.rtt.min());
@@ -252,7 +256,7 @@ impl Tcb {
         // RFC 6582 section 3.2 step 1: not again for what the last recovery covered.
         let covered = self.snd_una < self.recovery.high;
         // RFC 6582 section 3.2 step 3: a partial acknowledgement is answered at once.
-        self.recovery.force |= partial;
+        self.recovery.forced = self.recovery.forced.max(u32::from(partial));
         if third && !covered || partial { self.tx.mark_first_lost() } else { 0 }
     }
 
@@ -318,7 +322,7 @@ impl Tcb {
     ) {
         self.recovery.phase = RecoveryPhase::Recovery;
         self.recovery.high = self.snd_nxt;
-        self.recovery.force = true;
+        self.recovery.forced = 1;
         self.recovery.undo.begin();
         let flight = self.snd_nxt - self.snd_una;
         let sacked = self.tx.sacked_bytes();
@@ -333,7 +337,7 @@ impl Tcb {
 
     fn end_recovery(&mut self, now: Instant) {
         self.recovery.phase = RecoveryPhase::Open;
-        self.recovery.force = false;
+        self.recovery.forced = 0;
         self.recovery.frto = false;
         self.recovery.frto_hold = None;
         self.recovery.dup_credit = 0;
@@ -351,7 +355,7 @@ impl Tcb {
         self.recovery.rack.saw_reordering();
         self.recovery.frto = false;
         self.recovery.frto_hold = None;
-        self.recovery.force = false;
+        self.recovery.forced = 0;
         self.stats.undone += 1;
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::Undone);

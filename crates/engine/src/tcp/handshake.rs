@@ -86,6 +86,7 @@ impl Tcb {
             last_heard: now,
             last_sent: Instant::ZERO,
             was_forgotten: false,
+            held: false,
             pace_until: Instant::ZERO,
             syn: SynState::default(),
             keepalives: 0,

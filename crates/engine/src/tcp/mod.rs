@@ -124,6 +124,8 @@ pub(crate) struct Tcb {
     loss_interval: stats::LossInterval,
     syn: SynState,
     was_forgotten: bool,
+    /// The driver has taken the path away.
+    held: bool,
     challenge: (u64, u32),
     /// What MPTCP adds to a data segment, and how much more to the first.
     option_reserve: u16,

@@ -86,7 +86,7 @@ impl Tcb {
 
     /// Whether a retransmission may leave.
     fn may_retransmit(&self, now: Instant) -> bool {
-        if self.recovery.force {
+        if self.recovery.forced > 0 {
             return true;
         }
         let space = match self.recovery.phase {
@@ -109,7 +109,7 @@ impl Tcb {
         if ssn != self.snd_una && ssn >= self.snd_una + self.snd_wnd {
             return None;
         }
-        self.recovery.force = false;
+        self.recovery.forced = self.recovery.forced.saturating_sub(1);
         self.tx.split(ssn, self.longest(ssn));
         self.resend(now, ssn, false)
     }
@@ -187,7 +187,9 @@ impl Tcb {
         let in_flight = self.pipe();
         self.cc.on_sent(now, bytes, in_flight);
         self.cc.report(&mut self.window);
-        if let Some(rate) = self.window.pacing_rate {
+        // What leaves whatever the window says is not paced, but for the last.
+        let paced = self.recovery.forced == 0 || self.recovery.phase != RecoveryPhase::Loss;
+        if let Some(rate) = self.window.pacing_rate.filter(|_| paced) {
             let gap = mul_div(bytes, 1_000_000_000, rate.max(1));
             let floor = Instant(now.0.saturating_sub(self.config.pacing_credit.0));
             self.pace_until = self.pace_until.max(floor) + Duration(gap);

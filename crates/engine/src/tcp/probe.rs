@@ -83,7 +83,7 @@ impl Tcb {
         let end = Some(self.snd_nxt);
         self.probe = TailProbe { end, awaiting_sample: true, due: true, ..TailProbe::default() };
         self.stats.tail_loss_probes += 1;
-        self.rtt.set_retries_soon(self.cc.retries_soon());
+        self.rtt.set_retries_soon(self.retry_burst() > 1);
         self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::TailLossProbe);

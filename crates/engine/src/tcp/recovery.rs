@@ -18,8 +18,9 @@ pub(super) struct Recovery {
     pub(super) prr: Prr,
     pub(super) rack: Rack,
     pub(super) undo: Undo,
-    /// The first retransmission after a loss signal leaves whatever the window says.
-    pub(super) force: bool,
+    /// Retransmissions that leave whatever the window says: the first after a loss signal, and
+    /// those of a timeout.
+    pub(super) forced: u32,
     /// F-RTO is trying to find out whether the timeout was spurious.
     pub(super) frto: bool,
     /// F-RTO step 2: until then new data goes first.

@@ -116,9 +116,9 @@ impl RttEstimator {
     }
 
     /// From now on until something is acknowledged timeouts come as probes do in QUIC (RFC 9002
-    /// section 6.2), and those in a row grow by a quarter of the silence instead of doubling: what is
-    /// sent at each of them is next to nothing beside what the path carries
-    /// ([`retries_soon`](crate::congestion::CongestionController::retries_soon)).
+    /// section 6.2), and those in a row grow by a quarter of the silence instead of doubling: what
+    /// is sent at each of them is next to nothing beside what the path carries
+    /// ([`retry_burst`](crate::congestion::CongestionController::retry_burst)).
     pub(super) fn set_retries_soon(&mut self, soon: bool) {
         self.soon = soon;
     }

@@ -51,9 +51,9 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether there was room for more than what had come: there is nothing else to take before the
-    /// next readiness is told. (No error can have cut the batch short, since unconnected sockets are
-    /// told of none.)
+    /// Whether there was room for more than what had come: there is nothing else to take before
+    /// the next readiness is told. (No error can have cut the batch short, since unconnected
+    /// sockets are told of none.)
     #[must_use]
     pub fn took_all(&self) -> bool {
         self.filled < BATCH_BYTES / self.size

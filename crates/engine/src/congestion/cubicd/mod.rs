@@ -73,8 +73,6 @@ pub(super) struct Cubicd {
     queued_at: Instant,
     /// Mode, window and threshold before the last timeout.
     before: Option<(Mode, u64, u64)>,
-    /// In flight at most since the last timeout, bytes; zero once something was acknowledged.
-    probes: u64,
     srtt: Duration,
 }
 
@@ -138,7 +136,6 @@ impl Cubicd {
             missed: 0,
             queued_at: Instant::ZERO,
             before: None,
-            probes: 0,
             srtt: Duration::ZERO,
         }
     }
@@ -167,14 +164,6 @@ impl Cubicd {
         let (queue, least) = (self.path.queue(), Duration::MAX);
         let drain = Drain { cwnd, queue, rounds: None, since: now, least, flat: None, deep };
         self.drain = Some(drain);
-    }
-
-    /// What may be sent again at once at a timeout: as much as any connection may begin with (RFC
-    /// 6928), if that is little of what the path has carried. A single segment meets the burst that
-    /// took all that was in flight.
-    fn probes(&self) -> u64 {
-        let some = self.path.volume_in(self.srtt + WAIT) / 16;
-        (some / self.mss).clamp(1, PROBES) * self.mss
     }
 
     /// Goes on with a drain; whether it is over.
@@ -399,7 +388,6 @@ impl Cubicd {
 impl CongestionController for Cubicd {
     fn on_ack(&mut self, ack: &Ack, siblings: &[SubflowView]) {
         self.srtt = ack.srtt;
-        self.probes = 0;
         self.path.on_ack(ack);
         if siblings.len() > 1
             && let Some(rtt) = ack.rtt.filter(|_| ack.in_flight > 0)
@@ -422,7 +410,6 @@ impl CongestionController for Cubicd {
         let timeout = event.kind == CongestionKind::Rto;
         if timeout {
             self.drain = None;
-            self.probes = self.probes();
         }
         let early = self.path.early_drops();
         let queued = self.path.queue() > self.path.jitter();
@@ -468,8 +455,9 @@ impl CongestionController for Cubicd {
         self.cubic.on_sent(now, bytes, in_flight);
     }
 
-    fn retries_soon(&self) -> bool {
-        self.probes() > self.mss
+    /// A single segment meets the burst that took all that was in flight.
+    fn retry_burst(&self) -> u64 {
+        (self.path.volume_in(self.srtt + WAIT) / 16).min(PROBES * self.mss)
     }
 
     fn on_penalty(&mut self) {
@@ -484,7 +472,7 @@ impl CongestionController for Cubicd {
     }
 
     fn report(&self, state: &mut CcState) {
-        let cwnd = self.window().max(self.mss).max(self.probes);
+        let cwnd = self.window().max(self.mss);
         state.cwnd = cwnd;
         state.ssthresh = match self.mode {
             Mode::Beside => self.cubic.state().ssthresh,
@@ -516,7 +504,7 @@ const LIMITS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1
 const SEGMENTS: u64 = 4;
 /// Segments in flight at least, so that acknowledgements go on.
 const LEAST: u64 = 4;
-/// Segments that are sent again at once after a timeout, at most (RFC 6928).
+/// Segments that are sent again at once at a timeout, at most (RFC 6928).
 const PROBES: u64 = 10;
 /// Between timeouts, beside a round trip.
 const WAIT: Duration = Duration::from_millis(40);
