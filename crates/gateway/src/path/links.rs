@@ -60,6 +60,8 @@ pub(crate) enum LinksError {
 
 /// RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR.
 const GROUPS: [u32; 3] = [1, 5, 9];
+/// The kernel could not list everything as it was at one time (netlink(7)).
+const NLM_F_DUMP_INTR: u16 = 0x10;
 /// For the first listing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -247,7 +249,10 @@ impl Follower {
             let Some(message) = bytes.get(..length).filter(|_| length >= 16) else { break };
             // A message of a kind that is not known is none of ours.
             if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(message) {
-                self.answered |= message.header.sequence_number == self.question;
+                let answers = message.header.sequence_number == self.question;
+                self.answered |= answers;
+                // Something changed while it was listed, and some of it may have been left out.
+                self.outdated |= answers && message.header.flags & NLM_F_DUMP_INTR != 0;
                 self.handle(message.payload)?;
             }
             bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);

@@ -27,7 +27,7 @@ pub(super) struct Evidence {
     /// Mean square of their difference.
     variance: f64,
     all: Seen,
-    /// Of the last rounds, outages included.
+    /// Of the last rounds, outages included in part.
     late: Seen,
     /// Since losses have been believed, and of that what had short round trips.
     since: Seen,
@@ -72,9 +72,11 @@ impl Evidence {
     const SHORT: f64 = 0.5;
     const FEWER: f64 = 1.4;
     const ENOUGH: f64 = 16.0;
-    /// More than a path without congestion loses over some 16 rounds.
+    /// More than a path without congestion loses over some 32 rounds, and what counts of one: an
+    /// outage, or a change of satellites, loses all of some rounds, and then no more.
     const HEAVY: f64 = 0.08;
-    const KEEP_LATE: f64 = 15.0 / 16.0;
+    const KEEP_LATE: f64 = 31.0 / 32.0;
+    const ROUND: f64 = 0.25;
     /// Losses in a round that are no outage: some, and so much of it.
     const SOME_LOST: f64 = 3.0;
     const PART_LOST: f64 = 0.125;
@@ -122,7 +124,7 @@ impl Evidence {
         // The square root of next to nothing would make a deviation of it.
         let known = f64::from(self.rounds) >= Self::MANY && self.variance > 1e-18;
         let segments = delivered + lost;
-        self.late.add(lost, segments, Self::KEEP_LATE);
+        self.late.add(lost.min(segments * Self::ROUND), segments, Self::KEEP_LATE);
         if known && lost <= Self::SOME_LOST + segments * Self::PART_LOST {
             let deviation = (differ / self.variance.sqrt()).clamp(-2.0, 2.0);
             self.observe(lost, segments, deviation);

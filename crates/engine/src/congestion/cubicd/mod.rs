@@ -310,35 +310,39 @@ impl Cubicd {
         }
     }
 
-    /// Alone, what is put into flight beyond what the path carries waits. More of it, and what is
-    /// taken for a queue has not moved for some rounds: the path has become longer, by too little
-    /// to ask for a drain. Only where the path carried twice as much a short while ago: queues that
-    /// several flows share may stand still as well.
-    fn look_at_length(&mut self, ack: &Ack) {
+    /// What is put into flight beyond what the path carries waits. More of it, and what is taken
+    /// for a queue has not moved for some rounds: the path has become longer, by too little to ask
+    /// for a drain. Only where the path carried twice as much a short while ago: queues that
+    /// several flows share may stand still as well. Whether that has been found.
+    fn look_at_length(&mut self, ack: &Ack) -> bool {
         let (queue, noise) = (self.path.queue(), self.path.noise());
-        let stood = self.stood;
+        let (stood, cwnd) = (self.stood, self.window());
         let moved = queue.max(stood.queue) - queue.min(stood.queue) > noise;
-        if ack.lost > 0 || moved || self.cwnd < stood.cwnd {
-            self.stood = Stood { cwnd: self.cwnd, queue, rounds: 0 };
+        if ack.lost > 0 || moved || cwnd < stood.cwnd {
+            self.stood = Stood { cwnd, queue, rounds: 0 };
         } else if self.path.round_ended {
             self.stood.rounds += 1;
-            let more = self.cwnd.saturating_sub(stood.cwnd);
+            let more = cwnd.saturating_sub(stood.cwnd);
             let wait = Duration(mul_div(more, 1_000_000_000, self.path.rate().max(1)));
-            let is_still = stood.rounds >= STEADY && wait >= noise * 2;
+            // Beside others, whose queue one that is managed keeps as it is, for longer.
+            let steady = if self.mode == Mode::Beside { STILL } else { STEADY };
+            let is_still = stood.rounds >= steady && wait >= noise * 2;
             if is_still && self.carries_little() && queue > self.path.jitter() {
                 self.path.rebase();
+                return true;
             }
         }
+        false
     }
 
     /// Less than half of what the path carried a short while ago is in flight.
     fn carries_little(&self) -> bool {
-        self.cwnd < self.path.volume(self.path.peak()) / 2
+        self.window() < self.path.volume(self.path.peak()) / 2
     }
 
     fn step(&mut self, ack: &Ack) {
-        if self.mode == Mode::Alone {
-            self.look_at_length(ack);
+        if self.mode != Mode::Startup && self.look_at_length(ack) && self.mode == Mode::Beside {
+            self.alone_as_known(self.window());
         }
         let queue = self.path.queue();
         match self.mode {
@@ -514,6 +518,8 @@ const CALM: u32 = 2;
 const SURE: u32 = 2;
 /// Rounds in which a queue of others would have moved: each of them adds a segment a round.
 const STEADY: u32 = 4;
+/// Rounds without any loss in which even a managed queue would have moved.
+const STILL: u32 = 32;
 /// Pacing rates in hundredths of window over round trip, as Linux': in slow start the window
 /// doubles while a round is sent.
 const STARTUP_GAIN: u64 = 200;
