@@ -38,7 +38,7 @@ def main() -> int:
     for path, page in pages.items():
         for link in page.links:
             parts = urlsplit(link)
-            if parts.scheme or parts.netloc:
+            if parts.scheme or parts.netloc or link.startswith("/"):
                 continue
             aim = path if not parts.path else (path.parent / unquote(parts.path)).resolve()
             if parts.path.endswith("/"):

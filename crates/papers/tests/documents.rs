@@ -126,13 +126,23 @@ fn counts() -> String {
     let rows = ALL.iter().map(|paper| {
         let counts = &report(paper.name)["counts"];
         let count = |key: &str| counts[key].to_string();
-        let name = format!("[`{0}`](#{0}-{1})", paper.name, paper.alias);
+        let name = format!("[`{}`](#{})", paper.name, anchor(paper.name));
         [name]
             .into_iter()
             .chain(["reproduced", "fitted", "differs", "unknown"].map(count))
             .collect()
     });
     table(&["paper", "reproduced", "fitted", "differs", "cannot be known"], rows)
+}
+
+/// By which a paper's heading in docs/papers.md is linked to.
+fn anchor(paper: &str) -> String {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let begin = format!("## `{paper}` ");
+    let heading = document.lines().find(|line| line.starts_with(&begin)).unwrap();
+    let kept = heading[3..].chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
 fn block(what: &str) -> String {
