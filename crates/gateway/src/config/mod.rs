@@ -21,7 +21,7 @@ mod udp_mode;
 pub(crate) use changes::{ClientChange, ClientPart, PathChange, ServerPart, reloaded};
 pub(crate) use client::{ClientConfig, ListenerConfig, PathConfig, ServerEntry, TunConfig};
 pub(crate) use lan::{LanConfig, WhenDown};
-pub(crate) use load::{ConfigError, Configuration, Loaded, environment, parse, read};
+pub(crate) use load::{ConfigError, Configuration, Loaded, environment, parse_copy, read};
 pub(crate) use matching::{Choice, Protocol, Rules};
 pub(crate) use next::NextConfig;
 pub(crate) use rule::{Policies, Protect, Rule, UdpMode};

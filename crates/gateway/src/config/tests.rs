@@ -1,5 +1,6 @@
 //! Configurations: what is read, what is refused, and how.
 
+use super::load::parse;
 use super::*;
 use crate::index::PathIndex;
 use crate::keys::Key;

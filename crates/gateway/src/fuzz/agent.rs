@@ -1,6 +1,7 @@
 //! What a gateway is configured with: files of both agents, and invitations.
 
-use crate::config::{ClientConfig, Configuration, ServerConfig, parse};
+use crate::config::load::parse;
+use crate::config::{ClientConfig, Configuration, ServerConfig};
 use crate::invite::Invitation;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";

@@ -2,7 +2,9 @@
 
 use super::Invitation;
 use crate::address::CLIENTS_MAX;
-use crate::config::{ClientEntry, ConfigError, InvitationEntry, Loaded, ServerConfig, parse};
+use crate::config::{
+    ClientEntry, ConfigError, InvitationEntry, Loaded, ServerConfig, Service, parse_copy,
+};
 use crate::keys::{Key, write_private};
 use std::fs::File;
 use std::io;
@@ -145,13 +147,7 @@ pub(super) fn change<T>(
     let loaded = crate::config::read::<ServerConfig>(path, &[])?;
     let text = bounded::text(path, bounded::SOURCE_DOCUMENT).map_err(fail)?;
     let (new, result) = edit(&text, &loaded)?;
-    let name = path.display().to_string();
-    // Files beside it have been looked at already.
-    if let Err(error) = parse::<ServerConfig>(&name, &new, &[])
-        && error.0.iter().any(|problem| !problem.message.contains("cannot be read"))
-    {
-        return Err(error.into());
-    }
+    parse_copy::<ServerConfig>(path, &new, &[], &Service::default())?;
     write_private(path, &new, true).map_err(fail)?;
     Ok(result)
 }

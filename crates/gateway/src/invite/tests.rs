@@ -2,7 +2,8 @@
 
 use super::edit::*;
 use super::*;
-use crate::config::{ClientConfig, parse};
+use crate::config::ClientConfig;
+use crate::config::load::parse;
 
 fn server(more: &str) -> String {
     let key = Key::random_private().unwrap();
