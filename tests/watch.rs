@@ -11,6 +11,7 @@ mod ends;
 mod fake;
 #[path = "watch/joined.rs"]
 mod joined;
+mod place;
 #[path = "watch/real.rs"]
 mod real;
 
