@@ -253,8 +253,7 @@ impl Connection {
     fn new_subflow(&mut self, mut tcb: Tcb, join: Join) -> Subflow {
         tcb.log.set_on(self.config.records && self.config.segment_records);
         let mut subflow = Subflow::new(tcb, join);
-        subflow.path_down = self.paths_down.contains(subflow.path);
-        subflow.tcb.hold(subflow.path_down);
+        subflow.tcb.set_path_down(self.paths_down.contains(subflow.path));
         subflow
     }
 

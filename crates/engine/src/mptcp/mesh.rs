@@ -133,7 +133,7 @@ impl Connection {
             if self.subflows[at].path != path {
                 continue;
             }
-            if self.subflows[at].path_down != up {
+            if self.subflows[at].tcb.is_path_down() != up {
                 if up {
                     // It may have been down without anybody knowing.
                     self.subflows[at].tcb.retry_if_silent(now);
@@ -141,8 +141,7 @@ impl Connection {
                 }
                 continue;
             }
-            self.subflows[at].path_down = !up;
-            self.subflows[at].tcb.hold(!up);
+            self.subflows[at].tcb.set_path_down(!up);
             if up {
                 self.subflows[at].tcb.retry(now);
                 // It may have a question for the peer.

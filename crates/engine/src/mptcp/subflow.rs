@@ -33,7 +33,6 @@ pub(super) struct Subflow {
     pub(super) stale: bool,
     /// Unanswered for two round trips: its data is offered to others (`reinject.rs`).
     pub(super) unresponsive: bool,
-    pub(super) path_down: bool,
     /// `Event::SubflowEstablished` has been reported.
     pub(super) established: bool,
     /// No new data on it: its FIN is out or about to be.
@@ -111,7 +110,6 @@ impl Subflow {
             timeouts: 0,
             stale: false,
             unresponsive: false,
-            path_down: false,
             established: false,
             closing: false,
             inbox: None,
@@ -168,7 +166,7 @@ impl Subflow {
     /// Use only if nothing better is there.
     #[inline]
     pub(super) fn potentially_failed(&self) -> bool {
-        self.timeouts > 0 || self.stale || self.path_down
+        self.timeouts > 0 || self.stale || self.tcb.is_path_down()
     }
 
     /// Queues an option for the next ACK.

@@ -78,6 +78,8 @@ pub(crate) struct Tcb {
     scale: u8,
     blocked: bool,
     fin_bound: bool,
+    /// The driver has taken the path away.
+    path_down: bool,
     /// Number of our SYN: position 0.
     iss: SeqNum,
     /// First position not acknowledged.
@@ -124,8 +126,6 @@ pub(crate) struct Tcb {
     loss_interval: stats::LossInterval,
     syn: SynState,
     was_forgotten: bool,
-    /// The driver has taken the path away.
-    held: bool,
     challenge: (u64, u32),
     /// What MPTCP adds to a data segment, and how much more to the first.
     option_reserve: u16,
@@ -413,6 +413,17 @@ impl Tcb {
     /// this often is given up after 100 s of silence (RFC 9293 section 3.8.3, R2), not by a count.
     pub(crate) fn limit_rto(&mut self, limit: Option<Duration>) {
         self.rtt.set_max(limit.unwrap_or(self.config.rto_max).min(self.config.rto_max));
+    }
+
+    /// The driver says whether there is a path. What is sent without one is to find out that there
+    /// is again, and no more.
+    pub(crate) fn set_path_down(&mut self, down: bool) {
+        self.path_down = down;
+    }
+
+    #[inline]
+    pub(crate) fn is_path_down(&self) -> bool {
+        self.path_down
     }
 
     /// It was reset after a silence in which the peer may have given it up.

@@ -149,24 +149,13 @@ impl Tcb {
         }
         let burst = self.retry_burst();
         self.recovery.forced = burst.max(1);
-        if fresh {
-            self.rtt.set_retries_soon(burst > 1);
-        }
+        self.rtt.set_retries_soon(burst > 1);
     }
 
     /// Segments that may leave again at a timeout whatever the window says; not by a path that the
     /// driver has taken away.
     pub(super) fn retry_burst(&self) -> u32 {
-        if self.held { 0 } else { (self.cc.retry_burst() / self.mss.max(1)) as u32 }
-    }
-
-    /// The driver says whether there is a path. What is sent without one is to find out that there
-    /// is again, and no more.
-    pub(crate) fn hold(&mut self, held: bool) {
-        self.held = held;
-        if held {
-            self.rtt.set_retries_soon(false);
-        }
+        if self.path_down { 0 } else { (self.cc.retry_burst() / self.mss.max(1)) as u32 }
     }
 
     fn on_syn_timer(&mut self, now: Instant) {
