@@ -83,12 +83,8 @@ impl Site {
 
     /// A file by its name below the address, with its type.
     fn find(&self, name: &str) -> Option<(&'static str, Cow<'static, [u8]>)> {
-        let name = if name.is_empty() || name.ends_with('/') {
-            Cow::from(format!("{name}index.html"))
-        } else {
-            Cow::from(name)
-        };
-        let name = name.as_ref();
+        let index = format!("{name}index.html");
+        let name = if name.is_empty() || name.ends_with('/') { &index } else { name };
         match self {
             Self::Folder(dir) => {
                 // Asked before anything is opened: what is outside may be a device without an end.

@@ -137,8 +137,7 @@ fn counts() -> String {
 
 /// By which a paper's heading in docs/papers.md is linked to.
 fn anchor(paper: &str) -> String {
-    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers.md");
-    let document = std::fs::read_to_string(document).unwrap();
+    let document = read(&root().join("docs/papers.md"));
     let begin = format!("## `{paper}` ");
     let heading = document.lines().find(|line| line.starts_with(&begin)).unwrap();
     let kept = heading[3..].chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));

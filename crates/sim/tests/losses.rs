@@ -10,6 +10,11 @@ use tabane_wire::Segment;
 
 /// A download over links of that rate and round trip, with a queue of 50 ms and 1 % of loss.
 fn lossy(mbit: u64, rtt_ms: u64, seed: u64, changes: &str) -> Plan {
+    losing("1%", mbit, rtt_ms, seed, changes)
+}
+
+/// The same with other losses.
+fn losing(loss: &str, mbit: u64, rtt_ms: u64, seed: u64, changes: &str) -> Plan {
     let text = format!(
         "seed = {seed}
          duration = \"8s\"
@@ -17,7 +22,7 @@ fn lossy(mbit: u64, rtt_ms: u64, seed: u64, changes: &str) -> Plan {
          rate = \"{mbit}Mbps\"
          delay = \"{}us\"
          queue = \"{}B\"
-         loss = \"1%\"
+         loss = \"{loss}\"
          [[flow]]
          bulk = \"unlimited\"
          {changes}",
@@ -197,18 +202,7 @@ fn observers_are_told_of_every_loss() {
 #[test]
 fn bursts_that_take_all_that_is_in_flight_cost_round_trips_and_not_seconds() {
     for seed in 1..=4 {
-        let text = format!(
-            "seed = {seed}
-             duration = \"10s\"
-             [link.l]
-             rate = \"100Mbps\"
-             delay = \"5ms\"
-             queue = \"125kB\"
-             loss = \"gilbert:p=0.00102,r=0.05\"
-             [[flow]]
-             bulk = \"unlimited\""
-        );
-        let plan = Scenario::parse("bursts.toml", &text).unwrap().compile().unwrap();
+        let plan = losing("gilbert:p=0.00102,r=0.05", 100, 10, seed, "");
         let result = run(&plan, &mut Silent).unwrap();
         let mbit = result.flows[0].goodput_bps / 1e6;
         println!("seed {seed}: {mbit:.1} Mbit/s");
