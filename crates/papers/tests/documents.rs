@@ -139,7 +139,8 @@ fn counts() -> String {
 fn anchor(paper: &str) -> String {
     let document = read(&root().join("docs/papers.md"));
     let begin = format!("## `{paper}` ");
-    let heading = document.lines().find(|line| line.starts_with(&begin)).unwrap();
+    let heading = document.lines().find(|line| line.starts_with(&begin));
+    let heading = heading.unwrap_or_else(|| panic!("docs/papers.md has no heading `{begin}`"));
     let kept = heading[3..].chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
