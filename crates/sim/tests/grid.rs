@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 use tabane_config::quantity::Time;
 use tabane_engine::Duration;
 use tabane_engine::record::{Record, What};
@@ -11,7 +12,8 @@ use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 
 fn settings(alone_mptcp: bool) -> Settings {
     let schedulers = ["minrtt", "necf"].map(|s| s.parse().unwrap()).to_vec();
-    Settings { schedulers, congestion: None, alone_mptcp, loaded: false, again: false }
+    let repeat = NonZero::<u32>::MIN;
+    Settings { schedulers, congestion: None, alone_mptcp, loaded: false, again: false, repeat }
 }
 
 #[test]
@@ -22,6 +24,23 @@ fn a_point_gives_the_same_figures_again() {
     assert!(first.alone.iter().all(|t| t.bulk_bps <= first.bound_bps * 1.02), "{first:?}");
     let names: Vec<&str> = first.bonds.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(names, ["minrtt", "necf"]);
+}
+
+/// Runs that differ by luck are averaged: where there is none, nothing changes.
+#[test]
+fn figures_of_several_runs_are_means() {
+    let several = Settings { repeat: NonZero::new(3).unwrap(), ..settings(false) };
+    for number in [2, 62] {
+        let point = Point::generate(Links::Steady, 1, number);
+        let once = grid::measure(&point, &settings(false)).unwrap();
+        let means = grid::measure(&point, &several).unwrap();
+        assert_eq!(means.cost.runs, 3 * once.cost.runs);
+        for ((path, once), mean) in point.paths.iter().zip(&once.alone).zip(&means.alone) {
+            let off = (mean.bulk_bps / once.bulk_bps - 1.0).abs();
+            assert_eq!(path.loss == 0.0, off < 1e-12, "{path:?}: {off}");
+            assert!(off < 0.2, "{path:?}: {off}");
+        }
+    }
 }
 
 /// Luck is other losses, and nothing else.

@@ -6,6 +6,7 @@
 //! better raises its bound; who must lower one says why in the commit.
 #![allow(clippy::unwrap_used)]
 
+use std::num::NonZero;
 use tabane_sim::grid::{self, Links, Point, PointResult, Settings};
 use tabane_sim::sweep;
 
@@ -65,6 +66,7 @@ fn what_a_bundle_reaches_is_no_less_than_it_was() {
         alone_mptcp: false,
         loaded: true,
         again: false,
+        repeat: NonZero::<u32>::MIN,
     };
     let of_kind = |(links, _)| POINTS.map(move |n| Point::generate(links, SEED, n));
     let points: Vec<Point> = MEASURED.into_iter().flat_map(of_kind).collect();

@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// ratio.
     #[arg(long)]
     again: bool,
+    /// Runs of everything, each with other random losses, of which figures are the means.
+    #[arg(long, value_name = "N", default_value = "1")]
+    repeat: NonZero<u32>,
     /// Parallel runs [default: one per core].
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
@@ -86,6 +89,7 @@ Examples:
   tabane sim grid --seed 9 --points 50 --schedulers minrtt,necf --jobs 1
   tabane sim grid --point 17 --json                one point, every figure
   tabane sim grid --links all --points 40          links that lose in bursts, change, queue
+  tabane sim grid --links all --repeat 5           means of five runs: less luck
   tabane sim grid --out DIR                        where it fails, as scenarios for `tabane sim run`
 
 A path alone is plain TCP. A bulk download over a bond is as large as what its paths alone carried
@@ -104,6 +108,7 @@ struct Grid<'a> {
     seed: u64,
     #[serde(skip_serializing_if = "Links::is_steady")]
     links: Links,
+    repeat: NonZero<u32>,
     version: &'static str,
     congestion: String,
     summaries: &'a [Summary],
@@ -117,16 +122,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut folder = args.out.as_deref().map(Folder::create).transpose()?;
     let results = measure_all(args, &settings)?;
     let summaries = grid::summarise(&results);
-    let cost = results.iter().fold(Measured::default(), |sum, r| Measured {
-        runs: sum.runs + r.cost.runs,
-        packet_hops: sum.packet_hops + r.cost.packet_hops,
-        simulated_s: sum.simulated_s + r.cost.simulated_s,
-        bytes: sum.bytes + r.cost.bytes,
-    });
+    let cost = results.iter().fold(Measured::default(), |sum, r| sum + r.cost);
     let congestion = settings.congestion.as_ref().map_or("default".into(), Spec::to_string);
     let document = Grid {
         seed: args.seed,
         links: args.links,
+        repeat: args.repeat,
         version: env!("CARGO_PKG_VERSION"),
         congestion,
         summaries: &summaries,
@@ -189,7 +190,14 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     }
     let alone_mptcp = args.alone == Alone::Mptcp;
     let loaded = args.loaded || !args.links.is_steady();
-    Ok(Settings { schedulers, congestion, alone_mptcp, loaded, again: args.again })
+    Ok(Settings {
+        schedulers,
+        congestion,
+        alone_mptcp,
+        loaded,
+        again: args.again,
+        repeat: args.repeat,
+    })
 }
 
 fn measure_all(args: &Args, settings: &Settings) -> Result<Vec<PointResult>, Failure> {

@@ -1,12 +1,13 @@
 //! Measuring a point: each path alone first, which says how much there is to do, then every
 //! scheduler over all of them.
 
-use super::{Contender, Point};
+use super::{Contender, Point, mean};
 use crate::observe::Silent;
 use crate::result::{FlowResult, LatencyResult};
 use crate::scenario::{Amount, Flow, Paced, Request, Scenario};
 use crate::world::{self, RunError};
 use serde::Serialize;
+use std::num::NonZero;
 use tabane_config::quantity::{Rate, Size, Time};
 use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
@@ -24,6 +25,9 @@ pub struct Settings {
     pub loaded: bool,
     /// Each path alone once more, with other random numbers: what luck alone does to a ratio.
     pub again: bool,
+    /// Runs of everything, each with random numbers of its own, of which figures are the means.
+    /// The best of several paths in one run is partly the luckiest; the mean of several is not.
+    pub repeat: NonZero<u32>,
 }
 
 impl Settings {
@@ -97,6 +101,19 @@ pub struct Measured {
     pub bytes: u64,
 }
 
+impl std::ops::Add for Measured {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            runs: self.runs + other.runs,
+            packet_hops: self.packet_hops + other.packet_hops,
+            simulated_s: self.simulated_s + other.simulated_s,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
 /// How long a path alone downloads: long enough to be past slow start at the longest round trip.
 const BULK: Duration = Duration::from_secs(20);
 const BULK_ROUNDS: u64 = 10;
@@ -126,9 +143,17 @@ const SMALL: Size = Size(10_000);
 /// # Errors
 /// [`RunError`], of a policy that does not exist or of a world without progress.
 pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunError> {
+    let luck = |n: u32| u64::from(n) << 16;
+    let once = |n: u32| measure_once(point, settings, luck(n));
+    let results = (0..settings.repeat.get()).map(once).collect::<Result<Vec<_>, _>>()?;
+    Ok(mean::of(results).expect("invariant: repeat is not zero"))
+}
+
+/// Measures it with random numbers that differ by `luck`.
+fn measure_once(point: &Point, settings: &Settings, luck: u64) -> Result<PointResult, RunError> {
     let longest = point.paths.iter().map(|w| w.delay * 2).max().unwrap_or(Duration::ZERO);
     let under_load = LOADED + longest * BULK_ROUNDS;
-    let mut lab = Lab { point, settings, under_load, luck: 0, cost: Measured::default() };
+    let mut lab = Lab { point, settings, under_load, luck, cost: Measured::default() };
     let time = BULK + longest * BULK_ROUNDS;
     let bulks = lab.downloads(time)?;
     let best = bulks.iter().map(|b| b.goodput_bps).fold(0.0, f64::max);
@@ -138,10 +163,10 @@ pub fn measure(point: &Point, settings: &Settings) -> Result<PointResult, RunErr
     let alone = lab.alone(&bulks, stream_bps)?;
     let mut again = Vec::new();
     if settings.again {
-        lab.luck = OTHER_LUCK;
+        lab.luck = luck ^ OTHER_LUCK;
         let bulks = lab.downloads(time)?;
         again = lab.alone(&bulks, stream_bps)?;
-        lab.luck = 0;
+        lab.luck = luck;
     }
     let bulk_bytes = (alone_bps / 8.0 * time.as_secs_f64()) as u64;
     let mut bonds = Vec::new();
@@ -231,10 +256,11 @@ impl Lab<'_> {
         let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
         let scenario = self.point.scenario(contender, None, flow, self.under_load);
         let plan = scenario.compile()?;
+        let seed = scenario.seed ^ self.luck;
         let mut sum = 0.0;
         for (n, path) in self.point.paths.iter().enumerate() {
             let link = plan.link(&super::path_name(n)).map(|[_, down]| down);
-            let rate = link.map_or(Ok(0.0), |down| down.mean_rate(scenario.seed, self.under_load));
+            let rate = link.map_or(Ok(0.0), |down| down.mean_rate(seed, self.under_load));
             let rate = rate.unwrap_or(path.rate_bps as f64);
             sum += rate * (1.0 - path.loss) * super::PAYLOAD_SHARE;
         }

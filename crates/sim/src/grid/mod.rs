@@ -1,13 +1,13 @@
 //! "Never slower than the best link": pairs and triples of paths generated from a seed, each
-//! with a bulk
-//! download, a series of requests and a paced stream, by every scheduler over all paths together
-//! and by plain TCP over each path alone.
+//! with a bulk download, a series of requests and a paced stream, by every scheduler over all paths
+//! together and by plain TCP over each path alone.
 //!
 //! A path alone is plain TCP (what somebody without MPTCP has), with the same controller and the
 //! same application; random losses come from the same streams, so that the n-th packet of a
 //! link meets the same fate in every run of a point.
 
 mod links;
+mod mean;
 mod measure;
 mod point;
 mod summary;
