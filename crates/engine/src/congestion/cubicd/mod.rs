@@ -97,10 +97,10 @@ struct Drain {
     cwnd: u64,
     /// The queue before.
     queue: Duration,
-    /// Rounds that have ended since as little as `cwnd` is in flight; `None` before that.
-    rounds: Option<u32>,
     since: Instant,
-    /// The least round trip since the round in which it drained.
+    /// When as little as `cwnd` was in flight, and rounds that have ended since.
+    drained: Option<(Instant, u32)>,
+    /// The least round trip of what was sent after that.
     least: Duration,
     /// The queue in the round since, if it has not moved and nothing was lost.
     flat: Option<Duration>,
@@ -162,7 +162,7 @@ impl Cubicd {
         let delivered = self.path.volume(self.path.rate()).next_multiple_of(self.mss);
         let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
         let (queue, least) = (self.path.queue(), Duration::MAX);
-        let drain = Drain { cwnd, queue, rounds: None, since: now, least, flat: None, deep };
+        let drain = Drain { cwnd, queue, since: now, drained: None, least, flat: None, deep };
         self.drain = Some(drain);
     }
 
@@ -170,28 +170,32 @@ impl Cubicd {
     fn step_drain(&mut self, ack: &Ack) {
         let (queue, jitter) = (self.path.queue(), self.path.jitter());
         let Some(drain) = &mut self.drain else { return };
-        if drain.rounds.is_none() && ack.in_flight <= drain.cwnd {
-            drain.rounds = Some(0);
+        if drain.drained.is_none() && ack.in_flight <= drain.cwnd {
+            drain.drained = Some((ack.now, 0));
         } else if self.path.round_ended
-            && let Some(rounds) = &mut drain.rounds
+            && let Some((_, rounds)) = &mut drain.drained
         {
             *rounds += 1;
             if *rounds == 1 {
                 drain.flat = Some(queue);
             }
         }
-        // What was sent before it drained has passed after a round.
-        if drain.rounds.is_some_and(|rounds| rounds >= 1)
-            && let Some(rtt) = ack.rtt
+        if let Some((at, _)) = drain.drained
+            && let Some(rtt) = ack.rtt.filter(|rtt| ack.now >= at + *rtt)
         {
             drain.least = drain.least.min(rtt);
         }
         let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= jitter;
         drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
-        let stuck = ack.now > drain.since + self.srtt * 6;
-        if drain.rounds.is_some_and(|rounds| rounds >= 2) || stuck {
-            let drain = *drain;
+        let drain = *drain;
+        // A program that has nothing to send tells nothing.
+        let is_seen = drain.least < Duration::MAX;
+        let is_over = is_seen && drain.drained.is_some_and(|(_, rounds)| rounds >= 2);
+        let is_stuck = ack.now > drain.since + self.srtt * 6;
+        if is_over || is_stuck && (is_seen || drain.drained.is_none()) {
             self.end_drain(ack.now, &drain);
+        } else if is_stuck {
+            self.drain = None;
         }
     }
 
@@ -348,9 +352,15 @@ impl Cubicd {
         match self.mode {
             Mode::Startup => {
                 self.cwnd += if ack.cwnd_limited { ack.delivered } else { 0 };
-                let full = self.path.early_queue() >= self.limit();
-                if full || self.path.overflows(self.mss) {
+                let queued = self.path.early_queue() >= self.limit();
+                let flight = self.path.flight();
+                let own = flight < self.cwnd / 4 * 3;
+                if self.path.overflows(self.mss) || queued && !own {
                     self.start_drain(ack.now, false);
+                } else if queued {
+                    // It is the program's own burst that queued, and what the path delivers in a
+                    // round is what the program sent.
+                    self.alone(flight);
                 }
             }
             Mode::Alone => {

@@ -26,6 +26,8 @@ pub(super) struct Path {
     delivered: u64,
     lost: u64,
     round: Round,
+    /// The most that was in flight in the round before.
+    flight: u64,
     /// What the latest round delivered, bytes/s.
     rate: u64,
     /// The most that a round delivered in the present `Self::MEMORY` and in the one before,
@@ -51,6 +53,12 @@ struct Round {
     since: Instant,
     delivered: u64,
     lost: u64,
+    /// The most that was in flight.
+    flight: u64,
+    /// It began with nothing in flight, so that it is no measure of anything.
+    empty: bool,
+    /// The window was full, so that what is delivered is what the path carries.
+    full: bool,
 }
 
 impl Path {
@@ -82,6 +90,7 @@ impl Path {
             delivered: 0,
             lost: 0,
             round: Round::default(),
+            flight: 0,
             rate: 0,
             peaks: [0; 2],
             peaks_since: Instant::ZERO,
@@ -105,7 +114,13 @@ impl Path {
         if ack.lost > 0 {
             self.lost_with = self.lost_with.or(Some(queued));
         }
+        self.round.full |= ack.cwnd_limited;
+        self.round.flight = self.round.flight.max(ack.prior_in_flight);
         self.round_ended = self.delivered + self.lost >= self.round.mark;
+        if self.round_ended && self.round.empty {
+            self.round_ended = false;
+            self.begin_round(ack.now, ack.in_flight);
+        }
         if self.round_ended {
             let took = ack.now - self.round.since;
             let bytes = self.delivered - self.round.delivered;
@@ -113,11 +128,12 @@ impl Path {
                 // Acknowledgements that come in bunches end a round within microseconds. What was
                 // in flight needs a round trip.
                 let took = took.max(self.recent().min(self.base()));
-                self.rate = mul_div(bytes, 1_000_000_000, took.0);
+                let rate = mul_div(bytes, 1_000_000_000, took.0);
+                self.rate = if self.round.full { rate } else { self.rate.max(rate) };
                 if ack.now > self.peaks_since + Self::MEMORY {
                     (self.peaks, self.peaks_since) = ([0, self.peaks[0]], ack.now);
                 }
-                self.peaks[0] = self.peaks[0].max(self.rate);
+                self.peaks[0] = self.peaks[0].max(rate);
             }
             let lost = self.lost_with.take();
             let of = &mut self.rounds[usize::from(lost.unwrap_or(queued))];
@@ -139,7 +155,9 @@ impl Path {
     fn begin_round(&mut self, now: Instant, in_flight: u64) {
         let (delivered, lost) = (self.delivered, self.lost);
         let mark = delivered + lost + in_flight.max(1);
-        self.round = Round { mark, since: now, delivered, lost };
+        let empty = in_flight == 0;
+        self.flight = self.round.flight;
+        self.round = Round { mark, since: now, delivered, lost, flight: 0, empty, full: false };
     }
 
     fn take(&mut self, ack: &Ack, rtt: Duration) {
@@ -241,6 +259,11 @@ impl Path {
     /// What was taken for a queue is the path's own round trip now.
     pub(super) fn rebase(&mut self) {
         self.floor = self.base() + self.queue();
+    }
+
+    /// The most that was in flight in this round and in the one before, bytes.
+    pub(super) fn flight(&self) -> u64 {
+        self.flight.max(self.round.flight)
     }
 
     /// What the latest round delivered, bytes/s: what the path gives us while a queue stands.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::congestion::tests;
 use crate::time::Instant;
+use std::collections::VecDeque;
 
 const MSS: u64 = 1000;
 const BASE_MS: u64 = 40;
@@ -45,6 +46,29 @@ impl Bottleneck {
         }
     }
 
+    /// A program writes so many segments and waits until they have arrived: how long that takes.
+    fn request(&mut self, segments: u64) -> Duration {
+        let (begin, base) = (self.now, Duration::from_millis(self.base_ms));
+        let (mut left, mut free_at) = (segments, self.now);
+        let mut flight: VecDeque<(Instant, Instant)> = VecDeque::new();
+        let mut most = 0;
+        loop {
+            while left > 0 && (flight.len() as u64) < self.segments() {
+                free_at = free_at.max(self.now) + base / BDP;
+                flight.push_back((self.now, free_at + base));
+                left -= 1;
+            }
+            most = most.max(flight.len() as u64);
+            let Some((sent, acked)) = flight.pop_front() else { return self.now - begin };
+            self.now = acked;
+            let rtt = acked - sent;
+            let (in_flight, cwnd_limited) = (flight.len() as u64 * MSS, self.segments() < 2 * most);
+            let ack = Ack { now: self.now, rtt: Some(rtt), srtt: rtt, ..tests::ack(0, 1) };
+            let ack = Ack { in_flight, prior_in_flight: in_flight + MSS, cwnd_limited, ..ack };
+            self.cc.on_ack(&ack, &[]);
+        }
+    }
+
     fn rounds(&mut self, n: u32) -> &mut Self {
         (0..n).for_each(|_| self.round(0));
         self
@@ -64,6 +88,26 @@ fn alone_it_fills_the_pipe_and_keeps_the_queue_at_the_limit() {
         link.round(0);
         // An eighth of 40 ms is 5 ms: 12 segments.
         assert!((90..=116).contains(&link.segments()), "{} segments", link.segments());
+    }
+}
+
+/// A program that has nothing to send for a while does not tell what became of the queue, and what
+/// it sends is not what the path carries: once the window is large enough, no request takes longer
+/// than others.
+#[test]
+fn pauses_of_a_program_say_nothing_of_the_path() {
+    for segments in [50, 100, 125, 150, 200] {
+        let mut link = Bottleneck::new(0);
+        link.request(segments);
+        let took: Vec<Duration> = (0..40)
+            .map(|_| {
+                link.now += Duration::from_millis(100);
+                link.request(segments)
+            })
+            .collect();
+        let least = *took.iter().min().unwrap();
+        let most = *took.iter().max().unwrap();
+        assert!(most <= least / 10 * 11, "{segments} segments: {took:?}");
     }
 }
 
