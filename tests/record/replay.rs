@@ -12,8 +12,9 @@ const SECONDS: u64 = 30;
 /// Goodput of a replay under the same policies, from what was measured.
 const GOODPUT: f64 = 0.05;
 /// 95 % of round-trip times likewise. What is wanted is 15 %; on this set, where a link all but
-/// stands still for a twentieth of the time, it is 25 % too low (docs/recording.md).
-const RTT: f64 = 0.30;
+/// stands still for a twentieth of the time, it is 20 % too low, and 8 to 46 in single runs
+/// (docs/recording.md).
+const RTT: f64 = 0.25;
 
 /// Records a scenario, and exports all of it to a folder.
 fn record(plan: &Plan, folder: &Path) -> Measured {
@@ -30,10 +31,12 @@ fn record(plan: &Plan, folder: &Path) -> Measured {
     export.measured
 }
 
-#[test]
-fn a_replay_is_near_what_was_recorded() {
+/// How far a replay of what began at `start` is from what was measured: goodput, 95 % of round-trip
+/// times.
+fn differences(start: u32) -> [f64; 2] {
     let folder = tempfile::tempdir().unwrap();
-    let plan = Scenario::parse("set", &scenario(TRAIN, SECONDS)).unwrap().compile().unwrap();
+    let text = scenario(TRAIN, SECONDS) + &format!("start = \"{start}ms\"\n");
+    let plan = Scenario::parse("set", &text).unwrap().compile().unwrap();
     let measured = record(&plan, folder.path());
     // By the same samples: a row counts what arrived, a run what was sent.
     let truth = what_if::measure(&plan).unwrap();
@@ -41,6 +44,17 @@ fn a_replay_is_near_what_was_recorded() {
     let replay = what_if::measure(&document.variants().unwrap().remove(0).plan).unwrap();
     let goodput = replay.goodput_bps.unwrap() / measured.flows[0].goodput_bps - 1.0;
     let rtt = replay.rtt_p95_s.unwrap() / truth.rtt_p95_s.unwrap() - 1.0;
-    assert!(goodput.abs() <= GOODPUT, "goodput {goodput:+.3}");
-    assert!(rtt.abs() <= RTT, "p95 of RTT {rtt:+.3}");
+    [goodput, rtt]
+}
+
+/// Medians of several beginnings: where links change each second, a single run tells by how much
+/// two runs differ that begin a tenth of a second apart.
+#[test]
+fn a_replay_is_near_what_was_recorded() {
+    let found: Vec<[f64; 2]> = (0..7).map(|n| differences(150 * n)).collect();
+    for (n, (what, most)) in [("goodput", GOODPUT), ("p95 of RTT", RTT)].into_iter().enumerate() {
+        let mut off: Vec<f64> = found.iter().map(|of| of[n].abs()).collect();
+        off.sort_by(f64::total_cmp);
+        assert!(off[off.len() / 2] <= most, "{what}: {found:.3?}");
+    }
 }
