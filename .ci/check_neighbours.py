@@ -3,7 +3,7 @@ seeds: a row that is right at one rate and one seed may be wrong by fifty at ano
 and worst of each queue; exit 1 where a mean is above `MEANS`, which is what held when it was last
 changed, not what is aimed at (1.2: docs/adr/0013-cubic-with-a-delay-mode.md).
 
-    python3 .ci/check_neighbours.py target/release/tabane      half a minute on two cores
+    python3 .ci/check_neighbours.py target/release/tabane      forty seconds on two cores
 """
 
 import itertools

@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut folder = args.out.as_deref().map(Folder::create).transpose()?;
     let results = measure_all(args, &settings)?;
     let summaries = grid::summarise(&results);
-    let cost = results.iter().fold(Measured::default(), |sum, r| sum + r.cost);
+    let cost: Measured = results.iter().map(|r| r.cost).sum();
     let congestion = settings.congestion.as_ref().map_or("default".into(), Spec::to_string);
     let document = Grid {
         seed: args.seed,

@@ -1,6 +1,6 @@
 //! One result of several that differ by luck.
 
-use super::{Loaded, Measured, PointResult, Trial};
+use super::{Loaded, PointResult, Trial};
 use crate::result::LatencyResult;
 
 /// Means of all figures; costs are added. `None` of none. All are of one point, with the same
@@ -12,7 +12,6 @@ pub(super) fn of(results: Vec<PointResult>) -> Option<PointResult> {
     };
     let figure = |of: fn(&PointResult) -> f64| mean(results.iter().map(of));
     let attainable: Option<Vec<f64>> = results.iter().map(|r| r.attainable_bps).collect();
-    let cost = results.iter().fold(Measured::default(), |sum, r| sum + r.cost);
     let first = results.first()?;
     Some(PointResult {
         point: first.point.clone(),
@@ -23,7 +22,7 @@ pub(super) fn of(results: Vec<PointResult>) -> Option<PointResult> {
         alone: trials(|r| &r.alone),
         again: trials(|r| &r.again),
         bonds: trials(|r| &r.bonds),
-        cost,
+        cost: results.iter().map(|r| r.cost).sum(),
     })
 }
 

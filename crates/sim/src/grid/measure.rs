@@ -101,16 +101,14 @@ pub struct Measured {
     pub bytes: u64,
 }
 
-impl std::ops::Add for Measured {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            runs: self.runs + other.runs,
-            packet_hops: self.packet_hops + other.packet_hops,
-            simulated_s: self.simulated_s + other.simulated_s,
-            bytes: self.bytes + other.bytes,
-        }
+impl std::iter::Sum for Measured {
+    fn sum<I: Iterator<Item = Self>>(costs: I) -> Self {
+        costs.fold(Self::default(), |sum, cost| Self {
+            runs: sum.runs + cost.runs,
+            packet_hops: sum.packet_hops + cost.packet_hops,
+            simulated_s: sum.simulated_s + cost.simulated_s,
+            bytes: sum.bytes + cost.bytes,
+        })
     }
 }
 
@@ -253,14 +251,13 @@ impl Lab<'_> {
     /// What the links carry while everything runs at once.
     fn attainable(&self) -> Result<f64, RunError> {
         let contender = Contender::AllPaths(&self.settings.schedulers[0]);
-        let flow = Flow { bulk: Some(Amount::Unlimited), ..Flow::default() };
-        let scenario = self.point.scenario(contender, None, flow, self.under_load);
+        let mut scenario = self.scenario(contender, self.under_load);
+        scenario.flow = vec![Flow { bulk: Some(Amount::Unlimited), ..Flow::default() }];
         let plan = scenario.compile()?;
-        let seed = scenario.seed ^ self.luck;
         let mut sum = 0.0;
         for (n, path) in self.point.paths.iter().enumerate() {
             let link = plan.link(&super::path_name(n)).map(|[_, down]| down);
-            let rate = link.map_or(Ok(0.0), |down| down.mean_rate(seed, self.under_load));
+            let rate = link.map_or(Ok(0.0), |down| down.mean_rate(scenario.seed, self.under_load));
             let rate = rate.unwrap_or(path.rate_bps as f64);
             sum += rate * (1.0 - path.loss) * super::PAYLOAD_SHARE;
         }
