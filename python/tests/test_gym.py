@@ -1,6 +1,5 @@
-"""Environments: what Gymnasium asks for, the same episodes by seed, and decisions a second."""
+"""Environments: what Gymnasium asks for, and the same episodes by seed."""
 
-import time
 import warnings
 from pathlib import Path
 
@@ -101,37 +100,3 @@ def test_an_episode_that_asks_nothing_is_an_error() -> None:
     single = tabane.Scenario(link={"wifi": {"rate": "30Mbps"}}, flow=[{"bulk": "1MB"}])
     with pytest.raises(tabane.RunError, match="without a decision"):
         gym.SchedulerEnv([single]).reset(seed=1)
-
-
-@pytest.mark.parametrize("kind", ["scheduler", "congestion"])
-def test_decisions_are_fast_enough(kind: str) -> None:
-    if kind == "scheduler":
-        many, action = gym.SchedulerVectorEnv(64, threads=0), 0
-    else:
-        many, action = gym.CongestionVectorEnv(64, threads=0), 2
-    many.reset(seed=1)
-    actions = np.full(64, action)
-    many.step(actions)
-    best = 0.0
-    for _ in range(5):
-        begin = time.perf_counter()
-        for _ in range(300):
-            many.step(actions)
-        best = max(best, 300 * 64 / (time.perf_counter() - begin))
-    print(f"{kind}: {best:.0f} decisions/s on one core")
-    assert best >= 100_000
-
-
-def test_one_alone_is_fast_too() -> None:
-    env = gym.SchedulerEnv()
-    env.reset(seed=1)
-    best, steps = 0.0, 5_000
-    for _ in range(5):
-        begin = time.perf_counter()
-        for _ in range(steps):
-            _, _, terminated, truncated, _ = env.step(0)
-            if terminated or truncated:
-                env.reset()
-        best = max(best, steps / (time.perf_counter() - begin))
-    print(f"{best:.0f} decisions/s, one environment")
-    assert best >= 100_000

@@ -1,6 +1,5 @@
 """Schedulers and congestion controllers in Python."""
 
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -152,20 +151,3 @@ def test_a_constructor_that_fails_is_told_and_so_is_a_wrong_class() -> None:
 
     with pytest.raises(tabane.PolicyError, match=r"cwnd is -1"):
         tabane.run(TWO, set={"defaults.congestion": Shrinks})
-
-
-def test_decisions_in_python_are_fast_enough() -> None:
-    class Counts(Fastest):
-        asked = 0
-
-        def select(
-            self, work: tabane.Work, subflows: list[tabane.SubflowView]
-        ) -> tabane.SubflowView | None:
-            Counts.asked += 1
-            return super().select(work, subflows)
-
-    begin = time.perf_counter()
-    tabane.run(TWO, set={"defaults.scheduler": Counts, "flow.0.bulk": "30MB"}, watch=False)
-    rate = Counts.asked / (time.perf_counter() - begin)
-    print(f"{rate:.0f} decisions/s")
-    assert rate >= 15_000

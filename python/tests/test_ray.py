@@ -33,23 +33,6 @@ def cluster() -> Iterator[object]:
     cluster.shutdown()
 
 
-def test_overhead_is_small(cluster: object, tmp_path: Path) -> None:
-    def timed(executor: str, seeds: range) -> float:
-        begin = time.perf_counter()
-        swept = tabane.sweep(
-            SCENARIO, seeds=seeds, executor=executor, progress=False, cache=tmp_path / executor
-        )
-        assert len(swept.flows) == len(seeds)
-        return time.perf_counter() - begin
-
-    # Workers start with the first tasks.
-    timed("ray", range(1000, 1020))
-    local, cluster_s = timed("threads", range(400)), timed("ray", range(400))
-    overhead = 1e3 * (cluster_s - local) / 400
-    print(f"400 runs: {local:.2f} s on threads, {cluster_s:.2f} s on Ray, {overhead:.2f} ms a run")
-    assert overhead <= 10
-
-
 def test_a_node_that_dies_loses_nothing(cluster: Any, tmp_path: Path) -> None:
     killed = threading.Event()
 
