@@ -65,7 +65,7 @@ impl Connection {
                 let left = if lost {
                     slow.srtt.0 as f64
                 } else {
-                    let (left, overdue) = forecast::remaining(now - sent_at, ahead, &slow);
+                    let (left, overdue) = forecast::remaining(now, sent_at, ahead, &slow);
                     again = overdue.map_or(again, |after| again.min(now + after));
                     ahead = ahead.saturating_sub(len);
                     left

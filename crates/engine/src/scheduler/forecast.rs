@@ -4,8 +4,9 @@
 //! The smoothed RTT alone says little about a path that is not loaded as it was when the samples
 //! were taken: it lags behind a queue that builds up by some eight ACKs, and stays high after the
 //! queue is gone. So a forecast starts from the least RTT, adds what is in flight at the rate at
-//! which the path delivers (where a queue shows that this is the path's rate and not the
-//! application's), and is never below the time for which the oldest segment has been waiting.
+//! which the bottleneck forwards (`tcp/rate.rs`: where segments waited there, so that it is the
+//! path's rate and not the application's) and what waits there behind others, and is never below
+//! the time for which the oldest segment has been waiting.
 
 use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
@@ -17,8 +18,12 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
     let load = (view.in_flight + bytes) as f64;
     let share = (load / view.cwnd.max(1) as f64).min(1.0);
     let usual = base + (view.srtt.0 as f64 - base).max(0.0) * share;
-    let queued = bottleneck(view).map_or(0.0, |rate| (load / rate).max(base + bytes as f64 / rate));
-    usual.max(queued).max(waiting(now, view).0 as f64)
+    let own = bottleneck(now, view).map_or(0.0, |rate| {
+        let queue = (view.busy_until - now).0 as f64;
+        (load / rate).max(base + queue + bytes as f64 / rate)
+    });
+    let others = if view.crowded { view.latest_rtt.0 as f64 } else { 0.0 };
+    usual.max(own).max(others).max(waiting(now, view).0 as f64)
 }
 
 /// Nanoseconds until data that is sent now arrives: a round trip less the way back. What queues
@@ -42,11 +47,15 @@ fn waiting(now: Instant, view: &SubflowView) -> Duration {
     now - view.oldest_sent
 }
 
-/// Bytes per nanosecond that the path delivers, if a queue shows that it delivers no more.
-fn bottleneck(view: &SubflowView) -> Option<f64> {
-    let queue = view.latest_rtt * 4 > view.min_rtt * 5;
-    (queue && view.delivery_rate > 0).then_some(view.delivery_rate as f64 / 1e9)
+/// Bytes per nanosecond that the path delivers, as far as trains of segments have shown of late:
+/// a path that is left out because it was slow would never show that it no longer is.
+fn bottleneck(now: Instant, view: &SubflowView) -> Option<f64> {
+    let known = view.capacity > 0 && now < view.capacity_at + FORGOTTEN;
+    known.then_some(view.capacity as f64 / 1e9)
 }
+
+/// Links change by the second.
+const FORGOTTEN: Duration = Duration::from_secs(2);
 
 /// A window each round trip, bytes a nanosecond.
 pub(super) fn rate(view: &SubflowView) -> f64 {
@@ -79,7 +88,7 @@ pub(super) fn finish<'v>(
         }
         finish = (bytes as f64 + offset) / rate;
     }
-    let growing = full.filter(|v| v.cwnd < v.ssthresh && bottleneck(v).is_none());
+    let growing = full.filter(|v| v.cwnd < v.ssthresh && bottleneck(now, v).is_none());
     growing.map(|v| start(v) + doubling(bytes, v)).fold(finish, f64::min)
 }
 
@@ -94,18 +103,24 @@ fn doubling(bytes: u64, view: &SubflowView) -> f64 {
     (rounds + left as f64 / window as f64) * view.srtt.0 as f64
 }
 
-/// Nanoseconds until a segment that was sent `age` ago on `view` is acknowledged, with `ahead`
+/// Nanoseconds until a segment that was sent on `view` at `sent_at` is acknowledged, with `ahead`
 /// bytes in flight up to its end; and after how long it is overdue, if it is not. What should have
 /// been acknowledged by now is expected within RTTVAR; what is overdue after that is lost or behind
 /// a queue that has grown, and takes as long again as it has taken.
-pub(crate) fn remaining(age: Duration, ahead: u64, view: &SubflowView) -> (f64, Option<Duration>) {
+pub(crate) fn remaining(
+    now: Instant,
+    sent_at: Instant,
+    ahead: u64,
+    view: &SubflowView,
+) -> (f64, Option<Duration>) {
+    let age = now - sent_at;
     let usual = view.srtt.max(view.latest_rtt);
     let patience = usual + view.rttvar;
     if age >= patience {
         return (age.0 as f64, None);
     }
     let rate = || view.cwnd.max(1) as f64 / view.srtt.0.max(1) as f64;
-    let queued = ahead as f64 / bottleneck(view).unwrap_or_else(rate);
+    let queued = ahead as f64 / bottleneck(now, view).unwrap_or_else(rate);
     let rest = patience - age;
     let left = if age < usual { queued.max((usual - age).0 as f64) } else { rest.0 as f64 / 2.0 };
     (left, Some(rest))
@@ -121,7 +136,12 @@ mod tests {
     /// A path that delivers a segment every `ms`, with a queue.
     fn narrow(srtt_ms: u64, ms: u64) -> SubflowView {
         let min_rtt = Duration::from_millis(10);
-        SubflowView { min_rtt, delivery_rate: 1_448_000 / ms, ..view(0, srtt_ms) }
+        SubflowView {
+            min_rtt,
+            capacity: 1_448_000 / ms,
+            capacity_at: work().now,
+            ..view(0, srtt_ms)
+        }
     }
 
     #[test]
@@ -131,11 +151,30 @@ mod tests {
         assert_eq!(round_trip(now, &idle, 1448), 30.0 * MS, "the least and one segment");
         let loaded = SubflowView { in_flight: 9 * 1448, ..idle };
         assert_eq!(round_trip(now, &loaded, 1448), 200.0 * MS, "ten at 20 ms each");
-        let free = SubflowView { delivery_rate: 0, in_flight: 4 * 1448, ..idle };
+        let free = SubflowView { capacity: 0, in_flight: 4 * 1448, ..idle };
         assert_eq!(round_trip(now, &free, 1448), 50.0 * MS, "half the window, half the rest");
         let oldest_sent = Instant(now.0 - 300_000_000);
         let stuck = SubflowView { oldest_sent, ..loaded };
         assert_eq!(round_trip(now, &stuck, 1448), 300.0 * MS, "it is not below what it has been");
+    }
+
+    /// A burst waits for itself though it is no more than the path holds, and everything waits
+    /// behind what others send.
+    #[test]
+    fn what_waits_at_the_bottleneck_counts() {
+        let now = work().now;
+        let narrow =
+            SubflowView { in_flight: 1448, min_rtt: Duration::from_millis(100), ..narrow(100, 5) };
+        assert_eq!(round_trip(now, &narrow, 1448), 105.0 * MS);
+        let burst = SubflowView { busy_until: Instant(now.0 + 40_000_000), ..narrow };
+        assert_eq!(round_trip(now, &burst, 1448), 145.0 * MS);
+        let old = SubflowView { capacity_at: Instant::ZERO, ..burst };
+        let later = Instant(now.0 + 3_000_000_000);
+        let old = SubflowView { oldest_sent: later, ..old };
+        assert_eq!(round_trip(later, &old, 1448), 100.0 * MS, "forgotten");
+        let latest_rtt = Duration::from_millis(180);
+        let crowded = SubflowView { crowded: true, latest_rtt, ..narrow };
+        assert_eq!(round_trip(now, &crowded, 1448), 180.0 * MS);
     }
 
     #[test]
@@ -150,7 +189,8 @@ mod tests {
     #[test]
     fn what_is_overdue_takes_as_long_again() {
         let view = SubflowView { rttvar: Duration::from_millis(20), ..view(1, 100) };
-        let at = |ms| remaining(Duration::from_millis(ms), 1448, &view);
+        let now = work().now;
+        let at = |ms: u64| remaining(now, Instant(now.0 - ms * 1_000_000), 1448, &view);
         let left = [30, 110, 120, 500].map(|ms| at(ms).0 / MS);
         assert_eq!(left, [70.0, 5.0, 120.0, 500.0]);
         assert_eq!(at(30).1, Some(Duration::from_millis(90)));
@@ -160,7 +200,8 @@ mod tests {
     #[test]
     fn the_end_of_a_queue_comes_last() {
         let loaded = SubflowView { latest_rtt: Duration::from_millis(90), ..narrow(90, 20) };
-        let left = |segments: u64| remaining(Duration::from_millis(40), segments * 1448, &loaded).0;
+        let (now, sent_at) = (work().now, Instant(work().now.0 - 40_000_000));
+        let left = |segments: u64| remaining(now, sent_at, segments * 1448, &loaded).0;
         assert_eq!([left(1), left(9)], [50.0 * MS, 180.0 * MS], "nine at 20 ms each");
     }
 }

@@ -284,7 +284,8 @@ mod tests {
         let narrow = SubflowView {
             min_rtt: Duration::from_millis(5),
             latest_rtt: Duration::from_millis(200),
-            delivery_rate: 1448 * 20,
+            capacity: 1448 * 20,
+            capacity_at: work().now,
             in_flight: 5 * 1448,
             ..view(0, 10)
         };
@@ -298,7 +299,8 @@ mod tests {
         let near = SubflowView {
             min_rtt: Duration::from_millis(6),
             latest_rtt: Duration::from_millis(36),
-            delivery_rate: 1448 * 1000,
+            capacity: 1448 * 1000,
+            capacity_at: work().now,
             in_flight: 35 * 1448,
             ..view(0, 36)
         };

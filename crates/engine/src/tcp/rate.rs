@@ -13,7 +13,31 @@ pub(super) struct RateSampler {
     flight_start: Instant,
     /// Smoothed samples that the application did not limit, bytes/s.
     estimate: u64,
+    /// Smoothed rates of trains, bytes/s, and when the last one ended.
+    capacity: u64,
+    capacity_at: Instant,
+    train: Train,
+    /// What waits there does so behind what others send.
+    crowded: bool,
+    /// When the bottleneck will have forwarded what has been sent.
+    busy_until: Instant,
 }
+
+/// Segments that have all waited behind others.
+#[derive(Clone, Copy, Default, Debug)]
+struct Train {
+    /// The ACK of the first.
+    began: Instant,
+    /// When the first was sent.
+    sent_at: Instant,
+    /// The count of deliveries at that ACK.
+    delivered: u64,
+}
+
+/// Bytes of a train that tell of a rate.
+const TRAIN: u64 = 8 * 1400;
+/// What a segment waits at least behind others, between these and an eighth of the least RTT.
+const WAITED: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(10));
 
 impl RateSampler {
     /// `segment` leaves now; `idle`: nothing was in flight before.
@@ -22,6 +46,11 @@ impl RateSampler {
         if idle {
             self.flight_start = now;
             self.delivered_at = now;
+        }
+        if self.capacity > 0 {
+            let bytes = segment.chunk.data.len() as u64;
+            let busy = mul_div(bytes, 1_000_000_000 * 4 / 5, self.capacity);
+            self.busy_until = self.busy_until.max(now) + Duration(busy);
         }
         segment.delivered = self.delivered;
         segment.delivered_at = self.delivered_at;
@@ -38,8 +67,9 @@ impl RateSampler {
         min_rtt: Duration,
     ) -> Option<(u64, bool)> {
         self.delivered += bytes;
-        self.delivered_at = now;
+        let previous = std::mem::replace(&mut self.delivered_at, now);
         let mark = mark?;
+        self.on_train(now, previous, &mark, min_rtt);
         self.flight_start = mark.sent_at;
         let send_interval = mark.sent_at - mark.flight_start;
         let ack_interval = now - mark.delivered_at;
@@ -52,11 +82,115 @@ impl RateSampler {
         if !mark.app_limited || rate > self.estimate {
             self.estimate = if self.estimate == 0 { rate } else { (self.estimate * 7 + rate) / 8 };
         }
+        if self.capacity != 0 {
+            self.capacity = self.capacity.max(rate);
+        }
         Some((rate, mark.app_limited))
+    }
+
+    /// Segments that all waited behind others arrive as fast as the bottleneck forwards, however
+    /// few they are: the spacing of a train of packets tells of it (Jain and Dovrolis, SIGCOMM
+    /// 2002). Unless it is the spacing with which the application sent them, into a queue of
+    /// others. `previous` is the ACK before.
+    fn on_train(&mut self, now: Instant, previous: Instant, mark: &RateMark, min_rtt: Duration) {
+        let (least, most) = WAITED;
+        let waited = now - mark.sent_at > min_rtt + (min_rtt / 8).clamp(least, most);
+        let train = self.train;
+        let (bytes, time) = (self.delivered - train.delivered, now - train.began);
+        let began = Train { began: now, sent_at: mark.sent_at, delivered: self.delivered };
+        if !waited || mark.sent_at > previous {
+            self.crowded &= waited;
+            self.train = began;
+        } else if time >= min_rtt / 4 && !time.is_zero() {
+            let spread = time * 4 > (mark.sent_at - train.sent_at) * 5;
+            self.crowded = mark.app_limited && !spread;
+            if bytes >= TRAIN {
+                if !self.crowded {
+                    let rate = mul_div(bytes, 1_000_000_000, time.0);
+                    self.capacity_at = now;
+                    self.capacity = match self.capacity {
+                        0 => rate,
+                        known => (known * 3 + rate) / 4,
+                    };
+                }
+                self.train = began;
+            }
+        }
     }
 
     /// Estimate in bytes/s; 0 when unknown.
     pub(super) fn estimate(&self) -> u64 {
         self.estimate
+    }
+
+    /// What the bottleneck forwards in bytes/s, as far as segments that waited there have shown; 0
+    /// when unknown.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// When the last train was seen.
+    pub(super) fn capacity_at(&self) -> Instant {
+        self.capacity_at
+    }
+
+    /// Whether what waits at the bottleneck does so behind what others send.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
+    /// When the bottleneck will have forwarded what has been sent, were it a quarter faster than it
+    /// is thought to be: what is a little too low would add up over a long transfer.
+    pub(super) fn busy_until(&self) -> Instant {
+        self.busy_until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: u64 = 1400;
+    const BASE: u64 = 100;
+
+    fn ms(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    /// Segments sent in these milliseconds, acknowledged in those.
+    fn sampled(segments: impl Iterator<Item = (u64, u64)>) -> RateSampler {
+        let mut sampler = RateSampler::default();
+        for (sent, acked) in segments {
+            let mark = RateMark {
+                sent_at: ms(sent),
+                delivered: 0,
+                delivered_at: ms(0),
+                flight_start: ms(0),
+                app_limited: true,
+            };
+            sampler.on_ack(ms(acked), SEGMENT, Some(mark), Duration::from_millis(BASE));
+        }
+        sampler
+    }
+
+    /// Twenty at once, and each takes five milliseconds at the bottleneck: a rate over the whole
+    /// round trip would be half of that.
+    #[test]
+    fn a_burst_tells_what_the_bottleneck_forwards() {
+        let sampler = sampled((1..=20).map(|n| (n, BASE + 5 * n)));
+        assert_eq!((sampler.capacity(), sampler.is_crowded()), (SEGMENT * 200, false));
+    }
+
+    /// One each five milliseconds, and all wait for half the base: that is what was sent.
+    #[test]
+    fn what_waits_behind_others_does_not() {
+        let sampler = sampled((1..=200).map(|n| (5 * n, 5 * n + BASE * 3 / 2)));
+        assert_eq!((sampler.capacity(), sampler.is_crowded()), (0, true));
+    }
+
+    #[test]
+    fn nothing_that_did_not_wait_tells_anything() {
+        let sampler = sampled((1..=200).map(|n| (5 * n, 5 * n + BASE)));
+        assert_eq!((sampler.capacity(), sampler.is_crowded()), (0, false));
     }
 }

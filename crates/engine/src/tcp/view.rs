@@ -38,6 +38,10 @@ impl Tcb {
         let estimate = || mul_div(cc.cwnd, 1_000_000_000, srtt.0.max(1));
         view.pacing_rate = cc.pacing_rate.unwrap_or_else(estimate);
         view.delivery_rate = self.rate.estimate();
+        view.capacity = self.rate.capacity();
+        view.capacity_at = self.rate.capacity_at();
+        view.busy_until = self.rate.busy_until();
+        view.crowded = self.rate.is_crowded();
         view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
     }
 }

@@ -65,6 +65,8 @@ pub(super) struct Cubicd {
     /// Bytes acknowledged that have not made the window grow yet.
     counted: u64,
     stood: Stood,
+    /// Drains of slow start that ended without a sample after an overflow.
+    overflowed: u32,
     /// When the last drain ended, and drains in a row that found others, or not.
     drained_at: Instant,
     found: u32,
@@ -106,6 +108,8 @@ struct Drain {
     flat: Option<Duration>,
     /// Half of what was in flight is drained, to make sure.
     deep: bool,
+    /// More was lost than a path without congestion loses.
+    overflow: bool,
 }
 
 impl Cubicd {
@@ -131,6 +135,7 @@ impl Cubicd {
             calm: 0,
             counted: 0,
             stood: Stood { cwnd, queue: Duration::ZERO, rounds: 0 },
+            overflowed: 0,
             drained_at: Instant::ZERO,
             found: 0,
             missed: 0,
@@ -159,17 +164,22 @@ impl Cubicd {
     fn start_drain(&mut self, now: Instant, deep: bool) {
         let before = self.window();
         // In whole segments, or a slow link would idle.
-        let delivered = self.path.volume(self.path.rate()).next_multiple_of(self.mss);
+        // In slow start no round delivers less than the ones before, but for losses.
+        let rate = if self.mode == Mode::Startup { self.path.peak() } else { self.path.rate() };
+        let delivered = self.path.volume(rate).next_multiple_of(self.mss);
         let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
         let (queue, least) = (self.path.queue(), Duration::MAX);
-        let drain = Drain { cwnd, queue, since: now, drained: None, least, flat: None, deep };
-        self.drain = Some(drain);
+        let overflow = self.path.overflows(self.mss);
+        let (drained, flat) = (None, None);
+        self.drain = Some(Drain { cwnd, queue, since: now, drained, least, flat, deep, overflow });
     }
 
     /// Goes on with a drain; whether it is over.
     fn step_drain(&mut self, ack: &Ack) {
         let (queue, jitter) = (self.path.queue(), self.path.jitter());
+        let overflow = self.path.overflows(self.mss);
         let Some(drain) = &mut self.drain else { return };
+        drain.overflow |= overflow;
         if drain.drained.is_none() && ack.in_flight <= drain.cwnd {
             drain.drained = Some((ack.now, 0));
         } else if self.path.round_ended
@@ -196,6 +206,16 @@ impl Cubicd {
             self.end_drain(ack.now, &drain);
         } else if is_stuck {
             self.drain = None;
+            // There are no samples of what is sent again. Slow start begins anew with what was
+            // delivered, once: a burst of losses looks the same.
+            if self.mode == Mode::Startup && drain.overflow {
+                self.overflowed += 1;
+                self.cwnd = drain.cwnd;
+                if self.overflowed >= SURE {
+                    self.drained_at = ack.now;
+                    self.alone(drain.cwnd);
+                }
+            }
         }
     }
 
