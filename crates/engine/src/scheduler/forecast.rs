@@ -54,8 +54,8 @@ fn bottleneck(now: Instant, view: &SubflowView) -> Option<f64> {
     known.then_some(view.capacity as f64 / 1e9)
 }
 
-/// Links change by the second.
-const FORGOTTEN: Duration = Duration::from_secs(2);
+/// As long as BBR takes a round trip for the least. Trains are rare where little is sent.
+const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// A window each round trip, bytes a nanosecond.
 pub(super) fn rate(view: &SubflowView) -> f64 {
@@ -169,7 +169,7 @@ mod tests {
         let burst = SubflowView { busy_until: Instant(now.0 + 40_000_000), ..narrow };
         assert_eq!(round_trip(now, &burst, 1448), 145.0 * MS);
         let old = SubflowView { capacity_at: Instant::ZERO, ..burst };
-        let later = Instant(now.0 + 3_000_000_000);
+        let later = Instant(now.0 + 11_000_000_000);
         let old = SubflowView { oldest_sent: later, ..old };
         assert_eq!(round_trip(later, &old, 1448), 100.0 * MS, "forgotten");
         let latest_rtt = Duration::from_millis(180);
