@@ -167,6 +167,14 @@ class SubflowView:
     def delivery_rate(self) -> int:
         """Delivery rate estimate, bytes per second; 0 when unknown."""
     @property
+    def capacity(self) -> int:
+        """What the bottleneck forwards, as far as segments that waited there have shown, bytes per
+        second; 0 when unknown.
+        """
+    @property
+    def crowded(self) -> bool:
+        """Whether segments wait there behind what others send."""
+    @property
     def loss_interval(self) -> int:
         """Bytes acknowledged since the last loss, or between the last two."""
 

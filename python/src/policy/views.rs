@@ -65,6 +65,11 @@ view! {
         pacing_rate: u64,
         /// Delivery rate estimate, bytes per second; 0 when unknown.
         delivery_rate: u64,
+        /// What the bottleneck forwards, as far as segments that waited there have shown, bytes per
+        /// second; 0 when unknown.
+        capacity: u64,
+        /// Whether segments wait there behind what others send.
+        crowded: bool,
         /// Bytes acknowledged since the last loss, or between the last two.
         loss_interval: u64,
     }
@@ -206,6 +211,8 @@ impl SubflowView {
             max_rtt: seconds(view.max_rtt),
             pacing_rate: view.pacing_rate,
             delivery_rate: view.delivery_rate,
+            capacity: view.capacity,
+            crowded: view.crowded,
             loss_interval: view.loss_interval,
         }
     }
