@@ -172,7 +172,7 @@ class SubflowView:
         second; 0 when unknown.
         """
     @property
-    def crowded(self) -> bool:
+    def cross_traffic(self) -> bool:
         """Whether segments wait there behind what others send."""
     @property
     def loss_interval(self) -> int:

@@ -207,7 +207,7 @@ pub struct SubflowView {
     pub busy_until: Instant,
     /// Whether segments wait at that bottleneck behind what others send, as spaced as they were
     /// sent.
-    pub crowded: bool,
+    pub cross_traffic: bool,
     /// Payload bytes acknowledged since the last loss, or between the last two, whichever is
     /// more: OLIA's l.
     pub loss_interval: u64,

@@ -69,7 +69,7 @@ view! {
         /// second; 0 when unknown.
         capacity: u64,
         /// Whether segments wait there behind what others send.
-        crowded: bool,
+        cross_traffic: bool,
         /// Bytes acknowledged since the last loss, or between the last two.
         loss_interval: u64,
     }
@@ -212,7 +212,7 @@ impl SubflowView {
             pacing_rate: view.pacing_rate,
             delivery_rate: view.delivery_rate,
             capacity: view.capacity,
-            crowded: view.crowded,
+            cross_traffic: view.cross_traffic,
             loss_interval: view.loss_interval,
         }
     }

@@ -22,7 +22,7 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
         let queue = (view.busy_until - now).0 as f64;
         (load / rate).max(base + queue + bytes as f64 / rate)
     });
-    let others = if view.crowded { view.latest_rtt.0 as f64 } else { 0.0 };
+    let others = if view.cross_traffic { view.latest_rtt.0 as f64 } else { 0.0 };
     usual.max(own).max(others).max(waiting(now, view).0 as f64)
 }
 
@@ -173,8 +173,8 @@ mod tests {
         let old = SubflowView { oldest_sent: later, ..old };
         assert_eq!(round_trip(later, &old, 1448), 100.0 * MS, "forgotten");
         let latest_rtt = Duration::from_millis(180);
-        let crowded = SubflowView { crowded: true, latest_rtt, ..narrow };
-        assert_eq!(round_trip(now, &crowded, 1448), 180.0 * MS);
+        let cross_traffic = SubflowView { cross_traffic: true, latest_rtt, ..narrow };
+        assert_eq!(round_trip(now, &cross_traffic, 1448), 180.0 * MS);
     }
 
     #[test]

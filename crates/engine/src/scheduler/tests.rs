@@ -33,7 +33,7 @@ pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
         capacity: 0,
         capacity_at: Instant::ZERO,
         busy_until: Instant::ZERO,
-        crowded: false,
+        cross_traffic: false,
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct RateSampler {
     capacity_at: Instant,
     train: Train,
     /// What waits there does so behind what others send.
-    crowded: bool,
+    cross_traffic: bool,
     /// When the bottleneck will have forwarded what has been sent.
     busy_until: Instant,
 }
@@ -99,13 +99,13 @@ impl RateSampler {
         let (bytes, time) = (self.delivered - train.delivered, now - train.began);
         let began = Train { began: now, sent_at: mark.sent_at, delivered: self.delivered };
         if !waited || mark.sent_at > previous {
-            self.crowded &= waited;
+            self.cross_traffic &= waited;
             self.train = began;
         } else if time >= min_rtt / 4 && !time.is_zero() {
             let spread = time * 4 > (mark.sent_at - train.sent_at) * 5;
-            self.crowded = mark.app_limited && !spread;
+            self.cross_traffic = mark.app_limited && !spread;
             if bytes >= TRAIN {
-                if !self.crowded {
+                if !self.cross_traffic {
                     let rate = mul_div(bytes, 1_000_000_000, time.0);
                     self.capacity_at = now;
                     self.capacity = match self.capacity {
@@ -135,8 +135,8 @@ impl RateSampler {
     }
 
     /// Whether what waits at the bottleneck does so behind what others send.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.crowded
+    pub(super) fn is_behind_cross_traffic(&self) -> bool {
+        self.cross_traffic
     }
 
     /// When the bottleneck will have forwarded what has been sent, were it a quarter faster than it
@@ -178,19 +178,19 @@ mod tests {
     #[test]
     fn a_burst_tells_what_the_bottleneck_forwards() {
         let sampler = sampled((1..=20).map(|n| (n, BASE + 5 * n)));
-        assert_eq!((sampler.capacity(), sampler.is_crowded()), (SEGMENT * 200, false));
+        assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (SEGMENT * 200, false));
     }
 
     /// One each five milliseconds, and all wait for half the base: that is what was sent.
     #[test]
     fn what_waits_behind_others_does_not() {
         let sampler = sampled((1..=200).map(|n| (5 * n, 5 * n + BASE * 3 / 2)));
-        assert_eq!((sampler.capacity(), sampler.is_crowded()), (0, true));
+        assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (0, true));
     }
 
     #[test]
     fn nothing_that_did_not_wait_tells_anything() {
         let sampler = sampled((1..=200).map(|n| (5 * n, 5 * n + BASE)));
-        assert_eq!((sampler.capacity(), sampler.is_crowded()), (0, false));
+        assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (0, false));
     }
 }

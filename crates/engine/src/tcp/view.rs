@@ -41,7 +41,7 @@ impl Tcb {
         view.capacity = self.rate.capacity();
         view.capacity_at = self.rate.capacity_at();
         view.busy_until = self.rate.busy_until();
-        view.crowded = self.rate.is_crowded();
+        view.cross_traffic = self.rate.is_behind_cross_traffic();
         view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
     }
 }
