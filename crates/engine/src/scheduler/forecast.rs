@@ -13,8 +13,7 @@ use crate::view::SubflowView;
 
 /// Nanoseconds until data that is sent now is acknowledged.
 pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
-    let base = if view.min_rtt.is_zero() { view.srtt } else { view.min_rtt };
-    let base = base.0 as f64;
+    let base = base(view);
     let load = (view.in_flight + bytes) as f64;
     let share = (load / view.cwnd.max(1) as f64).min(1.0);
     let usual = base + (view.srtt.0 as f64 - base).max(0.0) * share;
@@ -31,8 +30,13 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
 /// round trips a short path would be filled until its queue is as long as the round trip of a
 /// longer one, by which the data arrives after half of that.
 pub(super) fn arrival(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
-    let base = if view.min_rtt.is_zero() { view.srtt } else { view.min_rtt };
-    round_trip(now, view, bytes) - base.0 as f64 / 2.0
+    round_trip(now, view, bytes) - base(view) / 2.0
+}
+
+/// Nanoseconds of a round trip without a queue.
+fn base(view: &SubflowView) -> f64 {
+    let least = if view.min_rtt.is_zero() { view.srtt } else { view.min_rtt };
+    least.0 as f64
 }
 
 /// What has been sent arrives within this time, as far as round trips say: one less the way back,
@@ -59,7 +63,7 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// A window each round trip, bytes a nanosecond.
 pub(super) fn rate(view: &SubflowView) -> f64 {
-    view.cwnd as f64 / view.srtt.0.max(1) as f64
+    view.cwnd.max(1) as f64 / view.srtt.0.max(1) as f64
 }
 
 /// Nanoseconds until the last of `bytes` that wait for these full subflows arrives, by
@@ -71,7 +75,7 @@ pub(super) fn finish<'v>(
     full: impl Iterator<Item = &'v SubflowView> + Clone,
 ) -> f64 {
     let start = |v: &SubflowView| arrival(now, v, v.mss);
-    let (mut rate, mut offset, mut finish) = (0.0, 0.0, f64::INFINITY);
+    let (mut total, mut offset, mut finish) = (0.0, 0.0, f64::INFINITY);
     let mut done = f64::NEG_INFINITY;
     loop {
         // In order of their starts, without memory: there are few.
@@ -82,11 +86,11 @@ pub(super) fn finish<'v>(
         }
         done = at;
         for view in full.clone().filter(|v| start(v) == at) {
-            let own = view.cwnd.max(1) as f64 / view.srtt.0.max(1) as f64;
-            rate += own;
+            let own = rate(view);
+            total += own;
             offset += own * at;
         }
-        finish = (bytes as f64 + offset) / rate;
+        finish = (bytes as f64 + offset) / total;
     }
     let growing = full.filter(|v| v.cwnd < v.ssthresh && bottleneck(now, v).is_none());
     growing.map(|v| start(v) + doubling(bytes, v)).fold(finish, f64::min)
@@ -119,8 +123,7 @@ pub(crate) fn remaining(
     if age >= patience {
         return (age.0 as f64, None);
     }
-    let rate = || view.cwnd.max(1) as f64 / view.srtt.0.max(1) as f64;
-    let queued = ahead as f64 / bottleneck(now, view).unwrap_or_else(rate);
+    let queued = ahead as f64 / bottleneck(now, view).unwrap_or_else(|| rate(view));
     let rest = patience - age;
     let left = if age < usual { queued.max((usual - age).0 as f64) } else { rest.0 as f64 / 2.0 };
     (left, Some(rest))

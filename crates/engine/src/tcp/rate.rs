@@ -97,10 +97,10 @@ impl RateSampler {
         let waited = now - mark.sent_at > min_rtt + (min_rtt / 8).clamp(least, most);
         let train = self.train;
         let (bytes, time) = (self.delivered - train.delivered, now - train.began);
-        let began = Train { began: now, sent_at: mark.sent_at, delivered: self.delivered };
+        let next = Train { began: now, sent_at: mark.sent_at, delivered: self.delivered };
         if !waited || mark.sent_at > previous {
             self.cross_traffic &= waited;
-            self.train = began;
+            self.train = next;
         } else if time >= min_rtt / 4 && !time.is_zero() {
             let spread = time * 4 > (mark.sent_at - train.sent_at) * 5;
             self.cross_traffic = mark.app_limited && !spread;
@@ -113,7 +113,7 @@ impl RateSampler {
                         known => (known * 3 + rate) / 4,
                     };
                 }
-                self.train = began;
+                self.train = next;
             }
         }
     }

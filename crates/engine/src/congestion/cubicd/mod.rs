@@ -163,9 +163,9 @@ impl Cubicd {
 
     fn start_drain(&mut self, now: Instant, deep: bool) {
         let before = self.window();
-        // In whole segments, or a slow link would idle.
         // In slow start no round delivers less than the ones before, but for losses.
         let rate = if self.mode == Mode::Startup { self.path.peak() } else { self.path.rate() };
+        // In whole segments, or a slow link would idle.
         let delivered = self.path.volume(rate).next_multiple_of(self.mss);
         let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
         let (queue, least) = (self.path.queue(), Duration::MAX);
