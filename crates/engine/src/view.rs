@@ -201,13 +201,13 @@ pub struct SubflowView {
     /// What the path's bottleneck forwards, bytes/s, as far as trains of segments that waited there
     /// have shown; 0 when unknown.
     pub capacity: u64,
-    /// When the last of these trains was seen.
-    pub capacity_at: Instant,
-    /// When that bottleneck will have forwarded what has been sent, at the earliest.
-    pub busy_until: Instant,
     /// Whether segments wait at that bottleneck behind what others send, as spaced as they were
     /// sent.
     pub cross_traffic: bool,
+    /// When the last train was seen that told of either.
+    pub train_at: Instant,
+    /// When that bottleneck will have forwarded all that has been sent, at the earliest.
+    pub busy_until: Instant,
     /// Payload bytes acknowledged since the last loss, or between the last two, whichever is
     /// more: OLIA's l.
     pub loss_interval: u64,

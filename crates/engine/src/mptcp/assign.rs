@@ -97,7 +97,7 @@ impl Connection {
             if range.again != Some(ReinjectReason::Opportunistic) {
                 return Some(false);
             }
-            self.protocol.session_mut()?.carried.reinjections().taken(range.dsn, range.len);
+            self.forget_tail(range.dsn, range.len)?;
         }
     }
 

@@ -13,6 +13,7 @@ use super::opportunistic::is_able;
 use super::timers::Timer;
 use crate::record::ReinjectReason;
 use crate::scheduler::forecast;
+use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
 
@@ -84,10 +85,25 @@ impl Connection {
                 }
             }
         }
-        let soonest = now + (fast.srtt / 8).max(LEAST);
-        self.subflows[at].tail_reinjection_at = again.max(soonest);
+        self.subflows[at].tail_reinjection_at = again.max(soonest(now, fast.srtt));
         queued > 0
     }
+
+    /// What was queued found no space after all, as pacing lets only a part of a window go at once:
+    /// whoever has space next looks again.
+    pub(super) fn forget_tail(&mut self, dsn: Dsn, len: u64) -> Option<()> {
+        self.protocol.session_mut()?.carried.reinjections().taken(dsn, len);
+        for subflow in &mut self.subflows {
+            let soonest = soonest(self.now, subflow.tcb.srtt());
+            subflow.tail_reinjection_at = subflow.tail_reinjection_at.min(soonest);
+        }
+        Some(())
+    }
+}
+
+/// When a subflow may look again: the walk over what is under way is as long as a window.
+fn soonest(now: Instant, srtt: Duration) -> Instant {
+    now + (srtt / 8).max(LEAST)
 }
 
 /// A subflow does not look again sooner, nor within an eighth of its round trip.

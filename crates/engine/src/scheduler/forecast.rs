@@ -18,10 +18,10 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
     let share = (load / view.cwnd.max(1) as f64).min(1.0);
     let usual = base + (view.srtt.0 as f64 - base).max(0.0) * share;
     let own = bottleneck(now, view).map_or(0.0, |rate| {
-        let queue = (view.busy_until - now).0 as f64;
+        let queue = ((view.busy_until - now).0 as f64).min(view.in_flight as f64 / rate);
         (load / rate).max(base + queue + bytes as f64 / rate)
     });
-    let others = if view.cross_traffic { view.latest_rtt.0 as f64 } else { 0.0 };
+    let others = if view.cross_traffic && remembered(now, view) { view.latest_rtt.0 as f64 } else { 0.0 };
     usual.max(own).max(others).max(waiting(now, view).0 as f64)
 }
 
@@ -51,11 +51,16 @@ fn waiting(now: Instant, view: &SubflowView) -> Duration {
     now - view.oldest_sent
 }
 
-/// Bytes per nanosecond that the path delivers, as far as trains of segments have shown of late:
-/// a path that is left out because it was slow would never show that it no longer is.
+/// Bytes per nanosecond that the path delivers, as far as trains of segments have shown of late.
 fn bottleneck(now: Instant, view: &SubflowView) -> Option<f64> {
-    let known = view.capacity > 0 && now < view.capacity_at + FORGOTTEN;
+    let known = view.capacity > 0 && remembered(now, view);
     known.then_some(view.capacity as f64 / 1e9)
+}
+
+/// Whether what trains have shown still counts: a path that is left out because it was slow, or
+/// because others queued there, would never show that this is over.
+fn remembered(now: Instant, view: &SubflowView) -> bool {
+    now < view.train_at + FORGOTTEN
 }
 
 /// As long as BBR takes a round trip for the least. Trains are rare where little is sent.
@@ -142,7 +147,7 @@ mod tests {
         SubflowView {
             min_rtt,
             capacity: 1_448_000 / ms,
-            capacity_at: work().now,
+            train_at: work().now,
             ..view(0, srtt_ms)
         }
     }
@@ -171,7 +176,7 @@ mod tests {
         assert_eq!(round_trip(now, &narrow, 1448), 105.0 * MS);
         let burst = SubflowView { busy_until: Instant(now.0 + 40_000_000), ..narrow };
         assert_eq!(round_trip(now, &burst, 1448), 145.0 * MS);
-        let old = SubflowView { capacity_at: Instant::ZERO, ..burst };
+        let old = SubflowView { train_at: Instant::ZERO, ..burst };
         let later = Instant(now.0 + 11_000_000_000);
         let old = SubflowView { oldest_sent: later, ..old };
         assert_eq!(round_trip(later, &old, 1448), 100.0 * MS, "forgotten");

@@ -285,7 +285,7 @@ mod tests {
             min_rtt: Duration::from_millis(5),
             latest_rtt: Duration::from_millis(200),
             capacity: 1448 * 20,
-            capacity_at: work().now,
+            train_at: work().now,
             in_flight: 5 * 1448,
             ..view(0, 10)
         };
@@ -300,7 +300,7 @@ mod tests {
             min_rtt: Duration::from_millis(6),
             latest_rtt: Duration::from_millis(36),
             capacity: 1448 * 1000,
-            capacity_at: work().now,
+            train_at: work().now,
             in_flight: 35 * 1448,
             ..view(0, 36)
         };

@@ -31,7 +31,7 @@ pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
         delivery_rate: 0,
         loss_interval: 0,
         capacity: 0,
-        capacity_at: Instant::ZERO,
+        train_at: Instant::ZERO,
         busy_until: Instant::ZERO,
         cross_traffic: false,
     }

@@ -13,12 +13,13 @@ pub(super) struct RateSampler {
     flight_start: Instant,
     /// Smoothed samples that the application did not limit, bytes/s.
     estimate: u64,
-    /// Smoothed rates of trains, bytes/s, and when the last one ended.
+    /// Smoothed rates of trains, bytes/s.
     capacity: u64,
-    capacity_at: Instant,
-    train: Train,
     /// What waits there does so behind what others send.
     cross_traffic: bool,
+    /// When the last train told one of the two.
+    train_at: Instant,
+    train: Train,
     /// When the bottleneck will have forwarded what has been sent.
     busy_until: Instant,
 }
@@ -104,10 +105,13 @@ impl RateSampler {
         } else if time >= min_rtt / 4 && !time.is_zero() {
             let spread = time * 4 > (mark.sent_at - train.sent_at) * 5;
             self.cross_traffic = mark.app_limited && !spread;
+            if self.cross_traffic {
+                self.train_at = now;
+            }
             if bytes >= TRAIN {
                 if !self.cross_traffic {
                     let rate = mul_div(bytes, 1_000_000_000, time.0);
-                    self.capacity_at = now;
+                    self.train_at = now;
                     self.capacity = match self.capacity {
                         0 => rate,
                         known => (known * 3 + rate) / 4,
@@ -129,9 +133,9 @@ impl RateSampler {
         self.capacity
     }
 
-    /// When the last train was seen.
-    pub(super) fn capacity_at(&self) -> Instant {
-        self.capacity_at
+    /// When that, or cross traffic, was last seen.
+    pub(super) fn train_at(&self) -> Instant {
+        self.train_at
     }
 
     /// Whether what waits at the bottleneck does so behind what others send.

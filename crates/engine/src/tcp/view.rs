@@ -39,7 +39,7 @@ impl Tcb {
         view.pacing_rate = cc.pacing_rate.unwrap_or_else(estimate);
         view.delivery_rate = self.rate.estimate();
         view.capacity = self.rate.capacity();
-        view.capacity_at = self.rate.capacity_at();
+        view.train_at = self.rate.train_at();
         view.busy_until = self.rate.busy_until();
         view.cross_traffic = self.rate.is_behind_cross_traffic();
         view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
