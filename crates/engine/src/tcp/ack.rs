@@ -180,7 +180,9 @@ impl Tcb {
         }
         let rtt = self.take_rtt(now, delta);
         self.recovery.rack.on_delivered(delta);
-        let delivery_rate = self.rate.on_ack(now, delta.delivered, delta.rate, self.rtt.min());
+        let idle = !self.tx.outstanding();
+        let min_rtt = self.rtt.min();
+        let delivery_rate = self.rate.on_ack(now, delta.delivered, delta.rate, idle, min_rtt);
         let lost = self.detect_loss(now);
         self.probe_answered(now, self.snd_una, dsack, siblings);
         self.step_recovery(now, segment, delta, lost, siblings);

@@ -58,19 +58,26 @@ impl RateSampler {
         segment.flight_start = self.flight_start;
     }
 
-    /// An ACK delivered `bytes`, the most recently sent of which bore `mark`. A sample in bytes/s
-    /// and whether the application limited it; `None` if the interval is shorter than `min_rtt`.
+    /// An ACK delivered `bytes`, the most recently sent of which bore `mark`; `idle`: nothing is in
+    /// flight after it. A sample in bytes/s and whether the application limited it; `None` if the
+    /// interval is shorter than `min_rtt`.
     pub(super) fn on_ack(
         &mut self,
         now: Instant,
         bytes: u64,
         mark: Option<RateMark>,
+        idle: bool,
         min_rtt: Duration,
     ) -> Option<(u64, bool)> {
+        if bytes == 0 {
+            return None;
+        }
         self.delivered += bytes;
         let previous = std::mem::replace(&mut self.delivered_at, now);
         let mark = mark?;
-        self.on_train(now, previous, &mark, min_rtt);
+        if !idle {
+            self.on_train(now, previous, &mark, min_rtt);
+        }
         self.flight_start = mark.sent_at;
         let send_interval = mark.sent_at - mark.flight_start;
         let ack_interval = now - mark.delivered_at;
@@ -92,14 +99,15 @@ impl RateSampler {
     /// Segments that all waited behind others arrive as fast as the bottleneck forwards, however
     /// few they are: the spacing of a train of packets tells of it (Jain and Dovrolis, SIGCOMM
     /// 2002). Unless it is the spacing with which the application sent them, into a queue of
-    /// others. `previous` is the ACK before.
+    /// others. `previous` is the ACK before. The last ACK says nothing: it may have been delayed, for
+    /// want of more.
     fn on_train(&mut self, now: Instant, previous: Instant, mark: &RateMark, min_rtt: Duration) {
         let (least, most) = WAITED;
         let waited = now - mark.sent_at > min_rtt + (min_rtt / 8).clamp(least, most);
         let train = self.train;
         let (bytes, time) = (self.delivered - train.delivered, now - train.began);
         let next = Train { began: now, sent_at: mark.sent_at, delivered: self.delivered };
-        if !waited || mark.sent_at > previous {
+        if !waited || mark.sent_at >= previous {
             self.cross_traffic &= waited;
             self.train = next;
         } else if time >= min_rtt / 4 && !time.is_zero() {
@@ -172,7 +180,7 @@ mod tests {
                 flight_start: ms(0),
                 app_limited: true,
             };
-            sampler.on_ack(ms(acked), SEGMENT, Some(mark), Duration::from_millis(BASE));
+            sampler.on_ack(ms(acked), SEGMENT, Some(mark), false, Duration::from_millis(BASE));
         }
         sampler
     }
