@@ -97,16 +97,19 @@ pub(super) fn finish<'v>(
         }
         finish = (bytes as f64 + offset) / total;
     }
-    let growing = full.filter(|v| v.cwnd < v.ssthresh && bottleneck(now, v).is_none());
-    growing.map(|v| start(v) + doubling(bytes, v)).fold(finish, f64::min)
+    let growing = full.filter(|v| v.cwnd < v.ssthresh);
+    growing.map(|v| start(v) + doubling(now, bytes, v)).fold(finish, f64::min)
 }
 
-/// Time in which slow start carries `bytes`, from a full window on.
-fn doubling(bytes: u64, view: &SubflowView) -> f64 {
+/// Time in which slow start carries `bytes`, from a full window on, and what the bottleneck forwards
+/// after that.
+fn doubling(now: Instant, bytes: u64, view: &SubflowView) -> f64 {
     let (mut left, mut window, mut rounds) = (bytes, view.cwnd.max(1), 0.0);
-    while left > window {
+    let held = bottleneck(now, view).map_or(u64::MAX, |rate| (rate * view.srtt.0 as f64) as u64);
+    let most = view.ssthresh.min(held).max(window);
+    while left > window && window < most {
         left -= window;
-        window = window.saturating_mul(2);
+        window = window.saturating_mul(2).min(most);
         rounds += 1.0;
     }
     (rounds + left as f64 / window as f64) * view.srtt.0 as f64
@@ -188,10 +191,10 @@ mod tests {
     #[test]
     fn slow_start_doubles() {
         let view = SubflowView { cwnd: 10 * 1448, ..view(0, 100) };
-        assert_eq!(doubling(10 * 1448, &view), 100.0 * MS);
-        assert_eq!(doubling(70 * 1448, &view), 300.0 * MS);
-        assert_eq!(doubling(30 * 1448, &view), 200.0 * MS);
-        assert_eq!(doubling(5 * 1448, &view), 50.0 * MS);
+        assert_eq!(doubling(work().now, 10 * 1448, &view), 100.0 * MS);
+        assert_eq!(doubling(work().now, 70 * 1448, &view), 300.0 * MS);
+        assert_eq!(doubling(work().now, 30 * 1448, &view), 200.0 * MS);
+        assert_eq!(doubling(work().now, 5 * 1448, &view), 50.0 * MS);
     }
 
     #[test]
