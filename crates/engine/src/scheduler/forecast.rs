@@ -21,7 +21,8 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
         let queue = ((view.busy_until - now).0 as f64).min(view.in_flight as f64 / rate);
         (load / rate).max(base + queue + bytes as f64 / rate)
     });
-    let others = if view.cross_traffic && remembered(now, view) { view.latest_rtt.0 as f64 } else { 0.0 };
+    let others =
+        if view.cross_traffic && remembered(now, view) { view.latest_rtt.0 as f64 } else { 0.0 };
     usual.max(own).max(others).max(waiting(now, view).0 as f64)
 }
 
@@ -147,12 +148,7 @@ mod tests {
     /// A path that delivers a segment every `ms`, with a queue.
     fn narrow(srtt_ms: u64, ms: u64) -> SubflowView {
         let min_rtt = Duration::from_millis(10);
-        SubflowView {
-            min_rtt,
-            capacity: 1_448_000 / ms,
-            train_at: work().now,
-            ..view(0, srtt_ms)
-        }
+        SubflowView { min_rtt, capacity: 1_448_000 / ms, train_at: work().now, ..view(0, srtt_ms) }
     }
 
     #[test]
@@ -178,7 +174,10 @@ mod tests {
             SubflowView { in_flight: 1448, min_rtt: Duration::from_millis(100), ..narrow(100, 5) };
         assert_eq!(round_trip(now, &narrow, 1448), 105.0 * MS);
         let burst = SubflowView { busy_until: Instant(now.0 + 40_000_000), ..narrow };
+        let burst = SubflowView { in_flight: 8 * 1448, ..burst };
         assert_eq!(round_trip(now, &burst, 1448), 145.0 * MS);
+        let lost = SubflowView { in_flight: 1448, ..burst };
+        assert_eq!(round_trip(now, &lost, 1448), 110.0 * MS, "what is lost does not wait");
         let old = SubflowView { train_at: Instant::ZERO, ..burst };
         let later = Instant(now.0 + 11_000_000_000);
         let old = SubflowView { oldest_sent: later, ..old };
@@ -186,6 +185,8 @@ mod tests {
         let latest_rtt = Duration::from_millis(180);
         let cross_traffic = SubflowView { cross_traffic: true, latest_rtt, ..narrow };
         assert_eq!(round_trip(now, &cross_traffic, 1448), 180.0 * MS);
+        let cross_traffic = SubflowView { oldest_sent: later, ..cross_traffic };
+        assert_eq!(round_trip(later, &cross_traffic, 1448), 100.0 * MS, "forgotten");
     }
 
     #[test]

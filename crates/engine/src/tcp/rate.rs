@@ -172,17 +172,20 @@ mod tests {
     /// Segments sent in these milliseconds, acknowledged in those.
     fn sampled(segments: impl Iterator<Item = (u64, u64)>) -> RateSampler {
         let mut sampler = RateSampler::default();
-        for (sent, acked) in segments {
-            let mark = RateMark {
-                sent_at: ms(sent),
-                delivered: 0,
-                delivered_at: ms(0),
-                flight_start: ms(0),
-                app_limited: true,
-            };
-            sampler.on_ack(ms(acked), SEGMENT, Some(mark), false, Duration::from_millis(BASE));
-        }
+        segments.for_each(|segment| sample(&mut sampler, segment, false));
         sampler
+    }
+
+    /// One more; `idle`: nothing is in flight after it.
+    fn sample(sampler: &mut RateSampler, (sent, acked): (u64, u64), idle: bool) {
+        let mark = RateMark {
+            sent_at: ms(sent),
+            delivered: 0,
+            delivered_at: ms(0),
+            flight_start: ms(0),
+            app_limited: true,
+        };
+        sampler.on_ack(ms(acked), SEGMENT, Some(mark), idle, Duration::from_millis(BASE));
     }
 
     /// Twenty at once, and each takes five milliseconds at the bottleneck: a rate over the whole
@@ -190,6 +193,16 @@ mod tests {
     #[test]
     fn a_burst_tells_what_the_bottleneck_forwards() {
         let sampler = sampled((1..=20).map(|n| (n, BASE + 5 * n)));
+        assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (SEGMENT * 200, false));
+    }
+
+    /// The last of a flight is acknowledged late, for want of more: nothing is known from that. What
+    /// is sent after it begins anew.
+    #[test]
+    fn the_end_of_a_flight_tells_nothing() {
+        let mut sampler = sampled((1..=20).map(|n| (n, BASE + 5 * n)));
+        sample(&mut sampler, (21, 2 * BASE + 250), true);
+        sample(&mut sampler, (5 * BASE, 6 * BASE + 50), false);
         assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (SEGMENT * 200, false));
     }
 

@@ -342,3 +342,26 @@ fn where_nothing_is_known_a_timeout_sends_one_segment() {
     link.cc.on_congestion(&Congestion::new(link.now, CongestionKind::Rto, MSS), &[]);
     assert_eq!((link.cc.state().cwnd, link.cc.retry_burst()), (MSS, 0));
 }
+
+/// What is sent again has no samples: a drain after an overflow that sees nothing else is given up.
+/// Slow start begins anew with what was delivered, and a second such overflow ends it.
+#[test]
+fn an_overflow_without_samples_is_not_repeated() {
+    let mut cc = Bottleneck::new(0).cc;
+    let mut now = Instant(1_000_000_000);
+    let srtt = Duration::from_millis(BASE_MS);
+    let mut overflow = |cc: &mut Cubicd, cwnd: u64| {
+        cc.cwnd = 4 * cwnd;
+        cc.start_drain(now, false);
+        let drain = cc.drain.as_mut().expect("invariant: begun");
+        (drain.cwnd, drain.overflow) = (cwnd, true);
+        for in_flight in [2 * cwnd, cwnd, cwnd / 2, 0] {
+            now += srtt * 2;
+            let repaired = Ack { now, rtt: None, srtt, in_flight, ..tests::ack(0, 1) };
+            cc.on_ack(&repaired, &[]);
+        }
+        (cc.drain.is_none(), cc.mode, cc.window())
+    };
+    assert_eq!(overflow(&mut cc, 40 * MSS), (true, Mode::Startup, 40 * MSS));
+    assert_eq!(overflow(&mut cc, 30 * MSS), (true, Mode::Alone, 30 * MSS));
+}

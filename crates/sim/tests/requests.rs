@@ -1,0 +1,44 @@
+//! Answers over unequal paths without losses come no later than by the best path alone: points of
+//! the grid where they did.
+
+use tabane_sim::observe::Silent;
+use tabane_sim::run;
+use tabane_sim::scenario::Scenario;
+
+/// Rate in bit/s, one-way delay in microseconds and queue in bytes.
+type Path = (u64, u64, u64);
+
+/// How soon 95 % of 60 answers are there, seconds.
+fn latency(paths: &[Path]) -> f64 {
+    let mut text = String::from("duration = \"60s\"\ndefaults.tcp.nagle = false\n");
+    for (n, (rate, delay, queue)) in paths.iter().enumerate() {
+        text += &format!(
+            "[link.l{n}]\nrate = \"{rate}bps\"\ndelay = \"{delay}us\"\nqueue = \"{queue}B\"\n"
+        );
+    }
+    text += "[[flow]]\nrequest = { size = \"100kB\", think = \"100ms\", count = 60 }\n";
+    let scenario = Scenario::parse("requests.toml", &text).expect("a scenario");
+    let result = run(&scenario.compile().expect("a plan"), &mut Silent).expect("it runs");
+    let flow = result.flows.into_iter().next().expect("a flow");
+    flow.latency.expect("answers").p95_s
+}
+
+fn assert_no_later(best: Path, before: &[Path], after: &[Path]) {
+    let alone = latency(&[best]);
+    let together = latency(&[before, &[best], after].concat());
+    assert!(together <= 1.05 * alone, "{together} s, alone {alone} s");
+}
+
+/// The narrow path overflows, and all that it has is sent again on the other one, as fast as that
+/// is paced.
+#[test]
+fn what_a_narrow_path_holds_up_is_repaired_without_a_pause() {
+    assert_no_later((15_930_000, 6_000, 59_000), &[], &[(2_950_000, 36_000, 15_000)]);
+}
+
+/// The last acknowledgement of an answer is delayed: the path is not slower for that.
+#[test]
+fn the_end_of_an_answer_does_not_make_a_path_slow() {
+    let best = (46_675_737, 9_803, 59_711);
+    assert_no_later(best, &[(1_555_443, 7_749, 15_000)], &[(1_896_770, 104_352, 21_277)]);
+}
