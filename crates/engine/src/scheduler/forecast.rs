@@ -102,8 +102,8 @@ pub(super) fn finish<'v>(
     growing.map(|v| start(v) + doubling(now, bytes, v)).fold(finish, f64::min)
 }
 
-/// Time in which slow start carries `bytes`, from a full window on, and what the bottleneck forwards
-/// after that.
+/// Time in which slow start carries `bytes`, from a full window on, and after that what the
+/// bottleneck forwards.
 fn doubling(now: Instant, bytes: u64, view: &SubflowView) -> f64 {
     let (mut left, mut window, mut rounds) = (bytes, view.cwnd.max(1), 0.0);
     let held = bottleneck(now, view).map_or(u64::MAX, |rate| (rate * view.srtt.0 as f64) as u64);

@@ -99,8 +99,8 @@ impl RateSampler {
     /// Segments that all waited behind others arrive as fast as the bottleneck forwards, however
     /// few they are: the spacing of a train of packets tells of it (Jain and Dovrolis, SIGCOMM
     /// 2002). Unless it is the spacing with which the application sent them, into a queue of
-    /// others. `previous` is the ACK before. The last ACK says nothing: it may have been delayed, for
-    /// want of more.
+    /// others. `previous` is the ACK before. The last ACK says nothing: it may have been delayed,
+    /// for want of more.
     fn on_train(&mut self, now: Instant, previous: Instant, mark: &RateMark, min_rtt: Duration) {
         let (least, most) = WAITED;
         let waited = now - mark.sent_at > min_rtt + (min_rtt / 8).clamp(least, most);
@@ -196,8 +196,8 @@ mod tests {
         assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (SEGMENT * 200, false));
     }
 
-    /// The last of a flight is acknowledged late, for want of more: nothing is known from that. What
-    /// is sent after it begins anew.
+    /// The last of a flight is acknowledged late, for want of more: nothing is known from that.
+    /// What is sent after it begins anew.
     #[test]
     fn the_end_of_a_flight_tells_nothing() {
         let mut sampler = sampled((1..=20).map(|n| (n, BASE + 5 * n)));
