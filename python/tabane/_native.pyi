@@ -175,6 +175,9 @@ class SubflowView:
     def cross_traffic(self) -> bool:
         """Whether segments wait there behind what others send."""
     @property
+    def loss_rate(self) -> float:
+        """Share of bytes lost, of the last half thousand segments or so."""
+    @property
     def loss_interval(self) -> int:
         """Bytes acknowledged since the last loss, or between the last two."""
 

@@ -208,6 +208,8 @@ pub struct SubflowView {
     pub train_at: Instant,
     /// When that bottleneck will have forwarded all that has been sent, at the earliest.
     pub busy_until: Instant,
+    /// Share of bytes lost, of the last half thousand segments or so.
+    pub loss_rate: f32,
     /// Payload bytes acknowledged since the last loss, or between the last two, whichever is
     /// more: OLIA's l.
     pub loss_interval: u64,

@@ -70,6 +70,8 @@ view! {
         capacity: u64,
         /// Whether segments wait there behind what others send.
         cross_traffic: bool,
+        /// Share of bytes lost, of the last half thousand segments or so.
+        loss_rate: f32,
         /// Bytes acknowledged since the last loss, or between the last two.
         loss_interval: u64,
     }
@@ -213,6 +215,7 @@ impl SubflowView {
             delivery_rate: view.delivery_rate,
             capacity: view.capacity,
             cross_traffic: view.cross_traffic,
+            loss_rate: view.loss_rate,
             loss_interval: view.loss_interval,
         }
     }

@@ -184,6 +184,7 @@ impl Tcb {
         let min_rtt = self.rtt.min();
         let delivery_rate = self.rate.on_ack(now, delta.delivered, delta.rate, idle, min_rtt);
         let lost = self.detect_loss(now);
+        self.rate.on_lost(lost);
         self.probe_answered(now, self.snd_una, dsack, siblings);
         self.step_recovery(now, segment, delta, lost, siblings);
         if delta.delivered > 0 {

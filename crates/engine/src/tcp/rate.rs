@@ -22,6 +22,8 @@ pub(super) struct RateSampler {
     train: Train,
     /// When the bottleneck will have forwarded what has been sent.
     busy_until: Instant,
+    /// Share of bytes that are lost, of late.
+    loss_rate: f32,
 }
 
 /// Segments that have all waited behind others.
@@ -35,6 +37,8 @@ struct Train {
     delivered: u64,
 }
 
+/// Bytes of which the loss rate is the mean.
+const LATELY: f32 = 512.0 * 1400.0;
 /// Bytes of a train that tell of a rate.
 const TRAIN: u64 = 8 * 1400;
 /// What a segment waits at least behind others, between these and an eighth of the least RTT.
@@ -73,6 +77,7 @@ impl RateSampler {
             return None;
         }
         self.delivered += bytes;
+        self.loss_rate *= 1.0 - (bytes as f32 / LATELY).min(1.0);
         let previous = std::mem::replace(&mut self.delivered_at, now);
         let mark = mark?;
         if !idle {
@@ -128,6 +133,17 @@ impl RateSampler {
                 self.train = next;
             }
         }
+    }
+
+    /// So many bytes were found to be lost.
+    #[inline]
+    pub(super) fn on_lost(&mut self, bytes: u64) {
+        self.loss_rate += (1.0 - self.loss_rate) * (bytes as f32 / LATELY).min(1.0);
+    }
+
+    /// Share of bytes that were lost, of the last half thousand segments or so.
+    pub(super) fn loss_rate(&self) -> f32 {
+        self.loss_rate
     }
 
     /// Estimate in bytes/s; 0 when unknown.
@@ -211,6 +227,20 @@ mod tests {
     fn what_waits_behind_others_does_not() {
         let sampler = sampled((1..=200).map(|n| (5 * n, 5 * n + BASE * 3 / 2)));
         assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (0, true));
+    }
+
+    /// A fifth of the segments, and none for half as long again.
+    #[test]
+    fn the_loss_rate_is_that_of_late() {
+        let mut sampler = sampled((1..=2000).map(|n| (n, n + BASE)));
+        assert_eq!(sampler.loss_rate(), 0.0);
+        for n in 2001..4001 {
+            sample(&mut sampler, (n, n + BASE), false);
+            sampler.on_lost(SEGMENT / 4);
+        }
+        assert!((sampler.loss_rate() - 0.2).abs() < 0.01, "{}", sampler.loss_rate());
+        (4001..5025).for_each(|n| sample(&mut sampler, (n, n + BASE), false));
+        assert!((sampler.loss_rate() - 0.2 / 7.4).abs() < 0.01, "{}", sampler.loss_rate());
     }
 
     #[test]

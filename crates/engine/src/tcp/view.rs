@@ -42,6 +42,7 @@ impl Tcb {
         view.train_at = self.rate.train_at();
         view.busy_until = self.rate.busy_until();
         view.cross_traffic = self.rate.is_behind_cross_traffic();
+        view.loss_rate = self.rate.loss_rate();
         view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
     }
 }
