@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LAN: &str = "[lan]\ninterfaces = ['br0']\n[front]\nsocks5 = []";
 const LINKS: [&str; 2] = ["c1", "c2"];
@@ -96,10 +96,25 @@ fn echo(sockets: &[UdpSocket], stopped: &AtomicBool) {
     }
 }
 
+/// A socket in the namespace of the thread. One that had the port before may still be held by a
+/// process that another test has just begun, until it executes its program.
+fn bind(at: &str) -> UdpSocket {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match UdpSocket::bind(at) {
+            Ok(socket) => return socket,
+            Err(e) if e.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(e) => panic!("{at}: {e}"),
+        }
+    }
+}
+
 /// A socket of a host, at the same port in each of them.
 fn socket(host: &Namespace, v6: bool) -> UdpSocket {
     let any = if v6 { "[::]:4242" } else { "0.0.0.0:4242" };
-    let socket = host.inside(|| UdpSocket::bind(any).expect("the port is free"));
+    let socket = host.inside(|| bind(any));
     socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout can be set");
     socket
 }
@@ -156,7 +171,6 @@ fn hosts_behind_the_client_go_through_the_bond() {
     let client = world.client(LAN);
     let leaks = Leaks::watch_behind(&hosts[2], (&world.c, &LINKS));
     leaks.none("at first");
-    let bind = |at: &str| UdpSocket::bind(at).expect("the port is free");
     let sockets = world.s.inside(|| ECHO.map(bind));
     let stopped = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -304,25 +318,23 @@ fn nobody_on_the_links_reaches_a_host() {
     world.s.ip("-6 route add fd07::/64 via fd09:1::1 dev s1");
     let server = world.server();
     let client = world.client(LAN);
-    // A port each: a process that another test begins may hold a socket beyond its end here.
-    let heard = |(host, port): (&str, u16)| {
-        let to = SocketAddr::new(host.parse().expect("an address"), port);
+    let heard = |to: &str| {
+        let to: SocketAddr = to.parse().expect("an address");
         let any = if to.is_ipv6() { "[::]" } else { "0.0.0.0" };
-        let bind = |at: String| UdpSocket::bind(at).expect("the port is free");
-        let own = hosts[2].inside(|| bind(format!("{any}:{}", to.port())));
+        let own = hosts[2].inside(|| bind(&format!("{any}:{}", to.port())));
         own.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
-        let other = world.s.inside(|| bind(format!("{any}:0")));
+        let other = world.s.inside(|| bind(&format!("{any}:0")));
         (0..4).any(|_| {
             // That it is refused is what is wanted.
             let _ = other.send_to(b"hello", to);
             own.recv(&mut [0; 10]).is_ok()
         })
     };
-    let all = |port| [("10.7.0.12", port), ("fd07::12", port + 1)].map(heard);
-    assert_eq!(all(5555), [false, false], "with the client");
+    let all = ["10.7.0.12:5555", "[fd07::12]:5555"];
+    assert_eq!(all.map(heard), [false, false], "with the client");
     client.stop();
     world.c.sysctl("net.ipv4.conf.c1.forwarding=1 net.ipv6.conf.all.forwarding=1");
-    assert_eq!(all(5557), [true, true], "it could be reached, so the above says something");
+    assert_eq!(all.map(heard), [true, true], "it could be reached, so the above says something");
     server.stop();
 }
 
