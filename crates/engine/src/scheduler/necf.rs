@@ -113,8 +113,8 @@ impl Scheduler for NEcf {
     }
 }
 
-/// By how much a segment on this subflow delays, on average, what arrives: nanoseconds. If it is lost,
-/// all that is sent until it is repaired, at `rate` bytes/s, waits for it, half of that time.
+/// By how much a segment on this subflow delays, on average, what arrives: nanoseconds. If it is
+/// lost, all that is sent until it is repaired, at `rate` bytes/s, waits for half of that time.
 fn risk(now: Instant, view: &SubflowView, rate: u64) -> f64 {
     if view.loss_rate == 0.0 {
         return 0.0;
