@@ -97,7 +97,7 @@ impl Connection {
             if range.again != Some(ReinjectReason::Opportunistic) {
                 return Some(false);
             }
-            self.forget_tail(range.dsn, range.len)?;
+            self.forget_tail(range.dsn, range.len);
         }
     }
 

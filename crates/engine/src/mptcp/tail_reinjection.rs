@@ -91,13 +91,13 @@ impl Connection {
 
     /// What was queued found no space after all, as pacing lets only a part of a window go at once:
     /// whoever has space next looks again.
-    pub(super) fn forget_tail(&mut self, dsn: Dsn, len: u64) -> Option<()> {
-        self.protocol.session_mut()?.carried.reinjections().taken(dsn, len);
+    pub(super) fn forget_tail(&mut self, dsn: Dsn, len: u64) {
+        let Some(session) = self.protocol.session_mut() else { return };
+        session.carried.reinjections().taken(dsn, len);
         for subflow in &mut self.subflows {
             let soonest = soonest(self.now, subflow.tcb.srtt());
             subflow.tail_reinjection_at = subflow.tail_reinjection_at.min(soonest);
         }
-        Some(())
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn rate(view: &SubflowView) -> f64 {
 
 /// Nanoseconds until the last of `bytes` that wait for these full subflows arrives, by
 /// water-filling: each carries a window a round trip from its next space on. A subflow in slow
-/// start without a queue may do it alone sooner, as its window doubles.
+/// start may do it alone sooner, as its window doubles.
 pub(super) fn finish<'v>(
     now: Instant,
     bytes: u64,

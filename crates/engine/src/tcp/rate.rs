@@ -39,6 +39,8 @@ struct Train {
 
 /// Bytes of which the loss rate is the mean.
 const LATELY: f32 = 512.0 * 1400.0;
+/// Less is no loss: the mean would end among numbers too small to be quick, and never be zero.
+const NEGLIGIBLE: f32 = 1e-9;
 /// Bytes of a train that tell of a rate.
 const TRAIN: u64 = 8 * 1400;
 /// What a segment waits at least behind others, between these and an eighth of the least RTT.
@@ -78,6 +80,9 @@ impl RateSampler {
         }
         self.delivered += bytes;
         self.loss_rate *= 1.0 - (bytes as f32 / LATELY).min(1.0);
+        if self.loss_rate < NEGLIGIBLE {
+            self.loss_rate = 0.0;
+        }
         let previous = std::mem::replace(&mut self.delivered_at, now);
         let mark = mark?;
         if !idle {
@@ -118,18 +123,18 @@ impl RateSampler {
         } else if time >= min_rtt / 4 && !time.is_zero() {
             let spread = time * 4 > (mark.sent_at - train.sent_at) * 5;
             self.cross_traffic = mark.app_limited && !spread;
-            if self.cross_traffic {
+            let long = bytes >= TRAIN;
+            if self.cross_traffic || long {
                 self.train_at = now;
             }
-            if bytes >= TRAIN {
-                if !self.cross_traffic {
-                    let rate = mul_div(bytes, 1_000_000_000, time.0);
-                    self.train_at = now;
-                    self.capacity = match self.capacity {
-                        0 => rate,
-                        known => (known * 3 + rate) / 4,
-                    };
-                }
+            if long && !self.cross_traffic {
+                let rate = mul_div(bytes, 1_000_000_000, time.0);
+                self.capacity = match self.capacity {
+                    0 => rate,
+                    known => (known * 3 + rate) / 4,
+                };
+            }
+            if long {
                 self.train = next;
             }
         }
@@ -229,7 +234,7 @@ mod tests {
         assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (0, true));
     }
 
-    /// A fifth of the segments, and none for half as long again.
+    /// A fifth of the segments, none for half as long again, and none for long.
     #[test]
     fn the_loss_rate_is_that_of_late() {
         let mut sampler = sampled((1..=2000).map(|n| (n, n + BASE)));
@@ -241,6 +246,8 @@ mod tests {
         assert!((sampler.loss_rate() - 0.2).abs() < 0.01, "{}", sampler.loss_rate());
         (4001..5025).for_each(|n| sample(&mut sampler, (n, n + BASE), false));
         assert!((sampler.loss_rate() - 0.2 / 7.4).abs() < 0.01, "{}", sampler.loss_rate());
+        (5025..20_000).for_each(|n| sample(&mut sampler, (n, n + BASE), false));
+        assert_eq!(sampler.loss_rate(), 0.0, "forgotten");
     }
 
     #[test]
