@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LAN: &str = "[lan]\ninterfaces = ['br0']\n[front]\nsocks5 = []";
 const LINKS: [&str; 2] = ["c1", "c2"];
@@ -99,16 +99,15 @@ fn echo(sockets: &[UdpSocket], stopped: &AtomicBool) {
 /// A socket in the namespace of the thread. One that had the port before may still be held by a
 /// process that another test has just begun, until it executes its program.
 fn bind(at: &str) -> UdpSocket {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
-        match UdpSocket::bind(at) {
-            Ok(socket) => return socket,
-            Err(e) if e.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(e) => panic!("{at}: {e}"),
-        }
-    }
+    let mut bound = None;
+    wait_until(at, Duration::from_secs(5), || {
+        bound = match UdpSocket::bind(at) {
+            Err(e) if e.kind() == ErrorKind::AddrInUse => None,
+            result => Some(result),
+        };
+        bound.is_some()
+    });
+    bound.expect("invariant: waited for").expect("the address is of this namespace")
 }
 
 /// A socket of a host, at the same port in each of them.
