@@ -283,6 +283,9 @@ class Ack:
     def app_limited(self) -> bool:
         """The sample was limited by the application."""
     @property
+    def capacity(self) -> int:
+        """The bottleneck's rate by trains of segments, bytes per second; 0 if not known."""
+    @property
     def lost(self) -> int:
         """Bytes newly marked lost since the last one."""
 

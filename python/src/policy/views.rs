@@ -150,6 +150,8 @@ view! {
         delivery_rate: Option<u64>,
         /// The sample was limited by the application.
         app_limited: bool,
+        /// The bottleneck's rate by trains of segments, bytes per second; 0 if not known.
+        capacity: u64,
         /// Bytes newly marked lost since the last one.
         lost: u64,
     }
@@ -277,6 +279,7 @@ impl From<&congestion::Ack> for Ack {
             snd_nxt: ack.snd_nxt,
             delivery_rate: ack.delivery_rate.map(|rate| rate.0),
             app_limited: ack.delivery_rate.is_some_and(|rate| rate.1),
+            capacity: ack.capacity,
             lost: ack.lost,
         }
     }

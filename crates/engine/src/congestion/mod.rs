@@ -149,6 +149,8 @@ pub struct Ack {
     pub snd_nxt: u64,
     /// Delivery rate sample in bytes/s and whether it was limited by the application.
     pub delivery_rate: Option<(u64, bool)>,
+    /// Rate of the bottleneck by trains of segments that waited there, bytes/s; 0 if not known.
+    pub capacity: u64,
     /// Bytes newly marked lost since the last ACK.
     pub lost: u64,
 }

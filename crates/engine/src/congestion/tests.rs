@@ -31,6 +31,7 @@ pub(super) fn ack(id: u8, rtt_ms: u64) -> Ack {
         snd_una: 1,
         snd_nxt: 1,
         delivery_rate: None,
+        capacity: 0,
         lost: 0,
     }
 }

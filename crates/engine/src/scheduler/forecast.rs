@@ -21,8 +21,9 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
         let queue = ((view.busy_until - now).0 as f64).min(view.in_flight as f64 / rate);
         (load / rate).max(base + queue + bytes as f64 / rate)
     });
-    let others =
-        if view.cross_traffic && remembered(now, view) { view.latest_rtt.0 as f64 } else { 0.0 };
+    // The latest round trip may be that of a last ACK, which is delayed for want of more.
+    let others = view.latest_rtt.min(view.srtt);
+    let others = if view.cross_traffic && remembered(now, view) { others.0 as f64 } else { 0.0 };
     usual.max(own).max(others).max(waiting(now, view).0 as f64)
 }
 
@@ -184,8 +185,11 @@ mod tests {
         assert_eq!(round_trip(later, &old, 1448), 100.0 * MS, "forgotten");
         let latest_rtt = Duration::from_millis(180);
         let cross_traffic = SubflowView { cross_traffic: true, latest_rtt, ..narrow };
+        assert_eq!(round_trip(now, &cross_traffic, 1448), 105.0 * MS, "a delayed ACK");
+        let cross_traffic = SubflowView { srtt: latest_rtt, ..cross_traffic };
         assert_eq!(round_trip(now, &cross_traffic, 1448), 180.0 * MS);
-        let cross_traffic = SubflowView { oldest_sent: later, ..cross_traffic };
+        let (oldest_sent, srtt) = (later, narrow.srtt);
+        let cross_traffic = SubflowView { oldest_sent, srtt, ..cross_traffic };
         assert_eq!(round_trip(later, &cross_traffic, 1448), 100.0 * MS, "forgotten");
     }
 

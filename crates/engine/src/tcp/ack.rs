@@ -208,6 +208,7 @@ impl Tcb {
                 snd_una: self.snd_una,
                 snd_nxt: self.snd_nxt,
                 delivery_rate,
+                capacity: self.rate.capacity(),
                 lost: lost + std::mem::take(&mut self.recovery.untold),
             };
             self.cc.on_ack(&ack, siblings);

@@ -162,6 +162,11 @@ impl Evidence {
         }
     }
 
+    /// Rounds with many losses had a reason.
+    pub(super) fn forget_heavy(&mut self) {
+        self.late = Seen::default();
+    }
+
     /// How many losses come at a time.
     fn burst(&self) -> f64 {
         let [squares, single] = self.squares;

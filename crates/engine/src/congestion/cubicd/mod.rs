@@ -54,6 +54,8 @@ pub(super) struct Cubicd {
     cwnd: u64,
     /// Slow start goes up to this, bytes.
     ssthresh: u64,
+    /// And that is what trains of segments said.
+    aims: bool,
     mode: Mode,
     drain: Option<Drain>,
     path: Path,
@@ -127,6 +129,7 @@ impl Cubicd {
             mss,
             cwnd,
             ssthresh: start.ssthresh,
+            aims: false,
             mode: if start.ssthresh == u64::MAX { Mode::Startup } else { Mode::Alone },
             drain: None,
             path: Path::new(),
@@ -221,7 +224,10 @@ impl Cubicd {
 
     fn end_drain(&mut self, now: Instant, drain: &Drain) {
         self.drain = None;
-        self.drained_at = now;
+        let first = std::mem::replace(&mut self.drained_at, now) == Instant::ZERO;
+        if first {
+            self.path.forget_losses();
+        }
         let before = self.window();
         let noise = self.path.noise();
         let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
@@ -236,6 +242,9 @@ impl Cubicd {
             // Round trips are longer than the least of them by what is no queue, too.
             let usual = self.path.volume_in(self.path.jitter());
             self.alone(drain.cwnd + usual.min(cut));
+            if first {
+                self.aim();
+            }
         } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
             // Nothing moved though an eighth less was in flight: is there a queue at all?
             if !drain.deep {
@@ -270,6 +279,7 @@ impl Cubicd {
     fn alone(&mut self, cwnd: u64) {
         self.mode = Mode::Alone;
         self.missed = 0;
+        self.aims = false;
         self.cwnd = cwnd.max(LEAST * self.mss);
         self.ssthresh = self.cwnd;
         (self.calm, self.counted) = (0, 0);
@@ -280,6 +290,16 @@ impl Cubicd {
         self.found = 0;
         self.alone(cwnd);
         self.ssthresh = self.ssthresh.max(self.path.volume(self.path.peak()));
+    }
+
+    /// Rounds of slow start deliver less than the path carries, the more so the more is lost.
+    /// Trains of segments have told by then what that is: slow start goes on up to it.
+    fn aim(&mut self) {
+        let known = self.path.volume(self.path.capacity());
+        if known > self.ssthresh {
+            self.ssthresh = known;
+            self.aims = true;
+        }
     }
 
     fn beside(&mut self, now: Instant, cwnd: u64) {
@@ -380,12 +400,16 @@ impl Cubicd {
                 } else if queued {
                     // It is the program's own burst that queued, and what the path delivers in a
                     // round is what the program sent.
+                    self.path.forget_losses();
                     self.alone(flight);
                 }
             }
             Mode::Alone => {
                 if self.path.round_ended {
                     self.calm = if queue <= self.path.jitter() { self.calm + 1 } else { 0 };
+                }
+                if self.drained_at == Instant::ZERO {
+                    self.aim();
                 }
                 self.remember();
                 let lost = ack.lost > 0 && queue >= self.limit() / 2;
@@ -469,6 +493,7 @@ impl CongestionController for Cubicd {
             let known = self.path.volume(self.path.peak());
             self.ssthresh = known.min(self.cwnd.max(self.ssthresh.min(known))).max(2 * self.mss);
             self.cwnd = self.mss;
+            self.aims = false;
             self.mode = Mode::Alone;
         } else if event.kind == CongestionKind::Ecn && self.drain.is_none() {
             self.start_drain(event.now, false);
@@ -519,7 +544,12 @@ impl CongestionController for Cubicd {
         // The mean still knows of the outage or the queue that is over.
         let rtt = self.path.recent().min(self.srtt);
         let rtt = if rtt.is_zero() { Duration::from_millis(1) } else { rtt };
-        let rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
+        let mut rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
+        if slow_start && self.aims {
+            // Twice as much would overflow a short queue on the way there.
+            let usual = mul_div(cwnd, 1_000_000_000 / 100 * GAIN, rtt.0);
+            rate = rate.min(usual.max(self.path.capacity()));
+        }
         // While it drains, samples still have the queue: what the path delivers is known.
         let delivered = if self.drain.is_some() { self.path.rate() } else { 0 };
         state.pacing_rate = Some(rate.max(delivered).max(self.mss));

@@ -34,6 +34,8 @@ pub(super) struct Path {
     /// bytes/s, and when the present one began.
     peaks: [u64; 2],
     peaks_since: Instant,
+    /// What trains of segments say that the path carries, bytes/s; 0 if not known.
+    capacity: u64,
     /// A queue, and rounds in a row in which it has not moved.
     anchor: (Duration, u32),
     /// Rounds without and with a queue, and in how many of them something was lost.
@@ -94,6 +96,7 @@ impl Path {
             rate: 0,
             peaks: [0; 2],
             peaks_since: Instant::ZERO,
+            capacity: 0,
             anchor: (Duration::ZERO, 0),
             rounds: [[0; 2]; 2],
             lost_with: None,
@@ -110,6 +113,7 @@ impl Path {
         self.evidence.on_ack(ack);
         self.delivered += ack.delivered;
         self.lost += ack.lost;
+        self.capacity = ack.capacity;
         let queued = self.queue() > self.jitter();
         if ack.lost > 0 {
             self.lost_with = self.lost_with.or(Some(queued));
@@ -251,6 +255,12 @@ impl Path {
         self.rounds[0][1] >= 3 && !self.drops() && !self.early_drops()
     }
 
+    /// What slow start lost is its own doing, and tells nothing of the queue.
+    pub(super) fn forget_losses(&mut self) {
+        self.rounds = [[0; 2]; 2];
+        self.evidence.forget_heavy();
+    }
+
     /// Rounds in a row in which the queue has not moved.
     pub(super) fn steady(&self) -> u32 {
         self.anchor.1
@@ -274,6 +284,11 @@ impl Path {
     /// The most that a round delivered in the last seconds, bytes/s.
     pub(super) fn peak(&self) -> u64 {
         self.peaks[0].max(self.peaks[1])
+    }
+
+    /// What the path carries by itself, bytes/s, if that is known.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
     }
 
     /// What is in flight at `rate` without a queue, bytes.

@@ -17,13 +17,15 @@ struct Bottleneck {
     others: u64,
     /// What others have in flight does not make way, and what is beyond the pipe waits.
     base_ms: u64,
+    /// What trains of segments say, bytes/s.
+    capacity: u64,
 }
 
 impl Bottleneck {
     fn new(others: u64) -> Self {
         let start = Start { mss: MSS, cwnd: 10 * MSS, ssthresh: u64::MAX };
         let cc = Cubicd::made(&Values::defaults(PARAMS), start);
-        Self { cc, now: Instant(1_000_000_000), others, base_ms: BASE_MS }
+        Self { cc, now: Instant(1_000_000_000), others, base_ms: BASE_MS, capacity: 0 }
     }
 
     /// A round trip: what the window held is delivered, one segment of it `lost` times.
@@ -38,6 +40,7 @@ impl Bottleneck {
             let lost = if n == 0 { lost * MSS } else { 0 };
             let ack = tests::ack(0, 1);
             let ack = Ack { now: self.now, rtt: Some(rtt), srtt: rtt, in_flight, lost, ..ack };
+            let ack = Ack { capacity: self.capacity, ..ack };
             if lost > 0 {
                 let event = Congestion::new(self.now, CongestionKind::Loss, MSS);
                 self.cc.on_congestion(&event, &[]);
@@ -221,6 +224,44 @@ fn slow_start_ends_where_the_path_overflows_in_recovery() {
         link.cc.on_ack(&Ack { lost: MSS * (n % 2), phase, ..ack }, &[]);
     }
     assert!(link.cc.drain.is_some() || link.cc.mode == Mode::Beside);
+}
+
+/// Slow start that a burst of losses ended goes on to what trains of segments say that the path
+/// carries, and not faster than that.
+#[test]
+fn slow_start_goes_on_to_what_trains_have_told() {
+    let after = |capacity: u64| {
+        let mut link = Bottleneck { capacity, ..Bottleneck::new(0) };
+        link.rounds(2).cc.alone(20 * MSS);
+        let (mut rounds, mut fastest) = (0, 0);
+        while link.segments() < 90 {
+            fastest = fastest.max(link.cc.state().pacing_rate.unwrap());
+            link.round(0);
+            rounds += 1;
+        }
+        assert_eq!(link.cc.mode, Mode::Alone);
+        (rounds, fastest)
+    };
+    let capacity = BDP * MSS * 1000 / BASE_MS;
+    let (known, fastest) = after(capacity);
+    assert!((capacity / 2..=capacity / 5 * 6).contains(&fastest), "{fastest} of {capacity}");
+    let (unknown, _) = after(0);
+    assert!(known < unknown, "{known} rounds, and {unknown} without trains");
+}
+
+/// What slow start lost by itself is none of a managed queue: a single loss soon after is ignored.
+#[test]
+fn what_slow_start_lost_is_no_evidence() {
+    let mut link = Bottleneck::new(0);
+    link.rounds(3);
+    (0..2).for_each(|_| link.round(link.segments() / 2));
+    while link.cc.mode == Mode::Startup {
+        link.round(0);
+    }
+    for _ in 0..10 {
+        link.round(1);
+        assert_eq!(link.cc.mode, Mode::Alone);
+    }
 }
 
 #[test]
