@@ -1,5 +1,5 @@
-//! Answers over unequal paths without losses come not much later than by the best path alone: points
-//! of the grid where they came by a half later.
+//! Answers over unequal paths without losses come not much later than by the best path alone:
+//! points of the grid where they came by a half later.
 
 use tabane_sim::observe::Silent;
 use tabane_sim::run;
