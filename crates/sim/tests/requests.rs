@@ -23,23 +23,23 @@ fn latency(paths: &[Path]) -> f64 {
     flow.latency.expect("answers").p95_s
 }
 
-/// Not by more than what is left when a drain ends an answer.
-fn assert_no_later(best: Path, before: &[Path], after: &[Path]) {
+/// Together they take no longer than so many times what the best takes alone.
+fn assert_no_later(most: f64, best: Path, before: &[Path], after: &[Path]) {
     let alone = latency(&[best]);
     let together = latency(&[before, &[best], after].concat());
-    assert!(together <= 1.08 * alone, "{together} s, alone {alone} s");
+    assert!(together <= most * alone, "{together} s, alone {alone} s");
 }
 
 /// The narrow path overflows, and all that it has is sent again on the other one, as fast as that
-/// is paced.
+/// is paced. What is above a twentieth is left where a drain ends an answer.
 #[test]
 fn what_a_narrow_path_holds_up_is_repaired_without_a_pause() {
-    assert_no_later((15_930_000, 6_000, 59_000), &[], &[(2_950_000, 36_000, 15_000)]);
+    assert_no_later(1.08, (15_930_000, 6_000, 59_000), &[], &[(2_950_000, 36_000, 15_000)]);
 }
 
 /// The last acknowledgement of an answer is delayed: the path is not slower for that.
 #[test]
 fn the_end_of_an_answer_does_not_make_a_path_slow() {
     let best = (46_675_737, 9_803, 59_711);
-    assert_no_later(best, &[(1_555_443, 7_749, 15_000)], &[(1_896_770, 104_352, 21_277)]);
+    assert_no_later(1.05, best, &[(1_555_443, 7_749, 15_000)], &[(1_896_770, 104_352, 21_277)]);
 }

@@ -222,9 +222,15 @@ impl Cubicd {
         }
     }
 
+    /// No drain has told anything yet.
+    fn is_undrained(&self) -> bool {
+        self.drained_at == Instant::ZERO
+    }
+
     fn end_drain(&mut self, now: Instant, drain: &Drain) {
         self.drain = None;
-        let first = std::mem::replace(&mut self.drained_at, now) == Instant::ZERO;
+        let first = self.is_undrained();
+        self.drained_at = now;
         if first {
             self.path.forget_losses();
         }
@@ -408,7 +414,7 @@ impl Cubicd {
                 if self.path.round_ended {
                     self.calm = if queue <= self.path.jitter() { self.calm + 1 } else { 0 };
                 }
-                if self.drained_at == Instant::ZERO {
+                if self.is_undrained() {
                     self.aim();
                 }
                 self.remember();
