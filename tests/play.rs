@@ -207,6 +207,12 @@ fn it_fits_a_phone_in_both_languages() {
             browser.until("window.playground?.time() > 0", "a run");
             let wide = "document.documentElement.scrollWidth <= 390";
             browser.until(wide, &format!("nothing that sticks out of {preset} ({language})"));
+            // Reports are in English; their claims have a translation.
+            let japanese = "[...document.querySelectorAll('#paper tbody td:first-child')] \
+                .every((claim) => /[ぁ-ん]/.test(claim.innerText))";
+            if language == "ja" {
+                browser.until(japanese, &format!("the claims of {preset} in Japanese"));
+            }
         }
     }
     assert_eq!(browser.errors(), [""; 0]);

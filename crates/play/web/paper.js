@@ -124,9 +124,11 @@ export class Paper {
   claims(preset, report) {
     const table = tag("table", "");
     const head = tag("tr", "", ...["claim", "published", "ours", "verdict"].map((key) => tag("th", "", t(key))));
-    const rows = preset.claims.map((id) => report.claims.find((claim) => claim.id === id)).filter(Boolean);
-    table.append(tag("thead", "", head), tag("tbody", "", ...rows.map((claim) => tag("tr", "",
-      tag("td", "", claim.text), tag("td", "", told(claim.paper, claim.unit)),
+    const rows = preset.claims.map((japanese) => [report.claims.find((claim) => claim.id === japanese.id), japanese])
+      .filter(([claim]) => claim);
+    table.append(tag("thead", "", head), tag("tbody", "", ...rows.map(([claim, japanese]) => tag("tr", "",
+      tag("td", "", own({ en: claim.text, ja: japanese.ja })),
+      tag("td", "", own({ en: told(claim.paper, claim.unit), ja: japanese.published ?? told(claim.paper, claim.unit) })),
       tag("td", "", told(claim.ours, claim.unit)), tag("td", "", badge(claim.verdict))))));
     return tag("div", "scroll", table);
   }

@@ -45,6 +45,7 @@ const LARGE = [
   "host.b.tcp.linux.wmem=4096 8388608 8388608",
 ];
 
+// Claims are those of the papers' reports, which are in English; here is the Japanese for them.
 export const PRESETS = [
   {
     id: "free",
@@ -66,7 +67,12 @@ export const PRESETS = [
       { id: "50MB", label: "50 MB", sets: {} },
       { id: "500MB", label: "500 MB", sets: { "flow.0.bulk": "500MB" } },
     ],
-    claims: ["never-slower", "worst-cell", "uplink-hardly-matters", "gain-without-uplink-loss"],
+    claims: [
+      { id: "never-slower", ja: "bicast のほうが遅くならない条件の数（0.1 秒まで）", published: "66 条件すべて" },
+      { id: "worst-cell", ja: "最悪の条件（上り 10 %、下り 5 %）で、bicast なしの時間は bicast ありの何倍か" },
+      { id: "uplink-hardly-matters", ja: "bicast ありの転送時間が、上り損失率によって変わる割合（最大の列）" },
+      { id: "gain-without-uplink-loss", ja: "上り損失 0 %、下り損失 5 % で bicast が縮める時間の割合" },
+    ],
     figure: "loss",
   },
   {
@@ -82,7 +88,12 @@ export const PRESETS = [
       { id: "large", label: { en: "large buffers", ja: "大きなバッファ" }, raw: LARGE },
       { id: "stated", label: { en: "as the paper states", ja: "論文のとおり" }, raw: [] },
     ],
-    claims: ["equal", "above", "steady", "ceiling"],
+    claims: [
+      { id: "equal", ja: "両経路が等しい 5 ms では、HayACK は公平" },
+      { id: "above", ja: "100 ms 以上では、HayACK が常に TCP を上回る（100、250、350 ms）", published: "常に" },
+      { id: "steady", ja: "Link2 のスループットは安定（1 秒ごとの値の標準偏差、平均に対する割合）", published: "安定" },
+      { id: "ceiling", ja: "350 ms では HayACK にタイムアウトがなく、Link1 の送信バイト数は増え続ける", published: "なし" },
+    ],
     figure: "jain",
   },
   {
@@ -94,7 +105,12 @@ export const PRESETS = [
     choices: { scheduler: ["minrtt", "ecf3:backlog=131072", "ecf:backlog=131072", "necf", "blest", "stms", "roundrobin", "redundant"] },
     variants: ["10MB", "20MB", "40MB"].map((size) =>
       ({ id: size, label: size.replace("MB", " MB"), sets: { "flow.0.bulk": size } })),
-    claims: ["heterogeneous-minrtt", "heterogeneous-single", "heterogeneous-ecf", "held-back"],
+    claims: [
+      { id: "heterogeneous-minrtt", ja: "不均一な回線では、提案方式の時間は minRTT より約 9 % 短い" },
+      { id: "heterogeneous-single", ja: "不均一な回線では、提案方式の時間は最速の経路だけの場合と同じ" },
+      { id: "heterogeneous-ecf", ja: "不均一な回線では、提案方式の時間は 2 経路の ECF と同じ" },
+      { id: "held-back", ja: "遅い回線は抑えられる（提案方式が遅い回線で運ぶ量、minRTT に対する割合）", published: "より少ない" },
+    ],
     figure: "sizes",
   },
   {
@@ -108,7 +124,12 @@ export const PRESETS = [
       { id: "extra", label: { en: "an extra tunnel", ja: "トンネルを追加" },
         raw: ['path={ ftth=["ftth"], vdsl=["vdsl"], extra=["ftth"] }'] },
     ],
-    claims: ["bundle", "reaches", "long-mean", "subflows"],
+    claims: [
+      { id: "bundle", ja: "WAN ごとに 1 トンネルでは、310 Mbit/s のうち約 150 Mbit/s しか出ない" },
+      { id: "reaches", ja: "トンネルを 1 本足すと、長い転送はゆっくり上がって 290 Mbit/s に届く" },
+      { id: "long-mean", ja: "トンネルを 1 本足すと、長い転送の平均は約 200 Mbit/s" },
+      { id: "subflows", ja: "転送が長いほど、多くのサブフローが使われる", published: "より多い" },
+    ],
     figure: "bundle",
   },
   {
@@ -126,7 +147,12 @@ export const PRESETS = [
       { id: "proxies", label: { en: "by two proxies", ja: "プロキシ 2 台" }, raw: ['flow.0.via=["west","east"]'] },
       { id: "direct", label: { en: "direct", ja: "直接" }, raw: ["flow.0.via=[]"] },
     ],
-    claims: ["direct-43", "proxied-43", "highspeed", "ghstcp"],
+    claims: [
+      { id: "direct-43", ja: "直接、43 ms：512 KB のソケットバッファでも回線を満たせない（Reno）", published: "大きなバッファでも満たせない（Reno）" },
+      { id: "proxied-43", ja: "プロキシ経由、43 ms、Reno：直接より速いが、回線には届かない", published: "直接より速いが、回線には届かない" },
+      { id: "highspeed", ja: "プロキシ経由、43 ms：HSTCP は Reno より速い", published: "プロキシ間では Reno より良い" },
+      { id: "ghstcp", ja: "プロキシ経由、43 ms：gHSTCP は HSTCP より速い", published: "HSTCP より良い" },
+    ],
     figure: "buffers",
   },
 ];
