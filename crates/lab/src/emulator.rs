@@ -8,13 +8,13 @@
 use crate::Stack;
 use crate::accuracy::{Achieved, Lateness};
 use crate::notification::{Notification, Notifier};
-use crate::packet::Packet;
+use crate::packet::{Offload, Packet};
 use crate::priority;
 use crate::switch::Switch;
 use crate::wires::{Pool, pop_due, wait};
 use rustix::event::{PollFd, PollFlags};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use tabane_engine::Instant;
@@ -22,7 +22,7 @@ use tabane_engine::view::{PathId, PathSet};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
 use tabane_sim::Plan;
-use tabane_sim::link::{Link, LinkChange, LinkStats};
+use tabane_sim::link::{Link, LinkChange, LinkStats, Packet as _};
 use tabane_sim::scenario::{Change, LinkDirection, LinkParams};
 use tabane_sim::topology::{Hop, NO_ROUTE};
 use tabane_trace::observe::{CapturePoint, HostIdx, LinkIdx, LinkSample, Wants};
@@ -48,6 +48,8 @@ pub(crate) struct Emulator {
     longest: usize,
     /// Devices lose their carrier with their link.
     carrier: bool,
+    /// Packets of devices have an [`Offload`] before them.
+    offload: bool,
     report: Report,
 }
 
@@ -131,13 +133,13 @@ impl Emulator {
             notifier,
             stop,
             pool: Pool::new(POOL),
-            longest: topology
-                .hosts
-                .iter()
-                .flat_map(|h| &h.paths)
-                .fold(0, |l, p| l.max(p.mtu))
-                .into(),
+            longest: if scenario.offload {
+                Offload::LEN + usize::from(u16::MAX)
+            } else {
+                topology.hosts.iter().flat_map(|h| &h.paths).fold(0, |l, p| l.max(p.mtu)).into()
+            },
             carrier: stack == Stack::Kernel,
+            offload: scenario.offload,
             report: Report::default(),
         })
     }
@@ -180,7 +182,8 @@ impl Emulator {
                 match self.ports[n].device.recv(&mut buffer) {
                     Ok(len) => {
                         buffer.truncate(len);
-                        self.depart(n, buffer);
+                        let offload = self.offload_of(&mut buffer);
+                        self.depart(n, Packet { offload, ..Packet::new(buffer) });
                     }
                     Err(_) => {
                         self.pool.give_back(buffer);
@@ -191,11 +194,19 @@ impl Emulator {
         }
     }
 
+    /// What stands before a packet of a device, which is taken off.
+    fn offload_of(&self, buffer: &mut Vec<u8>) -> Offload {
+        let header = buffer.first_chunk().copied().filter(|_| self.offload);
+        header.map_or_else(Offload::default, |header| {
+            buffer.drain(..Offload::LEN);
+            Offload(header)
+        })
+    }
+
     /// A packet has left a host.
-    fn depart(&mut self, port: usize, bytes: Vec<u8>) {
+    fn depart(&mut self, port: usize, packet: Packet) {
         let now = self.clock.now();
         let Port { host, path, .. } = self.ports[port];
-        let packet = Packet::new(bytes);
         let to = packet.destination();
         let to = to.filter(|to| self.plan.topology.route(host, path, *to) != NO_ROUTE);
         let Some(to) = to else {
@@ -211,7 +222,8 @@ impl Emulator {
             let mut bytes = self.pool.take();
             bytes.clear();
             bytes.extend_from_slice(&packet.bytes);
-            self.send(now, (host, copy, to), Packet::new(bytes));
+            let offload = packet.offload;
+            self.send(now, (host, copy, to), Packet { offload, ..Packet::new(bytes) });
         }
         match first {
             Some(first) => self.send(now, (host, first, to), packet),
@@ -223,7 +235,7 @@ impl Emulator {
     fn send(&mut self, now: Instant, (host, path, to): (usize, PathId, IpAddr), packet: Packet) {
         if self.wants.packets {
             let point = CapturePoint::Sent(HostIdx(host as u32), path);
-            self.notifier.try_send(Notification::Packet(point, now, packet.bytes.clone()));
+            self.notifier.try_send(Notification::Packet(point, now, packet.seen().into()));
         }
         let cursor = self.plan.topology.route(host, usize::from(path.0), to);
         self.enter(now, Packet { cursor, ..packet });
@@ -235,10 +247,10 @@ impl Emulator {
             Hop::Link(link) => {
                 if self.wants.packets {
                     let point = CapturePoint::Link(LinkIdx(link));
-                    self.notifier.try_send(Notification::Packet(point, now, packet.bytes.clone()));
+                    self.notifier.try_send(Notification::Packet(point, now, packet.seen().into()));
                 }
                 let wire = &mut self.links[link as usize];
-                if packet.bytes.len() > wire.mtu {
+                if packet.longest() > wire.mtu {
                     wire.too_long += 1;
                     return self.pool.give_back(packet.bytes);
                 }
@@ -252,13 +264,19 @@ impl Emulator {
     fn arrive(&mut self, now: Instant, host: u32, path: u8, packet: Packet) {
         if self.wants.packets {
             let point = CapturePoint::Received(HostIdx(host), PathId(path));
-            self.notifier.try_send(Notification::Packet(point, now, packet.bytes.clone()));
+            self.notifier.try_send(Notification::Packet(point, now, packet.seen().into()));
         }
         if let Some(switch) = &mut self.switches[host as usize] {
-            switch.arrives(now, usize::from(path), &packet.bytes);
+            switch.arrives(now, usize::from(path), &packet.seen());
         }
         let port = &self.ports[self.first[host as usize] + usize::from(path)];
-        if port.device.send(&packet.bytes).is_err() {
+        let sent = if self.offload {
+            let parts = [IoSlice::new(&packet.offload.0), IoSlice::new(&packet.bytes)];
+            port.device.send_vectored(&parts)
+        } else {
+            port.device.send(&packet.bytes)
+        };
+        if sent.is_err() {
             self.report.refused += 1;
         }
         self.pool.give_back(packet.bytes);
@@ -268,7 +286,12 @@ impl Emulator {
     fn lost(&mut self, link: u32) {
         while let Some(lost) = self.links[link as usize].link.poll_loss() {
             let (at, cause) = (lost.at, lost.cause.as_str());
-            self.notifier.try_send(Notification::Lost(LinkIdx(link), at, cause, lost.packet.bytes));
+            self.notifier.try_send(Notification::Lost(
+                LinkIdx(link),
+                at,
+                cause,
+                lost.packet.seen().into(),
+            ));
         }
     }
 
@@ -279,7 +302,7 @@ impl Emulator {
                 // Jitter moves packets towards each other: those are no rate.
                 let steady = wire.params.rate.filter(|_| wire.params.jitter.is_none());
                 let rate = steady.map(|rate| rate.0 as f64);
-                wire.achieved.add(due, now, packet.bytes.len(), rate);
+                wire.achieved.add(due, now, packet.wire_len() as usize, rate);
                 self.report.lateness.add(now.saturating_since(due));
                 self.report.hops += 1;
                 packet.cursor += 1;

@@ -69,7 +69,8 @@ impl Network {
     fn add_host(&mut self, host: usize, version: u8) -> Result<(), LabError> {
         let plan = &self.hosts.hosts[host];
         let namespace = Namespace::new(&plan.namespace)?;
-        let (ports, engines) = namespace.inside(|| open_devices(host, plan))??;
+        let offload = self.plan.scenario.offload;
+        let (ports, engines) = namespace.inside(|| open_devices(host, plan, offload))??;
         self.ports.extend(ports);
         self.engines.push(engines);
         namespace.sysctl(&plan.sysctls)?;
@@ -125,12 +126,13 @@ impl Drop for Running {
 fn open_devices(
     host: usize,
     plan: &HostPlan,
+    offload: bool,
 ) -> Result<(Vec<Port>, Vec<Box<dyn PathDevice>>), LabError> {
     let (mut ports, mut engines) = (Vec::new(), Vec::new());
     for (path, device) in plan.devices.iter().enumerate() {
         let what = || format!("open the TUN device {} of {}", device.link, plan.name);
         let system = |source| LabError::System { what: what(), source };
-        let link = DeviceBuilder::new().name(&device.link).inherit_enable_state();
+        let link = DeviceBuilder::new().name(&device.link).inherit_enable_state().offload(offload);
         let link = link.build_sync().map_err(system)?;
         link.set_nonblocking(true).map_err(system)?;
         ports.push(Port { host, path, device: link });

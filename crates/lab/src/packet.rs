@@ -1,5 +1,7 @@
-//! A packet on an emulated link: its bytes and where it is on its route.
+//! A packet on an emulated link: its bytes and where it is on its route. One of a host with
+//! segmentation offload may stand for many segments (a super-packet), which share its fate.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tabane_sim::link;
 use tabane_sim::topology::NO_ROUTE;
@@ -11,11 +13,65 @@ pub(crate) struct Packet {
     pub(crate) bytes: Vec<u8>,
     /// Where it is on its route.
     pub(crate) cursor: u32,
+    pub(crate) offload: Offload,
+}
+
+/// What a host with segmentation offload left for the device to do: `virtio_net_hdr` (virtio 1.2
+/// section 5.1.6), as a TUN device gives and takes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Offload(pub(crate) [u8; Self::LEN]);
+
+impl Offload {
+    pub(crate) const LEN: usize = 10;
+    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
+    const NEEDS_CHECKSUM: u8 = 1;
+
+    fn field(self, at: usize) -> usize {
+        u16::from_ne_bytes([self.0[at], self.0[at + 1]]).into()
+    }
+
+    /// Payload of each segment but the last; `None` of what is one segment.
+    fn segment_size(self) -> Option<usize> {
+        (self.0[1] != 0).then(|| self.field(4)).filter(|size| *size > 0)
+    }
+
+    /// From where the checksum counts, and where it is.
+    fn checksum(self) -> Option<(usize, usize)> {
+        let from = self.field(6);
+        (self.0[0] & Self::NEEDS_CHECKSUM != 0).then(|| (from, from + self.field(8)))
+    }
 }
 
 impl Packet {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, cursor: NO_ROUTE }
+        Self { bytes, cursor: NO_ROUTE, offload: Offload::default() }
+    }
+
+    /// Length of its headers, if it stands for several segments, and what each of them carries.
+    fn segments(&self) -> Option<(usize, usize)> {
+        let (size, (tcp, _)) = (self.offload.segment_size()?, self.offload.checksum()?);
+        let tcp_len = usize::from(*self.bytes.get(tcp + 12)? >> 4) * 4;
+        Some((tcp + tcp_len, size)).filter(|(headers, _)| *headers <= self.bytes.len())
+    }
+
+    /// Length of the longest packet that it would be on a wire.
+    pub(crate) fn longest(&self) -> usize {
+        let len = self.bytes.len();
+        self.segments().map_or(len, |(headers, size)| len.min(headers + size))
+    }
+
+    /// As a capture has it: with its checksum, if that was left to the device.
+    pub(crate) fn seen(&self) -> Cow<'_, [u8]> {
+        let Some((from, at)) = self.offload.checksum() else { return (&self.bytes).into() };
+        let mut bytes = self.bytes.clone();
+        if let Some(part) = bytes.get(from..) {
+            // The sum of the pseudo header is there already.
+            let sum = Checksum::of(part).finish();
+            if let Some(field) = bytes.get_mut(at..at + 2) {
+                field.copy_from_slice(&sum.to_be_bytes());
+            }
+        }
+        bytes.into()
     }
 
     /// Where it wants to go, if it is an IP packet to one host.
@@ -40,7 +96,11 @@ impl Packet {
 
 impl link::Packet for Packet {
     fn wire_len(&self) -> u32 {
-        u32::try_from(self.bytes.len()).unwrap_or(u32::MAX)
+        let more = self.segments().map_or(0, |(headers, size)| {
+            let segments = (self.bytes.len() - headers).div_ceil(size);
+            segments.saturating_sub(1) * headers
+        });
+        u32::try_from(self.bytes.len() + more).unwrap_or(u32::MAX)
     }
 
     fn ect(&self) -> bool {
@@ -93,6 +153,7 @@ impl link::Packet for Packet {
 mod tests {
     use super::*;
     use tabane_sim::link::Packet as _;
+    use tabane_wire::{Flags, Segment, SeqNum, TcpOptions, Timestamps};
 
     /// An IPv4 packet of this protocol with these ports.
     fn flow(protocol: u8, ports: [u8; 4]) -> u64 {
@@ -100,6 +161,52 @@ mod tests {
         (bytes[0], bytes[9]) = (0x45, protocol);
         bytes[20..24].copy_from_slice(&ports);
         Packet::new(bytes).flow()
+    }
+
+    /// As a host with segmentation offload gives it: 1448 bytes a segment, the pseudo header's
+    /// sum where the checksum goes.
+    fn super_packet(payload: usize) -> (Segment, Packet) {
+        let segment = Segment {
+            src: ([10, 0, 0, 1], 1).into(),
+            dst: ([10, 0, 0, 2], 2).into(),
+            seq: SeqNum(1),
+            ack: SeqNum(1),
+            flags: Flags::ACK,
+            window: 1000,
+            ecn: Default::default(),
+            options: TcpOptions {
+                timestamps: Some(Timestamps { value: 1, echo: 2 }),
+                ..TcpOptions::default()
+            },
+            payload: (0..payload).map(|n| n as u8).collect(),
+        };
+        let mut bytes = vec![0; segment.wire_len()];
+        segment.emit(&mut bytes).unwrap();
+        let mut pseudo = Checksum::of(&bytes[12..20]);
+        pseudo.add_u16(6);
+        pseudo.add_u16((bytes.len() - 20) as u16);
+        bytes[36..38].copy_from_slice(&(!pseudo.finish()).to_be_bytes());
+        let kind = u8::from(payload > 1448);
+        let mut header = [1, kind, 52, 0, 0, 0, 20, 0, 16, 0];
+        header[4..6].copy_from_slice(&(1448 * u16::from(kind)).to_ne_bytes());
+        (segment, Packet { offload: Offload(header), ..Packet::new(bytes) })
+    }
+
+    #[test]
+    fn a_super_packet_takes_the_time_of_its_segments_and_is_captured_whole() {
+        for (payload, wire, longest) in
+            [(1448, 1500, 1500), (1449, 1553, 1500), (2896, 3000, 1500), (10_000, 10_364, 1500)]
+        {
+            let (segment, packet) = super_packet(payload);
+            assert_eq!((packet.wire_len(), packet.longest()), (wire, longest), "{payload}");
+            let bare = Segment::parse_slice(&packet.bytes);
+            assert!(bare.is_err(), "its checksum is left to the device");
+            assert_eq!(Segment::parse_slice(&packet.seen()).unwrap(), segment);
+        }
+        let (_, mut packet) = super_packet(10_000);
+        packet.bytes.truncate(30);
+        assert_eq!((packet.wire_len(), packet.longest()), (30, 30), "cut within its headers");
+        assert_eq!(packet.seen().len(), 30);
     }
 
     #[test]

@@ -131,6 +131,10 @@ pub fn refuse(scenario: &Scenario, stack: Stack) -> Result<(), Fault> {
                 .help("remove it, or run it in simulated time: tabane sim run"));
         }
     }
+    if scenario.offload && stack == Stack::Tabane {
+        return Err(Fault::new(&[&"offload"], "the engine sends segments one by one in the lab")
+            .help("remove it, or run it with --stack kernel"));
+    }
     if scenario.closing {
         return Err(Fault::new(&[&"closing"], "the lab does not see how connections end")
             .help("remove it, or run it in simulated time: tabane sim run"));

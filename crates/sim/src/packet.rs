@@ -3,14 +3,92 @@
 use crate::link;
 use crate::prefetch::fetch;
 use bytes::Bytes;
-use tabane_wire::{Ecn, Segment};
+use tabane_wire::{Ecn, Flags, Segment};
 
 /// A packet. Queues move these two words, in registers; what they and routers ask for is in them,
 /// so that the segment itself, cold in memory by then, is touched by hosts only.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
-    segment: Box<Segment>,
+    carried: Box<Carried>,
     label: Label,
+}
+
+/// A segment and, where hosts have segmentation offload, those behind it in the same super-packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    segment: Segment,
+    rest: Option<Box<Carried>>,
+}
+
+impl Carried {
+    /// Longest super-packet, less what its headers take.
+    const MOST: usize = 64_000;
+
+    fn blank() -> Self {
+        Self { segment: Segment::blank(), rest: None }
+    }
+
+    /// The segment, or the first.
+    #[inline]
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    /// All of them.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        std::iter::successors(Some(self), |carried| carried.rest.as_deref())
+            .map(|carried| &carried.segment)
+    }
+
+    /// All but the first.
+    #[inline]
+    pub(crate) fn rest(&self) -> Option<&Self> {
+        self.rest.as_deref()
+    }
+
+    /// Length of all of them as IP packets.
+    #[cold]
+    #[inline(never)]
+    fn len(&self) -> u64 {
+        self.segments().map(|segment| segment.wire_len() as u64).sum()
+    }
+
+    /// Whether none of them is longer.
+    #[cold]
+    #[inline(never)]
+    fn fits(&self, mtu: u32) -> bool {
+        self.segments().all(|segment| segment.wire_len() <= mtu as usize)
+    }
+
+    /// Whether `next` may follow `all` in one super-packet, as a host's stack makes them: data of
+    /// one size but for the last, without a gap, the headers otherwise the same.
+    pub(crate) fn continues(all: &[Box<Self>], next: &Self) -> bool {
+        let ([first, ..], [.., last]) = (all, all) else { return false };
+        let (first, last, next) = (&first.segment, &last.segment, &next.segment);
+        let (len, size) = (last.payload.len(), first.payload.len());
+        (last.src, last.dst, last.ack, last.window) == (next.src, next.dst, next.ack, next.window)
+            && last.flags == Flags::ACK
+            && next.flags.contains(Flags::ACK)
+            && !next.flags.intersects(Flags::FIN | Flags::SYN | Flags::RST)
+            && len == size
+            && (1..=size).contains(&next.payload.len())
+            && next.seq == last.seq.plus(len as u32)
+            && last.ecn == next.ecn
+            && last.options.timestamps == next.options.timestamps
+            && last.options.mptcp.is_none()
+            && next.options.mptcp.is_none()
+            && (all.len() + 1) * size <= Self::MOST
+    }
+
+    /// One super-packet of them, in their order.
+    pub(crate) fn together(all: &mut Vec<Box<Self>>) -> Option<Box<Self>> {
+        let mut whole = None;
+        while let Some(mut one) = all.pop() {
+            one.rest = whole;
+            whole = Some(one);
+        }
+        whole
+    }
 }
 
 /// From the lowest bit on: where the packet is on its route, the length of the IP packet, whether
@@ -32,31 +110,47 @@ impl Packet {
 
     /// At the start of its route.
     #[inline]
-    pub(crate) fn new(segment: Box<Segment>, cursor: u32) -> Self {
-        let len = segment.wire_len() as u64;
+    pub(crate) fn new(carried: Box<Carried>, cursor: u32) -> Self {
+        let segment = &carried.segment;
+        let mut len = segment.wire_len() as u64;
+        if let Some(rest) = carried.rest() {
+            len += rest.len();
+        }
         debug_assert!(cursor < Self::MAX_CURSOR && len < 1 << Label::LEN);
         let ect = matches!(segment.ecn, Ecn::Ect0 | Ecn::Ect1);
         let ect = if ect { Label::ECT } else { 0 };
         let label = Label(u64::from(cursor) | len << Label::CURSOR | ect);
-        Self { segment, label }
+        Self { carried, label }
     }
 
-    /// The segment.
+    /// The segment, or the first.
     #[inline]
     pub(crate) fn segment(&self) -> &Segment {
-        &self.segment
+        &self.carried.segment
+    }
+
+    /// All that travel as this packet.
+    #[inline]
+    pub(crate) fn carried(&self) -> &Carried {
+        &self.carried
     }
 
     /// The box, for the pool.
     #[inline]
-    pub(crate) fn into_segment(self) -> Box<Segment> {
-        self.segment
+    pub(crate) fn into_carried(self) -> Box<Carried> {
+        self.carried
+    }
+
+    /// Whether its segments are no longer than that.
+    #[inline]
+    pub(crate) fn fits(&self, mtu: u32) -> bool {
+        self.len() <= mtu || self.carried.fits(mtu)
     }
 
     /// Asks for the memory of the segment: it was written long ago.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        fetch(&*self.segment);
+        fetch(&self.carried.segment);
     }
 
     /// Where it is on its route.
@@ -71,7 +165,7 @@ impl Packet {
         self.label.0 += 1;
     }
 
-    /// Length of the IP packet.
+    /// Length of the IP packet, or of all of them.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         (self.label.0 >> Label::CURSOR) as u32 & ((1 << Label::LEN) - 1)
@@ -96,13 +190,18 @@ impl link::Packet for Packet {
     }
 
     fn mark_ce(&mut self) {
-        self.segment.ecn = Ecn::Ce;
+        self.carried.segment.ecn = Ecn::Ce;
+        let mut more = self.carried.rest.as_deref_mut();
+        while let Some(carried) = more {
+            carried.segment.ecn = Ecn::Ce;
+            more = carried.rest.as_deref_mut();
+        }
         self.label.0 &= !Label::ECT;
     }
 
     fn corrupt(&mut self, bits: u64) {
-        // An IP packet has fewer than 2^19 bits.
-        let bit = bits % (u64::from(self.len()) * 8);
+        // An IP packet has fewer than 2^19 bits; of a super-packet the end is spared.
+        let bit = bits % (u64::from(self.len().min(0xffff)) * 8);
         let rest = self.label.0 & ((1 << Label::DAMAGE) - 1);
         self.label.0 = rest | (bit + 1) << Label::DAMAGE;
     }
@@ -112,7 +211,7 @@ impl link::Packet for Packet {
     }
 
     fn flow(&self) -> u64 {
-        let Segment { src, dst, .. } = &*self.segment;
+        let Segment { src, dst, .. } = &self.carried.segment;
         let address = |ip: std::net::IpAddr| match ip {
             std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
             std::net::IpAddr::V6(ip) => ip.octets(),
@@ -128,7 +227,7 @@ impl link::Packet for Packet {
 pub(crate) struct Pool {
     /// Their segments have nothing in them that takes memory.
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    free: Vec<Box<Segment>>,
+    free: Vec<Box<Carried>>,
 }
 
 impl Pool {
@@ -139,35 +238,51 @@ impl Pool {
     #[inline]
     pub(crate) fn blank(&mut self) -> &mut Segment {
         if self.free.is_empty() {
-            self.free.push(Box::new(Segment::blank()));
+            self.free.push(Box::new(Carried::blank()));
         }
-        self.free.last_mut().expect("invariant: there is one now")
+        &mut self.free.last_mut().expect("invariant: there is one now").segment
     }
 
     /// The segment that `blank` has shown.
     #[inline]
-    pub(crate) fn take(&mut self) -> Box<Segment> {
-        self.free.pop().unwrap_or_else(|| Box::new(Segment::blank()))
+    pub(crate) fn take(&mut self) -> Box<Carried> {
+        self.free.pop().unwrap_or_else(|| Box::new(Carried::blank()))
     }
 
     /// The same again.
-    pub(crate) fn copy_of(&mut self, segment: &Segment) -> Box<Segment> {
-        self.boxed(segment.clone())
+    pub(crate) fn copy_of(&mut self, carried: &Carried) -> Box<Carried> {
+        let mut copy = self.boxed(carried.segment.clone());
+        copy.rest = carried.rest().map(|rest| self.copy_of(rest));
+        copy
     }
 
     /// The segment in a box that has been used before.
-    pub(crate) fn boxed(&mut self, segment: Segment) -> Box<Segment> {
+    pub(crate) fn boxed(&mut self, segment: Segment) -> Box<Carried> {
         *self.blank() = segment;
         self.take()
     }
 
+    /// Keeps the boxes of all but the first segment.
+    #[cold]
+    #[inline(never)]
+    fn take_apart(&mut self, carried: &mut Carried) {
+        let mut next = carried.rest.take();
+        while let Some(mut carried) = next {
+            next = carried.rest.take();
+            self.recycle(carried);
+        }
+    }
+
     /// Keeps the box for another.
     #[inline]
-    pub(crate) fn recycle(&mut self, mut segment: Box<Segment>) {
-        segment.payload = Bytes::new();
-        segment.options.mptcp = None;
+    pub(crate) fn recycle(&mut self, mut carried: Box<Carried>) {
+        carried.segment.payload = Bytes::new();
+        carried.segment.options.mptcp = None;
+        if carried.rest.is_some() {
+            self.take_apart(&mut carried);
+        }
         if self.free.len() < Self::MOST {
-            self.free.push(segment);
+            self.free.push(carried);
         }
     }
 }
@@ -183,7 +298,7 @@ mod tests {
         segment.ecn = Ecn::Ect0;
         // With the headers the longest IP packet.
         segment.payload = Bytes::from(vec![0; 65_535 - 40]);
-        let mut packet = Packet::new(Box::new(segment), Packet::MAX_CURSOR - 2);
+        let mut packet = Packet::new(Pool::default().boxed(segment), Packet::MAX_CURSOR - 2);
         assert_eq!((packet.len(), packet.ect(), packet.flipped_bit()), (65_535, true, None));
         packet.advance();
         packet.corrupt(65_535 * 8 - 1);
@@ -202,10 +317,10 @@ mod tests {
         let mut pool = Pool::default();
         pool.blank().payload = Bytes::from(vec![1; 1000]);
         let full = pool.take();
-        assert_eq!(full.payload.len(), 1000);
+        assert_eq!(full.segment.payload.len(), 1000);
         pool.recycle(full);
         assert!(pool.blank().payload.is_empty() && pool.free.len() == 1);
-        let [one, two] = [(); 2].map(|()| pool.copy_of(&Segment::blank()));
+        let [one, two] = [(); 2].map(|()| pool.copy_of(&Carried::blank()));
         assert!(pool.free.is_empty(), "copies take boxes, too");
         pool.recycle(one);
         pool.recycle(two);

@@ -76,6 +76,11 @@ pub struct Scenario {
     /// The run goes on until the connections are gone too, not only until all is delivered.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closing: bool,
+    /// Segments that leave a host together travel as one super-packet (TSO), which links carry,
+    /// queue and lose whole and the far end takes as one (GRO), as between virtual machines. The
+    /// MTU of links is that of segments.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub offload: bool,
     /// What is written beside results.
     #[serde(skip_serializing_if = "Output::is_default")]
     pub output: Output,
@@ -150,6 +155,7 @@ impl Default for Scenario {
             wire: false,
             verify: false,
             closing: false,
+            offload: false,
             output: Output::default(),
             defaults: Host::default(),
             host: Named::default(),

@@ -29,6 +29,10 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(), Fault> {
         check_host(&["proxy", name, "listen"], &proxy.listen)?;
         check_host(&["proxy", name, "connect"], &proxy.connect)?;
     }
+    if let Some(name) = scenario.tunnel.names().next().filter(|_| scenario.offload) {
+        let fault = Fault::new(&[&"tunnel", &name], "a tunnel carries no super-packets");
+        return Err(fault.help("remove the tunnel, or `offload`"));
+    }
     for (name, tunnel) in scenario.tunnel.iter() {
         if scenario.link.get(name).is_some() {
             let fault = Fault::new(&[&"tunnel", &name], format!("'{name}' is a link and a tunnel"));

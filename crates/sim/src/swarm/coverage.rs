@@ -52,6 +52,7 @@ const FEATURES: &[(&str, Has)] = &[
     ("no timestamps", |s| hosts(s).any(|h| h.tcp.timestamps == Some(false))),
     ("ECN", |s| hosts(s).any(|h| h.tcp.ecn == Some(true))),
     ("bytes on the wire", |s| s.wire),
+    ("super-packets", |s| s.offload),
     ("IPv6", |s| s.ip == 6),
 ];
 

@@ -55,6 +55,7 @@ pub fn generate(seed: u64) -> Scenario {
     Generator { rng: Seed(seed).stream("swarm/lives") }.lives(&mut scenario);
     Generator { rng: Seed(seed).stream("swarm/both") }.both_ways(&mut scenario);
     Generator { rng: Seed(seed).stream("swarm/queues") }.queues(&mut scenario);
+    scenario.offload = Generator { rng: Seed(seed).stream("swarm/offload") }.chance(0.1);
     fit(&mut scenario);
     heal(&mut scenario);
     scenario

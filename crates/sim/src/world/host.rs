@@ -3,7 +3,7 @@
 use super::{Action, RunError, TOO_LONG, World};
 use crate::app::Role;
 use crate::observe::{CapturePoint, FlowIdx, HostIdx, LinkIdx, Observer};
-use crate::packet::Packet;
+use crate::packet::{Carried, Packet};
 use crate::plan::Plan;
 use crate::relay::Side;
 use crate::scenario::Scenario;
@@ -228,31 +228,43 @@ impl World<'_> {
     #[inline]
     pub(super) fn deliver(&mut self, host: usize, path: u8, packet: Packet) {
         if self.now < self.asleep[host] {
-            self.pool.recycle(packet.into_segment());
+            self.pool.recycle(packet.into_carried());
             return;
         }
         let path = PathId(path);
         if self.watched {
             let point = CapturePoint::Received(HostIdx(host as u32), path);
-            self.observer.packet(point, self.now, packet.segment());
+            self.observe(point, packet.carried());
         }
         if packet.flipped_bit().is_some() || self.scenario.wire {
             self.deliver_bytes(host, path, &packet);
         } else {
-            self.hosts[host].endpoint.handle_segment(self.now, path, packet.segment());
+            // A super-packet is acknowledged once: the host is asked for segments after the last.
+            let mut carried = packet.carried();
+            loop {
+                self.hosts[host].endpoint.handle_segment(self.now, path, carried.segment());
+                let Some(rest) = carried.rest() else { break };
+                carried = rest;
+            }
         }
-        self.pool.recycle(packet.into_segment());
+        self.pool.recycle(packet.into_carried());
         self.flush(host);
     }
 
     /// As it would come from a wire, with the damage done to it there.
     fn deliver_bytes(&mut self, host: usize, path: PathId, packet: &Packet) {
-        let len = packet.segment().emit(&mut self.buffer);
-        let len = len.expect("invariant: engines emit valid segments");
-        if let Some(bit) = packet.flipped_bit() {
-            self.buffer[bit / 8] ^= 1 << (bit % 8);
+        let mut damaged = packet.flipped_bit();
+        for segment in packet.carried().segments() {
+            let len = segment.emit(&mut self.buffer);
+            let len = len.expect("invariant: engines emit valid segments");
+            if let Some(bit) = damaged {
+                damaged = bit.checked_sub(len * 8);
+                if damaged.is_none() {
+                    self.buffer[bit / 8] ^= 1 << (bit % 8);
+                }
+            }
+            self.hosts[host].endpoint.handle_packet(self.now, path, &self.buffer[..len]);
         }
-        self.hosts[host].endpoint.handle_packet(self.now, path, &self.buffer[..len]);
     }
 
     /// Lets a host do everything it can do now: events to applications, segments to links,
@@ -268,8 +280,15 @@ impl World<'_> {
             while let Some((conn, event)) = self.hosts[host].endpoint.poll_event() {
                 self.on_event(host, conn, &event);
             }
-            while let Some((paths, segment)) = self.poll_departure(host) {
-                self.depart(host, paths, segment);
+            while let Some((paths, carried)) = self.poll_departure(host) {
+                if self.scenario.offload {
+                    self.hold(host, paths, carried);
+                } else {
+                    self.depart(host, paths, carried);
+                }
+            }
+            if self.scenario.offload {
+                self.depart_held(host);
             }
             // Polling for segments finds out what is over.
             let Some((conn, event)) = self.hosts[host].endpoint.poll_event() else { break };
@@ -284,8 +303,29 @@ impl World<'_> {
         self.schedule.set(source, next.unwrap_or(tabane_engine::Instant::FAR_FUTURE));
     }
 
+    /// Puts a segment that leaves into a super-packet with those before it, as far as they go
+    /// together.
+    #[cold]
+    #[inline(never)]
+    fn hold(&mut self, host: usize, paths: PathSet, carried: Box<Carried>) {
+        let (by, held) = &mut self.held;
+        if *by != paths || !Carried::continues(held, &carried) {
+            self.depart_held(host);
+        }
+        self.held.0 = paths;
+        self.held.1.push(carried);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn depart_held(&mut self, host: usize) {
+        if let Some(carried) = Carried::together(&mut self.held.1) {
+            self.depart(host, self.held.0, carried);
+        }
+    }
+
     #[inline]
-    fn poll_departure(&mut self, host: usize) -> Option<(PathSet, Box<Segment>)> {
+    fn poll_departure(&mut self, host: usize) -> Option<(PathSet, Box<Carried>)> {
         let endpoint = &mut self.hosts[host].endpoint;
         if !self.scenario.wire {
             let paths = endpoint.poll_into(self.now, self.pool.blank())?;
@@ -300,32 +340,33 @@ impl World<'_> {
 
     /// Sends a segment, with a copy by each path that the engine named.
     #[inline]
-    fn depart(&mut self, host: usize, mut paths: PathSet, segment: Box<Segment>) {
+    fn depart(&mut self, host: usize, mut paths: PathSet, carried: Box<Carried>) {
         while let Some(path) = paths.first() {
             paths.remove(path);
             if paths.is_empty() {
-                self.depart_by(host, path, segment);
+                self.depart_by(host, path, carried);
                 return;
             }
-            let copy = self.pool.copy_of(&segment);
+            let copy = self.pool.copy_of(&carried);
             self.depart_by(host, path, copy);
         }
     }
 
     #[inline]
-    fn depart_by(&mut self, host: usize, path: PathId, segment: Box<Segment>) {
-        let cursor = self.topology.route(host, usize::from(path.0), segment.dst.ip());
+    fn depart_by(&mut self, host: usize, path: PathId, carried: Box<Carried>) {
+        let to = carried.segment().dst.ip();
+        let cursor = self.topology.route(host, usize::from(path.0), to);
         if cursor == NO_ROUTE {
             self.unroutable += 1;
-            return self.pool.recycle(segment);
+            return self.pool.recycle(carried);
         }
         if self.watched {
             let point = CapturePoint::Sent(HostIdx(host as u32), path);
-            self.observer.packet(point, self.now, &segment);
+            self.observe(point, &carried);
         }
-        let packet = Packet::new(segment, cursor);
+        let packet = Packet::new(carried, cursor);
         let mtu = self.hosts[host].mtus[usize::from(path.0)];
-        if packet.len() > u32::from(mtu) {
+        if !packet.fits(mtu.into()) {
             return self.refuse(host, path, packet);
         }
         match self.topology.hop(cursor) {
@@ -346,7 +387,7 @@ impl World<'_> {
         if self.watched {
             self.observer.lost(link, self.now, TOO_LONG, packet.segment());
         }
-        self.pool.recycle(packet.into_segment());
+        self.pool.recycle(packet.into_carried());
         let host = &mut self.hosts[host];
         let mtu = host.mtus[usize::from(path.0)];
         host.endpoint.set_path_mtu(self.now, path, mtu);

@@ -13,9 +13,9 @@ mod report;
 mod tunnel;
 
 use crate::app::{App, Role};
-use crate::link::Link;
+use crate::link::{Link, Lost};
 use crate::observe::{CapturePoint, FlowIdx, Layout, LinkIdx, Observer, Wants};
-use crate::packet::{Packet, Pool};
+use crate::packet::{Carried, Packet, Pool};
 use crate::plan::{LinkPlan, Plan};
 use crate::result::{FlowResult, RunResult};
 use crate::scenario::{Fault, FlowDirection, LinkParams, Scenario};
@@ -31,6 +31,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use tabane_engine::policy::PolicyError;
 use tabane_engine::record::CloseReason;
+use tabane_engine::view::PathSet;
 use tabane_engine::{ConnId, Duration, Instant};
 use thiserror::Error;
 use tunnel::TunnelState;
@@ -86,6 +87,8 @@ pub struct World<'o> {
     /// Flows that have still something to do.
     remaining: usize,
     pool: Pool,
+    /// What leaves a host just now as one super-packet, and by which paths.
+    held: (PathSet, Vec<Box<Carried>>),
     observer: &'o mut dyn Observer,
     wants: Wants,
     watched: bool,
@@ -186,6 +189,7 @@ impl<'o> World<'o> {
             remaining: flows.len(),
             flows,
             pool: Pool::default(),
+            held: (PathSet::default(), Vec::new()),
             observer,
             wants,
             watched: wants.packets,
@@ -307,38 +311,57 @@ impl<'o> World<'o> {
     #[inline]
     fn enter(&mut self, link: usize, packet: Packet) {
         // Beyond the links are the tunnels.
-        let Some(state) = self.links.get_mut(link) else {
+        if link >= self.links.len() {
             return self.enter_tunnel(link, packet);
-        };
+        }
         if self.watched {
             let point = CapturePoint::Link(LinkIdx(link as u32));
-            self.observer.packet(point, self.now, packet.segment());
+            self.observe(point, packet.carried());
         }
-        if packet.len() > state.mtu {
+        let state = &mut self.links[link];
+        if !packet.fits(state.mtu) {
             state.too_long += 1;
             if self.watched {
                 self.observer.lost(LinkIdx(link as u32), self.now, "mtu", packet.segment());
             }
-            self.pool.recycle(packet.into_segment());
+            self.pool.recycle(packet.into_carried());
             return;
         }
         state.link.push(self.now, packet);
         self.reschedule(link);
     }
 
+    /// Shows an observer what passes.
+    #[cold]
+    #[inline(never)]
+    fn observe(&mut self, point: CapturePoint, carried: &Carried) {
+        for segment in carried.segments() {
+            self.observer.packet(point, self.now, segment);
+        }
+    }
+
     /// Notes when a link direction has something to do next, and returns that.
     #[inline]
     fn reschedule(&mut self, link: usize) -> Instant {
         while let Some(lost) = self.links[link].link.poll_loss() {
-            if self.watched {
-                let (idx, cause) = (LinkIdx(link as u32), lost.cause.as_str());
-                self.observer.lost(idx, lost.at, cause, lost.packet.segment());
-            }
-            self.pool.recycle(lost.packet.into_segment());
+            self.lose(link, lost);
         }
         let next = self.links[link].link.next_event().unwrap_or(Instant::FAR_FUTURE);
         self.schedule.set(1 + link, next);
         next
+    }
+
+    /// A link direction has lost a packet.
+    #[cold]
+    #[inline(never)]
+    fn lose(&mut self, link: usize, lost: Lost<Packet>) {
+        if self.watched {
+            let (idx, cause) = (LinkIdx(link as u32), lost.cause.as_str());
+            for segment in lost.packet.carried().segments() {
+                self.observer.lost(idx, lost.at, cause, segment);
+            }
+        }
+        self.pool.recycle(lost.packet.into_carried());
     }
 
     /// Puts something on the agenda.

@@ -195,7 +195,7 @@ impl World<'_> {
             if self.watched {
                 self.observer.lost(link, self.now, cause, packet.segment());
             }
-            return self.pool.recycle(packet.into_segment());
+            return self.pool.recycle(packet.into_carried());
         }
         end.waiting_bytes = bytes;
         end.waiting.push_back(packet);
@@ -220,7 +220,7 @@ impl World<'_> {
             end.waiting_bytes -= u64::from(packet.len());
             end.rest = frame(&packet, &mut self.buffer);
             end.cursors.push_back(packet.cursor());
-            self.pool.recycle(packet.into_segment());
+            self.pool.recycle(packet.into_carried());
         }
     }
 
