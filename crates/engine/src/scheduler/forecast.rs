@@ -32,7 +32,12 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
 /// round trips a short path would be filled until its queue is as long as the round trip of a
 /// longer one, by which the data arrives after half of that.
 pub(super) fn arrival(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
-    round_trip(now, view, bytes) - base(view) / 2.0
+    arrival_within(round_trip(now, view, bytes), view)
+}
+
+/// The same of a forecast round trip.
+pub(super) fn arrival_within(round_trip: f64, view: &SubflowView) -> f64 {
+    round_trip - base(view) / 2.0
 }
 
 /// Nanoseconds of a round trip without a queue.

@@ -35,13 +35,15 @@ pub(super) struct NEcf {
     refused: SubflowSet,
     promise: Promise,
     reason: Reason,
+    /// Forecast round trips of the candidates, in list order: each is asked for several times.
+    round_trips: Vec<f64>,
 }
 
 impl NEcf {
     pub(super) fn build(values: &Values<'_>) -> Result<Box<dyn Scheduler>, PolicyError> {
         let beta = values.get("beta");
-        let (refused, promise, reason) = Default::default();
-        Ok(Box::new(Self { beta, refused, promise, reason }))
+        let (refused, promise, reason, round_trips) = Default::default();
+        Ok(Box::new(Self { beta, refused, promise, reason, round_trips }))
     }
 
     /// Whether to wait for `full` subflows rather than to use `slow`, by which the data arrives
@@ -66,21 +68,22 @@ impl NEcf {
         self.refused.insert(slow.id);
         Some(Duration((arrival - finish).max(0.0) as u64))
     }
-}
 
-impl Scheduler for NEcf {
-    fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet {
-        let choice = Choice::of(work.carried, subflows);
-        self.reason = choice.reason;
-        let arrival = |v: &SubflowView| forecast::arrival(work.now, v, v.mss);
-        let peers = || choice.peers(subflows).map(|v| (arrival(v), v));
-        let free = peers().filter(|(_, v)| v.sendable > 0);
-        let rate: u64 = subflows.iter().map(|v| v.delivery_rate).sum();
-        let cost = |(at, v): &(f64, &SubflowView)| at + risk(work.now, v, rate);
-        let Some((soonest, best)) = free.min_by(|a, b| cost(a).total_cmp(&cost(b))) else {
-            // The default choice may be one that has carried the data.
-            return choice.view.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id));
+    /// The choice among candidates, each with the forecast of its round trip.
+    fn choose<'v>(
+        &mut self,
+        work: &Work,
+        candidates: impl Iterator<Item = (f64, &'v SubflowView)> + Clone,
+        rate: u64,
+    ) -> Option<SubflowSet> {
+        let arrival = |(round_trip, v)| (forecast::arrival_within(round_trip, v), v);
+        let peers = || candidates.clone().map(arrival);
+        let free = candidates.clone().filter(|(_, v)| v.sendable > 0);
+        let cost = |(round_trip, v): (f64, &'v SubflowView)| {
+            let at = forecast::arrival_within(round_trip, v);
+            (at + risk(round_trip, v, rate), at, v)
         };
+        let (_, soonest, best) = free.map(cost).min_by(|a, b| a.0.total_cmp(&b.0))?;
         if self.reason == Reason::LowestRtt {
             self.reason = Reason::SoonestArrival;
         }
@@ -94,18 +97,36 @@ impl Scheduler for NEcf {
                 self.reason = Reason::Explores { subflow: unknown.1.id };
                 chosen.insert(unknown.1.id);
             }
-            return chosen;
+            return Some(chosen);
         };
         let full = full.map(|(_, v)| v);
         if let Some(gain) = self.waits(work, full.clone(), best, soonest) {
             self.reason = Reason::WaitingIsFaster { for_subflow: first.id, gain };
-            return SubflowSet::NONE;
+            return Some(SubflowSet::NONE);
         }
         if delays(work, full, (best, soonest - earliest)) {
             self.reason = Reason::WouldBlock { for_subflow: first.id };
-            return SubflowSet::NONE;
+            return Some(SubflowSet::NONE);
         }
-        SubflowSet::only(best.id)
+        Some(SubflowSet::only(best.id))
+    }
+}
+
+impl Scheduler for NEcf {
+    fn select(&mut self, work: &Work, subflows: &[SubflowView]) -> SubflowSet {
+        let choice = Choice::of(work.carried, subflows);
+        self.reason = choice.reason;
+        let mut round_trips = std::mem::take(&mut self.round_trips);
+        let peers = || choice.peers(subflows);
+        round_trips.clear();
+        round_trips.extend(peers().map(|v| forecast::round_trip(work.now, v, v.mss)));
+        let rate = subflows.iter().map(|v| v.delivery_rate).sum();
+        let candidates = round_trips.iter().copied().zip(peers());
+        let chosen = self.choose(work, candidates, rate);
+        self.round_trips = round_trips;
+        // The default choice may be one that has carried the data.
+        let default = || choice.view.map_or(SubflowSet::NONE, |v| SubflowSet::only(v.id));
+        chosen.unwrap_or_else(default)
     }
 
     fn reason(&self) -> Reason {
@@ -114,12 +135,12 @@ impl Scheduler for NEcf {
 }
 
 /// By how much a segment on this subflow delays, on average, what arrives: nanoseconds. If it is
-/// lost, all that is sent until it is repaired, at `rate` bytes/s, waits for half of that time.
-fn risk(now: Instant, view: &SubflowView, rate: u64) -> f64 {
+/// lost, all that is sent until it is repaired in another round trip, at `rate` bytes/s, waits for
+/// half of that time.
+fn risk(repair: f64, view: &SubflowView, rate: u64) -> f64 {
     if view.loss_rate == 0.0 {
         return 0.0;
     }
-    let repair = forecast::round_trip(now, view, view.mss);
     let delayed = (rate as f64 / 1e9 * repair / view.mss.max(1) as f64).max(1.0);
     f64::from(view.loss_rate) * delayed * repair / 2.0
 }

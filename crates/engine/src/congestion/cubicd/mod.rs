@@ -357,6 +357,7 @@ impl Cubicd {
     fn remember(&mut self) {
         if self.calm >= CALM && self.carries_little() {
             self.ssthresh = self.path.volume(self.path.peak());
+            self.aims = false;
         }
     }
 
