@@ -7,6 +7,7 @@
 mod best;
 mod capture;
 mod figures;
+mod offload;
 mod table;
 mod why;
 
@@ -41,6 +42,7 @@ fn run(context: &Context<'_>) -> Result<Report, PaperError> {
     table::base_rtt(context, &grid, &mut report)?;
     capture::check(context, &mut report)?;
     why::explain(context, &grid, &mut report)?;
+    offload::compare(context, &grid, &mut report)?;
     best::run(context, &grid, &mut report)?;
     assumptions(&mut report);
     Ok(report)
