@@ -23,6 +23,23 @@ fn latency(paths: &[Path]) -> f64 {
     flow.latency.expect("answers").p95_s
 }
 
+/// A window that fills a slow path's queue for longer than the least round trip is remembered does
+/// not take it for the path: all three carry to the end. (The second was idle for half the time,
+/// and it took 3 % longer than the links need together.)
+#[test]
+fn a_path_whose_queue_stood_for_long_is_used_on() {
+    let text = "duration = \"100s\"\ndefaults.congestion = \"cubic\"\n\
+                [link.first]\nrate = \"8.6Mbps\"\ndelay = \"20ms\"\n\
+                [link.second]\nrate = \"0.3Mbps\"\ndelay = \"20ms\"\n\
+                [link.third]\nrate = \"0.1Mbps\"\ndelay = \"20ms\"\n\
+                [[flow]]\nbulk = \"60MB\"\n";
+    let scenario = Scenario::parse("slow.toml", text).expect("a scenario");
+    let result = run(&scenario.compile().expect("a plan"), &mut Silent).expect("it runs");
+    let seconds = result.flows[0].completed_s.expect("it ends");
+    let bound = 60e6 * 8.0 / (9.0e6 * 1428.0 / 1500.0);
+    assert!(seconds < 1.015 * bound, "{seconds} s of {bound}");
+}
+
 /// Together they take no longer than so many times what the best takes alone.
 fn assert_no_later(most: f64, best: Path, before: &[Path], after: &[Path]) {
     let alone = latency(&[best]);

@@ -226,7 +226,9 @@ impl Tcb {
         let oldest = delta.oldest.filter(|_| !delta.retransmitted)?;
         self.rtt.on_sample(now, now - oldest);
         let recent = now - delta.latest.unwrap_or(oldest);
-        self.rtt.on_recent(now, recent);
+        let (rate, mark) = (&self.rate, &delta.rate);
+        let waited = |mark| rate.waited_for_itself(now, mark, delta.delivered);
+        self.rtt.on_recent(now, recent, || mark.as_ref().is_some_and(waited));
         self.sample_ack_path(now, oldest, delta.acked > 0);
         let (id, sample) = (self.setup.id, now - oldest);
         let (srtt, rto) = (self.rtt.srtt(), self.rtt.rto());

@@ -208,7 +208,7 @@ impl Tcb {
         } else if !ack_path.elsewhere {
             ack_path.pass(ack);
             ack_path.own.on_sample(now, now - sent_at);
-            ack_path.own.on_recent(now, now - sent_at);
+            ack_path.own.on_recent(now, now - sent_at, || false);
             self.rtt.set_least(ack_path.own.base());
         }
     }
@@ -233,7 +233,7 @@ impl Tcb {
         }
         let Some((sent_at, came_at)) = ack_path.pass(ack) else { return };
         ack_path.own.on_sample(now, now - sent_at);
-        ack_path.own.on_recent(now, now - sent_at);
+        ack_path.own.on_recent(now, now - sent_at, || false);
         let sample = now - came_at;
         ack_path.lag = Some(match ack_path.lag {
             Some(lag) => Duration((lag.0 * 7 + sample.0) / 8),

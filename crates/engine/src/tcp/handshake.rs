@@ -200,7 +200,7 @@ impl Tcb {
         } else if self.syn.transmissions == 1 {
             let sample = now - self.syn.sent_at;
             self.rtt.on_sample(now, sample);
-            self.rtt.on_recent(now, sample);
+            self.rtt.on_recent(now, sample, || false);
         } else if self.syn.transmissions > 1 {
             // RFC 6298 section 5.7: the RTO is 3 s when data transmission begins.
             let cautious =

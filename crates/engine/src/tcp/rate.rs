@@ -122,7 +122,8 @@ impl RateSampler {
             self.train = next;
         } else if time >= min_rtt / 4 && !time.is_zero() {
             let spread = time * 4 > (mark.sent_at - train.sent_at) * 5;
-            self.cross_traffic = mark.app_limited && !spread;
+            self.cross_traffic =
+                mark.app_limited && !spread && !self.waited_for_itself(now, mark, 0);
             let long = bytes >= TRAIN;
             if self.cross_traffic || long {
                 self.train_at = now;
@@ -138,6 +139,16 @@ impl RateSampler {
                 self.train = next;
             }
         }
+    }
+
+    /// Whether what was in flight before a segment is why it waited, at the rate at which the
+    /// bottleneck forwards: whoever sends as acknowledgements come does so at that rate, too.
+    ///
+    /// `more`: bytes that the present ACK delivers and that are not counted yet.
+    pub(super) fn waited_for_itself(&self, now: Instant, mark: &RateMark, more: u64) -> bool {
+        let before = self.delivered + more - mark.delivered;
+        let forwarded = u128::from((now - mark.sent_at).0) * u128::from(self.capacity);
+        self.capacity > 0 && forwarded * 4 <= u128::from(before) * 5_000_000_000
     }
 
     /// So many bytes were found to be lost.
@@ -232,6 +243,41 @@ mod tests {
     fn what_waits_behind_others_does_not() {
         let sampler = sampled((1..=200).map(|n| (5 * n, 5 * n + BASE * 3 / 2)));
         assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (0, true));
+    }
+
+    /// Whoever has a window in flight and sends as acknowledgements come sends as the bottleneck
+    /// forwards, and waits behind nobody but itself.
+    #[test]
+    fn nor_do_ones_own_segments_wait_behind_others() {
+        // Twenty at once, and one more for each acknowledged.
+        let sent = (1..=20).map(|n| (n, n)).chain((21..=200).map(|n| (BASE + 5 * (n - 20), n)));
+        let mut sampler = RateSampler::default();
+        for (sent, n) in sent {
+            let mark = RateMark {
+                sent_at: ms(sent),
+                delivered: (n - 1).saturating_sub(20) * SEGMENT,
+                delivered_at: ms(0),
+                flight_start: ms(0),
+                app_limited: true,
+            };
+            let base = Duration::from_millis(20);
+            sampler.on_ack(ms(BASE + 5 * n), SEGMENT, Some(mark), false, base);
+        }
+        assert!(sampler.capacity() > 0 && !sampler.is_behind_cross_traffic());
+        let mark = |before: u64| RateMark {
+            sent_at: ms(2000),
+            delivered: sampler.delivered - before * SEGMENT,
+            delivered_at: ms(0),
+            flight_start: ms(0),
+            app_limited: true,
+        };
+        let capacity = sampler.capacity() as f64 / SEGMENT as f64;
+        let waited =
+            |before: u64, ms: u64| sampler.waited_for_itself(self::ms(2000 + ms), &mark(before), 0);
+        assert!(waited(20, (20.0 / capacity * 1000.0) as u64));
+        assert!(!waited(5, (20.0 / capacity * 1000.0) as u64), "five are not why");
+        let unknown = RateSampler { delivered: sampler.delivered, ..RateSampler::default() };
+        assert!(!unknown.waited_for_itself(ms(2001), &mark(20), 0), "nothing is known");
     }
 
     /// A fifth of the segments, none for half as long again, and none for long.

@@ -57,7 +57,10 @@ impl RttEstimator {
             self.srtt = Duration((self.srtt.0 * 7 + sample.0) / 8);
         }
         self.latest = sample;
-        self.max.update(now, sample, |new, old| new > old);
+        if self.max.is_over(now) {
+            self.max.turn(now);
+        }
+        self.max.take(sample, |new, old| new > old);
         let variance = (self.rttvar * 4).max(self.rto_min);
         self.rto = (self.srtt + variance).min(self.rto_max);
     }
@@ -69,8 +72,18 @@ impl RttEstimator {
     }
 
     /// Takes a sample for the windowed minimum only (the most recently sent segment of an ACK).
-    pub(super) fn on_recent(&mut self, now: Instant, sample: Duration) {
-        self.min.update(now, Duration(sample.0.max(1)), |new, old| new < old);
+    /// Behind a queue of one's own (`queued`) it says nothing of the path: the least of before is
+    /// not forgotten for it.
+    pub(super) fn on_recent(
+        &mut self,
+        now: Instant,
+        sample: Duration,
+        queued: impl FnOnce() -> bool,
+    ) {
+        if self.min.is_over(now) && !queued() {
+            self.min.turn(now);
+        }
+        self.min.take(Duration(sample.0.max(1)), |new, old| new < old);
     }
 
     /// The ACK path has changed since the latest sample: earlier ones count no more.
@@ -187,13 +200,18 @@ struct Extreme {
 impl Extreme {
     const BUCKET: Duration = Duration::from_secs(5);
 
+    /// Whether it is time to forget the older part.
     #[inline]
-    fn update(&mut self, now: Instant, sample: Duration, better: fn(Duration, Duration) -> bool) {
-        if now - self.since >= Self::BUCKET {
-            self.previous = self.current;
-            self.current = Duration::ZERO;
-            self.since = now;
-        }
+    fn is_over(&self, now: Instant) -> bool {
+        now - self.since >= Self::BUCKET
+    }
+
+    fn turn(&mut self, now: Instant) {
+        (self.previous, self.current, self.since) = (self.current, Duration::ZERO, now);
+    }
+
+    #[inline]
+    fn take(&mut self, sample: Duration, better: fn(Duration, Duration) -> bool) {
         if self.current.is_zero() || better(sample, self.current) {
             self.current = sample;
         }
@@ -251,11 +269,31 @@ mod tests {
     #[test]
     fn windowed_minimum_forgets() {
         let mut rtt = RttEstimator::new(&TcpConfig::default());
-        rtt.on_recent(Instant::ZERO, Duration::from_millis(10));
+        rtt.on_recent(Instant::ZERO, Duration::from_millis(10), || false);
         for s in 1..12 {
-            rtt.on_recent(Instant::ZERO + Duration::from_secs(s), Duration::from_millis(50));
+            rtt.on_recent(
+                Instant::ZERO + Duration::from_secs(s),
+                Duration::from_millis(50),
+                || false,
+            );
         }
         assert_eq!(rtt.min(), Duration::from_millis(50));
+    }
+
+    /// Who fills a queue for a while would take it for the path, and that for good once the path is
+    /// left alone.
+    #[test]
+    fn a_queue_of_ones_own_is_no_reason_to_forget() {
+        let mut rtt = RttEstimator::new(&TcpConfig::default());
+        let at = |s| Instant::ZERO + Duration::from_secs(s);
+        for s in 0..40 {
+            let sample = if s == 0 { 10 } else { 50 };
+            rtt.on_recent(at(s), Duration::from_millis(sample), || true);
+        }
+        assert_eq!(rtt.min(), Duration::from_millis(10));
+        rtt.on_recent(at(40), Duration::from_millis(50), || false);
+        rtt.on_recent(at(45), Duration::from_millis(50), || false);
+        assert_eq!(rtt.min(), Duration::from_millis(50), "by itself it is as long");
     }
 
     #[test]
@@ -264,15 +302,15 @@ mod tests {
         let at = |s| Instant::ZERO + Duration::from_secs(s);
         for (second, sample) in [(6, 30), (7, 20), (8, 40), (11, 25), (12, 35)] {
             rtt.on_sample(at(second), Duration::from_millis(sample));
-            rtt.on_recent(at(second), Duration::from_millis(sample));
+            rtt.on_recent(at(second), Duration::from_millis(sample), || false);
         }
         assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (20, 40), "of the one before");
         assert_eq!(rtt.latest(), Duration::from_millis(35));
         rtt.on_sample(at(16), Duration::from_millis(33));
-        rtt.on_recent(at(16), Duration::from_millis(33));
+        rtt.on_recent(at(16), Duration::from_millis(33), || false);
         assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (25, 35));
         rtt.on_sample(at(17), Duration::from_millis(90));
-        rtt.on_recent(at(17), Duration::from_millis(10));
+        rtt.on_recent(at(17), Duration::from_millis(10), || false);
         assert_eq!((rtt.min().as_millis(), rtt.max().as_millis()), (10, 90), "of the present one");
     }
 
@@ -282,7 +320,7 @@ mod tests {
         let mut rtt = RttEstimator::new(&TcpConfig::default());
         for sample in [100, 100, 20] {
             rtt.on_sample(Instant(1), Duration::from_millis(sample));
-            rtt.on_recent(Instant(1), Duration::from_millis(sample));
+            rtt.on_recent(Instant(1), Duration::from_millis(sample), || false);
         }
         rtt.restart();
         assert_eq!([rtt.srtt(), rtt.min(), rtt.max()], [Duration::from_millis(20); 3]);
