@@ -21,9 +21,6 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Longest super-packet, less what its headers take.
-    const MOST: usize = 64_000;
-
     fn blank() -> Self {
         Self { segment: Segment::blank(), rest: None }
     }
@@ -59,11 +56,23 @@ impl Carried {
     fn fits(&self, mtu: u32) -> bool {
         self.segments().all(|segment| segment.wire_len() <= mtu as usize)
     }
+}
 
-    /// Whether `next` may follow `all` in one super-packet, as a host's stack makes them: data of
-    /// one size but for the last, without a gap, the headers otherwise the same.
-    pub(crate) fn continues(all: &[Box<Self>], next: &Self) -> bool {
-        let ([first, ..], [.., last]) = (all, all) else { return false };
+/// Segments that leave a host just now, to travel as one super-packet.
+#[derive(Default)]
+pub(crate) struct Held {
+    #[expect(clippy::vec_box, reason = "the boxes are what travels")]
+    all: Vec<Box<Carried>>,
+}
+
+impl Held {
+    /// Longest super-packet, less what its headers take.
+    const MOST: usize = 64_000;
+
+    /// Whether `next` may follow in the same one, as a host's stack makes them: data of one size but
+    /// for the last, without a gap, the headers otherwise the same.
+    pub(crate) fn takes(&self, next: &Carried) -> bool {
+        let ([first, ..], [.., last]) = (&*self.all, &*self.all) else { return false };
         let (first, last, next) = (&first.segment, &last.segment, &next.segment);
         let (len, size) = (last.payload.len(), first.payload.len());
         (last.src, last.dst, last.ack, last.window) == (next.src, next.dst, next.ack, next.window)
@@ -77,13 +86,17 @@ impl Carried {
             && last.options.timestamps == next.options.timestamps
             && last.options.mptcp.is_none()
             && next.options.mptcp.is_none()
-            && (all.len() + 1) * size <= Self::MOST
+            && (self.all.len() + 1) * size <= Self::MOST
     }
 
-    /// One super-packet of them, in their order.
-    pub(crate) fn together(all: &mut Vec<Box<Self>>) -> Option<Box<Self>> {
+    pub(crate) fn push(&mut self, carried: Box<Carried>) {
+        self.all.push(carried);
+    }
+
+    /// All of them as one; `None` if there are none.
+    pub(crate) fn take(&mut self) -> Option<Box<Carried>> {
         let mut whole = None;
-        while let Some(mut one) = all.pop() {
+        while let Some(mut one) = self.all.pop() {
             one.rest = whole;
             whole = Some(one);
         }

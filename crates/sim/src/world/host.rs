@@ -309,7 +309,7 @@ impl World<'_> {
     #[inline(never)]
     fn hold(&mut self, host: usize, paths: PathSet, carried: Box<Carried>) {
         let (by, held) = &mut self.held;
-        if *by != paths || !Carried::continues(held, &carried) {
+        if *by != paths || !held.takes(&carried) {
             self.depart_held(host);
         }
         self.held.0 = paths;
@@ -319,7 +319,7 @@ impl World<'_> {
     #[cold]
     #[inline(never)]
     fn depart_held(&mut self, host: usize) {
-        if let Some(carried) = Carried::together(&mut self.held.1) {
+        if let Some(carried) = self.held.1.take() {
             self.depart(host, self.held.0, carried);
         }
     }

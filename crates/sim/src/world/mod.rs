@@ -15,7 +15,7 @@ mod tunnel;
 use crate::app::{App, Role};
 use crate::link::{Link, Lost};
 use crate::observe::{CapturePoint, FlowIdx, Layout, LinkIdx, Observer, Wants};
-use crate::packet::{Carried, Packet, Pool};
+use crate::packet::{Carried, Held, Packet, Pool};
 use crate::plan::{LinkPlan, Plan};
 use crate::result::{FlowResult, RunResult};
 use crate::scenario::{Fault, FlowDirection, LinkParams, Scenario};
@@ -88,7 +88,7 @@ pub struct World<'o> {
     remaining: usize,
     pool: Pool,
     /// What leaves a host just now as one super-packet, and by which paths.
-    held: (PathSet, Vec<Box<Carried>>),
+    held: (PathSet, Held),
     observer: &'o mut dyn Observer,
     wants: Wants,
     watched: bool,
@@ -189,7 +189,7 @@ impl<'o> World<'o> {
             remaining: flows.len(),
             flows,
             pool: Pool::default(),
-            held: (PathSet::default(), Vec::new()),
+            held: (PathSet::default(), Held::default()),
             observer,
             wants,
             watched: wants.packets,
