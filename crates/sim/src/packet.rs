@@ -69,8 +69,8 @@ impl Held {
     /// Longest super-packet, less what its headers take.
     const MOST: usize = 64_000;
 
-    /// Whether `next` may follow in the same one, as a host's stack makes them: data of one size but
-    /// for the last, without a gap, the headers otherwise the same.
+    /// Whether `next` may follow in the same one, as a host's stack makes them: data of one size
+    /// but for the last, without a gap, the headers otherwise the same.
     pub(crate) fn takes(&self, next: &Carried) -> bool {
         let ([first, ..], [.., last]) = (&*self.all, &*self.all) else { return false };
         let (first, last, next) = (&first.segment, &last.segment, &next.segment);
