@@ -256,6 +256,9 @@ pub struct MptcpConfig {
     /// expected round trip ([`Endpoint::set_path_rtt`](crate::Endpoint::set_path_rtt)) leaves once
     /// more by another path, which must carry the addresses of this one, as tunnels do.
     pub hedging: bool,
+    /// An MP_JOIN that is not answered for so long leaves once more, and again after twice as long,
+    /// before the timer of its SYN (1 s, RFC 6298) is due (ours; a second or more, or zero: never).
+    pub join_copy_after: Duration,
     /// How long all subflows may be gone before the connection is.
     pub break_before_make: Duration,
 }
@@ -280,6 +283,7 @@ impl Default for MptcpConfig {
             opportunistic_retransmission: true,
             tail_reinjection: true,
             hedging: false,
+            join_copy_after: Duration::from_millis(250),
             break_before_make: Duration::from_secs(60),
         }
     }

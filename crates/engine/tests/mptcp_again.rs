@@ -57,6 +57,30 @@ fn what_blocks_the_window_goes_again_by_the_faster_subflow() {
     }
 }
 
+// What left while there was no choice waits in the first path's queue for seconds; a path that
+// joins takes it over, once, and what is written later does not wait for it.
+#[test]
+fn a_subflow_that_joins_takes_over_what_waits() {
+    let arrived = |tail_reinjection: bool| {
+        let mut client = config(1, 2);
+        client.mptcp.tail_reinjection = tail_reinjection;
+        let mut net = Net::new(client, config(2, 2));
+        net.links.insert(PathId(0), (ms(5), 20_000));
+        net.links.insert(PathId(1), (ms(50), 2_500_000));
+        let start = net.now;
+        net.connect(data(60_000), false);
+        let all = |n: &mut Net| n.server.conns.values().any(|app| app.received.len() == 60_000);
+        assert!(net.run(secs(60), all));
+        assert!(net.server.app().received == data(60_000));
+        (net.now - start, again(&net.client, ReinjectReason::Opportunistic))
+    };
+    let (soon, copies) = arrived(true);
+    let at_once = copies.iter().filter(|(at, by, _)| (*at, *by) == (copies[0].0, copies[0].1));
+    assert!(at_once.count() >= 3 && copies[0].1 == Some(SubflowId(1)), "{copies:?}");
+    let (late, copies) = arrived(false);
+    assert!(late > soon + ms(80) && copies.is_empty(), "{late:?} {copies:?}");
+}
+
 /// Two paths, of which the second swallows everything from 500 ms on.
 fn one_stops_answering(tail_reinjection: bool, backup: Option<u8>, both: bool) -> Net {
     let mut client = config(1, 2);

@@ -11,6 +11,7 @@ use tabane_engine::mptcp::{Info, SubflowError};
 use tabane_engine::policy::Spec;
 use tabane_engine::record::{CloseReason, DropReason, What};
 use tabane_engine::view::{PathId, SubflowId};
+use tabane_engine::{Duration, Instant};
 use tabane_wire::mptcp::MpJoin;
 use tabane_wire::{Flags, MptcpOption};
 
@@ -294,6 +295,49 @@ fn lost_third_and_fourth_packets_of_a_join_are_repeated() {
             true
         });
         finish(bulk(net));
+    }
+}
+
+/// When the second subflow stands at the server, and the first round trip that each side knows of
+/// it, if its first SYN (or SYN+ACK) is lost; the path is this long one way.
+fn joined_despite_loss(
+    answer: bool,
+    one_way: Duration,
+    after: Duration,
+) -> (Duration, Vec<Duration>) {
+    let (mut client, mut server) = (config(1, 2), config(2, 2));
+    (client.mptcp.join_copy_after, server.mptcp.join_copy_after) = (after, after);
+    let mut net = Net::new(client, server);
+    net.links.insert(PathId(1), (one_way, 1_250_000));
+    let mut lost = false;
+    net.filter = Box::new(move |c| {
+        let syn = c.path.0 == 1 && c.segment.flags.contains(Flags::SYN);
+        let hit = syn && c.up != answer && !lost;
+        lost |= hit;
+        !hit
+    });
+    let start = net.now;
+    net.connect(data(1_000), false);
+    net.sleep(secs(3));
+    let joined = |e: &&(Instant, _, Event)| matches!(e.2, Event::SubflowEstablished(SubflowId(1)));
+    let at = net.server.events.iter().find(joined).expect("it joins").0;
+    let (client, server) = (net.client_info(), net.server_info());
+    let rtts = [client, server].iter().map(|i| i.subflows[1].view.srtt).collect();
+    (at - start, rtts)
+}
+
+// RFC 6298 section 2.1 has a second; RFC 7323 section 4 tells which of several is answered.
+#[test]
+fn an_mp_join_that_is_lost_leaves_again_before_its_timer() {
+    for one_way in [20, 200].map(ms) {
+        for answer in [false, true] {
+            let (at, rtts) = joined_despite_loss(answer, one_way, ms(250));
+            assert!((ms(250)..one_way * 4 + ms(300)).contains(&at), "{answer} {at:?}");
+            let exact = one_way * 2..one_way * 2 + ms(3);
+            assert!(rtts.iter().all(|rtt| exact.contains(rtt)), "{one_way:?} {answer} {rtts:?}");
+            let (at, _) = joined_despite_loss(answer, one_way, Duration::ZERO);
+            assert!(at >= secs(1), "{answer} {at:?}");
+        }
     }
 }
 

@@ -16,13 +16,10 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::num::NonZero;
 use std::path::PathBuf;
-use tabane_config::quantity::Size;
-use tabane_engine::Duration;
 use tabane_engine::policy::Spec;
 use tabane_engine::{congestion, scheduler};
 use tabane_sim::grid::Summary;
 use tabane_sim::grid::{self, Contender, Links, Measured, Point, PointResult, Ratios, Settings};
-use tabane_sim::scenario::{Amount, Flow, Request, Scenario};
 use tabane_sim::sweep;
 
 /// Generate pairs and triples of paths; compare schedulers over all of them with every path alone.
@@ -35,7 +32,7 @@ pub(crate) struct Args {
     /// Number of points.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     points: u32,
-    /// Only this point.
+    /// Only this point; with --out, all its runs as scenarios.
     #[arg(long, conflicts_with = "points")]
     point: Option<u32>,
     /// Kind of links: steady, bursty, varying, bloated, or all of them in turn.
@@ -66,8 +63,8 @@ pub(crate) struct Args {
     /// Print one JSON document with every point.
     #[arg(long)]
     json: bool,
-    /// Write grid.json, points.csv, and scenarios of points where a scheduler fails, into this
-    /// folder.
+    /// Write grid.json, points.csv, and the runs in which a scheduler fails, as scenarios, into
+    /// this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -138,7 +135,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         folder.write_json("grid.json", &document)?;
         folder.write("points.csv", &csv(&results))?;
         for result in &results {
-            write_failures(folder, result, &settings)?;
+            write_runs(folder, result, &settings, args.point.is_some())?;
         }
     }
     if args.json {
@@ -314,34 +311,31 @@ fn csv(results: &[PointResult]) -> String {
     text
 }
 
-/// The runs of a point that break a line, for `tabane sim run`.
-fn write_failures(
+/// The runs of a point for `tabane sim run`: those that break a line, or `all`.
+fn write_runs(
     folder: &mut Folder,
     result: &PointResult,
     settings: &Settings,
+    all: bool,
 ) -> Result<(), Failure> {
     for (n, scheduler) in settings.schedulers.iter().enumerate() {
         let bonds = vec![result.bonds[n].clone()];
         let own = PointResult { bonds, again: Vec::new(), ..result.clone() };
         let Some(summary) = grid::summarise(&[own]).pop() else { continue };
-        let scenario = |flow: Flow, time: Duration| -> Scenario {
-            let congestion = settings.congestion.as_ref();
-            result.point.scenario(Contender::AllPaths(scheduler), congestion, flow, time)
-        };
+        let bad = [
+            summary.best.bad,
+            summary.request_median.bad + summary.request_p95.bad,
+            summary.stream_p95.bad,
+        ];
         let name = scheduler.to_string().replace([':', ',', '='], "-");
-        let name = format!("point{}-{name}", result.point.number);
-        if summary.best.bad > 0.0 {
-            let bulk = Some(Amount::Bytes(Size(result.bulk_bytes)));
-            let flow = Flow { bulk, ..Flow::default() };
-            let text = scenario(flow, Duration::from_secs(180)).to_toml();
-            folder.write(&format!("{name}-bulk.toml"), &text)?;
-        }
-        if summary.request_median.bad + summary.request_p95.bad > 0.0 {
-            let think = tabane_config::quantity::Time(Duration::from_millis(100));
-            let request = Request { think, count: Some(60), ..Request::default() };
-            let flow = Flow { request: Some(request), ..Flow::default() };
-            let text = scenario(flow, Duration::from_secs(180)).to_toml();
-            folder.write(&format!("{name}-request.toml"), &text)?;
+        for ((workload, flow, time), bad) in result.workloads().into_iter().zip(bad) {
+            if all || bad > 0.0 {
+                let contender = Contender::AllPaths(scheduler);
+                let congestion = settings.congestion.as_ref();
+                let scenario = result.point.scenario(contender, congestion, flow, time);
+                let file = format!("point{}-{name}-{workload}.toml", result.point.number);
+                folder.write(&file, &scenario.to_toml())?;
+            }
         }
     }
     Ok(())

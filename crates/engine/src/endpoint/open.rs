@@ -233,6 +233,8 @@ impl Endpoint {
             congestion,
             window_max: config.tcp.receive_buffer_max,
             expected: None,
+            patience: Some(config.mptcp.join_copy_after)
+                .filter(|patience| id != SubflowId(0) && !patience.is_zero()),
         }
     }
 

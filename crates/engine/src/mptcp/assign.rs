@@ -70,7 +70,7 @@ impl Connection {
         if self.send.unsent() == 0 {
             return self.finish() || self.resend_blocked(false) || self.reinject_tail();
         }
-        if self.reinject_overdue() {
+        if self.reinject_joined() || self.reinject_overdue() {
             return true;
         }
         let mss = self.views.iter().filter(|v| v.usable).map(|v| v.mss).max().unwrap_or(0);

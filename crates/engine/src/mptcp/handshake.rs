@@ -352,6 +352,7 @@ impl Connection {
         self.note(Some(id), || What::Subflow(SubflowChange::Established));
         if let Some(session) = self.protocol.session_mut() {
             self.events.push_back(Event::SubflowEstablished(id));
+            session.joined.insert(id);
             session.paths.succeeded(self.subflows[at].between());
             session.timers.stop(Timer::Bare);
         }

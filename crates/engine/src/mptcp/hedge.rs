@@ -9,6 +9,8 @@
 //!   (`Endpoint::listen_held`) and not be lost at all, so there are no more than two.
 //! - The first data (request and answer): probed as early, the probe by both paths, as long as
 //!   there is no other subflow that could carry it.
+//! - An MP_JOIN, of whose path nothing is known: a copy by the same path after
+//!   [`MptcpConfig::join_copy_after`](crate::config::MptcpConfig::join_copy_after).
 //! - While only a copy has got through, all that opens the connection leaves by both paths, until
 //!   data is acknowledged, [`COPIES`] segments at most.
 
@@ -74,9 +76,10 @@ impl Connection {
         }
     }
 
-    /// The SYN or SYN+ACK of a subflow is not answered in time.
+    /// The SYN or SYN+ACK of a subflow is not answered in time: a copy leaves. That of an MP_JOIN
+    /// leaves by its own path, since there are others for data meanwhile.
     pub(super) fn hedge_handshake(&mut self, at: usize) {
-        if self.choose_hedge(at) {
+        if self.subflows[at].join != Join::First || self.choose_hedge(at) {
             self.subflows[at].tcb.copy_handshake();
             self.pending.insert(self.subflows[at].id);
         }

@@ -80,6 +80,8 @@ pub(super) struct Session {
     pub(super) paths: PathManager,
     pub(super) carried: Carried,
     pub(super) head: Head,
+    /// Subflows that have joined since data was bound to others.
+    pub(super) joined: SubflowSet,
     pub(super) timers: Timers,
     /// A DSS from the peer has arrived: it knows our key.
     pub(super) fully: bool,
@@ -102,6 +104,7 @@ impl Session {
             paths,
             carried: Carried::default(),
             head: Head::default(),
+            joined: SubflowSet::NONE,
             timers: Timers::default(),
             fully: false,
             data_acked: false,

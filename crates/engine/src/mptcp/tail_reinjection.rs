@@ -4,9 +4,13 @@
 //!
 //! Ours. Linux sends again only what blocks a window (`opportunistic.rs`), so that the last
 //! segments of a file or an answer wait for the slowest subflow's queue, or for its retransmission
-//! timer. The cost is duplicates: at most what siblings have in flight, and only when nothing else
-//! may be sent. After DEMS (MobiCom 2017), which lets a fast path work from the end of a slow one's
-//! share.
+//! timer. What a path that loses much has under way goes again even if it may arrive sooner there:
+//! the chance that it does not is what the slowest of many messages are made of. The cost is
+//! duplicates: at most what siblings have in flight, and only when nothing else may be sent. After
+//! DEMS (MobiCom 2017), which lets a fast path work from the end of a slow one's share.
+//!
+//! Once for each subflow that joins this comes before new data: what left when there was no choice
+//! may wait for seconds in the first path's queue.
 
 use super::Connection;
 use super::opportunistic::is_able;
@@ -15,7 +19,7 @@ use crate::record::ReinjectReason;
 use crate::scheduler::forecast;
 use crate::seq::Dsn;
 use crate::time::{Duration, Instant};
-use crate::view::SubflowView;
+use crate::view::{SubflowSet, SubflowView};
 
 impl Connection {
     /// Offers each subflow with space what it would deliver sooner. A subflow that has nothing to
@@ -49,6 +53,34 @@ impl Connection {
         queued && self.repeat_next().unwrap_or(false)
     }
 
+    /// A subflow has joined: what was bound when there was no choice, and it would deliver sooner,
+    /// goes again on it before anything new. Whether something was bound.
+    #[inline]
+    pub(super) fn reinject_joined(&mut self) -> bool {
+        let joined = self.protocol.session().map_or(SubflowSet::NONE, |s| s.joined);
+        !joined.is_empty() && self.take_over(joined)
+    }
+
+    fn take_over(&mut self, joined: SubflowSet) -> bool {
+        if !self.config.mptcp.tail_reinjection {
+            return false;
+        }
+        for id in joined.iter() {
+            let view = self.views.iter().find(|view| view.id == id).copied();
+            if view.is_some_and(|v| !is_able(&v) || v.srtt.is_zero()) {
+                continue;
+            }
+            if let Some(session) = self.protocol.session_mut() {
+                session.joined.remove(id);
+            }
+            let (Some(fast), Some(at)) = (view, self.index(id)) else { continue };
+            if !fast.backup && self.queue_tail(at, &fast) {
+                return self.repeat_next().unwrap_or(false);
+            }
+        }
+        false
+    }
+
     /// Queues what `fast` delivers sooner than the sibling that carries it, and has space for. Each
     /// sibling is walked from its newest data, which would arrive last.
     fn queue_tail(&mut self, at: usize, fast: &SubflowView) -> bool {
@@ -69,7 +101,7 @@ impl Connection {
                     let (left, overdue) = forecast::remaining(now, sent_at, ahead, &slow);
                     again = overdue.map_or(again, |after| again.min(now + after));
                     ahead = ahead.saturating_sub(len);
-                    left
+                    if slow.loss_rate > LOSSY { left + slow.srtt.0 as f64 } else { left }
                 };
                 if dsn + len <= una || carried.by(dsn).contains(fast.id) {
                     continue;
@@ -100,6 +132,10 @@ impl Connection {
         }
     }
 }
+
+/// What a path that loses more than this share has under way is reckoned to arrive a round trip
+/// later, as it does if it is lost: the copies cost nothing but bytes, as nothing else may be sent.
+const LOSSY: f32 = 0.005;
 
 /// When a subflow may look again: the walk over what is under way is as long as a window.
 fn soonest(now: Instant, srtt: Duration) -> Instant {

@@ -138,9 +138,14 @@ pub(crate) fn remaining(
     if age >= patience {
         return (age.0 as f64, None);
     }
-    let queued = ahead as f64 / bottleneck(now, view).unwrap_or_else(|| rate(view));
+    // Where nothing is known of the bottleneck: a window in the time that the oldest has taken.
+    let oldest = waiting(now, view);
+    let lately = || view.cwnd.max(1) as f64 / usual.max(oldest).0.max(1) as f64;
+    let queued = ahead as f64 / bottleneck(now, view).unwrap_or_else(lately);
     let rest = patience - age;
     let left = if age < usual { queued.max((usual - age).0 as f64) } else { rest.0 as f64 / 2.0 };
+    // Nor does it arrive before what was sent earlier.
+    let left = if oldest >= patience { left.max(oldest.0 as f64) } else { left };
     (left, Some(rest))
 }
 

@@ -84,7 +84,7 @@ impl Tcb {
     }
 
     /// The last moment at which the segment that the peer's echo refers to can have been sent.
-    fn echo_covers(&self, now: Instant, segment: &Segment) -> Option<Instant> {
+    pub(super) fn echo_covers(&self, now: Instant, segment: &Segment) -> Option<Instant> {
         let echo = segment.options.timestamps.filter(|_| self.peer.timestamps)?.echo;
         let age = self.timestamp(now).wrapping_sub(echo);
         let sent_ms = now.as_millis().saturating_sub(u64::from(age));

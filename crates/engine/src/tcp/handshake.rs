@@ -171,7 +171,7 @@ impl Tcb {
         self.last_heard = now;
         self.take_syn(now, segment);
         if flags.contains(Flags::ACK) {
-            self.complete_handshake(now, out);
+            self.complete_handshake(now, segment, out);
             out.window = Some(self.snd_wnd);
             self.snd_wl1 = 1;
             self.take_beside_syn(now, segment, out);
@@ -184,7 +184,12 @@ impl Tcb {
     }
 
     /// Our SYN is acknowledged: ESTABLISHED.
-    pub(super) fn complete_handshake(&mut self, now: Instant, out: &mut Accepted) {
+    pub(super) fn complete_handshake(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        out: &mut Accepted,
+    ) {
         self.state = State::Established;
         self.snd_una = 1;
         out.established = true;
@@ -197,8 +202,7 @@ impl Tcb {
         if let Some(known) = self.setup.expected.filter(|_| !sure) {
             // Which of them was answered nobody knows, but the path is no stranger.
             self.rtt.seed(known);
-        } else if self.syn.transmissions == 1 {
-            let sample = now - self.syn.sent_at;
+        } else if let Some(sample) = self.handshake_sample(now, segment) {
             self.rtt.on_sample(now, sample);
             self.rtt.on_recent(now, sample, || false);
         } else if self.syn.transmissions > 1 {
@@ -213,18 +217,28 @@ impl Tcb {
         self.arm_keepalive(now);
     }
 
+    /// The round trip of the SYN or SYN+ACK. Which one was answered, if it left more than once, is
+    /// told by a timestamp alone (RFC 7323 section 4).
+    fn handshake_sample(&self, now: Instant, segment: &Segment) -> Option<Duration> {
+        let mut departures = self.syn.departures.iter().flatten().copied();
+        if self.syn.transmissions + self.syn.copies == 1 {
+            return departures.next_back().map(|at| now - at);
+        }
+        let covers = self.echo_covers(now, segment)?;
+        departures.rfind(|at| *at <= covers).map(|at| now - at)
+    }
+
     /// How long the SYN or SYN+ACK took to be answered, if it left once.
     pub(crate) fn handshake_rtt(&self) -> Option<Duration> {
         let sure = self.syn.transmissions == 1 && self.syn.copies == 0;
         sure.then(|| self.rtt.latest())
     }
 
-    /// A SYN or SYN+ACK has left: when its answer is expected, if anything is known.
+    /// A SYN or SYN+ACK has left: how long its answer may take before a copy leaves.
     pub(super) fn expect_answer(&mut self, now: Instant) {
-        let Some(known) = self.setup.expected.filter(|_| self.syn.copies < SYN_COPIES) else {
-            return;
-        };
-        let within = known.answer_within() * (1 << self.syn.copies);
+        let within = self.setup.expected.map(|known| known.answer_within()).or(self.setup.patience);
+        let Some(within) = within.filter(|_| self.syn.copies < SYN_COPIES) else { return };
+        let within = within * (1 << self.syn.copies);
         if self.timers.get(Timer::Retransmit).is_some_and(|due| now + within < due) {
             self.timers.set(Timer::Probe, now + within);
         }

@@ -143,6 +143,8 @@ impl Tcb {
             if segment.flags.contains(Flags::ACK) {
                 return None;
             }
+            // The answer echoes this one's timestamp: RFC 7323 section 4.3.
+            self.heard(now, segment, start);
             self.due.syn = true;
             return Some(DropReason::BadSyn);
         }
@@ -177,7 +179,7 @@ impl Tcb {
                 self.due.reset = Some(ResetDue::To(segment.ack));
                 return false;
             }
-            self.complete_handshake(now, out);
+            self.complete_handshake(now, segment, out);
             return true;
         }
         if ack > self.snd_nxt || ack + self.max_wnd < self.snd_una {

@@ -181,7 +181,8 @@ struct CwndLimited {
 /// The handshake's own bookkeeping.
 #[derive(Clone, Copy, Default, Debug)]
 struct SynState {
-    sent_at: Instant,
+    /// When the last of them left, copies too.
+    departures: [Option<Instant>; 4],
     transmissions: u32,
     /// Copies for other paths.
     copies: u32,
@@ -189,6 +190,14 @@ struct SynState {
     window: u64,
     /// When the timer is due again after a transmission beside its own.
     resume: Option<Instant>,
+}
+
+impl SynState {
+    /// It leaves, or a copy does.
+    fn departs(&mut self, now: Instant) {
+        self.departures.rotate_left(1);
+        *self.departures.last_mut().expect("invariant: there are four") = Some(now);
+    }
 }
 
 impl Tcb {

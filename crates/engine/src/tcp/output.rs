@@ -43,6 +43,7 @@ impl Tcb {
             }
             State::SynSent | State::SynReceived if self.due.copy => {
                 self.due.copy = false;
+                self.syn.departs(now);
                 self.expect_answer(now);
                 return Some(Outgoing { copy: true, ..self.syn(now, window, segment) });
             }
@@ -315,7 +316,7 @@ impl Tcb {
     fn note_syn(&mut self, now: Instant) {
         (self.due.syn, self.due.copy) = (false, false);
         self.syn.transmissions += 1;
-        self.syn.sent_at = now;
+        self.syn.departs(now);
         self.last_sent = now;
         let due = self.syn.resume.take().unwrap_or(now + self.rtt.rto());
         self.timers.set(Timer::Retransmit, due);

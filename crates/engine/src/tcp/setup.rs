@@ -2,6 +2,7 @@
 //! congestion control).
 
 use crate::policy::Spec;
+use crate::time::Duration;
 use crate::view::{PathId, PathRtt, SubflowId};
 use std::net::SocketAddr;
 use tabane_wire::SeqNum;
@@ -30,6 +31,9 @@ pub(crate) struct Setup {
     pub(crate) congestion: Spec,
     /// What is known of the path before the first answer.
     pub(crate) expected: Option<PathRtt>,
+    /// For how long a SYN or SYN+ACK goes unanswered before a copy leaves where nothing is known;
+    /// `None`: until the timer of RFC 6298.
+    pub(crate) patience: Option<Duration>,
 }
 
 impl Setup {

@@ -112,6 +112,37 @@ impl std::iter::Sum for Measured {
     }
 }
 
+impl PointResult {
+    /// What all paths were measured with, for `tabane sim run`: a name, the flow, and how long it
+    /// may take.
+    pub fn workloads(&self) -> [(&'static str, Flow, Duration); 3] {
+        let bulk = Some(Amount::Bytes(Size(self.bulk_bytes.max(1))));
+        let best = self.alone.iter().map(|path| path.bulk_bps).fold(0.0, f64::max);
+        [
+            ("bulk", Flow { bulk, ..Flow::default() }, REQUESTS_END),
+            ("request", requests(), REQUESTS_END),
+            ("stream", stream(stream_bps(best)), STREAM_END),
+        ]
+    }
+}
+
+/// Answers, one after the other.
+fn requests() -> Flow {
+    let request = Request { think: Time(THINK), count: Some(REQUESTS), ..Request::default() };
+    Flow { request: Some(request), ..Flow::default() }
+}
+
+/// The rate of the paced stream where the best path reached `best` bits per second.
+fn stream_bps(best: f64) -> u64 {
+    (best * STREAM_SHARE).clamp(STREAM_LEAST, STREAM_MOST) as u64
+}
+
+/// The paced stream.
+fn stream(bps: u64) -> Flow {
+    let paced = Paced { rate: Rate(bps), message: Size(1_200) };
+    Flow { paced: Some(paced), stop: Some(Time(STREAM_TIME)), ..Flow::default() }
+}
+
 /// How long a path alone downloads: long enough to be past slow start at the longest round trip.
 const BULK: Duration = Duration::from_secs(20);
 const BULK_ROUNDS: u64 = 10;
@@ -157,7 +188,7 @@ fn measure_once(point: &Point, settings: &Settings, luck: u64) -> Result<PointRe
     let best = bulks.iter().map(|b| b.goodput_bps).fold(0.0, f64::max);
     let sum: f64 = bulks.iter().map(|b| b.goodput_bps).sum();
     let alone_bps = point.core.as_ref().map_or(sum, |core| sum.min(core.bound_bps())).max(best);
-    let stream_bps = (best * STREAM_SHARE).clamp(STREAM_LEAST, STREAM_MOST) as u64;
+    let stream_bps = stream_bps(best);
     let alone = lab.alone(&bulks, stream_bps)?;
     let mut again = Vec::new();
     if settings.again {
@@ -287,12 +318,8 @@ impl Lab<'_> {
         bulk_bps: f64,
         stream_bps: u64,
     ) -> Result<Trial, RunError> {
-        let request = Request { think: Time(THINK), count: Some(REQUESTS), ..Request::default() };
-        let flow = Flow { request: Some(request), ..Flow::default() };
-        let request = self.run(contender, flow, REQUESTS_END)?.latency;
-        let paced = Paced { rate: Rate(stream_bps), message: Size(1_200) };
-        let flow = Flow { paced: Some(paced), stop: Some(Time(STREAM_TIME)), ..Flow::default() };
-        let stream = self.run(contender, flow, STREAM_END)?.latency;
+        let request = self.run(contender, requests(), REQUESTS_END)?.latency;
+        let stream = self.run(contender, stream(stream_bps), STREAM_END)?.latency;
         let loaded = self.settings.loaded.then(|| self.loaded(contender)).transpose()?;
         Ok(Trial { name, bulk_bps, request, stream, loaded })
     }

@@ -244,6 +244,8 @@ settings! {
         race: bool => |c, v| c.tail_reinjection = v;
         /// Copies of what opens a connection leave by another path when the first is late.
         hedging: bool => |c, v| c.hedging = v;
+        /// An MP_JOIN that is not answered for so long leaves once more.
+        join_copy_after: Time => |c, v| c.join_copy_after = v.0;
         /// How long all subflows may be gone before the connection is.
         break_before_make: Time => |c, v| c.break_before_make = v.0;
     }

@@ -161,6 +161,7 @@ pub(crate) fn setup(side: usize, congestion: &str) -> Setup {
         congestion: Spec::named(congestion),
         window_max: 4 << 20,
         expected: None,
+        patience: None,
     }
 }
 
