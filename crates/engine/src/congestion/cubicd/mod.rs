@@ -21,8 +21,7 @@
 //! have left.
 //!
 //! Subflows that meet in one bottleneck (`shared.rs`) grow together as one flow would: n of them by
-//! the n-th part alone, where they drain at the same time, and beside others by the square of it,
-//! as in LIA (RFC 6356), because each has fewer losses than one flow would.
+//! the n-th part, and what one of them loses counts for all, once in a round trip.
 //!
 //! The two modes are Copa's idea (Arun and Balakrishnan, 2018) and Nimbus' (Goyal et al., 2022);
 //! draining on purpose is from BBR. It is always paced.
@@ -73,6 +72,8 @@ pub(super) struct Cubicd {
     drained_at: Instant,
     found: u32,
     missed: u32,
+    /// When a sibling's loss was answered.
+    answered_at: Instant,
     /// When a queue was last seen beside others.
     queued_at: Instant,
     /// Mode, window and threshold before the last timeout.
@@ -142,6 +143,7 @@ impl Cubicd {
             drained_at: Instant::ZERO,
             found: 0,
             missed: 0,
+            answered_at: Instant::ZERO,
             queued_at: Instant::ZERO,
             before: None,
             srtt: Duration::ZERO,
@@ -459,10 +461,12 @@ impl CongestionController for Cubicd {
         {
             self.shared.on_rtt(ack.subflow, rtt, siblings);
         }
+        if siblings.len() > 1 && self.shared.lost(siblings) && self.mode == Mode::Beside {
+            self.on_shared_loss(ack, siblings);
+        }
         if self.path.round_ended && siblings.len() > 1 {
-            self.shared.on_round(siblings);
-            let count = self.shared.count() as f64;
-            self.cubic.set_share(1.0 / (count * count));
+            self.shared.on_round(ack.now, siblings);
+            self.cubic.set_share(1.0 / self.shared.count() as f64);
         }
         if self.drain.is_some() {
             self.step_drain(ack);
@@ -486,13 +490,10 @@ impl CongestionController for Cubicd {
             self.beside(event.now, self.cwnd);
         }
         if self.mode == Mode::Beside {
-            // Where losses come by chance, they are believed from the queue on that asks for a
-            // drain: or the queue would never become so long.
-            let noisy = self.path.loses_by_chance();
-            let least = if noisy { self.limit() } else { self.path.jitter() };
-            let counts =
-                timeout || event.kind == CongestionKind::Ecn || self.path.queue() > least || early;
-            if counts {
+            let sure = timeout || event.kind == CongestionKind::Ecn;
+            // What a sibling lost a moment ago has been answered already.
+            let again = !timeout && event.now < self.answered_at + self.srtt;
+            if (sure || self.believes_losses()) && !again {
                 self.cubic.on_congestion(event, siblings);
             }
         } else if timeout {

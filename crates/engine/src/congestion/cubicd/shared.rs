@@ -1,10 +1,18 @@
-//! Which subflows of the connection meet in one bottleneck: those whose round trips rise and fall
-//! together. RFC 8382 compares summaries of one-way delay; this compares round trips directly, by
-//! their correlation over some thirty rounds. Each counts with the mean of what was measured at
-//! the same times: where a managed queue is short, single round trips differ by more than it does.
+//! Which subflows of the connection meet in one bottleneck: those whose round trips change together
+//! from round to round. RFC 8382 compares summaries of one-way delay; this compares round trips
+//! directly. Their changes, not the round trips: queues that rise for seconds rise together by
+//! chance. Each round counts with the mean of what was measured at the same times, as single round
+//! trips differ by more than a short queue does; and a change that is far above the usual ones, as
+//! at the end of slow start, with little more than those.
+//!
+//! Such subflows are one flow beside others: each grows by its part, and what one of them loses counts
+//! for all, once in a round trip. A smaller growth alone would not do: what grows less has fewer of
+//! the losses that growth brings about, where queues overflow.
 
-use crate::time::Duration;
-use crate::view::{SubflowId, SubflowView};
+use super::Cubicd;
+use crate::congestion::{Ack, Congestion, CongestionController, CongestionKind};
+use crate::time::{Duration, Instant};
+use crate::view::{RecoveryPhase, SubflowId, SubflowView};
 
 /// What is known of each sibling.
 #[derive(Clone, Default, Debug)]
@@ -12,28 +20,44 @@ pub(super) struct Shared {
     siblings: Vec<(SubflowId, Together)>,
 }
 
-/// Moments of two round trips, in seconds, smoothed.
+/// Moments of the changes of two round trips, each in units of its usual change.
 #[derive(Clone, Copy, Default, Debug)]
 struct Together {
-    /// Sums over the present round, and their number.
+    /// Sums over the present round in seconds, and their number.
     round: ([f64; 2], u32),
+    /// When that began.
+    began: Instant,
+    /// Means of the last round.
+    last: Option<[f64; 2]>,
+    /// What changes from one round to the next amount to, seconds.
+    usual: [f64; 2],
     samples: u32,
+    /// Cut as they are, changes of a queue that fills slowly and empties at once are not zero in
+    /// the mean.
     mean: [f64; 2],
     variance: [f64; 2],
     covariance: f64,
     shared: bool,
+    /// The sibling is repairing a loss.
+    repairs: bool,
 }
 
 impl Together {
-    /// Rounds over which moments are taken.
-    const MEMORY: u32 = 32;
-    /// Correlation from which on a bottleneck is shared, and below which it is no more. Rounds that
-    /// have nothing to do with each other come to 0.35 in a thirtieth of all cases (two standard
-    /// deviations at so many rounds), queues that rise over many rounds to more.
-    const SHARED: f64 = 0.7;
-    const APART: f64 = 0.35;
-    /// A standard deviation below this, in seconds, is no queue that grows and shrinks.
-    const LEAST: f64 = 0.000_5;
+    /// Rounds over which moments are taken, and after how many they say something.
+    const MEMORY: u32 = 256;
+    const SOON: u32 = 32;
+    /// Squares of the correlation of n rounds, times n: from which on a bottleneck is shared, and
+    /// below which it is no more. Of n rounds that have nothing to do with each other the root of
+    /// that is normal with a deviation of one, whatever n is.
+    const SHARED: f64 = 14.0;
+    const APART: f64 = 4.0;
+    /// Rounds over which usual changes are a mean, and what counts of one change, in usual ones:
+    /// for that mean, and for the correlation.
+    const LATELY: u32 = 32;
+    const FAR: f64 = 4.0;
+    const CLEAR: f64 = 2.0;
+    /// Less, in seconds, is no queue that grows and shrinks.
+    const LEAST: f64 = 0.000_1;
 
     fn end_round(&mut self) {
         let ([own, other], count) = std::mem::take(&mut self.round);
@@ -43,28 +67,33 @@ impl Together {
     }
 
     fn add(&mut self, own: f64, other: f64) {
+        let Some(last) = self.last.replace([own, other]) else { return };
         self.samples = (self.samples + 1).min(Self::MEMORY);
         let weight = 1.0 / f64::from(self.samples);
-        let differ = [own - self.mean[0], other - self.mean[1]];
+        let lately = 1.0 / f64::from(self.samples.min(Self::LATELY));
+        let mut changes = [own - last[0], other - last[1]];
+        for (change, usual) in changes.iter_mut().zip(&mut self.usual) {
+            let settled = self.samples >= Self::LATELY / 4;
+            let most = if settled { Self::FAR * *usual } else { f64::INFINITY };
+            *usual += lately * (change.abs().min(most) - *usual);
+            let in_usual = *change / usual.max(f64::MIN_POSITIVE);
+            *change = in_usual.clamp(-Self::CLEAR, Self::CLEAR);
+        }
+        let differ = [changes[0] - self.mean[0], changes[1] - self.mean[1]];
         self.mean[0] += weight * differ[0];
         self.mean[1] += weight * differ[1];
         let blend = |old: f64, new: f64| (1.0 - weight) * (old + weight * new);
         self.variance[0] = blend(self.variance[0], differ[0] * differ[0]);
         self.variance[1] = blend(self.variance[1], differ[1] * differ[1]);
         self.covariance = blend(self.covariance, differ[0] * differ[1]);
-        if self.samples < Self::MEMORY / 2 {
+        // A queue that does not move says nothing either way.
+        if self.samples < Self::SOON || self.usual[0].min(self.usual[1]) < Self::LEAST {
             return;
         }
-        // Compared as squares, so that there is no root to take.
-        let product = self.variance[0] * self.variance[1];
-        let still = self.variance[0].min(self.variance[1]) < Self::LEAST * Self::LEAST;
         let least = if self.shared { Self::APART } else { Self::SHARED };
-        let together =
-            self.covariance > 0.0 && self.covariance * self.covariance >= least * least * product;
-        // A queue that does not move says nothing either way.
-        if !still {
-            self.shared = together;
-        }
+        let square = self.covariance * self.covariance * f64::from(self.samples);
+        let together = square >= least * self.variance[0] * self.variance[1];
+        self.shared = self.covariance > 0.0 && together;
     }
 }
 
@@ -86,10 +115,29 @@ impl Shared {
         }
     }
 
-    /// A round of the own subflow has ended.
-    pub(super) fn on_round(&mut self, views: &[SubflowView]) {
+    /// A round of the own subflow has ended. Those are counted together that a sibling with longer
+    /// round trips takes for one: it has nothing new to compare sooner.
+    pub(super) fn on_round(&mut self, now: Instant, views: &[SubflowView]) {
         self.siblings.retain(|(known, _)| views.iter().any(|v| v.id == *known && v.usable));
-        self.siblings.iter_mut().for_each(|(_, together)| together.end_round());
+        for (id, together) in &mut self.siblings {
+            let view = views.iter().find(|view| view.id == *id);
+            if view.is_some_and(|view| now >= together.began + view.srtt) {
+                together.began = now;
+                together.end_round();
+            }
+        }
+    }
+
+    /// Whether a sibling at the same bottleneck has begun to repair a loss since the last call.
+    pub(super) fn lost(&mut self, views: &[SubflowView]) -> bool {
+        let mut lost = false;
+        for (id, together) in &mut self.siblings {
+            let view = views.iter().find(|view| view.id == *id);
+            let repairs = view.is_some_and(|view| view.phase != RecoveryPhase::Open);
+            lost |= together.shared && repairs && !together.repairs;
+            together.repairs = repairs;
+        }
+        lost
     }
 
     /// How many subflows share the bottleneck, the own one included.
@@ -98,9 +146,75 @@ impl Shared {
     }
 }
 
+impl Cubicd {
+    /// Whether a loss is one of the bottleneck's. Where losses come by chance, they are believed
+    /// from the queue on that asks for a drain: or the queue would never become so long.
+    pub(super) fn believes_losses(&self) -> bool {
+        let noisy = self.path.loses_by_chance();
+        let least = if noisy { self.limit() } else { self.path.jitter() };
+        self.path.queue() > least || self.path.early_drops()
+    }
+
+    /// A sibling at the same bottleneck has lost something: one flow of all would have.
+    pub(super) fn on_shared_loss(&mut self, ack: &Ack, siblings: &[SubflowView]) {
+        let repairs = ack.phase != RecoveryPhase::Open;
+        if repairs || ack.now < self.answered_at + self.srtt || !self.believes_losses() {
+            return;
+        }
+        self.answered_at = ack.now;
+        let event = Congestion {
+            now: ack.now,
+            subflow: ack.subflow,
+            kind: CongestionKind::Loss,
+            in_flight: ack.in_flight,
+            mss: ack.mss,
+            snd_nxt: ack.snd_una + ack.in_flight,
+        };
+        self.cubic.on_congestion(&event, siblings);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Round trips around 25 ms, by one queue and others of their own: numbers of a fixed sequence
+    /// (Knuth's MMIX generator), of which the first is a part of both.
+    fn rounds(rounds: u32, common: f64) -> Together {
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f64 / f64::from(1 << 24) * 0.010
+        };
+        let mut together = Together::default();
+        for _ in 0..rounds {
+            let queue = next() * common;
+            together.add(0.020 + queue + next(), 0.070 + queue + next());
+        }
+        together
+    }
+
+    #[test]
+    fn one_queue_is_shared_and_two_are_not() {
+        assert!(rounds(40, 2.0).shared, "four fifths of the variance");
+        assert!(rounds(400, 0.6).shared, "a quarter of it takes longer");
+        (20..600).step_by(7).for_each(|n| assert!(!rounds(n, 0.0).shared, "{n}"));
+        let mut once = rounds(100, 2.0);
+        (0..2_000).for_each(|n| once.add(saw(n, 12, 0), saw(n, 17, 5)));
+        assert!(!once.shared, "no more");
+    }
+
+    /// Queues that fill for seconds and empty at once, each in its own time.
+    #[test]
+    fn queues_that_rise_for_long_are_not_shared_for_that() {
+        let mut together = Together::default();
+        for n in 0..1_000 {
+            together.add(saw(n, 90, 0), saw(n, 130, 7));
+            assert!(!together.shared, "{n}");
+        }
+    }
 
     /// A saw of `period` rounds between 20 and 30 ms, `phase` rounds later.
     fn saw(round: u32, period: u32, phase: u32) -> f64 {
@@ -108,18 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn one_queue_is_shared_and_two_are_not() {
-        let mut together = Together::default();
-        (0..100).for_each(|n| together.add(saw(n, 12, 0), saw(n, 12, 1) + 0.050));
-        assert!(together.shared);
-        (0..100).for_each(|n| together.add(saw(n, 12, 0), saw(n, 17, 5)));
-        assert!(!together.shared);
-    }
-
-    #[test]
     fn a_queue_that_does_not_move_says_nothing() {
         let mut together = Together::default();
-        (0..100).for_each(|n| together.add(0.020 + 1e-4 * saw(n, 12, 0), 0.030));
+        (0..300).for_each(|n| together.add(0.020 + 1e-3 * saw(n, 12, 0), 0.030));
         assert!(!together.shared);
     }
 }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::congestion::tests;
 use crate::time::Instant;
+use crate::view::SubflowId;
+
 use std::collections::VecDeque;
 
 const MSS: u64 = 1000;
@@ -279,6 +281,53 @@ fn a_queue_that_stays_is_anothers() {
     link.rounds(400);
     assert_eq!(link.cc.mode, Mode::Alone, "they have left");
     assert!(link.segments() <= 116);
+}
+
+/// Two at one bottleneck beside others: the n-th part of growth, and the losses of both, once.
+#[test]
+fn what_a_sibling_at_the_same_bottleneck_loses_counts() {
+    let view = |id: u8, phase, rtt| SubflowView {
+        id: SubflowId(id),
+        phase,
+        usable: true,
+        in_flight: MSS,
+        srtt: rtt,
+        latest_rtt: rtt,
+        ..SubflowView::default()
+    };
+    let after = |shared: bool| {
+        let mut link = Bottleneck::new(0);
+        link.rounds(20);
+        link.others = 100;
+        link.rounds(40);
+        assert_eq!(link.cc.mode, Mode::Beside);
+        for n in 0..40_u64 {
+            let rtt = Duration::from_millis(60 + n * n % 7);
+            let other = if shared { rtt } else { Duration::from_millis(60 + n * 5 % 11) };
+            link.cc.shared.on_rtt(SubflowId(0), rtt, &[view(1, RecoveryPhase::Open, other)]);
+            let now = link.now + Duration::from_secs(n + 1);
+            link.cc.shared.on_round(now, &[view(1, RecoveryPhase::Open, other)]);
+        }
+        assert_eq!(link.cc.shared.count(), 1 + u64::from(shared));
+        let rtt = link.cc.srtt;
+        let mut windows = vec![link.segments()];
+        // It begins to repair, goes on, is done, and loses again at once; then later.
+        for (ms, phase) in [(1, 1), (2, 1), (3, 0), (4, 1), (200, 0), (201, 1)] {
+            let phase = [RecoveryPhase::Open, RecoveryPhase::Recovery][phase];
+            let views = [view(0, RecoveryPhase::Open, rtt), view(1, phase, rtt)];
+            let now = link.now + Duration::from_millis(ms);
+            let ack = Ack { now, in_flight: MSS, srtt: rtt, ..tests::ack(0, 1) };
+            link.cc.on_ack(&Ack { rtt: Some(rtt), ..ack }, &views);
+            windows.push(link.segments());
+        }
+        windows
+    };
+    let windows = after(true);
+    let once = windows[0] * 7 / 10;
+    assert!(windows[1..6].iter().all(|w| w.abs_diff(once) <= 1), "{windows:?}");
+    assert!(windows[6].abs_diff(once * 7 / 10) <= 1, "{windows:?}");
+    let apart = after(false);
+    assert!(apart.iter().all(|window| window.abs_diff(apart[0]) <= 1), "{apart:?}");
 }
 
 #[test]
