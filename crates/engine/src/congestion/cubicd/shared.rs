@@ -5,9 +5,9 @@
 //! trips differ by more than a short queue does; and a change that is far above the usual ones, as
 //! at the end of slow start, with little more than those.
 //!
-//! Such subflows are one flow beside others: each grows by its part, and what one of them loses counts
-//! for all, once in a round trip. A smaller growth alone would not do: what grows less has fewer of
-//! the losses that growth brings about, where queues overflow.
+//! Such subflows are one flow beside others: each grows by its part, and what one of them loses
+//! counts for all, once in a round trip. A smaller growth alone would not do: what grows less has
+//! fewer of the losses that growth brings about, where queues overflow.
 
 use super::Cubicd;
 use crate::congestion::{Ack, Congestion, CongestionController, CongestionKind};
@@ -73,8 +73,8 @@ impl Together {
         let lately = 1.0 / f64::from(self.samples.min(Self::LATELY));
         let mut changes = [own - last[0], other - last[1]];
         for (change, usual) in changes.iter_mut().zip(&mut self.usual) {
-            let settled = self.samples >= Self::LATELY / 4;
-            let most = if settled { Self::FAR * *usual } else { f64::INFINITY };
+            let known = self.samples >= Self::LATELY / 4;
+            let most = if known { Self::FAR * *usual } else { f64::INFINITY };
             *usual += lately * (change.abs().min(most) - *usual);
             let in_usual = *change / usual.max(f64::MIN_POSITIVE);
             *change = in_usual.clamp(-Self::CLEAR, Self::CLEAR);
