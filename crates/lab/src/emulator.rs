@@ -8,7 +8,7 @@
 use crate::Stack;
 use crate::accuracy::{Achieved, Lateness};
 use crate::notification::{Notification, Notifier};
-use crate::packet::{Offload, Packet};
+use crate::packet::Packet;
 use crate::priority;
 use crate::switch::Switch;
 use crate::wires::{Pool, pop_due, wait};
@@ -21,6 +21,7 @@ use tabane_engine::Instant;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_net::Clock;
 use tabane_net::clock::sharpen_timers;
+use tabane_net::device::virtio::VirtioHeader;
 use tabane_sim::Plan;
 use tabane_sim::link::{Link, LinkChange, LinkStats, Packet as _};
 use tabane_sim::scenario::{Change, LinkDirection, LinkParams};
@@ -48,7 +49,7 @@ pub(crate) struct Emulator {
     longest: usize,
     /// Devices lose their carrier with their link.
     carrier: bool,
-    /// Packets of devices have an [`Offload`] before them.
+    /// Packets of devices have a [`VirtioHeader`] before them.
     offload: bool,
     report: Report,
 }
@@ -134,7 +135,7 @@ impl Emulator {
             stop,
             pool: Pool::new(POOL),
             longest: if scenario.offload {
-                Offload::LEN + usize::from(u16::MAX)
+                VirtioHeader::LEN + usize::from(u16::MAX)
             } else {
                 topology.hosts.iter().flat_map(|h| &h.paths).fold(0, |l, p| l.max(p.mtu)).into()
             },
@@ -195,12 +196,12 @@ impl Emulator {
     }
 
     /// What stands before a packet of a device, which is taken off.
-    fn offload_of(&self, buffer: &mut Vec<u8>) -> Offload {
-        let header = buffer.first_chunk().copied().filter(|_| self.offload);
-        header.map_or_else(Offload::default, |header| {
-            buffer.drain(..Offload::LEN);
-            Offload(header)
-        })
+    fn offload_of(&self, buffer: &mut Vec<u8>) -> VirtioHeader {
+        let header = buffer.first_chunk().map(VirtioHeader::decode).filter(|_| self.offload);
+        if header.is_some() {
+            buffer.drain(..VirtioHeader::LEN);
+        }
+        header.unwrap_or_default()
     }
 
     /// A packet has left a host.
@@ -271,7 +272,8 @@ impl Emulator {
         }
         let port = &self.ports[self.first[host as usize] + usize::from(path)];
         let sent = if self.offload {
-            let parts = [IoSlice::new(&packet.offload.0), IoSlice::new(&packet.bytes)];
+            let header = packet.offload.encode();
+            let parts = [IoSlice::new(&header), IoSlice::new(&packet.bytes)];
             port.device.send_vectored(&parts)
         } else {
             port.device.send(&packet.bytes)

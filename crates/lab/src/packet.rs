@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tabane_net::device::virtio::VirtioHeader;
 use tabane_sim::link;
 use tabane_sim::topology::NO_ROUTE;
 use tabane_wire::Checksum;
@@ -13,43 +14,18 @@ pub(crate) struct Packet {
     pub(crate) bytes: Vec<u8>,
     /// Where it is on its route.
     pub(crate) cursor: u32,
-    pub(crate) offload: Offload,
-}
-
-/// What a host with segmentation offload left for the device to do: `virtio_net_hdr` (virtio 1.2
-/// section 5.1.6), as a TUN device gives and takes it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Offload(pub(crate) [u8; Self::LEN]);
-
-impl Offload {
-    pub(crate) const LEN: usize = 10;
-    /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
-    const NEEDS_CHECKSUM: u8 = 1;
-
-    fn field(self, at: usize) -> usize {
-        u16::from_ne_bytes([self.0[at], self.0[at + 1]]).into()
-    }
-
-    /// Payload of each segment but the last; `None` of what is one segment.
-    fn segment_size(self) -> Option<usize> {
-        (self.0[1] != 0).then(|| self.field(4)).filter(|size| *size > 0)
-    }
-
-    /// From where the checksum counts, and where it is.
-    fn checksum(self) -> Option<(usize, usize)> {
-        let from = self.field(6);
-        (self.0[0] & Self::NEEDS_CHECKSUM != 0).then(|| (from, from + self.field(8)))
-    }
+    /// What a host with segmentation offload left for the device to do.
+    pub(crate) offload: VirtioHeader,
 }
 
 impl Packet {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, cursor: NO_ROUTE, offload: Offload::default() }
+        Self { bytes, cursor: NO_ROUTE, offload: VirtioHeader::default() }
     }
 
     /// Length of its headers, if it stands for several segments, and what each of them carries.
     fn segments(&self) -> Option<(usize, usize)> {
-        let (size, tcp) = (self.offload.segment_size()?, self.offload.field(6));
+        let (size, tcp) = (self.offload.segment_size()?.into(), self.offload.transport_start());
         let tcp_len = usize::from(*self.bytes.get(tcp + 12)? >> 4) * 4;
         Some((tcp + tcp_len, size)).filter(|(headers, _)| *headers <= self.bytes.len())
     }
@@ -62,9 +38,9 @@ impl Packet {
 
     /// As a capture has it: with its checksum, if that was left to the device.
     pub(crate) fn seen(&self) -> Cow<'_, [u8]> {
-        let Some((from, at)) = self.offload.checksum() else { return (&self.bytes).into() };
+        let Some(at) = self.offload.partial_checksum() else { return (&self.bytes).into() };
         let mut bytes = self.bytes.clone();
-        if let Some(part) = bytes.get(from..) {
+        if let Some(part) = bytes.get(self.offload.transport_start()..) {
             // The sum of the pseudo header is there already.
             let sum = Checksum::of(part).finish();
             if let Some(field) = bytes.get_mut(at..at + 2) {
@@ -130,7 +106,7 @@ impl link::Packet for Packet {
         // A checksum that the device at the far end fills in would hide the damage.
         if let Cow::Owned(bytes) = self.seen() {
             self.bytes = bytes;
-            self.offload.0[0] &= !Offload::NEEDS_CHECKSUM;
+            self.offload.complete_checksum();
         }
         link::Packet::corrupt(&mut self.bytes, bits);
     }
@@ -191,10 +167,8 @@ mod tests {
         pseudo.add_u16(6);
         pseudo.add_u16((bytes.len() - 20) as u16);
         bytes[36..38].copy_from_slice(&(!pseudo.finish()).to_be_bytes());
-        let kind = u8::from(payload > 1448);
-        let mut header = [1, kind, 52, 0, 0, 0, 20, 0, 16, 0];
-        header[4..6].copy_from_slice(&(1448 * u16::from(kind)).to_ne_bytes());
-        (segment, Packet { offload: Offload(header), ..Packet::new(bytes) })
+        let offload = VirtioHeader::for_tcp(20, 32, (payload > 1448).then_some(1448), true);
+        (segment, Packet { offload, ..Packet::new(bytes) })
     }
 
     #[test]

@@ -6,7 +6,6 @@ use crate::index::PathIndex;
 use crate::inner as gateway_inner;
 use crate::path::Responder;
 use crate::path::probe::{Ends, Probe};
-use crate::tun::frame::{HEADER_LEN, VirtioHeader};
 use crate::tun::{Inbound, Packets, PacketsConfig};
 use crate::udp::fragment::{Reassembler, cut, is_fragment};
 use crate::udp::packet::{self, Inside};
@@ -16,6 +15,7 @@ use bytes::Bytes;
 use std::net::SocketAddr;
 use tabane_engine::view::PathId;
 use tabane_engine::{Duration, Instant};
+use tabane_net::device::virtio::VirtioHeader;
 use tabane_net::icmp;
 use tabane_wire::{Checksum, Datagram, Ecn};
 
@@ -30,7 +30,7 @@ struct Arrival {
     /// Complete the header and the checksums, so that it is looked into.
     whole: bool,
     number: u8,
-    virtio: [u8; HEADER_LEN],
+    virtio: [u8; VirtioHeader::LEN],
     bytes: Vec<u8>,
 }
 

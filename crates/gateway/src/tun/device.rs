@@ -5,7 +5,6 @@
 //! The device goes with the process. Its addresses are hosts of their own (/32, /128); what is
 //! routed into it is [`super::host`]'s business.
 
-use super::frame::{Frame, HEADER_LEN, VirtioHeader};
 use super::gso::{PARTS_MAX, Train};
 use super::local::Outgoing;
 use super::uso::DatagramTrain;
@@ -16,6 +15,7 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use tabane_net::device::TunError;
+use tabane_net::device::virtio::{Frame, VirtioHeader};
 use tabane_wire::Segment;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -59,7 +59,7 @@ pub(crate) struct DeviceCounters {
 }
 
 /// The largest packet with its header, and a byte to see that it was the largest.
-const BUFFER: usize = HEADER_LEN + 65_536;
+const BUFFER: usize = VirtioHeader::LEN + 65_536;
 /// A packet of at least this size keeps the buffer that it was read into; a smaller one is copied
 /// out of it, so that what is held is never more than four times what was read.
 const KEEP: usize = BUFFER / 4;
@@ -127,12 +127,12 @@ impl Device {
                 continue;
             };
             self.counters.rx_packets += 1;
-            self.counters.rx_bytes += (len - HEADER_LEN) as u64;
+            self.counters.rx_bytes += (len - VirtioHeader::LEN) as u64;
             let packet = if len >= KEEP {
                 let full = std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER));
-                Bytes::from(full).slice(HEADER_LEN..)
+                Bytes::from(full).slice(VirtioHeader::LEN..)
             } else {
-                Bytes::copy_from_slice(&self.buffer[HEADER_LEN..])
+                Bytes::copy_from_slice(&self.buffer[VirtioHeader::LEN..])
             };
             if let Some(frame) = header.frame(packet) {
                 return Ok(Some(frame));
@@ -222,8 +222,8 @@ impl Device {
     }
 
     fn write_train(&mut self, head: &Segment, train: &Train) -> io::Result<()> {
-        let mut bytes = [0; HEADER_LEN + HEADERS_MAX];
-        let (front, headers) = bytes.split_at_mut(HEADER_LEN);
+        let mut bytes = [0; VirtioHeader::LEN + HEADERS_MAX];
+        let (front, headers) = bytes.split_at_mut(VirtioHeader::LEN);
         let Ok((ip, tcp)) = head.emit_headers(headers, train.payload_len()) else {
             self.counters.tx_dropped += 1;
             return Ok(());
@@ -232,7 +232,7 @@ impl Device {
         let header = VirtioHeader::for_tcp(ip, tcp, train.segment_size(), v4);
         front.copy_from_slice(&header.encode());
         let mut slices = [IoSlice::new(&[]); 1 + PARTS_MAX];
-        slices[0] = IoSlice::new(&bytes[..HEADER_LEN + ip + tcp]);
+        slices[0] = IoSlice::new(&bytes[..VirtioHeader::LEN + ip + tcp]);
         for (slice, part) in slices[1..].iter_mut().zip(train.parts()) {
             *slice = IoSlice::new(part);
         }
@@ -244,7 +244,7 @@ impl Device {
         match rustix::io::writev(&self.device, slices) {
             Ok(len) => {
                 self.counters.tx_packets += 1;
-                self.counters.tx_bytes += (len - HEADER_LEN) as u64;
+                self.counters.tx_bytes += (len - VirtioHeader::LEN) as u64;
                 self.counters.tx_segments += segments as u64;
                 Ok(())
             }

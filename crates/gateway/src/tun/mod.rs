@@ -10,7 +10,6 @@
 //! datagrams ([`crate::udp`]) and names (`dns`).
 
 pub(crate) mod device;
-pub(crate) mod frame;
 pub(crate) mod gso;
 pub(crate) mod host;
 pub(crate) mod local;
@@ -19,7 +18,6 @@ pub(crate) mod uso;
 
 pub(crate) use device::Device;
 pub(crate) use device::DeviceConfig;
-pub(crate) use frame::Frame;
 pub(crate) use host::Host;
 pub(crate) use host::HostConfig;
 pub(crate) use host::LanHosts;
@@ -33,6 +31,7 @@ pub(crate) use local::ProgramId;
 pub(crate) use packets::Inbound;
 pub(crate) use packets::Packets;
 pub(crate) use packets::PacketsConfig;
+pub(crate) use tabane_net::device::virtio::Frame;
 
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,10 @@
 //! Fragments are refused: nothing behind here could carry what they would make. The host makes
 //! none as long as its device's MTU is right, and a program that insists is told "prohibited".
 
-use super::frame::{Checksumming, Frame, Segmentation};
 use crate::udp::fragment::FRAGMENT_HEADER;
 use bytes::{Bytes, BytesMut};
 use std::net::{IpAddr, SocketAddr};
+use tabane_net::device::virtio::{Checksumming, Frame, Segmentation};
 use tabane_wire::icmp::{emit_too_big, emit_unreachable};
 use tabane_wire::ip::{IpHeader, protocol};
 use tabane_wire::segment::Trust;

@@ -2,9 +2,9 @@
 //! header, many payloads. The host takes them apart for its program, or gives it all of them if it
 //! asks (`UDP_GRO`). Knows nothing of devices.
 
-use super::frame::VirtioHeader;
 use crate::udp::packet::{Inside, parse};
 use std::net::SocketAddr;
+use tabane_net::device::virtio::VirtioHeader;
 use tabane_wire::ip::{IpHeader, protocol};
 
 /// Datagrams that will leave as one packet.

@@ -5,6 +5,7 @@
 
 pub mod tun;
 pub mod udp;
+pub mod virtio;
 
 use std::io;
 use std::os::fd::BorrowedFd;

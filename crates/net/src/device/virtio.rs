@@ -1,6 +1,6 @@
-//! What a TUN device with offloads hands over: a packet, perhaps one of up to 64 KB that stands
-//! for many, behind a `virtio_net_hdr` (virtio 1.2 section 5.1.6; of a TUN device the ten bytes
-//! without `num_buffers`, in the byte order of the machine).
+//! What a TUN device with offloads hands over and takes: a packet, perhaps one of up to 64 KB that
+//! stands for many, behind a `virtio_net_hdr` (virtio 1.2 section 5.1.6; of a TUN device the ten
+//! bytes without `num_buffers`, in the byte order of the machine).
 //!
 //! Knows the segmentation of TCP (TSO) and of UDP (USO); nothing here touches a device.
 
@@ -8,18 +8,18 @@ use bytes::Bytes;
 
 /// A packet from the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Frame {
+pub struct Frame {
     /// Whole IP packet.
-    pub(crate) packet: Bytes,
+    pub packet: Bytes,
     /// Whether its transport checksum is there.
-    pub(crate) checksum: Checksumming,
+    pub checksum: Checksumming,
     /// What it stands for; `None`: for itself.
-    pub(crate) segmentation: Option<Segmentation>,
+    pub segmentation: Option<Segmentation>,
 }
 
 /// Whether the transport checksum of a packet is to be believed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Checksumming {
+pub enum Checksumming {
     /// It is there; nobody has verified it.
     #[default]
     Full,
@@ -36,15 +36,12 @@ pub(crate) enum Checksumming {
 
 /// A packet that stands for several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Segmentation {
+pub enum Segmentation {
     /// TCP, cut every so many bytes of payload.
     Tcp(u16),
     /// UDP, likewise.
     Udp(u16),
 }
-
-/// Length of the header before each packet.
-pub(crate) const HEADER_LEN: usize = 10;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`
 const NEEDS_CHECKSUM: u8 = 1;
@@ -58,7 +55,7 @@ const GSO_ECN: u8 = 0x80;
 
 /// The header as the kernel writes it and takes it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct VirtioHeader {
+pub struct VirtioHeader {
     flags: u8,
     gso_type: u8,
     /// Bytes of all headers of the packet.
@@ -69,10 +66,13 @@ pub(crate) struct VirtioHeader {
 }
 
 impl VirtioHeader {
+    /// Its length.
+    pub const LEN: usize = 10;
+
     /// Before a TCP packet whose checksum is partial (`Segment::emit_headers`); with `size`, one
     /// that is to be cut every so many bytes of payload.
     #[must_use]
-    pub(crate) fn for_tcp(ip_len: usize, tcp_len: usize, size: Option<u16>, v4: bool) -> Self {
+    pub fn for_tcp(ip_len: usize, tcp_len: usize, size: Option<u16>, v4: bool) -> Self {
         Self {
             flags: NEEDS_CHECKSUM,
             gso_type: size.map_or(0, |_| if v4 { GSO_TCPV4 } else { GSO_TCPV6 }),
@@ -85,7 +85,7 @@ impl VirtioHeader {
 
     /// Before a UDP packet whose checksum is partial, to be cut every `size` bytes of payload.
     #[must_use]
-    pub(crate) fn for_udp(ip_len: usize, size: u16) -> Self {
+    pub fn for_udp(ip_len: usize, size: u16) -> Self {
         Self {
             flags: NEEDS_CHECKSUM,
             gso_type: GSO_UDP_L4,
@@ -96,10 +96,36 @@ impl VirtioHeader {
         }
     }
 
+    /// Payload bytes of each segment but the last; `None` of a packet that stands for itself.
+    #[must_use]
+    pub fn segment_size(&self) -> Option<u16> {
+        (self.gso_type != 0 && self.gso_size > 0).then_some(self.gso_size)
+    }
+
+    /// Where the transport header begins, in a packet that stands for several or whose checksum is
+    /// partial.
+    #[must_use]
+    pub fn transport_start(&self) -> usize {
+        self.checksum_start.into()
+    }
+
+    /// Where a partial checksum belongs, from the start of the packet; it counts from
+    /// [`transport_start`](Self::transport_start) on. `None`: it is there.
+    #[must_use]
+    pub fn partial_checksum(&self) -> Option<usize> {
+        let at = usize::from(self.checksum_start) + usize::from(self.checksum_offset);
+        (self.flags & NEEDS_CHECKSUM != 0).then_some(at)
+    }
+
+    /// The checksum has been filled in.
+    pub fn complete_checksum(&mut self) {
+        self.flags &= !NEEDS_CHECKSUM;
+    }
+
     /// As bytes.
     #[must_use]
-    pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
-        let mut bytes = [0; HEADER_LEN];
+    pub fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
         bytes[0] = self.flags;
         bytes[1] = self.gso_type;
         let fields = [self.header_len, self.gso_size, self.checksum_start, self.checksum_offset];
@@ -111,7 +137,7 @@ impl VirtioHeader {
 
     /// From bytes.
     #[must_use]
-    pub(crate) fn decode(bytes: &[u8; HEADER_LEN]) -> Self {
+    pub fn decode(bytes: &[u8; Self::LEN]) -> Self {
         let field = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Self {
             flags: bytes[0],
@@ -125,7 +151,7 @@ impl VirtioHeader {
 
     /// What it says about `packet`; `None` if it is of a kind that nobody asked for.
     #[must_use]
-    pub(crate) fn frame(&self, packet: Bytes) -> Option<Frame> {
+    pub fn frame(&self, packet: Bytes) -> Option<Frame> {
         let checksum = if self.flags & NEEDS_CHECKSUM != 0 {
             Checksumming::Partial { start: self.checksum_start, offset: self.checksum_offset }
         } else if self.flags & VERIFIED != 0 {
@@ -158,7 +184,7 @@ mod tests {
     fn the_header_says_what_the_kernel_says() {
         // As a kernel writes them on a machine of this byte order.
         let raw = |flags: u8, kind: u8, fields: [u16; 4]| {
-            let mut bytes = [0; HEADER_LEN];
+            let mut bytes = [0; VirtioHeader::LEN];
             (bytes[0], bytes[1]) = (flags, kind);
             fields.iter().enumerate().for_each(|(i, f)| {
                 bytes[2 + 2 * i..4 + 2 * i].copy_from_slice(&f.to_ne_bytes());
@@ -188,5 +214,11 @@ mod tests {
         let own = VirtioHeader::for_tcp(20, 32, Some(1448), true);
         assert_eq!(own, tso);
         assert_eq!(VirtioHeader::decode(&own.encode()), own);
+        let told = |h: VirtioHeader| (h.segment_size(), h.transport_start(), h.partial_checksum());
+        assert_eq!(told(own), (Some(1448), 20, Some(36)));
+        let mut complete = VirtioHeader::for_udp(40, 1200);
+        complete.complete_checksum();
+        assert_eq!(told(complete), (Some(1200), 40, None));
+        assert_eq!(told(VirtioHeader::default()), (None, 0, None));
     }
 }
