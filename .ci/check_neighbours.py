@@ -16,7 +16,7 @@ DELAYS = [5, 10, 25]
 SEEDS = 2
 MEANS = {
     "neighbours": {"125kB": 1.15, "codel": 1.15, "fq_codel": 1.15, "pie": 1.25, "red": 1.7},
-    "neighbours-bond": {"125kB": 1.15, "codel": 1.2, "fq_codel": 1.9, "pie": 1.45, "red": 1.75},
+    "neighbours-bond": {"125kB": 1.2, "codel": 1.4, "fq_codel": 2.0, "pie": 1.35, "red": 2.25},
 }
 
 

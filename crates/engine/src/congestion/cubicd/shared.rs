@@ -1,9 +1,11 @@
-//! Which subflows of the connection meet in one bottleneck: those whose round trips change together
-//! from round to round. RFC 8382 compares summaries of one-way delay; this compares round trips
-//! directly. Their changes, not the round trips: queues that rise for seconds rise together by
-//! chance. Each round counts with the mean of what was measured at the same times, as single round
-//! trips differ by more than a short queue does; and a change that is far above the usual ones, as
-//! at the end of slow start, with little more than those.
+//! Which subflows of the connection meet in one bottleneck: those whose round trips rise and fall
+//! together, and change together from round to round. RFC 8382 compares summaries of one-way delay;
+//! this compares round trips directly. Queues that rise for seconds do so together by chance, and a
+//! host that is late changes all round trips alike: neither says enough without the other.
+//!
+//! Each round counts with the mean of what was measured at the same times, as single round trips
+//! differ by more than a short queue does; and a change that is far above the usual ones, as at the
+//! end of slow start, with little more than those.
 //!
 //! Such subflows are one flow beside others: each grows by its part, and what one of them loses
 //! counts for all, once in a round trip. A smaller growth alone would not do: what grows less has
@@ -20,7 +22,35 @@ pub(super) struct Shared {
     siblings: Vec<(SubflowId, Together)>,
 }
 
-/// Moments of the changes of two round trips, each in units of its usual change.
+/// Moments of two series, the latest counting most.
+#[derive(Clone, Copy, Default, Debug)]
+struct Moments {
+    mean: [f64; 2],
+    variance: [f64; 2],
+    covariance: f64,
+}
+
+impl Moments {
+    fn add(&mut self, pair: [f64; 2], weight: f64) {
+        let differ = [pair[0] - self.mean[0], pair[1] - self.mean[1]];
+        self.mean[0] += weight * differ[0];
+        self.mean[1] += weight * differ[1];
+        let blend = |old: f64, new: f64| (1.0 - weight) * (old + weight * new);
+        self.variance[0] = blend(self.variance[0], differ[0] * differ[0]);
+        self.variance[1] = blend(self.variance[1], differ[1] * differ[1]);
+        self.covariance = blend(self.covariance, differ[0] * differ[1]);
+    }
+
+    /// Whether the correlation is at least the root of this. Squares, so that there is no root to
+    /// take.
+    fn correlate(&self, square: f64) -> bool {
+        let product = self.variance[0] * self.variance[1];
+        let moves = product > f64::EPSILON * f64::EPSILON;
+        moves && self.covariance > 0.0 && self.covariance * self.covariance >= square * product
+    }
+}
+
+/// Two round trips, round by round.
 #[derive(Clone, Copy, Default, Debug)]
 struct Together {
     /// Sums over the present round in seconds, and their number.
@@ -29,35 +59,35 @@ struct Together {
     began: Instant,
     /// Means of the last round.
     last: Option<[f64; 2]>,
+    samples: u32,
     /// What changes from one round to the next amount to, seconds.
     usual: [f64; 2],
-    samples: u32,
-    /// Cut as they are, changes of a queue that fills slowly and empties at once are not zero in
-    /// the mean.
-    mean: [f64; 2],
-    variance: [f64; 2],
-    covariance: f64,
+    /// Of round trips, seconds, and of their changes, in usual ones.
+    levels: Moments,
+    changes: Moments,
     shared: bool,
     /// The sibling is repairing a loss.
     repairs: bool,
 }
 
 impl Together {
-    /// Rounds over which moments are taken, and after how many they say something.
+    /// Rounds over which moments of changes are taken, and those of round trips and what changes
+    /// are usual; after so many they say something.
     const MEMORY: u32 = 256;
-    const SOON: u32 = 32;
-    /// Squares of the correlation of n rounds, times n: from which on a bottleneck is shared, and
-    /// below which it is no more. Of n rounds that have nothing to do with each other the root of
-    /// that is normal with a deviation of one, whatever n is.
-    const SHARED: f64 = 14.0;
-    const APART: f64 = 4.0;
-    /// Rounds over which usual changes are a mean, and what counts of one change, in usual ones:
-    /// for that mean, and for the correlation.
     const LATELY: u32 = 32;
+    /// Squares of correlations. Of round trips: from which on a bottleneck is shared, and below
+    /// which it is no more.
+    const ALIKE: f64 = 0.49;
+    const UNLIKE: f64 = 0.01;
+    /// Of n changes, times n: by chance the root of that is normal with a deviation of one,
+    /// whatever n is.
+    const NO_CHANCE: f64 = 4.0;
+    /// What counts of one change, in usual ones: for what is usual, and for the correlation.
     const FAR: f64 = 4.0;
     const CLEAR: f64 = 2.0;
-    /// Less, in seconds, is no queue that grows and shrinks.
-    const LEAST: f64 = 0.000_1;
+    /// A standard deviation below this, in seconds, is no queue that grows and shrinks: a host
+    /// that is late is so for all its subflows.
+    const LEAST: f64 = 0.000_5;
 
     fn end_round(&mut self) {
         let ([own, other], count) = std::mem::take(&mut self.round);
@@ -67,10 +97,13 @@ impl Together {
     }
 
     fn add(&mut self, own: f64, other: f64) {
-        let Some(last) = self.last.replace([own, other]) else { return };
         self.samples = (self.samples + 1).min(Self::MEMORY);
-        let weight = 1.0 / f64::from(self.samples);
-        let lately = 1.0 / f64::from(self.samples.min(Self::LATELY));
+        let weight = |number: u32, memory: u32| 1.0 / f64::from(number.min(memory));
+        self.levels.add([own, other], weight(self.samples, Self::LATELY));
+        let Some(last) = self.last.replace([own, other]) else { return };
+        // There is one change less than rounds.
+        let number = self.samples - 1;
+        let lately = weight(number, Self::LATELY);
         let mut changes = [own - last[0], other - last[1]];
         for (change, usual) in changes.iter_mut().zip(&mut self.usual) {
             let known = self.samples >= Self::LATELY / 4;
@@ -79,21 +112,16 @@ impl Together {
             let in_usual = *change / usual.max(f64::MIN_POSITIVE);
             *change = in_usual.clamp(-Self::CLEAR, Self::CLEAR);
         }
-        let differ = [changes[0] - self.mean[0], changes[1] - self.mean[1]];
-        self.mean[0] += weight * differ[0];
-        self.mean[1] += weight * differ[1];
-        let blend = |old: f64, new: f64| (1.0 - weight) * (old + weight * new);
-        self.variance[0] = blend(self.variance[0], differ[0] * differ[0]);
-        self.variance[1] = blend(self.variance[1], differ[1] * differ[1]);
-        self.covariance = blend(self.covariance, differ[0] * differ[1]);
-        // A queue that does not move says nothing either way.
-        if self.samples < Self::SOON || self.usual[0].min(self.usual[1]) < Self::LEAST {
+        self.changes.add(changes, weight(number, Self::MEMORY));
+        if self.samples < Self::LATELY {
             return;
         }
-        let least = if self.shared { Self::APART } else { Self::SHARED };
-        let square = self.covariance * self.covariance * f64::from(self.samples);
-        let together = square >= least * self.variance[0] * self.variance[1];
-        self.shared = self.covariance > 0.0 && together;
+        // Round trips that rise together may do so by chance, and changes by a host's lateness.
+        let [own, other] = self.levels.variance;
+        let moves = own.min(other) >= Self::LEAST * Self::LEAST;
+        let by_chance = Self::NO_CHANCE / f64::from(self.samples);
+        let alike = self.levels.correlate(if self.shared { Self::UNLIKE } else { Self::ALIKE });
+        self.shared = alike && self.changes.correlate(by_chance) && (moves || self.shared);
     }
 }
 
@@ -198,10 +226,10 @@ mod tests {
 
     #[test]
     fn one_queue_is_shared_and_two_are_not() {
-        assert!(rounds(40, 2.0).shared, "four fifths of the variance");
-        assert!(rounds(400, 0.6).shared, "a quarter of it takes longer");
+        assert!(rounds(60, 2.5).shared, "six sevenths of the variance");
+        assert!(!rounds(400, 0.4).shared, "a seventh");
         (20..600).step_by(7).for_each(|n| assert!(!rounds(n, 0.0).shared, "{n}"));
-        let mut once = rounds(100, 2.0);
+        let mut once = rounds(100, 2.5);
         (0..2_000).for_each(|n| once.add(saw(n, 12, 0), saw(n, 17, 5)));
         assert!(!once.shared, "no more");
     }
