@@ -116,14 +116,18 @@ impl PointResult {
     /// What all paths were measured with, for `tabane sim run`: a name, the flow, and how long it
     /// may take.
     pub fn workloads(&self) -> [(&'static str, Flow, Duration); 3] {
-        let bulk = Some(Amount::Bytes(Size(self.bulk_bytes.max(1))));
         let best = self.alone.iter().map(|path| path.bulk_bps).fold(0.0, f64::max);
         [
-            ("bulk", Flow { bulk, ..Flow::default() }, REQUESTS_END),
+            ("bulk", bulk(self.bulk_bytes), REQUESTS_END),
             ("request", requests(), REQUESTS_END),
             ("stream", stream(stream_bps(best)), STREAM_END),
         ]
     }
+}
+
+/// The download by all paths.
+fn bulk(bytes: u64) -> Flow {
+    Flow { bulk: Some(Amount::Bytes(Size(bytes.max(1)))), ..Flow::default() }
 }
 
 /// Answers, one after the other.
@@ -201,8 +205,7 @@ fn measure_once(point: &Point, settings: &Settings, luck: u64) -> Result<PointRe
     let mut bonds = Vec::new();
     for scheduler in &settings.schedulers {
         let contender = Contender::AllPaths(scheduler);
-        let bulk = Some(Amount::Bytes(Size(bulk_bytes.max(1))));
-        let bulk = lab.run(contender, Flow { bulk, ..Flow::default() }, time * PATIENCE)?;
+        let bulk = lab.run(contender, bulk(bulk_bytes), time * PATIENCE)?;
         let trial = lab.trial(contender, scheduler.to_string(), bulk.goodput_bps, stream_bps)?;
         bonds.push(trial);
     }
