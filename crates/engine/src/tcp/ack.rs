@@ -396,6 +396,7 @@ impl Tcb {
             snd_nxt: self.snd_nxt,
         };
         self.loss_interval.on_congestion(self.stats.bytes_acked);
+        self.congested_at = now;
         self.cc.on_congestion(&event, siblings);
         self.cc.report(&mut self.window);
         let id = self.setup.id;

@@ -124,6 +124,8 @@ pub(crate) struct Tcb {
     pace_until: Instant,
     // From here on: rarely.
     loss_interval: stats::LossInterval,
+    /// When the controller was last told of congestion.
+    congested_at: Instant,
     syn: SynState,
     was_forgotten: bool,
     challenge: (u64, u32),

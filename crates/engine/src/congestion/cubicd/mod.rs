@@ -72,7 +72,7 @@ pub(super) struct Cubicd {
     drained_at: Instant,
     found: u32,
     missed: u32,
-    /// When a sibling's loss was answered.
+    /// When a sibling's congestion signal was answered.
     answered_at: Instant,
     /// When a queue was last seen beside others.
     queued_at: Instant,
@@ -461,8 +461,8 @@ impl CongestionController for Cubicd {
         {
             self.shared.on_rtt(ack.subflow, rtt, siblings);
         }
-        if siblings.len() > 1 && self.shared.lost(siblings) && self.mode == Mode::Beside {
-            self.on_shared_loss(ack, siblings);
+        if siblings.len() > 1 && self.shared.congested(siblings) && self.mode == Mode::Beside {
+            self.on_shared_congestion(ack, siblings);
         }
         if self.path.round_ended && siblings.len() > 1 {
             self.shared.on_round(ack.now, siblings);

@@ -66,8 +66,8 @@ struct Together {
     levels: Moments,
     changes: Moments,
     shared: bool,
-    /// The sibling is repairing a loss.
-    repairs: bool,
+    /// The sibling's last congestion signal that is known of.
+    congested_at: Instant,
 }
 
 impl Together {
@@ -156,16 +156,16 @@ impl Shared {
         }
     }
 
-    /// Whether a sibling at the same bottleneck has begun to repair a loss since the last call.
-    pub(super) fn lost(&mut self, views: &[SubflowView]) -> bool {
-        let mut lost = false;
+    /// Whether a sibling at the same bottleneck has had a congestion signal since the last call.
+    pub(super) fn congested(&mut self, views: &[SubflowView]) -> bool {
+        let mut congested = false;
         for (id, together) in &mut self.siblings {
-            let view = views.iter().find(|view| view.id == *id);
-            let repairs = view.is_some_and(|view| view.phase != RecoveryPhase::Open);
-            lost |= together.shared && repairs && !together.repairs;
-            together.repairs = repairs;
+            if let Some(view) = views.iter().find(|view| view.id == *id) {
+                congested |= together.shared && view.congested_at > together.congested_at;
+                together.congested_at = view.congested_at;
+            }
         }
-        lost
+        congested
     }
 
     /// How many subflows share the bottleneck, the own one included.
@@ -183,8 +183,8 @@ impl Cubicd {
         self.path.queue() > least || self.path.early_drops()
     }
 
-    /// A sibling at the same bottleneck has lost something: one flow of all would have.
-    pub(super) fn on_shared_loss(&mut self, ack: &Ack, siblings: &[SubflowView]) {
+    /// A sibling at the same bottleneck has had a congestion signal: one flow of all would have.
+    pub(super) fn on_shared_congestion(&mut self, ack: &Ack, siblings: &[SubflowView]) {
         let repairs = ack.phase != RecoveryPhase::Open;
         if repairs || ack.now < self.answered_at + self.srtt || !self.believes_losses() {
             return;

@@ -286,9 +286,9 @@ fn a_queue_that_stays_is_anothers() {
 /// Two at one bottleneck beside others: the n-th part of growth, and the losses of both, once.
 #[test]
 fn what_a_sibling_at_the_same_bottleneck_loses_counts() {
-    let view = |id: u8, phase, rtt| SubflowView {
+    let view = |id: u8, congested_at, rtt| SubflowView {
         id: SubflowId(id),
-        phase,
+        congested_at,
         usable: true,
         in_flight: MSS,
         srtt: rtt,
@@ -304,18 +304,17 @@ fn what_a_sibling_at_the_same_bottleneck_loses_counts() {
         for n in 0..40_u64 {
             let rtt = Duration::from_millis(60 + n * n % 7);
             let other = if shared { rtt } else { Duration::from_millis(60 + n * 5 % 11) };
-            link.cc.shared.on_rtt(SubflowId(0), rtt, &[view(1, RecoveryPhase::Open, other)]);
+            link.cc.shared.on_rtt(SubflowId(0), rtt, &[view(1, Instant::ZERO, other)]);
             let now = link.now + Duration::from_secs(n + 1);
-            link.cc.shared.on_round(now, &[view(1, RecoveryPhase::Open, other)]);
+            link.cc.shared.on_round(now, &[view(1, Instant::ZERO, other)]);
         }
         assert_eq!(link.cc.shared.count(), 1 + u64::from(shared));
         let rtt = link.cc.srtt;
         let mut windows = vec![link.segments()];
-        // It begins to repair, goes on, is done, and loses again at once; then later.
-        for (ms, phase) in [(1, 1), (2, 1), (3, 0), (4, 1), (200, 0), (201, 1)] {
-            let phase = [RecoveryPhase::Open, RecoveryPhase::Recovery][phase];
-            let views = [view(0, RecoveryPhase::Open, rtt), view(1, phase, rtt)];
-            let now = link.now + Duration::from_millis(ms);
+        // It loses something, nothing more, again at once; then later.
+        for (ms, lost) in [(1, 1), (2, 1), (3, 1), (4, 4), (200, 4), (201, 201)] {
+            let [now, lost] = [ms, lost].map(|ms| link.now + Duration::from_millis(ms));
+            let views = [view(0, Instant::ZERO, rtt), view(1, lost, rtt)];
             let ack = Ack { now, in_flight: MSS, srtt: rtt, ..tests::ack(0, 1) };
             link.cc.on_ack(&Ack { rtt: Some(rtt), ..ack }, &views);
             windows.push(link.segments());
