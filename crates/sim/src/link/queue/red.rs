@@ -105,11 +105,8 @@ impl Red {
         self.count = Some(if unlucky { 0 } else { count });
         unlucky
     }
-}
 
-impl Queue for Red {
-    fn admit(&mut self, arrival: &Arrival, rng: &mut Rng) -> Verdict {
-        self.update(arrival);
+    fn judge(&mut self, arrival: &Arrival, rng: &mut Rng) -> Verdict {
         if arrival.packets >= self.packets && !arrival.at_once {
             self.count = Some(0);
             return Verdict::Drop;
@@ -132,6 +129,18 @@ impl Queue for Red {
                 Verdict::Drop
             }
         }
+    }
+}
+
+impl Queue for Red {
+    fn admit(&mut self, arrival: &Arrival, rng: &mut Rng) -> Verdict {
+        self.update(arrival);
+        let verdict = self.judge(arrival, rng);
+        if verdict == Verdict::Drop && arrival.at_once {
+            // The link remains idle.
+            self.idle_since = Some(arrival.now);
+        }
+        verdict
     }
 
     fn on_empty(&mut self, now: Instant) {
@@ -217,6 +226,22 @@ mod tests {
         let late = Arrival { now, at_once: true, ..arrival(0, false) };
         // 36 x 0.9^60 = 0.065.
         assert_eq!(red.admit(&late, &mut rng), Verdict::Pass);
+    }
+
+    /// Or senders that try once a second would be refused for ever.
+    #[test]
+    fn the_average_decays_between_packets_that_are_dropped_from_an_idle_link() {
+        let mut red = build(&"red".parse().unwrap()).unwrap();
+        let mut rng = Seed(1).stream("red");
+        for _ in 0..20_000 {
+            red.admit(&arrival(40, false), &mut rng);
+        }
+        red.on_empty(Instant(0));
+        let at = |ms| Instant(0) + Duration::from_millis(ms);
+        let lone = |ms| Arrival { now: at(ms), at_once: true, ..arrival(0, false) };
+        assert_eq!(red.admit(&lone(1), &mut rng), Verdict::Drop);
+        // 40 x 0.998^2000 = 0.7.
+        assert_eq!(red.admit(&lone(2_000), &mut rng), Verdict::Pass);
     }
 
     #[test]
