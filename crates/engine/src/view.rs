@@ -213,8 +213,9 @@ pub struct SubflowView {
     /// Payload bytes acknowledged since the last loss, or between the last two, whichever is
     /// more: OLIA's l.
     pub loss_interval: u64,
-    /// When the last congestion signal came (loss, timeout, ECN mark); zero if there was none.
-    pub congested_at: Instant,
+    /// When a congestion signal (loss, timeout, ECN mark) last made the window smaller; zero if
+    /// none has.
+    pub reduced_at: Instant,
 }
 
 with!(SubflowView);

@@ -96,7 +96,7 @@ fn one_stops_answering(tail_reinjection: bool, backup: Option<u8>, both: bool) -
     let switch = dead.clone();
     net.filter = Box::new(move |c| !switch.get() || (c.path == PathId(0) && !both));
     net.connect(data(20_000_000), false);
-    net.sleep(ms(1_500));
+    net.sleep(ms(1_600));
     dead.set(true);
     net.sleep(ms(1_500));
     net

@@ -92,6 +92,88 @@ fn a_window_that_no_queue_reduced_returns() {
     assert!(share > 0.86, "{share:.3}");
 }
 
+/// A lossy link before a queue of 2 to 5 ms, which is too short to ask for a drain: what overflows
+/// there is one's own doing, and what is lost by chance no drop. (Both were taken for RED's, and 65
+/// to 90 % of the rate were used.) Nine tenths of what is attainable, which is 95 % of the rate.
+#[test]
+fn a_short_queue_of_ones_own_behind_a_lossy_link_is_filled() {
+    for queue in [9_000, 17_000, 22_000] {
+        for loss in ["0.05%", "0.3%", "1%"] {
+            for seed in 1..=3 {
+                let text = format!(
+                    "seed = {seed}
+                     duration = \"15s\"
+                     [link.far]
+                     rate = \"36Mbps\"
+                     delay = \"4ms\"
+                     loss = \"{loss}\"
+                     [link.near]
+                     rate = \"34Mbps\"
+                     delay = \"1ms\"
+                     queue = \"{queue}B\"
+                     [path]
+                     only = [\"far\", \"near\"]
+                     [[flow]]
+                     direction = \"download\"
+                     bulk = \"unlimited\""
+                );
+                let plan = Scenario::parse("short.toml", &text).unwrap().compile().unwrap();
+                let result = run(&plan, &mut Silent).unwrap();
+                let share = result.flows[0].goodput_bps / 34e6;
+                println!("{queue} bytes, {loss} lost, seed {seed}: {share:.3} of the rate");
+                assert!(share > 0.86, "{queue} bytes, {loss} lost, seed {seed}: {share:.3}");
+            }
+        }
+    }
+}
+
+/// Three paths through one bottleneck, and losses by chance: that the second's come with a queue is
+/// true for a while, and believed for good it would be left at a tenth of what it carries. (32
+/// Mbit/s of 54, for 35 s.)
+#[test]
+fn what_is_taken_for_early_drops_is_tried_again_when_no_queue_is_seen() {
+    let text = |seed: u64| {
+        format!(
+            "seed = {seed}
+             duration = \"3min\"
+             [link.a]
+             rate = \"4059219bps\"
+             delay = \"8411us\"
+             queue = \"15kB\"
+             loss = \"0.0983%\"
+             [link.b]
+             rate = \"46981412bps\"
+             delay = \"27874us\"
+             queue = \"115240B\"
+             loss = \"0.4941%\"
+             [link.c]
+             rate = \"21001972bps\"
+             delay = \"284687us\"
+             queue = \"544088B\"
+             loss = \"0.14%\"
+             [link.core]
+             rate = \"61164169bps\"
+             delay = \"1ms\"
+             queue = \"65188B\"
+             [path]
+             a = [\"a\", \"core\"]
+             b = [\"b\", \"core\"]
+             c = [\"c\", \"core\"]
+             [[flow]]
+             direction = \"download\"
+             bulk = \"187MB\""
+        )
+    };
+    let mut least = f64::INFINITY;
+    for seed in 1..=6 {
+        let plan = Scenario::parse("grid.toml", &text(seed)).unwrap().compile().unwrap();
+        let result = run(&plan, &mut Silent).unwrap();
+        println!("seed {seed}: {:.1} Mbit/s", result.flows[0].goodput_bps / 1e6);
+        least = least.min(result.flows[0].goodput_bps);
+    }
+    assert!(least > 45e6, "{:.1} Mbit/s", least / 1e6);
+}
+
 /// What records say of losses, of data that goes again, and of gaps.
 #[derive(Default)]
 struct Seen {

@@ -30,7 +30,7 @@ pub(super) fn view(id: u8, srtt_ms: u64) -> SubflowView {
         pacing_rate: 1_000_000,
         delivery_rate: 0,
         loss_interval: 0,
-        congested_at: Instant::ZERO,
+        reduced_at: Instant::ZERO,
         loss_rate: 0.0,
         capacity: 0,
         train_at: Instant::ZERO,

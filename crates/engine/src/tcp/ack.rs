@@ -396,9 +396,12 @@ impl Tcb {
             snd_nxt: self.snd_nxt,
         };
         self.loss_interval.on_congestion(self.stats.bytes_acked);
-        self.congested_at = now;
+        let before = self.window.cwnd;
         self.cc.on_congestion(&event, siblings);
         self.cc.report(&mut self.window);
+        if self.window.cwnd < before {
+            self.reduced_at = now;
+        }
         let id = self.setup.id;
         self.log.add(now, None, Some(id), || What::Congestion(kind));
         self.record_window(now);

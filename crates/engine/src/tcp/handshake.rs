@@ -96,7 +96,7 @@ impl Tcb {
             stats: Stats::default(),
             config: Arc::clone(config),
             loss_interval: super::stats::LossInterval::default(),
-            congested_at: Instant::ZERO,
+            reduced_at: Instant::ZERO,
             setup,
         })
     }

@@ -125,7 +125,7 @@ pub(crate) struct Tcb {
     // From here on: rarely.
     loss_interval: stats::LossInterval,
     /// When the controller was last told of congestion.
-    congested_at: Instant,
+    reduced_at: Instant,
     syn: SynState,
     was_forgotten: bool,
     challenge: (u64, u32),

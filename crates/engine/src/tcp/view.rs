@@ -43,7 +43,7 @@ impl Tcb {
         view.busy_until = self.rate.busy_until();
         view.cross_traffic = self.rate.is_behind_cross_traffic();
         view.loss_rate = self.rate.loss_rate();
-        view.congested_at = self.congested_at;
+        view.reduced_at = self.reduced_at;
         view.loss_interval = self.loss_interval.get(self.stats.bytes_acked);
     }
 }

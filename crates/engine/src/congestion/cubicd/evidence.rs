@@ -11,7 +11,8 @@
 //! outage is neither kind.
 //!
 //! A short queue that overflows tells the same, also where most losses come by chance. Hence what
-//! is believed is tried: once losses are answered, they must be fewer when round trips are short.
+//! is believed is tried: once losses are answered, they must be fewer when round trips are short,
+//! and depend on round trips as before; those by chance tell that as soon as it took to be misled.
 
 use crate::congestion::Ack;
 
@@ -38,6 +39,10 @@ pub(super) struct Evidence {
     /// Squares of `lost - expected`, and what they would be if losses were single.
     squares: [f64; 2],
     drops: bool,
+    /// What was found of losses by deviation when that was believed, and the logarithm of how much
+    /// likelier half of it is since then than chance (Wald's sequential test).
+    found: f64,
+    likelier: f64,
     /// Standard deviations from which on it is no chance.
     sure: f64,
 }
@@ -72,6 +77,8 @@ impl Evidence {
     const SHORT: f64 = 0.5;
     const FEWER: f64 = 1.4;
     const ENOUGH: f64 = 16.0;
+    /// Logarithm of odds of one in twenty.
+    const LIKELY: f64 = 3.0;
     /// More than a path without congestion loses over some 32 rounds, and what counts of one: an
     /// outage, or a change of satellites, loses all of some rounds, and then no more.
     const HEAVY: f64 = 0.08;
@@ -97,6 +104,8 @@ impl Evidence {
             spread: 0.0,
             squares: [0.0; 2],
             drops: false,
+            found: 0.0,
+            likelier: 0.0,
             sure: Self::SURE,
         }
     }
@@ -143,8 +152,11 @@ impl Evidence {
         let least = if self.drops { Self::UNSURE } else { self.sure };
         let variance = self.spread * burst;
         let sure = self.sum > 0.0 && self.sum * self.sum > least * least * variance;
-        if !self.drops {
+        if self.drops {
+            self.compare(differ, expected, deviation, burst);
+        } else {
             (self.since, self.short) = (Seen::default(), Seen::default());
+            (self.found, self.likelier) = (self.sum / self.spread.max(f64::MIN_POSITIVE), 0.0);
         }
         self.drops = sure && self.all.lost >= Self::ENOUGH / 2.0 * burst;
         self.since.add(lost, segments, Self::KEEP);
@@ -155,11 +167,26 @@ impl Evidence {
         // Of those with short round trips, if it were chance.
         let expected = since.lost / since.segments.max(1.0) * short.segments;
         let is_known = expected >= Self::ENOUGH * burst;
-        if self.drops && is_known && short.lost * Self::FEWER >= expected {
-            self.drops = false;
+        let by_chance = self.likelier < -Self::LIKELY;
+        if self.drops && (by_chance || is_known && short.lost * Self::FEWER >= expected) {
+            self.refute();
+        }
+    }
+
+    /// What was believed, if anything was, was wrong: it takes more to be believed again.
+    pub(super) fn refute(&mut self) {
+        if std::mem::take(&mut self.drops) {
             (self.sum, self.spread) = (0.0, 0.0);
             self.sure += Self::SURE;
         }
+    }
+
+    /// Does a round tell of as many drops as were found? Of half as many, since what was found was
+    /// believed for being much.
+    fn compare(&mut self, differ: f64, expected: f64, deviation: f64, burst: f64) {
+        let half = self.found / 2.0;
+        let told = half * differ * deviation - (half * deviation).powi(2) / 2.0 * expected;
+        self.likelier = (self.likelier + told / burst).min(Self::LIKELY);
     }
 
     /// Rounds with many losses had a reason.
@@ -246,6 +273,23 @@ mod tests {
             assert!(!losing(rounds, 400, 1, |_| 0.01), "{rounds} rounds");
             assert!(!losing(rounds, 400, 10, |_| 0.02), "{rounds} rounds in bursts");
         }
+    }
+
+    /// A queue that overflows tells by `n` rounds that it drops; after that, losses are by chance.
+    #[test]
+    fn what_was_believed_is_given_up_when_losses_are_by_chance() {
+        let overflows = 300_u32;
+        let given_up = |rounds: u32| {
+            let round = std::cell::Cell::new(0_u32);
+            !after(overflows + rounds, |queue| {
+                round.set(round.get() + 1);
+                let full = if queue > 0.8 { 0.8 } else { 0.0 };
+                if round.get() <= overflows { full } else { 0.2 }
+            })
+        };
+        assert!(!given_up(0));
+        assert!(given_up(overflows));
+        assert!((300..1_500).step_by(100).all(given_up));
     }
 
     #[test]

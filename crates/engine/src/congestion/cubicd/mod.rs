@@ -10,11 +10,11 @@
 //! `limit` is the signal to drain. Flows of this kind see the same queue, drain at the same time,
 //! and find the queue gone: they share by additive increase and multiplicative decrease, as in
 //! DUAL (Wang and Crowcroft, 1992), and none takes the others for rivals. Losses are repaired and
-//! otherwise ignored; those with a queue ask for a drain. Only where they come with a queue and
-//! never without one, they are drops: of a queue that is managed, which we may share. Then CUBIC's
-//! window answers. So do losses that come the more often the longer round trips are, however short
-//! the queue is (`evidence.rs`): RED drops early. What the path carried a short while ago is
-//! remembered: rates that fall and rise each second are followed in slow start.
+//! otherwise ignored; those with a queue ask for a drain. Where they come with a queue and never
+//! without one, or the more often the longer round trips are (`evidence.rs`: RED drops early), they
+//! are drops, of a queue that is full or managed, and that we may share: a drain tells if it can be
+//! seen, and else CUBIC's window answers. So it does for marks (ECN). What the path carried a short
+//! while ago is remembered: rates that fall and rise each second are followed in slow start.
 //!
 //! *Beside others*: the window of CUBIC (RFC 9438). A loss with a queue counts, however short the
 //! queue is: what CoDel and RED drop is congestion. Drains go on, seldom, to see whether the others
@@ -31,9 +31,11 @@ use super::{Ack, CcPhase, CcState, Congestion, CongestionController, CongestionK
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant, mul_div};
 use crate::view::{RecoveryPhase, SubflowView};
+use drain::Drain;
 use path::Path;
 use shared::Shared;
 
+mod drain;
 mod evidence;
 mod path;
 mod shared;
@@ -72,6 +74,8 @@ pub(super) struct Cubicd {
     drained_at: Instant,
     found: u32,
     missed: u32,
+    /// When a drain last showed the queue to be ours.
+    proved_at: Instant,
     /// When a sibling's congestion signal was answered.
     answered_at: Instant,
     /// When a queue was last seen beside others.
@@ -94,25 +98,6 @@ struct Stood {
     cwnd: u64,
     queue: Duration,
     rounds: u32,
-}
-
-/// Less in flight, to see what becomes of the queue.
-#[derive(Clone, Copy, Debug)]
-struct Drain {
-    cwnd: u64,
-    /// The queue before.
-    queue: Duration,
-    since: Instant,
-    /// When as little as `cwnd` was in flight, and rounds that have ended since.
-    drained: Option<(Instant, u32)>,
-    /// The least round trip of what was sent after that.
-    least: Duration,
-    /// The queue in the round since, if it has not moved and nothing was lost.
-    flat: Option<Duration>,
-    /// Half of what was in flight is drained, to make sure.
-    deep: bool,
-    /// More was lost than a path without congestion loses.
-    overflow: bool,
 }
 
 impl Cubicd {
@@ -143,6 +128,7 @@ impl Cubicd {
             drained_at: Instant::ZERO,
             found: 0,
             missed: 0,
+            proved_at: Instant::ZERO,
             answered_at: Instant::ZERO,
             queued_at: Instant::ZERO,
             before: None,
@@ -164,124 +150,6 @@ impl Cubicd {
             (None, Mode::Beside) => self.cubic.state().cwnd,
             (None, _) => self.cwnd,
         }
-    }
-
-    fn start_drain(&mut self, now: Instant, deep: bool) {
-        let before = self.window();
-        // In slow start no round delivers less than the ones before, but for losses.
-        let rate = if self.mode == Mode::Startup { self.path.peak() } else { self.path.rate() };
-        // In whole segments, or a slow link would idle.
-        let delivered = self.path.volume(rate).next_multiple_of(self.mss);
-        let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
-        let (queue, least) = (self.path.queue(), Duration::MAX);
-        let overflow = self.path.overflows(self.mss);
-        let (drained, flat) = (None, None);
-        self.drain = Some(Drain { cwnd, queue, since: now, drained, least, flat, deep, overflow });
-    }
-
-    /// Goes on with a drain; whether it is over.
-    fn step_drain(&mut self, ack: &Ack) {
-        let (queue, jitter) = (self.path.queue(), self.path.jitter());
-        let overflow = self.path.overflows(self.mss);
-        let Some(drain) = &mut self.drain else { return };
-        drain.overflow |= overflow;
-        if drain.drained.is_none() && ack.in_flight <= drain.cwnd {
-            drain.drained = Some((ack.now, 0));
-        } else if self.path.round_ended
-            && let Some((_, rounds)) = &mut drain.drained
-        {
-            *rounds += 1;
-            if *rounds == 1 {
-                drain.flat = Some(queue);
-            }
-        }
-        if let Some((at, _)) = drain.drained
-            && let Some(rtt) = ack.rtt.filter(|rtt| ack.now >= at + *rtt)
-        {
-            drain.least = drain.least.min(rtt);
-        }
-        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= jitter;
-        drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
-        let drain = *drain;
-        // A program that has nothing to send tells nothing.
-        let is_seen = drain.least < Duration::MAX;
-        let is_over = is_seen && drain.drained.is_some_and(|(_, rounds)| rounds >= 2);
-        let is_stuck = ack.now > drain.since + self.srtt * 6;
-        if is_over || is_stuck && (is_seen || drain.drained.is_none()) {
-            self.end_drain(ack.now, &drain);
-        } else if is_stuck {
-            self.drain = None;
-            // There are no samples of what is sent again. Slow start begins anew with what was
-            // delivered, once: a burst of losses looks the same.
-            if self.mode == Mode::Startup && drain.overflow {
-                self.overflowed += 1;
-                self.cwnd = drain.cwnd;
-                if self.overflowed >= SURE {
-                    self.drained_at = ack.now;
-                    self.alone(drain.cwnd);
-                }
-            }
-        }
-    }
-
-    /// No drain has told anything yet.
-    fn is_undrained(&self) -> bool {
-        self.drained_at == Instant::ZERO
-    }
-
-    fn end_drain(&mut self, now: Instant, drain: &Drain) {
-        self.drain = None;
-        let first = self.is_undrained();
-        self.drained_at = now;
-        if first {
-            self.path.forget_losses();
-        }
-        let before = self.window();
-        let noise = self.path.noise();
-        let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
-        let cut = before - drain.cwnd.min(before);
-        // On a slow link even what a drain leaves in flight waits for itself.
-        let own = self.path.time_of(drain.cwnd).saturating_sub(self.path.base()) + noise;
-        if left <= (drain.queue / 8 * 3).max(own) {
-            if self.mode == Mode::Beside && !self.misses_others(cut, drain.queue - left) {
-                return;
-            }
-            self.found = 0;
-            // Round trips are longer than the least of them by what is no queue, too.
-            let usual = self.path.volume_in(self.path.jitter());
-            self.alone(drain.cwnd + usual.min(cut));
-            if first {
-                self.aim();
-            }
-        } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
-            // Nothing moved though an eighth less was in flight: is there a queue at all?
-            if !drain.deep {
-                return self.start_drain(now, true);
-            }
-            self.path.rebase();
-            self.alone_as_known(before);
-        } else {
-            self.found += 1;
-            self.missed = 0;
-            // A host that was late for a round looks the same, once.
-            if self.mode == Mode::Alone && self.found < SURE {
-                self.alone(before);
-            } else if self.mode != Mode::Beside {
-                // Startup may have gone far beyond what the path and its queue hold.
-                let held = self.path.volume_with(drain.queue).max(drain.cwnd);
-                self.beside(now, before.min(held));
-            }
-        }
-    }
-
-    /// The queue is gone after a drain beside others: whether they are. What less in flight cannot
-    /// have taken went by itself, as their queues do, and once that may look like ours.
-    fn misses_others(&mut self, cut: u64, gone: Duration) -> bool {
-        if self.path.time_of(cut) < gone / 2 {
-            return false;
-        }
-        self.missed += 1;
-        self.missed >= SURE
     }
 
     fn alone(&mut self, cwnd: u64) {
@@ -314,23 +182,6 @@ impl Cubicd {
         self.mode = Mode::Beside;
         self.queued_at = now;
         self.cubic.resume(cwnd);
-    }
-
-    /// Whether those who were there have left: who fills queues does not leave one empty for long.
-    fn is_deserted(&self, now: Instant) -> bool {
-        now > self.queued_at + (self.srtt * 20).max(Duration::from_secs(1))
-    }
-
-    /// Whether it is time to ask again whether the others are still there: after a while, when the
-    /// queue does not move, as the queue of flows that grow and shrink does, and at once where they
-    /// have been missed.
-    fn is_due(&self, now: Instant) -> bool {
-        let doublings = self.found.saturating_sub(1).min(3);
-        let wait = (self.srtt * 20).max(Duration::from_secs(1)) * (1 << doublings);
-        let due = self.missed > 0
-            || now > self.drained_at + wait
-            || self.path.steady() >= STEADY << doublings;
-        due && self.path.queue() > self.limit()
     }
 
     fn grow(&mut self, ack: &Ack) {
@@ -436,10 +287,11 @@ impl Cubicd {
             }
             Mode::Beside => {
                 self.cubic.on_ack(ack, &[]);
-                if self.path.round_ended && (queue > self.path.noise() || self.path.early_drops()) {
-                    self.queued_at = ack.now;
+                if self.path.round_ended {
+                    self.look_for_others(ack.now);
                 }
                 if self.path.round_ended && self.is_deserted(ack.now) {
+                    self.path.forget_drops();
                     self.alone_as_known(self.window());
                 } else if ack.cwnd_limited
                     && self.is_due(ack.now)
@@ -480,14 +332,11 @@ impl CongestionController for Cubicd {
         if timeout {
             self.drain = None;
         }
-        let early = self.path.early_drops();
-        let queued = self.path.queue() > self.path.jitter();
-        let dropped = !timeout && (early || queued && self.path.drops());
-        if self.mode == Mode::Alone && dropped {
-            self.cwnd = self.window();
-            self.drain = None;
-            self.drained_at = event.now;
-            self.beside(event.now, self.cwnd);
+        if self.mode == Mode::Alone && event.kind == CongestionKind::Loss {
+            self.on_loss_alone(event.now);
+        } else if self.mode == Mode::Alone && event.kind == CongestionKind::Ecn {
+            // Who marks manages its queue, whose length says nothing of who fills it.
+            self.give_way(event.now);
         }
         if self.mode == Mode::Beside {
             let sure = timeout || event.kind == CongestionKind::Ecn;
@@ -584,6 +433,8 @@ const WAIT: Duration = Duration::from_millis(40);
 const CALM: u32 = 2;
 /// Drains in a row that found others, or none of those who were there, until they are believed.
 const SURE: u32 = 2;
+/// How much longer others must not have been seen where drops are early.
+const SELDOM: u64 = 4;
 /// Rounds in which a queue of others would have moved: each of them adds a segment a round.
 const STEADY: u32 = 4;
 /// Rounds without any loss in which even a managed queue would have moved.

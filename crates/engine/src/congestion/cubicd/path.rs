@@ -33,6 +33,8 @@ pub(super) struct Path {
     /// The most that a round delivered in the present `Self::MEMORY` and in the one before,
     /// bytes/s, and when the present one began.
     peaks: [u64; 2],
+    /// The longest queue at the end of a round in the same times.
+    fullest: [Duration; 2],
     peaks_since: Instant,
     /// What trains of segments say that the path carries, bytes/s; 0 if not known.
     capacity: u64,
@@ -95,6 +97,7 @@ impl Path {
             flight: 0,
             rate: 0,
             peaks: [0; 2],
+            fullest: [Duration::ZERO; 2],
             peaks_since: Instant::ZERO,
             capacity: 0,
             anchor: (Duration::ZERO, 0),
@@ -136,7 +139,9 @@ impl Path {
                 self.rate = if self.round.full { rate } else { self.rate.max(rate) };
                 if ack.now > self.peaks_since + Self::MEMORY {
                     (self.peaks, self.peaks_since) = ([0, self.peaks[0]], ack.now);
+                    self.fullest = [Duration::ZERO, self.fullest[0]];
                 }
+                self.fullest[0] = self.fullest[0].max(self.queue());
                 self.peaks[0] = self.peaks[0].max(rate);
             }
             let lost = self.lost_with.take();
@@ -231,6 +236,11 @@ impl Path {
         Self::JITTER.max(self.wobble)
     }
 
+    /// Whether round trips differ by more than bursts of ours explain.
+    pub(super) fn varies(&self) -> bool {
+        self.wobble > Self::JITTER
+    }
+
     /// What is no queue: as `jitter`, and the least of a few round trips differs from the least of
     /// many.
     pub(super) fn noise(&self) -> Duration {
@@ -261,6 +271,11 @@ impl Path {
         self.evidence.forget_heavy();
     }
 
+    /// What was taken for drops of a queue was none: there is no queue.
+    pub(super) fn forget_drops(&mut self) {
+        self.evidence.refute();
+    }
+
     /// Rounds in a row in which the queue has not moved.
     pub(super) fn steady(&self) -> u32 {
         self.anchor.1
@@ -284,6 +299,11 @@ impl Path {
     /// The most that a round delivered in the last seconds, bytes/s.
     pub(super) fn peak(&self) -> u64 {
         self.peaks[0].max(self.peaks[1])
+    }
+
+    /// The longest queue that a round ended with in the last seconds.
+    pub(super) fn fullest(&self) -> Duration {
+        self.fullest[0].max(self.fullest[1])
     }
 
     /// What the path carries by itself, bytes/s, if that is known.

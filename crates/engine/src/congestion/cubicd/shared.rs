@@ -161,8 +161,8 @@ impl Shared {
         let mut congested = false;
         for (id, together) in &mut self.siblings {
             if let Some(view) = views.iter().find(|view| view.id == *id) {
-                congested |= together.shared && view.congested_at > together.congested_at;
-                together.congested_at = view.congested_at;
+                congested |= together.shared && view.reduced_at > together.congested_at;
+                together.congested_at = view.reduced_at;
             }
         }
         congested

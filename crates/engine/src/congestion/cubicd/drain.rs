@@ -1,0 +1,222 @@
+//! Whether others are at the bottleneck: in flight is cut to what the path delivered at its base
+//! round trip, for a round. The queue goes if it was ours, and stays if it is another's.
+
+use super::{Cubicd, LEAST, Mode, SELDOM, STEADY, SURE};
+use crate::congestion::Ack;
+use crate::time::{Duration, Instant};
+
+/// Less in flight, to see what becomes of the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drain {
+    pub(super) cwnd: u64,
+    /// The queue before.
+    queue: Duration,
+    since: Instant,
+    /// When as little as `cwnd` was in flight, and rounds that have ended since.
+    drained: Option<(Instant, u32)>,
+    /// The least round trip of what was sent after that.
+    least: Duration,
+    /// The queue in the round since, if it has not moved and nothing was lost.
+    flat: Option<Duration>,
+    /// Half of what was in flight is drained, to make sure.
+    deep: bool,
+    /// More was lost than a path without congestion loses.
+    pub(super) overflow: bool,
+}
+
+impl Cubicd {
+    pub(super) fn start_drain(&mut self, now: Instant, deep: bool) {
+        let before = self.window();
+        // In slow start no round delivers less than the ones before, but for losses.
+        let rate = if self.mode == Mode::Startup { self.path.peak() } else { self.path.rate() };
+        // In whole segments, or a slow link would idle.
+        let delivered = self.path.volume(rate).next_multiple_of(self.mss);
+        let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
+        let (queue, least) = (self.path.queue(), Duration::MAX);
+        let overflow = self.path.overflows(self.mss);
+        let (drained, flat) = (None, None);
+        self.drain = Some(Drain { cwnd, queue, since: now, drained, least, flat, deep, overflow });
+    }
+
+    /// Goes on with a drain; whether it is over.
+    pub(super) fn step_drain(&mut self, ack: &Ack) {
+        let (queue, jitter) = (self.path.queue(), self.path.jitter());
+        let overflow = self.path.overflows(self.mss);
+        let Some(drain) = &mut self.drain else { return };
+        drain.overflow |= overflow;
+        if drain.drained.is_none() && ack.in_flight <= drain.cwnd {
+            drain.drained = Some((ack.now, 0));
+        } else if self.path.round_ended
+            && let Some((_, rounds)) = &mut drain.drained
+        {
+            *rounds += 1;
+            if *rounds == 1 {
+                drain.flat = Some(queue);
+            }
+        }
+        if let Some((at, _)) = drain.drained
+            && let Some(rtt) = ack.rtt.filter(|rtt| ack.now >= at + *rtt)
+        {
+            drain.least = drain.least.min(rtt);
+        }
+        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= jitter;
+        drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
+        let drain = *drain;
+        // A program that has nothing to send tells nothing.
+        let is_seen = drain.least < Duration::MAX;
+        // Segments that leave together wait for each other: only all of a round trip tell.
+        let is_over = is_seen
+            && drain
+                .drained
+                .is_some_and(|(at, rounds)| rounds >= 2 && ack.now >= at + self.srtt * 2);
+        let is_stuck = ack.now > drain.since + self.srtt * 6;
+        if is_over || is_stuck && (is_seen || drain.drained.is_none()) {
+            self.end_drain(ack.now, &drain);
+        } else if is_stuck {
+            self.drain = None;
+            // There are no samples of what is sent again. Slow start begins anew with what was
+            // delivered, once: a burst of losses looks the same.
+            if self.mode == Mode::Startup && drain.overflow {
+                self.overflowed += 1;
+                self.cwnd = drain.cwnd;
+                if self.overflowed >= SURE {
+                    self.drained_at = ack.now;
+                    self.alone(drain.cwnd);
+                }
+            }
+        }
+    }
+
+    /// No drain has told anything yet.
+    pub(super) fn is_undrained(&self) -> bool {
+        self.drained_at == Instant::ZERO
+    }
+
+    fn end_drain(&mut self, now: Instant, drain: &Drain) {
+        self.drain = None;
+        let first = self.is_undrained();
+        self.drained_at = now;
+        if first {
+            self.path.forget_losses();
+        }
+        let before = self.window();
+        let noise = self.path.noise();
+        let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
+        let cut = before - drain.cwnd.min(before);
+        // On a slow link even what a drain leaves in flight waits for itself.
+        let own = self.path.time_of(drain.cwnd).saturating_sub(self.path.base()) + noise;
+        if left <= (drain.queue / 8 * 3).max(own) {
+            if self.mode == Mode::Beside && !self.misses_others(cut, drain.queue - left) {
+                return;
+            }
+            self.found = 0;
+            // Who shares a queue that drops early sees it empty now and then, but has not got what
+            // the path delivered at best.
+            if drain.queue > noise && drain.cwnd >= self.path.volume(self.path.peak()) / 16 * 15 {
+                self.proved_at = now;
+            }
+            // Round trips are longer than the least of them by what is no queue, too.
+            let usual = self.path.volume_in(self.path.jitter());
+            self.alone(drain.cwnd + usual.min(cut));
+            if first {
+                self.aim();
+            }
+        } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
+            // Nothing moved though an eighth less was in flight: is there a queue at all?
+            if !drain.deep {
+                return self.start_drain(now, true);
+            }
+            self.path.rebase();
+            self.alone_as_known(before);
+        } else {
+            self.found += 1;
+            self.missed = 0;
+            // A host that was late for a round looks the same, once.
+            if self.mode == Mode::Alone && self.found < SURE {
+                self.alone(before);
+            } else if self.mode != Mode::Beside {
+                // Startup may have gone far beyond what the path and its queue hold.
+                let held = self.path.volume_with(drain.queue).max(drain.cwnd);
+                self.beside(now, before.min(held));
+            }
+        }
+    }
+
+    /// The queue is gone after a drain beside others: whether they are. What less in flight cannot
+    /// have taken went by itself, as their queues do, and once that may look like ours.
+    pub(super) fn misses_others(&mut self, cut: u64, gone: Duration) -> bool {
+        if self.path.time_of(cut) < gone / 2 {
+            return false;
+        }
+        self.missed += 1;
+        self.missed >= SURE
+    }
+
+    /// Something was lost, alone. Where losses come with a queue and hardly ever without one, or the
+    /// more often the longer round trips are, others may be there, or a short queue of ours
+    /// overflows. If a drain has told lately that the queue is ours, or losses are early and the
+    /// queue stands out of the noise, a drain tells again. Else others are there, as they are in a
+    /// queue that subflows share.
+    pub(super) fn on_loss_alone(&mut self, now: Instant) {
+        let queue = self.path.queue();
+        let dropped = queue > self.path.jitter() && self.path.drops();
+        if !dropped && !self.path.early_drops() {
+            return;
+        }
+        let visible = queue > self.path.noise();
+        let ours = self.is_proved(now) && (!dropped || self.shared.count() == 1);
+        if !ours && (dropped || !visible) {
+            self.give_way(now);
+        } else if visible && self.drain.is_none() {
+            self.start_drain(now, false);
+        }
+    }
+
+    /// Others are taken to be there without a drain.
+    pub(super) fn give_way(&mut self, now: Instant) {
+        let cwnd = self.window();
+        self.drain = None;
+        self.drained_at = now;
+        self.beside(now, cwnd);
+    }
+
+    /// Whether a drain has lately shown the queue to be ours.
+    fn is_proved(&self, now: Instant) -> bool {
+        self.proved_at > Instant::ZERO && now < self.proved_at + self.a_while()
+    }
+
+    /// A round has ended beside others, who fill queues. Where drops are early those are too short
+    /// to stand out, but their length is never the same for long.
+    pub(super) fn look_for_others(&mut self, now: Instant) {
+        let queued = self.path.queue() > self.path.noise();
+        if queued || self.path.early_drops() && self.path.varies() {
+            self.queued_at = now;
+        }
+    }
+
+    /// Whether those who were there have left: who fills queues does not leave one empty for long.
+    pub(super) fn is_deserted(&self, now: Instant) -> bool {
+        let whiles = if self.path.early_drops() { SELDOM } else { 1 };
+        now > self.queued_at + self.a_while() * whiles
+    }
+
+    /// Whether it is time to ask again whether the others are still there: after a while, when the
+    /// queue does not move, as the queue of flows that grow and shrink does, and at once where they
+    /// have been missed. On a path that loses by chance a queue that is never as long as `limit` is
+    /// asked near its longest: one that is managed may be as short though others fill it.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let doublings = self.found.saturating_sub(1).min(3);
+        let wait = self.a_while() * (1 << doublings);
+        let due = self.missed > 0
+            || now > self.drained_at + wait
+            || self.path.steady() >= STEADY << doublings;
+        let short = (self.path.fullest() / 4 * 3).max(self.path.noise()).min(self.limit());
+        let least = if self.path.loses_by_chance() { short } else { self.limit() };
+        due && self.path.queue() > least
+    }
+
+    /// For so long what a drain told holds: others come and go.
+    fn a_while(&self) -> Duration {
+        (self.srtt * 20).max(Duration::from_secs(1))
+    }
+}
