@@ -203,8 +203,12 @@ impl Cubicd {
     /// Whether it is time to ask again whether the others are still there: after a while, when the
     /// queue does not move, as the queue of flows that grow and shrink does, and at once where they
     /// have been missed. On a path that loses by chance a queue that is never as long as `limit` is
-    /// asked near its longest: one that is managed may be as short though others fill it.
+    /// asked near its longest: one that is managed may be as short though others fill it. Nor does
+    /// one that marks tell anything by becoming empty.
     pub(super) fn is_due(&self, now: Instant) -> bool {
+        if self.marked_at.is_some_and(|at| now < at + self.a_while()) {
+            return false;
+        }
         let doublings = self.found.saturating_sub(1).min(3);
         let wait = self.a_while() * (1 << doublings);
         let due = self.missed > 0

@@ -80,6 +80,8 @@ pub(super) struct Cubicd {
     answered_at: Instant,
     /// When a queue was last seen beside others.
     queued_at: Instant,
+    /// When the last mark came (ECN).
+    marked_at: Option<Instant>,
     /// Mode, window and threshold before the last timeout.
     before: Option<(Mode, u64, u64)>,
     srtt: Duration,
@@ -131,6 +133,7 @@ impl Cubicd {
             proved_at: Instant::ZERO,
             answered_at: Instant::ZERO,
             queued_at: Instant::ZERO,
+            marked_at: None,
             before: None,
             srtt: Duration::ZERO,
         }
@@ -339,7 +342,11 @@ impl CongestionController for Cubicd {
             self.give_way(event.now);
         }
         if self.mode == Mode::Beside {
-            let sure = timeout || event.kind == CongestionKind::Ecn;
+            let marked = event.kind == CongestionKind::Ecn;
+            if marked {
+                (self.queued_at, self.marked_at) = (event.now, Some(event.now));
+            }
+            let sure = timeout || marked;
             // What a sibling lost a moment ago has been answered already.
             let again = !timeout && event.now < self.answered_at + self.srtt;
             if (sure || self.believes_losses()) && !again {
