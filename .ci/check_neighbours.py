@@ -25,7 +25,9 @@ MARKED = {
 }
 
 
-def shares(binary: str, name: str, rate: int, delay: int, more: list[str]) -> list[tuple[str, float]]:
+def shares(
+    binary: str, name: str, rate: int, delay: int, more: list[str]
+) -> list[tuple[str, float]]:
     """(queue, share) of each run."""
     command = [binary, "--quiet", "sim", "attainable", f"scenarios/links/{name}.toml", "--json"]
     command += ["--seeds", str(SEEDS), "--set", f"link.shared.rate={rate}Mbps"]

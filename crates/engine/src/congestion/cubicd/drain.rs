@@ -152,11 +152,11 @@ impl Cubicd {
         self.missed >= SURE
     }
 
-    /// Something was lost, alone. Where losses come with a queue and hardly ever without one, or the
+    /// Something was lost, alone. Where losses come with a queue and hardly ever without, or the
     /// more often the longer round trips are, others may be there, or a short queue of ours
-    /// overflows. If a drain has told lately that the queue is ours, or losses are early and the
-    /// queue stands out of the noise, a drain tells again. Else others are there, as they are in a
-    /// queue that subflows share.
+    /// overflows. If a drain has told lately that the queue is ours, or losses are early and it
+    /// stands out of the noise, a drain tells again. Else others are there, as they are in a queue
+    /// that subflows share.
     pub(super) fn on_loss_alone(&mut self, now: Instant) {
         let queue = self.path.queue();
         let dropped = queue > self.path.jitter() && self.path.drops();
