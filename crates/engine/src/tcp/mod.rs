@@ -124,7 +124,7 @@ pub(crate) struct Tcb {
     pace_until: Instant,
     // From here on: rarely.
     loss_interval: stats::LossInterval,
-    /// When the controller was last told of congestion.
+    /// When the controller last made the window smaller for congestion.
     reduced_at: Instant,
     syn: SynState,
     was_forgotten: bool,

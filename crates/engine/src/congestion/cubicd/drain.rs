@@ -38,7 +38,7 @@ impl Cubicd {
         self.drain = Some(Drain { cwnd, queue, since: now, drained, least, flat, deep, overflow });
     }
 
-    /// Goes on with a drain; whether it is over.
+    /// Goes on with a drain, and ends it once it has told.
     pub(super) fn step_drain(&mut self, ack: &Ack) {
         let (queue, jitter) = (self.path.queue(), self.path.jitter());
         let overflow = self.path.overflows(self.mss);
@@ -65,10 +65,8 @@ impl Cubicd {
         // A program that has nothing to send tells nothing.
         let is_seen = drain.least < Duration::MAX;
         // Segments that leave together wait for each other: only all of a round trip tell.
-        let is_over = is_seen
-            && drain
-                .drained
-                .is_some_and(|(at, rounds)| rounds >= 2 && ack.now >= at + self.srtt * 2);
+        let all = |(at, rounds)| rounds >= 2 && ack.now >= at + self.srtt * 2;
+        let is_over = is_seen && drain.drained.is_some_and(all);
         let is_stuck = ack.now > drain.since + self.srtt * 6;
         if is_over || is_stuck && (is_seen || drain.drained.is_none()) {
             self.end_drain(ack.now, &drain);
@@ -113,7 +111,7 @@ impl Cubicd {
             // Who shares a queue that drops early sees it empty now and then, but has not got what
             // the path delivered at best.
             if drain.queue > noise && drain.cwnd >= self.path.volume(self.path.peak()) / 16 * 15 {
-                self.proved_at = now;
+                self.proved_at = Some(now);
             }
             // Round trips are longer than the least of them by what is no queue, too.
             let usual = self.path.volume_in(self.path.jitter());
@@ -164,7 +162,7 @@ impl Cubicd {
             return;
         }
         let visible = queue > self.path.noise();
-        let ours = self.is_proved(now) && (!dropped || self.shared.count() == 1);
+        let ours = self.is_lately(self.proved_at, now) && (!dropped || self.shared.count() == 1);
         if !ours && (dropped || !visible) {
             self.give_way(now);
         } else if visible && self.drain.is_none() {
@@ -178,11 +176,6 @@ impl Cubicd {
         self.drain = None;
         self.drained_at = now;
         self.beside(now, cwnd);
-    }
-
-    /// Whether a drain has lately shown the queue to be ours.
-    fn is_proved(&self, now: Instant) -> bool {
-        self.proved_at > Instant::ZERO && now < self.proved_at + self.a_while()
     }
 
     /// A round has ended beside others, who fill queues. Where drops are early those are too short
@@ -206,7 +199,7 @@ impl Cubicd {
     /// asked near its longest: one that is managed may be as short though others fill it. Nor does
     /// one that marks tell anything by becoming empty.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        if self.marked_at.is_some_and(|at| now < at + self.a_while()) {
+        if self.is_lately(self.marked_at, now) {
             return false;
         }
         let doublings = self.found.saturating_sub(1).min(3);
@@ -219,7 +212,11 @@ impl Cubicd {
         due && self.path.queue() > least
     }
 
-    /// For so long what a drain told holds: others come and go.
+    fn is_lately(&self, at: Option<Instant>, now: Instant) -> bool {
+        at.is_some_and(|at| now < at + self.a_while())
+    }
+
+    /// For so long what was seen of others holds: they come and go.
     fn a_while(&self) -> Duration {
         (self.srtt * 20).max(Duration::from_secs(1))
     }

@@ -75,7 +75,7 @@ pub(super) struct Cubicd {
     found: u32,
     missed: u32,
     /// When a drain last showed the queue to be ours.
-    proved_at: Instant,
+    proved_at: Option<Instant>,
     /// When a sibling's congestion signal was answered.
     answered_at: Instant,
     /// When a queue was last seen beside others.
@@ -130,7 +130,7 @@ impl Cubicd {
             drained_at: Instant::ZERO,
             found: 0,
             missed: 0,
-            proved_at: Instant::ZERO,
+            proved_at: None,
             answered_at: Instant::ZERO,
             queued_at: Instant::ZERO,
             marked_at: None,
@@ -335,14 +335,15 @@ impl CongestionController for Cubicd {
         if timeout {
             self.drain = None;
         }
-        if self.mode == Mode::Alone && event.kind == CongestionKind::Loss {
-            self.on_loss_alone(event.now);
-        } else if self.mode == Mode::Alone && event.kind == CongestionKind::Ecn {
+        let marked = event.kind == CongestionKind::Ecn;
+        match self.mode {
+            Mode::Startup if marked && self.drain.is_none() => self.start_drain(event.now, false),
             // Who marks manages its queue, whose length says nothing of who fills it.
-            self.give_way(event.now);
+            Mode::Alone if marked => self.give_way(event.now),
+            Mode::Alone if !timeout => self.on_loss_alone(event.now),
+            _ => {}
         }
         if self.mode == Mode::Beside {
-            let marked = event.kind == CongestionKind::Ecn;
             if marked {
                 (self.queued_at, self.marked_at) = (event.now, Some(event.now));
             }
@@ -359,8 +360,6 @@ impl CongestionController for Cubicd {
             self.cwnd = self.mss;
             self.aims = false;
             self.mode = Mode::Alone;
-        } else if event.kind == CongestionKind::Ecn && self.drain.is_none() {
-            self.start_drain(event.now, false);
         }
     }
 

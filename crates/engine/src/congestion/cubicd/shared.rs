@@ -66,8 +66,8 @@ struct Together {
     levels: Moments,
     changes: Moments,
     shared: bool,
-    /// The sibling's last congestion signal that is known of.
-    congested_at: Instant,
+    /// When the sibling last answered a congestion signal, as far as is known.
+    reduced_at: Instant,
 }
 
 impl Together {
@@ -156,13 +156,14 @@ impl Shared {
         }
     }
 
-    /// Whether a sibling at the same bottleneck has had a congestion signal since the last call.
+    /// Whether a sibling at the same bottleneck has answered a congestion signal since this was
+    /// last asked.
     pub(super) fn congested(&mut self, views: &[SubflowView]) -> bool {
         let mut congested = false;
         for (id, together) in &mut self.siblings {
             if let Some(view) = views.iter().find(|view| view.id == *id) {
-                congested |= together.shared && view.reduced_at > together.congested_at;
-                together.congested_at = view.reduced_at;
+                congested |= together.shared && view.reduced_at > together.reduced_at;
+                together.reduced_at = view.reduced_at;
             }
         }
         congested
@@ -183,7 +184,7 @@ impl Cubicd {
         self.path.queue() > least || self.path.early_drops()
     }
 
-    /// A sibling at the same bottleneck has had a congestion signal: one flow of all would have.
+    /// A sibling at the same bottleneck has answered a congestion signal: one flow of all would.
     pub(super) fn on_shared_congestion(&mut self, ack: &Ack, siblings: &[SubflowView]) {
         let repairs = ack.phase != RecoveryPhase::Open;
         if repairs || ack.now < self.answered_at + self.srtt || !self.believes_losses() {

@@ -173,13 +173,19 @@ mod tests {
         Arrival { now, len: 1500, ect, packets, bytes: 0, at_once: false, service, subqueue: 0 }
     }
 
-    /// Share of packets not passed at a constant length, after the average has settled.
-    fn share(spec: &str, length: usize, kind: Verdict, ect: bool) -> f64 {
+    /// The queue after so many packets that found it of such a length.
+    fn after(spec: &str, packets: u32, length: usize, ect: bool) -> (Box<dyn Queue>, Rng) {
         let mut red = build(&spec.parse().unwrap()).unwrap();
         let mut rng = Seed(1).stream("red");
-        for _ in 0..20_000 {
+        for _ in 0..packets {
             red.admit(&arrival(length, ect), &mut rng);
         }
+        (red, rng)
+    }
+
+    /// Share of packets not passed at a constant length, after the average has settled.
+    fn share(spec: &str, length: usize, kind: Verdict, ect: bool) -> f64 {
+        let (mut red, mut rng) = after(spec, 20_000, length, ect);
         let n = 200_000;
         let hits = (0..n).filter(|_| red.admit(&arrival(length, ect), &mut rng) == kind).count();
         hits as f64 / f64::from(n)
@@ -215,11 +221,7 @@ mod tests {
 
     #[test]
     fn the_average_decays_while_idle() {
-        let mut red = build(&"red:weight=0.1".parse().unwrap()).unwrap();
-        let mut rng = Seed(1).stream("red");
-        for _ in 0..200 {
-            red.admit(&arrival(40, false), &mut rng);
-        }
+        let (mut red, mut rng) = after("red:weight=0.1", 200, 40, false);
         assert_eq!(red.admit(&arrival(0, false), &mut rng), Verdict::Drop, "average about 36");
         red.on_empty(Instant(0));
         let now = Instant(0) + Duration::from_millis(60);
@@ -231,11 +233,7 @@ mod tests {
     /// Or senders that try once a second would be refused for ever.
     #[test]
     fn the_average_decays_between_packets_that_are_dropped_from_an_idle_link() {
-        let mut red = build(&"red".parse().unwrap()).unwrap();
-        let mut rng = Seed(1).stream("red");
-        for _ in 0..20_000 {
-            red.admit(&arrival(40, false), &mut rng);
-        }
+        let (mut red, mut rng) = after("red", 20_000, 40, false);
         red.on_empty(Instant(0));
         let at = |ms| Instant(0) + Duration::from_millis(ms);
         let lone = |ms| Arrival { now: at(ms), at_once: true, ..arrival(0, false) };
