@@ -44,6 +44,11 @@ impl Schedule {
         first
     }
 
+    /// When a source has something to do next, as it was set.
+    pub(crate) fn time(&self, source: usize) -> Instant {
+        self.levels[0][source / GROUP][source % GROUP]
+    }
+
     /// When a source has something to do next.
     #[inline]
     pub(crate) fn set(&mut self, source: usize, time: Instant) {

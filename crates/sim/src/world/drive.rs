@@ -125,7 +125,7 @@ impl World<'_> {
 
     /// Ends the run here: what came of it so far, or all of it if it is over.
     pub fn finish(mut self) -> RunResult {
-        self.observer.progress(self.now, self.end);
+        self.observer.progress(self.progress.show(self.now, self.end), self.end);
         if self.wants.sample.is_some() {
             self.sample();
         }

@@ -7,6 +7,7 @@
 mod change;
 mod drive;
 mod host;
+mod partition;
 pub(crate) mod ports;
 mod proxy;
 mod report;
@@ -25,6 +26,7 @@ use crate::topology::{Hop, Topology};
 pub use change::change_connection;
 pub use host::engine_config;
 use host::{HostState, Roles};
+use partition::Progress;
 use ports::Ports;
 use proxy::RelayState;
 use std::cmp::Reverse;
@@ -74,9 +76,10 @@ pub struct World<'o> {
     topology: &'o Topology,
     schedule: Schedule,
     /// Starts, stops, changes, application timers: few, and none per packet.
-    agenda: BinaryHeap<Reverse<(Instant, u64, Action)>>,
+    agenda: Agenda,
     /// Entries of the agenda so far: equal times go by age.
     entries: u64,
+    progress: Progress,
     links: Vec<LinkState>,
     hosts: Vec<HostState>,
     /// Until when each of them stands still.
@@ -137,6 +140,9 @@ struct FlowState {
     result: Option<Box<FlowResult>>,
 }
 
+/// Actions by time and, at equal times, by age.
+type Agenda = BinaryHeap<Reverse<(Instant, u64, Action)>>;
+
 /// Something on the agenda. The order of variants has no meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Action {
@@ -179,8 +185,9 @@ impl<'o> World<'o> {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration.0,
             schedule: Schedule::new(1 + links.len() + hosts.len()),
-            agenda: BinaryHeap::new(),
+            agenda: Agenda::new(),
             entries: 0,
+            progress: Progress::WHOLE,
             links,
             asleep: vec![Instant::ZERO; hosts.len()],
             hosts,
@@ -216,18 +223,29 @@ impl<'o> World<'o> {
     /// [`RunError::Livelock`], [`RunError::Stopped`].
     pub fn run(mut self) -> Result<RunResult, RunError> {
         self.begin();
-        while self.remaining > 0 || (self.scenario.closing && self.is_open()) {
-            let (time, source) = self.schedule.first();
-            if time > self.end {
+        if !self.run_apart()? {
+            self.run_flows(0)?;
+        }
+        Ok(self.finish())
+    }
+
+    /// Runs until all flows but so many have nothing more to do, and whoever closes has closed, or
+    /// to the end of time; returns the event at which it stopped.
+    fn run_flows(&mut self, but: usize) -> Result<(Instant, usize), RunError> {
+        let mut next = (self.now, AGENDA);
+        while self.remaining > but || (self.scenario.closing && self.is_open()) {
+            next = self.schedule.first();
+            if next.0 > self.end {
                 self.now = self.end;
                 break;
             }
-            self.step(time, source)?;
+            self.step(next.0, next.1)?;
             if self.stopped {
-                return Err(RunError::Stopped(self.now.as_secs_f64()));
+                let shown = self.progress.show(self.now, self.end);
+                return Err(RunError::Stopped(shown.as_secs_f64()));
             }
         }
-        Ok(self.finish())
+        Ok(next)
     }
 
     /// Whether a node that is not gone for good has connections.
@@ -428,10 +446,9 @@ impl<'o> World<'o> {
                 self.plan(self.now + interval, Action::Sample);
             }
             Action::Progress => {
-                self.observer.progress(self.now, self.end);
+                self.observer.progress(self.progress.show(self.now, self.end), self.end);
                 self.stopped = self.observer.stops();
-                let step = Duration((self.end.0 / 1000).max(1));
-                self.plan(self.now + step, Action::Progress);
+                self.plan(self.now + self.progress.step(self.end), Action::Progress);
             }
         }
     }
