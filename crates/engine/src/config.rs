@@ -225,6 +225,12 @@ pub struct MptcpConfig {
     pub scheduler: Spec,
     /// Egress of new connections.
     pub egress: Spec,
+    /// Segments that one mapping (RFC 8684 section 3.3.1) covers at the most: the first carries it,
+    /// and those after it, which have no MPTCP options, 20 bytes more of data. As many leave
+    /// together as the scheduler has given a subflow in a row, no more than a quarter of its
+    /// window, and only while the end of the data is not near. 1: each has its own, as Linux does
+    /// it; so it is where checksums are in use.
+    pub segments_per_mapping: u8,
     /// Drop copies that come by several paths before the stack sees them (`egress` of the peer
     /// is `bicast` or the like). Without it they are answered as any stack answers duplicates.
     pub remove_copies: bool,
@@ -271,6 +277,7 @@ impl Default for MptcpConfig {
             numbers: NumberSize::Auto,
             scheduler: Spec::named("necf"),
             egress: Spec::named("own"),
+            segments_per_mapping: 1,
             remove_copies: true,
             max_subflows: 8,
             full_mesh: true,

@@ -296,9 +296,11 @@ proptest! {
         mutations in prop::collection::vec((0u64..400, any::<bool>(), mutation()), 1..30),
         paths in 1u8..3,
         checksum in any::<bool>(),
+        segments in 1u8..9,
     ) {
         let (mut client, server) = (config(1, paths), config(2, paths));
         client.mptcp.checksum = checksum;
+        client.mptcp.segments_per_mapping = segments;
         let mut net = Net::new(client, server);
         net.server.answer = (data(100_000), true);
         net.filter = Box::new(move |c| {
@@ -330,8 +332,14 @@ proptest! {
         scheduler in 0usize..3,
         checksum in any::<bool>(),
         wire in any::<bool>(),
+        segments in 1u8..9,
     ) {
         let (mut client, mut server) = (config(1, paths), config(2, paths));
+        // The buffers are often full, so that mappings of several segments are made.
+        for config in [&mut client, &mut server] {
+            config.mptcp.segments_per_mapping = segments;
+            config.tcp.send_buffer = 60_000;
+        }
         let names = ["minrtt", "roundrobin", "redundant"];
         client.mptcp.scheduler = names[scheduler].parse().unwrap();
         server.mptcp.scheduler = client.mptcp.scheduler.clone();

@@ -8,7 +8,7 @@ use super::subflow::Subflow;
 use crate::record::{ReinjectReason, What};
 use crate::scheduler::Work;
 use crate::seq::Dsn;
-use crate::tcp::Chunk;
+use crate::tcp::{Chunk, Span};
 use crate::view::{SubflowSet, SubflowView};
 use std::mem;
 
@@ -53,7 +53,13 @@ impl Connection {
             return self.hold();
         };
         let range = DataRange { len, ..range };
-        self.bind(range, SubflowSet::only(self.subflows[0].id));
+        if self.is_mptcp()
+            && let Some(bytes) = self.mapped(0, &range, u32::MAX)
+        {
+            self.bind_mapped(0, &range, bytes);
+        } else {
+            self.bind(range, SubflowSet::only(self.subflows[0].id));
+        }
         true
     }
 
@@ -203,8 +209,73 @@ impl Connection {
         let limit = |v: &&SubflowView| chosen.contains(v.id);
         let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.sendable)).min();
         let len = len.unwrap_or(0).min(range.len);
-        self.bind(DataRange { len, ..range }, chosen);
+        let range = DataRange { len, ..range };
+        if range.again.is_none() && gap == 0 {
+            let before = self.scheduling.in_a_row(chosen, 1);
+            let only = chosen.first().filter(|_| before > 0 && chosen.len() == 1);
+            if let Some(at) = only.and_then(|id| self.index(id))
+                && let Some(bytes) = self.mapped(at, &range, before)
+            {
+                self.bind_mapped(at, &range, bytes);
+                return true;
+            }
+        }
+        self.bind(range, chosen);
         true
+    }
+
+    /// How many bytes one mapping is to cover, if more than the full segment `range`: of as many
+    /// segments as the subflow at `at` has carried in a row `before`, as the scheduler would most
+    /// likely give it the next as well.
+    ///
+    /// Where the end of the data is near each segment has its own: what a mapping covers is of no
+    /// use before the segment that carries it, and waits in the subflow's queue where it could
+    /// leave by another. Three windows leave, and are repaired, before the end is under way.
+    #[inline]
+    fn mapped(&self, at: usize, range: &DataRange, before: u32) -> Option<u64> {
+        let most = u64::from(self.config.mptcp.segments_per_mapping).min(before.into());
+        if most < 2 || range.again.is_some() {
+            return None;
+        }
+        let session = self.protocol.session()?;
+        let plain = session.fully && !session.agreed.checksum();
+        if !plain || session.acked < self.receive.next() || self.send.is_bound_ahead() {
+            return None;
+        }
+        let tcb = &self.subflows[at].tcb;
+        let (full, bare) = (tcb.mss(), tcb.bare_mss());
+        let end = if self.send.was_short() { 0 } else { 3 * tcb.window() };
+        let room = self.send.unsent().checked_sub(end + full)?.min(self.send.allowed());
+        let room = room.min(tcb.queueable()).min(u16::MAX.into()).checked_sub(full + bare)?;
+        let segments = most.min(2 + room / bare);
+        (range.len == full).then_some(full + (segments - 1) * bare)
+    }
+
+    /// Pushes what one mapping covers, `bytes` from `range` on, down to the subflow at `at`.
+    fn bind_mapped(&mut self, at: usize, range: &DataRange, bytes: u64) {
+        if self.send.is_blocked() {
+            self.stop_probing();
+        }
+        let (id, full) = (self.subflows[at].id, range.len);
+        let (end, mut dsn, mut len) = (range.dsn + bytes, range.dsn, full);
+        let mut span = Span::first(bytes as u16);
+        let mut segments = 0;
+        while dsn < end {
+            let data = self.send.slice(dsn, len);
+            self.subflows[at].tcb.push_part(self.now, Chunk { dsn, data }, span);
+            (dsn, len, span) = (dsn + len, self.subflows[at].tcb.bare_mss(), Span::WITHIN);
+            segments += 1;
+        }
+        let chosen = SubflowSet::only(id);
+        self.scheduling.in_a_row(chosen, segments - 1);
+        self.pending.insert(id);
+        self.outdated.insert(id);
+        self.send.set_pushed(None);
+        self.send.on_bound(range.dsn, bytes, || full);
+        if let Some(session) = self.protocol.session_mut() {
+            session.on_bound(range.dsn, bytes, chosen, Again::No);
+            session.arm_data(self.now, &self.subflows);
+        }
     }
 
     /// Records a decision that differs from the last.
@@ -225,11 +296,12 @@ impl Connection {
         if self.send.is_blocked() {
             self.stop_probing();
         }
-        let (mut first, mut left) = (None, chosen.len());
+        let (mut first, mut left, mut queued) = (None, chosen.len(), false);
         for id in chosen.iter() {
             left -= 1;
             let Some(at) = self.index(id) else { continue };
             let data = if left == 0 { mem::take(&mut data) } else { data.clone() };
+            queued |= self.subflows[at].tcb.is_queued();
             self.subflows[at].tcb.push(self.now, Chunk { dsn, data });
             self.pending.insert(id);
             self.outdated.insert(id);
@@ -241,7 +313,7 @@ impl Connection {
             }
         }
         // `poll` takes it: only if no other subflow has anything pending is the next segment known.
-        let lone = chosen.len() == 1 && self.pending == chosen;
+        let lone = chosen.len() == 1 && self.pending == chosen && !queued;
         self.send.set_pushed(first.filter(|_| lone).map(|id| (id, len as usize)));
         if again.is_none() {
             let space = self.protocol.capable_space();

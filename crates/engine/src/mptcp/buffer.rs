@@ -73,7 +73,7 @@ impl SendBuffer {
     }
 
     /// `len` bytes from `dsn` on; the range is within what is held.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn slice(&mut self, dsn: Dsn, len: usize) -> Bytes {
         debug_assert!(dsn >= self.una && dsn + len as u64 <= self.end);
         let at = self.find(dsn);

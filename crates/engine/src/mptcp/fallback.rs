@@ -64,6 +64,7 @@ impl Connection {
         let (Protocol::Tcp, Some(notice)) = (&self.protocol, notice) else { return };
         self.protocol = Protocol::Fallback(Box::new(notice));
         // Room for the infinite mapping, until that has left.
+        self.subflows[at].tcb.set_spans(false);
         self.subflows[at].tcb.set_option_reserve(self.protocol.data_options());
         if let Some(dsn) = fail {
             self.subflows[at].signal(MptcpOption::Fail(dsn));

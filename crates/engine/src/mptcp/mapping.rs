@@ -64,6 +64,10 @@ pub(crate) struct Inbox {
     /// Payload without mapping, disjoint.
     unmapped: BTreeMap<Ssn, Bytes>,
     unmapped_len: u64,
+    /// Where the furthest mapping ends.
+    end: Ssn,
+    /// Where the latest mappings are, until what had waited for them has been let through.
+    fresh: Option<(Ssn, Ssn)>,
 }
 
 /// A mapping; with a checksum also the payload that it still waits for, and whether it is done.
@@ -76,7 +80,8 @@ struct Entry {
 }
 
 impl Inbox {
-    /// Mappings kept at most; the oldest goes, and data that still needed it is unmapped.
+    /// Mappings kept at most, but for those of which nothing is missing; the oldest goes, and data
+    /// that still needed it is unmapped.
     pub(crate) const MAPPINGS: usize = 512;
 
     /// Whether nothing waits: a segment with its own exact mapping need not come here.
@@ -91,10 +96,29 @@ impl Inbox {
         held.chain(self.unmapped.keys().next()).min().copied()
     }
 
+    /// Whether a mapping for the payload at `ssn` is there.
+    pub(crate) fn covers(&self, ssn: Ssn) -> bool {
+        self.mappings.iter().any(|e| e.mapping.ssn <= ssn && ssn < e.mapping.end())
+    }
+
+    /// Where the payload from `ssn` to before `end` belongs, if the last mapping covers it and asks
+    /// for no checksum: the usual case where mappings span segments.
+    #[inline]
+    pub(crate) fn position(&self, ssn: Ssn, end: Ssn) -> Option<Dsn> {
+        let mapping = self.mappings.back().map(|entry| &entry.mapping)?;
+        let covers = mapping.ssn <= ssn && end <= mapping.end() && mapping.checksum.is_none();
+        (covers && self.fresh.is_none()).then(|| mapping.data_position(ssn))
+    }
+
     /// Adds a mapping. False if it contradicts one that is there (mappings are fixed once sent).
-    pub(crate) fn add_mapping(&mut self, mapping: Mapping) -> bool {
+    /// When there are too many, those go of which `has` says that everything has arrived, from
+    /// the first position to before the second.
+    pub(crate) fn add_mapping(&mut self, mapping: Mapping, has: impl Fn(Ssn, Ssn) -> bool) -> bool {
         let overlapping = |m: &Mapping| m.ssn < mapping.end() && mapping.ssn < m.end();
-        for Entry { mapping: m, .. } in self.mappings.iter().rev() {
+        // Usual case: what follows all before.
+        let known = if mapping.ssn >= self.end { 0 } else { self.mappings.len() };
+        self.end = self.end.max(mapping.end());
+        for Entry { mapping: m, .. } in self.mappings.iter().rev().take(known) {
             if overlapping(m) {
                 let same = i128::from(m.dsn.0) - i128::from(m.ssn.0)
                     == i128::from(mapping.dsn.0) - i128::from(mapping.ssn.0);
@@ -107,7 +131,16 @@ impl Inbox {
             }
         }
         if self.mappings.len() == Self::MAPPINGS {
+            self.mappings.retain(|Entry { mapping: m, done, .. }| {
+                !(has(m.ssn, m.end()) && (*done || m.checksum.is_none()))
+            });
+        }
+        if self.mappings.len() == Self::MAPPINGS {
             self.mappings.pop_front();
+        }
+        if !self.unmapped.is_empty() {
+            let (from, to) = self.fresh.unwrap_or((mapping.ssn, mapping.end()));
+            self.fresh = Some((from.min(mapping.ssn), to.max(mapping.end())));
         }
         let entry = Entry { mapping, held: BTreeMap::new(), held_len: 0, done: false };
         self.mappings.push_back(entry);
@@ -124,13 +157,17 @@ impl Inbox {
         out: &mut Vec<Delivery>,
     ) {
         self.place(ssn, payload, limit, out);
-        if self.unmapped.is_empty() {
-            return;
-        }
-        let waiting = std::mem::take(&mut self.unmapped);
-        self.unmapped_len = 0;
-        for (ssn, payload) in waiting {
+        let Some((from, to)) = self.fresh.take() else { return };
+        let before = self.unmapped.range(..from).next_back();
+        let first = before.filter(|(ssn, part)| **ssn + part.len() as u64 > from);
+        let mut first = first.map_or(from, |(ssn, _)| *ssn);
+        while let Some((ssn, _)) = self.unmapped.range(first..to).next() {
+            let ssn = *ssn;
+            let payload = self.unmapped.remove(&ssn).expect("invariant: it was just seen");
+            self.unmapped_len -= payload.len() as u64;
             self.place(ssn, payload, limit, out);
+            // What is before the mappings waits on, as does what is behind them.
+            first = from;
         }
     }
 
@@ -260,9 +297,9 @@ mod tests {
     #[test]
     fn one_mapping_spans_many_segments() {
         let mut inbox = Inbox::default();
-        assert!(inbox.add_mapping(mapping(1, 3000, 501)));
+        assert!(inbox.add_mapping(mapping(1, 3000, 501), |_, _| false));
         for at in [1, 1001, 2001] {
-            assert!(inbox.add_mapping(mapping(1, 3000, 501)), "repeated");
+            assert!(inbox.add_mapping(mapping(1, 3000, 501), |_, _| false), "repeated");
             let expected = Delivery::Data(Dsn(500 + at), pattern(at, 1000));
             assert_eq!(deliver(&mut inbox, at, pattern(at, 1000)), [expected]);
         }
@@ -278,7 +315,7 @@ mod tests {
         assert_eq!(deliver(&mut inbox, 1001, pattern(1001, 9000)), []);
         assert_eq!(deliver(&mut inbox, 10_001, pattern(0, 1)), [Delivery::Overflow]);
         assert_eq!((inbox.unmapped_len, inbox.first()), (10_000, Some(Ssn(1))));
-        inbox.add_mapping(mapping(501, 1000, 7));
+        inbox.add_mapping(mapping(501, 1000, 7), |_, _| false);
         let out = deliver(&mut inbox, 501, pattern(501, 100));
         assert_eq!(out[0], Delivery::Data(Dsn(7), pattern(501, 100)));
         assert_eq!(out[1], Delivery::Data(Dsn(7), pattern(501, 500)));
@@ -287,19 +324,37 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_of_which_something_is_missing_stays_however_many_come() {
+        let mut inbox = Inbox::default();
+        let most = Inbox::MAPPINGS as u64;
+        for n in 0..3 * most {
+            assert!(
+                inbox.add_mapping(mapping(1 + n * 10, 10, 1 + n * 10), |from, _| from > Ssn(1))
+            );
+            assert!(inbox.mappings.len() <= Inbox::MAPPINGS);
+        }
+        assert!(inbox.covers(Ssn(5)) && !inbox.covers(Ssn(15)));
+        assert_eq!(inbox.position(Ssn(5), Ssn(8)), None, "not the last");
+        let last = 1 + (3 * most - 1) * 10;
+        assert_eq!(inbox.position(Ssn(last + 5), Ssn(last + 10)), Some(Dsn(last + 5)));
+        assert_eq!(inbox.position(Ssn(last + 5), Ssn(last + 11)), None);
+        assert_eq!(deliver(&mut inbox, 5, pattern(5, 3)), [Delivery::Data(Dsn(5), pattern(5, 3))]);
+    }
+
+    #[test]
     fn contradicting_mappings_are_refused() {
         let mut inbox = Inbox::default();
-        assert!(inbox.add_mapping(mapping(1, 1000, 1)));
-        assert!(!inbox.add_mapping(mapping(500, 1000, 501)));
-        assert!(inbox.add_mapping(mapping(500, 1000, 500)), "extends consistently");
-        assert!(inbox.add_mapping(mapping(1500, 1000, 99)));
+        assert!(inbox.add_mapping(mapping(1, 1000, 1), |_, _| false));
+        assert!(!inbox.add_mapping(mapping(500, 1000, 501), |_, _| false));
+        assert!(inbox.add_mapping(mapping(500, 1000, 500), |_, _| false), "extends consistently");
+        assert!(inbox.add_mapping(mapping(1500, 1000, 99), |_, _| false));
     }
 
     #[test]
     fn checksummed_data_is_held_until_the_mapping_is_complete() {
         let data = pattern(0, 2500);
         let mut inbox = Inbox::default();
-        assert!(inbox.add_mapping(with_sum(1, 2500, 1, &data)));
+        assert!(inbox.add_mapping(with_sum(1, 2500, 1, &data), |_, _| false));
         assert_eq!(deliver(&mut inbox, 1001, data.slice(1000..2000)), []);
         assert_eq!(inbox.first(), Some(Ssn(1001)));
         assert_eq!(deliver(&mut inbox, 1, data.slice(..1200)), []);
@@ -323,7 +378,7 @@ mod tests {
         let data = pattern(0, 1001);
         let mut inbox = Inbox::default();
         let m = with_sum(1, 1001, 1, &data);
-        inbox.add_mapping(m);
+        inbox.add_mapping(m, |_, _| false);
         assert_eq!(deliver(&mut inbox, 1, data.slice(..1000)), []);
         let out = deliver(&mut inbox, 1001, Bytes::from_static(b"\xff"));
         assert_eq!(out, [Delivery::BadChecksum(m)]);
@@ -333,7 +388,7 @@ mod tests {
     fn mappings_wait_for_their_payload_and_not_too_many() {
         let mut inbox = Inbox::default();
         for n in 0..Inbox::MAPPINGS as u64 + 1 {
-            assert!(inbox.add_mapping(mapping(1 + n * 10, 10, 1001 + n * 20)));
+            assert!(inbox.add_mapping(mapping(1 + n * 10, 10, 1001 + n * 20), |_, _| false));
         }
         assert_eq!(inbox.mappings.len(), Inbox::MAPPINGS);
         assert_eq!(deliver(&mut inbox, 1, pattern(1, 10)), [], "the oldest is forgotten");
@@ -344,9 +399,9 @@ mod tests {
     #[test]
     fn a_mapping_that_reaches_further_is_new() {
         let mut inbox = Inbox::default();
-        assert!(inbox.add_mapping(mapping(101, 100, 101)));
+        assert!(inbox.add_mapping(mapping(101, 100, 101), |_, _| false));
         for (ssn, len) in [(1, 150), (151, 150)] {
-            assert!(inbox.add_mapping(mapping(ssn, len, ssn)), "agrees");
+            assert!(inbox.add_mapping(mapping(ssn, len, ssn), |_, _| false), "agrees");
         }
         for ssn in [1, 250] {
             let expected = Delivery::Data(Dsn(ssn), pattern(ssn, 10));
@@ -370,7 +425,7 @@ mod tests {
             assert_eq!(deliver(&mut inbox, 1, pattern(0, len)), []);
         }
         assert_eq!(inbox.unmapped_len, 300);
-        inbox.add_mapping(mapping(1, 300, 501));
+        inbox.add_mapping(mapping(1, 300, 501), |_, _| false);
         let expected = Delivery::Data(Dsn(501), pattern(0, 300));
         assert_eq!(deliver(&mut inbox, 301, pattern(300, 1)), [expected]);
     }

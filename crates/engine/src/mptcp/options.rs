@@ -19,7 +19,7 @@ impl Connection {
         match &self.protocol {
             Protocol::Tcp => return,
             Protocol::Mptcp(_) => match out.kind {
-                Kind::Data => self.add_data_options(out),
+                Kind::Data => self.add_data_options(at, out),
                 Kind::Ack | Kind::Fin => self.add_ack_options(at, out),
                 Kind::Syn | Kind::SynAck => self.add_join_options(at, out),
                 Kind::Reset => self.add_reset_options(at, out),
@@ -35,9 +35,15 @@ impl Connection {
     }
 
     #[inline]
-    fn add_data_options(&mut self, out: &mut Outgoing<'_>) {
+    fn add_data_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let Some(dsn) = out.dsn else { return };
         let ack = self.receive.next();
+        if out.span.is_within() {
+            if self.protocol.session().is_some_and(|session| session.acked < ack) {
+                self.request_ack(at);
+            }
+            return;
+        }
         let len = out.segment.payload.len();
         let end = dsn + len as u64;
         let last = self.send.is_closed() && end == self.send.end();
@@ -48,9 +54,10 @@ impl Connection {
             out.segment.options.push_mptcp(MptcpOption::Capable(agreed.capable(Some(data))));
             return;
         }
-        let length = len as u16 + u16::from(last);
+        let length = out.span.bytes().unwrap_or(len as u16 + u16::from(last));
         let ssn = out.ssn.0 as u32;
         let checksum = agreed.sum(dsn, ssn, length, payload);
+        session.acked = ack;
         out.segment.options.dss = Some(Dss {
             data_ack: Some(agreed.ack_number(ack)),
             mapping: Some(Mapping { dsn: agreed.data_number(dsn), ssn, length, checksum }),
@@ -93,6 +100,7 @@ impl Connection {
             }
             return;
         }
+        session.acked = ack;
         let agreed = &session.agreed;
         let mut dss = Dss { data_ack: Some(agreed.ack_number(ack)), ..Dss::default() };
         if session.fin_due {

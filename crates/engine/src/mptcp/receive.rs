@@ -5,7 +5,7 @@ use super::fallback::unwrapped;
 use super::keys::acceptable;
 use super::mapping::{Delivery, Mapping, Sum};
 use super::session::{MappingRead, Offset, Protocol};
-use super::subflow::{Join, reset_reason};
+use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
 use super::{Connection, Role};
 use crate::event::Event;
@@ -139,7 +139,7 @@ impl Connection {
             None => {
                 self.take_opening_window(at, accepted);
                 mapping = self.capable_mapping(at, segment);
-                if mapping.is_none() && !self.without_dss(at, segment, accepted) {
+                if mapping.is_none() && !self.without_dss(at, segment, accepted, expected) {
                     return;
                 }
             }
@@ -283,10 +283,16 @@ impl Connection {
             // A repeat of what has been dealt with.
             return;
         }
-        let inbox = self.subflows[at].inbox.get_or_insert_default();
-        if mapping.is_some_and(|m| !inbox.add_mapping(m)) {
+        let Subflow { inbox, tcb, .. } = &mut self.subflows[at];
+        let inbox = inbox.get_or_insert_default();
+        let has = |from, to| tcb.has_received(from, to);
+        if mapping.is_some_and(|m| !inbox.add_mapping(m, has)) {
             self.note_drop(at, DropReason::BadMapping);
             return self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
+        }
+        if let Some(dsn) = inbox.position(ssn, end) {
+            inbox.retire(tcb.rcv_nxt());
+            return self.deliver(at, dsn, payload, limit);
         }
         let mut out = self.receive.lend_passed();
         inbox.add_payload(ssn, payload, self.receive.buffer(), &mut out);
@@ -377,9 +383,21 @@ impl Connection {
 
     /// A segment that should have had a DSS, and has none (RFC 8684 section 3.7). Whether its
     /// payload goes further.
-    fn without_dss(&mut self, at: usize, segment: &Segment, accepted: &Accepted) -> bool {
+    fn without_dss(
+        &mut self,
+        at: usize,
+        segment: &Segment,
+        accepted: &Accepted,
+        expected: Ssn,
+    ) -> bool {
         let first = self.subflows[at].join == Join::First;
         if segment.flags.contains(Flags::SYN) {
+            return true;
+        }
+        if let Some((ssn, payload)) = &accepted.payload
+            && (*ssn > expected || *ssn + payload.len() as u64 <= expected)
+        {
+            // What was to bring its mapping may have been lost before it, or was used up.
             return true;
         }
         let acks_data = accepted.acked_to.is_some_and(|to| to > Ssn(1));
@@ -401,8 +419,10 @@ impl Connection {
             self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
             return false;
         }
-        self.subflows[at].bare_acks += u32::from(acks_data);
-        let covered = self.subflows[at].inbox.as_ref().is_some_and(|i| !i.is_idle());
+        // What a mapping from before covers has no DSS, and with it no DATA_ACK.
+        let covered = self.subflows[at].inbox.as_ref().is_some_and(|i| i.covers(expected));
+        let bare = segment.payload.is_empty() || payload && !covered;
+        self.subflows[at].bare_acks += u32::from(acks_data && bare);
         if self.may_fall_back() {
             if payload && !covered {
                 self.fall_back_live(at, FallbackReason::OptionsStripped);

@@ -14,6 +14,8 @@ pub(super) struct Scheduling {
     /// When it last asked for an opportunistic retransmission or a penalty.
     opportunistic_at: Instant,
     last_decision: Option<(SubflowSet, Reason)>,
+    /// Who has carried the last new segments, and how many in a row.
+    run: (SubflowSet, u32),
 }
 
 impl Scheduling {
@@ -27,6 +29,7 @@ impl Scheduling {
             rotation: 0,
             opportunistic_at: Instant::ZERO,
             last_decision: None,
+            run: (SubflowSet::NONE, 0),
         })
     }
 
@@ -59,6 +62,15 @@ impl Scheduling {
     #[inline]
     pub(super) fn select(&mut self, work: &Work, views: &[SubflowView]) -> SubflowSet {
         self.policy.select(work, views)
+    }
+
+    /// New segments go to `chosen`: how many have gone there in a row.
+    #[inline]
+    pub(super) fn in_a_row(&mut self, chosen: SubflowSet, segments: u32) -> u32 {
+        let (last, before) = self.run;
+        let before = if last == chosen { before } else { 0 };
+        self.run = (chosen, before.saturating_add(segments));
+        before
     }
 
     /// How far ahead of the next data the subflow that it chose last is to take its own, bytes.

@@ -165,6 +165,12 @@ impl Sender {
         len.min(end - dsn)
     }
 
+    /// Whether anything beyond the next position is bound.
+    #[inline]
+    pub(super) fn is_bound_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
     /// What is bound and not acknowledged: ranges, first and length.
     pub(super) fn under_way(&self) -> impl Iterator<Item = (Dsn, u64)> {
         let first = (self.buffer.una(), self.nxt - self.buffer.una());
@@ -245,7 +251,7 @@ impl Sender {
     }
 
     /// `len` bytes from `dsn` on, to be bound to subflows.
-    #[inline]
+    #[inline(always)]
     pub(super) fn slice(&mut self, dsn: Dsn, len: u64) -> Bytes {
         self.override_at = Instant::FAR_FUTURE;
         self.override_due = false;

@@ -87,6 +87,8 @@ pub(super) struct Session {
     pub(super) fully: bool,
     /// A DATA_ACK from the peer has arrived.
     pub(super) data_acked: bool,
+    /// Our last DATA_ACK.
+    pub(super) acked: Dsn,
     /// The DATA_FIN leaves alone with the next ACK.
     pub(super) fin_due: bool,
     /// As client, until the peer's first DSS: the keys go before the DATA_FIN does.
@@ -108,6 +110,7 @@ impl Session {
             timers: Timers::default(),
             fully: false,
             data_acked: false,
+            acked: Dsn(0),
             fin_due: false,
             keys_due: true,
             fin_backoff: 0,

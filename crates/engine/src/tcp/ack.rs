@@ -202,7 +202,7 @@ impl Tcb {
                 min_rtt: self.rtt.min(),
                 prior_in_flight,
                 in_flight,
-                mss: self.mss,
+                mss: self.smss,
                 cwnd_limited: yes || doubling,
                 phase: self.recovery.phase,
                 snd_una: self.snd_una,
@@ -294,7 +294,7 @@ impl Tcb {
         if self.recovery.phase == RecoveryPhase::Recovery {
             let safe = delta.acked > 0 && lost == 0;
             let (pipe, ssthresh) = (self.pipe(), self.window.ssthresh);
-            self.recovery.prr.on_ack(delta.delivered, pipe, ssthresh, self.mss, safe);
+            self.recovery.prr.on_ack(delta.delivered, pipe, ssthresh, self.smss, safe);
         }
     }
 
@@ -392,7 +392,7 @@ impl Tcb {
             subflow: self.setup.id,
             kind,
             in_flight: self.snd_nxt - self.snd_una,
-            mss: self.mss,
+            mss: self.smss,
             snd_nxt: self.snd_nxt,
         };
         self.loss_interval.on_congestion(self.stats.bytes_acked);

@@ -15,6 +15,41 @@ pub(crate) struct Chunk {
     pub(crate) data: Bytes,
 }
 
+/// Which mapping (RFC 8684 section 3.3.1) covers a chunk: one of its own, one that begins with it
+/// and covers those after it too, or one that began with a chunk before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Span(u16);
+
+impl Span {
+    /// A mapping for it alone.
+    pub(crate) const OWN: Self = Self(0);
+    /// That of a chunk before it.
+    pub(crate) const WITHIN: Self = Self(1);
+
+    /// A mapping of `bytes` that begins with it; more than its own.
+    pub(crate) fn first(bytes: u16) -> Self {
+        debug_assert!(bytes > 1);
+        Self(bytes)
+    }
+
+    /// Whether it needs no mapping.
+    #[inline]
+    pub(crate) fn is_within(self) -> bool {
+        self == Self::WITHIN
+    }
+
+    /// How many bytes a mapping that begins with it covers, if more than its own.
+    #[inline]
+    pub(crate) fn bytes(self) -> Option<u16> {
+        (self.0 > 1).then_some(self.0)
+    }
+
+    /// That of what follows when a part is cut off.
+    pub(crate) fn rest(self) -> Self {
+        if self == Self::OWN { self } else { Self::WITHIN }
+    }
+}
+
 /// States of RFC 9293 section 3.3.2 (LISTEN is the endpoint's, CLOSED is `Closed`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
@@ -90,6 +125,8 @@ pub(crate) struct Outgoing<'s> {
     pub(crate) ssn: Ssn,
     /// Data position of its payload; `None` without payload.
     pub(crate) dsn: Option<Dsn>,
+    /// Which mapping covers that.
+    pub(crate) span: Span,
     /// Its payload (or SYN, FIN) was sent before.
     pub(crate) retransmission: bool,
     /// A copy of a SYN or SYN+ACK, for another path.

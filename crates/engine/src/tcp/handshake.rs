@@ -63,14 +63,17 @@ impl Tcb {
             snd_una: 0,
             snd_nxt: 1,
             bound: 1,
+            queued_to: 0,
             snd_wnd: 0,
             snd_wl1: 0,
             max_wnd: 0,
             peer: Peer { mss: default_mss(&setup), ..Peer::default() },
             option_reserve: 0,
             opening: 0,
+            spans: false,
             space: Space::new(mss as u16, Self::MSS_MIN, false, 0),
             mss,
+            smss: mss,
             timers: Timers::default(),
             rtt: RttEstimator::new(config),
             ack_path: None,
@@ -135,8 +138,8 @@ impl Tcb {
         self.update_mss();
         // RFC 6928: the initial window is in segments of the size found now.
         let start = Start {
-            mss: self.mss,
-            cwnd: u64::from(self.config.initial_window) * self.mss,
+            mss: self.smss,
+            cwnd: u64::from(self.config.initial_window) * self.smss,
             ssthresh: self.config.initial_ssthresh,
         };
         if let Ok(cc) = self.make_controller(&self.setup.congestion, start) {

@@ -31,7 +31,7 @@ mod view;
 
 use self::ack_path::AckPathState;
 pub use self::api::State;
-pub(crate) use self::api::{Accepted, Chunk, Expired, Kind, Outgoing};
+pub(crate) use self::api::{Accepted, Chunk, Expired, Kind, Outgoing, Span};
 use self::rate::RateSampler;
 use self::receive::Receiver;
 use self::recovery::Recovery;
@@ -88,12 +88,16 @@ pub(crate) struct Tcb {
     snd_nxt: u64,
     /// Next position to bind.
     bound: u64,
+    /// What is bound up to here leaves only as the window lets it.
+    queued_to: u64,
     /// Peer's window from `snd_una` on, bytes, and the position of the segment it came with.
     snd_wnd: u64,
     snd_wl1: u64,
     /// Largest window the peer ever had: bounds how old an acknowledgement may be.
     max_wnd: u64,
     mss: u64,
+    /// The largest payload, which windows are counted in (SMSS, RFC 5681 section 2).
+    smss: u64,
     peer: Peer,
     probe: probe::TailProbe,
     due: Due,
@@ -132,6 +136,8 @@ pub(crate) struct Tcb {
     /// What MPTCP adds to a data segment, and how much more to the first.
     option_reserve: u16,
     opening: u16,
+    /// Mappings may cover more than a segment.
+    spans: bool,
     space: Space,
     close_reason: Option<CloseReason>,
 }
@@ -227,13 +233,43 @@ impl Tcb {
 
     /// Binds a chunk to the next positions; it leaves with the next `poll_segment`s, in order.
     /// The caller has asked `sendable` (a chunk pushed without space leaves all the same).
+    // Called for each segment: a call would be a per cent of what plain TCP costs.
+    #[inline(always)]
     pub(crate) fn push(&mut self, now: Instant, chunk: Chunk) -> Ssn {
+        self.push_part(now, chunk, Span::OWN)
+    }
+
+    /// As `push`, for a part of what one mapping covers. All of that is bound at once, and leaves
+    /// as the window and the pacing let it.
+    #[inline(always)]
+    pub(crate) fn push_part(&mut self, now: Instant, chunk: Chunk, span: Span) -> Ssn {
         debug_assert!(!chunk.data.is_empty() && !self.fin_bound);
         self.restart_after_idle(now);
         let ssn = self.bound;
         self.bound += chunk.data.len() as u64;
-        self.tx.push(TxSegment::new(ssn, chunk, false));
+        if span != Span::OWN {
+            self.queued_to = self.bound;
+        }
+        self.tx.push(TxSegment::new(ssn, chunk, span, false));
         Ssn(ssn)
+    }
+
+    /// The congestion window, bytes.
+    pub(crate) fn window(&self) -> u64 {
+        self.window.cwnd
+    }
+
+    /// Bytes that may be bound at once, and leave one after the other: a quarter of the window, and
+    /// nothing while losses are repaired.
+    pub(crate) fn queueable(&self) -> u64 {
+        let repairs = matches!(self.recovery.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
+        if repairs { 0 } else { self.window.cwnd / 4 }
+    }
+
+    /// Whether something is bound that has not left.
+    #[inline]
+    pub(crate) fn is_queued(&self) -> bool {
+        self.tx.unsent_bytes() > 0
     }
 
     /// Chunks bound and not yet acknowledged cumulatively, oldest first (those SACKed included).
@@ -249,7 +285,7 @@ impl Tcb {
                 if !self.fin_bound {
                     self.fin_bound = true;
                     let empty = Chunk { dsn: Dsn(0), data: Bytes::new() };
-                    self.tx.push(TxSegment::new(self.bound, empty, true));
+                    self.tx.push(TxSegment::new(self.bound, empty, Span::OWN, true));
                     self.bound += 1;
                     self.blocked = false;
                     self.timers.stop(Timer::Persist);
@@ -305,6 +341,13 @@ impl Tcb {
         self.update_mss();
     }
 
+    /// Whether mappings may cover more than a segment: those after the first have no options, and
+    /// more space. What has been bound so, and leaves when they may not any more, is cut.
+    pub(crate) fn set_spans(&mut self, spans: bool) {
+        self.spans = spans;
+        self.update_mss();
+    }
+
     /// Bytes of option space that the first data needs beyond that (MP_CAPABLE with data).
     pub(crate) fn set_opening_reserve(&mut self, bytes: u16) {
         self.opening = bytes;
@@ -328,7 +371,7 @@ impl Tcb {
     /// [`PolicyError`] for an unknown congestion control.
     pub(crate) fn set_congestion(&mut self, now: Instant, spec: &Spec) -> Result<(), PolicyError> {
         let old = self.window;
-        let start = Start { mss: self.mss, cwnd: old.cwnd, ssthresh: old.ssthresh };
+        let start = Start { mss: self.smss, cwnd: old.cwnd, ssthresh: old.ssthresh };
         self.cc = self.make_controller(spec, start)?;
         self.cc.report(&mut self.window);
         self.setup.congestion = spec.clone();
@@ -380,6 +423,11 @@ impl Tcb {
         Ssn(self.rx.rcv_nxt)
     }
 
+    /// Whether everything from `start` to before `end` has arrived.
+    pub(crate) fn has_received(&self, start: Ssn, end: Ssn) -> bool {
+        self.rx.has(start.0, end.0)
+    }
+
     /// Whether something of the peer's is missing before what has come.
     pub(crate) fn has_gap(&self) -> bool {
         self.rx.has_gap()
@@ -403,6 +451,11 @@ impl Tcb {
     /// Payload of a full segment.
     pub(crate) fn mss(&self) -> u64 {
         self.mss
+    }
+
+    /// Payload of a full segment without MPTCP's options.
+    pub(crate) fn bare_mss(&self) -> u64 {
+        self.space.bare()
     }
 
     /// Present retransmission timeout, backoff included.
@@ -475,7 +528,7 @@ impl Tcb {
         let idle = !self.tx.outstanding() && self.tx.unsent_bytes() == 0;
         let since = now - self.last_sent;
         if idle && self.config.idle_restart && self.snd_nxt > 1 && since > self.rtt.rto() {
-            let initial = u64::from(self.config.initial_window) * self.mss;
+            let initial = u64::from(self.config.initial_window) * self.smss;
             let cwnd = self.window.cwnd;
             self.cc.on_idle_restart(now, initial.min(cwnd));
             self.cc.report(&mut self.window);
@@ -488,10 +541,11 @@ impl Tcb {
         let limit = self.setup.mtu.saturating_sub(headers).min(self.peer.mss);
         let (stamps, mptcp) = (self.peer.timestamps, self.option_reserve);
         self.space = Space::new(limit, Self::MSS_MIN, stamps, mptcp);
-        let mss = self.space.mss();
-        if mss != self.mss {
-            self.mss = mss;
-            self.cc.on_mss(mss);
+        self.mss = self.space.mss();
+        let smss = if self.spans { self.space.bare() } else { self.mss };
+        if smss != self.smss {
+            self.smss = smss;
+            self.cc.on_mss(smss);
             self.cc.report(&mut self.window);
         }
     }

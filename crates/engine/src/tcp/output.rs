@@ -3,7 +3,7 @@
 
 use super::receive::AckDue;
 use super::timer::Timer;
-use super::{Kind, Outgoing, ResetDue, State, Tcb};
+use super::{Kind, Outgoing, ResetDue, Span, State, Tcb};
 use crate::seq::{Dsn, Ssn};
 use crate::time::{Duration, Instant, mul_div};
 use crate::view::RecoveryPhase;
@@ -18,6 +18,7 @@ struct TxRange {
     ssn: u64,
     dsn: Dsn,
     data: Bytes,
+    span: Span,
     fin: bool,
     again: bool,
 }
@@ -79,7 +80,7 @@ impl Tcb {
         {
             return Some(range);
         }
-        if self.tx.unsent_bytes() == 0 {
+        if self.tx.unsent_bytes() == 0 || (self.snd_nxt < self.queued_to && self.waits(now)) {
             return None;
         }
         self.take_unsent(now)
@@ -99,11 +100,31 @@ impl Tcb {
         space && self.pace_until <= now
     }
 
+    /// Whether what is bound has to wait, and did not leave with the push. Nothing waits that
+    /// nothing in flight would bring on.
+    fn waits(&mut self, now: Instant) -> bool {
+        let Some(segment) = self.tx.next_unsent() else { return false };
+        let (end, len) = (segment.end(), segment.len());
+        if self.pipe() == 0 {
+            return false;
+        }
+        let hold = self.recovery.frto_hold.is_some();
+        let space = match self.recovery.phase {
+            _ if hold => end <= self.recovery.high + 2 * self.mss,
+            _ if self.tx.has_lost() => false,
+            RecoveryPhase::Recovery if self.window.pacing_rate.is_none() => {
+                self.recovery.prr.allowance() > 0
+            }
+            _ => self.pipe() + len <= self.window.cwnd,
+        };
+        !space || self.pace_until > now || end > self.snd_una + self.snd_wnd
+    }
+
     fn take_lost(&mut self, now: Instant) -> Option<TxRange> {
         if !self.may_retransmit(now) {
             return None;
         }
-        let ssn = self.tx.next_lost()?.ssn;
+        let (ssn, span) = self.tx.next_lost().map(|segment| (segment.ssn, segment.span))?;
         // A window that has shrunk (RFC 9293 section 3.8.6, MAY-7): as Linux, only the oldest
         // byte goes beyond it, and so probes it too. A peer that takes back what it offered has
         // no memory for the rest.
@@ -111,20 +132,20 @@ impl Tcb {
             return None;
         }
         self.recovery.forced = self.recovery.forced.saturating_sub(1);
-        self.tx.split(ssn, self.longest(ssn));
+        self.tx.split(ssn, self.longest(ssn, span));
         self.resend(now, ssn, false)
     }
 
     fn take_last(&mut self, now: Instant) -> Option<TxRange> {
         loop {
             let last = self.tx.last_sent()?;
-            let (ssn, len) = (last.ssn, last.chunk.data.len());
-            if len <= self.longest(ssn) {
+            let (ssn, span, len) = (last.ssn, last.span, last.chunk.data.len());
+            if len <= self.longest(ssn, span) {
                 return self.resend(now, ssn, true);
             }
             // The MTU has shrunk since it was sent: what is left behind the first part may still
             // be longer than a segment.
-            self.tx.split(ssn, self.longest(ssn));
+            self.tx.split(ssn, self.longest(ssn, span));
         }
     }
 
@@ -133,7 +154,7 @@ impl Tcb {
         let segment = if probe { self.tx.last_sent()? } else { self.tx.next_lost()? };
         self.rate.stamp(now, segment, idle);
         let (end, fin) = (segment.end(), segment.fin);
-        let (dsn, data) = (segment.chunk.dsn, segment.chunk.data.clone());
+        let (dsn, data, span) = (segment.chunk.dsn, segment.chunk.data.clone(), segment.span);
         self.tx.resent(ssn, now);
         let stamp = self.timestamp(now);
         self.recovery.undo.on_resent(ssn, end, stamp, probe);
@@ -144,7 +165,7 @@ impl Tcb {
             // would call a retransmission lost that RACK has only just repeated (as in Linux).
             self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         }
-        Some(TxRange { ssn, dsn, data, fin, again: true })
+        Some(TxRange { ssn, dsn, data, span, fin, again: true })
     }
 
     fn take_unsent(&mut self, now: Instant) -> Option<TxRange> {
@@ -153,14 +174,14 @@ impl Tcb {
         let (mss, opening) = (self.mss as usize, self.opening);
         let mut segment = self.tx.next_unsent()?;
         if segment.chunk.data.len() > mss || (opening > 0 && segment.ssn == FIRST) {
-            let ssn = segment.ssn;
-            self.tx.split(ssn, self.longest(ssn));
+            let (ssn, span) = (segment.ssn, segment.span);
+            self.tx.split(ssn, self.longest(ssn, span));
             segment = self.tx.next_unsent()?;
         }
         self.rate.stamp(now, segment, idle);
         segment.app_limited = !limited;
         let (ssn, len, fin) = (segment.ssn, segment.len(), segment.fin);
-        let (dsn, data) = (segment.chunk.dsn, segment.chunk.data.clone());
+        let (dsn, data, span) = (segment.chunk.dsn, segment.chunk.data.clone(), segment.span);
         self.tx.sent_next(now);
         self.snd_nxt = self.snd_nxt.max(ssn + len);
         self.after_sending(now, len);
@@ -169,11 +190,14 @@ impl Tcb {
             self.timers.set(Timer::Retransmit, now + self.rtt.rto());
         }
         self.arm_probe(now, idle);
-        Some(TxRange { ssn, dsn, data, fin, again: false })
+        Some(TxRange { ssn, dsn, data, span, fin, again: false })
     }
 
     /// Payload of a full segment that begins at `ssn`.
-    fn longest(&self, ssn: u64) -> usize {
+    fn longest(&self, ssn: u64, span: Span) -> usize {
+        if span.is_within() && self.spans {
+            return self.space.bare() as usize;
+        }
         let opening = if ssn == FIRST { self.opening } else { 0 };
         (self.mss - u64::from(opening)) as usize
     }
@@ -213,7 +237,7 @@ impl Tcb {
             self.limited = super::CwndLimited { yes: false, round_end, max_in_flight: 0 };
         }
         self.limited.max_in_flight = self.limited.max_in_flight.max(in_flight);
-        self.limited.yes |= in_flight + self.mss > self.window.cwnd;
+        self.limited.yes |= in_flight + self.smss > self.window.cwnd;
     }
 
     fn data<'s>(
@@ -244,6 +268,7 @@ impl Tcb {
             kind,
             ssn: Ssn(range.ssn),
             dsn,
+            span: range.span,
             retransmission: range.again,
             copy: false,
         }
@@ -254,7 +279,15 @@ impl Tcb {
         segment.payload = Bytes::new();
         let ssn = Ssn(self.snd_nxt);
         let kind = Kind::Ack;
-        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
+        Outgoing {
+            segment,
+            kind,
+            ssn,
+            dsn: None,
+            span: Span::OWN,
+            retransmission: false,
+            copy: false,
+        }
     }
 
     /// Keepalive and window probe: a number that the peer has acknowledged, which it must answer.
@@ -268,7 +301,15 @@ impl Tcb {
         self.fill(now, window, (ssn, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
         let (kind, ssn) = (Kind::Ack, Ssn(ssn));
-        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
+        Outgoing {
+            segment,
+            kind,
+            ssn,
+            dsn: None,
+            span: Span::OWN,
+            retransmission: false,
+            copy: false,
+        }
     }
 
     /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK
@@ -367,7 +408,15 @@ impl Tcb {
         };
         let kind = if passive { Kind::SynAck } else { Kind::Syn };
         let retransmission = self.syn.transmissions > 1;
-        Outgoing { segment, kind, ssn: Ssn(0), dsn: None, retransmission, copy: false }
+        Outgoing {
+            segment,
+            kind,
+            ssn: Ssn(0),
+            dsn: None,
+            span: Span::OWN,
+            retransmission,
+            copy: false,
+        }
     }
 
     fn reset<'s>(&mut self, now: Instant, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
@@ -392,6 +441,14 @@ impl Tcb {
         };
         let ssn = Ssn(self.snd_nxt);
         let kind = Kind::Reset;
-        Outgoing { segment, kind, ssn, dsn: None, retransmission: false, copy: false }
+        Outgoing {
+            segment,
+            kind,
+            ssn,
+            dsn: None,
+            span: Span::OWN,
+            retransmission: false,
+            copy: false,
+        }
     }
 }

@@ -77,6 +77,12 @@ impl Receiver {
         }
     }
 
+    /// Whether everything in `[start, end)` has arrived.
+    pub(super) fn has(&self, start: u64, end: u64) -> bool {
+        let ahead = || self.out_of_order.containing(start).is_some_and(|range| end <= range.1);
+        end <= self.rcv_nxt || ahead()
+    }
+
     /// Position of a sequence number of the peer.
     #[inline]
     pub(super) fn position(&self, seq: SeqNum) -> Option<u64> {

@@ -6,8 +6,9 @@
 //! on where it stopped, over originals in sequence order and over retransmissions in the order
 //! they were sent; lost segments wait in a queue of their own.
 
-use super::Chunk;
+pub(super) use self::delta::{AckContext, Delta, Newest, RateMark};
 use super::ranges::Ranges;
+use super::{Chunk, Span};
 use crate::time::{Duration, Instant};
 use std::collections::VecDeque;
 
@@ -18,6 +19,8 @@ pub(super) struct TxSegment {
     pub(super) ssn: u64,
     /// The data; empty on a bare FIN.
     pub(super) chunk: Chunk,
+    /// Which mapping covers it.
+    pub(super) span: Span,
     /// When it was last sent.
     pub(super) sent_at: Instant,
     /// Connection's delivered count at last transmission (delivery rate).
@@ -39,10 +42,11 @@ pub(super) struct TxSegment {
 }
 
 impl TxSegment {
-    pub(super) fn new(ssn: u64, chunk: Chunk, fin: bool) -> Self {
+    pub(super) fn new(ssn: u64, chunk: Chunk, span: Span, fin: bool) -> Self {
         Self {
             ssn,
             chunk,
+            span,
             sent_at: Instant::ZERO,
             delivered: 0,
             delivered_at: Instant::ZERO,
@@ -87,70 +91,6 @@ struct Sent {
     len: u64,
     retransmitted: bool,
     rate: RateMark,
-}
-
-/// The most recently sent of the segments that an ACK delivered (RACK.segment).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Newest {
-    pub(super) sent_at: Instant,
-    pub(super) end: u64,
-}
-
-impl Newest {
-    /// RFC 8985's RACK_sent_after.
-    #[inline]
-    pub(super) fn after(self, sent_at: Instant, end: u64) -> bool {
-        self.sent_at > sent_at || (self.sent_at == sent_at && self.end > end)
-    }
-}
-
-/// What an ACK brought.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Delta {
-    /// Bytes acknowledged cumulatively.
-    pub(super) acked: u64,
-    /// Bytes delivered for the first time, by either kind of acknowledgement.
-    pub(super) delivered: u64,
-    /// Send time of the oldest delivered segment that was sent once.
-    pub(super) oldest: Option<Instant>,
-    /// Send time of the newest delivered segment that was sent once.
-    pub(super) latest: Option<Instant>,
-    /// Candidate for RACK.segment and its RTT.
-    pub(super) newest: Option<(Newest, Duration)>,
-    /// Delivery rate bookkeeping of the most recently sent delivered segment.
-    pub(super) rate: Option<RateMark>,
-    /// A segment sent once, from before `high`, was delivered (F-RTO's evidence).
-    pub(super) original: bool,
-    /// A segment that had been sent again was delivered.
-    pub(super) retransmitted: bool,
-    /// An original was delivered after something sent later: reordering.
-    pub(super) reordered: bool,
-    /// Our FIN is acknowledged.
-    pub(super) fin: bool,
-    /// Segments newly SACKed.
-    pub(super) sacked: u32,
-}
-
-/// Delivery rate bookkeeping carried by a segment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RateMark {
-    pub(super) sent_at: Instant,
-    pub(super) delivered: u64,
-    pub(super) delivered_at: Instant,
-    pub(super) flight_start: Instant,
-    pub(super) app_limited: bool,
-}
-
-/// What is needed to judge a delivered segment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AckContext {
-    pub(super) now: Instant,
-    /// Segments sent at or before this may be what a timestamp echo refers to; `None` without
-    /// timestamps. An ambiguous retransmission is skipped if sent after it.
-    pub(super) echo_covers: Option<Instant>,
-    pub(super) min_rtt: Duration,
-    /// SND.NXT when the present RTO recovery began.
-    pub(super) high: u64,
 }
 
 /// The retransmission queue of a subflow, with what SACK and RACK say about each segment.
@@ -312,6 +252,7 @@ impl Scoreboard {
         tail.chunk.data = head.chunk.data.split_off(max);
         tail.chunk.dsn += max as u64;
         tail.ssn += max as u64;
+        tail.span = head.span.rest();
         let (lost, tail_ssn) = (tail.lost, tail.ssn);
         if at >= self.segments.len() - self.unsent {
             self.unsent += 1;
@@ -364,6 +305,8 @@ impl Scoreboard {
         front.chunk.data = front.chunk.data.slice(part as usize..);
         front.chunk.dsn += part;
         front.ssn = una;
+        // Whoever has acknowledged the first part has the mapping that came with it.
+        front.span = front.span.rest();
         self.pipe -= u64::from(front.copies) * part;
         delta.acked += part;
         if !front.sacked {
@@ -594,6 +537,7 @@ impl Scoreboard {
     }
 }
 
+mod delta;
 mod memory;
 #[cfg(test)]
 mod tests;

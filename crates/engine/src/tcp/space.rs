@@ -36,6 +36,11 @@ impl Space {
         u64::from(self.full - self.always())
     }
 
+    /// The same without what MPTCP adds.
+    pub(super) fn bare(&self) -> u64 {
+        self.mss() + u64::from(self.mptcp.next_multiple_of(4))
+    }
+
     /// Room for options beside so much payload.
     #[inline]
     pub(super) fn options(&self, payload: usize) -> usize {

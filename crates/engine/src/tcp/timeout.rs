@@ -155,7 +155,7 @@ impl Tcb {
     /// Segments that may leave again at a timeout whatever the window says; not by a path that the
     /// driver has taken away.
     pub(super) fn retry_burst(&self) -> u32 {
-        if self.path_down { 0 } else { (self.cc.retry_burst() / self.mss.max(1)) as u32 }
+        if self.path_down { 0 } else { (self.cc.retry_burst() / self.smss.max(1)) as u32 }
     }
 
     fn on_syn_timer(&mut self, now: Instant) {
@@ -184,7 +184,7 @@ impl Tcb {
         }
         if self.recovery.phase == RecoveryPhase::Recovery {
             let (pipe, ssthresh) = (self.pipe(), self.window.ssthresh);
-            self.recovery.prr.on_ack(0, pipe, ssthresh, self.mss, false);
+            self.recovery.prr.on_ack(0, pipe, ssthresh, self.smss, false);
         }
     }
 

@@ -221,6 +221,8 @@ settings! {
         long_numbers: bool => |c, v| {
             c.numbers = if v { NumberSize::Long } else { NumberSize::Auto };
         };
+        /// Segments that one mapping covers at the most; 1: each has its own, as Linux does it.
+        segments_per_mapping: u8 => |c, v| c.segments_per_mapping = v;
         /// Copies that come by several paths are dropped before the stack; `false`: a stock stack.
         remove_copies: bool => |c, v| c.remove_copies = v;
         /// Subflows per connection.

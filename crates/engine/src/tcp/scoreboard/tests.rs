@@ -61,7 +61,7 @@ impl Model {
             Op::Send(len) => {
                 let data = Bytes::from(vec![0; usize::from(len)]);
                 let chunk = Chunk { dsn: Dsn(self.nxt), data };
-                self.board.push(TxSegment::new(self.nxt, chunk, false));
+                self.board.push(TxSegment::new(self.nxt, chunk, Span::OWN, false));
                 self.board.sent_next(self.now);
                 self.nxt += u64::from(len);
             }
@@ -171,7 +171,7 @@ fn board(sent_at: &[u64]) -> Scoreboard {
     for (n, at) in (0..).zip(sent_at) {
         let data = (0..10).map(|i| n as u8 * 10 + i).collect();
         let chunk = Chunk { dsn: Dsn(501 + n * 10), data };
-        board.push(TxSegment::new(1 + n * 10, chunk, false));
+        board.push(TxSegment::new(1 + n * 10, chunk, Span::OWN, false));
         board.sent_next(Instant(*at));
     }
     board
@@ -256,7 +256,7 @@ fn what_is_pending_comes_newest_first() {
     sack(&mut b, (21, 31), &CONTEXT);
     b.mark_first_lost();
     let chunk = Chunk { dsn: Dsn(541), data: Bytes::from_static(b"unsent") };
-    b.push(TxSegment::new(41, chunk, false));
+    b.push(TxSegment::new(41, chunk, Span::OWN, false));
     let unsacked: Vec<_> = b.unsacked().map(|(s, lost)| (s.ssn, lost)).collect();
     assert_eq!(unsacked, [(31, false), (11, false), (1, true)]);
     assert_eq!((b.outstanding_segments(), b.unsent_bytes()), (4, 6));
@@ -316,7 +316,7 @@ fn rfc8985_timeout_marks() {
 
 fn bind(board: &mut Scoreboard, ssn: u64) {
     let chunk = Chunk { dsn: Dsn(500 + ssn), data: Bytes::from_static(&[0; 10]) };
-    board.push(TxSegment::new(ssn, chunk, false));
+    board.push(TxSegment::new(ssn, chunk, Span::OWN, false));
 }
 
 #[test]
