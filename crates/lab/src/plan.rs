@@ -16,7 +16,7 @@ use crate::translate::KernelSettings;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use tabane_sim::Plan;
-use tabane_sim::topology::{Hop, NO_ROUTE, Topology};
+use tabane_sim::topology::{NO_ROUTE, Topology};
 
 /// Names of the lab's namespaces begin with this, then the id of the process that made them.
 pub const PREFIX: &str = "tbl";
@@ -187,7 +187,7 @@ fn path_by_destination(topology: &Topology, host: usize) -> BTreeMap<IpAddr, usi
         }
         for path in 0..topology.hosts[other].paths.len() {
             let to = topology.address(other, path);
-            if let Some((_, arrival)) = far_end(topology, (other, path), shared)
+            if let Some((_, arrival)) = topology.far_end(other, path, shared)
                 && topology.route(host, arrival, to) != NO_ROUTE
             {
                 paths.insert(to, arrival);
@@ -195,25 +195,6 @@ fn path_by_destination(topology: &Topology, host: usize) -> BTreeMap<IpAddr, usi
         }
     }
     paths
-}
-
-/// Where what leaves `from` (a host and a path of it) for `to` arrives: the host, and by which
-/// path of it.
-pub(crate) fn far_end(
-    topology: &Topology,
-    from: (usize, usize),
-    to: IpAddr,
-) -> Option<(usize, usize)> {
-    let mut cursor = topology.route(from.0, from.1, to);
-    if cursor == NO_ROUTE {
-        return None;
-    }
-    loop {
-        match topology.hop(cursor) {
-            Hop::Link(_) => cursor += 1,
-            Hop::Arrive(host, path) => return Some((host as usize, usize::from(path))),
-        }
-    }
 }
 
 /// Names for namespaces: the hosts' own where those can be file names.

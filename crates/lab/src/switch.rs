@@ -7,7 +7,6 @@
 //! Copies keep every byte. None are dropped at the far end: its stack sees them.
 
 use crate::packet::Packet;
-use crate::plan::far_end;
 use std::net::{IpAddr, SocketAddr};
 use tabane_engine::Instant;
 use tabane_engine::egress::{self, Echo, Egress, Outgoing};
@@ -76,7 +75,7 @@ impl Switch {
         (packet, to): (&Packet, IpAddr),
     ) -> PathSet {
         let own = PathId(path as u8);
-        let far = far_end(topology, (self.host, path), to).map(|(host, _)| host);
+        let far = topology.far_end(self.host, path, to).map(|(host, _)| host);
         let segment = Segment::parse_slice_with(&packet.bytes, Trust::Intact).ok();
         let at = match (&segment, far) {
             (Some(segment), Some(far)) => Some(self.watch(now, segment, own, far)),

@@ -249,6 +249,26 @@ impl Topology {
         self.routes.hop(cursor)
     }
 
+    /// The hops from a cursor on, the arrival last; none from [`NO_ROUTE`].
+    pub fn hops(&self, cursor: u32) -> impl Iterator<Item = Hop> {
+        let mut next = (cursor != NO_ROUTE).then_some(cursor);
+        std::iter::from_fn(move || {
+            let cursor = next?;
+            let hop = self.hop(cursor);
+            next = matches!(hop, Hop::Link(_)).then_some(cursor + 1);
+            Some(hop)
+        })
+    }
+
+    /// Where what leaves `host` by `path` for `to` arrives: the host, and by which path of
+    /// it.
+    pub fn far_end(&self, host: usize, path: usize, to: IpAddr) -> Option<(usize, usize)> {
+        match self.hops(self.route(host, path, to)).last()? {
+            Hop::Arrive(host, path) => Some((host as usize, usize::from(path))),
+            Hop::Link(_) => None,
+        }
+    }
+
     /// Fills the route table, path by path of each host; `routes` says where a path leads.
     fn resolve(
         &mut self,

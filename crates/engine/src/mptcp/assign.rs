@@ -53,12 +53,9 @@ impl Connection {
             return self.hold();
         };
         let range = DataRange { len, ..range };
-        if self.is_mptcp()
-            && let Some(bytes) = self.mapped(0, &range, u32::MAX)
-        {
-            self.bind_mapped(0, &range, bytes);
-        } else {
-            self.bind(range, SubflowSet::only(self.subflows[0].id));
+        match self.mapped(0, &range, u32::MAX) {
+            Some(bytes) => self.bind_mapped(0, &range, bytes),
+            None => self.bind(range, SubflowSet::only(self.subflows[0].id)),
         }
         true
     }
@@ -210,7 +207,7 @@ impl Connection {
         let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.sendable)).min();
         let len = len.unwrap_or(0).min(range.len);
         let range = DataRange { len, ..range };
-        if range.again.is_none() && gap == 0 {
+        if self.config.mptcp.segments_per_mapping > 1 && range.again.is_none() && gap == 0 {
             let before = self.scheduling.in_a_row(chosen, 1);
             let only = chosen.first().filter(|_| before > 0 && chosen.len() == 1);
             if let Some(at) = only.and_then(|id| self.index(id))
@@ -231,18 +228,18 @@ impl Connection {
     /// Where the end of the data is near each segment has its own: what a mapping covers is of no
     /// use before the segment that carries it, and waits in the subflow's queue where it could
     /// leave by another. Three windows leave, and are repaired, before the end is under way.
-    #[inline]
+    // Asked for each segment, of plain TCP as well.
+    #[inline(always)]
     fn mapped(&self, at: usize, range: &DataRange, before: u32) -> Option<u64> {
+        let tcb = &self.subflows[at].tcb;
         let most = u64::from(self.config.mptcp.segments_per_mapping).min(before.into());
-        if most < 2 || range.again.is_some() {
+        if !tcb.spans() || most < 2 || range.again.is_some() || self.send.is_bound_ahead() {
             return None;
         }
         let session = self.protocol.session()?;
-        let plain = session.fully && !session.agreed.checksum();
-        if !plain || session.acked < self.receive.next() || self.send.is_bound_ahead() {
+        if !session.fully || session.acked < self.receive.next() {
             return None;
         }
-        let tcb = &self.subflows[at].tcb;
         let (full, bare) = (tcb.mss(), tcb.bare_mss());
         let end = if self.send.was_short() { 0 } else { 3 * tcb.window() };
         let room = self.send.unsent().checked_sub(end + full)?.min(self.send.allowed());
@@ -272,8 +269,14 @@ impl Connection {
         self.outdated.insert(id);
         self.send.set_pushed(None);
         self.send.on_bound(range.dsn, bytes, || full);
+        self.note_carriers(range.dsn, bytes, chosen, Again::No);
+    }
+
+    /// A range of data is bound to `chosen`: MPTCP remembers that, and when it is late.
+    #[inline(always)]
+    fn note_carriers(&mut self, dsn: Dsn, len: u64, chosen: SubflowSet, again: Again) {
         if let Some(session) = self.protocol.session_mut() {
-            session.on_bound(range.dsn, bytes, chosen, Again::No);
+            session.on_bound(dsn, len, chosen, again);
             session.arm_data(self.now, &self.subflows);
         }
     }
@@ -320,11 +323,8 @@ impl Connection {
             let carrier = || self.subflows.iter().find(|s| Some(s.id) == first);
             self.send.on_bound(dsn, len, || carrier().map_or(0, |s| full_segment(s, space)));
         }
-        if let Some(session) = self.protocol.session_mut() {
-            let again = if again.is_some() { Again::Yes } else { Again::No };
-            session.on_bound(dsn, len, chosen, again);
-            session.arm_data(self.now, &self.subflows);
-        }
+        let again = if again.is_some() { Again::Yes } else { Again::No };
+        self.note_carriers(dsn, len, chosen, again);
     }
 
     /// The next reinjection, not longer than one segment.

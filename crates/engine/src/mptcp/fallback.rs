@@ -25,6 +25,7 @@ impl Connection {
         self.send.limit_to(Dsn(u64::MAX));
         if let Some(first) = self.subflows.first_mut() {
             first.tcb.set_option_reserve(0);
+            first.tcb.set_spans(false);
             first.tcb.set_opening_reserve(0);
             first.inbox = None;
             self.outdated.insert(first.id);
@@ -64,7 +65,6 @@ impl Connection {
         let (Protocol::Tcp, Some(notice)) = (&self.protocol, notice) else { return };
         self.protocol = Protocol::Fallback(Box::new(notice));
         // Room for the infinite mapping, until that has left.
-        self.subflows[at].tcb.set_spans(false);
         self.subflows[at].tcb.set_option_reserve(self.protocol.data_options());
         if let Some(dsn) = fail {
             self.subflows[at].signal(MptcpOption::Fail(dsn));

@@ -172,9 +172,7 @@ impl Connection {
         let first = &mut self.subflows[0];
         let ends = (first.tcb.setup().local, first.tcb.setup().remote);
         let paths = PathManager::new(ends, agreed.deny_initial());
-        if self.config.mptcp.segments_per_mapping > 1 && !agreed.checksum() {
-            first.tcb.set_spans(true);
-        }
+        first.tcb.set_spans(agreed.spans(self.config.mptcp.segments_per_mapping));
         first.tcb.set_option_reserve(agreed.data_options());
         if self.role == Role::Client {
             // MP_CAPABLE with data takes up to four bytes more than a short DSS.
@@ -262,11 +260,9 @@ impl Connection {
 
     fn add(&mut self, mut subflow: Subflow) {
         let id = subflow.id;
-        if self.config.mptcp.segments_per_mapping > 1
-            && self.protocol.session().is_some_and(|session| !session.agreed.checksum())
-        {
-            subflow.tcb.set_spans(true);
-        }
+        let segments = self.config.mptcp.segments_per_mapping;
+        let session = self.protocol.session();
+        subflow.tcb.set_spans(session.is_some_and(|session| session.agreed.spans(segments)));
         subflow.tcb.set_option_reserve(self.protocol.data_options());
         subflow.replica = self.send.una();
         subflow.number = self.created;

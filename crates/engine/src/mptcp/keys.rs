@@ -158,6 +158,12 @@ impl Agreed {
         self.checksum
     }
 
+    /// Whether mappings of up to so many segments may cover more than one: their sum would have to
+    /// be known when the first of them leaves.
+    pub(super) fn spans(&self, segments: u8) -> bool {
+        segments > 1 && !self.checksum
+    }
+
     pub(super) fn deny_initial(&self) -> bool {
         self.deny_initial
     }

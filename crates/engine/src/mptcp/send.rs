@@ -1,7 +1,8 @@
 //! Sending: what `poll` gives out, and how a segment leaves.
 //!
-//! First what subflows have pending (handshakes, ACKs, retransmissions), then data is bound, one
-//! segment at a time, when a subflow can send it now (late binding; `assign.rs`).
+//! First what subflows have pending (handshakes, ACKs, retransmissions, and what one mapping covers
+//! with a segment that has left), then data is bound when a subflow can send it now (late binding;
+//! `assign.rs`).
 
 use super::Connection;
 use super::session::Protocol;

@@ -133,6 +133,14 @@ pub(crate) struct Outgoing<'s> {
     pub(crate) copy: bool,
 }
 
+impl<'s> Outgoing<'s> {
+    /// Without payload, for the first time.
+    pub(crate) fn empty(segment: &'s mut Segment, kind: Kind, ssn: Ssn) -> Self {
+        let (dsn, span) = (None, Span::OWN);
+        Self { segment, kind, ssn, dsn, span, retransmission: false, copy: false }
+    }
+}
+
 /// What a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {

@@ -453,6 +453,12 @@ impl Tcb {
         self.mss
     }
 
+    /// Whether mappings may cover more than a segment.
+    #[inline]
+    pub(crate) fn spans(&self) -> bool {
+        self.spans
+    }
+
     /// Payload of a full segment without MPTCP's options.
     pub(crate) fn bare_mss(&self) -> u64 {
         self.space.bare()

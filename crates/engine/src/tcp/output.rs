@@ -279,15 +279,7 @@ impl Tcb {
         segment.payload = Bytes::new();
         let ssn = Ssn(self.snd_nxt);
         let kind = Kind::Ack;
-        Outgoing {
-            segment,
-            kind,
-            ssn,
-            dsn: None,
-            span: Span::OWN,
-            retransmission: false,
-            copy: false,
-        }
+        Outgoing::empty(segment, kind, ssn)
     }
 
     /// Keepalive and window probe: a number that the peer has acknowledged, which it must answer.
@@ -301,15 +293,7 @@ impl Tcb {
         self.fill(now, window, (ssn, 0), Flags::ACK, segment);
         segment.payload = Bytes::new();
         let (kind, ssn) = (Kind::Ack, Ssn(ssn));
-        Outgoing {
-            segment,
-            kind,
-            ssn,
-            dsn: None,
-            span: Span::OWN,
-            retransmission: false,
-            copy: false,
-        }
+        Outgoing::empty(segment, kind, ssn)
     }
 
     /// All but the payload of a segment of a synchronised state: numbers, window, timestamps, SACK
@@ -408,15 +392,7 @@ impl Tcb {
         };
         let kind = if passive { Kind::SynAck } else { Kind::Syn };
         let retransmission = self.syn.transmissions > 1;
-        Outgoing {
-            segment,
-            kind,
-            ssn: Ssn(0),
-            dsn: None,
-            span: Span::OWN,
-            retransmission,
-            copy: false,
-        }
+        Outgoing { retransmission, ..Outgoing::empty(segment, kind, Ssn(0)) }
     }
 
     fn reset<'s>(&mut self, now: Instant, due: ResetDue, segment: &'s mut Segment) -> Outgoing<'s> {
@@ -441,14 +417,6 @@ impl Tcb {
         };
         let ssn = Ssn(self.snd_nxt);
         let kind = Kind::Reset;
-        Outgoing {
-            segment,
-            kind,
-            ssn,
-            dsn: None,
-            span: Span::OWN,
-            retransmission: false,
-            copy: false,
-        }
+        Outgoing::empty(segment, kind, ssn)
     }
 }

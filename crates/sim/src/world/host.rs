@@ -155,15 +155,8 @@ fn name_peers(config: &mut Config, topology: &Topology, host: usize) {
     let destination = topology.shared_address(host);
     for other in topology.peers(host) {
         for path in 0..topology.hosts[other].paths.len() {
-            let mut cursor = topology.route(other, path, destination);
-            if cursor == NO_ROUTE {
-                continue;
-            }
-            while let Hop::Link(_) = topology.hop(cursor) {
-                cursor += 1;
-            }
-            if let Hop::Arrive(_, by) = topology.hop(cursor) {
-                config.paths[usize::from(by)].peers.push(topology.address(other, path));
+            if let Some((_, by)) = topology.far_end(other, path, destination) {
+                config.paths[by].peers.push(topology.address(other, path));
             }
         }
     }

@@ -9,7 +9,7 @@
 //! wants the order of time, nor where changes or tunnels concern what is not known beforehand.
 
 use super::{AGENDA, Action, Agenda, RunError, World};
-use crate::topology::{Hop, NO_ROUTE};
+use crate::topology::Hop;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -97,7 +97,7 @@ impl World<'_> {
     fn may_part(&self) -> bool {
         let wants = self.wants.records || self.wants.packets || self.wants.sample.is_some();
         let changes = !self.scenario.at.is_empty() || !self.tunnels.is_empty();
-        !(wants || changes || self.scenario.closing)
+        self.flows.len() > 1 && !(wants || changes || self.scenario.closing)
     }
 
     /// Runs a part.
@@ -187,12 +187,10 @@ impl World<'_> {
                 let others = 0..self.topology.hosts[to].paths.len();
                 let addresses = others.map(|path| self.topology.address(to, path));
                 for address in addresses.chain([self.topology.shared_address(to)]) {
-                    let mut cursor = self.topology.route(from, path, address);
-                    while cursor != NO_ROUTE
-                        && let Hop::Link(link) = self.topology.hop(cursor)
-                    {
-                        groups.join(from, self.hosts.len() + link as usize / 2);
-                        cursor += 1;
+                    for hop in self.topology.hops(self.topology.route(from, path, address)) {
+                        if let Hop::Link(link) = hop {
+                            groups.join(from, self.hosts.len() + link as usize / 2);
+                        }
                     }
                 }
             }
