@@ -228,8 +228,9 @@ pub struct MptcpConfig {
     /// Segments that one mapping (RFC 8684 section 3.3.1) covers at the most: the first carries it,
     /// and those after it, which have no MPTCP options, 20 bytes more of data. As many leave
     /// together as the scheduler has given a subflow in a row, no more than a quarter of its
-    /// window, and only while the end of the data is not near. 1: each has its own, as Linux does
-    /// it; so it is where checksums are in use.
+    /// window, and only while the end of the data is not near. Each has its own with 1 (or 0), as
+    /// Linux does it, where checksums are in use, and under a scheduler that is to be asked for
+    /// each ([`Scheduler::places_runs`](crate::scheduler::Scheduler::places_runs)).
     pub segments_per_mapping: u8,
     /// Drop copies that come by several paths before the stack sees them (`egress` of the peer
     /// is `bicast` or the like). Without it they are answered as any stack answers duplicates.
@@ -277,7 +278,7 @@ impl Default for MptcpConfig {
             numbers: NumberSize::Auto,
             scheduler: Spec::named("necf"),
             egress: Spec::named("own"),
-            segments_per_mapping: 1,
+            segments_per_mapping: 8,
             remove_copies: true,
             max_subflows: 8,
             full_mesh: true,

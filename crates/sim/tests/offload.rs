@@ -8,10 +8,11 @@ use tabane_sim::scenario::Scenario;
 use tabane_sim::{Plan, run};
 use tabane_wire::Segment;
 
+/// Segments with and without a mapping never are one super-packet: each has its own, as in Linux.
 fn plan(offload: bool, wire: bool, corrupt: &str) -> Plan {
     let text = format!(
         "seed = 3\nduration = \"60s\"\nverify = true\noffload = {offload}\nwire = {wire}\n\
-         [defaults]\ncongestion = \"cubic\"\n\
+         [defaults]\ncongestion = \"cubic\"\nmptcp.segments_per_mapping = 1\n\
          [link.l]\nrate = \"50Mbps\"\ndelay = \"5ms\"\nloss = \"1%\"\ncorrupt = \"{corrupt}\"\n\
          [[flow]]\nbulk = \"10MB\"\n"
     );

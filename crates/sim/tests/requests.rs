@@ -48,10 +48,16 @@ fn assert_no_later(most: f64, best: Path, before: &[Path], after: &[Path]) {
 }
 
 /// The narrow path overflows, and all that it has is sent again on the other one, as fast as that
-/// is paced. What is above a twentieth is left where a drain ends an answer.
+/// is paced. Whether a drain ends an answer, which makes it a quarter longer, is a matter of phase.
 #[test]
 fn what_a_narrow_path_holds_up_is_repaired_without_a_pause() {
-    assert_no_later(1.08, (15_930_000, 6_000, 59_000), &[], &[(2_950_000, 36_000, 15_000)]);
+    let narrow = (2_950_000, 36_000, 15_000);
+    let ratios = (0..24).map(|step| {
+        let best = (15_930_000 + step * 100_000, 6_000, 59_000);
+        latency(&[best, narrow]) / latency(&[best])
+    });
+    let mean = ratios.sum::<f64>() / 24.0;
+    assert!(mean < 1.05, "{mean}");
 }
 
 /// The last acknowledgement of an answer is delayed: the path is not slower for that.

@@ -207,7 +207,7 @@ impl Connection {
         let len = self.views.iter().filter(limit).map(|v| v.mss.min(v.sendable)).min();
         let len = len.unwrap_or(0).min(range.len);
         let range = DataRange { len, ..range };
-        if self.config.mptcp.segments_per_mapping > 1 && range.again.is_none() && gap == 0 {
+        if self.scheduling.places_runs() && range.again.is_none() && gap == 0 {
             let before = self.scheduling.in_a_row(chosen, 1);
             let only = chosen.first().filter(|_| before > 0 && chosen.len() == 1);
             if let Some(at) = only.and_then(|id| self.index(id))

@@ -167,12 +167,18 @@ impl Connection {
         }
     }
 
+    /// Whether mappings may cover several segments.
+    pub(super) fn spans(&self, agreed: &Agreed) -> bool {
+        self.scheduling.places_runs() && agreed.spans(self.config.mptcp.segments_per_mapping)
+    }
+
     /// Both keys are known.
     fn speak_mptcp(&mut self, agreed: Agreed) {
+        let spans = self.spans(&agreed);
         let first = &mut self.subflows[0];
         let ends = (first.tcb.setup().local, first.tcb.setup().remote);
         let paths = PathManager::new(ends, agreed.deny_initial());
-        first.tcb.set_spans(agreed.spans(self.config.mptcp.segments_per_mapping));
+        first.tcb.set_spans(spans);
         first.tcb.set_option_reserve(agreed.data_options());
         if self.role == Role::Client {
             // MP_CAPABLE with data takes up to four bytes more than a short DSS.
@@ -260,9 +266,8 @@ impl Connection {
 
     fn add(&mut self, mut subflow: Subflow) {
         let id = subflow.id;
-        let segments = self.config.mptcp.segments_per_mapping;
         let session = self.protocol.session();
-        subflow.tcb.set_spans(session.is_some_and(|session| session.agreed.spans(segments)));
+        subflow.tcb.set_spans(session.is_some_and(|session| self.spans(&session.agreed)));
         subflow.tcb.set_option_reserve(self.protocol.data_options());
         subflow.replica = self.send.una();
         subflow.number = self.created;

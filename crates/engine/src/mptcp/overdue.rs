@@ -58,14 +58,14 @@ impl Connection {
         let due = forecast::arrives_within(&slow.tcb.view(now)) + fast.srtt;
         let (mut queued, most) = (0, MOST.min(fast.sendable));
         let mut overdue = Vec::new();
-        for (chunk, sent_at, lost) in slow.tcb.unsacked() {
-            let (dsn, len) = (chunk.dsn, chunk.data.len() as u64);
-            let sought = dsn + len > una && !session.carried.by(dsn).contains(fast.id);
-            if sought && (lost || now >= sent_at + due) {
-                overdue.push((dsn, len));
+        for data in slow.tcb.undelivered() {
+            let (dsn, len) = (data.chunk.dsn, data.chunk.data.len() as u64);
+            let rest = session.carried.not_by(fast.id, dsn, len).filter(|_| dsn + len > una);
+            if let Some(rest) = rest.filter(|_| data.lost || now >= data.sent_at + due) {
+                overdue.push(rest);
             } else if dsn <= una && dsn + len > una {
                 // Not yet.
-                session.head.look_at = sent_at + due;
+                session.head.look_at = data.sent_at + due;
             }
         }
         // From the head on: these come newest first.

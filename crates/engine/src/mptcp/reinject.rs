@@ -130,6 +130,16 @@ impl Carried {
         }
     }
 
+    /// What `id` has not carried of `len` bytes from `dsn` on, from the first such byte to the end.
+    pub(super) fn not_by(&self, id: SubflowId, dsn: Dsn, len: u64) -> Option<(Dsn, u64)> {
+        let end = dsn + len;
+        let after = self.sent.partition_point(|s| s.dsn <= dsn).saturating_sub(1);
+        let covers = |s: &&Sent| s.dsn < end && s.carried.contains(id);
+        let by = self.sent.range(after..).take_while(covers).last();
+        let start = by.map_or(dsn, |s| dsn.max(s.dsn + u64::from(s.len)));
+        (start < end).then(|| (start, end - start))
+    }
+
     /// New data leaves.
     #[inline]
     pub(super) fn sent(&mut self, dsn: Dsn, len: u64, by: SubflowSet) {
@@ -327,6 +337,23 @@ mod tests {
         r.add(Dsn(3000), 1000, ReinjectReason::Stale);
         assert_eq!(r.0.len(), 1);
         assert_eq!(r.first(Dsn(4000)), None);
+    }
+
+    #[test]
+    fn what_was_carried_again_in_part_keeps_its_rest() {
+        let (slow, fast) = (SubflowId(0), SubflowId(1));
+        let mut carried = Carried::default();
+        carried.sent(Dsn(1000), 3000, SubflowSet::only(slow));
+        assert_eq!(carried.not_by(fast, Dsn(2000), 1448), Some((Dsn(2000), 1448)));
+        carried.sent_again(Dsn(2000), 1428, SubflowSet::only(fast));
+        assert_eq!(carried.not_by(fast, Dsn(2000), 1448), Some((Dsn(3428), 20)));
+        assert_eq!(carried.not_by(fast, Dsn(2000), 1428), None);
+        assert_eq!(
+            carried.not_by(fast, Dsn(1000), 2000),
+            Some((Dsn(1000), 2000)),
+            "its end goes again"
+        );
+        assert_eq!(carried.not_by(slow, Dsn(1000), 3000), None);
     }
 
     #[test]

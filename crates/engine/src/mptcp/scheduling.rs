@@ -9,6 +9,7 @@ use crate::view::{SubflowSet, SubflowView};
 pub(super) struct Scheduling {
     policy: Box<dyn Scheduler>,
     looks_ahead: bool,
+    places_runs: bool,
     /// Whose turn it is in the rotation of replicas.
     rotation: u8,
     /// When it last asked for an opportunistic retransmission or a penalty.
@@ -25,6 +26,7 @@ impl Scheduling {
         let policy = scheduler::build(spec)?;
         Ok(Self {
             looks_ahead: policy.looks_ahead(),
+            places_runs: policy.places_runs(),
             policy,
             rotation: 0,
             opportunistic_at: Instant::ZERO,
@@ -40,6 +42,8 @@ impl Scheduling {
     pub(super) fn change(&mut self, spec: &Spec) -> Result<(), PolicyError> {
         self.policy = scheduler::build(spec)?;
         self.looks_ahead = self.policy.looks_ahead();
+        self.places_runs = self.policy.places_runs();
+        self.run = (SubflowSet::NONE, 0);
         Ok(())
     }
 
@@ -62,6 +66,12 @@ impl Scheduling {
     #[inline]
     pub(super) fn select(&mut self, work: &Work, views: &[SubflowView]) -> SubflowSet {
         self.policy.select(work, views)
+    }
+
+    /// Whether what follows goes where it sent the last, unasked.
+    #[inline]
+    pub(super) fn places_runs(&self) -> bool {
+        self.places_runs
     }
 
     /// New segments go to `chosen`: how many have gone there in a row.

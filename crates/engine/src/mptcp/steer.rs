@@ -31,7 +31,15 @@ impl Connection {
         // Also where it would be built later: no subflow may be there now.
         policy.check()?;
         match policy {
-            Policy::Scheduler(spec) => self.scheduling.change(&spec)?,
+            Policy::Scheduler(spec) => {
+                self.scheduling.change(&spec)?;
+                let session = self.protocol.session();
+                let spans = session.is_some_and(|session| self.spans(&session.agreed));
+                for subflow in &mut self.subflows {
+                    subflow.tcb.set_spans(spans);
+                    self.outdated.insert(subflow.id);
+                }
+            }
             Policy::Egress(spec) => self.egress = EgressState::build(&spec)?,
             Policy::Congestion(which, spec) => {
                 for at in 0..self.subflows.len() {

@@ -93,19 +93,18 @@ impl Connection {
         for (_, subflow) in self.subflows.iter().enumerate().filter(|(i, _)| *i != at) {
             let slow = subflow.tcb.view(now);
             let mut ahead = slow.in_flight;
-            for (chunk, sent_at, lost) in subflow.tcb.unsacked() {
-                let (dsn, len) = (chunk.dsn, chunk.data.len() as u64);
-                let left = if lost {
+            for data in subflow.tcb.undelivered() {
+                let (dsn, len) = (data.chunk.dsn, data.chunk.data.len() as u64);
+                let left = if data.lost {
                     slow.srtt.0 as f64
                 } else {
-                    let (left, overdue) = forecast::remaining(now, sent_at, ahead, &slow);
+                    let (left, overdue) = forecast::remaining(now, data.sent_at, ahead, &slow);
                     again = overdue.map_or(again, |after| again.min(now + after));
-                    ahead = ahead.saturating_sub(len);
+                    ahead = ahead.saturating_sub(data.in_flight);
                     if slow.loss_rate > LOSSY { left + slow.srtt.0 as f64 } else { left }
                 };
-                if dsn + len <= una || carried.by(dsn).contains(fast.id) {
-                    continue;
-                }
+                let rest = carried.not_by(fast.id, dsn, len).filter(|_| dsn + len > una);
+                let Some((dsn, len)) = rest else { continue };
                 if forecast::round_trip(now, fast, queued + len) < left {
                     if queued + len > fast.sendable {
                         // More may be worth it as soon as there is space again.

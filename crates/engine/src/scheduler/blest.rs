@@ -98,6 +98,10 @@ impl Scheduler for Blest {
         self.opportunistic.answer(blocked, subflows)
     }
 
+    fn places_runs(&self) -> bool {
+        true
+    }
+
     fn reason(&self) -> Reason {
         self.reason
     }

@@ -90,6 +90,10 @@ impl Scheduler for Ecf {
         self.opportunistic.answer(blocked, subflows)
     }
 
+    fn places_runs(&self) -> bool {
+        true
+    }
+
     fn reason(&self) -> Reason {
         self.reason
     }

@@ -77,6 +77,10 @@ impl Scheduler for Ecf3 {
         self.opportunistic.answer(blocked, subflows)
     }
 
+    fn places_runs(&self) -> bool {
+        true
+    }
+
     fn reason(&self) -> Reason {
         self.reason
     }

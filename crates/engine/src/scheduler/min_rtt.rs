@@ -35,6 +35,10 @@ impl Scheduler for MinRtt {
         self.opportunistic.answer(blocked, subflows)
     }
 
+    fn places_runs(&self) -> bool {
+        true
+    }
+
     fn reason(&self) -> Reason {
         self.reason
     }

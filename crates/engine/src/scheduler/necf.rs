@@ -129,6 +129,10 @@ impl Scheduler for NEcf {
         chosen.unwrap_or_else(default)
     }
 
+    fn places_runs(&self) -> bool {
+        true
+    }
+
     fn reason(&self) -> Reason {
         self.reason
     }

@@ -70,6 +70,10 @@ impl Scheduler for Stms {
         self.opportunistic.answer(blocked, subflows)
     }
 
+    fn places_runs(&self) -> bool {
+        true
+    }
+
     fn reason(&self) -> Reason {
         self.reason
     }

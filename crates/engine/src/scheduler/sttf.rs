@@ -104,6 +104,10 @@ impl Scheduler for Sttf {
         OpportunisticRetransmission { penalise: SubflowSet::NONE, ..answer }
     }
 
+    fn places_runs(&self) -> bool {
+        true
+    }
+
     fn reason(&self) -> Reason {
         self.reason
     }

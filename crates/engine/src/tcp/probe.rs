@@ -1,8 +1,9 @@
 //! Tail loss probes (RFC 8985 section 7). The probe is always the last segment sent: the subflow
 //! does not know whether the connection has new data for it.
 
+use super::Tcb;
+use super::scoreboard::Undelivered;
 use super::timer::Timer;
-use super::{Chunk, Tcb};
 use crate::congestion::CongestionKind;
 use crate::record::What;
 use crate::time::{Duration, Instant};
@@ -25,10 +26,9 @@ pub(super) struct TailProbe {
 }
 
 impl Tcb {
-    /// Data in flight that is neither acknowledged nor SACKed, newest first: the chunk, when it was
-    /// last sent, and whether it is marked lost. For reinjection on other subflows.
-    pub(crate) fn unsacked(&self) -> impl Iterator<Item = (&Chunk, Instant, bool)> {
-        self.tx.unsacked().map(|(segment, lost)| (&segment.chunk, segment.sent_at, lost))
+    /// Data sent that the peer cannot use yet, newest first. For reinjection on other subflows.
+    pub(crate) fn undelivered(&self) -> impl Iterator<Item = Undelivered<'_>> {
+        self.tx.undelivered()
     }
 
     /// Schedules a probe after sending new data or (`answered`) an advancing ACK, if one is allowed

@@ -41,6 +41,18 @@ pub(super) struct TxSegment {
     pub(super) app_limited: bool,
 }
 
+/// Data sent that the peer cannot use yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Undelivered<'s> {
+    pub(crate) chunk: &'s Chunk,
+    /// When the segment last left for which it waits: its own, or that with its mapping.
+    pub(crate) sent_at: Instant,
+    /// Whether that is marked lost.
+    pub(crate) lost: bool,
+    /// Bytes of it that have not been SACKed.
+    pub(crate) in_flight: u64,
+}
+
 impl TxSegment {
     pub(super) fn new(ssn: u64, chunk: Chunk, span: Span, fin: bool) -> Self {
         Self {
@@ -166,11 +178,28 @@ impl Scoreboard {
         self.segments.iter().map(|s| &s.chunk).filter(|c| !c.data.is_empty())
     }
 
-    /// Segments sent and neither acknowledged nor SACKed, newest first; whether each is marked
-    /// lost.
-    pub(super) fn unsacked(&self) -> impl Iterator<Item = (&TxSegment, bool)> {
-        let sent = self.segments.iter().take(self.segments.len() - self.unsent).rev();
-        sent.filter(|s| !s.sacked && !s.chunk.data.is_empty()).map(|s| (s, s.lost))
+    /// Data sent that the peer cannot use yet, newest first: what is neither acknowledged nor
+    /// SACKed, and what is SACKed, but not the segment that carries its mapping.
+    pub(super) fn undelivered(&self) -> impl Iterator<Item = Undelivered<'_>> {
+        let sent = (0..self.segments.len() - self.unsent).rev();
+        sent.filter_map(|at| {
+            let segment = &self.segments[at];
+            let awaited = if segment.sacked { self.first_of(at) } else { segment };
+            let len = segment.len();
+            (len > 0 && !awaited.sacked).then_some(Undelivered {
+                chunk: &segment.chunk,
+                sent_at: awaited.sent_at,
+                lost: awaited.lost,
+                in_flight: if segment.sacked { 0 } else { len },
+            })
+        })
+    }
+
+    /// The segment that carries the mapping of the one at `at`; that itself if it does, or if the
+    /// other has been acknowledged.
+    fn first_of(&self, at: usize) -> &TxSegment {
+        let mut before = self.segments.range(..=at).rev();
+        before.find(|s| !s.span.is_within()).unwrap_or(&self.segments[at])
     }
 
     /// The first segment never sent, if any.

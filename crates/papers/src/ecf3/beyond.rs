@@ -18,7 +18,8 @@ pub(super) struct Ours {
 /// What tabane's hosts do by default, in place of what the paper's did.
 const HOST: [(&str, &str); 3] = [
     ("defaults.congestion", "cubic"),
-    ("defaults.mptcp", "true"),
+    // Of options as the paper's, as the bound has them.
+    ("defaults.mptcp", "{ segments_per_mapping = 1 }"),
     (
         "defaults.tcp",
         "{ receive_buffer = \"16MiB\", receive_buffer_max = \"16MiB\", send_buffer = \"16MiB\" }",

@@ -63,7 +63,7 @@ pub(super) const STACKS: [Stack; 6] = [
         sets: &[
             ("defaults.scheduler", "burst"),
             ("defaults.congestion", "cubic:linux=1"),
-            ("defaults.mptcp", "{ race = false, rescue = false }"),
+            ("defaults.mptcp", "{ race = false, rescue = false, segments_per_mapping = 1 }"),
             ("defaults.tcp", RMEM),
         ],
         alone: 1,
@@ -74,7 +74,7 @@ pub(super) const STACKS: [Stack; 6] = [
         sets: &[
             ("defaults.scheduler", "minrtt"),
             ("defaults.congestion", "olia"),
-            ("defaults.mptcp", "{ race = false }"),
+            ("defaults.mptcp", "{ race = false, segments_per_mapping = 1 }"),
             ("defaults.tcp", RMEM),
         ],
         alone: 1,

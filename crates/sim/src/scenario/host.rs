@@ -7,6 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
+use std::num::NonZeroU8;
 use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Size, Time};
 use tabane_engine::config::{Autotuning, Config, MptcpConfig, NumberSize, TcpConfig};
@@ -222,7 +223,7 @@ settings! {
             c.numbers = if v { NumberSize::Long } else { NumberSize::Auto };
         };
         /// Segments that one mapping covers at the most; 1: each has its own, as Linux does it.
-        segments_per_mapping: u8 => |c, v| c.segments_per_mapping = v;
+        segments_per_mapping: NonZeroU8 => |c, v| c.segments_per_mapping = v.get();
         /// Copies that come by several paths are dropped before the stack; `false`: a stock stack.
         remove_copies: bool => |c, v| c.remove_copies = v;
         /// Subflows per connection.

@@ -250,6 +250,28 @@ fn rfc5682_evidence_is_an_original_from_before_the_timeout() {
     }
 }
 
+/// Positions in the subflow, whether what they wait for is lost, and bytes in flight.
+fn undelivered(board: &Scoreboard) -> Vec<(u64, bool, u64)> {
+    let all = board.undelivered();
+    all.map(|data| (data.chunk.dsn.0 - 500, data.lost, data.in_flight)).collect()
+}
+
+/// RFC 8684 section 3.3.1: what a mapping covers is of no use before the segment that carries it.
+#[test]
+fn what_is_sacked_without_its_mapping_is_not_delivered() {
+    let mut b = board(&[1, 2, 3, 4]);
+    for (segment, span) in b.segments.iter_mut().zip([Span::first(30), Span::WITHIN]) {
+        segment.span = span;
+    }
+    b.segments[2].span = Span::WITHIN;
+    sack(&mut b, (11, 41), &CONTEXT);
+    assert_eq!(undelivered(&b), [(21, false, 0), (11, false, 0), (1, false, 10)]);
+    b.mark_first_lost();
+    assert_eq!(undelivered(&b), [(21, true, 0), (11, true, 0), (1, true, 10)]);
+    acknowledge(&mut b, 11, &CONTEXT);
+    assert_eq!(undelivered(&b), []);
+}
+
 #[test]
 fn what_is_pending_comes_newest_first() {
     let mut b = board(&[1, 2, 3, 4]);
@@ -257,8 +279,7 @@ fn what_is_pending_comes_newest_first() {
     b.mark_first_lost();
     let chunk = Chunk { dsn: Dsn(541), data: Bytes::from_static(b"unsent") };
     b.push(TxSegment::new(41, chunk, Span::OWN, false));
-    let unsacked: Vec<_> = b.unsacked().map(|(s, lost)| (s.ssn, lost)).collect();
-    assert_eq!(unsacked, [(31, false), (11, false), (1, true)]);
+    assert_eq!(undelivered(&b), [(31, false, 10), (11, false, 10), (1, true, 10)]);
     assert_eq!((b.outstanding_segments(), b.unsent_bytes()), (4, 6));
     assert_eq!(b.oldest_sent(), Instant(1));
     assert_eq!(Scoreboard::default().oldest_sent(), Instant::FAR_FUTURE);
@@ -308,8 +329,7 @@ fn rfc8985_timeout_marks() {
     let mut b = board(&[100, 110, 120, 130]);
     sack(&mut b, (11, 21), &CONTEXT);
     assert_eq!(b.mark_timeout(Instant(170), Duration(50)), 20);
-    let lost: Vec<_> = b.unsacked().map(|(s, lost)| (s.ssn, lost)).collect();
-    assert_eq!(lost, [(31, false), (21, true), (1, true)]);
+    assert_eq!(undelivered(&b), [(31, false, 10), (21, true, 10), (1, true, 10)]);
     b.resent(1, Instant(171));
     assert_eq!(b.mark_timeout(Instant(172), Duration(50)), 10, "the first, always");
 }
