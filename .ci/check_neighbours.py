@@ -1,7 +1,8 @@
-"""What ours takes beside five of Reno, in shares of one of theirs, over rates, delays, queues and
-seeds: a row that is right at one rate and one seed may be wrong by fifty at another. Prints mean
-and worst of each queue; exit 1 where a mean is above its bound below, which is what held when that
-was last changed, not what is aimed at (1.2: docs/adr/0013-cubic-with-a-delay-mode.md).
+"""What ours takes beside five of Reno, in shares of one of theirs, over queues, rates and delays: a
+row that is right at one rate may be wrong by fifty at another, and the mean of nine moves by a
+tenth with any change (nothing here is random, so that seeds say nothing). Prints mean and worst of
+each queue; exit 1 where a mean is above its bound below, which is what held when that was last
+changed, not what is aimed at (1.2: docs/adr/0013-cubic-with-a-delay-mode.md).
 
     python3 .ci/check_neighbours.py target/release/tabane      a minute on two cores
 """
@@ -11,9 +12,8 @@ import json
 import subprocess
 import sys
 
-RATES = [30, 50, 80]
-DELAYS = [5, 10, 25]
-SEEDS = 2
+RATES = [30, 40, 50, 65, 80]
+DELAYS = [5, 8, 12, 17, 25]
 MEANS = {
     "neighbours": {"125kB": 1.15, "codel": 1.15, "fq_codel": 1.15, "pie": 1.2, "red": 1.6},
     "neighbours-bond": {"125kB": 1.15, "codel": 1.2, "fq_codel": 1.95, "pie": 1.3, "red": 2.25},
@@ -30,7 +30,7 @@ def shares(
 ) -> list[tuple[str, float]]:
     """(queue, share) of each run."""
     command = [binary, "--quiet", "sim", "attainable", f"scenarios/links/{name}.toml", "--json"]
-    command += ["--seeds", str(SEEDS), "--set", f"link.shared.rate={rate}Mbps"]
+    command += ["--seeds", "1", "--set", f"link.shared.rate={rate}Mbps"]
     command += ["--set", f"link.shared.delay={delay}ms", *more]
     runs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     rows = []
