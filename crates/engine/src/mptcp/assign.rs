@@ -227,7 +227,8 @@ impl Connection {
     ///
     /// Where the end of the data is near each segment has its own: what a mapping covers is of no
     /// use before the segment that carries it, and waits in the subflow's queue where it could
-    /// leave by another. Three windows leave, and are repaired, before the end is under way.
+    /// leave by another. Three windows of all subflows leave, and are repaired, before the end is
+    /// under way.
     // Asked for each segment, of plain TCP as well.
     #[inline(always)]
     fn mapped(&self, at: usize, range: &DataRange, before: u32) -> Option<u64> {
@@ -241,7 +242,8 @@ impl Connection {
             return None;
         }
         let (full, bare) = (tcb.mss(), tcb.bare_mss());
-        let end = if self.send.was_short() { 0 } else { 3 * tcb.window() };
+        let windows = self.views.iter().filter(|v| v.usable).map(|v| v.cwnd);
+        let end = if self.send.was_short() { 0 } else { 3 * windows.sum::<u64>() };
         let room = self.send.unsent().checked_sub(end + full)?.min(self.send.allowed());
         let room = room.min(tcb.queueable()).min(u16::MAX.into()).checked_sub(full + bare)?;
         let segments = most.min(2 + room / bare);

@@ -17,6 +17,8 @@ pub(super) struct Scheduling {
     last_decision: Option<(SubflowSet, Reason)>,
     /// Who has carried the last new segments, and how many in a row.
     run: (SubflowSet, u32),
+    /// How many each subflow has carried in its last run that ended.
+    runs: [u8; 64],
 }
 
 impl Scheduling {
@@ -32,6 +34,7 @@ impl Scheduling {
             opportunistic_at: Instant::ZERO,
             last_decision: None,
             run: (SubflowSet::NONE, 0),
+            runs: [0; 64],
         })
     }
 
@@ -43,7 +46,7 @@ impl Scheduling {
         self.policy = scheduler::build(spec)?;
         self.looks_ahead = self.policy.looks_ahead();
         self.places_runs = self.policy.places_runs();
-        self.run = (SubflowSet::NONE, 0);
+        (self.run, self.runs) = ((SubflowSet::NONE, 0), [0; 64]);
         Ok(())
     }
 
@@ -74,13 +77,21 @@ impl Scheduling {
         self.places_runs
     }
 
-    /// New segments go to `chosen`: how many have gone there in a row.
+    /// New segments go to `chosen`: how many have gone there in a row before, or in the run before
+    /// that if those were more. A run is as long as the last one, most likely.
     #[inline]
     pub(super) fn in_a_row(&mut self, chosen: SubflowSet, segments: u32) -> u32 {
-        let (last, before) = self.run;
-        let before = if last == chosen { before } else { 0 };
-        self.run = (chosen, before.saturating_add(segments));
-        before
+        let (last, count) = &mut self.run;
+        let mut before = *count;
+        if *last != chosen {
+            if let Some(id) = last.first() {
+                self.runs[usize::from(id.0)] = u8::try_from(before).unwrap_or(u8::MAX);
+            }
+            (*last, *count, before) = (chosen, 0, 0);
+        }
+        *count = count.saturating_add(segments);
+        let usual = chosen.first().map_or(0, |id| self.runs[usize::from(id.0)]);
+        before.max(usual.into())
     }
 
     /// How far ahead of the next data the subflow that it chose last is to take its own, bytes.

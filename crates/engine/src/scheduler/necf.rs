@@ -76,39 +76,61 @@ impl NEcf {
         candidates: impl Iterator<Item = (f64, &'v SubflowView)> + Clone,
         rate: u64,
     ) -> Option<SubflowSet> {
-        let arrival = |(round_trip, v)| (forecast::arrival_within(round_trip, v), v);
-        let peers = || candidates.clone().map(arrival);
-        let free = candidates.clone().filter(|(_, v)| v.sendable > 0);
         let cost = |(round_trip, v): (f64, &'v SubflowView)| {
             let at = forecast::arrival_within(round_trip, v);
             (at + risk(round_trip, v, rate), at, v)
         };
-        let (_, soonest, best) = free.map(cost).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let free = candidates.clone().filter(|(_, v)| v.sendable > 0).map(cost);
+        let (_, at, best) = free.clone().min_by(|a, b| a.0.total_cmp(&b.0))?;
         if self.reason == Reason::LowestRtt {
             self.reason = Reason::SoonestArrival;
         }
-        let full = peers().filter(|(at, v)| *at < soonest && is_awaitable(v));
+        let arrival = |(round_trip, v)| (forecast::arrival_within(round_trip, v), v);
+        let peers = candidates.map(arrival);
+        let (mut best, mut refused) = ((at, best), None);
+        loop {
+            match self.judge(work, peers.clone(), best) {
+                Ok(chosen) => return Some(chosen),
+                Err(reason) => self.reason = *refused.get_or_insert(reason),
+            }
+            // What loses more than the one that is refused may still be sooner.
+            let sooner = free.clone().filter(|(_, at, _)| *at < best.0);
+            match sooner.min_by(|a, b| a.0.total_cmp(&b.0)) {
+                Some((_, at, view)) => best = (at, view),
+                None => return Some(SubflowSet::NONE),
+            }
+        }
+    }
+
+    /// Whether `best`, by which the data arrives after so many nanoseconds, is to carry it: then
+    /// that and who is to have a copy, else why the full ones that are sooner are waited for.
+    fn judge<'v>(
+        &mut self,
+        work: &Work,
+        peers: impl Iterator<Item = (f64, &'v SubflowView)> + Clone,
+        (soonest, best): (f64, &'v SubflowView),
+    ) -> Result<SubflowSet, Reason> {
+        let full = peers.clone().filter(|(at, v)| *at < soonest && is_awaitable(v));
         let Some((earliest, first)) = full.clone().min_by(|a, b| a.0.total_cmp(&b.0)) else {
             if work.unsent <= best.mss {
                 self.promise.kept();
             }
             let mut chosen = SubflowSet::only(best.id);
-            if let Some(unknown) = peers().find(|peer| explores(work, *peer, best, peers())) {
-                self.reason = Reason::Explores { subflow: unknown.1.id };
-                chosen.insert(unknown.1.id);
+            let unknown = peers.clone().find(|peer| explores(work, *peer, best, peers.clone()));
+            if let Some((_, unknown)) = unknown {
+                self.reason = Reason::Explores { subflow: unknown.id };
+                chosen.insert(unknown.id);
             }
-            return Some(chosen);
+            return Ok(chosen);
         };
         let full = full.map(|(_, v)| v);
         if let Some(gain) = self.waits(work, full.clone(), best, soonest) {
-            self.reason = Reason::WaitingIsFaster { for_subflow: first.id, gain };
-            return Some(SubflowSet::NONE);
+            return Err(Reason::WaitingIsFaster { for_subflow: first.id, gain });
         }
         if delays(work, full, (best, soonest - earliest)) {
-            self.reason = Reason::WouldBlock { for_subflow: first.id };
-            return Some(SubflowSet::NONE);
+            return Err(Reason::WouldBlock { for_subflow: first.id });
         }
-        Some(SubflowSet::only(best.id))
+        Ok(SubflowSet::only(best.id))
     }
 }
 
@@ -315,6 +337,23 @@ mod tests {
         assert_eq!(waits(12), ids(&[]), "36 < 37.5");
         assert_eq!(waits(14), ids(&[1]));
         assert_eq!(waits(12), ids(&[1]));
+    }
+
+    /// A path that loses is passed over for a far one that does not; but not left idle where that
+    /// would delay more than it gains.
+    #[test]
+    fn what_is_refused_leaves_the_choice_to_the_others() {
+        let near = SubflowView { cwnd: 78_000, delivery_rate: 3_400_000, ..full(0, 23) };
+        let lossy = SubflowView {
+            cwnd: 1_000_000,
+            delivery_rate: 10_000_000,
+            loss_rate: 0.02,
+            ..view(1, 91)
+        };
+        let far = SubflowView { cwnd: 14_480, ssthresh: 14_480, ..view(2, 900) };
+        assert_eq!(select(11_000, &[near, far]), ids(&[]), "it delays");
+        assert_eq!(select(11_000, &[near, lossy, far]), ids(&[1]));
+        assert_eq!(select(11_000, &[near, lossy]), ids(&[1]));
     }
 
     #[test]

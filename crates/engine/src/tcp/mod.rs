@@ -254,11 +254,6 @@ impl Tcb {
         Ssn(ssn)
     }
 
-    /// The congestion window, bytes.
-    pub(crate) fn window(&self) -> u64 {
-        self.window.cwnd
-    }
-
     /// Bytes that may be bound at once, and leave one after the other: a quarter of the window, and
     /// nothing while losses are repaired.
     pub(crate) fn queueable(&self) -> u64 {
