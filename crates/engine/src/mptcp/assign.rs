@@ -243,8 +243,10 @@ impl Connection {
         }
         let (full, bare) = (tcb.mss(), tcb.bare_mss());
         let windows = self.views.iter().filter(|v| v.usable).map(|v| v.cwnd);
-        let end = if self.send.was_short() { 0 } else { 3 * windows.sum::<u64>() };
-        let room = self.send.unsent().checked_sub(end + full)?.min(self.send.allowed());
+        let windows = windows.fold(0, u64::saturating_add);
+        let end = if self.send.was_short() { 0 } else { windows.saturating_mul(3) };
+        let unsent = self.send.unsent().checked_sub(end.saturating_add(full))?;
+        let room = unsent.min(self.send.allowed());
         let room = room.min(tcb.queueable()).min(u16::MAX.into()).checked_sub(full + bare)?;
         let segments = most.min(2 + room / bare);
         (range.len == full).then_some(full + (segments - 1) * bare)

@@ -89,16 +89,17 @@ impl NEcf {
         let peers = candidates.map(arrival);
         let (mut best, mut refused) = ((at, best), None);
         loop {
-            match self.judge(work, peers.clone(), best) {
+            let why = match self.judge(work, peers.clone(), best) {
                 Ok(chosen) => return Some(chosen),
-                Err(reason) => self.reason = *refused.get_or_insert(reason),
-            }
+                Err(why) => *refused.get_or_insert(why),
+            };
             // What loses more than the one that is refused may still be sooner.
             let sooner = free.clone().filter(|(_, at, _)| *at < best.0);
-            match sooner.min_by(|a, b| a.0.total_cmp(&b.0)) {
-                Some((_, at, view)) => best = (at, view),
-                None => return Some(SubflowSet::NONE),
-            }
+            let Some((_, at, view)) = sooner.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+                self.reason = why;
+                return Some(SubflowSet::NONE);
+            };
+            best = (at, view);
         }
     }
 
@@ -352,7 +353,10 @@ mod tests {
         };
         let far = SubflowView { cwnd: 14_480, ssthresh: 14_480, ..view(2, 900) };
         assert_eq!(select(11_000, &[near, far]), ids(&[]), "it delays");
-        assert_eq!(select(11_000, &[near, lossy, far]), ids(&[1]));
+        let mut scheduler = necf();
+        let work = Work { unsent: 11_000 * 1448, ..work() };
+        assert_eq!(scheduler.select(&work, &[near, lossy, far]), ids(&[1]));
+        assert_eq!(scheduler.reason(), Reason::SoonestArrival);
         assert_eq!(select(11_000, &[near, lossy]), ids(&[1]));
     }
 
