@@ -302,6 +302,7 @@ fn rfc8684_the_size_of_numbers_is_the_senders() {
     for numbers in [NumberSize::Auto, NumberSize::Long] {
         let (mut client, server) = (config(1, 1), config(2, 1));
         client.mptcp.numbers = numbers;
+        client.mptcp.segments_per_mapping = 1;
         let mut net = Net::new(client, server);
         net.server.answer = (data(100_000), true);
         let long = Rc::new(Cell::new([0, 0]));

@@ -57,6 +57,9 @@ pub(super) struct Maps {
     /// Of the mapping before, to know where a new one starts when the SYN was not seen.
     last_ssn: Option<u32>,
     recent: VecDeque<Map>,
+    /// Payload seen without its mapping, first positions and ends: the segment with that may have
+    /// been lost, and come again.
+    unmapped: VecDeque<(u64, u64)>,
     /// The infinite mapping: after the fallback (section 3.7).
     pub(super) infinite: bool,
 }
@@ -104,7 +107,29 @@ impl Maps {
         let behind = (range.start.wrapping_sub(zero) as u32).wrapping_sub(mapping.ssn) as i32;
         let start = range.start.wrapping_add_signed(-i64::from(behind));
         let dsn = data.complete(mapping.dsn);
-        self.add(Map { start, end: start + length, dsn });
+        let map = Map { start, end: start + length, dsn };
+        self.add(map);
+        if !self.unmapped.is_empty() {
+            self.place(data, map);
+        }
+    }
+
+    /// Finds the place of payload that came before its mapping.
+    #[cold]
+    fn place(&mut self, data: &mut Data, map: Map) {
+        self.unmapped.retain(|(from, to)| {
+            if *from < map.start || map.end < *to {
+                return true;
+            }
+            let (dsn, len) = (map.dsn.wrapping_add(from - map.start), to - from);
+            let new = data.seen.insert(dsn, dsn.saturating_add(len));
+            // Not timed: its DATA_ACK waits for the mapping.
+            data.acked.sent(dsn, dsn.saturating_add(len), true, 0);
+            data.unmapped -= len;
+            data.new_bytes -= len - new;
+            data.reinjected += len - new;
+            false
+        });
     }
 
     /// The mapping that MP_CAPABLE makes of the first data (section 3.1).
@@ -135,7 +160,7 @@ impl Maps {
 
     /// Payload of the subflow, its mapping taken in already; how much of it is new at data level.
     #[inline]
-    pub(super) fn payload(&self, data: &mut Data, range: &PayloadRange, now: u64) -> u64 {
+    pub(super) fn payload(&mut self, data: &mut Data, range: &PayloadRange, now: u64) -> u64 {
         let end = range.start + range.len;
         let (mut mapped, mut new) = (0, 0);
         // The newest first: it nearly always is the one.
@@ -154,6 +179,12 @@ impl Maps {
         }
         let unmapped = range.len.saturating_sub(mapped).min(range.new);
         data.unmapped += unmapped;
+        if unmapped == range.len && !self.infinite {
+            if self.unmapped.len() == MAPS {
+                self.unmapped.pop_front();
+            }
+            self.unmapped.push_back((range.start, end));
+        }
         data.new_bytes += new + unmapped;
         data.reinjected += range.new.saturating_sub(new + unmapped);
         new + unmapped
@@ -282,5 +313,20 @@ mod tests {
         assert_eq!((data.new_bytes, data.reinjected, data.unmapped), (250, 50, 0));
         carry(&mut two, &mut data, None, range(109, 10, 10), None);
         assert_eq!((data.new_bytes, data.unmapped), (260, 10));
+    }
+
+    /// The segment with the mapping of three is lost and comes last; meanwhile the other subflow
+    /// has carried the third.
+    #[test]
+    fn a_mapping_may_come_after_what_it_covers() {
+        let (mut one, mut two, mut data) = (Maps::default(), Maps::default(), Data::default());
+        let range = |start| PayloadRange { start, len: 100, new: 100 };
+        let number = |n: u64| DataNumber::Long(5_000 + n);
+        carry(&mut one, &mut data, None, range(101), Some(0));
+        carry(&mut one, &mut data, None, range(201), Some(0));
+        assert_eq!((data.new_bytes, data.unmapped), (200, 200));
+        carry(&mut two, &mut data, Some(dss(number(200), 1, 100)), range(1), Some(0));
+        carry(&mut one, &mut data, Some(dss(number(0), 1, 300)), range(1), Some(0));
+        assert_eq!((data.new_bytes, data.reinjected, data.unmapped), (300, 100, 0));
     }
 }
