@@ -16,7 +16,7 @@ RATES = [30, 40, 50, 65, 80]
 DELAYS = [5, 8, 12, 17, 25]
 MEANS = {
     "neighbours": {"125kB": 1.15, "codel": 1.15, "fq_codel": 1.15, "pie": 1.2, "red": 1.6},
-    "neighbours-bond": {"125kB": 1.15, "codel": 1.2, "fq_codel": 1.95, "pie": 1.3, "red": 2.25},
+    "neighbours-bond": {"125kB": 1.25, "codel": 1.2, "fq_codel": 1.95, "pie": 1.35, "red": 2.35},
 }
 # The same with ECN at both ends, where queues mark.
 MARKED = {
