@@ -67,8 +67,8 @@ pub trait Scheduler: Send {
     /// Whether new data may follow, unasked, where the last `select` sent some: what comes after it
     /// under one mapping over several segments
     /// ([`segments_per_mapping`](crate::config::MptcpConfig::segments_per_mapping)), once the
-    /// subflow has been chosen as often in a row. For a scheduler that looks at the subflows alone and keeps no
-    /// account of what it has given them; by default it is asked for each segment.
+    /// subflow has been chosen as often in a row. For a scheduler that looks at the subflows alone
+    /// and keeps no account of what it has given them; by default it is asked for each segment.
     fn places_runs(&self) -> bool {
         false
     }
