@@ -81,25 +81,24 @@ impl NEcf {
             (at + risk(round_trip, v, rate), at, v)
         };
         let free = candidates.clone().filter(|(_, v)| v.sendable > 0).map(cost);
-        let (_, at, best) = free.clone().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        if self.reason == Reason::LowestRtt {
-            self.reason = Reason::SoonestArrival;
-        }
         let arrival = |(round_trip, v)| (forecast::arrival_within(round_trip, v), v);
         let peers = candidates.map(arrival);
-        let (mut best, mut refused) = ((at, best), None);
+        // When the data of who is refused would arrive, and why: what loses more may be sooner.
+        let (mut refused, mut why) = (None, None);
         loop {
-            let why = match self.judge(work, peers.clone(), best) {
-                Ok(chosen) => return Some(chosen),
-                Err(why) => *refused.get_or_insert(why),
-            };
-            // What loses more than the one that is refused may still be sooner.
-            let sooner = free.clone().filter(|(_, at, _)| *at < best.0);
-            let Some((_, at, view)) = sooner.min_by(|a, b| a.0.total_cmp(&b.0)) else {
-                self.reason = why;
+            let sooner = free.clone().filter(|(_, at, _)| refused.is_none_or(|than| *at < than));
+            let Some((_, at, best)) = sooner.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+                self.reason = why?;
                 return Some(SubflowSet::NONE);
             };
-            best = (at, view);
+            if self.reason == Reason::LowestRtt {
+                self.reason = Reason::SoonestArrival;
+            }
+            match self.judge(work, peers.clone(), (at, best)) {
+                Ok(chosen) => return Some(chosen),
+                Err(reason) => _ = why.get_or_insert(reason),
+            }
+            refused = Some(at);
         }
     }
 
