@@ -228,7 +228,8 @@ impl Connection {
     /// Where the end of the data is near each segment has its own: what a mapping covers is of no
     /// use before the segment that carries it, and waits in the subflow's queue where it could
     /// leave by another. Three windows of all subflows leave, and are repaired, before the end is
-    /// under way.
+    /// under way. So has each of the first flight, before a DATA_ACK: a subflow that joins takes it
+    /// over whole, as the segments of both are of one size.
     // Asked for each segment, of plain TCP as well.
     #[inline(always)]
     fn mapped(&self, at: usize, range: &DataRange, before: u32) -> Option<u64> {
@@ -238,7 +239,7 @@ impl Connection {
             return None;
         }
         let session = self.protocol.session()?;
-        if !session.fully || session.acked < self.receive.next() {
+        if !session.fully || session.acked < self.receive.next() || self.send.una() == Dsn(1) {
             return None;
         }
         let (full, bare) = (tcb.mss(), tcb.bare_mss());

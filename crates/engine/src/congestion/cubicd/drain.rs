@@ -1,14 +1,17 @@
 //! Whether others are at the bottleneck: in flight is cut to what the path delivered at its base
 //! round trip, for a round. The queue goes if it was ours, and stays if it is another's.
 
-use super::{Cubicd, LEAST, Mode, SELDOM, STEADY, SURE};
+use super::{Cubicd, FEW, LEAST, Mode, SELDOM, STEADY, SURE};
 use crate::congestion::Ack;
 use crate::time::{Duration, Instant};
 
 /// Less in flight, to see what becomes of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
+    /// What is left in flight.
     pub(super) cwnd: u64,
+    /// What the path delivers in its base round trip.
+    delivered: u64,
     /// The queue before.
     queue: Duration,
     since: Instant,
@@ -29,13 +32,26 @@ impl Cubicd {
         let before = self.window();
         // In slow start no round delivers less than the ones before, but for losses.
         let rate = if self.mode == Mode::Startup { self.path.peak() } else { self.path.rate() };
-        // In whole segments, or a slow link would idle.
+        // In whole segments, or a slow link would idle. Of a few, the one that waits for the next
+        // before it is acknowledged (RFC 5681, section 4.2) is missed.
         let delivered = self.path.volume(rate).next_multiple_of(self.mss);
-        let cwnd = if deep { before / 2 } else { delivered }.max(LEAST * self.mss).min(before);
+        let delayed = if delivered < FEW * self.mss { self.mss } else { 0 };
+        let cwnd = if deep { before / 2 } else { delivered + delayed };
+        let cwnd = cwnd.max(LEAST * self.mss).min(before);
         let (queue, least) = (self.path.queue(), Duration::MAX);
         let overflow = self.path.overflows(self.mss);
         let (drained, flat) = (None, None);
-        self.drain = Some(Drain { cwnd, queue, since: now, drained, least, flat, deep, overflow });
+        self.drain = Some(Drain {
+            cwnd,
+            delivered: delivered.min(cwnd),
+            queue,
+            since: now,
+            drained,
+            least,
+            flat,
+            deep,
+            overflow,
+        });
     }
 
     /// Goes on with a drain, and ends it once it has told.
@@ -102,7 +118,7 @@ impl Cubicd {
         let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
         let cut = before - drain.cwnd.min(before);
         // On a slow link even what a drain leaves in flight waits for itself.
-        let own = self.path.time_of(drain.cwnd).saturating_sub(self.path.base()) + noise;
+        let own = self.path.time_of(drain.delivered).saturating_sub(self.path.base()) + noise;
         if left <= (drain.queue / 8 * 3).max(own) {
             if self.mode == Mode::Beside && !self.misses_others(cut, drain.queue - left) {
                 return;
@@ -110,7 +126,7 @@ impl Cubicd {
             self.found = 0;
             // Who shares a queue that drops early sees it empty now and then, but has not got what
             // the path delivered at best.
-            if drain.queue > noise && drain.cwnd >= self.path.volume(self.path.peak()) / 16 * 15 {
+            if drain.queue > noise && drain.delivered >= self.path.volume(self.path.peak()) / 16 * 15 {
                 self.proved_at = Some(now);
             }
             // Round trips are longer than the least of them by what is no queue, too.

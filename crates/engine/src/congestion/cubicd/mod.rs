@@ -431,6 +431,9 @@ const LIMITS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1
 const SEGMENTS: u64 = 4;
 /// Segments in flight at least, so that acknowledgements go on.
 const LEAST: u64 = 4;
+
+/// Segments in flight of which one more or less is much.
+const FEW: u64 = 16;
 /// Segments that are sent again at once at a timeout, at most (RFC 6928).
 const PROBES: u64 = 10;
 /// Between timeouts, beside a round trip.
