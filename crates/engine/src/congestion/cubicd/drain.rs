@@ -17,8 +17,16 @@ pub(super) struct Drain {
     since: Instant,
     /// When as little as `cwnd` was in flight, and rounds that have ended since.
     drained: Option<(Instant, u32)>,
-    /// The least round trip of what was sent after that.
+    /// The least round trip of what was sent after that, their sum and number.
     least: Duration,
+    sum: Duration,
+    samples: u64,
+    /// The last of them, and the sum of how much each differs from the one before.
+    last: Duration,
+    steps: Duration,
+    /// The mean round trip before, and by how much longer that was than the least.
+    mean: Duration,
+    spread: Duration,
     /// The queue in the round since, if it has not moved and nothing was lost.
     flat: Option<Duration>,
     /// Half of what was in flight is drained, to make sure.
@@ -48,6 +56,12 @@ impl Cubicd {
             since: now,
             drained,
             least,
+            sum: Duration::ZERO,
+            samples: 0,
+            last: Duration::ZERO,
+            steps: Duration::ZERO,
+            mean: self.path.mean(),
+            spread: self.path.mean().saturating_sub(self.path.recent()),
             flat,
             deep,
             overflow,
@@ -74,6 +88,13 @@ impl Cubicd {
             && let Some(rtt) = ack.rtt.filter(|rtt| ack.now >= at + *rtt)
         {
             drain.least = drain.least.min(rtt);
+            drain.sum = drain.sum + rtt;
+            drain.samples += 1;
+            if drain.samples > 1 {
+                let differ = rtt.max(drain.last) - rtt.min(drain.last);
+                drain.steps = drain.steps + differ;
+            }
+            drain.last = rtt;
         }
         let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= jitter;
         drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
@@ -120,6 +141,13 @@ impl Cubicd {
         // On a slow link even what a drain leaves in flight waits for itself.
         let own = self.path.time_of(drain.delivered).saturating_sub(self.path.base()) + noise;
         if left <= (drain.queue / 8 * 3).max(own) {
+            if self.mode != Mode::Beside && self.is_jitter(drain) {
+                self.path.take_for_noise(drain.queue);
+                if self.mode == Mode::Alone {
+                    self.alone(before);
+                }
+                return;
+            }
             if self.mode == Mode::Beside && !self.misses_others(cut, drain.queue - left) {
                 return;
             }
@@ -154,6 +182,27 @@ impl Cubicd {
                 self.beside(now, before.min(held));
             }
         }
+    }
+
+    /// Whether round trips were as long on the mean while less was in flight, and the least of them
+    /// short by luck: what looked like a queue is how they vary. They did so before, by themselves
+    /// or from one to the next; what others have in the queue does not change as fast. Beside the
+    /// base round trip it is much, or what was taken for a queue costs little.
+    fn is_jitter(&self, drain: &Drain) -> bool {
+        if drain.samples < 4 {
+            return false;
+        }
+        let base = self.path.base();
+        let beyond = |rtt: Duration| rtt.saturating_sub(base);
+        let (before, stayed) = (beyond(drain.mean), beyond(drain.sum / drain.samples));
+        let own = beyond(self.path.time_of(drain.delivered));
+        let step = drain.steps / (drain.samples - 1);
+        let varies = stayed <= self.path.wobble() * 2
+            || stayed <= step * 3 && self.mode != Mode::Startup;
+        varies
+            && stayed <= drain.spread * 3
+            && stayed > (before / 2).max(own + drain.queue / 2).max(base / 4)
+            && beyond(drain.least) <= stayed / 2
     }
 
     /// The queue is gone after a drain beside others: whether they are. What less in flight cannot

@@ -17,9 +17,10 @@ pub(super) struct Path {
     /// The longest of the present part, isolated ones left out, and the sample before.
     high: Duration,
     last: Duration,
-    /// Samples of the present part and of the one before.
+    /// Samples of the present part and of the one before, and their sums.
     samples: u32,
     samples_before: u32,
+    sums: [Duration; 2],
     part: Instant,
     /// By how much samples of a part differ, smoothed.
     wobble: Duration,
@@ -35,6 +36,8 @@ pub(super) struct Path {
     peaks: [u64; 2],
     /// The longest queue at the end of a round in the same times.
     fullest: [Duration; 2],
+    /// The longest of what looked like a queue and was none.
+    mistaken: [Duration; 2],
     peaks_since: Instant,
     /// What trains of segments say that the path carries, bytes/s; 0 if not known.
     capacity: u64,
@@ -89,6 +92,7 @@ impl Path {
             last: Duration::MAX,
             samples: 0,
             samples_before: 0,
+            sums: [Duration::ZERO; 2],
             part: Instant::ZERO,
             wobble: Duration::ZERO,
             delivered: 0,
@@ -98,6 +102,7 @@ impl Path {
             rate: 0,
             peaks: [0; 2],
             fullest: [Duration::ZERO; 2],
+            mistaken: [Duration::ZERO; 2],
             peaks_since: Instant::ZERO,
             capacity: 0,
             anchor: (Duration::ZERO, 0),
@@ -140,6 +145,7 @@ impl Path {
                 if ack.now > self.peaks_since + Self::MEMORY {
                     (self.peaks, self.peaks_since) = ([0, self.peaks[0]], ack.now);
                     self.fullest = [Duration::ZERO, self.fullest[0]];
+                    self.mistaken = [Duration::ZERO, self.mistaken[0]];
                 }
                 self.fullest[0] = self.fullest[0].max(self.queue());
                 self.peaks[0] = self.peaks[0].max(rate);
@@ -181,11 +187,13 @@ impl Path {
             self.low.rotate_right(1);
             self.low[0] = Duration::MAX;
             self.samples_before = self.samples;
+            self.sums = [Duration::ZERO, self.sums[0]];
             (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
         }
         self.low[0] = self.low[0].min(rtt);
         self.high = self.high.max(rtt.min(self.last));
         self.samples += 1;
+        self.sums[0] = self.sums[0] + rtt;
         self.last = rtt;
     }
 
@@ -212,6 +220,21 @@ impl Path {
         self.low[0].min(self.low[1])
     }
 
+    pub(super) fn wobble(&self) -> Duration {
+        self.wobble
+    }
+
+    /// The mean round trip of late.
+    pub(super) fn mean(&self) -> Duration {
+        let samples = u64::from(self.samples + self.samples_before);
+        (self.sums[0] + self.sums[1]) / samples.max(1)
+    }
+
+    /// Round trips were longer by so much, and it was no queue.
+    pub(super) fn take_for_noise(&mut self, differ: Duration) {
+        self.mistaken[0] = self.mistaken[0].max(differ);
+    }
+
     /// The queue that has stood for half a round trip or more.
     pub(super) fn queue(&self) -> Duration {
         let least = self.recent();
@@ -233,7 +256,7 @@ impl Path {
 
     /// Round trips differ by so much without a queue.
     pub(super) fn jitter(&self) -> Duration {
-        Self::JITTER.max(self.wobble)
+        Self::JITTER.max(self.wobble).max(self.mistaken[0]).max(self.mistaken[1])
     }
 
     /// Whether round trips differ by more than bursts of ours explain.
