@@ -275,7 +275,8 @@ impl Cubicd {
                     self.aim();
                 }
                 self.remember();
-                let lost = ack.lost > 0 && queue >= self.limit() / 2;
+                let by_chance = self.path.loses_by_chance();
+                let lost = ack.lost > 0 && queue >= self.limit() / 2 && !by_chance;
                 let open = ack.phase == RecoveryPhase::Open;
                 let full = if self.cwnd < self.ssthresh {
                     open && self.path.early_queue() >= self.limit()
@@ -431,7 +432,6 @@ const LIMITS: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1
 const SEGMENTS: u64 = 4;
 /// Segments in flight at least, so that acknowledgements go on.
 const LEAST: u64 = 4;
-
 /// Segments in flight of which one more or less is much.
 const FEW: u64 = 16;
 /// Segments that are sent again at once at a timeout, at most (RFC 6928).
