@@ -256,12 +256,17 @@ impl Path {
 
     /// Round trips differ by so much without a queue.
     pub(super) fn jitter(&self) -> Duration {
-        Self::JITTER.max(self.wobble).max(self.mistaken[0]).max(self.mistaken[1])
+        Self::JITTER.max(self.wobble).max(self.mistaken())
     }
 
-    /// Whether round trips differ by more than bursts of ours explain.
+    /// How long what drains showed to be no queue looked of late.
+    pub(super) fn mistaken(&self) -> Duration {
+        self.mistaken[0].max(self.mistaken[1])
+    }
+
+    /// Whether round trips differ by more than bursts of ours explain, and the path itself.
     pub(super) fn varies(&self) -> bool {
-        self.wobble > Self::JITTER
+        self.wobble > Self::JITTER.max(self.mistaken())
     }
 
     /// What is no queue: as `jitter`, and the least of a few round trips differs from the least of
