@@ -156,5 +156,5 @@ fn the_grid_takes_a_kind_of_links() {
     assert!(steady.get("links").is_none() && steady["points"][0].get("attainable_bps").is_none());
     let said = run(&["--links", "foggy"]);
     assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("steady, bursty, varying, bloated, all"), "{}", said.err);
+    assert!(said.err.contains("steady, bursty, varying, bloated, jittery, all"), "{}", said.err);
 }

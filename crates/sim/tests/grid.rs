@@ -143,7 +143,7 @@ fn what_is_reinjected_goes_by_a_subflow_that_has_not_carried_it() {
 /// measured for every contender, and the same again gives the same.
 #[test]
 fn every_kind_of_links_is_measured_under_load() {
-    for links in [Links::Bursty, Links::Varying, Links::Bloated] {
+    for links in Links::TURN {
         let point = Point::generate(links, 2, 4);
         let schedulers = vec!["necf".parse().unwrap()];
         let settings = Settings { schedulers, loaded: true, ..settings(false) };

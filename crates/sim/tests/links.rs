@@ -72,11 +72,12 @@ fn connections_and_stalls_are_measured() {
 }
 
 /// What the far link has lost before the near one joined is sent again as soon as it is overdue,
-/// however large the peer's window: not after the far link's round trips of a second (1.5 s).
+/// however large the peer's window: not after the far link's round trips of a second (1.5 s). Nor
+/// is the end of it left over, as it was where segments without a mapping were larger (0.14 s).
 #[test]
 fn a_far_link_does_not_stall_what_the_near_one_delivers() {
     let stall = rows("far.toml", &["duration=10s"])[0].stall_s.expect("bulk");
-    assert!(stall < 0.25, "{stall}");
+    assert!(stall < 0.1, "{stall}");
     let without = ["duration=10s", "defaults.mptcp.race=false"];
     let stall = rows("far.toml", &without)[0].stall_s.expect("bulk");
     assert!(stall > 1.0, "the other way to look at it: {stall}");

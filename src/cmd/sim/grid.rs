@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Only this point; with --out, all its runs as scenarios.
     #[arg(long, conflicts_with = "points")]
     point: Option<u32>,
-    /// Kind of links: steady, bursty, varying, bloated, or all of them in turn.
+    /// Kind of links: steady, bursty, varying, bloated, jittery, or all of them in turn.
     #[arg(long, value_name = "KIND", default_value_t = Links::Steady)]
     links: Links,
     /// Also a download, requests and a stream at once (always, unless links are steady).
@@ -95,9 +95,10 @@ rate x (1 - loss) x 1428/1500. Requests: 60 of 100 KB, 100 ms apart. Stream: 120
 30 % of the best path's goodput, at most 5 Mbit/s.
 
 Links: bursty ones lose 0.05 to 2 % in bursts of 3 to 30 packets, varying ones follow the models leo
-and cellular, bloated ones queue for 0.5 to 3 s. Under load: requests of 10 KB, 100 ms apart, and a
-stream of 64 kbit/s beside an endless download, for 40 s and ten round trips. Attainable: the mean
-of rate x (1 - loss) x 1428/1500 over that time.";
+and cellular, bloated ones queue for 0.5 to 3 s, jittery ones delay each packet by some milliseconds
+more or less and lose. Under load: requests of 10 KB, 100 ms apart, and a stream of 64 kbit/s beside
+an endless download, for 40 s and ten round trips. Attainable: the mean of rate x (1 - loss) x
+1428/1500 over that time.";
 
 /// What `--json` prints and `grid.json` holds.
 #[derive(Serialize)]

@@ -6,6 +6,7 @@ use crate::seed::Rng;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
+use tabane_engine::Duration;
 
 /// Kinds of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -21,16 +22,21 @@ pub enum Links {
     Varying,
     /// Queues of half a second to three seconds.
     Bloated,
-    /// The four in turn, by the number of the point.
+    /// Each packet later or sooner by some milliseconds, as over radio (in order; a standard
+    /// deviation of 0.5 to 8 ms, at most half of the delay), and losses of 0.05 to 2 %, each by
+    /// itself.
+    Jittery,
+    /// The five in turn, by the number of the point.
     All,
 }
 
 /// Their names.
-const NAMES: [(&str, Links); 5] = [
+const NAMES: [(&str, Links); 6] = [
     ("steady", Links::Steady),
     ("bursty", Links::Bursty),
     ("varying", Links::Varying),
     ("bloated", Links::Bloated),
+    ("jittery", Links::Jittery),
     ("all", Links::All),
 ];
 
@@ -38,6 +44,10 @@ const NAMES: [(&str, Links); 5] = [
 const SHARE: f64 = 0.7;
 
 impl Links {
+    /// Those that `All` takes.
+    pub const TURN: [Self; 5] =
+        [Self::Steady, Self::Bursty, Self::Varying, Self::Bloated, Self::Jittery];
+
     /// Whether points are what they were before there were other kinds.
     pub fn is_steady(&self) -> bool {
         *self == Self::Steady
@@ -45,9 +55,8 @@ impl Links {
 
     /// The kind of this point.
     pub(super) fn of_point(self, number: u32) -> Self {
-        const TURN: [Links; 4] = [Links::Steady, Links::Bursty, Links::Varying, Links::Bloated];
         match self {
-            Self::All => TURN[number as usize % TURN.len()],
+            Self::All => Self::TURN[number as usize % Self::TURN.len()],
             one => one,
         }
     }
@@ -75,6 +84,10 @@ impl Links {
                 Self::Bloated => {
                     path.queue_bytes = path.rate_bps / 8 * scale(rng, 500, 3_000) / 1_000
                 }
+                Self::Jittery => {
+                    path.loss = scale(rng, 500, 20_000) as f64 / 1e6;
+                    path.jitter = Duration::from_micros(scale(rng, 500, 8_000)).min(path.delay / 2);
+                }
             }
         }
     }
@@ -91,6 +104,6 @@ impl FromStr for Links {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(name, _)| *name == text).map(|(_, links)| *links);
-        found.ok_or_else(|| "there are steady, bursty, varying, bloated, all".to_owned())
+        found.ok_or_else(|| "there are steady, bursty, varying, bloated, jittery, all".to_owned())
     }
 }

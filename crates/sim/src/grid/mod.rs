@@ -113,7 +113,10 @@ impl AccessPath {
             .conditions
             .as_ref()
             .map(|model| model.parse().expect("invariant: a well-formed model"));
+        let jitter = format!("{}us", self.jitter.as_micros());
         Link {
+            jitter: (!self.jitter.is_zero())
+                .then(|| jitter.parse().expect("invariant: a time is a jitter")),
             loss: each.map(|loss| Loss(spec("bernoulli", &[("p", Ratio(loss).0)]))),
             conditions: bursts.or(model).map(Conditions::Model),
             ..link(self.rate_bps, self.delay, self.queue_bytes)

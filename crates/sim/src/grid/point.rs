@@ -40,6 +40,9 @@ pub struct AccessPath {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<f64>,
     pub queue_bytes: u64,
+    /// Standard deviation of the delay.
+    #[serde(serialize_with = "seconds", skip_serializing_if = "is_none", rename = "jitter_s")]
+    pub jitter: Duration,
     /// How it changes over time: a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conditions: Option<String>,
@@ -119,7 +122,8 @@ fn access_path(rng: &mut Rng, rate_bps: u64, rtt_us: u64) -> AccessPath {
     let loss = scale(rng, 500, 50_000) as f64 / 1e6;
     let queue_bytes = queue(rng, rate_bps, rtt_us);
     let loss = if lossy { loss } else { 0.0 };
-    AccessPath { rate_bps, delay, loss, burst: None, queue_bytes, conditions: None }
+    let (burst, conditions) = (None, None);
+    AccessPath { rate_bps, delay, loss, burst, queue_bytes, jitter: Duration::ZERO, conditions }
 }
 
 /// The shared link is narrower than the paths together, and not narrower than half of them.
@@ -143,6 +147,10 @@ pub(super) fn scale(rng: &mut Rng, low: u64, high: u64) -> u64 {
     let whole = high == low << doublings;
     let base = low << rng.between(0, u64::from(doublings) - u64::from(whole));
     rng.between(base, (2 * base).min(high))
+}
+
+fn is_none(jitter: &Duration) -> bool {
+    jitter.is_zero()
 }
 
 fn seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -176,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_point_depends_on_seed_and_number_only() {
-        for links in [Links::Steady, Links::Bursty, Links::Varying, Links::Bloated] {
+        for links in Links::TURN {
             let point = |seed, number| Point::generate(links, seed, number);
             assert_eq!(point(3, 5), point(3, 5));
             assert_ne!(point(3, 5), point(3, 6));
@@ -211,12 +219,15 @@ mod tests {
                 let seconds = path.queue_bytes as f64 * 8.0 / path.rate_bps as f64;
                 (0.49..=3.0).contains(&seconds)
             }),
+            share(Links::Jittery, |path| {
+                let most = Duration::from_millis(8).min(path.delay / 2);
+                !path.jitter.is_zero() && path.jitter <= most
+            }),
         ];
         // Of two or three one is for sure, the others with 70 %.
         assert!(shares.iter().all(|share| (0.78..0.9).contains(share)), "{shares:?}");
         for (n, point) in points(Links::All).enumerate() {
-            let kinds = [Links::Steady, Links::Bursty, Links::Varying, Links::Bloated];
-            assert_eq!(point, Point::generate(kinds[n % 4], 7, n as u32));
+            assert_eq!(point, Point::generate(Links::TURN[n % 5], 7, n as u32));
         }
     }
 }

@@ -154,7 +154,9 @@ impl Cubicd {
             self.found = 0;
             // Who shares a queue that drops early sees it empty now and then, but has not got what
             // the path delivered at best.
-            if drain.queue > noise && drain.delivered >= self.path.volume(self.path.peak()) / 16 * 15 {
+            if drain.queue > noise
+                && drain.delivered >= self.path.volume(self.path.peak()) / 16 * 15
+            {
                 self.proved_at = Some(now);
             }
             // Round trips are longer than the least of them by what is no queue, too.
@@ -197,8 +199,8 @@ impl Cubicd {
         let (before, stayed) = (beyond(drain.mean), beyond(drain.sum / drain.samples));
         let own = beyond(self.path.time_of(drain.delivered));
         let step = drain.steps / (drain.samples - 1);
-        let varies = stayed <= self.path.wobble() * 2
-            || stayed <= step * 3 && self.mode != Mode::Startup;
+        let varies =
+            stayed <= self.path.wobble() * 2 || stayed <= step * 3 && self.mode != Mode::Startup;
         varies
             && stayed <= drain.spread * 3
             && stayed > (before / 2).max(own + drain.queue / 2).max(base / 4)

@@ -38,6 +38,8 @@ pub(super) struct Path {
     fullest: [Duration; 2],
     /// The longest of what looked like a queue and was none.
     mistaken: [Duration; 2],
+    /// The longest of what one drain alone said that of.
+    suspected: [Duration; 2],
     peaks_since: Instant,
     /// What trains of segments say that the path carries, bytes/s; 0 if not known.
     capacity: u64,
@@ -103,6 +105,7 @@ impl Path {
             peaks: [0; 2],
             fullest: [Duration::ZERO; 2],
             mistaken: [Duration::ZERO; 2],
+            suspected: [Duration::ZERO; 2],
             peaks_since: Instant::ZERO,
             capacity: 0,
             anchor: (Duration::ZERO, 0),
@@ -146,6 +149,7 @@ impl Path {
                     (self.peaks, self.peaks_since) = ([0, self.peaks[0]], ack.now);
                     self.fullest = [Duration::ZERO, self.fullest[0]];
                     self.mistaken = [Duration::ZERO, self.mistaken[0]];
+                    self.suspected = [Duration::ZERO, self.suspected[0]];
                 }
                 self.fullest[0] = self.fullest[0].max(self.queue());
                 self.peaks[0] = self.peaks[0].max(rate);
@@ -230,9 +234,11 @@ impl Path {
         (self.sums[0] + self.sums[1]) / samples.max(1)
     }
 
-    /// Round trips were longer by so much, and it was no queue.
+    /// Round trips were longer by so much, and it was no queue. Once may be others' doing.
     pub(super) fn take_for_noise(&mut self, differ: Duration) {
-        self.mistaken[0] = self.mistaken[0].max(differ);
+        let before = self.suspected[0].max(self.suspected[1]);
+        self.mistaken[0] = self.mistaken[0].max(differ.min(before));
+        self.suspected[0] = self.suspected[0].max(differ);
     }
 
     /// The queue that has stood for half a round trip or more.
