@@ -67,12 +67,12 @@ fn pair(paths: u8, segments: u8) -> (Config, Config) {
     (with(1), with(2))
 }
 
-/// Notes what the client sends, and loses one of so many of its segments.
+/// Notes what the client sends on its first subflow, and loses one of so many of its segments.
 fn watched(net: &mut Net, lost: u64) -> Rc<RefCell<Seen>> {
     let seen = Rc::new(RefCell::new(Seen::default()));
     let noted = seen.clone();
     net.filter = Box::new(move |c| {
-        if c.up {
+        if c.up && c.path == PathId(0) {
             noted.borrow_mut().note(c.segment);
         }
         !c.up || lost == 0 || c.index % lost != lost / 2
