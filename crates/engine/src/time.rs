@@ -77,6 +77,12 @@ impl Duration {
     pub fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
+    /// By how much one of both is longer than the other.
+    #[inline]
+    #[must_use]
+    pub fn abs_diff(self, other: Self) -> Self {
+        Self(self.0.abs_diff(other.0))
+    }
     /// Whether this is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0

@@ -104,6 +104,6 @@ impl FromStr for Links {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(name, _)| *name == text).map(|(_, links)| *links);
-        found.ok_or_else(|| "there are steady, bursty, varying, bloated, jittery, all".to_owned())
+        found.ok_or_else(|| format!("there are {}", NAMES.map(|(name, _)| name).join(", ")))
     }
 }

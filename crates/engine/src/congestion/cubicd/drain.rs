@@ -91,12 +91,11 @@ impl Cubicd {
             drain.sum = drain.sum + rtt;
             drain.samples += 1;
             if drain.samples > 1 {
-                let differ = rtt.max(drain.last) - rtt.min(drain.last);
-                drain.steps = drain.steps + differ;
+                drain.steps = drain.steps + rtt.abs_diff(drain.last);
             }
             drain.last = rtt;
         }
-        let still = |flat: &Duration| queue.max(*flat) - queue.min(*flat) <= jitter;
+        let still = |flat: &Duration| queue.abs_diff(*flat) <= jitter;
         drain.flat = drain.flat.filter(still).filter(|_| ack.lost == 0);
         let drain = *drain;
         // A program that has nothing to send tells nothing.

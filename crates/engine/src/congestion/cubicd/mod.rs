@@ -224,7 +224,7 @@ impl Cubicd {
     fn look_at_length(&mut self, ack: &Ack) -> bool {
         let (queue, noise) = (self.path.queue(), self.path.noise());
         let (stood, cwnd) = (self.stood, self.window());
-        let moved = queue.max(stood.queue) - queue.min(stood.queue) > noise;
+        let moved = queue.abs_diff(stood.queue) > noise;
         if ack.lost > 0 || moved || cwnd < stood.cwnd {
             self.stood = Stood { cwnd, queue, rounds: 0 };
         } else if self.path.round_ended {
@@ -275,8 +275,8 @@ impl Cubicd {
                     self.aim();
                 }
                 self.remember();
-                let by_chance = self.path.loses_by_chance();
-                let lost = ack.lost > 0 && queue >= self.limit() / 2 && !by_chance;
+                let lost =
+                    ack.lost > 0 && queue >= self.limit() / 2 && !self.path.loses_by_chance();
                 let open = ack.phase == RecoveryPhase::Open;
                 let full = if self.cwnd < self.ssthresh {
                     open && self.path.early_queue() >= self.limit()

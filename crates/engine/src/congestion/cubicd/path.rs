@@ -31,15 +31,15 @@ pub(super) struct Path {
     flight: u64,
     /// What the latest round delivered, bytes/s.
     rate: u64,
-    /// The most that a round delivered in the present `Self::MEMORY` and in the one before,
-    /// bytes/s, and when the present one began.
-    peaks: [u64; 2],
-    /// The longest queue at the end of a round in the same times.
-    fullest: [Duration; 2],
+    /// The most that a round delivered, bytes/s.
+    peaks: Most<u64>,
+    /// The longest queue at the end of a round.
+    fullest: Most<Duration>,
     /// The longest of what looked like a queue and was none.
-    mistaken: [Duration; 2],
+    mistaken: Most<Duration>,
     /// The longest of what one drain alone said that of.
-    suspected: [Duration; 2],
+    suspected: Most<Duration>,
+    /// When the present `Self::MEMORY` of these four began.
     peaks_since: Instant,
     /// What trains of segments say that the path carries, bytes/s; 0 if not known.
     capacity: u64,
@@ -52,6 +52,24 @@ pub(super) struct Path {
     evidence: Evidence,
     /// A round ended with the latest ACK.
     pub(super) round_ended: bool,
+}
+
+/// The most of what was seen in the present `Path::MEMORY` and in the one before.
+#[derive(Clone, Copy, Default, Debug)]
+struct Most<T>([T; 2]);
+
+impl<T: Copy + Default + Ord> Most<T> {
+    fn see(&mut self, value: T) {
+        self.0[0] = self.0[0].max(value);
+    }
+
+    fn turn(&mut self) {
+        self.0 = [T::default(), self.0[0]];
+    }
+
+    fn get(&self) -> T {
+        self.0[0].max(self.0[1])
+    }
 }
 
 /// A round trip's worth of data.
@@ -102,10 +120,10 @@ impl Path {
             round: Round::default(),
             flight: 0,
             rate: 0,
-            peaks: [0; 2],
-            fullest: [Duration::ZERO; 2],
-            mistaken: [Duration::ZERO; 2],
-            suspected: [Duration::ZERO; 2],
+            peaks: Most::default(),
+            fullest: Most::default(),
+            mistaken: Most::default(),
+            suspected: Most::default(),
             peaks_since: Instant::ZERO,
             capacity: 0,
             anchor: (Duration::ZERO, 0),
@@ -146,13 +164,14 @@ impl Path {
                 let rate = mul_div(bytes, 1_000_000_000, took.0);
                 self.rate = if self.round.full { rate } else { self.rate.max(rate) };
                 if ack.now > self.peaks_since + Self::MEMORY {
-                    (self.peaks, self.peaks_since) = ([0, self.peaks[0]], ack.now);
-                    self.fullest = [Duration::ZERO, self.fullest[0]];
-                    self.mistaken = [Duration::ZERO, self.mistaken[0]];
-                    self.suspected = [Duration::ZERO, self.suspected[0]];
+                    self.peaks_since = ack.now;
+                    self.peaks.turn();
+                    self.fullest.turn();
+                    self.mistaken.turn();
+                    self.suspected.turn();
                 }
-                self.fullest[0] = self.fullest[0].max(self.queue());
-                self.peaks[0] = self.peaks[0].max(rate);
+                self.fullest.see(self.queue());
+                self.peaks.see(rate);
             }
             let lost = self.lost_with.take();
             let of = &mut self.rounds[usize::from(lost.unwrap_or(queued))];
@@ -164,8 +183,7 @@ impl Path {
             let mss = ack.mss.max(1) as f64;
             self.evidence.on_round(bytes as f64 / mss, gone as f64 / mss);
             let queue = self.queue();
-            let (least, most) = (queue.min(self.anchor.0), queue.max(self.anchor.0));
-            let still = most - least <= self.jitter();
+            let still = queue.abs_diff(self.anchor.0) <= self.jitter();
             self.anchor = if still { (self.anchor.0, self.anchor.1 + 1) } else { (queue, 0) };
             self.begin_round(ack.now, ack.in_flight);
         }
@@ -236,9 +254,8 @@ impl Path {
 
     /// Round trips were longer by so much, and it was no queue. Once may be others' doing.
     pub(super) fn take_for_noise(&mut self, differ: Duration) {
-        let before = self.suspected[0].max(self.suspected[1]);
-        self.mistaken[0] = self.mistaken[0].max(differ.min(before));
-        self.suspected[0] = self.suspected[0].max(differ);
+        self.mistaken.see(differ.min(self.suspected.get()));
+        self.suspected.see(differ);
     }
 
     /// The queue that has stood for half a round trip or more.
@@ -267,7 +284,7 @@ impl Path {
 
     /// How long what drains showed to be no queue looked of late.
     pub(super) fn mistaken(&self) -> Duration {
-        self.mistaken[0].max(self.mistaken[1])
+        self.mistaken.get()
     }
 
     /// Whether round trips differ by more than bursts of ours explain, and the path itself.
@@ -332,12 +349,12 @@ impl Path {
 
     /// The most that a round delivered in the last seconds, bytes/s.
     pub(super) fn peak(&self) -> u64 {
-        self.peaks[0].max(self.peaks[1])
+        self.peaks.get()
     }
 
     /// The longest queue that a round ended with in the last seconds.
     pub(super) fn fullest(&self) -> Duration {
-        self.fullest[0].max(self.fullest[1])
+        self.fullest.get()
     }
 
     /// What the path carries by itself, bytes/s, if that is known.
