@@ -23,6 +23,23 @@ fn latency(paths: &[Path]) -> f64 {
     flow.latency.expect("answers").p95_s
 }
 
+/// What a program writes at once leaves after a pause no faster than the path forwards it. (At twice
+/// that rate each answer overflowed the queue, and waited for the repair: 38 and 35 ms.)
+#[test]
+fn answers_do_not_overflow_a_short_queue_each_time() {
+    let times = [(45_000_000, 5_000, 58_000), (35_000_000, 3_000, 22_000)].map(|p| latency(&[p]));
+    assert!(times[0] < 0.030 && times[1] < 0.031, "{times:?} s");
+}
+
+/// How long the best path takes for an answer is known: a farther one gets what helps, and no more.
+/// (A window in a round trip promised more than the path forwards, and when that did not come true
+/// the farther one was used for a second as if nothing were known: 96 ms.)
+#[test]
+fn a_farther_path_makes_answers_sooner() {
+    let farther = [(19_350_000, 38_500, 169_000), (27_690_000, 262_000, 588_000)];
+    assert_no_later(0.9, (11_460_000, 8_500, 15_800), &[], &farther);
+}
+
 /// A window that fills a slow path's queue for longer than the least round trip is remembered does
 /// not take it for the path: all three carry to the end. (The second was idle for half the time,
 /// and it took 3 % longer than the links need together.)

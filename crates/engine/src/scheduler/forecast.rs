@@ -78,6 +78,11 @@ pub(super) fn rate(view: &SubflowView) -> f64 {
     view.cwnd.max(1) as f64 / view.srtt.0.max(1) as f64
 }
 
+/// The same, but no more than the bottleneck forwards.
+pub(super) fn carries(now: Instant, view: &SubflowView) -> f64 {
+    bottleneck(now, view).unwrap_or(f64::INFINITY).min(rate(view))
+}
+
 /// Nanoseconds until the last of `bytes` that wait for these full subflows arrives, by
 /// water-filling: each carries a window a round trip from its next space on. A subflow in slow
 /// start may do it alone sooner, as its window doubles.
@@ -98,7 +103,7 @@ pub(super) fn finish<'v>(
         }
         done = at;
         for view in full.clone().filter(|v| start(v) == at) {
-            let own = rate(view);
+            let own = carries(now, view);
             total += own;
             offset += own * at;
         }
@@ -210,6 +215,17 @@ mod tests {
         assert_eq!(doubling(work().now, 70 * 1448, &view), 300.0 * MS);
         assert_eq!(doubling(work().now, 30 * 1448, &view), 200.0 * MS);
         assert_eq!(doubling(work().now, 5 * 1448, &view), 50.0 * MS);
+    }
+
+    /// A window that is not all in flight says more than the path forwards.
+    #[test]
+    fn a_backlog_leaves_no_sooner_than_the_bottleneck_forwards() {
+        let now = work().now;
+        let fast = SubflowView { cwnd: 40 * 1448, ssthresh: 0, capacity: 0, ..narrow(20, 1) };
+        let time = |v: &SubflowView| finish(now, 50 * 1448, [*v].iter()) - arrival(now, v, v.mss);
+        assert!((time(&fast) - 25.0 * MS).abs() < 1.0, "two a millisecond");
+        let known = SubflowView { capacity: 1_448_000, ..fast };
+        assert!((time(&known) - 50.0 * MS).abs() < 1.0);
     }
 
     #[test]

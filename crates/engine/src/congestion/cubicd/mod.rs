@@ -414,6 +414,9 @@ impl CongestionController for Cubicd {
             let usual = mul_div(cwnd, 1_000_000_000 / 100 * GAIN, rtt.0);
             rate = rate.min(usual.max(self.path.capacity()));
         }
+        if self.mode != Mode::Beside {
+            rate = rate.min(self.path.paced_after_pause());
+        }
         // While it drains, samples still have the queue: what the path delivers is known.
         let delivered = if self.drain.is_some() { self.path.rate() } else { 0 };
         state.pacing_rate = Some(rate.max(delivered).max(self.mss));

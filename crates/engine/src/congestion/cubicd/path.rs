@@ -1,6 +1,7 @@
 //! What acknowledgements tell of the path: its round trip without a queue, the queue that stands
 //! now, and what it delivers in a round.
 
+use super::GAIN;
 use super::evidence::Evidence;
 use crate::congestion::Ack;
 use crate::time::{Duration, Instant, mul_div};
@@ -27,8 +28,9 @@ pub(super) struct Path {
     delivered: u64,
     lost: u64,
     round: Round,
-    /// The most that was in flight in the round before.
+    /// The most that was in flight in the round before, and whether the window was full.
     flight: u64,
+    full: bool,
     /// What the latest round delivered, bytes/s.
     rate: u64,
     /// The most that a round delivered, bytes/s.
@@ -39,7 +41,9 @@ pub(super) struct Path {
     mistaken: Most<Duration>,
     /// The longest of what one drain alone said that of.
     suspected: Most<Duration>,
-    /// When the present `Self::MEMORY` of these four began.
+    /// Whether something was lost after a pause.
+    lost_after_pause: Most<bool>,
+    /// When the present `Self::MEMORY` of these five began.
     peaks_since: Instant,
     /// What trains of segments say that the path carries, bytes/s; 0 if not known.
     capacity: u64,
@@ -119,11 +123,13 @@ impl Path {
             lost: 0,
             round: Round::default(),
             flight: 0,
+            full: false,
             rate: 0,
             peaks: Most::default(),
             fullest: Most::default(),
             mistaken: Most::default(),
             suspected: Most::default(),
+            lost_after_pause: Most::default(),
             peaks_since: Instant::ZERO,
             capacity: 0,
             anchor: (Duration::ZERO, 0),
@@ -146,6 +152,7 @@ impl Path {
         let queued = self.queue() > self.jitter();
         if ack.lost > 0 {
             self.lost_with = self.lost_with.or(Some(queued));
+            self.lost_after_pause.see(self.is_paused());
         }
         self.round.full |= ack.cwnd_limited;
         self.round.flight = self.round.flight.max(ack.prior_in_flight);
@@ -169,6 +176,7 @@ impl Path {
                     self.fullest.turn();
                     self.mistaken.turn();
                     self.suspected.turn();
+                    self.lost_after_pause.turn();
                 }
                 self.fullest.see(self.queue());
                 self.peaks.see(rate);
@@ -193,7 +201,7 @@ impl Path {
         let (delivered, lost) = (self.delivered, self.lost);
         let mark = delivered + lost + in_flight.max(1);
         let empty = in_flight == 0;
-        self.flight = self.round.flight;
+        (self.flight, self.full) = (self.round.flight, self.round.full);
         self.round = Round { mark, since: now, delivered, lost, flight: 0, empty, full: false };
     }
 
@@ -340,6 +348,23 @@ impl Path {
     /// The most that was in flight in this round and in the one before, bytes.
     pub(super) fn flight(&self) -> u64 {
         self.flight.max(self.round.flight)
+    }
+
+    /// Whether the program has paused, or sends less than the window holds.
+    fn is_paused(&self) -> bool {
+        self.round.empty || !self.round.full && !self.full
+    }
+
+    /// The most at which to send after a pause, bytes/s. What a program writes at once would queue,
+    /// and overflow a short queue at each of its answers, though the path forwards it no sooner. A
+    /// little faster than the path is known to be, or it would not be seen to have become faster;
+    /// no faster where that has cost something of late.
+    pub(super) fn paced_after_pause(&self) -> u64 {
+        if self.capacity == 0 || !self.is_paused() {
+            return u64::MAX;
+        }
+        let known = self.capacity.max(self.peak());
+        if self.lost_after_pause.get() { known } else { known / 100 * GAIN }
     }
 
     /// What the latest round delivered, bytes/s: what the path gives us while a queue stands.

@@ -133,6 +133,37 @@ fn pauses_of_a_program_say_nothing_of_the_path() {
     }
 }
 
+/// After a pause a little faster than what trains have told, where something was lost then of late
+/// no faster, and a full window is not held back.
+#[test]
+fn after_a_pause_it_sends_as_fast_as_the_path_forwards() {
+    let known = BDP * MSS * 1000 / BASE_MS;
+    let mut link = Bottleneck { capacity: known, ..Bottleneck::new(0) };
+    link.rounds(40);
+    let pace = |link: &Bottleneck| link.cc.state().pacing_rate.unwrap();
+    let usual = pace(&link);
+    assert!(usual > known, "{usual}");
+    let after_a_pause = |link: &mut Bottleneck, lost: u64| {
+        let rtt = Some(Duration::from_millis(BASE_MS));
+        for n in 0..3 {
+            link.now += Duration::from_millis(BASE_MS);
+            // All that was in flight, and then less than the window.
+            let (segments, in_flight) = if n == 0 { (2 * BDP, 0) } else { (1, MSS) };
+            let srtt = Duration::from_millis(BASE_MS);
+            let ack = Ack { now: link.now, rtt, srtt, lost, ..tests::ack(0, 1) };
+            let delivered = segments * MSS;
+            let ack = Ack { delivered, capacity: known, in_flight, cwnd_limited: false, ..ack };
+            link.cc.on_ack(&ack, &[]);
+        }
+        pace(link)
+    };
+    link.cc.cwnd = 3 * BDP * MSS;
+    let paced = after_a_pause(&mut link, 0);
+    assert_eq!(paced, known.max(link.cc.path.peak()) / 100 * GAIN);
+    let careful = after_a_pause(&mut link, MSS);
+    assert_eq!(careful, known.max(link.cc.path.peak()));
+}
+
 #[test]
 fn alone_losses_do_not_count() {
     let mut link = Bottleneck::new(0);
