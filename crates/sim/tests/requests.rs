@@ -23,8 +23,8 @@ fn latency(paths: &[Path]) -> f64 {
     flow.latency.expect("answers").p95_s
 }
 
-/// What a program writes at once leaves after a pause no faster than the path forwards it. (At twice
-/// that rate each answer overflowed the queue, and waited for the repair: 38 and 35 ms.)
+/// What a program writes at once leaves after a pause no faster than the path forwards it. (At
+/// twice that rate each answer overflowed the queue, and waited for the repair: 38 and 35 ms.)
 #[test]
 fn answers_do_not_overflow_a_short_queue_each_time() {
     let times = [(45_000_000, 5_000, 58_000), (35_000_000, 3_000, 22_000)].map(|p| latency(&[p]));
