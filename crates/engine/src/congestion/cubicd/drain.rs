@@ -3,15 +3,16 @@
 
 use super::{Cubicd, FEW, LEAST, Mode, SELDOM, STEADY, SURE};
 use crate::congestion::Ack;
-use crate::time::{Duration, Instant};
+use crate::time::{Duration, Instant, mul_div};
 
 /// Less in flight, to see what becomes of the queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
     /// What is left in flight.
     pub(super) cwnd: u64,
-    /// What the path delivers in its base round trip.
+    /// What the path delivers in its base round trip, and the rate at which it does so, bytes/s.
     delivered: u64,
+    rate: u64,
     /// The queue before.
     queue: Duration,
     since: Instant,
@@ -29,29 +30,58 @@ pub(super) struct Drain {
     spread: Duration,
     /// The queue in the round since, if it has not moved and nothing was lost.
     flat: Option<Duration>,
-    /// Half of what was in flight is drained, to make sure.
-    deep: bool,
+    level: Level,
     /// More was lost than a path without congestion loses.
     pub(super) overflow: bool,
 }
 
+/// Down to what in flight is drained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Level {
+    /// What trains of segments say that the path carries, at the end of slow start: rounds tell it
+    /// too late on a long path, which would carry little for two rounds.
+    Carried,
+    /// What rounds have delivered.
+    Delivered,
+    /// Half of what is in flight, to make sure.
+    Half,
+}
+
+impl Drain {
+    /// What is left in flight takes so long, on a path that delivered so much in a round.
+    fn needs(&self, peak: u64) -> Duration {
+        Duration(mul_div(self.delivered, 1_000_000_000, self.rate.max(peak).max(1)))
+    }
+}
+
 impl Cubicd {
-    pub(super) fn start_drain(&mut self, now: Instant, deep: bool) {
+    pub(super) fn start_drain(&mut self, now: Instant) {
+        let carried = self.path.volume(self.path.capacity());
+        let cuts = carried < self.window() / 4 * 3;
+        let knows = self.mode == Mode::Startup && cuts;
+        self.drain_to(now, if knows { Level::Carried } else { Level::Delivered });
+    }
+
+    pub(super) fn drain_to(&mut self, now: Instant, level: Level) {
         let before = self.window();
         // In slow start no round delivers less than the ones before, but for losses.
         let rate = if self.mode == Mode::Startup { self.path.peak() } else { self.path.rate() };
+        let rate = if level == Level::Carried { rate.max(self.path.capacity()) } else { rate };
         // In whole segments, or a slow link would idle. Of a few, the one that waits for the next
         // before it is acknowledged (RFC 5681, section 4.2) is missed.
         let delivered = self.path.volume(rate).next_multiple_of(self.mss);
         let delayed = if delivered < FEW * self.mss { self.mss } else { 0 };
-        let cwnd = if deep { before / 2 } else { delivered + delayed };
+        let cwnd = if level == Level::Half { before / 2 } else { delivered + delayed };
         let cwnd = cwnd.max(LEAST * self.mss).min(before);
-        let (queue, least) = (self.path.queue(), Duration::MAX);
+        // The one that ends slow start has not stood for long.
+        let early = if self.mode == Mode::Startup { self.path.early_queue() } else { Duration::ZERO };
+        let (queue, least) = (self.path.queue().max(early), Duration::MAX);
         let overflow = self.path.overflows(self.mss);
         let (drained, flat) = (None, None);
         self.drain = Some(Drain {
             cwnd,
             delivered: delivered.min(cwnd),
+            rate,
             queue,
             since: now,
             drained,
@@ -63,7 +93,7 @@ impl Cubicd {
             mean: self.path.mean(),
             spread: self.path.mean().saturating_sub(self.path.recent()),
             flat,
-            deep,
+            level,
             overflow,
         });
     }
@@ -128,18 +158,23 @@ impl Cubicd {
 
     fn end_drain(&mut self, now: Instant, drain: &Drain) {
         self.drain = None;
+        let noise = self.path.noise();
+        let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
+        // On a slow link even what a drain leaves in flight waits for itself.
+        let own = drain.needs(self.path.peak()).saturating_sub(self.path.base()) + noise;
+        let is_gone = left <= (drain.queue / 8 * 3).max(own);
+        if !is_gone && drain.level == Level::Carried {
+            // Trains tell of too much where a token bucket forwards some of it at once.
+            return self.drain_to(now, Level::Delivered);
+        }
         let first = self.is_undrained();
         self.drained_at = now;
         if first {
             self.path.forget_losses();
         }
         let before = self.window();
-        let noise = self.path.noise();
-        let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
         let cut = before - drain.cwnd.min(before);
-        // On a slow link even what a drain leaves in flight waits for itself.
-        let own = self.path.time_of(drain.delivered).saturating_sub(self.path.base()) + noise;
-        if left <= (drain.queue / 8 * 3).max(own) {
+        if is_gone {
             if self.mode != Mode::Beside && self.is_jitter(drain) {
                 self.path.take_for_noise(drain.queue);
                 if self.mode == Mode::Alone {
@@ -166,8 +201,8 @@ impl Cubicd {
             }
         } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
             // Nothing moved though an eighth less was in flight: is there a queue at all?
-            if !drain.deep {
-                return self.start_drain(now, true);
+            if drain.level != Level::Half {
+                return self.drain_to(now, Level::Half);
             }
             self.path.rebase();
             self.alone_as_known(before);
@@ -196,7 +231,7 @@ impl Cubicd {
         let base = self.path.base();
         let beyond = |rtt: Duration| rtt.saturating_sub(base);
         let (before, stayed) = (beyond(drain.mean), beyond(drain.sum / drain.samples));
-        let own = beyond(self.path.time_of(drain.delivered));
+        let own = beyond(drain.needs(self.path.peak()));
         let step = drain.steps / (drain.samples - 1);
         let varies =
             stayed <= self.path.wobble() * 2 || stayed <= step * 3 && self.mode != Mode::Startup;
@@ -234,7 +269,7 @@ impl Cubicd {
         if !ours && (dropped || !visible) {
             self.give_way(now);
         } else if visible && self.drain.is_none() {
-            self.start_drain(now, false);
+            self.start_drain(now);
         }
     }
 

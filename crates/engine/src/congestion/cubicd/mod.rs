@@ -259,7 +259,7 @@ impl Cubicd {
                 let flight = self.path.flight();
                 let own = flight < self.cwnd / 4 * 3;
                 if self.path.overflows(self.mss) || queued && !own {
-                    self.start_drain(ack.now, false);
+                    self.start_drain(ack.now);
                 } else if queued {
                     // It is the program's own burst that queued, and what the path delivers in a
                     // round is what the program sent.
@@ -284,7 +284,7 @@ impl Cubicd {
                     queue >= self.limit() || lost
                 };
                 if (full || self.path.overflows(self.mss)) && ack.cwnd_limited {
-                    self.start_drain(ack.now, false);
+                    self.start_drain(ack.now);
                 } else {
                     self.grow(ack);
                 }
@@ -301,7 +301,7 @@ impl Cubicd {
                     && self.is_due(ack.now)
                     && ack.phase == RecoveryPhase::Open
                 {
-                    self.start_drain(ack.now, false);
+                    self.start_drain(ack.now);
                 }
             }
         }
@@ -338,7 +338,7 @@ impl CongestionController for Cubicd {
         }
         let marked = event.kind == CongestionKind::Ecn;
         match self.mode {
-            Mode::Startup if marked && self.drain.is_none() => self.start_drain(event.now, false),
+            Mode::Startup if marked && self.drain.is_none() => self.start_drain(event.now),
             // Who marks manages its queue, whose length says nothing of who fills it.
             Mode::Alone if marked => self.give_way(event.now),
             Mode::Alone if !timeout => self.on_loss_alone(event.now),

@@ -54,7 +54,7 @@ impl Bottleneck {
             let ack = tests::ack(0, 1);
             let sample = rtt + self.late();
             let ack = Ack { now: self.now, rtt: Some(sample), srtt: rtt, in_flight, lost, ..ack };
-            let ack = Ack { capacity: self.capacity, ..ack };
+            let ack = Ack { capacity: self.capacity, prior_in_flight: in_flight, ..ack };
             if lost > 0 {
                 let event = Congestion::new(self.now, CongestionKind::Loss, MSS);
                 self.cc.on_congestion(&event, &[]);
@@ -185,7 +185,7 @@ fn round_trips_that_vary_are_no_queue() {
         link.jitter_ms = jitter_ms;
         link.cc.alone(12 * MSS);
         link.rounds(2);
-        link.cc.start_drain(link.now, false);
+        link.cc.start_drain(link.now);
         link.cc.drain.as_mut().unwrap().cwnd = 6 * MSS;
         // The drain before said that it is none.
         link.cc.path.take_for_noise(Duration::from_millis(40));
@@ -351,6 +351,35 @@ fn slow_start_goes_on_to_what_trains_have_told() {
     assert!((capacity / 2..=capacity / 5 * 6).contains(&fastest), "{fastest} of {capacity}");
     let (unknown, _) = after(0);
     assert!(known < unknown, "{known} rounds, and {unknown} without trains");
+}
+
+/// Rounds tell too late what a long path carries: the drain that ends slow start leaves what trains
+/// of segments have told, and what rounds delivered only where the queue stays with that.
+#[test]
+fn the_first_drain_leaves_what_trains_have_told() {
+    let capacity = BDP * MSS * 1000 / BASE_MS;
+    for (others, told, left) in [
+        (0, capacity, BDP..=BDP + 10),
+        (0, 0, 20..=BDP * 8 / 10),
+        // A token bucket had some of it forwarded at once.
+        (0, 100 * capacity, 20..=BDP * 8 / 10),
+    ] {
+        let mut link = Bottleneck { capacity: told, ..Bottleneck::new(others) };
+        while link.cc.drain.is_none() {
+            link.round(0);
+        }
+        assert!(left.contains(&link.segments()), "{told}: {} segments", link.segments());
+        while link.cc.drain.is_some() {
+            link.round(0);
+        }
+        assert_eq!(link.cc.mode, Mode::Alone);
+    }
+    let mut link = Bottleneck { capacity, ..Bottleneck::new(0) };
+    link.rounds(2).others = 150;
+    while link.cc.mode == Mode::Startup {
+        link.round(0);
+    }
+    assert_eq!(link.cc.mode, Mode::Beside, "who is there is found nevertheless");
 }
 
 /// What slow start lost by itself is none of a managed queue: a single loss soon after is ignored.
@@ -543,7 +572,7 @@ fn an_overflow_without_samples_is_not_repeated() {
     let srtt = Duration::from_millis(BASE_MS);
     let mut overflow = |cc: &mut Cubicd, cwnd: u64| {
         cc.cwnd = 4 * cwnd;
-        cc.start_drain(now, false);
+        cc.start_drain(now);
         let drain = cc.drain.as_mut().expect("invariant: begun");
         (drain.cwnd, drain.overflow) = (cwnd, true);
         for in_flight in [2 * cwnd, cwnd, cwnd / 2, 0] {
