@@ -183,6 +183,11 @@ impl Tcb {
         let idle = !self.tx.outstanding();
         let min_rtt = self.rtt.min();
         let delivery_rate = self.rate.on_ack(now, delta.delivered, delta.rate, idle, min_rtt);
+        if let Some(rtt) = rtt {
+            // The last ACK may have been delayed, for want of more.
+            let usual = if idle { min_rtt + self.config.ack_delay } else { min_rtt };
+            self.rate.confirm(now, rtt.saturating_sub(usual), delta.delivered);
+        }
         let lost = self.detect_loss(now);
         self.rate.on_lost(lost);
         self.probe_answered(now, self.snd_una, dsack, siblings);

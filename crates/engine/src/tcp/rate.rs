@@ -17,7 +17,7 @@ pub(super) struct RateSampler {
     capacity: u64,
     /// What waits there does so behind what others send.
     cross_traffic: bool,
-    /// When the last train told one of the two.
+    /// When the last train told one of the two, or a segment that it is still so.
     train_at: Instant,
     train: Train,
     /// When the bottleneck will have forwarded what has been sent.
@@ -41,8 +41,12 @@ struct Train {
 const LATELY: f32 = 512.0 * 1400.0;
 /// Less is no loss: the mean would end among numbers too small to be quick, and never be zero.
 const NEGLIGIBLE: f32 = 1e-9;
+/// A segment that is full.
+const SEGMENT: u64 = 1400;
 /// Bytes of a train that tell of a rate.
-const TRAIN: u64 = 8 * 1400;
+const TRAIN: u64 = 8 * SEGMENT;
+/// A train needs no confirmation for so long.
+const CONFIRMED: Duration = Duration::from_secs(1);
 /// What a segment waits at least behind others, between these and an eighth of the least RTT.
 const WAITED: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(10));
 
@@ -141,6 +145,19 @@ impl RateSampler {
         }
     }
 
+    /// A round trip was so much longer than the least, and no ACK was delayed: if a segment needs
+    /// that at the rate that is known, it is still so. A path that carries one now and then has no
+    /// trains, and would be taken for a fast one as soon as the last of them is forgotten.
+    #[inline]
+    pub(super) fn confirm(&mut self, now: Instant, waited: Duration, bytes: u64) {
+        if self.capacity > 0 && now > self.train_at + CONFIRMED && waited > WAITED.0 {
+            let forwarded = u128::from(waited.0) * u128::from(self.capacity);
+            if forwarded * 4 >= u128::from(bytes.min(SEGMENT)) * 3_000_000_000 {
+                self.train_at = now;
+            }
+        }
+    }
+
     /// Whether what was in flight before a segment is why it waited, at the rate at which the
     /// bottleneck forwards: whoever sends as acknowledgements come does so at that rate, too.
     ///
@@ -194,7 +211,6 @@ impl RateSampler {
 mod tests {
     use super::*;
 
-    const SEGMENT: u64 = 1400;
     const BASE: u64 = 100;
 
     fn ms(ms: u64) -> Instant {
@@ -236,6 +252,22 @@ mod tests {
         sample(&mut sampler, (21, 2 * BASE + 250), true);
         sample(&mut sampler, (5 * BASE, 6 * BASE + 50), false);
         assert_eq!((sampler.capacity(), sampler.is_behind_cross_traffic()), (SEGMENT * 200, false));
+    }
+
+    /// Five milliseconds a segment: one that took four more is confirmation, one that took two is
+    /// none, and a train of the last second needs none.
+    #[test]
+    fn a_single_segment_confirms_what_a_train_has_told() {
+        let mut sampler = sampled((1..=20).map(|n| (n, BASE + 5 * n)));
+        let train = sampler.train_at();
+        let mut told = |at: u64, waited: u64| {
+            sampler.confirm(ms(at), Duration::from_millis(waited), SEGMENT);
+            sampler.train_at()
+        };
+        assert_eq!([told(900, 4), told(8_000, 2), told(9_000, 4)], [train, train, ms(9_000)]);
+        let mut unknown = RateSampler::default();
+        unknown.confirm(ms(9_000), Duration::from_millis(50), SEGMENT);
+        assert_eq!(unknown.train_at(), Instant::ZERO);
     }
 
     /// One each five milliseconds, and all wait for half the base: that is what was sent.

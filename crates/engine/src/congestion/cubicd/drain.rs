@@ -74,7 +74,8 @@ impl Cubicd {
         let cwnd = if level == Level::Half { before / 2 } else { delivered + delayed };
         let cwnd = cwnd.max(LEAST * self.mss).min(before);
         // The one that ends slow start has not stood for long.
-        let early = if self.mode == Mode::Startup { self.path.early_queue() } else { Duration::ZERO };
+        let early =
+            if self.mode == Mode::Startup { self.path.early_queue() } else { Duration::ZERO };
         let (queue, least) = (self.path.queue().max(early), Duration::MAX);
         let overflow = self.path.overflows(self.mss);
         let (drained, flat) = (None, None);
