@@ -117,8 +117,8 @@ fn a_window_that_no_queue_reduced_returns() {
 
 /// A lossy link before a queue of 2 to 5 ms, which is too short to ask for a drain: what overflows
 /// there is one's own doing, and what is lost by chance no drop. (Both were taken for RED's, and 65
-/// to 90 % of the rate were used.) On the mean 94 % of what is attainable, which is 95 % of the rate:
-/// in one of forty runs overshooting is taken for others once.
+/// to 90 % of the rate were used.) Of the mean of three runs: in one of forty overshooting is taken
+/// for others once.
 #[test]
 fn a_short_queue_of_ones_own_behind_a_lossy_link_is_filled() {
     for queue in [9_000, 17_000, 22_000] {
