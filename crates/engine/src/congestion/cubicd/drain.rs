@@ -1,9 +1,10 @@
 //! Whether others are at the bottleneck: in flight is cut to what the path delivered at its base
 //! round trip, for a round. The queue goes if it was ours, and stays if it is another's.
 
+use super::path::time_at;
 use super::{Cubicd, FEW, LEAST, Mode, SELDOM, STEADY, SURE};
 use crate::congestion::Ack;
-use crate::time::{Duration, Instant, mul_div};
+use crate::time::{Duration, Instant};
 
 /// Less in flight, to see what becomes of the queue.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ pub(super) struct Drain {
 
 /// Down to what in flight is drained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Level {
+enum Level {
     /// What trains of segments say that the path carries, at the end of slow start: rounds tell it
     /// too late on a long path, which would carry little for two rounds.
     Carried,
@@ -47,26 +48,21 @@ pub(super) enum Level {
     Half,
 }
 
-impl Drain {
-    /// What is left in flight takes so long, on a path that delivered so much in a round.
-    fn needs(&self, peak: u64) -> Duration {
-        Duration(mul_div(self.delivered, 1_000_000_000, self.rate.max(peak).max(1)))
-    }
-}
-
 impl Cubicd {
     pub(super) fn start_drain(&mut self, now: Instant) {
-        let carried = self.path.volume(self.path.capacity());
-        let cuts = carried < self.window() / 4 * 3;
-        let knows = self.mode == Mode::Startup && cuts;
-        self.drain_to(now, if knows { Level::Carried } else { Level::Delivered });
+        let cuts = self.path.volume(self.path.capacity()) < self.window() / 4 * 3;
+        let first = self.mode == Mode::Startup && cuts;
+        self.drain_to(now, if first { Level::Carried } else { Level::Delivered });
     }
 
-    pub(super) fn drain_to(&mut self, now: Instant, level: Level) {
+    fn drain_to(&mut self, now: Instant, level: Level) {
         let before = self.window();
-        // In slow start no round delivers less than the ones before, but for losses.
-        let rate = if self.mode == Mode::Startup { self.path.peak() } else { self.path.rate() };
-        let rate = if level == Level::Carried { rate.max(self.path.capacity()) } else { rate };
+        let rate = match (level, self.mode) {
+            (Level::Carried, _) => self.path.peak().max(self.path.capacity()),
+            // In slow start no round delivers less than the ones before, but for losses.
+            (_, Mode::Startup) => self.path.peak(),
+            _ => self.path.rate(),
+        };
         // In whole segments, or a slow link would idle. Of a few, the one that waits for the next
         // before it is acknowledged (RFC 5681, section 4.2) is missed.
         let delivered = self.path.volume(rate).next_multiple_of(self.mss);
@@ -162,7 +158,7 @@ impl Cubicd {
         let noise = self.path.noise();
         let left = drain.least.min(self.path.base() + drain.queue).saturating_sub(self.path.base());
         // On a slow link even what a drain leaves in flight waits for itself.
-        let own = drain.needs(self.path.peak()).saturating_sub(self.path.base()) + noise;
+        let own = self.needs(drain).saturating_sub(self.path.base()) + noise;
         let is_gone = left <= (drain.queue / 8 * 3).max(own);
         if !is_gone && drain.level == Level::Carried {
             // Trains tell of too much where a token bucket forwards some of it at once.
@@ -221,6 +217,11 @@ impl Cubicd {
         }
     }
 
+    /// How long the path takes for what the drain left in flight.
+    fn needs(&self, drain: &Drain) -> Duration {
+        time_at(drain.delivered, drain.rate.max(self.path.peak()))
+    }
+
     /// Whether round trips were as long on the mean while less was in flight, and the least of them
     /// short by luck: what looked like a queue is how they vary. They did so before, by themselves
     /// or from one to the next; what others have in the queue does not change as fast. Beside the
@@ -232,7 +233,7 @@ impl Cubicd {
         let base = self.path.base();
         let beyond = |rtt: Duration| rtt.saturating_sub(base);
         let (before, stayed) = (beyond(drain.mean), beyond(drain.sum / drain.samples));
-        let own = beyond(drain.needs(self.path.peak()));
+        let own = beyond(self.needs(drain));
         let step = drain.steps / (drain.samples - 1);
         let varies =
             stayed <= self.path.wobble() * 2 || stayed <= step * 3 && self.mode != Mode::Startup;

@@ -58,6 +58,11 @@ pub(super) struct Path {
     pub(super) round_ended: bool,
 }
 
+/// How long so many bytes take at `rate`, bytes/s; no time as long as that is zero.
+pub(super) fn time_at(bytes: u64, rate: u64) -> Duration {
+    if rate == 0 { Duration::ZERO } else { Duration(mul_div(bytes, 1_000_000_000, rate)) }
+}
+
 /// The most of what was seen in the present `Path::MEMORY` and in the one before.
 #[derive(Clone, Copy, Default, Debug)]
 struct Most<T>([T; 2]);
@@ -402,8 +407,7 @@ impl Path {
 
     /// How long the path takes for so many bytes; no time as long as that is not known.
     pub(super) fn time_of(&self, bytes: u64) -> Duration {
-        let rate = self.peak();
-        if rate == 0 { Duration::ZERO } else { Duration(mul_div(bytes, 1_000_000_000, rate)) }
+        time_at(bytes, self.peak())
     }
 
     /// What is in flight at most while such a queue stands, bytes.
