@@ -40,6 +40,21 @@ fn a_farther_path_makes_answers_sooner() {
     assert_no_later(0.9, (11_460_000, 8_500, 15_800), &[], &farther);
 }
 
+/// A path that had no trains for ten seconds is no faster for that: a segment takes 20 ms longer
+/// there than by the other, and one is enough to know. (What trains had told was forgotten then,
+/// and whatever the path could take went there: 31.8 ms.)
+#[test]
+fn a_slow_path_without_load_is_not_taken_for_a_fast_one() {
+    let text = "duration = \"25s\"\n\
+                [link.slow]\nrate = \"0.56Mbps\"\ndelay = \"9ms\"\nqueue = \"15kB\"\n\
+                [link.fast]\nrate = \"19Mbps\"\ndelay = \"18ms\"\nqueue = \"39kB\"\n\
+                [[flow]]\nstop = \"20s\"\npaced = { rate = \"5Mbps\", message = \"1200B\" }\n";
+    let scenario = Scenario::parse("stream.toml", text).expect("a scenario");
+    let result = run(&scenario.compile().expect("a plan"), &mut Silent).expect("it runs");
+    let late = result.flows[0].latency.as_ref().expect("messages").p95_s;
+    assert!(late < 0.025, "{late} s");
+}
+
 /// A window that fills a slow path's queue for longer than the least round trip is remembered does
 /// not take it for the path: all three carry to the end. (The second was idle for half the time,
 /// and it took 3 % longer than the links need together.)
