@@ -171,6 +171,14 @@ impl Cubic {
         self.before = None;
     }
 
+    /// Goes on as if the time `away` had not been.
+    pub(super) fn go_on(&mut self, away: Duration) {
+        if let Some(epoch) = &mut self.curve.epoch {
+            epoch.start += away;
+        }
+        self.before = None;
+    }
+
     /// HyStart++ runs until ssthresh is first set.
     fn first_slow_start(&mut self) -> Option<&mut HyStart> {
         if self.window.ssthresh == u64::MAX { self.hystart.as_mut() } else { None }

@@ -12,8 +12,8 @@ pub(super) struct Drain {
     /// What is left in flight.
     pub(super) cwnd: u64,
     /// What the path delivers in its base round trip, and the rate at which it does so, bytes/s.
-    delivered: u64,
-    rate: u64,
+    pub(super) delivered: u64,
+    pub(super) rate: u64,
     /// The queue before.
     queue: Duration,
     since: Instant,
@@ -50,15 +50,16 @@ enum Level {
 
 impl Cubicd {
     pub(super) fn start_drain(&mut self, now: Instant) {
-        let cuts = self.path.volume(self.path.capacity()) < self.window() / 4 * 3;
-        let first = self.mode == Mode::Startup && cuts;
-        self.drain_to(now, if first { Level::Carried } else { Level::Delivered });
+        let carried = self.path.capacity();
+        let cuts = self.path.volume(carried) < self.window() / 4 * 3;
+        let told = self.mode == Mode::Startup && cuts && carried > self.path.peak();
+        self.drain_to(now, if told { Level::Carried } else { Level::Delivered });
     }
 
     fn drain_to(&mut self, now: Instant, level: Level) {
         let before = self.window();
         let rate = match (level, self.mode) {
-            (Level::Carried, _) => self.path.peak().max(self.path.capacity()),
+            (Level::Carried, _) => self.path.capacity(),
             // In slow start no round delivers less than the ones before, but for losses.
             (_, Mode::Startup) => self.path.peak(),
             _ => self.path.rate(),
@@ -182,6 +183,9 @@ impl Cubicd {
             if self.mode == Mode::Beside && !self.misses_others(cut, drain.queue - left) {
                 return;
             }
+            if self.mode == Mode::Beside {
+                self.left_at = Some(now);
+            }
             self.found = 0;
             // Who shares a queue that drops early sees it empty now and then, but has not got what
             // the path delivered at best.
@@ -217,9 +221,11 @@ impl Cubicd {
         }
     }
 
-    /// How long the path takes for what the drain left in flight.
-    fn needs(&self, drain: &Drain) -> Duration {
-        time_at(drain.delivered, drain.rate.max(self.path.peak()))
+    /// How long the path takes for what the drain left in flight, but for the segment whose
+    /// acknowledgement is delayed.
+    pub(super) fn needs(&self, drain: &Drain) -> Duration {
+        let left = drain.delivered.max(LEAST * self.mss).min(drain.cwnd);
+        time_at(left, drain.rate.max(self.path.peak()))
     }
 
     /// Whether round trips were as long on the mean while less was in flight, and the least of them
@@ -322,7 +328,7 @@ impl Cubicd {
     }
 
     /// For so long what was seen of others holds: they come and go.
-    fn a_while(&self) -> Duration {
+    pub(super) fn a_while(&self) -> Duration {
         (self.srtt * 20).max(Duration::from_secs(1))
     }
 }

@@ -76,6 +76,8 @@ pub(super) struct Cubicd {
     missed: u32,
     /// When a drain last showed the queue to be ours.
     proved_at: Option<Instant>,
+    /// When a drain last said that the others had gone.
+    left_at: Option<Instant>,
     /// When a sibling's congestion signal was answered.
     answered_at: Instant,
     /// When a queue was last seen beside others.
@@ -131,6 +133,7 @@ impl Cubicd {
             found: 0,
             missed: 0,
             proved_at: None,
+            left_at: None,
             answered_at: Instant::ZERO,
             queued_at: Instant::ZERO,
             marked_at: None,
@@ -184,7 +187,11 @@ impl Cubicd {
     fn beside(&mut self, now: Instant, cwnd: u64) {
         self.mode = Mode::Beside;
         self.queued_at = now;
-        self.cubic.resume(cwnd);
+        let away = self.left_at.take().map(|at| now - at);
+        match away.filter(|away| *away < self.a_while() * AGAIN) {
+            Some(away) if self.cubic.state().cwnd >= cwnd => self.cubic.go_on(away),
+            _ => self.cubic.resume(cwnd),
+        }
     }
 
     fn grow(&mut self, ack: &Ack) {
@@ -447,6 +454,8 @@ const CALM: u32 = 2;
 const SURE: u32 = 2;
 /// How much longer others must not have been seen where drops are early.
 const SELDOM: u64 = 4;
+/// Others found again within so many whiles had not gone.
+const AGAIN: u64 = 4;
 /// Rounds in which a queue of others would have moved: each of them adds a segment a round.
 const STEADY: u32 = 4;
 /// Rounds without any loss in which even a managed queue would have moved.

@@ -585,3 +585,55 @@ fn an_overflow_without_samples_is_not_repeated() {
     assert_eq!(overflow(&mut cc, 40 * MSS), (true, Mode::Startup, 40 * MSS));
     assert_eq!(overflow(&mut cc, 30 * MSS), (true, Mode::Alone, 30 * MSS));
 }
+
+/// Others that have just lost leave an empty queue to who has most of what is in flight. The window
+/// beside them is kept until that is sure.
+#[test]
+fn others_who_were_missed_by_mistake_do_not_cost_the_window() {
+    let mut link = Bottleneck::new(0);
+    let round = |link: &mut Bottleneck| link.round(u64::from(link.segments() > BDP));
+    let leave = |link: &mut Bottleneck| {
+        link.others = 60;
+        while link.cc.mode != Mode::Beside {
+            round(link);
+        }
+        (0..100).for_each(|_| round(link));
+        assert_eq!(link.cc.mode, Mode::Beside);
+        link.others = 0;
+        while link.cc.mode == Mode::Beside {
+            round(link);
+        }
+        link.cc.cubic.state().cwnd / MSS
+    };
+    let found_again = |link: &mut Bottleneck| {
+        link.others = 2 * BDP;
+        while link.cc.mode != Mode::Beside {
+            round(link);
+        }
+        link.segments()
+    };
+    let held = leave(&mut link);
+    assert!(held > BDP / 2, "{held} segments");
+    let resumed = found_again(&mut link);
+    assert!(resumed >= held, "{resumed} of {held} segments at once");
+    let held = leave(&mut link);
+    // Much has become of the others since, and of us.
+    (0..400).for_each(|_| round(&mut link));
+    link.cc.cwnd = held * MSS / 2;
+    let resumed = found_again(&mut link);
+    assert!(resumed < held, "{resumed} of {held} segments after a while");
+}
+
+/// Four segments are left in flight at least. What they wait for each other is no queue of others.
+#[test]
+fn on_a_slow_link_what_a_drain_leaves_waits_for_itself() {
+    let mut cc = Bottleneck::new(0).cc;
+    cc.start_drain(Instant(1_000_000_000));
+    let mut drain = cc.drain.expect("invariant: begun");
+    (drain.delivered, drain.rate, drain.cwnd) = (2 * MSS, 25_000, LEAST * MSS);
+    assert_eq!(cc.needs(&drain), Duration::from_millis(160));
+    drain.cwnd = 3 * MSS;
+    assert_eq!(cc.needs(&drain), Duration::from_millis(120), "half of what was in flight");
+    (drain.delivered, drain.cwnd) = (9 * MSS, 10 * MSS);
+    assert_eq!(cc.needs(&drain), Duration::from_millis(360), "but for one that is delayed");
+}
