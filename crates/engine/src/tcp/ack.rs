@@ -85,10 +85,14 @@ impl Tcb {
 
     /// The last moment at which the segment that the peer's echo refers to can have been sent.
     pub(super) fn echo_covers(&self, now: Instant, segment: &Segment) -> Option<Instant> {
+        let age = self.echo_age(now, segment)?.as_millis();
+        Some(Instant(now.as_millis().saturating_sub(age) * 1_000_000 + 999_999))
+    }
+
+    /// How long ago, in whole milliseconds, the segment was sent that the peer's echo refers to.
+    fn echo_age(&self, now: Instant, segment: &Segment) -> Option<Duration> {
         let echo = segment.options.timestamps.filter(|_| self.peer.timestamps)?.echo;
-        let age = self.timestamp(now).wrapping_sub(echo);
-        let sent_ms = now.as_millis().saturating_sub(u64::from(age));
-        Some(Instant(sent_ms * 1_000_000 + 999_999))
+        Some(Duration::from_millis(self.timestamp(now).wrapping_sub(echo).into()))
     }
 
     /// SACK blocks and DSACK. Whether there was a DSACK.
@@ -178,7 +182,7 @@ impl Tcb {
             // An answer: the window says again what leaves.
             self.recovery.forced = 0;
         }
-        let rtt = self.take_rtt(now, delta);
+        let rtt = self.take_rtt(now, segment, delta);
         self.recovery.rack.on_delivered(delta);
         let idle = !self.tx.outstanding();
         let min_rtt = self.rtt.min();
@@ -227,7 +231,10 @@ impl Tcb {
     ///
     /// Karn's rule holds for the whole ACK (Linux: FLAG_RETRANS_DATA_ACKED): what comes with the
     /// acknowledgement of a retransmission has waited for it at the peer, perhaps for many repairs.
-    fn take_rtt(&mut self, now: Instant, delta: &Delta) -> Option<Duration> {
+    fn take_rtt(&mut self, now: Instant, segment: &Segment, delta: &Delta) -> Option<Duration> {
+        if delta.retransmitted && delta.acked > 0 {
+            self.take_echoed_rtt(now, segment);
+        }
         let oldest = delta.oldest.filter(|_| !delta.retransmitted)?;
         self.rtt.on_sample(now, now - oldest);
         let recent = now - delta.latest.unwrap_or(oldest);
@@ -235,10 +242,25 @@ impl Tcb {
         let waited = |mark| rate.waited_for_itself(now, mark, delta.delivered);
         self.rtt.on_recent(now, recent, || mark.as_ref().is_some_and(waited));
         self.sample_ack_path(now, oldest, delta.acked > 0);
-        let (id, sample) = (self.setup.id, now - oldest);
-        let (srtt, rto) = (self.rtt.srtt(), self.rtt.rto());
-        self.log.add(now, None, Some(id), || What::Rtt { sample, srtt, rto });
+        self.log_rtt(now, now - oldest);
         Some(recent)
+    }
+
+    /// Of what was sent again the echo tells which transmission arrived (RFC 7323 section 4, as in
+    /// Linux' `tcp_ack_update_rtt`). Else a path on which even the first segments wait longer than
+    /// the timeout would never have a sample, and each timeout would send more into its queue.
+    fn take_echoed_rtt(&mut self, now: Instant, segment: &Segment) {
+        // Nobody waits longer than the longest timeout: then it is no echo of ours.
+        let age = self.echo_age(now, segment).filter(|age| *age <= self.config.rto_max);
+        if let Some(sample) = age {
+            self.rtt.on_sample(now, sample);
+            self.log_rtt(now, sample);
+        }
+    }
+
+    fn log_rtt(&mut self, now: Instant, sample: Duration) {
+        let (id, srtt, rto) = (self.setup.id, self.rtt.srtt(), self.rtt.rto());
+        self.log.add(now, None, Some(id), || What::Rtt { sample, srtt, rto });
     }
 
     /// RACK (RFC 8985 section 6.2). Bytes newly lost.

@@ -580,6 +580,28 @@ fn rfc8985_lost_retransmission() {
     assert_eq!(s.tcb.stats().timeouts, 0);
 }
 
+// RFC 7323 section 4: the echo tells which transmission is acknowledged. On a path where even the
+// first segments wait longer than the timeout nothing else ever would; nobody waits longer than the
+// longest timeout.
+#[test]
+fn rfc7323_what_was_sent_again_has_a_round_trip_by_its_echo() {
+    let srtt_after = |age: u32| {
+        let mut s = Script::established(TcpConfig { timestamps: true, ..plain() });
+        let before = s.segment(1, 1, Flags::ACK).options.timestamps.unwrap();
+        assert_eq!(s.send(2).len(), 2);
+        s.wait(ms(800));
+        assert!(s.tcb.stats().timeouts > 0 && !s.sent().is_empty());
+        let mut ack = s.ack(1 + 1448);
+        ack.options.timestamps.as_mut().unwrap().echo = before.echo.wrapping_sub(age);
+        s.give(ack);
+        s.tcb.view(s.now).srtt
+    };
+    let (known, sample) = (ms(100), ms(800));
+    let srtt = srtt_after(0);
+    assert!(srtt > known && srtt.abs_diff((known * 7 + sample) / 8) <= ms(1), "{srtt:?}");
+    assert_eq!(srtt_after(1_000_000_000), known);
+}
+
 /// Six segments, the last three lost, and the tail loss probe, which leaves last: what a peer with
 /// timestamps answers, whose echo is of the third (RFC 7323 section 4.3) and older than the probe.
 fn probed_tail() -> (Script, Segment) {
