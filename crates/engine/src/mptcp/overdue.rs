@@ -23,6 +23,8 @@ pub(super) struct Head {
 
 /// The head is looked at when it has not moved for so long, which programs begin to notice.
 const STUCK: Duration = Duration::from_millis(50);
+/// What a slow subflow delivers later than this after a faster one could is not waited for.
+const NOTICED: Duration = Duration::from_millis(100);
 /// At most so much goes again at once.
 const MOST: u64 = 64 << 10;
 
@@ -55,17 +57,24 @@ impl Connection {
         }
         let carriers = self.subflows.iter().filter(|s| by.contains(s.id));
         let Some(slow) = carriers.max_by_key(|s| s.tcb.srtt()) else { return false };
-        let due = forecast::arrives_within(&slow.tcb.view(now)) + fast.srtt;
+        let view = slow.tcb.view(now);
+        let due = forecast::arrives_within(&view) + fast.srtt;
+        let noticed = forecast::arrival(now, &fast, fast.mss) + NOTICED.0 as f64;
+        let mut ahead = view.in_flight;
         let (mut queued, most) = (0, MOST.min(fast.sendable));
         let mut overdue = Vec::new();
         for data in slow.tcb.undelivered() {
             let (dsn, len) = (data.chunk.dsn, data.chunk.data.len() as u64);
             let rest = session.carried.not_by(fast.id, dsn, len).filter(|_| dsn + len > una);
-            if let Some(rest) = rest.filter(|_| data.lost || now >= data.sent_at + due) {
+            let sent_at = data.sent_at.unwrap_or(now);
+            let left = forecast::arrives_in(now, sent_at, ahead, &view);
+            ahead -= if data.lost { 0 } else { data.in_flight.min(ahead) };
+            let late = data.lost || now >= sent_at + due || left > noticed;
+            if let Some(rest) = rest.filter(|_| late) {
                 overdue.push(rest);
             } else if dsn <= una && dsn + len > una {
                 // Not yet.
-                session.head.look_at = data.sent_at + due;
+                session.head.look_at = sent_at + due;
             }
         }
         // From the head on: these come newest first.

@@ -98,7 +98,8 @@ impl Connection {
                 let left = if data.lost {
                     slow.srtt.0 as f64
                 } else {
-                    let (left, overdue) = forecast::remaining(now, data.sent_at, ahead, &slow);
+                    let sent_at = data.sent_at.unwrap_or(now);
+                    let (left, overdue) = forecast::remaining(now, sent_at, ahead, &slow);
                     again = overdue.map_or(again, |after| again.min(now + after));
                     ahead = ahead.saturating_sub(data.in_flight);
                     if slow.loss_rate > LOSSY { left + slow.srtt.0 as f64 } else { left }

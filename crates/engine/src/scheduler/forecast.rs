@@ -31,7 +31,7 @@ pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
 /// does so on the way there; without a queue both ways are taken to be equally long. Compared by
 /// round trips a short path would be filled until its queue is as long as the round trip of a
 /// longer one, by which the data arrives after half of that.
-pub(super) fn arrival(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
+pub(crate) fn arrival(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
     arrival_within(round_trip(now, view, bytes), view)
 }
 
@@ -152,6 +152,11 @@ pub(crate) fn remaining(
     // Nor does it arrive before what was sent earlier.
     let left = if oldest >= patience { left.max(oldest.0 as f64) } else { left };
     (left, Some(rest))
+}
+
+/// The same until it arrives: less the way back.
+pub(crate) fn arrives_in(now: Instant, sent_at: Instant, ahead: u64, view: &SubflowView) -> f64 {
+    remaining(now, sent_at, ahead, view).0 - base(view) / 2.0
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) struct TailProbe {
 }
 
 impl Tcb {
-    /// Data sent that the peer cannot use yet, newest first. For reinjection on other subflows.
+    /// Data that the peer cannot use yet, newest first. For reinjection on other subflows.
     pub(crate) fn undelivered(&self) -> impl Iterator<Item = Undelivered<'_>> {
         self.tx.undelivered()
     }

@@ -41,15 +41,16 @@ pub(super) struct TxSegment {
     pub(super) app_limited: bool,
 }
 
-/// Data sent that the peer cannot use yet.
+/// Data sent, or bound and still to be sent, that the peer cannot use yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Undelivered<'s> {
     pub(crate) chunk: &'s Chunk,
-    /// When the segment last left for which it waits: its own, or that with its mapping.
-    pub(crate) sent_at: Instant,
+    /// When the segment last left for which it waits: its own, or that with its mapping. `None` as
+    /// long as it has not.
+    pub(crate) sent_at: Option<Instant>,
     /// Whether that is marked lost.
     pub(crate) lost: bool,
-    /// Bytes of it that have not been SACKed.
+    /// Bytes of it that have not been SACKed, on their way or before that.
     pub(crate) in_flight: u64,
 }
 
@@ -178,17 +179,18 @@ impl Scoreboard {
         self.segments.iter().map(|s| &s.chunk).filter(|c| !c.data.is_empty())
     }
 
-    /// Data sent that the peer cannot use yet, newest first: what is neither acknowledged nor
-    /// SACKed, and what is SACKed, but not the segment that carries its mapping.
+    /// Data that the peer cannot use yet, newest first: what is neither acknowledged nor SACKed, and
+    /// what is SACKed, but not the segment that carries its mapping. What waits for space in a
+    /// window that has become smaller is part of it.
     pub(super) fn undelivered(&self) -> impl Iterator<Item = Undelivered<'_>> {
-        let sent = (0..self.segments.len() - self.unsent).rev();
-        sent.filter_map(|at| {
+        let sent = self.outstanding_segments();
+        (0..self.segments.len()).rev().filter_map(move |at| {
             let segment = &self.segments[at];
             let awaited = if segment.sacked { self.first_of(at) } else { segment };
             let len = segment.len();
             (len > 0 && !awaited.sacked).then_some(Undelivered {
                 chunk: &segment.chunk,
-                sent_at: awaited.sent_at,
+                sent_at: (at < sent).then_some(awaited.sent_at),
                 lost: awaited.lost,
                 in_flight: if segment.sacked { 0 } else { len },
             })

@@ -279,7 +279,7 @@ fn what_is_pending_comes_newest_first() {
     b.mark_first_lost();
     let chunk = Chunk { dsn: Dsn(541), data: Bytes::from_static(b"unsent") };
     b.push(TxSegment::new(41, chunk, Span::OWN, false));
-    assert_eq!(undelivered(&b), [(31, false, 10), (11, false, 10), (1, true, 10)]);
+    assert_eq!(undelivered(&b), [(41, false, 6), (31, false, 10), (11, false, 10), (1, true, 10)]);
     assert_eq!((b.outstanding_segments(), b.unsent_bytes()), (4, 6));
     assert_eq!(b.oldest_sent(), Instant(1));
     assert_eq!(Scoreboard::default().oldest_sent(), Instant::FAR_FUTURE);
