@@ -18,8 +18,8 @@ const KINDS = ["scheduler", "congestion", "egress"];
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 let state, about = null, history = null, mains = [], colours = [], shape = "";
-let worker, number = 0, running = false, over = false, at = 0, result = null, status = null;
-let lastText = 0, asked = new Map(), asks = 0, papers = null, paceShown = null, dirty = false;
+let worker, number = 0, running = false, over = false, failed = false, at = 0, result = null, status = null;
+let lastText = 0, said = [], asked = new Map(), asks = 0, papers = null, paceShown = null, dirty = false;
 const files = new Map();
 
 const cards = new Cards($("links"), $("more"), changeLink, togglePlug);
@@ -37,18 +37,18 @@ function startWorker() {
   worker?.terminate();
   worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
   worker.onmessage = ({ data }) => { if (data.run === undefined || data.run === number) answers[data.what]?.(data); };
-  worker.onerror = (event) => trouble(event.message ?? "worker");
+  worker.onerror = (event) => fail("wasmFailed", event.message ?? "worker");
 }
 
 const send = (order) => worker.postMessage(order);
 
-function ask(what) {
+function ask(what, more) {
   const id = ++asks;
-  return new Promise((answer) => { asked.set(id, answer); send({ do: what, id }); });
+  return new Promise((answer) => { asked.set(id, answer); send({ ...more, do: what, id }); });
 }
 
 const answers = {
-  about({ about: said }) { about = said; build(); },
+  about({ about: told }) { about = told; build(); },
   frame(data) {
     ({ at, over } = data);
     history.add(data.rows, data.width);
@@ -73,22 +73,29 @@ const answers = {
   },
   answer({ id, value }) { asked.get(id)?.(value); asked.delete(id); },
   refused({ text, order }) {
-    if (order === "open") number -= 1;
-    if (order === "open" && $("file").open) {
-      $("fileTrouble").hidden = false;
-      $("fileTrouble").textContent = t("tomlError", text);
-    } else {
-      trouble(text);
-    }
+    if (order !== "open") return trouble("notDone", text);
+    [about, history, mains, shape] = [null, null, [], ""];
+    fail("refused", text);
   },
-  broken({ text }) { running = false; showRun(); trouble(t("wasmFailed", text)); startWorker(); },
+  broken({ text }) { fail("wasmFailed", text); startWorker(); },
 };
 
-const some = (said) => said.series.reduce((sum, one) => sum + one.placed, 0) >= 10;
+const some = (told) => told.series.reduce((sum, one) => sum + one.placed, 0) >= 10;
 
-function trouble(text) {
-  $("trouble").hidden = !text;
-  $("trouble").textContent = text ?? "";
+/** Says what is amiss, in the language that is in use: the key of a text, and what is filled in. */
+function trouble(...words) {
+  said = words;
+  $("trouble").hidden = !words.length;
+  $("trouble").textContent = words.length ? t(...words) : "";
+}
+
+/** Nothing runs any more, and nothing can until something is opened. */
+function fail(...words) {
+  [failed, running] = [true, false];
+  if (!about) $("clock").textContent = paceShown = "–";
+  trouble(...words);
+  showRun();
+  showResult();
 }
 
 // --- opening a scenario ---
@@ -98,16 +105,16 @@ async function fetchText(name) {
   return files.get(name);
 }
 
-/** Begins anew with the state; it runs at once unless it is to wait. */
-async function open(run) {
+/** Begins anew with the state; it runs at once unless it is to wait. Says what was left out. */
+async function open(run, left = []) {
   number += 1;
   const mine = number;
   const scenario = await states.scenario(state, fetchText);
   if (mine !== number) return;
-  [over, result, status, at] = [false, null, null, 0];
+  [over, failed, result, status, at] = [false, false, null, null, 0];
   page.result = null;
   running = run;
-  trouble(null);
+  trouble(...(left.length ? ["leftOut", left.join(", ")] : []));
   $("events").replaceChildren();
   send({ do: "speed", value: speed() });
   send({ do: "dots", most: showsDots() ? DOTS : 0 });
@@ -116,21 +123,19 @@ async function open(run) {
   address();
   showRun();
   showResult();
-  command(scenario);
+  $("cli").textContent = states.command(state, scenario);
+}
+
+/** Takes the state from the address; what of it was left out. */
+async function readAddress() {
+  const { state: read, left } = await states.read(location.hash);
+  state = page.state = read;
+  return left;
 }
 
 async function address() {
   const hash = await states.write(state);
   if (hash !== location.hash) window.history.replaceState(null, "", hash);
-}
-
-/** What gives the same on the command line, but for changes by hand. */
-function command({ name, sets }) {
-  const one = preset(state.preset);
-  const quote = (it) => (/^[\w.=%/-]+$/.test(it) ? it : `'${it}'`);
-  $("cli").textContent = one?.file
-    ? `tabane sim run ${name} \\\n  ${sets.map((it) => `--set ${quote(it)}`).join(" \\\n  ")}`
-    : "tabane sim run FILE.toml";
 }
 
 /** Builds what depends on the scenario. */
@@ -202,7 +207,7 @@ function choices(one) {
   const bench = state.preset === "free";
   $("countBox").hidden = $("trafficBox").hidden = !bench;
   $("count").value = String(state.links);
-  options($("traffic"), Object.keys(TRAFFIC).map((it) => [it, t(`traffic.${it}`)]), state.traffic);
+  options($("traffic"), [...TRAFFIC.keys()].map((it) => [it, t(`traffic.${it}`)]), state.traffic);
   $("variantBox").hidden = !one?.variants;
   if (one?.variants) options($("variant"), one.variants.map((it) => [it.id, strings.own(it.label)]), state.variant);
   $("seed").value = state.sets.seed ?? about.seed;
@@ -226,7 +231,7 @@ function showPresets() {
 }
 
 function choosePreset(id, focus = false) {
-  if (id !== "file" && id !== state.preset) state = page.state = states.fresh(id);
+  if (id !== "file" && (failed || id !== state.preset)) state = page.state = states.fresh(id);
   showPresets();
   if (focus) document.querySelector(`[data-preset="${id}"]`)?.focus();
   open(true);
@@ -248,6 +253,16 @@ function togglePlug(link) {
   send({ do: "change", change: { [up ? "up" : "down"]: link } });
 }
 
+function changeSeed() {
+  const seed = $("seed").value;
+  if (states.isSeed(seed)) {
+    state.sets.seed = seed;
+    return open(true);
+  }
+  $("seed").value = state.sets.seed ?? about.seed;
+  trouble("badSeed");
+}
+
 function changePolicy(kind, policy) {
   const to = target(preset(state.preset), kind);
   state.sets[to.key] = policy;
@@ -261,15 +276,18 @@ function changePolicy(kind, policy) {
 // --- running ---
 
 function setRunning(on) {
-  if (over && on) return open(true);
+  if ((over || failed) && on) return open(true);
   running = on;
   send({ do: on ? "run" : "pause" });
   showRun();
 }
 
+const does = () => (failed ? "stopped" : running ? "running" : "paused");
+
 function showRun() {
   $("run").textContent = t(running ? "pause" : "play");
-  $("said").textContent = over ? t("ended", figure(at)) : t(running ? "running" : "paused");
+  $("said").textContent = over ? t("ended", figure(at)) : t(does());
+  document.body.classList.toggle("refused", failed && !about);
   $("hint").textContent = showsDots() ? "" : t("dotsHint");
   const name = NAMES[Number($("speed").value)] ?? t("fastest");
   $("pace").textContent = name;
@@ -388,7 +406,7 @@ function events(all) {
 function showResult() {
   const place = $("result");
   place.replaceChildren();
-  if (!result) return place.append(t(running ? "running" : "paused"));
+  if (!result) return place.append(t(does()));
   const { flows } = JSON.parse(result);
   const table = document.createElement("table");
   for (const flow of flows.slice(0, 24)) {
@@ -427,30 +445,20 @@ async function copy(text, button, key) {
 
 async function openFile() {
   $("fileTrouble").hidden = true;
-  $("text").value = await ask("toml");
+  $("text").value = failed ? (await states.scenario(state, fetchText)).text : await ask("toml");
   $("file").showModal();
 }
 
 async function tryFile() {
-  $("fileTrouble").hidden = true;
-  const before = state;
-  state = page.state = { ...states.fresh("free"), preset: "file", variant: "", toml: $("text").value };
-  const opened = new Promise((done) => {
-    const heard = ({ data }) => {
-      if (data.what !== "about" && data.what !== "refused") return;
-      worker.removeEventListener("message", heard);
-      done(data.what === "about");
-    };
-    worker.addEventListener("message", heard);
-  });
-  await open(true);
-  if (await opened) {
-    $("file").close();
-    showPresets();
-  } else {
-    state = page.state = before;
-    address();
-  }
+  const text = $("text").value;
+  const fault = await ask("check", { name: "file.toml", text });
+  $("fileTrouble").hidden = !fault;
+  $("fileTrouble").textContent = t("tomlError", fault);
+  if (fault) return;
+  state = page.state = { ...states.fresh("free"), preset: "file", variant: "", toml: text };
+  $("file").close();
+  showPresets();
+  open(true);
 }
 
 // --- appearance and keys ---
@@ -462,6 +470,7 @@ function label() {
   $("language").lang = strings.current() === "en" ? "ja" : "en";
   showPresets();
   if (about) { const past = history; build(); history.rows = past.rows; history.last = past.last; }
+  trouble(...said);
   showRun();
   showResult();
 }
@@ -522,10 +531,10 @@ function listen() {
   $("restart").addEventListener("click", () => open(true));
   $("speed").addEventListener("input", () => setSpeed(Number($("speed").value)));
   KINDS.forEach((kind) => $(kind).addEventListener("change", () => changePolicy(kind, $(kind).value)));
-  $("count").addEventListener("change", () => { state.links = Number($("count").value); open(true); });
+  $("count").addEventListener("change", () => { state.links = Number($("count").value); states.fit(state); open(true); });
   $("traffic").addEventListener("change", () => { state.traffic = $("traffic").value; open(true); });
-  $("variant").addEventListener("change", () => { state.variant = $("variant").value; open(true); });
-  $("seed").addEventListener("change", () => { state.sets.seed = String(Math.max(0, Math.floor($("seed").value))); open(true); });
+  $("variant").addEventListener("change", () => { states.vary(state, $("variant").value); open(true); });
+  $("seed").addEventListener("change", changeSeed);
   $("share").addEventListener("click", () => copy(location.href, $("share"), "share"));
   $("toml").addEventListener("click", openFile);
   $("fileCopy").addEventListener("click", () => copy($("text").value, $("fileCopy"), "tomlCopy"));
@@ -543,9 +552,14 @@ function listen() {
   $("presets").addEventListener("keydown", onPresetKey);
   document.addEventListener("keydown", onKey);
   window.addEventListener("hashchange", async () => {
-    state = page.state = await states.read(location.hash);
+    const left = await readAddress();
     showPresets();
-    open(!still.matches);
+    open(!still.matches, left);
+  });
+  // Followed as a link, it would be an address without a state.
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    $("links").focus();
   });
 }
 
@@ -565,10 +579,10 @@ async function main() {
   strings.use(wanted);
   startWorker();
   listen();
-  state = page.state = await states.read(location.hash);
+  const left = await readAddress();
   label();
   $("clock").textContent = t("starting");
-  await open(!still.matches);
+  await open(!still.matches, left);
   draw();
 }
 

@@ -8,12 +8,12 @@ const LINKS = {
   dsl: { rate: "8Mbps", delay: "20ms", queue: "60 packets" },
   sat: { rate: "20Mbps", delay: "270ms", queue: "400 packets" },
 };
-export const TRAFFIC = {
-  bulk: 'bulk = "unlimited"',
-  file: 'bulk = "20MB"',
-  video: 'request = { size = "4MB", request = "200B", think = "0.5s", count = 100000 }',
-  voice: 'paced = { rate = "500kbps", message = "1000B" }',
-};
+export const TRAFFIC = new Map([
+  ["bulk", 'bulk = "unlimited"'],
+  ["file", 'bulk = "20MB"'],
+  ["video", 'request = { size = "4MB", request = "200B", think = "0.5s", count = 100000 }'],
+  ["voice", 'paced = { rate = "500kbps", message = "1000B" }'],
+]);
 
 /** The scenario file of the bench with so many links. */
 export function bench(count, traffic) {
@@ -25,7 +25,7 @@ export function bench(count, traffic) {
 ${links.join("\n")}
 [defaults]\nscheduler = "necf"\ncongestion = "cubicd"\n
 [host.client]\negress = "own"\n
-[[flow]]\nname = "download"\n${TRAFFIC[traffic] ?? TRAFFIC.bulk}\n`;
+[[flow]]\nname = "download"\n${TRAFFIC.get(traffic)}\n`;
 }
 
 // As crates/papers/src/hayack/mod.rs has it: A with B's stack, and buffers that limit nobody.

@@ -53,6 +53,9 @@ const EN = {
   noEvents: "none yet",
   others: "own policies: {0}", hops: "{0} M packet-hops/s", engine: "The engine's default",
   wasmFailed: "The simulator stopped: {0}. Restart begins anew.",
+  refused: "It does not run: {0} (choosing a scenario begins afresh)", stopped: "not running",
+  notDone: "That cannot be done: {0}", leftOut: "Left out of the address, as it cannot be: {0}",
+  badSeed: "A seed is a whole number from 0 to 9223372036854775807",
   chartNow: "{0}: {1}", offline: "This page computes everything here; nothing is sent anywhere.",
 };
 
@@ -109,6 +112,9 @@ const JA = {
   noEvents: "まだありません",
   others: "個別の方式：{0}", hops: "毎秒 {0} M パケットホップ", engine: "エンジンの既定",
   wasmFailed: "シミュレーターが停止しました：{0}。「最初から」でやり直せます。",
+  refused: "実行できません：{0}（シナリオを選ぶと、最初からやり直せます）", stopped: "停止中",
+  notDone: "変更できません：{0}", leftOut: "アドレスのうち、使えないものを除きました：{0}",
+  badSeed: "シードは 0 から 9223372036854775807 までの整数です",
   chartNow: "{0}：{1}", offline: "計算はすべてこのページの中で行われ、どこにも送信されません。",
 };
 
@@ -145,7 +151,7 @@ let language = "en";
 export const languages = Object.keys(ALL);
 export const keys = () => languages.map((name) => Object.keys(ALL[name]).sort().join());
 export const current = () => language;
-export function use(name) { language = ALL[name] ? name : "en"; }
+export function use(name) { language = Object.hasOwn(ALL, name) ? name : "en"; }
 
 /** A text with its {0}, {1} filled in. */
 export function t(key, ...values) {

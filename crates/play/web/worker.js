@@ -23,12 +23,12 @@ function post(message, transfer = []) { postMessage({ ...message, run }, transfe
 
 const orders = {
   open({ name, text, sets, number }) {
-    // If it does not open, what was there goes on.
-    const fresh = new Play(name, text, sets);
+    // If it does not open, nothing runs: what was there is no longer what the page shows.
     play?.free();
-    play = fresh;
+    play = null;
     run = number;
     running = over = false;
+    play = new Play(name, text, sets);
     const about = JSON.parse(play.about());
     duration = about.duration;
     [at, next, counted, rows, busy] = [0, 0, 0, [], 0];
@@ -62,7 +62,18 @@ const orders = {
     play.set_policy(kind, policy);
     at = play.now();
   },
-  toml({ id }) { post({ what: "answer", id, value: play?.toml() ?? "" }); },
+  toml({ id }) { postMessage({ what: "answer", id, value: play?.toml() ?? "" }); },
+  /** Why a file does not open; nothing if it does. What runs goes on. */
+  check({ id, name, text }) {
+    let value = "";
+    try {
+      new Play(name, text, []).free();
+    } catch (error) {
+      if (error instanceof WebAssembly.RuntimeError) throw error;
+      value = String(error.message ?? error);
+    }
+    postMessage({ what: "answer", id, value });
+  },
 };
 
 /** Notes a row of figures. */
