@@ -247,6 +247,36 @@ fn check_command(line: &str, place: &std::path::Path) {
 }
 
 #[test]
+fn files_in_an_address_name_links_as_they_like_and_have_an_end() {
+    let Some(mut browser) = Browser::start() else { return };
+    let site = Site::serve();
+    browser.open(&site.at("lang=en", "p=free"), 1280, 900);
+    browser.until(RUNS, "a run");
+    let hash = |text: &str| {
+        format!(
+            "import('./state.js').then((it) => it.pack({text})).then((it) => \
+             (location.hash = '#toml=' + it, 'done'))"
+        )
+    };
+    for name in ["constructor", "__proto__", "toString"] {
+        let text = format!(
+            "duration = \"60s\"\nabout = \"<img src=x onerror=evil=1>\"\n[link.{name}]\n\
+             rate = \"9Mbps\"\ndelay = \"5ms\"\n[[flow]]\nname = \"<b>\"\nbulk = \"unlimited\"\n"
+        );
+        kept(&mut browser, &hash(&serde_json::json!(text).to_string()));
+        browser.until(&format!("document.querySelector('[data-link={name}]')"), name);
+        browser.until(RUNS, name);
+        let foreign = "String(document.querySelectorAll('[onerror]').length) + window.evil";
+        assert_eq!(browser.text(foreign), "0undefined", "{name}");
+    }
+    // Some letters that would be a file of 64 MB.
+    kept(&mut browser, &hash("'#'.repeat(64 << 20)"));
+    browser.until(&format!("{TROUBLE}.includes('toml=')"), "that it is too long");
+    browser.until(RUNS, "the bench instead");
+    assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
 fn a_seed_that_is_none_is_put_back() {
     let Some(mut browser) = Browser::start() else { return };
     let site = Site::serve();
@@ -261,5 +291,49 @@ fn a_seed_that_is_none_is_put_back() {
     fill(&mut browser, "seed", "6");
     browser.until(&format!("{TROUBLE} === '' && location.hash.includes('seed=6')"), "6");
     browser.until(RUNS, "a run");
+    assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
+fn languages_variants_and_cards_follow_what_was_chosen() {
+    let Some(mut browser) = Browser::start() else { return };
+    let site = Site::serve();
+    browser.open(&site.at("lang=constructor", "p=free"), 1280, 900);
+    browser.until(RUNS, "a run");
+    assert_eq!(browser.text("document.documentElement.lang"), "en");
+    // A card that is made anew stands where its slider was moved to.
+    slide(&mut browser, "wifi.rate", 40);
+    browser.until("playground.state.sets['link.wifi.rate']", "the slider's value");
+    key(&mut browser, "l");
+    browser.until("document.documentElement.lang === 'ja'", "Japanese");
+    assert_eq!(browser.text("document.querySelector('input[name=\"wifi.rate\"]').value"), "40");
+    key(&mut browser, "l");
+    // To go past the head is not to leave the state.
+    click(&mut browser, ".skip");
+    assert_eq!(browser.text("document.activeElement.id"), "links");
+    assert!(browser.text("location.hash").contains("link.wifi.rate"));
+    // A variant that is chosen is what runs.
+    anew(&mut browser, "location.hash = '#p=ecf3&flow.0.bulk=5MB'");
+    browser.until("document.getElementById('variant').value === '10MB'", "variants");
+    fill(&mut browser, "variant", "20MB");
+    browser.until("location.hash === '#p=ecf3&v=20MB'", "the variant");
+    browser.until(RUNS, "a run");
+    let toml = kept(&mut browser, "playground.toml()");
+    assert!(toml.contains("bulk = \"20MB\""), "{toml}");
+    assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
+fn links_show_as_full_as_they_are_whatever_the_unit() {
+    let Some(mut browser) = Browser::start() else { return };
+    let site = Site::serve();
+    for rate in ["0.01Gbps", "10Mbit/s", "10000 kbps"] {
+        let state = format!("p=free&n=2&link.wifi.rate={rate}&link.wifi.queue=64 KiB");
+        browser.open(&site.at("lang=en", &state), 1280, 900);
+        browser.until("window.playground?.time() > 2", "a run");
+        // Up and down of the first link.
+        let share = "playground.loads()[1].rate > 0.5 && playground.loads()[1].rate < 1.1";
+        browser.until(share, &format!("a link of {rate} that is full"));
+    }
     assert_eq!(browser.errors(), [""; 0]);
 }

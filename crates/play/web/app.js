@@ -355,11 +355,12 @@ function loads() {
   const all = new Map();
   if (!history.last) return all;
   for (const link of mains) {
-    const { up, down } = about.links[link];
+    const { name, up, down } = about.links[link];
     [up, down].forEach((way, n) => {
-      const set = state.sets[`link.${about.links[link].name}.rate`];
-      const rate = set ? parseFloat(set) * 1e6 : way.rate ?? 1e8;
-      const size = queueKilobytes(state.sets[`link.${about.links[link].name}.queue`] ?? way.queue);
+      // By hand since the run began, or as it began.
+      const now = (key) => cards.moved.get(`${name}.${key}`);
+      const rate = now("rate") ? now("rate").value * 1e6 : way.rate ?? 1e8;
+      const size = queueKilobytes(now("queue")?.text ?? way.queue);
       const queued = history.link_at(history.last, 2 * link + n, 0) / 1e3;
       all.set(2 * link + n, { rate: passing(2 * link + n) / rate, queue: queued / (size || 150) });
     });
@@ -469,8 +470,8 @@ function label() {
   for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", t(node.dataset.label));
   $("language").lang = strings.current() === "en" ? "ja" : "en";
   showPresets();
-  if (about) { const past = history; build(); history.rows = past.rows; history.last = past.last; }
   trouble(...said);
+  if (about) { const past = history; build(); history.rows = past.rows; history.last = past.last; }
   showRun();
   showResult();
 }
@@ -567,6 +568,7 @@ function listen() {
 const page = window.playground = {
   state: null, result: null, hops: 0, busy: 0, history: null,
   first: NaN, toml: () => ask("toml"), speed: setSpeed, time: () => at, over: () => over,
+  loads: () => [...loads().values()],
 };
 
 async function main() {

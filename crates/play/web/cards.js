@@ -63,12 +63,16 @@ const tag = (name, className, ...content) => {
 export class Cards {
   /** `changed(link, key, way, text)` and `plugged(link)` are called when somebody does that. */
   constructor(main, more, changed, plugged) {
-    Object.assign(this, { main, more, changed, plugged, cards: [] });
+    Object.assign(this, { main, more, changed, plugged, cards: [], moved: new Map() });
   }
 
   build(about, mains, colours, split) {
+    // What sliders of this run were moved to, by their names: a card may be made anew meanwhile.
+    if (about.links !== this.about?.links) this.moved.clear();
     this.about = about;
-    this.cards = about.links.map((link, n) => this.card(link, n, colours[n], split[link.name] ?? []));
+    const ways = new Map(Object.entries(split));
+    this.cards = about.links.map((link, n) =>
+      this.card(link, n, colours[n], ways.get(link.name) ?? []));
     const is = (n) => mains.includes(n);
     this.main.replaceChildren(...this.cards.filter((_, n) => is(n)).map((one) => one.root));
     const rest = this.cards.filter((_, n) => !is(n)).map((one) => one.root);
@@ -115,8 +119,9 @@ export class Cards {
       output.textContent = kind.show(it);
       input.setAttribute("aria-valuetext", kind.show(it));
     };
-    input.value = Math.round(STEPS * Math.min(Math.max(kind.scale.share(value), 0), 1));
-    show(value);
+    const now = this.moved.get(input.name)?.value ?? value;
+    input.value = Math.round(STEPS * Math.min(Math.max(kind.scale.share(now), 0), 1));
+    show(now);
     const read = () => {
       const it = kind.scale.at(input.value / STEPS);
       return kind.whole ? Math.round(it) : round(it);
@@ -125,7 +130,9 @@ export class Cards {
     const tell = () => {
       later = null;
       last = performance.now();
-      this.changed(link.name, key, way, kind.write(read()));
+      const [value, text] = [read(), kind.write(read())];
+      this.moved.set(input.name, { value, text });
+      this.changed(link.name, key, way, text);
     };
     input.addEventListener("input", () => {
       show(read());
