@@ -1,7 +1,6 @@
 //! TUN mode in the agent: the device beside the paths, and the host's programs beside those at the
 //! front ends.
 
-use super::carried::ProgramId;
 use super::lan::LanSide;
 use super::{ClientError, Core};
 use crate::config::TunConfig;
@@ -417,7 +416,6 @@ impl Core {
     /// The agent ends. In order (not because it failed, nor for another that takes over) the host
     /// is as before afterwards.
     pub(super) fn leave_host(&mut self, now: Instant) {
-        self.dismiss_host(now);
         self.flush_host(now);
         let Some(mut host) = self.host.take() else { return };
         let closed = host.config.kill_switch || host.lan.as_ref().is_some_and(LanSide::blocks);
@@ -448,11 +446,5 @@ impl Core {
             let _ = device.as_mut().map(|device| device.send(outgoing));
         }
         let _ = device.as_mut().map(Device::flush);
-    }
-
-    /// The host's programs learn that their connections have ended.
-    fn dismiss_host(&mut self, now: Instant) {
-        let (carried, mut all, endpoint) = self.ends();
-        carried.dismiss(now, (&mut all, endpoint), |id| matches!(id, ProgramId::Host(_)));
     }
 }

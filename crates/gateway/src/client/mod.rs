@@ -550,6 +550,8 @@ impl Core {
         self.end_recording(now);
         let open = self.open_connections().into_iter().chain(self.carried.answered());
         let open: Vec<_> = open.collect();
+        let (carried, mut all, endpoint) = self.ends();
+        carried.dismiss(now, (&mut all, endpoint));
         self.leave_host(now);
         for id in open {
             if let Some(conn) = self.bond.endpoint.connection(id) {

@@ -188,6 +188,7 @@ impl Program {
 
     /// Its connection stands: it is told, and bytes flow.
     pub(super) fn connected(&mut self, bound: SocketAddr) {
+        self.socket.begin();
         let answer = self.negotiation.connected(bound);
         self.out.extend((!answer.is_empty()).then_some(answer));
         let early = std::mem::take(&mut self.input).freeze();

@@ -104,6 +104,7 @@ impl Outbound {
             Ok(None) => match stream.peer_addr() {
                 Ok(_) => {
                     *connecting = false;
+                    socket.begin();
                     return Some((*owner, Change::Connected));
                 }
                 // Writable without being connected happens; the peer's address tells.

@@ -364,9 +364,8 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         &mut self,
         now: Instant,
         (near, far): Ends<'_, X, Y>,
-        which: impl Fn(&N) -> bool,
     ) {
-        let all: Vec<N> = self.all.keys().copied().filter(which).collect();
+        let all: Vec<N> = self.all.keys().copied().collect();
         for id in all {
             match self.all.get_mut(&id).map(|session| &mut session.stage) {
                 Some(Stage::Opening { far: at, .. }) => {
@@ -374,6 +373,8 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
                     self.fail(now, near, id, ConnectError::NoPath);
                 }
                 Some(Stage::Waiting(_)) => self.fail(now, near, id, ConnectError::NoPath),
+                // It has been told of the end, and a reset could take the response from it.
+                Some(Stage::Answered { .. }) => self.end(now, (near, far), id),
                 Some(_) => self.cut(now, (near, far), id),
                 None => {}
             }
@@ -506,6 +507,8 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
             Stage::FarGone(pipe) => {
                 let Some(mut program) = near.stream(now, id) else { return };
                 let flow = pipe.down.finish(&mut program);
+                // In order by its own protocol, too, which the far end has no more use for.
+                program.take_verdict();
                 // What it still says has nowhere to go.
                 if flow == Flow::Ended && !pipe.up.has_ended() { Flow::Broken } else { flow }
             }

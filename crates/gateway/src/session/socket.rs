@@ -4,9 +4,11 @@ use crate::kernel_memory;
 use bytes::{Buf, Bytes};
 use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
+use socket2::SockRef;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::Shutdown;
+use std::time::Duration;
 use tabane_engine::pipe::{Read, Sink, Source, Stream, Written};
 
 /// A socket, and what the poll has said of it.
@@ -108,16 +110,27 @@ impl Socket {
         Written::All
     }
 
-    /// The peer gets the end.
+    /// The peer gets the end, and before it all that has been written, though it is closed.
     pub(crate) fn shutdown(&mut self) {
+        self.linger(None);
         // It may be gone already, which reading will tell.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// When it is closed, the peer sees a reset.
     pub(crate) fn reset(&mut self) {
-        // A close without lingering sends RST; best effort.
-        let _ = socket2::SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
+        self.linger(Some(Duration::ZERO));
+    }
+
+    /// A stream begins: until [`Socket::shutdown`] has ended it, a close is a reset, so that what
+    /// was cut off does not look complete. The system closes it, too, if the agent is killed.
+    pub(crate) fn begin(&mut self) {
+        self.linger(Some(Duration::ZERO));
+    }
+
+    /// A close without lingering sends RST, and throws away what has not been sent. Best effort.
+    fn linger(&self, linger: Option<Duration>) {
+        let _ = SockRef::from(&self.stream).set_linger(linger);
     }
 }
 
@@ -169,5 +182,50 @@ impl Pool {
             return Ok(Bytes::copy_from_slice(&self.block));
         }
         Ok(std::mem::take(&mut self.block).into())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // Real sockets.
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::net::{TcpListener, TcpStream as Peer};
+
+    /// A socket whose stream has begun, and its peer.
+    fn begun() -> (Socket, Peer) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = Peer::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut socket = Socket::new(TcpStream::from_std(stream));
+        socket.begin();
+        (socket, peer)
+    }
+
+    /// The system closes the sockets of an agent that is killed: what it had not ended is cut off.
+    #[test]
+    fn a_stream_that_nobody_ended_is_reset_when_its_socket_is_closed() {
+        let (socket, mut peer) = begun();
+        drop(socket);
+        let error = peer.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+
+    #[test]
+    fn all_of_a_stream_arrives_that_ended_before_its_socket_is_closed() {
+        let (mut socket, mut peer) = begun();
+        // More than the peer has room for, so that the rest waits in the kernel.
+        let (mut chunks, mut taken) = (VecDeque::new(), 0);
+        while chunks.is_empty() {
+            chunks.push_back(Bytes::from_static(&[7; 100_000]));
+            socket.write(&mut chunks);
+            taken += 100_000 - chunks.front().map_or(0, Bytes::len);
+        }
+        socket.shutdown();
+        drop(socket);
+        let mut got = Vec::new();
+        peer.read_to_end(&mut got).unwrap();
+        assert_eq!(got.len(), taken);
     }
 }

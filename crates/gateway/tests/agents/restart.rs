@@ -68,6 +68,22 @@ fn a_server_that_stops_resets_connections_at_both_ends() {
     assert!(client.connections().is_empty(), "{:?}", client.connections());
 }
 
+/// A download that is cut off must not look complete.
+#[test]
+fn a_client_that_stops_resets_connections_at_both_ends() {
+    let (mut client, server, _) = pair();
+    let (far, far_ended) = endless();
+    let download = until_reset(connect(client.at, far).unwrap());
+    let idle = until_reset_idle(idle(&client));
+    let start = Instant::now();
+    client.stop();
+    for ended in [download.join().unwrap(), idle.join().unwrap(), far_ended.recv().unwrap()] {
+        let took = ended.saturating_duration_since(start);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+    server.until("over", |status| status.connections == 0);
+}
+
 fn until_reset_idle(mut stream: TcpStream) -> thread::JoinHandle<Instant> {
     thread::spawn(move || {
         let error = stream.read(&mut [0]).unwrap_err();
