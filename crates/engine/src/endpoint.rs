@@ -31,7 +31,7 @@ mod time_wait;
 mod turn;
 
 use self::ahead::Ahead;
-pub use self::api::{ConnectError, Departure, ListenError, Stats, Transmit};
+pub use self::api::{ConnectError, Departure, ListenError, Stats, Transmit, TurnedAway};
 use self::copies::Copies;
 use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
@@ -94,6 +94,8 @@ pub struct Endpoint {
     copies: Option<Copies>,
     /// Segments for no connection: resets and ACKs in TIME-WAIT (`Limits::resets`).
     stateless: VecDeque<Departure>,
+    /// Refused because `Limits::connections` are open; as many as `Limits::resets`.
+    turned_away: VecDeque<TurnedAway>,
     events: VecDeque<(ConnId, Event)>,
     log: RecordLog,
     /// Accepted connections whose handshake is not over (`Limits::syn_backlog`).
@@ -159,6 +161,7 @@ impl Endpoint {
             time_waits: TimeWaits::new(config.limits.connections, config.tcp.time_wait),
             copies: None,
             stateless: VecDeque::new(),
+            turned_away: VecDeque::new(),
             events: VecDeque::new(),
             log: RecordLog::new(config.records),
             backlog: 0,
@@ -188,7 +191,8 @@ impl Endpoint {
 
     /// As `listen`, but a SYN is not answered yet: `Event::Incoming` asks for [`Endpoint::admit`],
     /// or for `abort` of the connection, which refuses it. For relays, which know only once they
-    /// have connected on. Those that wait count in `Limits::syn_backlog`.
+    /// have connected on. Those that wait count in `Limits::syn_backlog`. With as many connections
+    /// as may be, a SYN is refused at once ([`Endpoint::poll_turned_away`]).
     ///
     /// # Errors
     /// [`ListenError`].
@@ -425,6 +429,13 @@ impl Endpoint {
         while let Some((tuple, at)) = self.time_waits.expire(now) {
             self.flows.remove(&tuple, Owner::TimeWait(at));
         }
+    }
+
+    /// The next SYN that a held listener had no connection for (`Limits::connections`). It is
+    /// answered with a reset, and nothing is kept of it; the relay may say more before that. Those
+    /// beyond `Limits::resets` that nobody takes are forgotten.
+    pub fn poll_turned_away(&mut self) -> Option<TurnedAway> {
+        self.turned_away.pop_front()
     }
 
     /// The next event for the application. With `Event::Closed` the connection is gone.

@@ -86,6 +86,26 @@ fn connections_are_limited() {
     assert!(endpoint.connect(Instant(1), local, remote).is_err());
 }
 
+/// Whoever asks a relay learns at once that there is no room, and cannot fill anything by asking.
+#[test]
+fn a_held_listener_refuses_what_is_beyond_its_connections() {
+    let limits = Limits::default().with(|c| (c.connections, c.resets) = (2, 3));
+    let config = config(2, 1).with(|c| c.limits = limits);
+    let mut endpoint = Endpoint::new(config, [3; 32]).unwrap();
+    endpoint.listen_held("[::]:80".parse().unwrap()).unwrap();
+    (1..=9).for_each(|p| endpoint.handle_segment(Instant(1), PathId(0), &syn(p, None)));
+    assert_eq!(endpoint.connections(), 2);
+    assert_eq!(drops(&mut endpoint), vec![DropReason::Limit("connections"); 7]);
+    let away: Vec<_> = std::iter::from_fn(|| endpoint.poll_turned_away()).collect();
+    let ports: Vec<_> = away.iter().map(|syn| (syn.path, syn.remote.port())).collect();
+    assert_eq!(ports, [3, 4, 5].map(|port| (PathId(0), port)));
+    for (segment, port) in answers(&mut endpoint).iter().zip([3, 4, 5]) {
+        assert_eq!((segment.flags, segment.dst.port()), (Flags::RST | Flags::ACK, port));
+        assert_eq!(segment.ack, SeqNum(1001));
+    }
+    assert_eq!(endpoint.stats().resets, 3);
+}
+
 #[test]
 fn strangers_are_reset_with_numbers_that_they_accept() {
     let mut endpoint = server(Limits::default().with(|c| c.resets = 3));

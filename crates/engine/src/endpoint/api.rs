@@ -1,7 +1,7 @@
 //! What a driver gets from an endpoint: packets to send, counters, and why a request was refused.
 
 use crate::policy::PolicyError;
-use crate::view::PathSet;
+use crate::view::{PathId, PathSet};
 use std::net::SocketAddr;
 use tabane_wire::Segment;
 use thiserror::Error;
@@ -40,6 +40,18 @@ pub struct Transmit {
     pub paths: PathSet,
     /// Length of the IP packet at the start of the buffer.
     pub len: usize,
+}
+
+/// A SYN that was refused because there are as many connections as `Limits::connections` allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TurnedAway {
+    /// The path by which it came, and by which the reset leaves.
+    pub path: PathId,
+    /// Where it was to go.
+    pub local: SocketAddr,
+    /// Where it came from.
+    pub remote: SocketAddr,
 }
 
 /// Why `connect` was refused.

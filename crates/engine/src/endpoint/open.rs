@@ -85,6 +85,9 @@ impl Endpoint {
         how: Admission,
     ) {
         if self.connections.len() >= self.config.limits.connections {
+            if how == Admission::Held {
+                self.turn_away(path, syn);
+            }
             return self.drop_stateless(DropReason::Limit("connections"));
         }
         if self.backlog >= self.config.limits.syn_backlog {

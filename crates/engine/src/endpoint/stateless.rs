@@ -2,7 +2,7 @@
 //! joins (RFC 8684 section 3.6).
 
 use super::flow::Tuple;
-use super::{Admission, Departure, Endpoint};
+use super::{Admission, Departure, Endpoint, TurnedAway};
 use crate::record::{DropReason, What};
 use crate::view::{PathId, PathSet};
 use bytes::Bytes;
@@ -72,6 +72,16 @@ impl Endpoint {
     pub(super) fn drop_stateless(&mut self, reason: DropReason) {
         self.stats.dropped += 1;
         self.log.add(self.now, None, None, || What::Dropped { reason });
+    }
+
+    /// A relay has no connection for a SYN: whoever asks is told, instead of trying again for
+    /// minutes. Nothing is kept, so nothing is filled by it.
+    pub(super) fn turn_away(&mut self, path: PathId, syn: &Segment) {
+        self.reset(path, syn, None);
+        if self.turned_away.len() < self.config.limits.resets {
+            let (local, remote) = (syn.dst, syn.src);
+            self.turned_away.push_back(TurnedAway { path, local, remote });
+        }
     }
 
     /// Refuses a join, saying why.

@@ -75,7 +75,27 @@ impl Core {
                 carried.on_near(now, (&mut clients, &mut beyond), (at, conn), event);
             }
         }
+        self.turn_away(at);
         any
+    }
+
+    /// Connections beyond the client's limit were refused by its engine: the program is told why,
+    /// before the reset leaves that the engine has made.
+    fn turn_away(&mut self, at: ClientIndex) {
+        while let Some(session) = self.client_sessions.get(at)
+            && let Some(syn) = session.bond.endpoint.poll_turned_away()
+        {
+            session.refused += 1;
+            self.client_sessions.notes.turned_away(at);
+            // As in `Clients::refuse`.
+            let why = ConnectError::NotAllowed.unreachable();
+            if let Some(packet) =
+                why.and_then(|why| inner::unreachable(syn.remote, syn.local, SeqNum(0), why))
+            {
+                let path = PathIndex::from(syn.path);
+                self.client_sessions.send((at, path), &packet, &mut self.ports);
+            }
+        }
     }
 
     /// A client wants to connect.

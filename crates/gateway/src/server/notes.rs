@@ -18,6 +18,9 @@ pub(super) struct Notes {
     paths: Vec<(ClientIndex, PathIndex, PathNote)>,
     refused: BTreeMap<(Why, Option<ClientIndex>), (u64, SocketAddr)>,
     next_refused: Instant,
+    /// Connections beyond the limit of their client, and when they are told next.
+    turned_away: BTreeMap<ClientIndex, u64>,
+    next_turned_away: Instant,
 }
 
 /// A path of a client begins or ceases to work.
@@ -63,6 +66,11 @@ impl Notes {
         if self.paths.len() < PATHS_NOTED {
             self.paths.push((at, path, note));
         }
+    }
+
+    /// A client asked for more connections than it may have.
+    pub(super) fn turned_away(&mut self, at: ClientIndex) {
+        *self.turned_away.entry(at).or_default() += 1;
     }
 
     /// A datagram came to nothing, of a member if one is known by it.
@@ -122,6 +130,7 @@ impl Core {
                 }
             }
         }
+        self.tell_turned_away(now);
         let notes = &mut self.client_sessions.notes;
         if notes.refused.is_empty() || now < notes.next_refused {
             return;
@@ -137,6 +146,22 @@ impl Core {
             };
             let text = format!("{count} {what}{of}: {}; last from {from}", why.text());
             self.event_log.add(now, kind, (client.as_deref(), None), text);
+        }
+    }
+
+    fn tell_turned_away(&mut self, now: Instant) {
+        let notes = &mut self.client_sessions.notes;
+        if notes.turned_away.is_empty() || now < notes.next_turned_away {
+            return;
+        }
+        notes.next_turned_away = now + REFUSED_EVERY;
+        for (at, count) in std::mem::take(&mut notes.turned_away) {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            let (client, most) = (session.name.clone(), session.limits.connections);
+            let text = format!(
+                "{client} has all the connections that it may have ({most}): {count} more refused"
+            );
+            self.event_log.add(now, EventKind::Exhausted, (Some(&client), None), text);
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct LocalStack {
 /// Limits of a [`LocalStack`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LocalConfig {
-    /// Connections; a SYN beyond is dropped.
+    /// Connections; a SYN beyond is refused.
     pub(crate) connections: usize,
     /// Connections that wait for `admit`; a SYN beyond is dropped, and comes again after a second.
     pub(crate) waiting: usize,

@@ -1,12 +1,16 @@
 //! What programs see of the far end.
 
 use super::bed::{
-    ask, associate, connect, datagram_echo, echo, exchange, pair, pattern, read_late, serve, socks,
+    Agent, Keys, ask, associate, connect, datagram_echo, echo, exchange, pair, pattern, read_late,
+    serve, socks,
 };
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, UdpSocket};
 use std::thread;
 use std::time::Duration;
+use tabane_gateway::config::{ClientLimits, ServerConfig};
+use tabane_gateway::model::EventKind;
+use tabane_gateway::request_channel::{Answer, Request};
 
 #[test]
 fn many_programs_at_a_time_get_back_what_they_send() {
@@ -43,6 +47,35 @@ fn what_is_not_allowed_is_said_to_be() {
         assert_eq!(connect(client.at, address.parse().unwrap()).unwrap_err(), 2, "{address}");
     }
     assert_eq!(server.status().refused_total, 4);
+}
+
+#[test]
+fn a_program_beyond_the_limit_of_its_client_is_told_at_once() {
+    let keys = Keys::new();
+    let config = keys.server_config("127.0.0.1:0".parse().unwrap());
+    let limits = ClientLimits { connections: 2, ..config.limits.clone() };
+    let server = Agent::server(ServerConfig { limits, ..config });
+    let client = Agent::client(keys.client_config(&[server.at]));
+    client.until_paths_work();
+    let far = echo();
+    let mut open: Vec<_> = (0..2).map(|_| connect(client.at, far).unwrap()).collect();
+    for _ in 0..3 {
+        assert_eq!(connect(client.at, far).unwrap_err(), 2);
+    }
+    for agent in [&client, &server] {
+        assert_eq!((agent.status().refused_total, agent.status().connections), (3, 2));
+    }
+    let Answer::Events(all) = server.request_channel.ask(Request::Events { since: 0 }).unwrap()
+    else {
+        panic!("no events")
+    };
+    let told = all.iter().find(|event| event.text.contains("(2)")).unwrap();
+    assert_eq!((told.kind.clone(), told.client.as_deref()), (EventKind::Exhausted, Some("test")));
+    // There is room again, and it is not given to those who were refused.
+    open.pop();
+    client.until("one is over", |status| status.connections == 1);
+    server.until("one is over", |status| status.connections == 1);
+    exchange(client.at, far, 1000, 1);
 }
 
 #[test]
