@@ -73,14 +73,15 @@ impl HostSide {
         let changes = Host::open(&host::state_file(client)).map_err(failed)?;
         let name = config.name.clone().unwrap_or_else(|| HostConfig::default().device);
         let wanted = DeviceConfig { name, addresses: own.to_vec(), mtu: DEVICE_MTU };
+        let stack = LocalConfig { vanish: lan.is_some(), ..LocalConfig::default() };
         let mut side = Self {
             config: config.clone(),
             wanted,
             device: None,
             trouble: None,
             packets: Packets::new(PacketsConfig { dns: Vec::new(), mtu: DEVICE_MTU }),
+            stack: LocalStack::new(stack, crate::seed()?)?,
             lan,
-            stack: LocalStack::new(LocalConfig::default(), crate::seed()?)?,
             changes,
             made: None,
             next_look: Instant::ZERO,

@@ -18,7 +18,7 @@ mod socket;
 
 pub(crate) use ends::{Admitted, Discarded, EndStream, Far, Near, Program, Verdict};
 pub(crate) use finished::Finished;
-pub(crate) use socket::{Pool, Socket, SocketStream};
+pub(crate) use socket::{IDLE, INTERVAL, PROBES, Pool, Socket, SocketStream};
 
 use crate::index::PathIndex;
 use crate::listener::{ConnectError, Target};

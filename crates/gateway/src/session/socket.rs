@@ -4,7 +4,7 @@ use crate::kernel_memory;
 use bytes::{Buf, Bytes};
 use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::Shutdown;
@@ -36,11 +36,20 @@ pub(crate) struct Pool {
 const BLOCK: usize = 64 << 10;
 /// Pieces given to the socket in one call.
 const CHUNKS: usize = 64;
+/// A peer is asked whether it is still there after so long a silence, then again at each interval;
+/// after so many questions in vain the connection is over: two and a half minutes in all. RFC 1122
+/// section 4.2.3.6 has two hours, for whoever asks for keepalive and says nothing more.
+pub(crate) const IDLE: Duration = Duration::from_secs(75);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(15);
+pub(crate) const PROBES: u32 = 5;
 
 impl Socket {
     pub(crate) fn new(stream: TcpStream) -> Self {
         // Without it small answers wait for the ACK of those before. It can be missing.
         let _ = stream.set_nodelay(true);
+        // Without it a peer that vanished while nothing was sent to it would never be missed.
+        let keepalive = TcpKeepalive::new().with_time(IDLE).with_interval(INTERVAL);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive.with_retries(PROBES));
         Self { stream, readable: true, writable: true }
     }
 
@@ -201,6 +210,16 @@ mod tests {
         let mut socket = Socket::new(TcpStream::from_std(stream));
         socket.begin();
         (socket, peer)
+    }
+
+    #[test]
+    fn a_peer_that_says_nothing_is_asked_whether_it_is_there() {
+        let (socket, _peer) = begun();
+        let socket = SockRef::from(&socket.stream);
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), IDLE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), INTERVAL);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
     }
 
     /// The system closes the sockets of an agent that is killed: what it had not ended is cut off.

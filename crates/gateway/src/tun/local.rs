@@ -8,6 +8,7 @@
 
 use crate::inner::unreachable;
 use crate::listener::ConnectError;
+use crate::session;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -39,6 +40,8 @@ pub(crate) struct LocalConfig {
     pub(crate) receive_buffer: u64,
     /// Bytes that the relay may write ahead of a program.
     pub(crate) send_buffer: u64,
+    /// Programs may be on other hosts, which may vanish: they are asked whether they are there.
+    pub(crate) vanish: bool,
 }
 
 /// A program's connection; never used twice.
@@ -56,7 +59,9 @@ pub(crate) enum Outgoing {
 
 impl Default for LocalConfig {
     fn default() -> Self {
-        Self { connections: 32_768, waiting: 4_096, receive_buffer: 1 << 20, send_buffer: 1 << 20 }
+        let (connections, waiting) = (32_768, 4_096);
+        let (receive_buffer, send_buffer) = (1 << 20, 1 << 20);
+        Self { connections, waiting, receive_buffer, send_buffer, vanish: false }
     }
 }
 
@@ -155,6 +160,10 @@ fn engine_config(config: LocalConfig) -> Config {
         // A kernel that sends 64 KB at once must not wait for the second half of a window.
         c.tcp.quick_acks = u32::MAX;
         c.tcp.initial_window = 64;
+        // The host's own kernel ends what its programs leave; hosts behind it may just vanish.
+        c.tcp.keepalive = config.vanish.then_some(session::IDLE.into());
+        c.tcp.keepalive_interval = session::INTERVAL.into();
+        c.tcp.keepalive_probes = session::PROBES;
         c.tcp.receive_buffer = config.receive_buffer;
         c.tcp.receive_buffer_max = config.receive_buffer;
         c.tcp.send_buffer = config.send_buffer;

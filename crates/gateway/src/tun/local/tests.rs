@@ -367,3 +367,20 @@ fn connections_of_before_are_reset() {
     world.run();
     assert_eq!(world.kernel_heard, [(conn, Event::Closed(CloseReason::Reset(None)))]);
 }
+
+/// A host of the LAN may vanish; this host's own kernel ends what its programs leave.
+#[test]
+fn a_host_that_may_vanish_is_missed() {
+    for vanish in [true, false] {
+        let mut world = World::new(1500, LocalConfig { vanish, ..LocalConfig::default() });
+        world.open(SERVER);
+        let end = world.now + Duration::from_secs(200);
+        // What the stack sends reaches nobody from now on.
+        while let Some(now) = world.stack.poll_timeout().filter(|at| *at < end) {
+            world.stack.handle_timeout(now);
+            while world.stack.poll_packet(now).is_some() {}
+            while world.stack.poll_event().is_some() {}
+        }
+        assert_eq!(world.stack.connections(), usize::from(!vanish));
+    }
+}
