@@ -167,6 +167,26 @@ mod tests {
     }
 
     #[test]
+    fn empty_datagrams_are_datagrams() {
+        let (ours, peer) = (socket(), UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        ours.send(peer.local_addr().unwrap(), &[], 1000).unwrap();
+        let (len, from) = peer.recv_from(&mut [0; 8]).unwrap();
+        assert_eq!(len, 0);
+        let sent = [&b""[..], b"one", b"", b"", b"the end"];
+        for datagram in sent {
+            peer.send_to(datagram, from).unwrap();
+        }
+        let (mut batch, mut got) = (Batch::new(), Vec::new());
+        while !got.ends_with(&[b"the end".to_vec()]) {
+            match ours.recv(&mut batch) {
+                Ok(()) => got.extend(batch.datagrams().map(|(_, datagram)| datagram.to_vec())),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert_eq!(got, sent);
+    }
+
+    #[test]
     fn what_is_longer_than_a_packet_is_fragmented() {
         let (ours, peer) = (socket(), UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
         peer.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();

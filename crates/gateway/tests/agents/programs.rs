@@ -79,6 +79,25 @@ fn a_program_beyond_the_limit_of_its_client_is_told_at_once() {
 }
 
 #[test]
+fn empty_datagrams_arrive_in_both_directions() {
+    let (client, _server, _) = pair();
+    let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let at = far.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 100];
+        while let Ok((len, from)) = far.recv_from(&mut buffer) {
+            let _ = far.send_to(if len == 0 { b"it was empty" } else { b"" }, from);
+        }
+    });
+    let (_control, relay) = associate(client.at);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let head = [&[1, 127, 0, 0, 1][..], &at.port().to_be_bytes()].concat();
+    assert_eq!(ask(&socket, relay, &head, b"anything"), b"");
+    assert_eq!(ask(&socket, relay, &head, b""), b"it was empty");
+}
+
+#[test]
 fn names_are_resolved_at_the_far_end() {
     let (client, _server, _) = pair();
     let far = echo();

@@ -67,7 +67,7 @@ impl Batch {
             four_tuple.remote = canonical(meta.addr);
             four_tuple.local = meta.dst_ip.filter(|_| with_local).map(|ip| ip.to_canonical());
             four_tuple.port = port;
-            datagrams += meta.len.div_ceil(meta.stride.max(1)) as u64;
+            datagrams += meta.len.div_ceil(meta.stride.max(1)).max(1) as u64;
             bytes += meta.len as u64;
         }
         (datagrams, bytes)
@@ -77,8 +77,11 @@ impl Batch {
     pub fn datagrams(&self) -> impl Iterator<Item = (&FourTuple, &[u8])> {
         let buffers = self.buffer.chunks_exact(self.size).zip(&self.meta).zip(&self.four_tuples);
         buffers.take(self.filled).flat_map(|((buffer, meta), four_tuple)| {
-            let datagrams = buffer[..meta.len.min(buffer.len())].chunks(meta.stride.max(1));
-            datagrams.map(move |datagram| (four_tuple, datagram))
+            let (first, rest) = buffer[..meta.len.min(buffer.len())]
+                .split_at(meta.stride.min(meta.len).min(buffer.len()));
+            // The first may be empty, and is one all the same (RFC 768).
+            let rest = rest.chunks(meta.stride.max(1));
+            std::iter::once(first).chain(rest).map(move |datagram| (four_tuple, datagram))
         })
     }
 }
