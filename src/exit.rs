@@ -41,7 +41,7 @@ pub(crate) fn code(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::ReaderGone) => ExitCode::SUCCESS,
         Err(Failure::Failed(error)) => {
-            say::error(&format!("{error:#}"));
+            say::error(&words(&error));
             ExitCode::from(1)
         }
         Err(Failure::Interrupted(text)) => {
@@ -52,5 +52,35 @@ pub(crate) fn code(result: Result<(), Failure>) -> ExitCode {
             say::error(&text);
             ExitCode::from(2)
         }
+    }
+}
+
+/// An error and its causes. Some say their cause themselves, for those who ask them alone: it is
+/// said once.
+fn words(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if words.is_empty() {
+            words = cause;
+        } else if !words.ends_with(&cause) {
+            words = format!("{words}: {cause}");
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+    use std::io;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let system = || io::Error::from_raw_os_error(98);
+        let says_it = format!("no socket on [::]:9: {}", system());
+        let error = anyhow::Error::new(system()).context(says_it.clone());
+        assert_eq!(words(&error), says_it);
+        let error = anyhow::Error::new(system()).context("reading").context("at the start");
+        assert_eq!(words(&error), format!("at the start: reading: {}", system()));
     }
 }
