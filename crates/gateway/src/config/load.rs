@@ -136,7 +136,7 @@ pub(crate) fn parse_copy<C: Configuration>(
 pub(super) fn text(path: &Path) -> Result<String, ConfigError> {
     bounded::text(path, TEXT_MAX).map_err(|error| {
         let (file, message) = (path.display().to_string(), format!("cannot be read: {error}"));
-        let help = Some(remedy(path));
+        let help = Some(remedy(path, &error).to_owned());
         ConfigError(vec![Problem { file, position: None, excerpt: None, message, help }])
     })
 }
@@ -228,7 +228,7 @@ fn refuse(problem: Problem) -> ConfigError {
 
 fn unreadable(at: &[&dyn fmt::Display], file: &Path, error: &io::Error) -> Fault {
     let message = format!("{} cannot be read: {error}", file.display());
-    Fault::new(at, message).help(remedy(file))
+    Fault::new(at, message).help(remedy(file, error))
 }
 
 /// Folders can be opened like files, and then not be read.
@@ -237,10 +237,14 @@ fn is_no_folder(file: File) -> io::Result<()> {
 }
 
 /// What to do about a file that cannot be read.
-fn remedy(path: &Path) -> String {
-    match path.try_exists() {
-        Ok(true) => "it must be readable by the user that the agent runs as".into(),
-        _ => "`tabane server init` and `tabane client join LINE` make one".into(),
+fn remedy(path: &Path, error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => "so long is hardly the file that was meant",
+        io::ErrorKind::InvalidData => "save it as UTF-8, if it is the file that was meant",
+        _ if path.try_exists().is_ok_and(|exists| exists) => {
+            "it must be readable by the user that the agent runs as"
+        }
+        _ => "`tabane server init` and `tabane client join LINE` make one",
     }
 }
 

@@ -205,6 +205,19 @@ mod tests {
         assert!(source.read(None).is_err());
     }
 
+    /// Whose file it is has nothing to do with how long it is, nor with what stands in it.
+    #[test]
+    fn a_file_that_is_not_read_is_given_its_own_remedy() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("server.toml");
+        let said = || load::text(&file).unwrap_err().to_string();
+        assert!(said().contains("server init"), "{}", said());
+        fs::write(&file, "#".repeat(TEXT_MAX as usize + 1)).unwrap();
+        assert!(said().contains("8 MiB") && !said().contains("readable by"), "{}", said());
+        fs::write(&file, b"\xff").unwrap();
+        assert!(said().contains("save it as UTF-8"), "{}", said());
+    }
+
     #[test]
     fn a_copy_is_not_read_again_and_its_files_are_the_service_s() {
         let place = tempfile::tempdir().unwrap();
