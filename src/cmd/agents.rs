@@ -3,7 +3,7 @@
 
 use crate::exit::Failure;
 use crate::say;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tabane_gateway::agent::{
     Endpoints, OpenEndpoints, Runtime, raise_descriptor_limit, start_runtime,
 };
@@ -28,12 +28,20 @@ pub(super) fn load<C: Configuration>(file: &ConfigFile) -> Result<C, Failure> {
     Ok(loaded.config)
 }
 
-/// Says where an agent that is about to run will record, if it will: `record`, and `record_folder`
-/// and `record_names`.
-pub(super) fn tell_recording(record: Option<&str>, kept: (Option<&Path>, bool), file: &ConfigFile) {
+/// Where an agent will record, if it will: `record`, and `record_folder` and `record_names`.
+pub(super) fn recording(
+    record: Option<&str>,
+    kept: (Option<&Path>, bool),
+    file: &ConfigFile,
+) -> Option<PathBuf> {
     let original = file.copy_of.as_deref().unwrap_or(&file.file);
-    if let Some(settings) = RecordSettings::of(record, kept, Some(original)) {
-        say::note(&format!("recording to {}", settings.folder.display()));
+    Some(RecordSettings::of(record, kept, Some(original))?.folder)
+}
+
+/// Says so, once nothing can keep it from recording any more.
+pub(super) fn tell_recording(folder: Option<&Path>) {
+    if let Some(folder) = folder {
+        say::note(&format!("recording to {}", folder.display()));
     }
 }
 

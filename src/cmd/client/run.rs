@@ -1,6 +1,6 @@
 //! `tabane client -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{load, open, tell_recording};
+use crate::cmd::agents::{load, open, recording, tell_recording};
 use crate::exit::Failure;
 use crate::{journal, say};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         web_token_file: config.web_token_file.clone(),
     };
     let kept = (config.record_folder.as_deref(), config.record_names);
-    tell_recording(config.record.as_deref(), kept, &file);
+    let recording = recording(config.record.as_deref(), kept, &file);
     let mut client = Client::new(config).map_err(anyhow::Error::new)?;
     client.set_source(file);
     client.set_log(Box::new(journal::event));
@@ -46,5 +46,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         say::note(&format!("SOCKS5 and HTTP CONNECT on {front}"));
     }
     let _guards = open(endpoints, &client.request_channel())?;
+    tell_recording(recording.as_deref());
     Ok(client.run().map_err(anyhow::Error::new)?)
 }

@@ -1,6 +1,6 @@
 //! `tabane server -c FILE`: runs the agent until it is stopped.
 
-use crate::cmd::agents::{load, open, tell_recording};
+use crate::cmd::agents::{load, open, recording, tell_recording};
 use crate::exit::Failure;
 use crate::plural::count;
 use crate::{journal, say};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let state = super::usual_state(args.copy_of.as_deref().unwrap_or(&args.config));
     make_folder(&state, &config);
     let kept = (config.record_folder.as_deref(), config.record_names);
-    tell_recording(config.record.as_deref(), kept, &file);
+    let recording = recording(config.record.as_deref(), kept, &file);
     let mut server = Server::new(config, Some(&state)).map_err(anyhow::Error::new)?;
     server.set_source(file);
     server.set_log(Box::new(journal::event));
@@ -63,5 +63,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         say::note(&format!("{} may connect to {at}", count(clients, "client")));
     }
     let _guards = open(endpoints, &server.request_channel())?;
+    tell_recording(recording.as_deref());
     Ok(server.run().map_err(anyhow::Error::new)?)
 }
