@@ -50,6 +50,21 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
         "[[at]]\ntime = \"1s\"\nevery = \"1ns\"\nlink = \"wifi\"\nrate = \"1Mbps\"\n[[flow]]",
         &[":16:9:", "again after 1ns"],
     ),
+    (
+        "[[flow]]",
+        "[[at]]\ntime = \"1s\"\nlink = \"wifi\"\nloss = \"gilbert:p=2\"\n[[flow]]",
+        &[":17:8:", "'p' is 2", "allowed is 0 to 1"],
+    ),
+    (
+        "[[flow]]",
+        "[[at]]\ntime = \"1s\"\nlink = \"wifi\"\nqueue = \"codle\"\n[[flow]]",
+        &[":17:9:", "unknown queue model 'codle'", "did you mean 'codel'?"],
+    ),
+    (
+        "[[flow]]",
+        "[[at]]\ntime = \"1s\"\nlink = \"wifi\"\nmtu = 100\n[[flow]]",
+        &[":17:7:", "an MTU of less than 296 bytes"],
+    ),
     ("[[flow]]", "[host.client]\ntcp = { keepalive = \"1ns\" }\n[[flow]]", &["after 1ns"]),
     ("[link.lte]", "[lte]", &["unknown key 'lte'", "write [link.lte]"]),
     ("[[flow]]", "[wan]\nx = 1\n[[flow]]", &["unknown key 'wan'", "known: name, about, seed"]),

@@ -2,7 +2,8 @@
 //! not, flows without an application, changes that change nothing.
 
 use super::{Change, Fault, Flow, FlowDirection, Host, Scenario};
-use crate::topology::Topology;
+use crate::link::{loss, queue};
+use crate::topology::{Topology, check_mtu};
 use crate::world::ports::Ports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -320,7 +321,20 @@ fn check_change(
             return Err(Fault::unknown(&[&"at", &n, &key], "link", name, scenario.link.names()));
         }
     }
+    check_link_change(n, change)?;
     check_host_change(n, change, scenario, topology)
+}
+
+/// What a link becomes has the limits of what one may be.
+fn check_link_change(n: usize, change: &Change) -> Result<(), Fault> {
+    let queue = change.queue.as_ref().map(|queue| queue::build(&queue.0).map(drop));
+    let loss = change.loss.as_ref().map(|loss| loss::build(&loss.0).map(drop));
+    for (key, built) in [("queue", queue), ("loss", loss)] {
+        if let Some(Err(error)) = built {
+            return Err(Fault::policy(&[&"at", &n, &key], &error));
+        }
+    }
+    check_mtu(change.mtu, &[&"at", &n, &"mtu"])
 }
 
 fn check_host_change(
