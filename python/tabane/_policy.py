@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from tabane import _native
+from tabane import _fingerprint, _native
 from tabane._native import Ack, Blocked, Congestion, SubflowView, Work
 
 #: What a scheduler answers: nothing, one subflow, or several; each as a view or its ``id``.
@@ -39,6 +37,12 @@ class Scheduler:
 
     params: ClassVar[Mapping[str, tuple[float, float, float, str]]] = {}
     """Parameters: default, lowest, highest and meaning, by name. They are given to ``__init__``."""
+
+    version: ClassVar[str | None] = None
+    """Stands for all that the class depends on, when a sweep looks for results that were kept.
+
+    Another text is another policy. Without one, the code and what it refers to are compared.
+    """
 
     def select(self, work: Work, subflows: list[SubflowView]) -> Chosen:
         """Returns the subflows that get this work now.
@@ -91,6 +95,12 @@ class CongestionController:
 
     params: ClassVar[Mapping[str, tuple[float, float, float, str]]] = {}
     """Parameters: default, lowest, highest and meaning, by name. They are given to ``__init__``."""
+
+    version: ClassVar[str | None] = None
+    """Stands for all that the class depends on, when a sweep looks for results that were kept.
+
+    Another text is another policy. Without one, the code and what it refers to are compared.
+    """
 
     def __init__(self, mss: int, cwnd: int, ssthresh: int | None) -> None:
         """Starts from a window; after a live change of controller, from the old one's."""
@@ -171,14 +181,10 @@ def in_python(scenario: str) -> list[str]:
     ]
 
 
-def fingerprint(scenario: str) -> str | None:
-    """Returns a hash of the policies in Python that a scenario names; ``None`` if there is none.
+def fingerprint(name: str) -> str:
+    """Returns a hash of the policy in Python that has a name, and of all that it depends on.
 
-    There is none for a class without source, whose results are not kept.
+    Raises:
+        UnknownError: it depends on something that has none.
     """
-    named = [_REGISTERED[name] for name in in_python(scenario)]
-    try:
-        sources = [inspect.getsource(policy) for policy in named]
-    except (OSError, TypeError):
-        return None
-    return hashlib.sha256("\0".join(sources).encode()).hexdigest()
+    return _fingerprint.of(_REGISTERED[name])

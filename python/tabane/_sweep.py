@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tabane import _native, _policy
+from tabane._fingerprint import UnknownError
 from tabane._scenario import Scenario, Value
 from tabane._table import Table
 
@@ -217,6 +219,8 @@ class _Kept:
         self._root = None if folder is False else Path(folder if folder is not None else given)
         self._files = scenario._files
         self._traces: dict[str, str] = {}
+        self._policies: dict[tuple[str, ...], str | None] = {}
+        self._told: set[str] = set()
         stat = Path(_native.__file__).stat()
         self._program = f"{_native.__version__} {stat.st_size} {stat.st_mtime_ns}"
 
@@ -229,7 +233,7 @@ class _Kept:
 
     def put(self, plan: _native.Plan, json: str) -> None:
         path = self._path(plan)
-        if path is None:
+        if path is None or self._changes(plan):
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent)
@@ -241,7 +245,10 @@ class _Kept:
         if self._root is None:
             return None
         text = plan.toml()
-        policies = _policy.fingerprint(text)
+        names = tuple(_policy.in_python(text))
+        if names not in self._policies:
+            self._policies[names] = self._fingerprint(names)
+        policies = self._policies[names]
         if policies is None:
             return None
         parts = [
@@ -252,6 +259,36 @@ class _Kept:
         ]
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return self._root / key[:2] / f"{key[2:]}.json"
+
+    def _changes(self, plan: _native.Plan) -> bool:
+        """Whether a run has changed what its policies depend on: it is not that of before."""
+        names = tuple(_policy.in_python(plan.toml()))
+        before, now = self._policies[names], self._fingerprint(names)
+        if before == now:
+            return False
+        self._policies[names] = None
+        self._tell(", ".join(names), "runs change what it depends on")
+        return True
+
+    def _fingerprint(self, names: tuple[str, ...]) -> str | None:
+        found = []
+        for name in names:
+            try:
+                found.append(_policy.fingerprint(name))
+            except UnknownError as error:
+                self._tell(name, str(error))
+                return None
+        return "\0".join(found)
+
+    def _tell(self, policy: str, why: str) -> None:
+        if policy not in self._told:
+            self._told.add(policy)
+            message = (
+                f"results with policy '{policy}' are not kept: {why}. Give the class a version "
+                '(`version = "1"`), and another one whenever it decides otherwise; '
+                "or sweep with cache=False"
+            )
+            warnings.warn(message, UserWarning, stacklevel=6)
 
     def _trace(self, name: str) -> str:
         if name not in self._traces:

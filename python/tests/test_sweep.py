@@ -1,6 +1,8 @@
 """Sweeps: what runs, what is kept, and how they go on after Ctrl-C."""
 
+import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -94,3 +96,88 @@ def test_a_point_that_is_wrong_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(tabane.ScenarioError, match="unknown scheduler 'minrt'"):
         tabane.sweep(TWO, {"defaults.scheduler": ["necf", "minrt"]}, cache=tmp_path)
     assert list(tmp_path.rglob("*.json")) == []
+
+
+def window_of(segments: int) -> type[tabane.CongestionController]:
+    class Window(tabane.CongestionController):
+        def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
+            self.cwnd = segments * ack.mss
+
+        def on_congestion(
+            self, event: tabane.Congestion, siblings: list[tabane.SubflowView]
+        ) -> None:
+            pass
+
+    return Window
+
+
+def kept(folder: Path, policy: type[tabane.CongestionController]) -> int:
+    """How many results there are after a sweep with a policy."""
+    tabane.register("kept")(policy)
+    over = {"defaults.congestion": ["kept"]}
+    tabane.sweep(TWO, over, seeds=[1], progress=False, cache=folder)
+    return len(list(folder.rglob("*.json")))
+
+
+SEGMENTS = 4
+TABLE = {"a": [1, 2.5, "x"], "b": (np.arange(3), frozenset({"p", "q"}), None, math.pi)}
+
+
+def segments(of: int = 1) -> int:
+    return (lambda: SEGMENTS * of)()
+
+
+class Base(tabane.CongestionController):
+    def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
+        self.cwnd = segments() * ack.mss + 0 * len(TABLE)
+
+
+class Constant(Base):
+    share = 0.5
+
+    def on_congestion(self, event: tabane.Congestion, siblings: list[tabane.SubflowView]) -> None:
+        self.cwnd = self.share * self.cwnd
+
+
+def test_a_policy_is_another_with_what_it_depends_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kept(tmp_path, window_of(4)) == kept(tmp_path, window_of(4)) == 1
+    assert kept(tmp_path, window_of(5)) == 2
+    assert kept(tmp_path, Constant) == kept(tmp_path, Constant) == 3
+    monkeypatch.setattr(sys.modules[__name__], "SEGMENTS", 5)
+    assert kept(tmp_path, Constant) == 4
+    monkeypatch.setattr(Base, "on_ack", vars(window_of(9))["on_ack"])
+    assert kept(tmp_path, Constant) == 5
+    monkeypatch.setattr(Constant, "share", 0.25)
+    assert kept(tmp_path, Constant) == 6
+    monkeypatch.undo()
+    assert kept(tmp_path, Constant) == 6
+    monkeypatch.setitem(TABLE, "a", [1, 2.5, "y"])
+    assert kept(tmp_path, Constant) == 7
+    monkeypatch.setattr(segments, "__defaults__", (2,))
+    assert kept(tmp_path, Constant) == 8
+
+
+def test_what_cannot_be_told_from_another_is_not_kept_and_said_once(tmp_path: Path) -> None:
+    class Random(Constant):
+        def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
+            self.cwnd = CHANCE.randint(4, 8) * ack.mss
+
+    class Counts(Constant):
+        asked = 0
+
+        def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
+            type(self).asked += 1
+
+    for policy, why in ((Random, "CHANCE is of type Random"), (Counts, "runs change what")):
+        with pytest.warns(UserWarning, match=f"'kept' are not kept: {why}.*`version = ") as told:
+            assert kept(tmp_path, policy) == 0
+        assert len(told) == 1 and told[0].filename == __file__
+        policy.version = "1"
+    assert kept(tmp_path, Random) == kept(tmp_path, Random) == 1
+    Random.version = "2"
+    assert kept(tmp_path, Random) == 2
+
+
+CHANCE = random.Random(1)
