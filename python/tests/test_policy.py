@@ -152,3 +152,16 @@ def test_a_constructor_that_fails_is_told_and_so_is_a_wrong_class() -> None:
 
     with pytest.raises(tabane.PolicyError, match=r"cwnd is -1"):
         tabane.run(TWO, set={"defaults.congestion": Shrinks})
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_goes_out_as_it_is(ends: type[BaseException], tmp_path: Path) -> None:
+    class Ends(tabane.Scheduler):
+        def select(self, work: tabane.Work, subflows: list[tabane.SubflowView]) -> int:
+            raise ends("now")
+
+    over = {"defaults.scheduler": Ends}
+    with pytest.raises(ends, match="now"):
+        tabane.run(TWO, set=over)
+    with pytest.raises(ends, match="now"):
+        tabane.sweep(TWO, {"defaults.scheduler": [Ends]}, progress=False, cache=tmp_path)

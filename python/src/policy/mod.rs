@@ -11,7 +11,7 @@ mod views;
 pub(crate) use views::{Ack, Blocked, Congestion, SubflowView, Work};
 
 use crate::error;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::cell::{Cell, RefCell};
@@ -44,8 +44,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// As Python gets it.
+    /// As Python gets it. What is to end the program (Ctrl-C, `sys.exit`) goes out as it is.
     pub(crate) fn into_error(self, py: Python<'_>) -> PyErr {
+        if !self.error.is_instance_of::<PyException>(py) {
+            return self.error;
+        }
         error::policy(py, self.policy, self.at.as_secs_f64(), self.error)
     }
 }
