@@ -50,7 +50,7 @@ impl Pool {
         let spawn = |_| {
             let (plans, sender) = (plans.clone(), sender.clone());
             let (stop, next) = (stop.clone(), next.clone());
-            std::thread::spawn(move || {
+            let work = move || {
                 while !stop.load(Ordering::Relaxed) {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let Some(plan) = plans.get(n) else { break };
@@ -59,7 +59,8 @@ impl Pool {
                         break;
                     }
                 }
-            })
+            };
+            std::thread::spawn(|| policy::on_thread(work))
         };
         let threads = (0..threads.min(plans.len())).map(spawn).collect();
         Self { done: Mutex::new(done), stop, threads: Mutex::new(threads) }

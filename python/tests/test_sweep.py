@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -181,3 +182,19 @@ def test_what_cannot_be_told_from_another_is_not_kept_and_said_once(tmp_path: Pa
 
 
 CHANCE = random.Random(1)
+
+
+def test_a_thread_of_a_sweep_stays_the_same_for_its_policies() -> None:
+    own = threading.local()
+    most = 0
+
+    class Counts(tabane.Scheduler):
+        def select(self, work: tabane.Work, subflows: list[tabane.SubflowView]) -> int | None:
+            nonlocal most
+            own.asked = getattr(own, "asked", 0) + 1
+            most = max(most, own.asked)
+            return next((s.id for s in subflows if s.usable and s.sendable > 0), None)
+
+    over = {"defaults.scheduler": [Counts]}
+    tabane.sweep(TWO, over, seeds=[1, 2], jobs=1, progress=False, cache=False)
+    assert most > 1000

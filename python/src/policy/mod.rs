@@ -64,6 +64,14 @@ pub(crate) fn has_failed() -> bool {
     FAILURE.with_borrow(Option::is_some)
 }
 
+/// Does what may ask policies of Python's, on a thread that is not Python's. The thread keeps its
+/// state in the interpreter meanwhile: to make one for each question costs several times what the
+/// question does. Without such policies the interpreter is left alone.
+pub(crate) fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let none = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+    if none { work() } else { Python::attach(|py| py.detach(work)) }
+}
+
 /// Notes how far the run of this thread has come.
 pub(crate) fn reach(now: Instant) {
     NOW.set(now);
