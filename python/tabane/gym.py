@@ -3,6 +3,9 @@
 A step goes to the next decision of the run: of the scheduler (`SchedulerEnv`), or of congestion
 control (`CongestionEnv`). Observations are ``float32`` from 0 to 1, an episode is a run. Episodes
 go through the scenarios in turn; the same seed gives the same episodes.
+
+Any thread may use an environment, one at a time: while another does, a call is a `RunError`. In a
+forked process those with threads of their own are one, too: make them there.
 """
 
 from __future__ import annotations
@@ -146,6 +149,11 @@ class _Env(gymnasium.Env[_Array, np.int64], _Steps):
             {"time_s": float(times[0])},
         )
 
+    def close(self) -> None:
+        """Ends the episode; there is no other after it."""
+        self._envs.close()
+        super().close()
+
 
 class _VectorEnv(VectorEnv[_Array, _Array, _Array], _Steps):
     """Many environments; their worlds run in Rust threads."""
@@ -187,6 +195,12 @@ class _VectorEnv(VectorEnv[_Array, _Array, _Array], _Steps):
         stepped = self._envs.step(np.ascontiguousarray(actions, dtype="<i8").tobytes())
         observations, rewards, terminated, truncated, times = self._arrays(stepped)
         return observations, rewards, terminated, truncated, {"time_s": times}
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the episodes and their threads, as part of ``close()``; there are no others."""
+        # Gymnasium closes what was not made to the end, too.
+        if hasattr(self, "_envs"):
+            self._envs.close()
 
 
 class SchedulerEnv(_Env):

@@ -1,7 +1,14 @@
 """Environments: what Gymnasium asks for, and the same episodes by seed."""
 
+import os
+import subprocess
+import sys
+import threading
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,3 +107,113 @@ def test_an_episode_that_asks_nothing_is_an_error() -> None:
     single = tabane.Scenario(link={"wifi": {"rate": "30Mbps"}}, flow=[{"bulk": "1MB"}])
     with pytest.raises(tabane.RunError, match="without a decision"):
         gym.SchedulerEnv([single]).reset(seed=1)
+
+
+def in_a_thread(work: Callable[[], Any]) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def test_an_environment_is_the_same_in_whatever_thread() -> None:
+    alone, moved = gym.SchedulerEnv([TWO]), gym.SchedulerEnv([TWO])
+    assert np.array_equal(alone.reset(seed=3)[0], moved.reset(seed=3)[0])
+    over, steps = False, 0
+    while not over:
+        seen, reward, over, _, info = alone.step(steps % 2)
+        action = steps % 2
+        there = in_a_thread(lambda action=action: moved.step(action))
+        assert np.array_equal(seen, there[0]) and (reward, over, info) == (*there[1:3], there[4])
+        steps += 1
+    assert steps > 100
+    for threads in (0, 2):
+        many = gym.SchedulerVectorEnv(4, [TWO], threads=threads)
+        many.reset(seed=1)
+        assert in_a_thread(lambda many=many: many.step(np.zeros(4)))[0].shape[0] == 4
+
+
+def test_an_environment_goes_in_another_thread_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    envs = [gym.SchedulerEnv([TWO]), gym.SchedulerVectorEnv(2, [TWO], threads=0)]
+    for env in envs:
+        env.reset(seed=1)
+    del env
+    in_a_thread(envs.clear)
+    assert said == []
+
+
+def test_other_threads_go_on_while_many_worlds_begin() -> None:
+    many = gym.SchedulerVectorEnv(64, threads=0)
+    begin, ran = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begin.wait()
+        ran.set()
+
+    thread = threading.Thread(target=wait)
+    interval = sys.getswitchinterval()
+    thread.start()
+    try:
+        # Nobody is made to give the interpreter away.
+        sys.setswitchinterval(1000)
+        begin.set()
+        for _ in range(20):
+            many.reset(seed=1)
+        assert ran.is_set()
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="SKIPPED: threads not listed here")
+def test_threads_end_when_an_environment_is_closed() -> None:
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    before = threads()
+    many = gym.SchedulerVectorEnv(8, [TWO], threads=4)
+    many.reset(seed=1)
+    assert threads() == before + 4
+    many.close()
+    many.close()
+    assert threads() == before
+    single = gym.SchedulerEnv([TWO])
+    single.reset(seed=1)
+    single.close()
+    for step in (lambda: many.step(np.zeros(8)), lambda: single.step(0), lambda: single.reset()):
+        with pytest.raises(RuntimeError, match="closed: make another"):
+            step()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SKIPPED: there is no fork here")
+def test_a_forked_process_is_told_that_it_has_no_threads() -> None:
+    program = f"""
+import os
+import numpy as np
+import tabane
+from tabane import gym
+two = [tabane.Scenario.parse({TWO.toml!r})]
+many, alone = gym.SchedulerVectorEnv(2, two, threads=1), gym.SchedulerEnv(two)
+many.reset(seed=1)
+alone.reset(seed=1)
+if os.fork() == 0:
+    alone.step(0)
+    try:
+        many.step(np.zeros(2))
+    except RuntimeError as error:
+        print(error, flush=True)
+    # It is not waited for, either.
+    many.close()
+    os._exit(0)
+os.wait()
+print(many.step(np.zeros(2))[0].shape[0])
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    printed = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=60, check=True
+    )
+    told, after = printed.stdout.splitlines()
+    assert "make the environment here" in told and after == "2"

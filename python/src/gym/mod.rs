@@ -1,19 +1,20 @@
 //! Environments for reinforcement learning: worlds that wait at each decision for an action.
 //!
 //! A world runs in a coroutine (`session.rs`); the policy called `agent` (`agent.rs`) hands out
-//! what it sees, and goes on with the action that comes back. A batch of worlds (`batch.rs`) stays
-//! on one thread; [`Envs`] has one batch on the caller's thread, or one on each of several.
+//! what it sees, and goes on with the action that comes back. [`Envs`] has one batch of worlds
+//! (`batch.rs`) on whichever thread calls, or one on each of several of its own.
 
 mod agent;
 mod batch;
 mod session;
 
-use crate::error;
 use crate::scenario::Plan;
+use crate::{error, policy};
 use batch::{Batch, Steps};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 pub(crate) use agent::register;
@@ -47,11 +48,14 @@ enum Where {
     Threads(Vec<Worker>),
 }
 
-/// Environments, stepped together.
-#[pyclass(unsendable, module = "tabane._native")]
+/// Environments, stepped together: by any thread, by one at a time.
+#[pyclass(frozen, module = "tabane._native")]
 pub(crate) struct Envs {
-    place: Where,
+    /// Nothing after `close`.
+    place: Mutex<Option<Where>>,
     width: usize,
+    /// The process that made it, and has its threads.
+    process: u32,
 }
 
 /// Observations, rewards, flags (1: terminated, 2: truncated) and times of all, as bytes.
@@ -92,17 +96,25 @@ impl Envs {
     }
 
     /// New episodes everywhere. With a seed the first ones of that seed, without the next ones.
-    fn reset<'py>(&mut self, py: Python<'py>, seed: Option<u64>) -> PyResult<Stepped<'py>> {
+    fn reset<'py>(&self, py: Python<'py>, seed: Option<u64>) -> PyResult<Stepped<'py>> {
         self.all(py, |_, _| Command::Reset(seed))
     }
 
     /// Goes to the next decision of each; who was at the end begins the next episode.
-    fn step<'py>(&mut self, py: Python<'py>, actions: &[u8]) -> PyResult<Stepped<'py>> {
+    fn step<'py>(&self, py: Python<'py>, actions: &[u8]) -> PyResult<Stepped<'py>> {
         let (numbers, _) = actions.as_chunks::<8>();
         let actions: Vec<i64> = numbers.iter().map(|n| i64::from_le_bytes(*n)).collect();
         self.all(py, |from, size| {
             Command::Step(actions.iter().skip(from).take(size).copied().collect())
         })
+    }
+
+    /// Ends the worlds and the threads; a second time does nothing.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+            self.end(place.take());
+        });
     }
 }
 
@@ -111,29 +123,68 @@ impl Envs {
         let plans: Vec<tabane_sim::Plan> = plans.iter().map(|plan| plan.plan.clone()).collect();
         let width = kind.width();
         if threads == 0 {
-            let place = Where::Here(Box::new(Batch::new(kind, plans, 0..count, count)));
-            return Self { place, width };
+            return Self::at(
+                Where::Here(Box::new(Batch::new(kind, plans, 0..count, count))),
+                width,
+            );
         }
         let threads = threads.min(count.max(1));
         let worker = |n: usize| {
             let range = n * count / threads..(n + 1) * count / threads;
             Worker::new(kind, plans.clone(), range, count)
         };
-        Self { place: Where::Threads((0..threads).map(worker).collect()), width }
+        Self::at(Where::Threads((0..threads).map(worker).collect()), width)
+    }
+
+    fn at(place: Where, width: usize) -> Self {
+        Self { place: Mutex::new(Some(place)), width, process: std::process::id() }
+    }
+
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    /// Waits for the threads. A forked process does not have those that it would wait for.
+    fn end(&self, place: Option<Where>) {
+        if let Some(Where::Threads(workers)) = place
+            && self.is_forked()
+        {
+            std::mem::forget(workers);
+        }
     }
 
     /// Gives each batch its command and collects the answers.
     fn all<'py>(
-        &mut self,
+        &self,
         py: Python<'py>,
         command: impl Fn(usize, usize) -> Command,
     ) -> PyResult<Stepped<'py>> {
-        let steps = match &mut self.place {
-            Where::Here(batch) => {
-                let size = batch.len();
-                batch.obey(command(0, size))
+        let mut place = match self.place.try_lock() {
+            Ok(place) => place,
+            Err(TryLockError::Poisoned(place)) => place.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let busy = "another thread is stepping it: one at a time, or one for each thread";
+                return Err(error::failed(py, busy));
             }
-            Where::Threads(workers) => {
+        };
+        let steps = match place.as_mut() {
+            None => return Err(error::failed(py, "the environment is closed: make another")),
+            Some(Where::Here(batch)) => {
+                let size = batch.len();
+                let command = command(0, size);
+                // A step of one world takes microseconds. To wait for the interpreter after each,
+                // while other threads use it, would take thousands of times as long.
+                match (&command, size) {
+                    (Command::Step(_), 1) => batch.obey(command),
+                    _ => py.detach(|| batch.obey(command)),
+                }
+            }
+            Some(Where::Threads(_)) if self.is_forked() => {
+                let message = "its threads did not come along into this forked process: \
+                               make the environment here, or with threads=0";
+                return Err(error::failed(py, message));
+            }
+            Some(Where::Threads(workers)) => {
                 let mut from = 0;
                 for worker in workers.iter() {
                     worker.send(command(from, worker.size));
@@ -177,7 +228,7 @@ impl Worker {
         let work = move || {
             let mut batch = Batch::new(kind, plans, range, count);
             while let Ok(command) = orders.recv() {
-                if reports.send(batch.obey(command)).is_err() {
+                if reports.send(policy::on_thread(|| batch.obey(command))).is_err() {
                     return;
                 }
             }
@@ -193,6 +244,13 @@ impl Worker {
 
     fn answer(&mut self) -> Result<Steps, String> {
         self.answers.recv().unwrap_or_else(|_| Err("a thread of environments is gone".to_owned()))
+    }
+}
+
+impl Drop for Envs {
+    fn drop(&mut self) {
+        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.end(place);
     }
 }
 

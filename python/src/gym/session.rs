@@ -43,9 +43,9 @@ pub(super) struct Session {
 impl Session {
     pub(super) fn new(kind: Kind, plan: tabane_sim::Plan) -> Self {
         let world = Coroutine::new(move |yielder: &Asking, _| {
-            CURRENT.set(yielder);
+            enter(yielder);
             let result = tabane_sim::run(&plan, &mut Silent)?;
-            let reward = AGENT.take().map_or(0.0, |agent| agent.last_reward(result.ended_s));
+            let reward = leave().map_or(0.0, |agent| agent.last_reward(result.ended_s));
             Ok((result, reward))
         });
         Self { world, agent: Some(Agent::new(kind)) }
@@ -68,8 +68,28 @@ impl Session {
     }
 }
 
+#[expect(unsafe_code, reason = "a coroutine cannot know what is on its stack")]
+// SAFETY: what is there while it waits is the plan, the world and its policies, which are `Send`
+// (policies by their traits' bounds; a world is not for its observer alone, and that is `Silent`),
+// and frames of the engine, which know no thread. `ask` and the body do know one: they reach its
+// variables in functions of their own, so that no address is kept from one thread to the next.
+unsafe impl Send for Session {}
+
+/// The world of this asker runs on this thread now.
+#[inline(never)]
+fn enter(yielder: *const Asking) {
+    CURRENT.set(yielder);
+}
+
+/// What its policies shared, at its end.
+#[inline(never)]
+fn leave() -> Option<Agent> {
+    AGENT.take()
+}
+
 /// Asks whoever steps the world that runs on this thread; `None` if it is not in an environment.
 /// `question` says what the agent sees, if it is to be asked now.
+#[inline(never)]
 pub(super) fn ask(question: impl FnOnce(&mut Agent) -> Option<Question>) -> Option<i64> {
     let mut agent = AGENT.take()?;
     let question = question(&mut agent);
@@ -81,9 +101,9 @@ pub(super) fn ask(question: impl FnOnce(&mut Agent) -> Option<Question>) -> Opti
     #[expect(unsafe_code, reason = "the policy is deep inside the world that the coroutine runs")]
     // SAFETY: it is the one of the coroutine that runs on this thread now: `CURRENT` is set when
     // its body starts and below when it goes on, and null after `resume`. The yielder lives as
-    // long as the body, and the body is what calls this. Sessions never change their thread.
+    // long as the body, and the body is what calls this.
     let yielder = unsafe { &*yielder };
     let action = yielder.suspend(question?);
-    CURRENT.set(yielder);
+    enter(yielder);
     Some(action)
 }
