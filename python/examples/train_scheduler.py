@@ -74,7 +74,7 @@ class Worlds(VecEnv):
 
     def __init__(self, scenarios: Sequence[tabane.Scenario]) -> None:
         """Makes them; each scenario runs once with ``minrtt`` for its time."""
-        self.envs = gym.SchedulerVectorEnv(WORLDS, scenarios, threads=0)
+        self.envs = gym.SchedulerVectorEnv(WORLDS, turned(scenarios, 1), threads=0)
         space = self.envs.single_observation_space, self.envs.single_action_space
         super().__init__(WORLDS, *space)
         times = np.array([seconds(scenario, "minrtt", 1) for scenario in scenarios])
@@ -89,7 +89,7 @@ class Worlds(VecEnv):
     def reset(self) -> Array:
         """Begins everywhere."""
         self.seen, _ = self.envs.reset(seed=1)
-        # Whose turn it is, by the environments' own rule: the n-th world begins with the n-th.
+        # Whose turn it is: the n-th world begins with the n-th.
         self.turn = np.arange(WORLDS)
         self.over = np.zeros(WORLDS, dtype=bool)
         return self.seen
@@ -130,6 +130,11 @@ class Worlds(VecEnv):
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
         """Not wrapped."""
         return [False] * WORLDS
+
+
+def turned(scenarios: Sequence[tabane.Scenario], seed: int) -> list[tabane.Scenario]:
+    """So that with a seed the n-th of several environments begins with the n-th scenario."""
+    return [scenarios[(n - seed) % len(scenarios)] for n in range(len(scenarios))]
 
 
 def able_of(seen: Array) -> Array:
@@ -239,7 +244,7 @@ def times(path: Path, scenarios: Sequence[tabane.Scenario], seed: int) -> Array:
     import onnxruntime
 
     network = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    envs = gym.SchedulerVectorEnv(len(scenarios), scenarios, threads=0)
+    envs = gym.SchedulerVectorEnv(len(scenarios), turned(scenarios, seed), threads=0)
     seen, _ = envs.reset(seed=seed)
     took = np.full(len(scenarios), np.nan)
     while np.isnan(took).any():

@@ -2,7 +2,8 @@
 
 A step goes to the next decision of the run: of the scheduler (`SchedulerEnv`), or of congestion
 control (`CongestionEnv`). Observations are ``float32`` from 0 to 1, an episode is a run. Episodes
-go through the scenarios in turn; the same seed gives the same episodes.
+go through the scenarios in turn; the same seed gives the same episodes: the first is of scenario
+``seed % len(scenarios)``, and each further one has the next seed, and with it the next scenario.
 
 Any thread may use an environment, one at a time: while another does, a call is a `RunError`. In a
 forked process those with threads of their own are one, too: make them there.
@@ -121,6 +122,8 @@ class _Env(gymnasium.Env[_Array, np.int64], _Steps):
     ) -> tuple[_Array, dict[str, Any]]:
         """Begins an episode: the first of a seed, without one the next.
 
+        Consecutive seeds begin with consecutive scenarios.
+
         Returns:
             The observation, and ``{"time_s": simulated seconds}``.
         """
@@ -174,7 +177,7 @@ class _VectorEnv(VectorEnv[_Array, _Array, _Array], _Steps):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[_Array, dict[str, Any]]:
-        """Begins an episode everywhere.
+        """Begins an episode everywhere: environment ``n`` as one alone does with ``seed + n``.
 
         Returns:
             Observations of shape ``(num_envs, width)``, and ``{"time_s": (num_envs,)}``.
@@ -251,7 +254,7 @@ class SchedulerVectorEnv(_VectorEnv):
 
         Args:
             num_envs: how many.
-            scenarios: an episode each; environment ``n`` begins with the ``n``-th.
+            scenarios: an episode each, in turn.
             host: whose scheduler is asked.
             subflows: how many an observation has.
             threads: of Rust, which share the environments; 0: the caller's own.

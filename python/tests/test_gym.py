@@ -58,7 +58,7 @@ def test_many_are_what_each_is_alone() -> None:
     seen, _ = many.reset(seed=5)
     alone = []
     for n in range(3):
-        env = gym.SchedulerEnv(gym.TRAINING[n:] + gym.TRAINING[:n])
+        env = gym.SchedulerEnv()
         alone.append((env, *env.reset(seed=5 + n)))
     for n, (_, first, _) in enumerate(alone):
         assert np.array_equal(seen[n], first)
@@ -71,6 +71,18 @@ def test_many_are_what_each_is_alone() -> None:
         for n, (env, _, _) in enumerate(alone):
             mine, reward, *_ = env.step(int(actions[n]))
             assert np.array_equal(mine, seen[n]) and reward == rewards[n]
+
+
+def test_the_first_scenario_follows_from_the_seed() -> None:
+    def begins(env: gym.SchedulerEnv, seed: int | None) -> float:
+        return float(env.reset(seed=seed)[1]["time_s"])
+
+    env = gym.SchedulerEnv(gym.HELD_OUT)
+    alone = [begins(gym.SchedulerEnv([scenario]), n) for n, scenario in enumerate(gym.HELD_OUT)]
+    assert [begins(env, seed) for seed in range(16)] == alone
+    assert len(set(alone)) > 12
+    # Without a seed the episodes that follow: each has the next seed, and so the next scenario.
+    assert [begins(env, seed) for seed in (3, None, None)] == alone[3:6]
 
 
 def test_episodes_follow_each_other() -> None:

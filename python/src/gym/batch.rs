@@ -1,5 +1,6 @@
-//! Worlds of one thread, stepped together. Each goes through the plans in turn; the seed of an
-//! episode follows from the first one's, the number of the world and that of the episode.
+//! Worlds that are stepped together. The seed of an episode follows from the first one's, the number
+//! of the world and that of the episode; which plan it is follows from its seed, so that a world
+//! goes through them in turn, and another seed begins elsewhere.
 
 use super::session::{Question, Session, Stand};
 use super::{Command, Kind};
@@ -110,8 +111,9 @@ impl Batch {
     fn begins(&mut self, n: usize, steps: &mut Steps) -> Result<bool, String> {
         let slot = &mut self.slots[n];
         let turn = slot.number as u64 + slot.episode * self.count as u64;
-        let plan = self.plans[(turn % self.plans.len() as u64) as usize].clone();
-        let plan = plan.with_seed(self.seed.wrapping_add(turn)).map_err(|fault| fault.message)?;
+        let seed = self.seed.wrapping_add(turn);
+        let plan = &self.plans[(seed % self.plans.len() as u64) as usize];
+        let plan = plan.with_seed(seed).map_err(|fault| fault.message)?;
         slot.episode += 1;
         let name = plan.scenario.name.clone();
         let mut session = Session::new(self.kind, plan);
