@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabane import _native
+from tabane import _native, _values
 from tabane._errors import RunError, ScenarioError
 from tabane._scenario import Scenario, Value
 from tabane._table import Table
@@ -59,7 +59,7 @@ def _plan(
             f"      = use tabane.sweep, or set one value for: {axes}",
             made._name,
         )
-    return plans[0] if seed is None else plans[0].with_seed(seed)
+    return plans[0] if seed is None else plans[0].with_seed(_values.seed(seed, "seed"))
 
 
 class Result:

@@ -9,9 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tabane import _native, _policy
+from tabane import _native, _policy, _values
 
-#: What `set` and `over` take for a key: anything that TOML can say.
+#: What `set` and `over` take for a key: anything that TOML can say. Numbers of numpy, `Decimal` and
+#: paths are taken for what they stand for.
 Value = (
     str
     | bool
@@ -37,8 +38,9 @@ class Scenario:
         )
         scenario = tabane.Scenario().link("wifi", rate="50Mbps").flow(bulk="20MB")
 
-    A scenario does not change: the methods that add to one return another. What is wrong with it
-    is found when it is checked or run.
+    A scenario does not change: it copies what it is built from, and the methods that add to one
+    return another. What is wrong with it is found when it is checked or run; only values that no
+    scenario can hold are refused at once.
     """
 
     def __init__(self, **keys: Any) -> None:
@@ -48,10 +50,14 @@ class Scenario:
             **keys: ``name``, ``seed``, ``duration``, ``defaults``, ``host``, ``proxy``, ``link``,
                 ``routers``, ``path``, ``flow``, ``at``, ``output`` and the others of
                 ``docs/scenarios.md``. Tables are dictionaries, ``flow`` and ``at`` lists of them.
+
+        Raises:
+            ScenarioError: a value is one that no scenario can hold, such as ``None``.
         """
-        self._keys: dict[str, Any] | None = keys
+        made = {key: _values.plain(value, key) for key, value in keys.items()}
+        self._keys: dict[str, Any] | None = made
         self._text: str | None = None
-        self._name = str(keys.get("name", "scenario"))
+        self._name = str(made.get("name", "scenario"))
         self._folder = ""
         self._files: dict[str, str] = {}
 
@@ -89,7 +95,7 @@ class Scenario:
     def toml(self) -> str:
         """The scenario as the text of a scenario file."""
         if self._text is None:
-            self._text = _native.Document.toml_of(json.dumps(self._keys, default=_named))
+            self._text = _native.Document.toml_of(json.dumps(self._keys, default=_policy.name_of))
         return self._text
 
     def link(self, name: str, **keys: Any) -> Scenario:
@@ -139,9 +145,8 @@ class Scenario:
         return dict(self._document(set).axes())
 
     def _document(self, set: Mapping[str, Value] | None) -> _native.Document:
-        sets = [f"{key}={_toml(value, top=True)}" for key, value in (set or {}).items()]
         files = list(self._files.items())
-        return _native.Document(self._name, self.toml, sets, self._folder, files)
+        return _native.Document(self._name, self.toml, _values.sets(set), self._folder, files)
 
     def _built(self) -> dict[str, Any]:
         if self._keys is None:
@@ -151,42 +156,22 @@ class Scenario:
         return self._keys
 
     def _with_named(self, kind: str, name: str, keys: dict[str, Any]) -> Scenario:
-        old = self._built()
-        return Scenario(**{**old, kind: {**old.get(kind, {}), name: keys}})
+        made = _values.plain(keys, f"{kind}.{name}")
+        return self._with(kind, {**self._built().get(kind, {}), name: made})
 
     def _with_entry(self, kind: str, keys: dict[str, Any]) -> Scenario:
-        old = self._built()
-        return Scenario(**{**old, kind: [*old.get(kind, []), keys]})
+        old = self._built().get(kind, [])
+        return self._with(kind, [*old, _values.plain(keys, f"{kind}.{len(old)}")])
+
+    def _with(self, kind: str, value: Any) -> Scenario:
+        made = Scenario()
+        made._keys = {**self._built(), kind: value}
+        made._name = self._name
+        return made
 
     def __repr__(self) -> str:
         return f"<Scenario {self._name!r}>"
 
 
-def _named(value: object) -> str:
-    """A policy's name, where a scenario has its class."""
-    name = _policy.name_of(value)
-    if name is None:
-        raise TypeError(f"a scenario cannot hold {value!r}")
-    return name
-
-
 def _plain(keys: dict[str, Any]) -> dict[str, Any]:
     return {key.removesuffix("_"): value for key, value in keys.items()}
-
-
-def _toml(value: Value, top: bool = False) -> str:
-    """A value as TOML; texts at the top as the command line takes them."""
-    if isinstance(value, type):
-        value = _named(value)
-    if isinstance(value, str):
-        return value if top else json.dumps(value, ensure_ascii=False)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, Mapping):
-        pairs = ", ".join(f"{json.dumps(str(k))} = {_toml(v)}" for k, v in value.items())
-        return "{ " + pairs + " }"
-    if hasattr(value, "item") and not hasattr(value, "__len__"):
-        return repr(value.item())
-    return "[" + ", ".join(_toml(item) for item in value) + "]"

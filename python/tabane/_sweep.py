@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tabane import _native, _policy
+from tabane import _native, _policy, _values
 from tabane._fingerprint import UnknownError
 from tabane._scenario import Scenario, Value
 from tabane._table import Table
@@ -62,13 +62,12 @@ def sweep(
         KeyboardInterrupt: after Ctrl-C, likewise.
     """
     made = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
-    values = {**(set or {}), **{key: list(values) for key, values in (over or {}).items()}}
-    document = made._document(values)
-    given = {key: list(values) for key, values in (over or {}).items()}
+    given = {key: _values.several(values, key) for key, values in (over or {}).items()}
+    document = made._document({**(set or {}), **given})
     axes = [(key, texts, given.get(key, texts)) for key, texts in document.axes()]
     plans = document.plans()
     if seeds is not None:
-        chosen = list(seeds)
+        chosen = [_values.seed(seed, "seeds") for seed in seeds]
         plans = [plan.with_seed(seed) for plan in plans for seed in chosen]
     kept = _Kept(cache, made)
     rows = _native.Rows()

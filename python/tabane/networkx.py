@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ def scenario(
     graph: networkx.Graph[Any],
     flows: Sequence[Mapping[str, Any]],
     *,
-    routers: Sequence[str] | None = None,
+    routers: Sequence[Any] | None = None,
     **keys: Any,
 ) -> Scenario:
     """Makes a scenario of a graph: a link for each edge, with its attributes.
@@ -23,23 +24,28 @@ def scenario(
     Args:
         graph: undirected. An edge's attributes are those of a link: ``rate``, ``delay``, ``loss``,
             ``queue``..., and ``name``, by default ``A-B``; others are an error when it is checked.
-            *Up* is from the edge's first node to its second.
-        flows: as ``[[flow]]`` of scenario files; ``from_`` is ``from``.
+            *Up* is from the edge's first node to its second. A node that is no text is called as
+            `str` has it: ``1``, ``(0, 1)``.
+        flows: as ``[[flow]]`` of scenario files; ``from_`` is ``from``. It and ``to`` are nodes.
         routers: nodes that only forward; by default all that no flow names.
         **keys: other top-level keys, such as ``duration`` and ``defaults``.
 
     Raises:
-        ValueError: the graph is directed, or a flow's host is no node of it.
+        ValueError: the graph is directed, two nodes have one name, or a flow's host is no node of
+            it.
+        ScenarioError: an attribute is one that no scenario can hold.
     """
     if graph.is_directed():
         raise ValueError("the graph is directed: links carry both ways, so use nx.Graph")
     named = [_plain(dict(flow)) for flow in flows]
-    hosts = {
-        str(flow.get(end, default))
-        for flow in named
-        for end, default in (("from", "client"), ("to", "server"))
-    }
+    hosts = set()
+    for flow in named:
+        flow.update({end: str(flow[end]) for end in ("from", "to") if end in flow})
+        hosts |= {flow.get("from", "client"), flow.get("to", "server")}
     nodes = [str(node) for node in graph.nodes]
+    for node, count in Counter(nodes).items():
+        if count > 1:
+            raise ValueError(f"{count} nodes are called '{node}': give them names of their own")
     for host in sorted(hosts):
         if host not in nodes:
             raise ValueError(f"a flow names '{host}', which is no node; nodes are: {nodes}")
@@ -51,5 +57,5 @@ def scenario(
         if name in links:
             raise ValueError(f"two edges are called '{name}': give one another name")
         links[name] = {"between": ends, **own}
-    forwards = [n for n in nodes if n not in hosts] if routers is None else list(routers)
-    return Scenario(link=links, flow=named, routers=forwards, **keys)
+    forwards = [n for n in nodes if n not in hosts] if routers is None else map(str, routers)
+    return Scenario(link=links, flow=named, routers=list(forwards), **keys)

@@ -9,9 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from tabane import _native
+from tabane import _native, _values
 from tabane._pcap import _table
-from tabane._scenario import Value, _toml
+from tabane._scenario import Value
 from tabane._table import Table
 
 
@@ -91,9 +91,10 @@ def run(
         ValueError: there is no such paper.
         RunError: a run failed.
     """
-    sets = [f"{key}={_toml(value, top=True)}" for key, value in (set or {}).items()]
+    sets = _values.sets(set)
+    number = _values.seed(seed, "seed")
     target = Path(folder) if folder is not None else None
-    return Report(json.loads(_native.repeat_paper(name, quick, seed, sets, jobs, target)))
+    return Report(json.loads(_native.repeat_paper(name, quick, number, sets, jobs, target)))
 
 
 def _text(value: object) -> str:
