@@ -181,6 +181,20 @@ def in_python(scenario: str) -> list[str]:
     ]
 
 
+def classes_in(scenario: str) -> dict[str, type[Scheduler] | type[CongestionController]]:
+    """Returns the policies in Python that a scenario's text has, by name."""
+    return {name: _REGISTERED[name] for name in in_python(scenario)}
+
+
+def adopt(policies: Mapping[str, type[Scheduler] | type[CongestionController]]) -> None:
+    """Registers policies that came with a scenario from another process."""
+    for name, policy in policies.items():
+        if name not in _REGISTERED:
+            register(name)(policy)
+        elif _REGISTERED[name] is not policy:
+            raise ValueError(f"policy '{name}' is another class here: rename one of them")
+
+
 def fingerprint(name: str) -> str:
     """Returns a hash of the policy in Python that has a name, and of all that it depends on.
 

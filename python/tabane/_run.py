@@ -232,6 +232,12 @@ class Result:
             raise RunError("this run was not watched: run it with watch=True")
         return raw
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise TypeError(
+            "a Result stays in its process: hand on its tables (`flows`, `paths`, `series`...), "
+            "`dict()`, or the folder of `write(folder)`"
+        )
+
     def __repr__(self) -> str:
         return f"<Result {self.name!r}, seed {self.seed}, {self.ended_s:.3f} s>\n{self.flows!r}"
 

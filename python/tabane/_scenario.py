@@ -169,6 +169,16 @@ class Scenario:
         made._name = self._name
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A name of a policy is this process's alone: its class goes along.
+        text = self.toml
+        built = {"_text": None} if self._keys is not None else {}
+        return {**vars(self), **built, "policies": _policy.classes_in(text)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _policy.adopt(state.pop("policies"))
+        vars(self).update(state)
+
     def __repr__(self) -> str:
         return f"<Scenario {self._name!r}>"
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+_Numbers = np.ndarray[Any, np.dtype[np.int64]]
 #: How results come back: number of the plan, and the result as JSON.
 Results = Iterable[tuple[int, str]]
 
@@ -122,16 +123,16 @@ class Sweep:
         rows: _native.Rows,
     ) -> None:
         self._axes = axes
-        self._plans = plans
-        self._order = np.array(done, dtype=np.int64)
-        self.flows = self._table(rows.flows())
+        self._runs = len(plans)
+        order = np.array(done, dtype=np.int64)
+        self.flows = self._table(rows.flows(), plans, order)
         """A row a flow of a run: a column for each axis, ``seed``, and those of `Result.flows`."""
-        self.paths = self._table(rows.paths())
+        self.paths = self._table(rows.paths(), plans, order)
         """A row a subflow of a run: a column for each axis, ``seed``, and `Result.paths`."""
 
     def __len__(self) -> int:
         """The number of runs."""
-        return len(self._plans)
+        return self._runs
 
     @property
     def axes(self) -> dict[str, list[Any]]:
@@ -170,17 +171,19 @@ class Sweep:
         half = np.array([row[3] for row in rows], dtype=np.float64)
         return Table({**columns, "mean": means, "low": means - half, "high": means + half})
 
-    def _table(self, raw: dict[str, tuple[Any, Any]]) -> Table:
+    def _table(
+        self, raw: dict[str, tuple[Any, Any]], plans: list[_native.Plan], done: _Numbers
+    ) -> Table:
         table = Table._of(raw)
-        run = self._order[table["run"]]
+        run = done[table["run"]]
         order = np.argsort(run, kind="stable")
         run = run[order]
         columns: dict[str, np.ndarray[Any, Any]] = {}
         for at, (key, texts, values) in enumerate(self._axes):
             by_text = dict(zip(texts, values, strict=True))
-            each = _column([by_text[plan.params[at][1]] for plan in self._plans])
+            each = _column([by_text[plan.params[at][1]] for plan in plans])
             columns[key] = each[run]
-        columns["seed"] = np.array([plan.seed for plan in self._plans], dtype=np.int64)[run]
+        columns["seed"] = np.array([plan.seed for plan in plans], dtype=np.int64)[run]
         columns.update({name: table[name][order] for name in table if name != "run"})
         return Table(columns)
 
