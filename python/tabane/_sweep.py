@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+#: Key, values as texts, and values as given.
+_Axis = tuple[str, list[str], list[Any]]
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
 #: How results come back: number of the plan, and the result as JSON.
 Results = Iterable[tuple[int, str]]
@@ -47,7 +50,7 @@ def sweep(
     Args:
         scenario: a `Scenario`, or the path of a scenario file; its own lists are axes, too.
         over: values by dotted key: ``{"link.lte.delay": ["20ms", "80ms"]}``.
-        seeds: seeds of each point; the scenario's own if not given.
+        seeds: seeds of each point, in place of those that the scenario has; its own if not given.
         set: values laid over every run.
         executor: ``"threads"``: this machine's cores; ``"ray"``: the Ray cluster that this process
             is connected to (``ray.init``), which needs ``pip install tabane[ray]``.
@@ -63,13 +66,7 @@ def sweep(
         KeyboardInterrupt: after Ctrl-C, likewise.
     """
     made = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
-    given = {key: _values.several(values, key) for key, values in (over or {}).items()}
-    document = made._document({**(set or {}), **given})
-    axes = [(key, texts, given.get(key, texts)) for key, texts in document.axes()]
-    plans = document.plans()
-    if seeds is not None:
-        chosen = [_values.seed(seed, "seeds") for seed in seeds]
-        plans = [plan.with_seed(seed) for plan in plans for seed in chosen]
+    axes, plans = _points(made, over or {}, seeds, set or {})
     kept = _Kept(cache, made)
     rows = _native.Rows()
     done: list[int] = []
@@ -92,6 +89,39 @@ def sweep(
                 done.append(missing[k])
                 tick()
     return Sweep(axes, plans, done, rows)
+
+
+def _points(
+    scenario: Scenario,
+    over: Mapping[str, Sequence[Value]],
+    seeds: Iterable[int] | None,
+    set: Mapping[str, Value],
+) -> tuple[list[_Axis], list[_native.Plan]]:
+    """The axes, and every run."""
+    given = {key: _values.several(values, key) for key, values in over.items()}
+    values = {**set, **given}
+    if seeds is not None:
+        if "seed" in over:
+            raise _values.fault("seed", "in `over` and as `seeds`", "leave one of them out")
+        # One, whatever it is: each run gets its own.
+        values["seed"] = 1
+    document = scenario._document(values)
+    axes = [(key, texts, given.get(key, texts)) for key, texts in document.axes()]
+    for key, texts, _ in axes:
+        _once(texts, key)
+    plans = document.plans()
+    if seeds is not None:
+        chosen = [_values.seed(seed, "seeds") for seed in seeds]
+        _once(chosen, "seeds")
+        plans = [plan.with_seed(seed) for plan in plans for seed in chosen]
+    return axes, plans
+
+
+def _once(values: Sequence[object], at: str) -> None:
+    """Refuses values that are there twice: the same run again would pass for another one."""
+    value, count = Counter(values).most_common(1)[0] if values else (None, 0)
+    if count > 1:
+        raise _values.fault(at, f"{value} is there {count} times", "each value once")
 
 
 def _on_threads(
@@ -117,7 +147,7 @@ class Sweep:
 
     def __init__(
         self,
-        axes: list[tuple[str, list[str], list[Any]]],
+        axes: list[_Axis],
         plans: list[_native.Plan],
         done: list[int],
         rows: _native.Rows,

@@ -198,3 +198,26 @@ def test_a_thread_of_a_sweep_stays_the_same_for_its_policies() -> None:
     over = {"defaults.scheduler": [Counts]}
     tabane.sweep(TWO, over, seeds=[1, 2], jobs=1, progress=False, cache=False)
     assert most > 1000
+
+
+def test_seeds_take_the_place_of_those_of_the_scenario() -> None:
+    many = tabane.Scenario(**{**(TWO._keys or {}), "seed": [1, 2, 3, 4]})
+    swept = tabane.sweep(many, seeds=[5, 6], progress=False, cache=False)
+    assert list(swept.flows["seed"]) == [5, 6] and "seed" not in swept.axes
+    same = tabane.sweep(TWO, seeds=[5, 6], progress=False, cache=False)
+    assert repr(swept.estimates()) == repr(same.estimates())
+    own = tabane.sweep(many, progress=False, cache=False)
+    assert list(own.flows["seed"]) == [1, 2, 3, 4] and list(own.estimates()["runs"]) == [4]
+    assert len(tabane.sweep(TWO, seeds=[], progress=False, cache=False)) == 0
+
+
+def test_what_is_there_twice_is_refused(tmp_path: Path) -> None:
+    for over, seeds, message in (
+        ({}, [1, 2, 1], "seeds: 1 is there 2 times"),
+        ({"seed": [3, 3]}, None, "seed: 3 is there 2 times"),
+        ({"link.lte.delay": ["20ms", "20ms"]}, [1], r"link\.lte\.delay: 20ms is there 2 times"),
+        ({"seed": [1, 2]}, [3], "seed: in `over` and as `seeds`"),
+    ):
+        with pytest.raises(tabane.ScenarioError, match=message):
+            tabane.sweep(TWO, over, seeds=seeds, progress=False, cache=tmp_path)
+    assert list(tmp_path.rglob("*.json")) == []
