@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def series(result: Result, metric: str) -> Figure:
-    """A metric of a run over time: a line a subflow, the connection's in black."""
+    """A metric of a run over time: a line a subflow, and a thick one a connection."""
     from matplotlib.figure import Figure
 
     table = result.series_of(metric)
@@ -24,11 +25,11 @@ def series(result: Result, metric: str) -> Figure:
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()
     keys = list(zip(*(table[c] for c in ("flow", "host", "path", "subflow")), strict=True))
-    for key in dict.fromkeys(keys):
+    lines = list(dict.fromkeys(keys))
+    names = _names(lines)
+    wholes = [subflow < 0 and not path for _, _, path, subflow in lines]
+    for n, (key, name, whole) in enumerate(zip(lines, names, wholes, strict=True)):
         rows = np.array([other == key for other in keys])
-        flow, host, path, subflow = key
-        name = " ".join(str(part) for part in (flow, path or host) if part)
-        whole = subflow < 0 and not path
         times, values = table["t"][rows], table["value"][rows]
         if unit == "bps":
             times, values = _means(times, values)
@@ -36,7 +37,8 @@ def series(result: Result, metric: str) -> Figure:
             times,
             values * scale,
             label=name,
-            color="black" if whole else None,
+            color="black" if whole and sum(wholes) == 1 else f"C{n}",
+            linestyle=_STYLES[n // 10 % len(_STYLES)],
             linewidth=1.5 if whole else 1.0,
         )
     axes.set_xlabel("time (s)")
@@ -46,6 +48,22 @@ def series(result: Result, metric: str) -> Figure:
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
     return figure
+
+
+#: Matplotlib has ten colours; more lines than that differ in these.
+_STYLES = ("-", "--", ":", "-.")
+
+
+def _names(lines: list[tuple[Any, ...]]) -> list[str]:
+    """What lines are called: flow and path, and what else tells one from another."""
+    names = [" ".join(filter(None, (flow, path or host))) for flow, host, path, _ in lines]
+    for more in (lambda host, subflow: host, lambda host, subflow: f"#{subflow}"):
+        count = Counter(names)
+        names = [
+            f"{name} {more(host, subflow)}" if count[name] > 1 else name
+            for name, (_, host, _, subflow) in zip(names, lines, strict=True)
+        ]
+    return names
 
 
 #: Points of a rate in a plot at most: what arrives out of order is delivered in leaps.

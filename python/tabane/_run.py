@@ -187,9 +187,9 @@ class Result:
         return table
 
     def plot(self, metric: str = "goodput_bps") -> Figure:
-        """Draws a metric over time: a line a subflow, the connection's in black.
+        """Draws a metric over time: a line a subflow, and a thick one a connection.
 
-        Needs matplotlib.
+        The latter is black if it is the only one. Needs matplotlib.
 
         Args:
             metric: one of ``series["metric"]``.

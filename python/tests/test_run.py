@@ -136,3 +136,19 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
     for metric in ("goodput_bps", "cwnd_bytes", "srtt_s"):
         result.plot(metric).savefig(tmp_path / f"{metric}.png")
         assert (tmp_path / f"{metric}.png").stat().st_size > 10_000
+
+
+def test_lines_of_several_flows_and_hosts_can_be_told_apart() -> None:
+    request = {"size": "50kB", "request": "2kB", "think": "100ms", "count": 5}
+    flows = [{"name": "a", "bulk": "3MB"}, {"name": "b", "bulk": "3MB"}]
+    result = tabane.run(TWO.flow(**flows[0]).flow(**flows[1]).flow(name="web", request=request))
+    lines = result.plot("goodput_bps").axes[0].lines
+    labels = [line.get_label() for line in lines]
+    assert {"a client", "a wifi", "b lte", "web server", "web wifi client"} <= set(labels)
+    assert len(set(labels)) == len(labels) > 10
+    looks = {(line.get_color(), line.get_linestyle()) for line in lines}
+    assert len(looks) == len(lines)
+    one = tabane.run(TWO).plot("cwnd_bytes").axes[0].lines
+    assert [line.get_color() for line in one].count("black") == 1
+    links = [line.get_label() for line in result.plot("link_bps").axes[0].lines]
+    assert len(set(links)) == 4 and "wifi server>client" in links
