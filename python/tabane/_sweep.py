@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+_EXECUTORS = ("threads", "ray")
 #: Key, values as texts, and values as given.
 _Axis = tuple[str, list[str], list[Any]]
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -61,10 +62,14 @@ def sweep(
             cache folder. ``False`` keeps nothing.
 
     Raises:
+        ValueError: there is no such executor.
         ScenarioError: a point is wrong; nothing was run.
         RunError: a run had to be broken off. Runs that were done are kept.
         KeyboardInterrupt: after Ctrl-C, likewise.
     """
+    if executor not in _EXECUTORS:
+        known = ", ".join(_EXECUTORS)
+        raise ValueError(f"there is no executor {executor!r}; executors are: {known}")
     made = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
     axes, plans = _points(made, over or {}, seeds, set or {})
     kept = _Kept(cache, made)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -221,3 +222,9 @@ def test_what_is_there_twice_is_refused(tmp_path: Path) -> None:
         with pytest.raises(tabane.ScenarioError, match=message):
             tabane.sweep(TWO, over, seeds=seeds, progress=False, cache=tmp_path)
     assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_an_executor_that_is_none_is_refused() -> None:
+    executor: Any = "processes"
+    with pytest.raises(ValueError, match="no executor 'processes'; executors are: threads, ray"):
+        tabane.sweep(TWO, seeds=[1], executor=executor, progress=False, cache=False)
