@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from tabane import _native, _policy, _values
+from tabane._errors import RunError
 from tabane._fingerprint import UnknownError
 from tabane._scenario import Scenario, Value
 from tabane._table import Table
@@ -64,7 +65,8 @@ def sweep(
     Raises:
         ValueError: there is no such executor.
         ScenarioError: a point is wrong; nothing was run.
-        RunError: a run had to be broken off. Runs that were done are kept.
+        RunError: a run had to be broken off, or a kept result is damaged. Runs that were done are
+            kept.
         KeyboardInterrupt: after Ctrl-C, likewise.
     """
     if executor not in _EXECUTORS:
@@ -82,7 +84,7 @@ def sweep(
             if json is None:
                 missing.append(n)
             else:
-                rows.add(json)
+                kept.add(plan, json, rows)
                 done.append(n)
                 tick()
         todo = [plans[n] for n in missing]
@@ -267,6 +269,13 @@ class _Kept:
             return path.read_text("utf-8") if path is not None else None
         except FileNotFoundError:
             return None
+
+    def add(self, plan: _native.Plan, json: str, rows: _native.Rows) -> None:
+        try:
+            rows.add(json)
+        except ValueError as error:
+            message = f"{self._path(plan)}: a kept result cannot be read ({error}): delete the file"
+            raise RunError(message) from error
 
     def put(self, plan: _native.Plan, json: str) -> None:
         path = self._path(plan)

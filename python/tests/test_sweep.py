@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -228,3 +229,11 @@ def test_an_executor_that_is_none_is_refused() -> None:
     executor: Any = "processes"
     with pytest.raises(ValueError, match="no executor 'processes'; executors are: threads, ray"):
         tabane.sweep(TWO, seeds=[1], executor=executor, progress=False, cache=False)
+
+
+def test_a_kept_result_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    tabane.sweep(TWO, seeds=[1], progress=False, cache=tmp_path)
+    (file,) = tmp_path.rglob("*.json")
+    file.write_text(file.read_text()[:100])
+    with pytest.raises(tabane.RunError, match=rf"^{re.escape(str(file))}: .*: delete the file$"):
+        tabane.sweep(TWO, seeds=[1], progress=False, cache=tmp_path)
