@@ -8,13 +8,13 @@ use crate::table::Table;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use tabane_sim::observe::{Observer, Observers};
 use tabane_sim::result::RunResult;
 use tabane_sim::{RunError, output};
 use tabane_trace::report::Subject;
-use tabane_trace::{Capture, Collector, RecordLines, Report, csv};
+use tabane_trace::{Capture, CaptureError, Collector, RecordLines, Report, csv};
 
 /// A run that is over.
 #[pyclass(frozen, module = "tabane._native")]
@@ -65,10 +65,33 @@ pub(crate) fn capture(
 ) -> PyResult<()> {
     let Plan { plan, params } = plan.get();
     let info = output::info(&plan.scenario, params);
-    let file = BufWriter::with_capacity(1 << 18, File::create(path)?);
+    let file = BufWriter::with_capacity(1 << 18, Created { path: path.clone(), file: None });
     let mut capture = Capture::new(file, place, snap, info);
     watched(py, plan, vec![&mut capture])?;
-    capture.finish().map_err(|error| error::failed(py, &error.to_string()))
+    capture.finish().map_err(|error| match error {
+        CaptureError::Io(_, error) => error::file(&path, &error),
+        error => error::failed(py, &error.to_string()),
+    })
+}
+
+/// A file that is made with its first bytes: one that is there stays if there is nothing to write.
+struct Created {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Write for Created {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(File::create(&self.path)?),
+        };
+        file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), File::flush)
+    }
 }
 
 /// Runs a plan without the interpreter's lock; Ctrl-C ends it.

@@ -129,6 +129,13 @@ def test_faults_name_the_place_and_the_remedy() -> None:
 def test_a_capture_of_nothing_names_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(tabane.RunError, match="hosts and links are: client, server, wifi, lte"):
         tabane.run(TWO).pcap(tmp_path / "x.pcapng", at="clinet")
+    assert not (tmp_path / "x.pcapng").exists()
+    (tmp_path / "mine.pcapng").write_bytes(b"a capture of before")
+    with pytest.raises(tabane.RunError, match="nothing to capture is called 'clinet'"):
+        tabane.run(TWO).pcap(tmp_path / "mine.pcapng", at="clinet")
+    assert (tmp_path / "mine.pcapng").read_bytes() == b"a capture of before"
+    with pytest.raises(FileNotFoundError, match=r"none/x\.pcapng: "):
+        tabane.run(TWO).pcap(tmp_path / "none" / "x.pcapng")
 
 
 def test_plots_are_drawn(tmp_path: Path) -> None:

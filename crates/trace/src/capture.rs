@@ -82,6 +82,10 @@ impl<W: Write> Capture<W> {
         let place = self.place.clone();
         let io = |e| CaptureError::Io(place.clone(), e);
         let Some(out) = self.out.take() else { return Ok(()) };
+        let known = places(layout);
+        if !known.contains(&place) {
+            return Err(CaptureError::NoSuchPlace { known: known.join(", "), place });
+        }
         let program = format!("tabane {} ({})", self.info.version, self.info.caption());
         let mut writer = PcapngWriter::new(out, &program).map_err(io)?;
         for (h, host) in layout.hosts.iter().enumerate().filter(|(_, h)| h.name == place) {
@@ -95,9 +99,6 @@ impl<W: Write> Capture<W> {
             let name = format!("{} {}>{}", link.name, link.from, link.to);
             let interface = writer.interface(&name, self.snap_len).map_err(io)?;
             self.links.insert(LinkIdx(l as u32), interface);
-        }
-        if self.paths.is_empty() && self.links.is_empty() {
-            return Err(CaptureError::NoSuchPlace { known: places(layout).join(", "), place });
         }
         self.writer = Some(writer);
         Ok(())
