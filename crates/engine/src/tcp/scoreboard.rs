@@ -179,8 +179,8 @@ impl Scoreboard {
         self.segments.iter().map(|s| &s.chunk).filter(|c| !c.data.is_empty())
     }
 
-    /// Data that the peer cannot use yet, newest first: what is neither acknowledged nor SACKed, and
-    /// what is SACKed, but not the segment that carries its mapping. What waits for space in a
+    /// Data that the peer cannot use yet, newest first: what is neither acknowledged nor SACKed,
+    /// and what is SACKed, but not the segment that carries its mapping. What waits for space in a
     /// window that has become smaller is part of it.
     pub(super) fn undelivered(&self) -> impl Iterator<Item = Undelivered<'_>> {
         let sent = self.outstanding_segments();
