@@ -66,6 +66,11 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
         &[":17:7:", "an MTU of less than 296 bytes"],
     ),
     ("[[flow]]", "[host.client]\ntcp = { keepalive = \"1ns\" }\n[[flow]]", &["after 1ns"]),
+    (
+        "[[flow]]",
+        "[host.client]\ntcp = { receive_buffer = 9223372036854775807 }\n[[flow]]",
+        &[":15:26:", "a buffer is too large", "at most 1024GiB"],
+    ),
     ("[link.lte]", "[lte]", &["unknown key 'lte'", "write [link.lte]"]),
     ("[[flow]]", "[wan]\nx = 1\n[[flow]]", &["unknown key 'wan'", "known: name, about, seed"]),
     ("rate = \"50Mbps\"", "rate = \"-5Mbps\"", &[":6:8:", "cannot be negative"]),

@@ -8,7 +8,7 @@ use crate::world::ports::Ports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use tabane_config::policy::PolicySpec;
-use tabane_config::quantity::Time;
+use tabane_config::quantity::{Size, Time};
 use tabane_engine::Duration;
 use tabane_engine::congestion::{self, Start};
 use tabane_engine::policy::PolicyError;
@@ -87,17 +87,22 @@ fn check_host(at: &[&str], host: &Host) -> Result<(), Fault> {
         let at: Vec<&dyn Display> = at.iter().map(|k| k as &dyn Display).collect();
         not_a_storm(&[&at[..], &[&"tcp", &key]].concat(), timer.unwrap_or(PERIOD))?;
     }
+    let buffers = [
+        ("receive_buffer", tcp.receive_buffer),
+        ("receive_buffer_max", tcp.receive_buffer_max),
+        ("send_buffer", tcp.send_buffer),
+    ];
+    let large = |size: Option<Size>| size.is_some_and(|size| size > BUFFER);
+    if let Some((key, _)) = buffers.iter().find(|(_, size)| large(*size)) {
+        let at: Vec<&dyn Display> = at.iter().map(|k| k as &dyn Display).collect();
+        let fault = Fault::new(&[&at[..], &[&"tcp", key]].concat(), "a buffer is too large");
+        return Err(fault.help(format!("at most {BUFFER}: a window has room for 1 GiB")));
+    }
     if let Some(linux) = &host.tcp.linux {
         let at = |keys: &[&'static str]| -> Vec<String> {
             at.iter().chain(keys).map(|k| (*k).to_owned()).collect()
         };
-        let tcp = &host.tcp;
-        let own = [
-            ("receive_buffer", tcp.receive_buffer.is_some()),
-            ("receive_buffer_max", tcp.receive_buffer_max.is_some()),
-            ("send_buffer", tcp.send_buffer.is_some()),
-        ];
-        if let Some((key, _)) = own.iter().find(|(_, given)| *given) {
+        if let Some((key, _)) = buffers.iter().find(|(_, size)| size.is_some()) {
             let message = format!("'{key}' and 'linux' both say how large buffers are");
             return Err(Fault { at: at(&["tcp", key]), message, help: None });
         }
@@ -236,6 +241,10 @@ fn check_way(n: usize, flow: &Flow, scenario: &Scenario, topology: &Topology) ->
 const PERIOD: Time = Time(Duration::from_micros(100));
 /// Time between two messages of a flow at least: 10 Gbit/s of 125 bytes.
 const MESSAGE_NANOS: u128 = 100;
+
+/// Buffers at most. Positions in the stream are numbers of 64 bits that wrap: a window of half of
+/// them would have no end, and the run neither.
+const BUFFER: Size = Size(1 << 40);
 
 /// Refuses a period that would fill the run with events.
 fn not_a_storm(at: &[&dyn Display], period: Time) -> Result<(), Fault> {
