@@ -1,6 +1,6 @@
-//! Worlds that are stepped together. The seed of an episode follows from the first one's, the number
-//! of the world and that of the episode; which plan it is follows from its seed, so that a world
-//! goes through them in turn, and another seed begins elsewhere.
+//! Worlds that are stepped together. The seed of an episode follows from the first one's, the
+//! number of the world and that of the episode; which plan it is follows from its seed, so that a
+//! world goes through them in turn, and another seed begins elsewhere.
 
 use super::session::{Question, Session, Stand};
 use super::{Command, Kind};
