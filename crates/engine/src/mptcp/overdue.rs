@@ -23,8 +23,6 @@ pub(super) struct Head {
 
 /// The head is looked at when it has not moved for so long, which programs begin to notice.
 const STUCK: Duration = Duration::from_millis(50);
-/// What a slow subflow delivers later than this after a faster one could is not waited for.
-const NOTICED: Duration = Duration::from_millis(100);
 /// At most so much goes again at once.
 const MOST: u64 = 64 << 10;
 
@@ -59,7 +57,7 @@ impl Connection {
         let Some(slow) = carriers.max_by_key(|s| s.tcb.srtt()) else { return false };
         let view = slow.tcb.view(now);
         let due = forecast::arrives_within(&view) + fast.srtt;
-        let noticed = forecast::arrival(now, &fast, fast.mss) + NOTICED.0 as f64;
+        let noticed = forecast::arrival(now, &fast, fast.mss) + forecast::NOTICED.0 as f64;
         let mut ahead = view.in_flight;
         let (mut queued, most) = (0, MOST.min(fast.sendable));
         let mut overdue = Vec::new();

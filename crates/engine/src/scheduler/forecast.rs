@@ -11,6 +11,9 @@
 use crate::time::{Duration, Instant};
 use crate::view::SubflowView;
 
+/// Later by this much is what programs notice.
+pub(crate) const NOTICED: Duration = Duration::from_millis(100);
+
 /// Nanoseconds until data that is sent now is acknowledged.
 pub(crate) fn round_trip(now: Instant, view: &SubflowView, bytes: u64) -> f64 {
     let base = base(view);

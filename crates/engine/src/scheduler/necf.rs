@@ -15,7 +15,7 @@
 //! window grows sooner than that would help (`mptcp/receiver.rs`).
 
 use super::common::{Choice, is_awaitable};
-use super::forecast::{self, finish, rate};
+use super::forecast::{self, NOTICED, finish, rate};
 use super::{Reason, Scheduler, Work};
 use crate::policy::{Param, PolicyError, Values};
 use crate::time::{Duration, Instant};
@@ -210,9 +210,6 @@ impl Promise {
         self.due = None;
     }
 }
-
-/// Later by this much is what programs notice.
-const NOTICED: Duration = Duration::from_millis(100);
 
 /// Whether `slow`, whose data arrives so many nanoseconds after that of the `full` subflows, delays
 /// more than it gains. While its data is under way the peer can deliver nothing that comes after

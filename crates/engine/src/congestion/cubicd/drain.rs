@@ -180,10 +180,10 @@ impl Cubicd {
                 }
                 return;
             }
-            if self.mode == Mode::Beside && !self.misses_others(cut, drain.queue - left) {
-                return;
-            }
             if self.mode == Mode::Beside {
+                if !self.misses_others(cut, drain.queue - left) {
+                    return;
+                }
                 self.left_at = Some(now);
             }
             self.found = 0;
