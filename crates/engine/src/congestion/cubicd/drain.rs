@@ -216,7 +216,7 @@ impl Cubicd {
             } else if self.mode != Mode::Beside {
                 // Startup may have gone far beyond what the path and its queue hold.
                 let held = self.path.volume_with(drain.queue).max(drain.cwnd);
-                self.beside(now, before.min(held));
+                self.beside_as_found(now, before.min(held));
             }
         }
     }

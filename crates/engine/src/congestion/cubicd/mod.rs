@@ -184,13 +184,24 @@ impl Cubicd {
         }
     }
 
+    /// Others are there, for what was lost or marked: the window is not raised.
     fn beside(&mut self, now: Instant, cwnd: u64) {
         self.mode = Mode::Beside;
         self.queued_at = now;
-        let away = self.left_at.take().map(|at| now - at);
-        match away.filter(|away| *away < self.a_while() * AGAIN) {
-            Some(away) if self.cubic.state().cwnd >= cwnd => self.cubic.go_on(away),
-            _ => self.cubic.resume(cwnd),
+        self.left_at = None;
+        self.cubic.resume(cwnd);
+    }
+
+    /// A drain has found others: if they were taken for gone a moment ago, by mistake.
+    fn beside_as_found(&mut self, now: Instant, cwnd: u64) {
+        let cubic = self.cubic.state().cwnd;
+        let away = self.left_at.map(|at| now - at);
+        match away.filter(|away| cubic >= cwnd && *away < self.a_while() * AGAIN) {
+            Some(away) => {
+                (self.mode, self.queued_at, self.left_at) = (Mode::Beside, now, None);
+                self.cubic.go_on(away);
+            }
+            None => self.beside(now, cwnd),
         }
     }
 
