@@ -1,7 +1,7 @@
 //! A host whose stack is the engine: the driver of the data plane, and the applications of the
 //! flows that begin or end here.
 
-use crate::flows::{Action, Agenda, Flow, attached};
+use crate::flows::{Action, Agenda, Flow, attached, carrier};
 use crate::notification::{Notification, Notifier};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -58,7 +58,7 @@ impl EngineHost {
 
     fn start(&mut self, endpoint: &mut Endpoint, now: Instant, n: usize) {
         let flow = &self.flows[n];
-        let path = self.plan.topology.first_path(self.host, flow.server).unwrap_or(0);
+        let path = self.plan.topology.path_to_open(self.host, flow.server, endpoint);
         let local = SocketAddr::new(self.plan.topology.address(self.host, path), 0);
         let remote = SocketAddr::new(self.plan.topology.shared_address(flow.server), flow.port);
         match endpoint.connect(now, local, remote) {
@@ -86,14 +86,15 @@ impl EngineHost {
         flow.notify_if_complete(&self.notifier, &app, || connection.info(now));
     }
 
+    fn carrier(&mut self, endpoint: &mut Endpoint, now: Instant, n: usize) {
+        let Some((link, up)) = carrier(&self.plan.scenario.at[n]) else { return };
+        for path in attached(&self.plan, self.host, link) {
+            endpoint.set_path_up(now, PathId(path as u8), up);
+        }
+    }
+
     fn change(&mut self, endpoint: &mut Endpoint, now: Instant, n: usize) {
         let change = &self.plan.scenario.at[n];
-        if let Some(link) = change.down.as_ref().or(change.up.as_ref()) {
-            for path in attached(&self.plan, self.host, link) {
-                endpoint.set_path_up(now, PathId(path as u8), change.up.is_some());
-            }
-            return;
-        }
         let paths = &self.plan.topology.hosts[self.host].paths;
         let path = change.path.as_ref();
         let path = path.and_then(|name| paths.iter().position(|p| p.name == *name));
@@ -168,6 +169,7 @@ impl App for EngineHost {
         let scenario = self.plan.scenario.clone();
         while let Some(action) = self.agenda.due(now, &scenario) {
             match action {
+                Action::Carrier(n) => self.carrier(endpoint, now, n),
                 Action::Start(n) => self.start(endpoint, now, n),
                 Action::Stop(n) => self.tick(endpoint, now, n, true),
                 Action::Tick(n) => self.tick(endpoint, now, n, false),

@@ -102,16 +102,18 @@ impl Flow {
     }
 }
 
-/// Something that a host does at a time.
+/// Something that a host does at a time; of one moment in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Action {
+    /// A change of the scenario: one of its links loses its carrier, or has it again.
+    Carrier(usize),
     /// It opens a flow's connection.
     Start(usize),
     /// A flow's application stops.
     Stop(usize),
     /// A flow's application wanted to be called.
     Tick(usize),
-    /// A change of the scenario.
+    /// A change of the scenario: of the host's own.
     Change(usize),
     /// It tells how its connections are.
     Sample,
@@ -137,8 +139,13 @@ impl Agenda {
             }
         }
         for (n, change) in plan.scenario.at.iter().enumerate() {
-            if concerns(change, plan, host) {
-                entries.insert((Instant::ZERO + change.time.0, Action::Change(n)));
+            let at = Instant::ZERO + change.time.0;
+            if change.host.as_ref().is_some_and(|name| plan.topology.host(name) == Some(host)) {
+                entries.insert((at, Action::Change(n)));
+            } else if let Some((link, _)) = carrier(change)
+                && attached(plan, host, link).next().is_some()
+            {
+                entries.insert((at, Action::Carrier(n)));
             }
         }
         entries.extend(sample.map(|_| (Instant::ZERO, Action::Sample)));
@@ -151,7 +158,9 @@ impl Agenda {
         self.entries.pop_first();
         let again = match action {
             Action::Sample => self.sample.map(|interval| now + interval),
-            Action::Change(n) => scenario.at[n].every.map(|every| at + every.0),
+            Action::Carrier(n) | Action::Change(n) => {
+                scenario.at[n].every.map(|every| at + every.0)
+            }
             _ => None,
         };
         self.entries.extend(again.map(|at| (at, action)));
@@ -167,14 +176,10 @@ impl Agenda {
     }
 }
 
-/// Whether a change is for a host to do: its own, or the carrier of a link that it is attached to.
-fn concerns(change: &Change, plan: &Plan, host: usize) -> bool {
-    if let Some(name) = &change.host {
-        return plan.topology.host(name) == Some(host);
-    }
-    let Some(link) = change.down.as_ref().or(change.up.as_ref()) else { return false };
-    let attached = attached(plan, host, link).next().is_some();
-    attached && !change.silent
+/// The link whose carrier a change takes away or gives back, as the hosts at it see, and which.
+pub(crate) fn carrier(change: &Change) -> Option<(&str, bool)> {
+    let link = change.down.as_ref().or(change.up.as_ref()).filter(|_| !change.silent)?;
+    Some((link, change.up.is_some()))
 }
 
 /// The paths of a host that begin at a link.

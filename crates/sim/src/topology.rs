@@ -14,6 +14,8 @@ use crate::scenario::{Fault, Scenario};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tabane_engine::Endpoint;
+use tabane_engine::view::PathId;
 
 mod chain;
 mod graph;
@@ -207,8 +209,21 @@ impl Topology {
 
     /// The first path of `from` that leads to `to`.
     pub fn first_path(&self, from: usize, to: usize) -> Option<usize> {
+        self.paths_to(from, to).next()
+    }
+
+    /// The path that a connection of `from` to `to` begins on: the first that leads there and is
+    /// up, as by the default routes of a host that withdraws those of a link without carrier.
+    pub fn path_to_open(&self, from: usize, to: usize, endpoint: &Endpoint) -> usize {
+        let is_up = |path: &usize| endpoint.is_path_up(PathId(*path as u8));
+        let up = self.paths_to(from, to).find(is_up);
+        up.or_else(|| self.first_path(from, to)).unwrap_or(0)
+    }
+
+    fn paths_to(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
         let shared = self.shared_address(to);
-        (0..self.hosts[from].paths.len()).find(|p| self.route(from, *p, shared) != NO_ROUTE)
+        let leads = move |path: &usize| self.route(from, *path, shared) != NO_ROUTE;
+        (0..self.hosts[from].paths.len()).filter(leads)
     }
 
     /// The address of a host on one of its paths.

@@ -1,4 +1,5 @@
-//! Hosts that stand still, or are gone: what their peers see, and when a run is over.
+//! Hosts that stand still, or are gone: what their peers see, and when a run is over. And paths
+//! that are gone when connections begin.
 
 use tabane_sim::observe::Silent;
 use tabane_sim::result::RunResult;
@@ -31,8 +32,11 @@ asleep = "SPAN"
 "#;
 
 fn result(host: &str, span: &str) -> RunResult {
-    let text = WORLD.replace("HOST", host).replace("SPAN", span);
-    let scenario = Scenario::parse("lives.toml", &text).expect("a scenario");
+    run_text(&WORLD.replace("HOST", host).replace("SPAN", span))
+}
+
+fn run_text(text: &str) -> RunResult {
+    let scenario = Scenario::parse("lives.toml", text).expect("a scenario");
     run(&scenario.compile().expect("a plan"), &mut Silent).expect("it runs")
 }
 
@@ -68,7 +72,39 @@ fn who_is_gone_is_given_up() {
 fn who_is_gone_before_it_was_heard_leaves_nothing() {
     let text = WORLD.replace("HOST", "client").replace("SPAN", "100000s");
     let text = text.replace("delay = \"10ms\"", "delay = \"10ms\"\nloss = \"100%\"");
-    let scenario = Scenario::parse("lives.toml", &text).expect("a scenario");
-    let result = run(&scenario.compile().expect("a plan"), &mut Silent).expect("it runs");
+    let result = run_text(&text);
     assert!(result.flows[0].completed_s.is_none() && result.open.is_empty(), "{:?}", result.open);
+}
+
+/// Flows that begin while the first path has no carrier begin on the other one, and take the first
+/// one when it is back; without another they wait for it.
+#[test]
+fn connections_begin_on_a_path_that_is_up() {
+    let text = |lte: &str, at: &str| {
+        format!(
+            "duration = \"60s\"
+             [link.wifi]
+             rate = \"20Mbps\"
+             delay = \"10ms\"
+             {lte}
+             [[flow]]
+             start = \"{at}\"
+             bulk = \"20MB\"
+             [[at]]
+             time = \"0s\"
+             down = \"wifi\"
+             [[at]]
+             time = \"10s\"
+             up = \"wifi\""
+        )
+    };
+    let lte = "[link.lte]\nrate = \"5Mbps\"\ndelay = \"30ms\"";
+    // 20 MB: what 5 Mbit/s carry until 10 s, and both from then on.
+    for (at, due) in [("0s", 14.4), ("2s", 12.8)] {
+        let with = run_text(&text(lte, at));
+        let completed = with.flows[0].completed_s.expect("it completes");
+        assert!((due..due + 1.0).contains(&completed), "from {at}: {completed}");
+        let alone = run_text(&text("", at)).flows[0].completed_s.expect("it completes");
+        assert!((due + 3.2..due + 4.2).contains(&alone), "from {at}: {alone}");
+    }
 }

@@ -19,6 +19,11 @@ impl Endpoint {
         self.for_each(|connection| connection.set_path_up(now, path, up));
     }
 
+    /// Whether a path is up, as far as [`set_path_up`](Self::set_path_up) has told.
+    pub fn is_path_up(&self, path: PathId) -> bool {
+        !self.paths_down.contains(path)
+    }
+
     /// What the driver knows of a path's round trips; `None`: nothing, or openings are not to be
     /// hedged by it ([`MptcpConfig::hedging`](crate::config::MptcpConfig::hedging)).
     /// Once it has said

@@ -142,6 +142,8 @@ impl KernelHost {
 
     fn act(&mut self, clock: Clock, action: Action) {
         match action {
+            // The emulator sets it, and the kernel sees it.
+            Action::Carrier(_) => {}
             Action::Start(n) => self.start(clock, n),
             Action::Stop(n) => self.tick(clock, n, true),
             Action::Tick(n) => self.tick(clock, n, false),
@@ -265,10 +267,6 @@ impl KernelHost {
 
     fn change(&mut self, clock: Clock, n: usize) {
         let change = self.plan.scenario.at[n].clone();
-        // A carrier that comes or goes is the emulator's to set.
-        if change.host.is_none() {
-            return;
-        }
         let mut words = change.words();
         if let Err(refused) = self.change_host(&change) {
             words = format!("{words} (refused: {refused})");

@@ -417,7 +417,7 @@ impl World<'_> {
 
     /// Addresses of a connection from a host to a port of another.
     pub(super) fn ends(&self, from: usize, to: usize, port: u16) -> (SocketAddr, SocketAddr) {
-        let path = self.topology.first_path(from, to).unwrap_or(0);
+        let path = self.topology.path_to_open(from, to, &self.hosts[from].endpoint);
         let local = SocketAddr::new(self.topology.address(from, path), 0);
         (local, SocketAddr::new(self.topology.shared_address(to), port))
     }

@@ -395,6 +395,17 @@ impl<'o> World<'o> {
     }
 
     fn fill_agenda(&mut self) {
+        let changes = |of_links| {
+            let all = self.scenario.at.iter().enumerate();
+            let chosen = all.filter(move |(_, change)| change.host.is_none() == of_links);
+            let planned = chosen.map(|(n, change)| (Instant::ZERO + change.time.0, n));
+            planned.collect::<Vec<_>>()
+        };
+        // Who opens a connection knows what links of that moment are like.
+        let (links, hosts) = (changes(true), changes(false));
+        for (at, n) in links {
+            self.plan(at, Action::Change(n as u32));
+        }
         for n in 0..self.flows.len() {
             self.plan(self.flows[n].start, Action::Start(n as u32));
         }
@@ -408,8 +419,7 @@ impl<'o> World<'o> {
                 n += 1;
             }
         }
-        for n in 0..self.scenario.at.len() {
-            let at = Instant::ZERO + self.scenario.at[n].time.0;
+        for (at, n) in hosts {
             self.plan(at, Action::Change(n as u32));
         }
         if self.wants.sample.is_some() {
