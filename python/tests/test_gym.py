@@ -229,3 +229,30 @@ print(many.step(np.zeros(2))[0].shape[0])
     )
     told, after = printed.stdout.splitlines()
     assert "make the environment here" in told and after == "2"
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_an_exception_of_another_policy_ends_the_episode(threads: int) -> None:
+    class Breaks(tabane.CongestionController):
+        after = 1000
+
+        def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
+            Breaks.after -= 1
+            if Breaks.after == 0:
+                raise KeyError("my own fault")
+
+    env = gym.SchedulerVectorEnv(2, [TWO.host("server", congestion=Breaks), TWO], threads=threads)
+    env.reset(seed=1)
+    with pytest.raises(tabane.PolicyError, match="my own fault") as caught:
+        for _ in range(10_000):
+            env.step(np.zeros(2, dtype=np.int64))
+    assert isinstance(caught.value.__cause__, KeyError) and caught.value.time_s > 0
+    # Neither the environment nor the thread keeps it.
+    env.reset(seed=2)
+    env.step(np.zeros(2, dtype=np.int64))
+    assert tabane.run(TWO, watch=False).flows["bytes"][0] == 1_000_000
+    # Nor what a first decision comes too late for.
+    Breaks.after = 1
+    with pytest.raises(tabane.PolicyError, match="my own fault"):
+        env.reset(seed=3)
+    env.close()

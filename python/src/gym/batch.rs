@@ -4,6 +4,9 @@
 
 use super::session::{Question, Session, Stand};
 use super::{Command, Kind};
+use crate::error;
+use crate::policy::Failure;
+use pyo3::{PyErr, Python};
 use std::ops::Range;
 
 /// Worlds number `from..to` of `count`.
@@ -32,6 +35,28 @@ pub(super) struct Steps {
     pub(super) rewards: Vec<f64>,
     pub(super) flags: Vec<u8>,
     pub(super) times: Vec<f64>,
+}
+
+/// Why a step came to nothing.
+pub(super) enum Fault {
+    Message(String),
+    /// A policy of Python's in a world raised.
+    Raised(Failure),
+}
+
+impl Fault {
+    pub(super) fn into_error(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Message(message) => error::failed(py, &message),
+            Self::Raised(failure) => failure.into_error(py),
+        }
+    }
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self::Message(message)
+    }
 }
 
 const TERMINATED: u8 = 1;
@@ -68,7 +93,7 @@ impl Batch {
     }
 
     /// Does what it is told.
-    pub(super) fn obey(&mut self, command: Command) -> Result<Steps, String> {
+    pub(super) fn obey(&mut self, command: Command) -> Result<Steps, Fault> {
         let mut steps = Steps::default();
         let (fresh, actions) = match command {
             Command::Reset(seed) => {
@@ -82,7 +107,8 @@ impl Batch {
             Command::Step(actions) => (false, actions),
         };
         if actions.len() != self.slots.len() {
-            return Err(format!("{} actions for {} worlds", actions.len(), self.slots.len()));
+            let message = format!("{} actions for {} worlds", actions.len(), self.slots.len());
+            return Err(message.into());
         }
         for (n, action) in actions.into_iter().enumerate() {
             let resumed = match &mut self.slots[n].session {
@@ -98,17 +124,18 @@ impl Batch {
     }
 
     /// Begins the next episode of a world; one that asks nothing is passed over.
-    fn begin(&mut self, n: usize, steps: &mut Steps) -> Result<(), String> {
+    fn begin(&mut self, n: usize, steps: &mut Steps) -> Result<(), Fault> {
         for _ in 0..self.plans.len().max(8) {
             if self.begins(n, steps)? {
                 return Ok(());
             }
         }
-        Err("every scenario ended without a decision of the agent's: has it two paths?".to_owned())
+        let message = "every scenario ended without a decision of the agent's: has it two paths?";
+        Err(message.to_owned().into())
     }
 
     /// Tries it; whether there is a decision in it.
-    fn begins(&mut self, n: usize, steps: &mut Steps) -> Result<bool, String> {
+    fn begins(&mut self, n: usize, steps: &mut Steps) -> Result<bool, Fault> {
         let slot = &mut self.slots[n];
         let turn = slot.number as u64 + slot.episode * self.count as u64;
         let seed = self.seed.wrapping_add(turn);
@@ -124,11 +151,12 @@ impl Batch {
                 Ok(true)
             }
             Stand::Over { .. } => Ok(false),
-            Stand::Failed(error) => Err(format!("'{name}': {error}")),
+            Stand::Failed(error) => Err(format!("'{name}': {error}").into()),
+            Stand::Raised(failure) => Err(Fault::Raised(failure)),
         }
     }
 
-    fn note(&mut self, n: usize, stand: Stand, steps: &mut Steps) -> Result<(), String> {
+    fn note(&mut self, n: usize, stand: Stand, steps: &mut Steps) -> Result<(), Fault> {
         let slot = &mut self.slots[n];
         match stand {
             Stand::Asks(question) => slot.note(question, steps),
@@ -139,7 +167,11 @@ impl Batch {
             }
             Stand::Failed(error) => {
                 slot.session = None;
-                return Err(error.to_string());
+                return Err(error.to_string().into());
+            }
+            Stand::Raised(failure) => {
+                slot.session = None;
+                return Err(Fault::Raised(failure));
             }
         }
         Ok(())

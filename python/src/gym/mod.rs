@@ -10,7 +10,7 @@ mod session;
 
 use crate::scenario::Plan;
 use crate::{error, policy};
-use batch::{Batch, Steps};
+use batch::{Batch, Fault, Steps};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -38,7 +38,7 @@ enum Command {
 struct Worker {
     /// Dropped to end it.
     commands: Option<Sender<Command>>,
-    answers: Receiver<Result<Steps, String>>,
+    answers: Receiver<Result<Steps, Fault>>,
     thread: Option<JoinHandle<()>>,
     size: usize,
 }
@@ -201,7 +201,7 @@ impl Envs {
                 })
             }
         };
-        let steps = steps.map_err(|message: String| error::failed(py, &message))?;
+        let steps = steps.map_err(|fault: Fault| fault.into_error(py))?;
         Ok((
             PyBytes::new(py, &bytes(&steps.observations, |x| x.to_le_bytes())),
             PyBytes::new(py, &bytes(&steps.rewards, |x| x.to_le_bytes())),
@@ -242,8 +242,8 @@ impl Worker {
         let _ = self.commands.as_ref().map(|commands| commands.send(command));
     }
 
-    fn answer(&mut self) -> Result<Steps, String> {
-        self.answers.recv().unwrap_or_else(|_| Err("a thread of environments is gone".to_owned()))
+    fn answer(&mut self) -> Result<Steps, Fault> {
+        self.answers.recv().unwrap_or_else(|_| Err("a thread of environments is gone".to_owned().into()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Kind;
 use super::agent::Agent;
+use crate::policy::{self, Failure};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
 use std::ptr;
@@ -22,6 +23,8 @@ pub(super) enum Stand {
     Asks(Question),
     Over { completed: bool, reward: f64, time: f64 },
     Failed(RunError),
+    /// A policy of Python's in it raised.
+    Raised(Failure),
 }
 
 type Asking = Yielder<i64, Question>;
@@ -54,9 +57,14 @@ impl Session {
     /// Goes on until the next question, or to the end.
     pub(super) fn resume(&mut self, action: i64) -> Stand {
         AGENT.set(self.agent.take());
+        // What was left on this thread is not of this world.
+        policy::take_failure();
         let result = self.world.resume(action);
         CURRENT.set(ptr::null());
         self.agent = AGENT.take();
+        if let Some(failure) = policy::take_failure() {
+            return Stand::Raised(failure);
+        }
         match result {
             CoroutineResult::Yield(question) => Stand::Asks(question),
             CoroutineResult::Return(Ok((result, reward))) => {
