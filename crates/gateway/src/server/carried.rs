@@ -87,14 +87,9 @@ impl Core {
         {
             session.refused += 1;
             self.client_sessions.notes.turned_away(at);
-            // As in `Clients::refuse`.
-            let why = ConnectError::NotAllowed.unreachable();
-            if let Some(packet) =
-                why.and_then(|why| inner::unreachable(syn.remote, syn.local, SeqNum(0), why))
-            {
-                let path = PathIndex::from(syn.path);
-                self.client_sessions.send((at, path), &packet, &mut self.ports);
-            }
+            let (_, mut clients, _) = self.ends();
+            let way = (syn.remote, syn.local);
+            clients.tell((at, PathIndex::from(syn.path)), way, ConnectError::NotAllowed);
         }
     }
 
@@ -198,11 +193,8 @@ impl Near for Clients<'_> {
         // By the path that the RST takes too, so that it is there first.
         let path = conn.info(now).subflows.first().map(|subflow| PathIndex::from(subflow.path));
         conn.abort(now);
-        if let (Some((source, target)), Some(path), Some(why)) = (way, path, why.unreachable())
-            // The SYN's number is not kept; our clients go by the addresses alone.
-            && let Some(packet) = inner::unreachable(source, target, SeqNum(0), why)
-        {
-            self.client_sessions.send((at, path), &packet, self.ports);
+        if let (Some(way), Some(path)) = (way, path) {
+            self.tell((at, path), way, why);
         }
         self.client_sessions.touch(at);
     }
@@ -216,6 +208,23 @@ impl Near for Clients<'_> {
     fn close(&mut self, (at, id): Id) {
         if let Some(session) = self.client_sessions.get(at) {
             session.conns.remove(&id);
+        }
+    }
+}
+
+impl Clients<'_> {
+    /// An ICMP packet on why there is no connection of this way, if there is more to say than
+    /// "refused".
+    fn tell(
+        &mut self,
+        to: (ClientIndex, PathIndex),
+        (source, target): (SocketAddr, SocketAddr),
+        why: ConnectError,
+    ) {
+        // The SYN's number is not kept; our clients go by the addresses alone.
+        let packet = |why| inner::unreachable(source, target, SeqNum(0), why);
+        if let Some(packet) = why.unreachable().and_then(packet) {
+            self.client_sessions.send(to, &packet, self.ports);
         }
     }
 }
