@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use tabane_sim::observe::{Observer, Observers};
-use tabane_sim::result::RunResult;
+use tabane_sim::result::{FlowResult, RunResult};
 use tabane_sim::{RunError, output};
 use tabane_trace::report::Subject;
 use tabane_trace::{Capture, CaptureError, Collector, RecordLines, Report, csv};
@@ -283,8 +283,8 @@ pub(crate) fn paths(runs: &[&RunResult]) -> Table {
     table.texts("path", rows().map(|row| &*row.3.path));
     table.counts("bytes", rows().map(|row| row.3.bytes));
     table.floats("goodput_bps", rows().map(|row| row.3.goodput_bps));
-    let share = |bytes: u64, all: u64| bytes as f64 / all.max(1) as f64;
-    table.floats("share", rows().map(|row| share(row.3.bytes, row.1.bytes)));
+    let all = || runs.iter().flat_map(|run| &run.flows);
+    table.floats("share", all().flat_map(FlowResult::shares));
     table
 }
 

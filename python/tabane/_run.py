@@ -108,8 +108,8 @@ class Result:
     def paths(self) -> Table:
         """A row a subflow: ``flow``, ``subflow`` (from 0), ``path``, ``bytes``, ``goodput_bps``.
 
-        ``bytes`` are those that it was the first to deliver, ``share`` (0 to 1) its part of the
-        flow's.
+        ``bytes`` are those that it was the first to deliver, ``share`` (0 to 1) its part of what
+        all of the flow's did.
         """
         return _without_run(self._output.paths())
 

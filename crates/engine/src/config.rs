@@ -163,6 +163,11 @@ pub struct TcpConfig {
     pub pacing_credit: Duration,
 }
 
+impl TcpConfig {
+    /// Smallest payload a segment is cut to, bytes, whatever the path's MTU or a peer claims.
+    pub const MSS_MIN: u16 = 88;
+}
+
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {

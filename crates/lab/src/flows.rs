@@ -41,12 +41,10 @@ impl Flow {
         for (n, spec) in scenario.flow.iter().enumerate() {
             let host = |name: &str| topology.host(name).ok_or(format!("no host '{name}'"));
             let (client, server) = (host(&spec.from)?, host(&spec.to)?);
-            let name = spec.name.clone().unwrap_or_else(|| format!("flow{}", n + 1));
-            for k in 0..spec.count {
+            for (k, name) in spec.names_at(n).enumerate() {
                 let port = ports.entry(server).or_insert(FIRST_PORT);
                 let own = *port;
                 *port = port.checked_add(1).ok_or(format!("too many flows to '{}'", spec.to))?;
-                let name = if spec.count == 1 { name.clone() } else { format!("{name}.{}", k + 1) };
                 let rng = Seed(scenario.seed).stream(&format!("flow/{name}"));
                 let app = App::new(spec, flows.len() as u64, scenario.verify, rng);
                 flows.push(Self {
@@ -55,7 +53,7 @@ impl Flow {
                     client,
                     server,
                     port: own,
-                    start: Instant::ZERO + spec.start.0 + spec.stagger.0 * u64::from(k),
+                    start: Instant::ZERO + spec.start.0 + spec.stagger.0 * k as u64,
                     stop: spec.stop.map(|stop| Instant::ZERO + stop.0),
                     download: spec.direction != FlowDirection::Upload,
                     app: Mutex::new(app),

@@ -110,12 +110,11 @@ pub fn figures(result: &RunResult) -> Vec<Figure> {
     for flow in &result.flows {
         let subject = Subject { flow: flow.name.clone(), ..Subject::default() };
         add_flow(&mut figures, &subject, flow);
-        for (i, subflow) in flow.subflows.iter().enumerate() {
+        for (i, (subflow, share)) in flow.subflows.iter().zip(flow.shares()).enumerate() {
             let path = subflow.path.clone();
             let subject = Subject { subflow: Some(i), path, ..subject.clone() };
             add(&mut figures, &subject, "bytes", subflow.bytes as f64);
             add(&mut figures, &subject, "goodput_bps", subflow.goodput_bps);
-            let share = subflow.bytes as f64 / flow.bytes.max(1) as f64;
             add(&mut figures, &subject, "share_ratio", share);
         }
     }

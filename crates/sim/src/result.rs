@@ -82,6 +82,15 @@ pub struct FlowDetail {
     pub stall: Duration,
 }
 
+impl FlowResult {
+    /// The part of each subflow, 0 to 1, of what all of them have delivered. In a run that ended
+    /// before the flow that is more than the flow's: what waits for data before it counts.
+    pub fn shares(&self) -> impl Iterator<Item = f64> {
+        let all: u64 = self.subflows.iter().map(|subflow| subflow.bytes).sum();
+        self.subflows.iter().map(move |subflow| subflow.bytes as f64 / all.max(1) as f64)
+    }
+}
+
 /// A connection of a flow that proxies relay.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HopResult {

@@ -117,11 +117,42 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
         &["one application", "bulk and paced"],
     ),
     ("[[flow]]\nbulk = \"20MB\"", "", &["no flow", "[[flow]]"]),
+    (
+        "bulk = \"20MB\"",
+        "bulk = \"20MB\"\n[[flow]]\nname = \"flow1\"\nbulk = \"1MB\"",
+        &[":17:8:", "two flows 'flow1'"],
+    ),
+    (
+        "bulk = \"20MB\"",
+        "bulk = \"20MB\"\ncount = 2\n[[flow]]\nname = \"flow1.2\"\nbulk = \"1MB\"",
+        &[":18:8:", "two flows 'flow1.2'", "flow 'flow1' is 2 of them"],
+    ),
     ("duration = \"30s\"", "duration = \"0s\"", &[":3:12:", "needs a duration"]),
     (
         "[[flow]]",
         "[host.client]\nscheduler = \"minrt\"\n[[flow]]",
         &[":15:13:", "unknown scheduler 'minrt'", "did you mean 'minrtt'?"],
+    ),
+    (
+        "[[flow]]",
+        "[defaults.tcp]\nsend_buffer = \"0B\"\n[[flow]]",
+        &[":15:15:", "a buffer of 0 bytes"],
+    ),
+    ("[[flow]]", "[host.client.tcp]\nmss = 40\n[[flow]]", &[":15:7:", "at least 88 bytes"]),
+    (
+        "[[flow]]",
+        "[defaults.tcp]\ninitial_window = 0\n[[flow]]",
+        &[":15:18:", "a window of 0 segments"],
+    ),
+    (
+        "[[flow]]",
+        "[defaults.tcp]\nrto_min = \"2s\"\n[host.client.tcp]\nrto_max = \"1s\"\n[[flow]]",
+        &[":17:11:", "the least timeout, 2s, is above the most, 1s"],
+    ),
+    (
+        "[[flow]]",
+        "[defaults]\nmptcp = { max_subflows = 0 }\n[[flow]]",
+        &[":15:26:", "at least one", "mptcp = false"],
     ),
     (
         "[[flow]]",

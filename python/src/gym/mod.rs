@@ -243,7 +243,9 @@ impl Worker {
     }
 
     fn answer(&mut self) -> Result<Steps, Fault> {
-        self.answers.recv().unwrap_or_else(|_| Err("a thread of environments is gone".to_owned().into()))
+        self.answers
+            .recv()
+            .unwrap_or_else(|_| Err("a thread of environments is gone".to_owned().into()))
     }
 }
 

@@ -21,7 +21,11 @@ pub(super) struct Question {
 /// Where a world stands.
 pub(super) enum Stand {
     Asks(Question),
-    Over { completed: bool, reward: f64, time: f64 },
+    Over {
+        completed: bool,
+        reward: f64,
+        time: f64,
+    },
     Failed(RunError),
     /// A policy of Python's in it raised.
     Raised(Failure),

@@ -28,8 +28,8 @@ pub(in crate::cmd) fn flows(result: &RunResult, report: &Report) -> Table {
             Cell::new(""),
             right(if several { String::new() } else { repeats(report, flow, 0) }),
         ]);
-        for (i, subflow) in flow.subflows.iter().enumerate().filter(|_| several) {
-            let share = subflow.bytes as f64 / (flow.bytes.max(1)) as f64;
+        let subflows = flow.subflows.iter().zip(flow.shares()).enumerate();
+        for (i, (subflow, share)) in subflows.filter(|_| several) {
             table.add_row(vec![
                 Cell::new(""),
                 Cell::new(&subflow.path),

@@ -71,7 +71,7 @@ impl Tcb {
             option_reserve: 0,
             opening: 0,
             spans: false,
-            space: Space::new(mss as u16, Self::MSS_MIN, false, 0),
+            space: Space::new(mss as u16, TcpConfig::MSS_MIN, false, 0),
             mss,
             smss: mss,
             timers: Timers::default(),
@@ -287,7 +287,7 @@ fn default_mss(setup: &Setup) -> u16 {
 
 fn announced_mss(config: &TcpConfig, setup: &Setup) -> u16 {
     let headers = if setup.local.is_ipv4() { 40 } else { 60 };
-    setup.mtu.saturating_sub(headers).min(config.mss_max).max(Tcb::MSS_MIN)
+    setup.mtu.saturating_sub(headers).min(config.mss_max).max(TcpConfig::MSS_MIN)
 }
 
 /// The smallest shift by which `window` fits the field; at most 14 (RFC 7323 section 2.3).

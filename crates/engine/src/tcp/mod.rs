@@ -209,9 +209,6 @@ impl SynState {
 }
 
 impl Tcb {
-    /// Smallest payload a segment is cut to, whatever the path MTU claims.
-    const MSS_MIN: u16 = 88;
-
     /// Payload bytes of new data that may leave now: cwnd or PRR, pacing and the peer's subflow
     /// window. 0 unless ESTABLISHED or CLOSE-WAIT, or while retransmissions come first.
     #[inline]
@@ -541,7 +538,7 @@ impl Tcb {
         let headers = if self.setup.local.is_ipv4() { 40 } else { 60 };
         let limit = self.setup.mtu.saturating_sub(headers).min(self.peer.mss);
         let (stamps, mptcp) = (self.peer.timestamps, self.option_reserve);
-        self.space = Space::new(limit, Self::MSS_MIN, stamps, mptcp);
+        self.space = Space::new(limit, TcpConfig::MSS_MIN, stamps, mptcp);
         self.mss = self.space.mss();
         let smss = if self.spans { self.space.bare() } else { self.mss };
         if smss != self.smss {

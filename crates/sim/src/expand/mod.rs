@@ -115,7 +115,7 @@ impl Builder<'_> {
             let start = self.made.flow.len();
             let size = |name: &str| self.groups.get(name).copied();
             let (from, to) = (size(&flow.from), size(&flow.to));
-            let name = flow.name.clone().unwrap_or_else(|| format!("flow{}", n + 1));
+            let name = flow.name_at(n).into_owned();
             let Some(hosts) = from.max(to) else {
                 self.made.flow.push(Flow { name: Some(name), ..flow.clone() });
                 self.note_flows(start, &[&"flow", &n]);

@@ -72,6 +72,17 @@ impl Default for Flow {
 }
 
 impl Flow {
+    /// Its name, as the `n`-th of a scenario counted from 0.
+    pub fn name_at(&self, n: usize) -> Cow<'_, str> {
+        self.name.as_deref().map_or_else(|| format!("flow{}", n + 1).into(), Cow::Borrowed)
+    }
+
+    /// The names of the flows that it is, as the `n`-th: `web.1`, `web.2`, ... if it is several.
+    pub fn names_at(&self, n: usize) -> impl Iterator<Item = String> {
+        let (name, count) = (self.name_at(n), self.count);
+        (1..=count).map(move |k| if count == 1 { name.to_string() } else { format!("{name}.{k}") })
+    }
+
     /// The nodes that it passes, both ends included.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         let ends = [&self.from, &self.to];

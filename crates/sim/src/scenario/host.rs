@@ -253,3 +253,60 @@ settings! {
         break_before_make: Time => |c, v| c.break_before_make = v.0;
     }
 }
+
+/// Buffers at most. Positions in the stream are numbers of 64 bits that wrap: a window of half of
+/// them would have no end, and the run neither.
+const BUFFER: Size = Size(1 << 40);
+
+impl Tcp {
+    /// What of these settings cannot work over `base`: the key, and why.
+    pub(crate) fn fault(&self, base: &TcpConfig) -> Option<(&'static str, String)> {
+        let buffers = [
+            ("receive_buffer", self.receive_buffer),
+            ("receive_buffer_max", self.receive_buffer_max),
+            ("send_buffer", self.send_buffer),
+        ];
+        for (key, size) in buffers {
+            let message = match size {
+                None => continue,
+                Some(_) if self.linux.is_some() => {
+                    format!("'{key}' and 'linux' both say how large buffers are")
+                }
+                Some(Size(0)) => "a buffer of 0 bytes: nothing would be sent".to_owned(),
+                Some(size) if size > BUFFER => {
+                    format!("a buffer is too large: at most {BUFFER}, a window has room for 1 GiB")
+                }
+                Some(_) => continue,
+            };
+            return Some((key, message));
+        }
+        if self.mss.is_some_and(|mss| mss < TcpConfig::MSS_MIN) {
+            return Some(("mss", format!("segments carry at least {} bytes", TcpConfig::MSS_MIN)));
+        }
+        if self.initial_window == Some(0) {
+            return Some((
+                "initial_window",
+                "a window of 0 segments: nothing would be sent".into(),
+            ));
+        }
+        let mut config = base.clone();
+        self.apply(&mut config);
+        if config.rto_min > config.rto_max {
+            let key = if self.rto_max.is_some() { "rto_max" } else { "rto_min" };
+            let (least, most) = (Time(config.rto_min), Time(config.rto_max));
+            return Some((key, format!("the least timeout, {least}, is above the most, {most}")));
+        }
+        None
+    }
+}
+
+impl MptcpSettings {
+    /// What of these settings cannot work: the key, and why.
+    pub(crate) fn fault(&self) -> Option<(&'static str, String)> {
+        let none = |(_, count): &(_, Option<u8>)| *count == Some(0);
+        let counts =
+            [("max_subflows", self.max_subflows), ("subflows_per_path", self.subflows_per_path)];
+        let (key, _) = counts.into_iter().find(none)?;
+        Some((key, "a connection has at least one; `mptcp = false` is plain TCP".into()))
+    }
+}

@@ -1,15 +1,19 @@
 //! What a well-formed scenario may still have wrong: names that do not exist, policies that do
 //! not, flows without an application, changes that change nothing.
 
+use super::host::Mptcp;
 use super::{Change, Fault, Flow, FlowDirection, Host, Scenario};
 use crate::link::{loss, queue};
 use crate::topology::{Topology, check_mtu};
 use crate::world::ports::Ports;
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::ops::Bound;
 use tabane_config::policy::PolicySpec;
-use tabane_config::quantity::{Size, Time};
+use tabane_config::quantity::Time;
 use tabane_engine::Duration;
+use tabane_engine::config::Config;
 use tabane_engine::congestion::{self, Start};
 use tabane_engine::policy::PolicyError;
 use tabane_engine::{egress, scheduler};
@@ -22,13 +26,16 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(), Fault> {
     if !matches!(scenario.ip, 4 | 6) {
         return Err(Fault::new(&[&"ip"], "ip is 4 or 6"));
     }
-    check_host(&["defaults"], &scenario.defaults)?;
+    let plain = Config::default();
+    let mut defaults = plain.clone();
+    scenario.defaults.apply(&mut defaults);
+    check_host(&["defaults"], &scenario.defaults, &plain)?;
     for (name, host) in scenario.host.iter() {
-        check_host(&["host", name], host)?;
+        check_host(&["host", name], host, &defaults)?;
     }
     for (name, proxy) in scenario.proxy.iter() {
-        check_host(&["proxy", name, "listen"], &proxy.listen)?;
-        check_host(&["proxy", name, "connect"], &proxy.connect)?;
+        check_host(&["proxy", name, "listen"], &proxy.listen, &defaults)?;
+        check_host(&["proxy", name, "connect"], &proxy.connect, &defaults)?;
     }
     if let Some(name) = scenario.tunnel.names().next().filter(|_| scenario.offload) {
         let fault = Fault::new(&[&"tunnel", &name], "a tunnel carries no super-packets");
@@ -39,7 +46,7 @@ pub(crate) fn settings(scenario: &Scenario) -> Result<(), Fault> {
             let fault = Fault::new(&[&"tunnel", &name], format!("'{name}' is a link and a tunnel"));
             return Err(fault.help("paths could not tell them apart: rename one"));
         }
-        check_host(&["tunnel", name], &tunnel.settings())?;
+        check_host(&["tunnel", name], &tunnel.settings(), &defaults)?;
         tunnel.fault(name).map_or(Ok(()), Err)?;
     }
     Ok(())
@@ -51,22 +58,17 @@ pub(crate) fn events(scenario: &Scenario, topology: &Topology) -> Result<(), Fau
         let fault = Fault::new(&[&"flow"], "there is no flow, so nothing would happen");
         return Err(fault.help("add [[flow]] with bulk = \"20MB\""));
     }
-    let mut names: BTreeSet<&str> = BTreeSet::new();
     for (n, flow) in scenario.flow.iter().enumerate() {
         check_flow(n, flow, scenario, topology)?;
-        if let Some(name) = flow.name.as_deref()
-            && !names.insert(name)
-        {
-            let at: &[&dyn Display] = &[&"flow", &n, &"name"];
-            return Err(Fault::new(at, format!("there are two flows '{name}'")));
-        }
     }
+    check_names(scenario)?;
     check_counts(scenario)?;
     for (n, change) in scenario.at.iter().enumerate() {
         check_change(n, change, scenario, topology)?;
     }
     if let Some(sample) = scenario.output.sample {
-        not_a_storm(&[&"output", &"sample"], sample)?;
+        let at: &[&dyn Display] = &[&"output", &"sample"];
+        not_a_storm(sample).map_err(|message| Fault::new(at, message))?;
     }
     for (n, name) in scenario.output.pcap.iter().enumerate() {
         let hosts = topology.hosts.iter().map(|h| h.name.as_str());
@@ -79,36 +81,27 @@ pub(crate) fn events(scenario: &Scenario, topology: &Topology) -> Result<(), Fau
     Ok(())
 }
 
-fn check_host(at: &[&str], host: &Host) -> Result<(), Fault> {
-    let tcp = &host.tcp;
+/// What a host is told, over what it is without that.
+fn check_host(at: &[&str], host: &Host, base: &Config) -> Result<(), Fault> {
+    let (tcp, place) = (&host.tcp, |keys: &[&str]| -> Vec<String> {
+        at.iter().chain(keys).map(|key| (*key).to_owned()).collect()
+    });
+    let fault = |keys: &[&str], message: String| Fault { at: place(keys), message, help: None };
     let timers =
         [("keepalive", tcp.keepalive), ("rto_initial", tcp.rto_initial), ("rto_max", tcp.rto_max)];
     for (key, timer) in timers {
-        let at: Vec<&dyn Display> = at.iter().map(|k| k as &dyn Display).collect();
-        not_a_storm(&[&at[..], &[&"tcp", &key]].concat(), timer.unwrap_or(PERIOD))?;
+        not_a_storm(timer.unwrap_or(PERIOD)).map_err(|message| fault(&["tcp", key], message))?;
     }
-    let buffers = [
-        ("receive_buffer", tcp.receive_buffer),
-        ("receive_buffer_max", tcp.receive_buffer_max),
-        ("send_buffer", tcp.send_buffer),
-    ];
-    let large = |size: Option<Size>| size.is_some_and(|size| size > BUFFER);
-    if let Some((key, _)) = buffers.iter().find(|(_, size)| large(*size)) {
-        let at: Vec<&dyn Display> = at.iter().map(|k| k as &dyn Display).collect();
-        let fault = Fault::new(&[&at[..], &[&"tcp", key]].concat(), "a buffer is too large");
-        return Err(fault.help(format!("at most {BUFFER}: a window has room for 1 GiB")));
+    if let Some((key, message)) = tcp.fault(&base.tcp) {
+        return Err(fault(&["tcp", key], message));
     }
-    if let Some(linux) = &host.tcp.linux {
-        let at = |keys: &[&'static str]| -> Vec<String> {
-            at.iter().chain(keys).map(|k| (*k).to_owned()).collect()
-        };
-        if let Some((key, _)) = buffers.iter().find(|(_, size)| size.is_some()) {
-            let message = format!("'{key}' and 'linux' both say how large buffers are");
-            return Err(Fault { at: at(&["tcp", key]), message, help: None });
-        }
-        if let Some((key, message)) = linux.fault() {
-            return Err(Fault { at: at(&["tcp", "linux", key]), message, help: None });
-        }
+    if let Some((key, message)) = tcp.linux.and_then(|linux| linux.fault()) {
+        return Err(fault(&["tcp", "linux", key], message));
+    }
+    if let Some(Mptcp::Settings(settings)) = &host.mptcp
+        && let Some((key, message)) = settings.fault()
+    {
+        return Err(fault(&["mptcp", key], message));
     }
     check_policies(at, &host.scheduler, &host.congestion, &host.egress)
 }
@@ -156,6 +149,36 @@ fn check_flow(
     }
     check_way(n, flow, scenario, topology)?;
     check_app(n, flow)
+}
+
+/// Whether each flow has a name of its own, also those that are several.
+fn check_names(scenario: &Scenario) -> Result<(), Fault> {
+    let named = || scenario.flow.iter().enumerate().map(|(n, flow)| (flow.name_at(n), n, flow));
+    let mut names: BTreeMap<Cow<'_, str>, usize> = BTreeMap::new();
+    let twice = |name: &str, n: usize| {
+        let at: &[&dyn Display] = &[&"flow", &n, &"name"];
+        Fault::new(at, format!("there are two flows '{name}'"))
+    };
+    for (name, n, _) in named() {
+        if let Some(first) = names.insert(name.clone(), n) {
+            // The one that has it by default has no place where it is written.
+            let written = if scenario.flow[n].name.is_some() { n } else { first };
+            return Err(twice(&name, written));
+        }
+    }
+    for (name, _, flow) in named().filter(|(_, _, flow)| flow.count > 1) {
+        let prefix = format!("{name}.");
+        let rest = names.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded));
+        for (other, n) in rest.take_while(|(other, _)| other.starts_with(&prefix)) {
+            let number = &other[prefix.len()..];
+            let is_one = |k: u32| k.to_string() == number && (1..=flow.count).contains(&k);
+            if number.parse().is_ok_and(is_one) {
+                let fault = twice(other, *n);
+                return Err(fault.help(format!("flow '{name}' is {} of them", flow.count)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Flows of a run.
@@ -242,16 +265,12 @@ const PERIOD: Time = Time(Duration::from_micros(100));
 /// Time between two messages of a flow at least: 10 Gbit/s of 125 bytes.
 const MESSAGE_NANOS: u128 = 100;
 
-/// Buffers at most. Positions in the stream are numbers of 64 bits that wrap: a window of half of
-/// them would have no end, and the run neither.
-const BUFFER: Size = Size(1 << 40);
-
 /// Refuses a period that would fill the run with events.
-fn not_a_storm(at: &[&dyn Display], period: Time) -> Result<(), Fault> {
+fn not_a_storm(period: Time) -> Result<(), String> {
     if period >= PERIOD {
         return Ok(());
     }
-    Err(Fault::new(at, format!("again after {period}: at the soonest after {PERIOD}")))
+    Err(format!("again after {period}: at the soonest after {PERIOD}"))
 }
 
 /// What is wrong with a flow's application.
@@ -281,7 +300,9 @@ fn check_app(n: usize, flow: &Flow) -> Result<(), Fault> {
         if onoff.on.0.is_zero() {
             return Err(Fault::new(&[&"flow", &n, &"onoff", &"on"], "a source that is never on"));
         }
-        not_a_storm(&[&"flow", &n, &"onoff"], Time(onoff.on.0 + onoff.off.0))?;
+        let at: &[&dyn Display] = &[&"flow", &n, &"onoff"];
+        let period = Time(onoff.on.0 + onoff.off.0);
+        not_a_storm(period).map_err(|message| Fault::new(at, message))?;
     }
     Ok(())
 }
@@ -321,7 +342,8 @@ fn check_change(
         return Err(Fault::new(here, "this changes nothing").help(help));
     }
     if let Some(every) = change.every {
-        not_a_storm(&[&"at", &n, &"every"], every)?;
+        let at: &[&dyn Display] = &[&"at", &n, &"every"];
+        not_a_storm(every).map_err(|message| Fault::new(at, message))?;
     }
     for (key, name) in [("down", &change.down), ("up", &change.up), ("link", &change.link)] {
         if let Some(name) = name

@@ -489,14 +489,12 @@ fn make_flows(
         let nodes = spec.nodes().map(|name| topology.host(name)).collect::<Option<Vec<_>>>();
         let nodes = nodes.ok_or_else(|| RunError::Scenario("unknown host".into()))?;
         let (client, server) = (nodes[0], nodes[nodes.len() - 1]);
-        let name = spec.name.clone().unwrap_or_else(|| format!("flow{}", n + 1));
-        for k in 0..spec.count {
+        for (k, name) in spec.names_at(n).enumerate() {
             let id = flows.len();
             let last = nodes.len() - 2;
             let full = || RunError::Scenario(format!("too many flows from '{}'", spec.from));
             let port = ports.assign(server, nodes[last], (id, last)).ok_or_else(full)?;
             let relays = RelayState::chain(&nodes, port, id, &mut ports).ok_or_else(full)?;
-            let name = if spec.count == 1 { name.clone() } else { format!("{name}.{}", k + 1) };
             let rng = seed.stream(&format!("flow/{name}"));
             flows.push(FlowState {
                 app: App::new(spec, id as u64, scenario.verify, rng),
@@ -504,7 +502,7 @@ fn make_flows(
                 client,
                 server,
                 port,
-                start: Instant::ZERO + spec.start.0 + spec.stagger.0 * u64::from(k),
+                start: Instant::ZERO + spec.start.0 + spec.stagger.0 * k as u64,
                 started: false,
                 download: spec.direction != FlowDirection::Upload,
                 client_conn: None,
