@@ -233,15 +233,15 @@ print(many.step(np.zeros(2))[0].shape[0])
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_an_exception_of_another_policy_ends_the_episode(threads: int) -> None:
-    class Breaks(tabane.CongestionController):
+    class Raises(tabane.CongestionController):
         after = 1000
 
         def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
-            Breaks.after -= 1
-            if Breaks.after == 0:
+            Raises.after -= 1
+            if Raises.after == 0:
                 raise KeyError("my own fault")
 
-    env = gym.SchedulerVectorEnv(2, [TWO.host("server", congestion=Breaks), TWO], threads=threads)
+    env = gym.SchedulerVectorEnv(2, [TWO.host("server", congestion=Raises), TWO], threads=threads)
     env.reset(seed=1)
     with pytest.raises(tabane.PolicyError, match="my own fault") as caught:
         for _ in range(10_000):
@@ -252,7 +252,7 @@ def test_an_exception_of_another_policy_ends_the_episode(threads: int) -> None:
     env.step(np.zeros(2, dtype=np.int64))
     assert tabane.run(TWO, watch=False).flows["bytes"][0] == 1_000_000
     # Nor what a first decision comes too late for.
-    Breaks.after = 1
+    Raises.after = 1
     with pytest.raises(tabane.PolicyError, match="my own fault"):
         env.reset(seed=3)
     env.close()
