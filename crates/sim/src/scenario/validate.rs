@@ -83,10 +83,11 @@ pub(crate) fn events(scenario: &Scenario, topology: &Topology) -> Result<(), Fau
 
 /// What a host is told, over what it is without that.
 fn check_host(at: &[&str], host: &Host, base: &Config) -> Result<(), Fault> {
-    let (tcp, place) = (&host.tcp, |keys: &[&str]| -> Vec<String> {
-        at.iter().chain(keys).map(|key| (*key).to_owned()).collect()
-    });
-    let fault = |keys: &[&str], message: String| Fault { at: place(keys), message, help: None };
+    let tcp = &host.tcp;
+    let fault = |keys: &[&str], message: String| {
+        let at = at.iter().chain(keys).map(|key| (*key).to_owned()).collect();
+        Fault { at, message, help: None }
+    };
     let timers =
         [("keepalive", tcp.keepalive), ("rto_initial", tcp.rto_initial), ("rto_max", tcp.rto_max)];
     for (key, timer) in timers {

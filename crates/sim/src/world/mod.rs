@@ -19,7 +19,7 @@ use crate::observe::{CapturePoint, FlowIdx, Layout, LinkIdx, Observer, Wants};
 use crate::packet::{Carried, Held, Packet, Pool};
 use crate::plan::{LinkPlan, Plan};
 use crate::result::{FlowResult, RunResult};
-use crate::scenario::{Fault, FlowDirection, LinkParams, Scenario};
+use crate::scenario::{Change, Fault, FlowDirection, LinkParams, Scenario};
 use crate::schedule::Schedule;
 use crate::seed::Seed;
 use crate::topology::{Hop, Topology};
@@ -395,17 +395,8 @@ impl<'o> World<'o> {
     }
 
     fn fill_agenda(&mut self) {
-        let changes = |of_links| {
-            let all = self.scenario.at.iter().enumerate();
-            let chosen = all.filter(move |(_, change)| change.host.is_none() == of_links);
-            let planned = chosen.map(|(n, change)| (Instant::ZERO + change.time.0, n));
-            planned.collect::<Vec<_>>()
-        };
         // Who opens a connection knows what links of that moment are like.
-        let (links, hosts) = (changes(true), changes(false));
-        for (at, n) in links {
-            self.plan(at, Action::Change(n as u32));
-        }
+        self.plan_changes(|change| change.host.is_none());
         for n in 0..self.flows.len() {
             self.plan(self.flows[n].start, Action::Start(n as u32));
         }
@@ -419,13 +410,19 @@ impl<'o> World<'o> {
                 n += 1;
             }
         }
-        for (at, n) in hosts {
-            self.plan(at, Action::Change(n as u32));
-        }
+        self.plan_changes(|change| change.host.is_some());
         if self.wants.sample.is_some() {
             self.plan(Instant::ZERO, Action::Sample);
         }
         self.plan(Instant::ZERO, Action::Progress);
+    }
+
+    /// Puts those changes of the scenario on the agenda.
+    fn plan_changes(&mut self, chosen: impl Fn(&Change) -> bool) {
+        for (n, change) in self.scenario.at.iter().enumerate().filter(|(_, change)| chosen(change))
+        {
+            self.plan(Instant::ZERO + change.time.0, Action::Change(n as u32));
+        }
     }
 
     /// Does what is first on the agenda.
