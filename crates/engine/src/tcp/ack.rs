@@ -233,7 +233,7 @@ impl Tcb {
     /// acknowledgement of a retransmission has waited for it at the peer, perhaps for many repairs.
     fn take_rtt(&mut self, now: Instant, segment: &Segment, delta: &Delta) -> Option<Duration> {
         if delta.retransmitted && delta.acked > 0 {
-            self.take_echoed_rtt(now, segment);
+            self.take_echoed_rtt(now, segment, delta);
         }
         let oldest = delta.oldest.filter(|_| !delta.retransmitted)?;
         self.rtt.on_sample(now, now - oldest);
@@ -249,10 +249,18 @@ impl Tcb {
     /// Of what was sent again the echo tells which transmission arrived (RFC 7323 section 4, as in
     /// Linux' `tcp_ack_update_rtt`). Else a path on which even the first segments wait longer than
     /// the timeout would never have a sample, and each timeout would send more into its queue.
-    fn take_echoed_rtt(&mut self, now: Instant, segment: &Segment) {
+    ///
+    /// The echo has milliseconds: if what was delivered was sent in the one that it names, the
+    /// moment of sending is known better.
+    fn take_echoed_rtt(&mut self, now: Instant, segment: &Segment, delta: &Delta) {
+        let Some(age) = self.echo_age(now, segment) else { return };
+        let echoed = |sent_at: Instant| now.as_millis() - sent_at.as_millis() == age.as_millis();
+        let sample = match delta.newest {
+            Some((newest, rtt)) if echoed(newest.sent_at) => rtt,
+            _ => age,
+        };
         // Nobody waits longer than the longest timeout: then it is no echo of ours.
-        let age = self.echo_age(now, segment).filter(|age| *age <= self.config.rto_max);
-        if let Some(sample) = age {
+        if sample <= self.config.rto_max {
             self.rtt.on_sample(now, sample);
             self.log_rtt(now, sample);
         }

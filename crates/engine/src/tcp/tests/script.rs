@@ -602,6 +602,25 @@ fn rfc7323_what_was_sent_again_has_a_round_trip_by_its_echo() {
     assert_eq!(srtt_after(1_000_000_000), known);
 }
 
+// The echo has milliseconds, and a round trip may be shorter than one.
+#[test]
+fn rfc7323_the_echo_of_a_retransmission_is_as_old_as_the_retransmission() {
+    let mut s = Script::established(TcpConfig { timestamps: true, ..plain() });
+    let (known, round_trip) = (s.tcb.view(s.now).srtt, Duration::from_micros(400));
+    let origin = s.now.as_millis() as u32;
+    let before = s.segment(1, 1, Flags::ACK).options.timestamps.unwrap();
+    assert_eq!(s.send(2).len(), 2);
+    s.wait(ms(800) + Duration::from_micros(700));
+    assert!(!s.sent().is_empty());
+    let sent_at = s.now.as_millis() as u32;
+    s.now += round_trip;
+    assert_ne!(sent_at, s.now.as_millis() as u32);
+    let mut ack = s.ack(1 + 1448);
+    ack.options.timestamps.as_mut().unwrap().echo = before.echo.wrapping_add(sent_at - origin);
+    s.give(ack);
+    assert_eq!(s.tcb.view(s.now).srtt, (known * 7 + round_trip) / 8);
+}
+
 /// Six segments, the last three lost, and the tail loss probe, which leaves last: what a peer with
 /// timestamps answers, whose echo is of the third (RFC 7323 section 4.3) and older than the probe.
 fn probed_tail() -> (Script, Segment) {
