@@ -108,3 +108,28 @@ fn connections_begin_on_a_path_that_is_up() {
         assert!((due + 3.2..due + 4.2).contains(&alone), "from {at}: {alone}");
     }
 }
+
+#[test]
+fn repeated_changes_come_before_flows_of_their_moment_as_well() {
+    let run = run_text(
+        "duration = \"20s\"
+         [link.wifi]
+         rate = \"20Mbps\"
+         delay = \"10ms\"
+         [link.lte]
+         rate = \"5Mbps\"
+         delay = \"30ms\"
+         [[flow]]
+         start = \"2s\"
+         bulk = \"100kB\"
+         [[at]]
+         time = \"0s\"
+         every = \"2s\"
+         down = \"wifi\"
+         [[at]]
+         time = \"1s\"
+         up = \"wifi\"",
+    );
+    let completed = run.flows[0].completed_s.expect("it completes");
+    assert!(completed < 0.5, "{completed}");
+}

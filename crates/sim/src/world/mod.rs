@@ -19,7 +19,7 @@ use crate::observe::{CapturePoint, FlowIdx, Layout, LinkIdx, Observer, Wants};
 use crate::packet::{Carried, Held, Packet, Pool};
 use crate::plan::{LinkPlan, Plan};
 use crate::result::{FlowResult, RunResult};
-use crate::scenario::{Change, Fault, FlowDirection, LinkParams, Scenario};
+use crate::scenario::{Fault, FlowDirection, LinkParams, Scenario};
 use crate::schedule::Schedule;
 use crate::seed::Seed;
 use crate::topology::{Hop, Topology};
@@ -77,7 +77,7 @@ pub struct World<'o> {
     schedule: Schedule,
     /// Starts, stops, changes, application timers: few, and none per packet.
     agenda: Agenda,
-    /// Entries of the agenda so far: equal times go by age.
+    /// Entries of the agenda so far.
     entries: u64,
     progress: Progress,
     links: Vec<LinkState>,
@@ -140,8 +140,23 @@ struct FlowState {
     result: Option<Box<FlowResult>>,
 }
 
-/// Actions by time and, at equal times, by age.
-type Agenda = BinaryHeap<Reverse<(Instant, u64, Action)>>;
+type Agenda = BinaryHeap<Reverse<Entry>>;
+
+/// An action by time and, at equal times, by rank and age.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Entry {
+    at: Instant,
+    rank: Rank,
+    age: u64,
+    action: Action,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Rank {
+    /// Changes of links: who opens a connection knows what links of that moment are like.
+    Links,
+    Other,
+}
 
 /// Something on the agenda. The order of variants has no meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -385,18 +400,20 @@ impl<'o> World<'o> {
     /// Puts something on the agenda.
     fn plan(&mut self, at: Instant, action: Action) {
         self.entries += 1;
-        self.agenda.push(Reverse((at.max(self.now), self.entries, action)));
+        let rank = match action {
+            Action::Change(n) if self.scenario.at[n as usize].host.is_none() => Rank::Links,
+            _ => Rank::Other,
+        };
+        self.agenda.push(Reverse(Entry { at: at.max(self.now), rank, age: self.entries, action }));
         self.reschedule_agenda();
     }
 
     fn reschedule_agenda(&mut self) {
-        let next = self.agenda.peek().map_or(Instant::FAR_FUTURE, |Reverse((at, _, _))| *at);
+        let next = self.agenda.peek().map_or(Instant::FAR_FUTURE, |Reverse(entry)| entry.at);
         self.schedule.set(AGENDA, next);
     }
 
     fn fill_agenda(&mut self) {
-        // Who opens a connection knows what links of that moment are like.
-        self.plan_changes(|change| change.host.is_none());
         for n in 0..self.flows.len() {
             self.plan(self.flows[n].start, Action::Start(n as u32));
         }
@@ -410,24 +427,18 @@ impl<'o> World<'o> {
                 n += 1;
             }
         }
-        self.plan_changes(|change| change.host.is_some());
+        for (n, change) in self.scenario.at.iter().enumerate() {
+            self.plan(Instant::ZERO + change.time.0, Action::Change(n as u32));
+        }
         if self.wants.sample.is_some() {
             self.plan(Instant::ZERO, Action::Sample);
         }
         self.plan(Instant::ZERO, Action::Progress);
     }
 
-    /// Puts those changes of the scenario on the agenda.
-    fn plan_changes(&mut self, chosen: impl Fn(&Change) -> bool) {
-        for (n, change) in self.scenario.at.iter().enumerate().filter(|(_, change)| chosen(change))
-        {
-            self.plan(Instant::ZERO + change.time.0, Action::Change(n as u32));
-        }
-    }
-
     /// Does what is first on the agenda.
     fn act(&mut self) {
-        let Some(Reverse((_, _, action))) = self.agenda.pop() else { return };
+        let Some(Reverse(Entry { action, .. })) = self.agenda.pop() else { return };
         self.reschedule_agenda();
         match action {
             Action::Start(flow) => self.start(flow as usize),

@@ -150,7 +150,7 @@ impl World<'_> {
             return None;
         }
         for Reverse(entry) in mem::take(&mut self.agenda) {
-            match entry.2 {
+            match entry.action {
                 Action::Start(flow) | Action::Stop(flow) | Action::Tick(flow) => {
                     let client = self.flows[flow as usize].client;
                     parts[number(client, &mut groups)].agenda.push(Reverse(entry));
@@ -161,7 +161,7 @@ impl World<'_> {
         for part in &mut parts {
             for (source, time) in &mut part.sources {
                 *time = match *source {
-                    AGENDA => part.agenda.peek().map_or(Instant::FAR_FUTURE, |first| first.0.0),
+                    AGENDA => part.agenda.peek().map_or(Instant::FAR_FUTURE, |first| first.0.at),
                     source => self.schedule.time(source),
                 };
                 self.schedule.set(*source, Instant::FAR_FUTURE);
