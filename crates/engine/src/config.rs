@@ -240,7 +240,7 @@ pub struct MptcpConfig {
     /// Drop copies that come by several paths before the stack sees them (`egress` of the peer
     /// is `bicast` or the like). Without it they are answered as any stack answers duplicates.
     pub remove_copies: bool,
-    /// Subflows per connection, at most 32.
+    /// Subflows per connection, at most [`SUBFLOWS_MAX`].
     pub max_subflows: u8,
     /// As client, open a subflow from every path to the peer's address once established.
     pub full_mesh: bool,
@@ -312,6 +312,9 @@ pub enum NumberSize {
     /// Always 8 bytes.
     Long,
 }
+
+/// Subflows that a connection has at once, whatever [`MptcpConfig::max_subflows`] says.
+pub const SUBFLOWS_MAX: u8 = 32;
 
 /// Separate out-of-order ranges that a subflow keeps track of.
 pub const OUT_OF_ORDER_RANGES: usize = 4_096;

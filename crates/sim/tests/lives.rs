@@ -110,6 +110,22 @@ fn connections_begin_on_a_path_that_is_up() {
 }
 
 #[test]
+fn several_subflows_a_path_leave_no_path_without_one() {
+    let used = |mptcp: &str| {
+        let links: String =
+            (0..16).map(|n| format!("[link.l{n}]\nrate = \"5Mbps\"\ndelay = \"10ms\"\n")).collect();
+        let defaults = format!("[defaults]\nmptcp = {{ {mptcp} }}\n");
+        let flow = "[[flow]]\nbulk = \"10MB\"";
+        let run = run_text(&format!("duration = \"60s\"\n{links}{defaults}{flow}"));
+        let ups = run.links.iter().filter(|link| link.from == "client" || link.to == "server");
+        ups.filter(|link| link.packets > 100).count()
+    };
+    assert_eq!(used("subflows_per_path = 2"), 16);
+    assert_eq!(used("subflows_per_path = 4"), 16, "32 subflows at most, two a path");
+    assert_eq!(used("subflows_per_path = 2, max_subflows = 4"), 4);
+}
+
+#[test]
 fn repeated_changes_come_before_flows_of_their_moment_as_well() {
     let run = run_text(
         "duration = \"20s\"

@@ -10,7 +10,7 @@ use super::session::{Opening, Protocol, Request, Session};
 use super::subflow::{Join, Subflow, reset_reason};
 use super::timers::Timer;
 use super::{Connection, Role};
-use crate::config::Profile;
+use crate::config::{Profile, SUBFLOWS_MAX};
 use crate::event::{ConnId, Event};
 use crate::policy::PolicyError;
 use crate::record::{CloseReason, ConnectionChange, DropReason};
@@ -227,7 +227,7 @@ impl Connection {
         if pending.count() >= self.config.limits.pending_joins {
             return Some((reset_reason::RESOURCES, DropReason::Limit("pending joins")));
         }
-        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(32)) {
+        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(SUBFLOWS_MAX)) {
             return Some((reset_reason::RESOURCES, DropReason::Limit("subflows")));
         }
         None
@@ -236,7 +236,7 @@ impl Connection {
     /// A slot for a subflow of the peer.
     pub(crate) fn reserve_slot(&mut self) -> crate::view::SubflowId {
         let free = (0..64).map(crate::view::SubflowId).find(|id| !self.slots.contains(*id));
-        let id = free.expect("invariant: max_subflows is at most 32, slots are 64");
+        let id = free.expect("invariant: subflows are SUBFLOWS_MAX at most, slots are 64");
         self.slots.insert(id);
         id
     }

@@ -5,6 +5,7 @@ use super::paths::Pair;
 use super::session::Request;
 use super::timers::Timer;
 use super::{Connection, Mtus, SubflowError};
+use crate::config::SUBFLOWS_MAX;
 use crate::event::Event;
 use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
 use crate::time::Instant;
@@ -24,7 +25,7 @@ impl Connection {
             return Err(SubflowError::NotEstablished);
         }
         let path = self.config.path_of(local.ip()).ok_or(SubflowError::NoPath)?;
-        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(32)) {
+        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(SUBFLOWS_MAX)) {
             return Err(SubflowError::Limit);
         }
         let id = self.reserve_slot();
@@ -51,47 +52,57 @@ impl Connection {
         }
     }
 
-    /// Requests what the mesh lacks.
+    /// Requests what the mesh lacks: one subflow for each pair of addresses before a second for
+    /// any, so that the limit never leaves a path without.
     pub(super) fn plan_mesh(&mut self) {
         if self.check_fully().is_err() || self.is_stream_over() {
             return;
         }
-        let config = self.config.clone();
+        let (pairs, next) = self.pairs();
+        self.hasten(Timer::Mesh, next);
+        for wanted in 1..=usize::from(self.config.mptcp.subflows_per_path) {
+            for &(local, remote, backup) in &pairs {
+                if self.subflows_between(local, remote) < wanted
+                    && self.request_subflow(local, remote, backup).is_err()
+                {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Addresses between which there should be subflows now, and whether as backup; when others
+    /// may be tried again.
+    fn pairs(&self) -> (Vec<(SocketAddr, SocketAddr, bool)>, Instant) {
+        let config = &self.config;
         let remotes = |s: &super::Session| s.paths.remotes(&config.mptcp, self.role);
         let remotes = self.protocol.session().map(remotes).unwrap_or_default();
-        let mut next = Instant::FAR_FUTURE;
+        let (mut pairs, mut next) = (Vec::new(), Instant::FAR_FUTURE);
         for remote in remotes {
-            let down = self.paths_down;
-            for path in config.paths.iter().filter(|p| !down.contains(p.id)) {
+            for path in config.paths.iter().filter(|p| !self.paths_down.contains(p.id)) {
                 let same = |a: &&std::net::IpAddr| a.is_ipv4() == remote.is_ipv4();
                 let Some(local) = path.addresses.iter().find(same) else { continue };
                 let local = SocketAddr::new(*local, 0);
                 let retry = self.retry_at(local, remote);
                 if retry > self.now {
                     next = next.min(retry);
-                    continue;
-                }
-                let lacking = self.lacking(local, remote);
-                for _ in 0..lacking {
-                    if self.request_subflow(local, remote, path.backup).is_err() {
-                        return;
-                    }
+                } else {
+                    pairs.push((local, remote, path.backup));
                 }
             }
         }
-        self.hasten(Timer::Mesh, next);
+        (pairs, next)
     }
 
-    /// How many subflows are missing between two addresses.
-    fn lacking(&self, local: SocketAddr, remote: SocketAddr) -> usize {
+    /// How many there are between two addresses, those that were only asked for included.
+    fn subflows_between(&self, local: SocketAddr, remote: SocketAddr) -> usize {
         let live = self.subflows.iter().filter(|s| {
             let setup = s.tcb.setup();
             !s.closing && setup.local.ip() == local.ip() && setup.remote == remote
         });
         let asked =
             self.requests.iter().filter(|r| r.local.ip() == local.ip() && r.remote == remote);
-        let wanted = usize::from(self.config.mptcp.subflows_per_path);
-        wanted.saturating_sub(live.count() + asked.count())
+        live.count() + asked.count()
     }
 
     fn retry_at(&self, local: SocketAddr, remote: SocketAddr) -> Instant {

@@ -10,7 +10,7 @@ use std::fmt;
 use std::num::NonZeroU8;
 use tabane_config::policy::PolicySpec;
 use tabane_config::quantity::{Size, Time};
-use tabane_engine::config::{Autotuning, Config, MptcpConfig, NumberSize, TcpConfig};
+use tabane_engine::config::{Autotuning, Config, MptcpConfig, NumberSize, SUBFLOWS_MAX, TcpConfig};
 
 /// Settings of a host. What is not given comes from `[defaults]`, then from the engine.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -226,15 +226,16 @@ settings! {
         segments_per_mapping: NonZeroU8 => |c, v| c.segments_per_mapping = v.get();
         /// Copies that come by several paths are dropped before the stack; `false`: a stock stack.
         remove_copies: bool => |c, v| c.remove_copies = v;
-        /// Subflows per connection.
-        max_subflows: u8 => |c, v| c.max_subflows = v;
         /// As client, open subflows from every path.
         full_mesh: bool => |c, v| c.full_mesh = v;
         /// Subflows opened per path.
         subflows_per_path: u8 => |c, v| {
             c.subflows_per_path = v;
-            c.max_subflows = c.max_subflows.max(v.saturating_mul(4)).min(32);
+            c.max_subflows = SUBFLOWS_MAX;
         };
+        /// Subflows per connection: 8 or as many as there are paths, and as many as there may be
+        /// where more than one is opened per path.
+        max_subflows: u8 => |c, v| c.max_subflows = v;
         /// Open subflows to addresses that the peer announces.
         accept_addresses: bool => |c, v| c.accept_addresses = v;
         /// Announce our addresses on the other paths.
@@ -303,10 +304,12 @@ impl Tcp {
 impl MptcpSettings {
     /// What of these settings cannot work: the key, and why.
     pub(crate) fn fault(&self) -> Option<(&'static str, String)> {
-        let none = |(_, count): &(_, Option<u8>)| *count == Some(0);
         let counts =
             [("max_subflows", self.max_subflows), ("subflows_per_path", self.subflows_per_path)];
-        let (key, _) = counts.into_iter().find(none)?;
-        Some((key, "a connection has at least one; `mptcp = false` is plain TCP".into()))
+        counts.into_iter().find_map(|(key, count)| match count? {
+            0 => Some((key, "a connection has at least one; `mptcp = false` is plain TCP".into())),
+            1..=SUBFLOWS_MAX => None,
+            _ => Some((key, format!("a connection has {SUBFLOWS_MAX} subflows at most"))),
+        })
     }
 }

@@ -12,7 +12,7 @@ use crate::topology::{Hop, NO_ROUTE, Topology};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use tabane_engine::config::{Config, PathConfig};
+use tabane_engine::config::{Config, PathConfig, SUBFLOWS_MAX};
 use tabane_engine::record::CloseReason;
 use tabane_engine::view::{PathId, PathSet};
 use tabane_engine::{ConnId, Endpoint, Event, Profile};
@@ -131,7 +131,7 @@ fn defaults(scenario: &Scenario, topology: &Topology, host: usize) -> Config {
     }
     // One subflow a path must be possible, however many paths there are.
     let paths = u8::try_from(node.paths.len()).unwrap_or(u8::MAX);
-    config.mptcp.max_subflows = config.mptcp.max_subflows.max(paths).min(32);
+    config.mptcp.max_subflows = config.mptcp.max_subflows.max(paths).min(SUBFLOWS_MAX);
     scenario.defaults.apply(&mut config);
     config
 }
