@@ -362,7 +362,7 @@ fn what_a_killed_lab_leaves_is_removed_and_an_interrupted_one_leaves_nothing() {
     assert_eq!(killed.namespaces().len(), 0, "the next one removes them");
     interrupted.signal(libc::SIGINT);
     let status = interrupted.0.wait().unwrap();
-    assert_eq!(status.code(), Some(1));
+    assert_eq!(status.code(), Some(130));
     assert!(interrupted.namespaces().is_empty());
 }
 

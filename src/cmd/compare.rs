@@ -82,6 +82,11 @@ const NOTES: &str = "notes.toml";
 /// What the page of a matrix says, where it is not that of the validation.
 const PAGE: &str = "page.toml";
 
+/// Whether a file in a folder of scenarios is one of those, and no scenario.
+pub(in crate::cmd) fn is_beside_scenarios(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == NOTES || name == PAGE)
+}
+
 /// One comparison, with what is drawn of it.
 type Done = (Compared, BTreeMap<Runner, Report>);
 
@@ -216,7 +221,7 @@ fn scenarios_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|end| end == "toml"))
-        .filter(|path| path.file_name().is_none_or(|name| name != NOTES && name != PAGE))
+        .filter(|path| !is_beside_scenarios(path))
         .collect();
     files.sort();
     if files.is_empty() {

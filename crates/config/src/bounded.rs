@@ -18,7 +18,8 @@ pub fn bytes(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     all(File::open(path)?, limit)
 }
 
-/// Reads all of a text of at most `limit` bytes.
+/// Reads all of a text of at most `limit` bytes, without the byte order mark that spreadsheets
+/// put first.
 ///
 /// # Errors
 /// As [`bytes()`], and [`ErrorKind::InvalidData`] if it is not UTF-8.
@@ -51,7 +52,11 @@ fn all(reader: impl Read, limit: u64) -> io::Result<Vec<u8>> {
 
 fn utf8(bytes: Vec<u8>) -> io::Result<String> {
     let wrong = |_| io::Error::new(ErrorKind::InvalidData, "it is not text in UTF-8");
-    String::from_utf8(bytes).map_err(wrong)
+    let text = String::from_utf8(bytes).map_err(wrong)?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(text) => text.to_owned(),
+        None => text,
+    })
 }
 
 #[cfg(test)]
@@ -64,6 +69,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
         assert!(error.to_string().contains("4 MiB"), "{error}");
         assert_eq!(text_of(&b"abc"[..], 3).unwrap(), "abc");
+        assert_eq!(text_of("\u{feff}abc".as_bytes(), 6).unwrap(), "abc");
         assert!(text_of(&b"abcd"[..], 3).unwrap_err().to_string().contains("3 bytes"));
         assert!(text_of(&b"\xff"[..], 3).unwrap_err().to_string().contains("UTF-8"));
     }

@@ -156,6 +156,16 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "[[flow]]",
+        "[defaults]\nmptcp = { max_subflows = 33 }\n[[flow]]",
+        &[":15:26:", "32 subflows at most"],
+    ),
+    (
+        "[[flow]]",
+        "[[flow]]\nstart = \"5s\"\nstop = \"1s\"\nbulk = \"1MB\"\n[[flow]]",
+        &["a flow that stops at 1s and starts at 5s"],
+    ),
+    (
+        "[[flow]]",
         "[host.client]\ncongestion = \"reno:x=1\"\n[[flow]]",
         &[":15:14:", "no parameter 'x'"],
     ),

@@ -136,6 +136,12 @@ fn what_finds_the_queue_full_is_dropped_there() {
 }
 
 #[test]
+fn what_need_not_wait_is_not_in_the_queue() {
+    let run = result(ONE, &["tunnel.vpn.queue=1B"]);
+    assert_eq!(run.flows[0].bytes, 4_000_000, "{:?}", run.links);
+}
+
+#[test]
 fn equal_seeds_give_equal_runs() {
     let hash = |sets: &[&str]| {
         let mut hash = RecordHash::default();

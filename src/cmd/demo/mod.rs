@@ -212,12 +212,13 @@ impl Guard {
             display.tick(&progress);
             film.frames.push(progress.frame(self.clock.now()));
             if self.interrupted.load(Ordering::Relaxed) {
-                cut = Some(anyhow!("interrupted"));
+                cut = Some(Failure::Interrupted("interrupted".into()));
             } else if self.clock.now().as_millis() >= self.limit * 1000 {
-                cut = Some(anyhow!(
+                let why = anyhow!(
                     "not done after {} s: a smaller --size or a longer --duration helps",
                     self.limit
-                ));
+                );
+                cut = Some(why.into());
             }
             if cut.is_some() {
                 transfer.stop();
@@ -229,7 +230,7 @@ impl Guard {
         display.finish(&progress);
         let outcome = transfer.join();
         match cut {
-            Some(why) => Err(why.into()),
+            Some(why) => Err(why),
             None => {
                 let outcome = outcome.with_context(|| format!("{title}: the file did not arrive"));
                 Ok((outcome?, film))

@@ -51,6 +51,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 pub(in crate::cmd) fn failure(document: &Document, error: LabError) -> Failure {
     match error {
         LabError::Refused(fault) => Failure::usage(document.error(fault).to_string()),
+        error @ LabError::Interrupted => Failure::Interrupted(error.to_string()),
         error => anyhow!(error).into(),
     }
 }

@@ -6,6 +6,7 @@ use anyhow::Context;
 use std::path::{Path, PathBuf};
 use tabane_config::bounded;
 use tabane_config::quantity::Time;
+use tabane_engine::Duration;
 use tabane_sim::link::conditions::measured::{self, Read, Reading};
 
 /// Convert a measured series into a file for the key `conditions` of a link.
@@ -36,6 +37,9 @@ A scenario then says conditions = \"drive-link.csv\". Columns may come in any or
 'time', 'Throughput (Mbit/s)', 'rtt_ms' or 'loss %' are understood. Half of an RTT is the delay.
 Times count from the first row; an empty cell means the value above it.";
 
+/// Moments in mahimahi's traces are whole milliseconds.
+const STEP_MIN: Time = Time(Duration::from_millis(1));
+
 fn column(text: &str) -> Result<(String, String), String> {
     let (theirs, ours) = text
         .split_once('=')
@@ -51,6 +55,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let text = bounded::text(&args.file, bounded::DATA);
         text.with_context(|| args.file.display().to_string())?
     };
+    if args.step.0 < STEP_MIN.0 {
+        return Err(Failure::usage(format!("--step {}: at least {STEP_MIN}", args.step)));
+    }
     let reading = Reading { columns: args.column.clone(), hold: args.hold, step: args.step.0 };
     let Read { series, ignored } = measured::read(&text, &reading)
         .map_err(|error| Failure::usage(format!("{}: {error}", args.file.display())))?;

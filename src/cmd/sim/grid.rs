@@ -179,7 +179,7 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
         }
     }
     if schedulers.is_empty() {
-        return Err(Failure::usage("--schedulers names none; see `tabane list schedulers`"));
+        return Err(Failure::usage("--schedulers names none; see `tabane list`"));
     }
     let congestion = args.congestion.as_deref().map(str::parse::<Spec>).transpose();
     let congestion = congestion.map_err(usage)?;

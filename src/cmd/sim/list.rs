@@ -1,5 +1,6 @@
 //! `tabane sim list`: the scenario files below a folder, with what they say about themselves.
 
+use crate::cmd::compare::is_beside_scenarios;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::Context;
@@ -66,7 +67,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Re
         let path = entry?.path();
         if path.is_dir() && depth > 0 {
             collect(&path, depth - 1, files)?;
-        } else if path.extension().is_some_and(|e| e == "toml") {
+        } else if path.extension().is_some_and(|e| e == "toml") && !is_beside_scenarios(&path) {
             files.push(path);
         }
     }

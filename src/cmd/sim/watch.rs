@@ -4,7 +4,7 @@ use super::files::Folder;
 use crate::cmd::progress::{Progress, STEPS};
 use crate::exit::Failure;
 use crate::say;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ impl Watchers {
     pub(in crate::cmd) fn finish(self) -> Result<Report, Failure> {
         self.progress.finish();
         if let Some(records) = self.records {
-            records.finish()?;
+            records.finish().context("the records cannot be written")?;
         }
         for capture in self.captures {
             capture.finish().map_err(|e| anyhow!(e))?;

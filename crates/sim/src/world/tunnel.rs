@@ -185,7 +185,9 @@ impl World<'_> {
         let TunnelState { ends, mtu, limit, .. } = &mut self.tunnels[n];
         let end = &mut ends[side];
         let bytes = end.waiting_bytes + u64::from(packet.len());
-        let is_full = end.waiting.len() as u64 >= limit.packets || bytes > limit.bytes;
+        // What need not wait is not in the queue, which may be shorter than a packet.
+        let is_full = !end.waiting.is_empty()
+            && (end.waiting.len() as u64 >= limit.packets || bytes > limit.bytes);
         let cause = match packet.len() > u32::from(*mtu) {
             true => Some("mtu"),
             false => is_full.then_some("queue"),

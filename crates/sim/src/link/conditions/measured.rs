@@ -163,8 +163,14 @@ fn row(
     for column in columns {
         let cell = cells.next().unwrap_or_default();
         let Some(column) = column else { continue };
-        if cell.is_empty() && above.is_some() {
-            continue;
+        if cell.is_empty() {
+            match above {
+                Some(_) => continue,
+                None => {
+                    let message = "the first row has an empty cell: there is no value above it";
+                    return Err(SeriesError::new(line, message));
+                }
+            }
         }
         let value: f64 = cell.parse().map_err(|_| {
             let shown: String = cell.chars().take(40).collect();

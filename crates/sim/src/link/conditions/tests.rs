@@ -297,6 +297,9 @@ fn mahimahi_becomes_a_rate_a_step() {
 fn what_cannot_be_converted_is_said_with_line_and_remedy() {
     let wrong = |text: &str| measured::read(text, &reading()).unwrap_err().to_string();
     assert_eq!(wrong(""), "line 1: the file is empty");
+    assert!(
+        wrong("time_s,rate_mbps\n0,\n1,5\n").contains("line 2: the first row has an empty cell")
+    );
     assert!(wrong("a,mbps\n").contains("no column of times among: a, mbps; name it: --column"));
     assert!(wrong("time,cell\n").contains("nothing that is known but times"));
     assert!(wrong("time,mbps,kbps\n").contains("two columns say the rate"));
