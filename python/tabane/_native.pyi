@@ -138,7 +138,7 @@ class SubflowView:
         """Bytes in flight (pipe of RFC 6675)."""
     @property
     def unacked(self) -> int:
-        """Bytes bound and not yet acknowledged cumulatively."""
+        """Bytes bound and not yet acknowledged cumulatively; 1 while it opens: the SYN."""
     @property
     def oldest_sent(self) -> float:
         """When the oldest of them was last sent, seconds; infinite if there is none."""

@@ -103,9 +103,11 @@ def read_pcap(path: str | PathLike[str]) -> Capture:
     A file that is cut off or damaged is read up to there (``document["file"]["end"]`` says so).
 
     Raises:
-        OSError: there is no such file.
+        OSError: there is no such file, or it is a folder.
         RunError: it is no capture.
     """
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path}: Is a directory")
     document, series = _native.read_pcap(Path(path))
     return Capture(json.loads(document), Table._of(series))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tabane import _native, _values
 from tabane._errors import RunError, ScenarioError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def run(
     scenario: Scenario | str | PathLike[str],
     *,
-    seed: int | None = None,
+    seed: SupportsIndex | None = None,
     set: Mapping[str, Value] | None = None,
     watch: bool = True,
     records: bool = False,
@@ -43,30 +43,32 @@ def run(
         ScenarioError: the scenario is wrong, or is a sweep (use `tabane.sweep`).
         RunError: the run had to be broken off.
     """
-    plan = _plan(scenario, seed, set)
-    return Result(_native.run(plan, watch or records, records))
-
-
-def _plan(
-    scenario: Scenario | str | PathLike[str], seed: int | None, set: Mapping[str, Value] | None
-) -> _native.Plan:
     made = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
-    plans = made._document(set).plans()
+    plan = _plan(made, seed, set or {})
+    return Result(_native.run(plan, watch or records, records), made._files)
+
+
+def _plan(made: Scenario, seed: SupportsIndex | None, set: Mapping[str, Value]) -> _native.Plan:
+    # Before the axes are looked for: seeds of the scenario's own are one.
+    given = {} if seed is None else {"seed": _values.seed(seed, "seed")}
+    values = {**set, **given}
+    plans = made._document(values).plans()
     if len(plans) != 1:
-        axes = ", ".join(made.axes(set))
+        axes = ", ".join(made.axes(values))
         raise ScenarioError(
             f"{made._name}: this is a sweep of {len(plans)} runs, not one run\n"
             f"      = use tabane.sweep, or set one value for: {axes}",
             made._name,
         )
-    return plans[0] if seed is None else plans[0].with_seed(_values.seed(seed, "seed"))
+    return plans[0]
 
 
 class Result:
     """What came of a run. Times are seconds, rates bits per second of payload."""
 
-    def __init__(self, output: _native.Output) -> None:
+    def __init__(self, output: _native.Output, files: Mapping[str, str]) -> None:
         self._output = output
+        self._files = files
 
     @property
     def name(self) -> str:
@@ -81,7 +83,7 @@ class Result:
     @property
     def scenario(self) -> Scenario:
         """The scenario as it ran, with what was laid over it."""
-        return Scenario.parse(self._output.plan.toml(), self.name)
+        return Scenario.parse(self._output.plan.toml(), self.name, self._files)
 
     @property
     def ended_s(self) -> float:

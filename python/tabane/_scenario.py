@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tabane import _native, _policy, _values
 
@@ -18,10 +21,13 @@ Value = (
     | bool
     | int
     | float
+    | Decimal
+    | np.generic
+    | PathLike[str]
     | type[_policy.Scheduler]
     | type[_policy.CongestionController]
-    | Sequence[Any]
     | Mapping[str, Any]
+    | Iterable[Any]
 )
 
 
@@ -54,11 +60,13 @@ class Scenario:
         Raises:
             ScenarioError: a value is one that no scenario can hold, such as ``None``.
         """
-        made = {key: _values.plain(value, key) for key, value in keys.items()}
+        made = {key: _values.built(value, key) for key, value in keys.items()}
+        # Either of them.
         self._keys: dict[str, Any] | None = made
-        self._text: str | None = None
+        self._text = ""
         self._name = str(made.get("name", "scenario"))
         self._folder = ""
+        self._read_in: str | None = None
         self._files: dict[str, str] = {}
 
     @classmethod
@@ -70,6 +78,7 @@ class Scenario:
         """
         scenario = cls.parse(_native.Document.text_of(Path(path)), name=str(path))
         scenario._folder = os.path.dirname(path)
+        scenario._read_in = os.getcwd()
         return scenario
 
     @classmethod
@@ -83,10 +92,13 @@ class Scenario:
             name: how messages call it; without a ``name`` in the text, its stem is the name in
                 results.
             files: texts of files that it names, by that name; others are read from the disk.
+
+        Raises:
+            ScenarioError: the text is none.
         """
         scenario = cls()
         scenario._keys = None
-        scenario._text = text
+        scenario._text = _values.text(text, name)
         scenario._name = name
         scenario._files = dict(files or {})
         return scenario
@@ -94,9 +106,10 @@ class Scenario:
     @property
     def toml(self) -> str:
         """The scenario as the text of a scenario file."""
-        if self._text is None:
-            self._text = _native.Document.toml_of(json.dumps(self._keys, default=_policy.name_of))
-        return self._text
+        if self._keys is None:
+            return self._text
+        # Each time anew: another class may have the name by now.
+        return _native.Document.toml_of(json.dumps(self._keys, default=_policy.name_of))
 
     def link(self, name: str, **keys: Any) -> Scenario:
         """Returns the scenario with a link: ``rate``, ``delay``, ``loss``, ``queue``..."""
@@ -116,6 +129,9 @@ class Scenario:
 
     def path(self, name: str, links: Sequence[str], **keys: Any) -> Scenario:
         """Returns the scenario with a path: its links in order; ``from_``, ``to``, ``backup``."""
+        if isinstance(links, str):
+            help = f"a path has a list of links: write [{links!r}]"
+            raise _values.fault(f"path.{name}.links", f"{links!r} is one name", help)
         return self._with_named("path", name, {"links": list(links), **_plain(keys)})
 
     def flow(self, **keys: Any) -> Scenario:
@@ -146,7 +162,11 @@ class Scenario:
 
     def _document(self, set: Mapping[str, Value] | None) -> _native.Document:
         files = list(self._files.items())
-        return _native.Document(self._name, self.toml, _values.sets(set), self._folder, files)
+        folder = self._folder
+        # Relative for as long as that leads there: results say it as the command line's do.
+        if self._read_in is not None and self._read_in != os.getcwd():
+            folder = os.path.join(self._read_in, folder)
+        return _native.Document(self._name, self.toml, _values.sets(set), folder, files)
 
     def _built(self) -> dict[str, Any]:
         if self._keys is None:
@@ -156,12 +176,13 @@ class Scenario:
         return self._keys
 
     def _with_named(self, kind: str, name: str, keys: dict[str, Any]) -> Scenario:
-        made = _values.plain(keys, f"{kind}.{name}")
+        name = _values.name(name, kind)
+        made = _values.built(keys, f"{kind}.{name}")
         return self._with(kind, {**self._built().get(kind, {}), name: made})
 
     def _with_entry(self, kind: str, keys: dict[str, Any]) -> Scenario:
         old = self._built().get(kind, [])
-        return self._with(kind, [*old, _values.plain(keys, f"{kind}.{len(old)}")])
+        return self._with(kind, [*old, _values.built(keys, f"{kind}.{len(old)}")])
 
     def _with(self, kind: str, value: Any) -> Scenario:
         made = Scenario()
@@ -170,10 +191,9 @@ class Scenario:
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        # A name of a policy is this process's alone: its class goes along.
-        text = self.toml
-        built = {"_text": None} if self._keys is not None else {}
-        return {**vars(self), **built, "policies": _policy.classes_in(text)}
+        # A name of a policy is this process's alone: its class goes along, unless it is there.
+        text = self._text if self._keys is None else json.dumps(self._keys, default=lambda _: None)
+        return {**vars(self), "policies": _policy.classes_in(text)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _policy.adopt(state.pop("policies"))

@@ -23,7 +23,8 @@ class Table(Mapping[str, "np.ndarray[Any, Any]"]):
     does not apply is NaN in a float column and -1 in an integer column; a text is empty.
 
     ``table["goodput_bps"]`` is a column, ``len(table)`` the number of *rows*,
-    ``list(table)`` the names of the columns.
+    ``list(table)`` the names of the columns. Columns are read-only: ``.copy()`` makes one's own.
+    Frames are made by `pandas` and `polars`; other libraries take ``dict(table)``.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
@@ -31,7 +32,7 @@ class Table(Mapping[str, "np.ndarray[Any, Any]"]):
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise ValueError(f"columns of different lengths: {sorted(lengths)}")
-        self._columns = dict(columns)
+        self._columns = {name: _read_only(column) for name, column in columns.items()}
         self._rows = lengths.pop() if lengths else 0
 
     @classmethod
@@ -115,6 +116,13 @@ class Table(Mapping[str, "np.ndarray[Any, Any]"]):
         names = list(self._columns)
         count = min(8, len(self))
         return names, [[_cell(self._columns[name][n]) for name in names] for n in range(count)]
+
+
+def _read_only(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    # A view: the array of who made the table stays as it is.
+    view: np.ndarray[Any, Any] = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def _cell(value: object) -> str:

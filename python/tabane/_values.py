@@ -21,7 +21,20 @@ def fault(at: str, message: str, help: str) -> ScenarioError:
     return ScenarioError(f"{at}: {message}\n      = {help}", message=message, help=help)
 
 
-def plain(value: Any, at: str) -> Any:
+#: The first whole number that is too large for a file, and the first that is for `set`.
+_FILE_END, _SET_END = 2**63, 2**64
+
+
+def built(value: Any, at: str) -> Any:
+    """Returns a value of a scenario that is built, as `plain` does.
+
+    Raises:
+        ScenarioError: it has no meaning in a scenario, or a file cannot hold it.
+    """
+    return plain(value, at, _FILE_END)
+
+
+def plain(value: Any, at: str, end: int = _SET_END) -> Any:
     """Returns a value as plain data, a copy; classes of policies stay.
 
     Numbers of numpy and `Decimal` become Python's, paths texts, arrays and what else can be gone
@@ -30,32 +43,32 @@ def plain(value: Any, at: str) -> Any:
     Args:
         value: of a scenario, or laid over one.
         at: its dotted key.
+        end: whole numbers are less.
 
     Raises:
         ScenarioError: it has no meaning in a scenario.
     """
     if isinstance(value, str):
-        # Of a text that is a member of an enumeration, too, the text.
-        return str.__str__(value)
+        return text(value, at)
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Integral):
-        return int(value)
+        return _whole(int(value), at, end)
     if isinstance(value, numbers.Real | Decimal):
-        return _finite(float(value), at)
+        return _finite(value, at)
     if isinstance(value, os.PathLike):
-        return os.fsdecode(value)
+        return text(os.fsdecode(value), at)
     if isinstance(value, np.ndarray):
-        return plain(value.tolist(), at)
+        return plain(value.tolist(), at, end)
     if isinstance(value, Mapping):
-        return {_name(key, at): plain(item, f"{at}.{key}") for key, item in value.items()}
+        return {name(key, at): plain(item, f"{at}.{key}", end) for key, item in value.items()}
     if value is None:
         raise fault(at, "None is no value", "leave the key out")
     if isinstance(value, type) and _policy.name_of(value) is not None:
         return value
     ordered = not isinstance(value, type | bytes | bytearray | set | frozenset)
     if ordered and isinstance(value, Iterable):
-        return [plain(item, f"{at}.{n}") for n, item in enumerate(value)]
+        return [plain(item, f"{at}.{n}", end) for n, item in enumerate(value)]
     help = "it holds texts, numbers, true or false, lists, tables and classes of policies"
     raise fault(at, f"a scenario cannot hold {value!r}", help)
 
@@ -90,7 +103,7 @@ def sets(values: Mapping[str, Any] | None) -> list[str]:
     Raises:
         ScenarioError: one of them has no meaning in a scenario.
     """
-    plains = {key: plain(value, key) for key, value in (values or {}).items()}
+    plains = {name(key, "set"): plain(value, key) for key, value in (values or {}).items()}
     return [f"{key}={_toml(value, top=True)}" for key, value in plains.items()]
 
 
@@ -110,13 +123,49 @@ def _toml(value: Any, top: bool = False) -> str:
     return repr(value)
 
 
-def _finite(number: float, at: str) -> float:
+def text(value: object, at: str) -> str:
+    """Returns a text as Python's own.
+
+    Raises:
+        ScenarioError: it is no text, or not one that a file can hold.
+    """
+    if not isinstance(value, str):
+        raise fault(at, f"{value!r} is no text", "write the text of a scenario")
+    # Of a member of an enumeration, too, the text.
+    own = str.__str__(value)
+    try:
+        own.encode()
+    except UnicodeEncodeError:
+        raise fault(at, f"{own!r} has half a character", "write it as UTF-8 has it") from None
+    return own
+
+
+def name(key: object, at: str) -> str:
+    """Returns what something is called: a text, or a whole number as text.
+
+    Raises:
+        ScenarioError: it is neither.
+    """
+    if isinstance(key, str):
+        return text(key, at)
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return str(int(key))
+    raise fault(at, f"{key!r} is no name", "names are texts: write str(...)")
+
+
+def _whole(number: int, at: str, end: int) -> int:
+    if -(2**63) <= number < end:
+        return number
+    help = f"whole numbers here go from -2**63 to {'2**63' if end == _FILE_END else '2**64'} - 1"
+    more = "; a larger seed is given to `run` or `sweep`" if at == "seed" else ""
+    raise fault(at, f"{number} is out of range", help + more)
+
+
+def _finite(value: Any, at: str) -> float:
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        raise fault(at, f"{value} is no value", "write a number, or leave the key out") from None
     if not math.isfinite(number):
         raise fault(at, f"{number} is no value", "write a number, or leave the key out")
     return number
-
-
-def _name(key: object, at: str) -> str:
-    if isinstance(key, str | numbers.Integral):
-        return str(key)
-    raise fault(at, f"{key!r} is no name", "names are texts: write str(...)")

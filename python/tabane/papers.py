@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 from tabane import _native, _values
 from tabane._pcap import _table
@@ -70,7 +70,7 @@ def run(
     name: str,
     *,
     quick: bool = False,
-    seed: int = 1,
+    seed: SupportsIndex = 1,
     set: Mapping[str, Value] | None = None,
     jobs: int = 0,
     folder: str | PathLike[str] | None = None,
