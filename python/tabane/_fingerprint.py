@@ -38,6 +38,8 @@ _NOT_BEHAVIOUR = {
     "__weakref__",
     "_abc_impl",
 }
+#: What code reads by these, nothing tells: they are left out, or lead to what is.
+_UNSEEN_ATTRIBUTES = {"__annotations__", "__builtins__", "__doc__", "__globals__"}
 #: What code reads by these, nothing tells.
 _UNSEEN = {"__import__", "compile", "eval", "exec", "globals", "input", "open"}
 
@@ -94,12 +96,15 @@ class _Walk:
             self._all(sorted(value, key=lambda item: (type(item).__name__, repr(item))), where)
         elif kind in (dict, types.MappingProxyType):
             self._mapping(value, where)
-        elif isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        elif _is_numbers(value):
             self.parts += [f"{value.dtype.descr} {value.shape}", value.tobytes().hex()]
         elif kind in (staticmethod, classmethod, types.MethodType):
             self._all([value.__func__, getattr(value, "__self__", None)], where)
         elif isinstance(value, enum.Enum):
-            self._all([value.name, value.value], where)
+            own = {name: held for name, held in vars(value).items() if not name.startswith("_")}
+            self._all([value.name, value.value, own, kind], where)
+        elif kind is types.BuiltinMethodType and isinstance(value.__self__, type):
+            self._all([value.__self__, value.__name__], where)
         elif kind is property:
             self._all([value.fget, value.fset, value.fdel], where)
         elif kind is functools.cached_property:
@@ -177,10 +182,14 @@ def _globals(code: types.CodeType, where: str) -> set[str]:
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             raise UnknownError(f"{where} changes the global {instruction.argval}")
+        if instruction.opname.startswith("LOAD") and instruction.argval in _UNSEEN_ATTRIBUTES:
+            raise UnknownError(f"{where} reads {instruction.argval}")
         if instruction.opname == "IMPORT_NAME":
             _installed(instruction.argval, where)
         if "_GLOBAL" in instruction.opname or instruction.opname == "LOAD_NAME":
             names.add(instruction.argval)
+    if {"sys", "modules"} <= {*code.co_names, *code.co_freevars}:
+        raise UnknownError(f"{where} reads sys.modules")
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _globals(constant, where)
@@ -198,6 +207,13 @@ def _of_library(value: Any) -> str | None:
         found = getattr(found, part, None)
     version = _version(module) if found is value else None
     return None if version is None else f"{module}.{name} {version}"
+
+
+def _is_numbers(value: Any) -> bool:
+    # Objects of derived classes hold more than numbers: masks, attributes of their own.
+    kind = type(value)
+    whole = kind is np.ndarray or (issubclass(kind, np.generic) and kind.__module__ == "numpy")
+    return whole and not value.dtype.hasobject
 
 
 def _is_ufunc(value: object) -> bool:

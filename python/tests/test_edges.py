@@ -1,5 +1,7 @@
-"""The edges of the package: what is refused, and what stays."""
+"""The edges of the package: what is kept, what is refused, and what stays."""
 
+import enum
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,74 @@ TWO = tabane.Scenario(
 
 def swept(over: dict[str, Any], cache: Any = False, **more: Any) -> tabane.Sweep:
     return tabane.sweep(TWO, over, progress=False, cache=cache, **more)
+
+
+def kept(folder: Path) -> int:
+    return len(list(folder.rglob("*.json")))
+
+
+class Noted(np.ndarray[Any, Any]):
+    """An array with more than numbers."""
+
+
+class Pace(enum.Enum):
+    SLOW = 4
+    FAST = 8
+
+    def segments(self) -> int:
+        return self.value * FACTOR
+
+
+FACTOR = 1
+MASKED = np.ma.masked_array([4, 8], mask=[False, True])
+NOTED = np.arange(2).view(Noted)
+
+
+class Reading(tabane.CongestionController):
+    """Sets its window by what `segments` reads."""
+
+    def segments(self) -> int:
+        return 4
+
+    def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
+        self.cwnd = self.segments() * ack.mss
+
+    def on_congestion(self, event: tabane.Congestion, siblings: list[tabane.SubflowView]) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        (lambda self: int(MASKED.sum()), "MASKED is of type MaskedArray"),
+        (lambda self: len(NOTED), "NOTED is of type Noted"),
+        (lambda self: len(self.__doc__), "reads __doc__"),
+        (lambda self: len(self.__annotations__) + 4, "reads __annotations__"),
+        (lambda self: self.on_ack.__func__.__globals__["FACTOR"], "reads __globals__"),
+        (lambda self: sys.modules[__name__].FACTOR, "reads sys.modules"),
+    ],
+)
+def test_what_a_hash_would_not_see_is_not_kept(read: Any, why: str, tmp_path: Path) -> None:
+    policy = type(
+        "ReadingMore", (Reading,), {"segments": read, "__annotations__": {}, "__doc__": "x"}
+    )
+    with pytest.warns(UserWarning, match=f"are not kept: .*{why}"):
+        swept({"defaults.congestion": [policy]}, tmp_path)
+    assert kept(tmp_path) == 0
+
+
+def test_a_member_of_an_enumeration_is_another_with_its_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def paced(pace: Pace) -> type[Reading]:
+        return type("Paced", (Reading,), {"segments": lambda self: pace.segments()})
+
+    over = {"defaults.congestion": [paced(Pace.SLOW)]}
+    before = swept(over, tmp_path).flows["goodput_bps"][0]
+    assert swept(over, tmp_path).flows["goodput_bps"][0] == before and kept(tmp_path) == 1
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 2)
+    assert swept(over, tmp_path).flows["goodput_bps"][0] == swept(over).flows["goodput_bps"][0]
+    assert kept(tmp_path) == 2
 
 
 def test_files_stay_with_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
