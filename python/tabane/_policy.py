@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -12,7 +14,11 @@ from tabane._native import Ack, Blocked, Congestion, SubflowView, Work
 Chosen = SubflowView | int | Iterable[SubflowView | int] | None
 
 _Policy = TypeVar("_Policy", bound="type[Scheduler] | type[CongestionController]")
-_REGISTERED: dict[str, Any] = {}
+#: Kind and name: a scheduler and a controller may have the same.
+Key = tuple[str, str]
+_REGISTERED: dict[Key, Any] = {}
+#: Names that nobody chose, of classes that stand where a name would; what each is made from.
+_DERIVED: dict[Key, str] = {}
 
 
 class Scheduler:
@@ -28,7 +34,8 @@ class Scheduler:
         tabane.run(scenario, set={"defaults.scheduler": Fastest})
 
     The class stands wherever a scheduler's name does in `set` and in scenarios built in Python;
-    `register` gives it a name for files. One object is made for each connection.
+    `register` gives it a name for files. Each end of a connection has an object of its own, of
+    which the sender's is asked; others are made to check the scenario.
 
     The engine checks every answer: a subflow without space is refused and recorded
     (``policy_refused``), and a policy never stops a connection. An exception ends the run with
@@ -77,7 +84,8 @@ class CongestionController:
     """Decides how many bytes may be in flight on one subflow.
 
     Subclass it, write `on_ack` and `on_congestion`, and change `cwnd`, `ssthresh` and
-    `pacing_rate`, which the engine reads after each call. One object is made for each subflow. ::
+    `pacing_rate`, which the engine reads after each call. Each end of a subflow has an object of
+    its own; others are made to check the scenario. ::
 
         class Fixed(tabane.CongestionController):
             def on_ack(self, ack, siblings):
@@ -148,57 +156,102 @@ def register(name: str) -> Callable[[_Policy], _Policy]:
     """
 
     def decorate(policy: _Policy) -> _Policy:
-        kind = "scheduler" if issubclass(policy, Scheduler) else "congestion"
+        kind = _kind(policy)
         summary = (policy.__doc__ or "").strip().partition("\n")[0]
         params = [(key, *value) for key, value in policy.params.items()]
         _native.register(kind, name, summary, params, policy)
-        _REGISTERED[name] = policy
+        _REGISTERED[kind, name] = policy
+        _DERIVED.pop((kind, name), None)
         return policy
 
     return decorate
 
 
+def _kind(policy: type) -> str:
+    return "scheduler" if issubclass(policy, Scheduler) else "congestion"
+
+
 def name_of(value: object) -> str | None:
-    """Returns the name of a policy class, which is registered if it is not yet."""
+    """Returns the name of a policy class, which is registered if it is not yet.
+
+    The name is the class's for as long as no other is registered under it: who keeps a class asks
+    again before each use.
+    """
     if not (isinstance(value, type) and issubclass(value, Scheduler | CongestionController)):
         return None
-    for name, policy in _REGISTERED.items():
+    for (_, name), policy in list(_REGISTERED.items()):
         if policy is value:
             return name
-    name = value.__name__
-    taken = 1
-    while name in _REGISTERED:
-        taken += 1
-        name = f"{value.__name__}-{taken}"
-    register(name)(value)
+    kind = _kind(value)
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "_", value.__name__) or "policy"
+    name = _free(kind, stem)
+    try:
+        register(name)(value)
+    except ValueError as error:
+        if not str(error).endswith(" already"):
+            raise
+        # It is the name of a policy of the engine.
+        stem = f"own-{stem}"
+        name = _free(kind, stem)
+        register(name)(value)
+    _DERIVED[kind, name] = stem
     return name
 
 
-def in_python(scenario: str) -> list[str]:
-    """Returns the names of policies in Python that a scenario's text has, as quoted words."""
+def _free(kind: str, stem: str) -> str:
+    names = itertools.chain([stem], (f"{stem}-{n}" for n in itertools.count(2)))
+    return next(name for name in names if (kind, name) not in _REGISTERED)
+
+
+def label_of(value: object) -> str | None:
+    """Returns how tables call a policy class: by the name it was given, or else without a number.
+
+    So a class that was defined anew is called as the one before it; others may be, too.
+    """
+    name = name_of(value)
+    if name is None or not isinstance(value, type):
+        return None
+    return _DERIVED.get((_kind(value), name), name)
+
+
+def in_python(scenario: str) -> list[Key]:
+    """Returns the policies in Python that a scenario's text may mean: its quoted words."""
+    # Whether a word is a scheduler, its place alone says: both, if there are two.
     return [
-        name for name in sorted(_REGISTERED) if f'"{name}"' in scenario or f'"{name}:' in scenario
+        (kind, name)
+        for kind, name in sorted(_REGISTERED)
+        if re.search(rf"""["']{name}["':]""", scenario)
     ]
 
 
-def classes_in(scenario: str) -> dict[str, type[Scheduler] | type[CongestionController]]:
-    """Returns the policies in Python that a scenario's text has, by name."""
-    return {name: _REGISTERED[name] for name in in_python(scenario)}
+def classes_in(scenario: str) -> dict[Key, type[Scheduler] | type[CongestionController]]:
+    """Returns the policies in Python that a scenario's text may mean."""
+    return {key: _REGISTERED[key] for key in in_python(scenario)}
 
 
-def adopt(policies: Mapping[str, type[Scheduler] | type[CongestionController]]) -> None:
+def adopt(policies: Mapping[Key, type[Scheduler] | type[CongestionController]]) -> None:
     """Registers policies that came with a scenario from another process."""
-    for name, policy in policies.items():
-        if name not in _REGISTERED:
-            register(name)(policy)
-        elif _REGISTERED[name] is not policy:
-            raise ValueError(f"policy '{name}' is another class here: rename one of them")
+    for key, policy in policies.items():
+        if key not in _REGISTERED:
+            register(key[1])(policy)
+        elif _REGISTERED[key] is not policy:
+            raise ValueError(f"policy '{key[1]}' is another class here: rename one of them")
 
 
-def fingerprint(name: str) -> str:
-    """Returns a hash of the policy in Python that has a name, and of all that it depends on.
+def fingerprint(key: Key) -> str:
+    """Returns a hash of a policy in Python, and of all that it depends on.
 
     Raises:
         UnknownError: it depends on something that has none.
     """
-    return _fingerprint.of(_REGISTERED[name])
+    return _fingerprint.of(_REGISTERED[key])
+
+
+def by_content(scenario: str, hashes: Mapping[Key, str]) -> str:
+    """Returns a scenario's text with hashes in place of the names of policies.
+
+    Under which name a class is registered is chance: after it was defined anew, another.
+    """
+    for (kind, name), found in hashes.items():
+        scenario = re.sub(rf'\b{kind} = "{name}(?=[":])', f'{kind} = "{found}', scenario)
+    return scenario

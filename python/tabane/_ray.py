@@ -42,7 +42,7 @@ def run(
         raise RuntimeError("no Ray cluster: call ray.init() first")
     if any(plan.policy_files() for plan in plans):
         raise ValueError("policies made from files do not travel to Ray's workers: sweep without")
-    names = sorted({name for plan in plans for name in _policy.in_python(plan.toml())})
+    names = sorted({name for plan in plans for _, name in _policy.in_python(plan.toml())})
     if names:
         raise ValueError(
             f"policies of this process ({', '.join(names)}) are not known to Ray's workers: "

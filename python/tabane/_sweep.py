@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
-import tempfile
+import secrets
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 import numpy as np
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import polars
 
 _EXECUTORS = ("threads", "ray")
+_ANOTHER = "name a folder with cache= or $TABANE_CACHE, or sweep with cache=False"
 #: Key, values as texts, and values as given.
 _Axis = tuple[str, list[str], list[Any]]
 _Numbers = np.ndarray[Any, np.dtype[np.int64]]
@@ -35,9 +37,9 @@ Results = Iterable[tuple[int, str]]
 
 def sweep(
     scenario: Scenario | str | PathLike[str],
-    over: Mapping[str, Sequence[Value]] | None = None,
+    over: Mapping[str, Iterable[Any]] | None = None,
     *,
-    seeds: Iterable[int] | None = None,
+    seeds: Iterable[SupportsIndex] | None = None,
     set: Mapping[str, Value] | None = None,
     executor: Literal["threads", "ray"] = "threads",
     jobs: int | None = None,
@@ -65,8 +67,8 @@ def sweep(
     Raises:
         ValueError: there is no such executor.
         ScenarioError: a point is wrong; nothing was run.
-        RunError: a run had to be broken off, or a kept result is damaged. Runs that were done are
-            kept.
+        RunError: a run had to be broken off, a kept result is damaged, or there is no folder that
+            takes results (nothing was run). Runs that were done are kept.
         KeyboardInterrupt: after Ctrl-C, likewise.
     """
     if executor not in _EXECUTORS:
@@ -82,6 +84,7 @@ def sweep(
         for n, plan in enumerate(plans):
             json = kept.get(plan)
             if json is None:
+                kept.prepare(plan)
                 missing.append(n)
             else:
                 kept.add(plan, json, rows)
@@ -100,8 +103,8 @@ def sweep(
 
 def _points(
     scenario: Scenario,
-    over: Mapping[str, Sequence[Value]],
-    seeds: Iterable[int] | None,
+    over: Mapping[str, Iterable[Any]],
+    seeds: Iterable[SupportsIndex] | None,
     set: Mapping[str, Value],
 ) -> tuple[list[_Axis], list[_native.Plan]]:
     """The axes, and every run."""
@@ -117,6 +120,7 @@ def _points(
     for key, texts, _ in axes:
         _once(texts, key)
     plans = document.plans()
+    _differ(plans)
     if seeds is not None:
         chosen = [_values.seed(seed, "seeds") for seed in seeds]
         _once(chosen, "seeds")
@@ -129,6 +133,19 @@ def _once(values: Sequence[object], at: str) -> None:
     value, count = Counter(values).most_common(1)[0] if values else (None, 0)
     if count > 1:
         raise _values.fault(at, f"{value} is there {count} times", "each value once")
+
+
+def _differ(plans: list[_native.Plan]) -> None:
+    """Refuses points that mean the same in other words, such as ``0`` and ``"0%"``."""
+    # Hashes, as there may be a million of texts.
+    seen: dict[bytes, _native.Plan] = {}
+    for plan in plans:
+        same = seen.setdefault(hashlib.sha256(plan.toml().encode()).digest(), plan)
+        if same is plan:
+            continue
+        pairs = zip(same.params, plan.params, strict=True)
+        key, one, two = next((key, a, b) for (key, a), (_, b) in pairs if a != b)
+        raise _values.fault(key, f"{one} and {two} are the same", "each value once")
 
 
 def _on_threads(
@@ -220,7 +237,7 @@ class Sweep:
             by_text = dict(zip(texts, values, strict=True))
             each = _column([by_text[plan.params[at][1]] for plan in plans])
             columns[key] = each[run]
-        columns["seed"] = np.array([plan.seed for plan in plans], dtype=np.int64)[run]
+        columns["seed"] = _column([plan.seed for plan in plans])[run]
         columns.update({name: table[name][order] for name in table if name != "run"})
         return Table(columns)
 
@@ -240,10 +257,15 @@ def estimate(values: Sequence[float] | np.ndarray[Any, Any]) -> tuple[float, flo
 def _column(values: list[Any]) -> np.ndarray[Any, Any]:
     """Numbers as numbers, everything else as text."""
     kinds = {type(value) for value in values}
-    if kinds <= {bool} or kinds <= {int} or kinds <= {int, float}:
+    if kinds <= {int}:
+        # Together with the others, numpy would make floats of the largest.
+        return np.array(values, dtype=np.int64 if max(values, default=0) < 2**63 else np.uint64)
+    if kinds <= {bool} or kinds <= {int, float}:
         return np.array(values)
+    labels = [_policy.label_of(v) or str(v) for v in values]
+    names = [_policy.name_of(v) or str(v) for v in values]
     column = np.empty(len(values), dtype=object)
-    column[:] = [_policy.name_of(v) or str(v) for v in values]
+    column[:] = labels if len({*labels}) == len({*names}) else names
     return column
 
 
@@ -253,12 +275,10 @@ class _Kept:
     def __init__(
         self, folder: str | PathLike[str] | Literal[False] | None, scenario: Scenario
     ) -> None:
-        own = Path(os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache") / "tabane"
-        given = os.environ.get("TABANE_CACHE", "") or own
-        self._root = None if folder is False else Path(folder if folder is not None else given)
+        self._root = None if folder is False else Path(folder if folder is not None else _root())
         self._files = scenario._files
         self._traces: dict[str, str] = {}
-        self._policies: dict[tuple[str, ...], str | None] = {}
+        self._policies: dict[tuple[_policy.Key, ...], dict[_policy.Key, str] | None] = {}
         self._told: set[str] = set()
         stat = Path(_native.__file__).stat()
         self._program = f"{_native.__version__} {stat.st_size} {stat.st_mtime_ns}"
@@ -267,40 +287,59 @@ class _Kept:
         path = self._path(plan)
         try:
             return path.read_text("utf-8") if path is not None else None
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except UnicodeDecodeError as error:
+            raise _damaged(path, error) from error
+        except OSError as error:
+            raise _useless(path, error) from error
+
+    def prepare(self, plan: _native.Plan) -> None:
+        """Makes the folder that a result goes to, before it costs a run to learn that it cannot."""
+        path = self._path(plan)
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not os.access(path.parent, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
+        except OSError as error:
+            raise _useless(path.parent, error) from error
 
     def add(self, plan: _native.Plan, json: str, rows: _native.Rows) -> None:
         try:
             rows.add(json)
         except ValueError as error:
-            message = f"{self._path(plan)}: a kept result cannot be read ({error}): delete the file"
-            raise RunError(message) from error
+            raise _damaged(self._path(plan), error) from error
 
     def put(self, plan: _native.Plan, json: str) -> None:
         path = self._path(plan)
         if path is None or self._changes(plan):
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(json)
-        os.replace(name, path)
+        # Not a file of `tempfile`, which is its user's alone: a folder may be shared.
+        whole = path.with_suffix(f".{secrets.token_hex(8)}")
+        try:
+            whole.write_text(json, "utf-8")
+            os.replace(whole, path)
+        except OSError as error:
+            raise _useless(path, error) from error
+        finally:
+            whole.unlink(missing_ok=True)
 
     def _path(self, plan: _native.Plan) -> Path | None:
         if self._root is None:
             return None
         text = plan.toml()
-        names = tuple(_policy.in_python(text))
-        if names not in self._policies:
-            self._policies[names] = self._fingerprint(names)
-        policies = self._policies[names]
+        keys = tuple(_policy.in_python(text))
+        if keys not in self._policies:
+            self._policies[keys] = self._fingerprint(keys)
+        policies = self._policies[keys]
         if policies is None:
             return None
         parts = [
             self._program,
-            text,
-            policies,
+            _policy.by_content(text, policies),
+            *sorted(policies.values()),
             *map(self._trace, plan.traces() + plan.policy_files()),
         ]
         key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -308,23 +347,23 @@ class _Kept:
 
     def _changes(self, plan: _native.Plan) -> bool:
         """Whether a run has changed what its policies depend on: it is not that of before."""
-        names = tuple(_policy.in_python(plan.toml()))
-        before, now = self._policies[names], self._fingerprint(names)
+        keys = tuple(_policy.in_python(plan.toml()))
+        before, now = self._policies[keys], self._fingerprint(keys)
         if before == now:
             return False
-        self._policies[names] = None
-        self._tell(", ".join(names), "runs change what it depends on")
+        self._policies[keys] = None
+        self._tell(", ".join(name for _, name in keys), "runs change what it depends on")
         return True
 
-    def _fingerprint(self, names: tuple[str, ...]) -> str | None:
-        found = []
-        for name in names:
+    def _fingerprint(self, keys: tuple[_policy.Key, ...]) -> dict[_policy.Key, str] | None:
+        found = {}
+        for key in keys:
             try:
-                found.append(_policy.fingerprint(name))
+                found[key] = _policy.fingerprint(key)
             except UnknownError as error:
-                self._tell(name, str(error))
+                self._tell(key[1], str(error))
                 return None
-        return "\0".join(found)
+        return found
 
     def _tell(self, policy: str, why: str) -> None:
         if policy not in self._told:
@@ -342,6 +381,28 @@ class _Kept:
             content = given.encode() if given is not None else Path(name).read_bytes()
             self._traces[name] = hashlib.sha256(content).hexdigest()
         return self._traces[name]
+
+
+def _root() -> Path:
+    """The folder for results that nobody named."""
+    if given := os.environ.get("TABANE_CACHE", ""):
+        return Path(given)
+    if caches := os.environ.get("XDG_CACHE_HOME", ""):
+        return Path(caches) / "tabane"
+    try:
+        return Path.home() / ".cache" / "tabane"
+    except RuntimeError as error:
+        raise RunError(
+            f"results have no folder, as there is no home ({error}): {_ANOTHER}"
+        ) from error
+
+
+def _useless(path: Path | None, error: OSError) -> RunError:
+    return RunError(f"{path}: results cannot be kept there ({error.strerror}): {_ANOTHER}")
+
+
+def _damaged(path: Path | None, error: ValueError) -> RunError:
+    return RunError(f"{path}: a kept result cannot be read ({error}): delete the file")
 
 
 class _bar:
