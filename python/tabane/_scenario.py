@@ -60,7 +60,9 @@ class Scenario:
         Raises:
             ScenarioError: a value is one that no scenario can hold, such as ``None``.
         """
-        made = {key: _values.built(value, key) for key, value in keys.items()}
+        made = {
+            _values.name(key, "scenario"): _values.built(value, key) for key, value in keys.items()
+        }
         # Either of them.
         self._keys: dict[str, Any] | None = made
         self._text = ""
@@ -99,8 +101,11 @@ class Scenario:
         scenario = cls()
         scenario._keys = None
         scenario._text = _values.text(text, name)
-        scenario._name = name
-        scenario._files = dict(files or {})
+        scenario._name = _values.text(name, "name")
+        scenario._files = {
+            _values.name(file, "files"): _values.text(content, f"files.{file}")
+            for file, content in (files or {}).items()
+        }
         return scenario
 
     @property
@@ -132,7 +137,7 @@ class Scenario:
         if isinstance(links, str):
             help = f"a path has a list of links: write [{links!r}]"
             raise _values.fault(f"path.{name}.links", f"{links!r} is one name", help)
-        return self._with_named("path", name, {"links": list(links), **_plain(keys)})
+        return self._with_named("path", name, {"links": links, **_plain(keys)})
 
     def flow(self, **keys: Any) -> Scenario:
         """Returns the scenario with a flow: ``bulk``, ``request``, ``paced`` or ``onoff``...

@@ -156,9 +156,10 @@ def name(key: object, at: str) -> str:
 def _whole(number: int, at: str, end: int) -> int:
     if -(2**63) <= number < end:
         return number
-    help = f"whole numbers here go from -2**63 to {'2**63' if end == _FILE_END else '2**64'} - 1"
-    more = "; a larger seed is given to `run` or `sweep`" if at == "seed" else ""
-    raise fault(at, f"{number} is out of range", help + more)
+    help = "whole numbers here go from -2**63 to 2**64 - 1"
+    if end == _FILE_END:
+        help = "those of files go from -2**63 to 2**63 - 1; `run` and `sweep` take larger seeds"
+    raise fault(at, f"{number} is out of range", help)
 
 
 def _finite(value: Any, at: str) -> float:

@@ -155,8 +155,10 @@ def test_seeds_have_64_bits() -> None:
     assert swept({}, seeds=[1]).flows["seed"].dtype == np.int64
     result = tabane.run(TWO, seed=2**63, watch=False)
     assert result.seed == 2**63 == tabane.run(result.scenario, watch=False).seed
-    with pytest.raises(tabane.ScenarioError, match=r"^seed: .* out of range\n.*given to `run`"):
+    with pytest.raises(tabane.ScenarioError, match=r"^seed: .* out of range\n.*larger seeds"):
         tabane.Scenario(seed=2**63)
+    with pytest.raises(tabane.ScenarioError, match=r"^seed\.1: .* out of range\n.*larger seeds"):
+        tabane.Scenario(seed=[1, 2**63])
     with pytest.raises(tabane.ScenarioError, match=r"^flow\.0\.count: .* out of range\n"):
         TWO.flow(bulk="1MB").link("x").at("1s")._with("flow", []).flow(count=2**64)
     with pytest.raises(tabane.ScenarioError, match=r"^flow\.0\.count: .* out of range\n"):
@@ -305,12 +307,18 @@ def test_a_name_is_a_text(name: Any) -> None:
 
 def test_what_no_file_can_hold_names_the_place_and_the_remedy() -> None:
     half = "\ud800"
+    nothing: Any = None
+    raw: Any = b"wifi"
     for build, place in (
         (lambda: tabane.Scenario(name=half), "name: .* half a character"),
         (lambda: TWO.link(half, rate="1Mbps"), "link: .* half a character"),
         (lambda: tabane.run(TWO, set={"name": half}), "name: .* half a character"),
         (lambda: tabane.Scenario.parse(half), "scenario: .* half a character"),
-        (lambda: tabane.Scenario.parse(None), "scenario: None is no text"),  # type: ignore[arg-type]
+        (lambda: tabane.Scenario.parse(nothing), "scenario: None is no text"),
+        (lambda: tabane.Scenario.parse("", half), "name: .* half a character"),
+        (lambda: tabane.Scenario.parse("", files={"a": half}), r"files\.a: .* half a character"),
+        (lambda: tabane.Scenario(**{half: 1}), "scenario: .* half a character"),
+        (lambda: TWO.path("p", raw), r"path\.p\.links: a scenario cannot hold b'wifi'"),
         (lambda: TWO.link("x", loss=Decimal("sNaN")), "link.x.loss: sNaN is no value"),
         (lambda: TWO.path("p", "wifi"), r"path\.p\.links: .*is one name\n.*\['wifi'\]"),
     ):
