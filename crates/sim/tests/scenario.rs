@@ -326,6 +326,41 @@ fn overrides_come_before_the_checks() {
 }
 
 #[test]
+fn a_name_with_a_dot_has_quotes() {
+    let text = GOOD.replace("[link.lte]", "[link.\"client-a.b\"]");
+    let sets = |set: &str| {
+        let document = Document::parse("test.toml", &text, &[set.to_owned()]);
+        document.and_then(|document| Ok((document.axes(), document.variants()?)))
+    };
+    for set in [
+        "link.\"client-a.b\".rate=7Mbps",
+        " link . 'client-a.b' . rate = 7Mbps",
+        "\"link\".\"client-a\\u002eb\".\"rate\"=7Mbps",
+    ] {
+        let scenario = sets(set).unwrap().1.remove(0).plan.scenario;
+        assert_eq!(scenario.link.get("client-a.b").unwrap().rate.unwrap().0, 7_000_000, "{set}");
+    }
+    // An axis has a key that is one again.
+    let (axes, _) = sets("link.'client-a.b'.rate=[\"7Mbps\", \"8Mbps\"]").unwrap();
+    assert_eq!(axes[0].key, "link.\"client-a.b\".rate");
+    for (set, said) in [
+        ("link.client-a.b.rate=7Mbps", "has quotes: link.\"client-a.b\""),
+        ("link.\"client-a.c\".rate=7Mbps", "did you mean '\"client-a.b\"'?"),
+        ("link.\"client-a.b.rate=7Mbps", "a quote that does not end"),
+        ("link.\"client-a.b\"rate=7Mbps", "comes '.' or '='"),
+        ("link.\"a=b\"", "no '='"),
+        ("link.\"\\q\".rate=1", "no name in these quotes"),
+        ("link.\"\".rate=1", "an empty key"),
+        ("link..rate=1", "an empty key"),
+        ("link.=1", "an empty key"),
+        ("link.", "no '='"),
+    ] {
+        let error = sets(set).unwrap_err().to_string();
+        assert!(error.contains(said), "{set}: {error}");
+    }
+}
+
+#[test]
 fn lists_are_axes_and_the_last_varies_fastest() {
     let text = GOOD
         .replace("rate = \"50Mbps\"", "rate = [\"50Mbps\", \"5Mbps\"]")

@@ -219,12 +219,53 @@ fn parse_set(file: &str, set: &str) -> Result<Override, ScenarioError> {
         message: message.into(),
         help: Some("write --set key.path=value, as in link.wifi.rate=20Mbps".into()),
     };
-    let (key, value) = set.split_once('=').ok_or_else(|| fail("no '=' in it"))?;
-    let keys: Vec<_> = key.trim().split('.').map(str::to_owned).collect();
-    if keys.iter().any(String::is_empty) {
-        return Err(fail("an empty key"));
+    let (keys, value) = split_set(set).map_err(fail)?;
+    Ok(Override { label: label.clone(), keys, value: value.to_owned() })
+}
+
+/// The keys before the first `=`, and what is after it. Names with a dot have quotes, as in TOML.
+fn split_set(set: &str) -> Result<(Vec<String>, &str), &'static str> {
+    let (mut keys, mut rest) = (Vec::new(), set);
+    loop {
+        let (key, after) = split_key(rest.trim_start())?;
+        if key.is_empty() {
+            return Err("an empty key");
+        }
+        keys.push(key);
+        rest = match after.strip_prefix('=') {
+            Some(value) => return Ok((keys, value)),
+            None if after.is_empty() => return Err("no '=' in it"),
+            None => after.strip_prefix('.').ok_or("after a name in quotes comes '.' or '='")?,
+        };
     }
-    Ok(Override { label, keys, value: value.to_owned() })
+}
+
+/// The first key, and what is after it.
+fn split_key(text: &str) -> Result<(String, &str), &'static str> {
+    let Some(quote) = text.chars().next().filter(|first| matches!(first, '"' | '\'')) else {
+        let end = text.find(['.', '=']).ok_or("no '=' in it")?;
+        return Ok((text[..end].trim_end().to_owned(), &text[end..]));
+    };
+    let mut escaped = false;
+    let is_end = |c: char| {
+        let end = c == quote && !escaped;
+        escaped = c == '\\' && quote == '"' && !escaped;
+        end
+    };
+    let length = text[1..].find(is_end).ok_or("a quote that does not end")?;
+    let (quoted, after) = text.split_at(length + 2);
+    let value = DeValue::parse(quoted).ok();
+    let key = value.as_ref().and_then(|value| value.get_ref().as_str());
+    Ok((key.ok_or("no name in these quotes")?.to_owned(), after.trim_start()))
+}
+
+/// A name as a part of a dotted key.
+fn quoted(name: &str) -> Cow<'_, str> {
+    if name.contains(['.', '=', '"', '\'']) {
+        let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+        return format!("\"{name}\"").into();
+    }
+    name.into()
 }
 
 /// A `--set` does not make links: who misspells one would get a second.
@@ -234,8 +275,16 @@ fn known_link(root: &DeTable<'_>, keys: &[String]) -> Result<(), Objection> {
         && let Some(links) = root.get("link").and_then(|links| links.get_ref().as_table())
         && !links.contains_key(name.as_str())
     {
-        let known: Vec<_> = links.keys().map(|key| key.get_ref().as_ref()).collect();
-        return Err((format!("there is no link '{name}'"), Some(suggest(name, &known))));
+        let known: Vec<_> = links.keys().map(|key| quoted(key.get_ref())).collect();
+        let known: Vec<_> = known.iter().map(Cow::as_ref).collect();
+        // A name with a dot that has no quotes is several keys.
+        let rest = keys[1..].join(".");
+        let mut names = links.keys().map(|key| key.get_ref().as_ref());
+        let help = match names.find(|link| rest.starts_with(&format!("{link}."))) {
+            Some(link) => format!("a name with a dot has quotes: link.{}", quoted(link)),
+            None => suggest(name, &known),
+        };
+        return Err((format!("there is no link '{name}'"), Some(help)));
     }
     Ok(())
 }
@@ -281,7 +330,8 @@ fn find_axes(table: &DeTable<'_>, at: &mut Vec<String>, axes: &mut Vec<Axis>) {
             }
             DeValue::Array(items) if !is_list(at, items) => {
                 let values = items.iter().map(|item| print(item.get_ref())).collect();
-                axes.push(Axis { key: at.join("."), values, at: at.clone() });
+                let names: Vec<_> = at.iter().map(|name| quoted(name)).collect();
+                axes.push(Axis { key: names.join("."), values, at: at.clone() });
             }
             _ => {}
         }
