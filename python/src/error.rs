@@ -1,5 +1,6 @@
 //! The package's exceptions, which are defined in Python (`python/tabane/_errors.py`).
 
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use std::io;
 use std::path::Path;
@@ -26,7 +27,13 @@ pub(crate) fn failed(py: Python<'_>, message: &str) -> PyErr {
 
 /// A file that cannot be read: Python's own exception for it, which names the file.
 pub(crate) fn file(path: &Path, error: &io::Error) -> PyErr {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
+    let Some(code) = error.raw_os_error() else {
+        return io::Error::new(error.kind(), format!("{}: {error}", path.display())).into();
+    };
+    let (words, end) = (error.to_string(), format!(" (os error {code})"));
+    let words = words.strip_suffix(&end).unwrap_or(&words).to_owned();
+    // The number is twice there: the second one counts where it is one of Windows.
+    PyOSError::new_err((code, words, path.as_os_str().to_owned(), code))
 }
 
 /// An exception that a policy raised at a moment of simulated time; its cause.

@@ -35,7 +35,7 @@ def test_a_capture_says_what_the_run_says(tmp_path: Path) -> None:
     assert len(subflows) == 2 and np.all(subflows["rtt_median_s"] > 0.0)
     assert "retransmission" in subflows
     assert "backward" in capture.series["direction"]
-    with pytest.raises(FileNotFoundError, match=r"none\.pcap: "):
+    with pytest.raises(FileNotFoundError, match=r"none\.pcap'"):
         tabane.read_pcap(tmp_path / "none.pcap")
     (tmp_path / "text").write_text("no capture at all, only some text")
     with pytest.raises(tabane.RunError):
