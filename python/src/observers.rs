@@ -3,7 +3,6 @@
 use crate::policy;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
-use std::sync::atomic::{AtomicBool, Ordering};
 use tabane_engine::record::{Record, What};
 use tabane_engine::{ConnId, Instant};
 use tabane_sim::observe::{FlowIdx, HostIdx, Layout, Observer, Wants};
@@ -29,16 +28,17 @@ impl Observer for Interrupt {
     }
 }
 
-/// Breaks a run off when a flag is set, or when a policy has failed.
-pub(crate) struct Flagged<'a>(pub(crate) &'a AtomicBool);
+/// Breaks a run off when its thread is to stop, or when a policy or a signal's handler has failed.
+pub(crate) struct Stoppable;
 
-impl Observer for Flagged<'_> {
+impl Observer for Stoppable {
     fn progress(&mut self, now: Instant, _: Instant) {
         policy::reach(now);
+        policy::look_for_signals();
     }
 
     fn stops(&self) -> bool {
-        self.0.load(Ordering::Relaxed) || policy::has_failed()
+        policy::is_stopped() || policy::has_failed()
     }
 }
 

@@ -1,10 +1,10 @@
 //! One run and what came of it.
 
-use crate::error;
 use crate::observers::{Events, Interrupt, Row};
 use crate::policy;
 use crate::scenario::Plan;
 use crate::table::Table;
+use crate::{error, gym};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::fs::File;
@@ -101,9 +101,10 @@ fn watched(
     watchers: Vec<&mut (dyn Observer + Send)>,
 ) -> PyResult<RunResult> {
     let mut interrupt = Interrupt::default();
-    // What a check of scenarios has left on this thread is not of this run.
-    policy::take_failure();
+    // It may be a policy of another run that calls this.
+    let _outer = policy::Aside::new();
     let result = py.detach(|| {
+        let _outer = gym::Outer::aside();
         let mut all: Vec<&mut dyn Observer> = vec![&mut interrupt];
         all.extend(watchers.into_iter().map(|watcher| watcher as &mut dyn Observer));
         tabane_sim::run(plan, &mut Observers(all))

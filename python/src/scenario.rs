@@ -1,6 +1,6 @@
 //! Scenarios as Python hands them over: text with values laid over it, and the runs in it.
 
-use crate::error;
+use crate::{error, policy};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use tabane_config::bounded;
@@ -61,6 +61,8 @@ impl Document {
 
     /// Every run, checked.
     fn plans(&self, py: Python<'_>) -> PyResult<Vec<Plan>> {
+        // What a policy raises in a check is told when it runs.
+        let _outer = policy::Aside::new();
         let variants = py.detach(|| self.0.variants());
         let variants = variants.map_err(|error| error::scenario(py, &error))?;
         let plan = |variant: scenario::Variant| Plan { plan: variant.plan, params: variant.params };
@@ -84,6 +86,7 @@ impl Plan {
 
     /// The same with another seed.
     fn with_seed(&self, py: Python<'_>, seed: u64) -> PyResult<Self> {
+        let _outer = policy::Aside::new();
         let plan = self.plan.with_seed(seed);
         let plan = plan.map_err(|fault| error::failed(py, &fault.message))?;
         Ok(Self { plan, params: self.params.clone() })

@@ -1,8 +1,8 @@
 //! Many runs on several threads; each result comes back as soon as it is there.
 
 use crate::error;
-use crate::observers::Flagged;
-use crate::policy;
+use crate::observers::Stoppable;
+use crate::policy::{self, PATIENCE, STACK};
 use crate::run::{flows, paths};
 use crate::scenario::Plan;
 use crate::table::Table;
@@ -11,14 +11,10 @@ use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
 use tabane_sim::RunError;
 use tabane_sim::result::RunResult;
 use tabane_trace::estimate;
-
-/// How often Ctrl-C is looked for while no run is done.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 type Done = (usize, Result<String, Ended>);
 
@@ -41,7 +37,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// Starts them, in order, on so many threads (0: one a core).
     #[new]
-    fn new(plans: Vec<PyRef<'_, Plan>>, threads: usize) -> Self {
+    fn new(py: Python<'_>, plans: Vec<PyRef<'_, Plan>>, threads: usize) -> PyResult<Self> {
         let plans: Arc<[tabane_sim::Plan]> = plans.iter().map(|plan| plan.plan.clone()).collect();
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = if threads == 0 { cores() } else { threads };
@@ -51,19 +47,27 @@ impl Pool {
             let (plans, sender) = (plans.clone(), sender.clone());
             let (stop, next) = (stop.clone(), next.clone());
             let work = move || {
+                policy::stop_by(stop.clone());
                 while !stop.load(Ordering::Relaxed) {
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let Some(plan) = plans.get(n) else { break };
-                    let json = run(plan, &stop);
-                    if sender.send((n, json)).is_err() {
+                    let json = run(plan);
+                    // What was broken off is nothing to tell, but why it was.
+                    let told = !policy::is_stopped() || matches!(json, Err(Ended::Policy(_)));
+                    if !told || sender.send((n, json)).is_err() {
                         break;
                     }
                 }
             };
-            std::thread::spawn(|| policy::on_thread(work))
+            thread::Builder::new().stack_size(STACK).spawn(|| policy::on_thread(work))
         };
-        let threads = (0..threads.min(plans.len())).map(spawn).collect();
-        Self { done: Mutex::new(done), stop, threads: Mutex::new(threads) }
+        let threads = (0..threads.min(plans.len())).map(spawn).collect::<Result<_, _>>();
+        let threads = threads.map_err(|error| {
+            // Those that have begun end by themselves.
+            stop.store(true, Ordering::Relaxed);
+            error::failed(py, &format!("no thread for a run: {error}: pass fewer jobs"))
+        })?;
+        Ok(Self { done: Mutex::new(done), stop, threads: Mutex::new(threads) })
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -96,8 +100,8 @@ impl Pool {
     }
 }
 
-fn run(plan: &tabane_sim::Plan, stop: &AtomicBool) -> Result<String, Ended> {
-    let result = tabane_sim::run(plan, &mut Flagged(stop));
+fn run(plan: &tabane_sim::Plan) -> Result<String, Ended> {
+    let result = tabane_sim::run(plan, &mut Stoppable);
     match policy::take_failure() {
         Some(failure) => Err(Ended::Policy(failure)),
         None => {

@@ -11,6 +11,8 @@ forked process those with threads of their own are one, too: make them there.
 
 from __future__ import annotations
 
+import json
+import operator
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -77,14 +79,32 @@ HELD_OUT: Sequence[Scenario] = tuple(draw(2, 16))
 
 
 def _plans(scenarios: Sequence[Scenario], host: str, policy: str) -> list[_native.Plan]:
-    plans = [
-        plan
-        for scenario in scenarios
-        for plan in scenario._document({f"host.{host}.{policy}": "agent"}).plans()
-    ]
+    key = f"host.{json.dumps(host, ensure_ascii=False)}.{policy}"
+    plans = [plan for scenario in scenarios for plan in scenario._document({key: "agent"}).plans()]
     if not plans:
         raise ValueError("there is no scenario")
     return plans
+
+
+def _checked(actions: _Array, worlds: int, count: int) -> _Array:
+    """Actions of a step: a number below `count` for each world."""
+    if actions.shape != (worlds,):
+        raise ValueError(f"actions have shape {actions.shape}: make it ({worlds},)")
+    if not np.issubdtype(actions.dtype, np.integer):
+        raise _no_number(f"actions of type {actions.dtype}", count)
+    if actions.size > 0:
+        for end in (actions.min(), actions.max()):
+            if not 0 <= end < count:
+                raise _no_action(end, count)
+    return actions
+
+
+def _no_number(what: str, count: int) -> TypeError:
+    return TypeError(f"{what}: an action is a whole number, 0 to {count - 1}")
+
+
+def _no_action(number: int, count: int) -> ValueError:
+    return ValueError(f"there is no action {number}: they are 0 to {count - 1}")
 
 
 class _Steps:
@@ -115,7 +135,8 @@ class _Env(gymnasium.Env[_Array, np.int64], _Steps):
         self._envs = envs
         self.observation_space = spaces.Box(0.0, 1.0, (envs.width,), np.float32)
         self.action_space = spaces.Discrete(actions)
-        self._over = True
+        self._actions = actions
+        self._over = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -138,10 +159,21 @@ class _Env(gymnasium.Env[_Array, np.int64], _Steps):
         Returns:
             Observation, reward, whether all flows are complete, whether the scenario's duration
             was over before, and ``{"time_s": simulated seconds}``.
+
+        Raises:
+            TypeError: the action is no whole number.
+            ValueError: it is not in the action space.
+            RuntimeError: there is no episode to go on with; after an exception, too.
         """
+        try:
+            number = operator.index(action)
+        except TypeError:
+            raise _no_number(repr(action), self._actions) from None
+        if not 0 <= number < self._actions:
+            raise _no_action(number, self._actions)
         if self._over:
             raise RuntimeError("the episode is over: call reset()")
-        stepped = self._envs.step(int(action).to_bytes(8, "little", signed=True))
+        stepped = self._envs.step(number.to_bytes(8, "little", signed=True))
         observations, rewards, terminated, truncated, times = self._arrays(stepped)
         self._over = bool(terminated[0] or truncated[0])
         return (
@@ -173,6 +205,7 @@ class _VectorEnv(VectorEnv[_Array, _Array, _Array], _Steps):
         self.single_action_space = spaces.Discrete(actions)
         self.observation_space = batch_space(self.single_observation_space, count)
         self.action_space = batch_space(self.single_action_space, count)
+        self._actions = actions
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -194,8 +227,14 @@ class _VectorEnv(VectorEnv[_Array, _Array, _Array], _Steps):
         Returns:
             Observations ``(num_envs, width)``, rewards, terminations and truncations
             ``(num_envs,)``, and ``{"time_s": (num_envs,)}``.
+
+        Raises:
+            TypeError: actions are no whole numbers; nothing is stepped.
+            ValueError: there are not `num_envs`, or one is not in the action space; likewise.
+            RuntimeError: nothing has begun; after an exception, too: call ``reset()``.
         """
-        stepped = self._envs.step(np.ascontiguousarray(actions, dtype="<i8").tobytes())
+        checked = _checked(np.asarray(actions), self.num_envs, self._actions)
+        stepped = self._envs.step(checked.astype("<i8").tobytes())
         observations, rewards, terminated, truncated, times = self._arrays(stepped)
         return observations, rewards, terminated, truncated, {"time_s": times}
 

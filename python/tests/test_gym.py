@@ -140,7 +140,7 @@ def test_an_environment_is_the_same_in_whatever_thread() -> None:
     for threads in (0, 2):
         many = gym.SchedulerVectorEnv(4, [TWO], threads=threads)
         many.reset(seed=1)
-        assert in_a_thread(lambda many=many: many.step(np.zeros(4)))[0].shape[0] == 4
+        assert in_a_thread(lambda many=many: many.step(np.zeros(4, dtype=int)))[0].shape[0] == 4
 
 
 def test_an_environment_goes_in_another_thread_without_a_word(
@@ -194,7 +194,8 @@ def test_threads_end_when_an_environment_is_closed() -> None:
     single = gym.SchedulerEnv([TWO])
     single.reset(seed=1)
     single.close()
-    for step in (lambda: many.step(np.zeros(8)), lambda: single.step(0), lambda: single.reset()):
+    zeros = np.zeros(8, dtype=int)
+    for step in (lambda: many.step(zeros), lambda: single.step(0), lambda: single.reset()):
         with pytest.raises(RuntimeError, match="closed: make another"):
             step()
 
@@ -213,14 +214,14 @@ alone.reset(seed=1)
 if os.fork() == 0:
     alone.step(0)
     try:
-        many.step(np.zeros(2))
+        many.step(np.zeros(2, dtype=int))
     except RuntimeError as error:
         print(error, flush=True)
     # It is not waited for, either.
     many.close()
     os._exit(0)
 os.wait()
-print(many.step(np.zeros(2))[0].shape[0])
+print(many.step(np.zeros(2, dtype=int))[0].shape[0])
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-W", "ignore", "-c", program]

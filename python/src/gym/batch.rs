@@ -143,7 +143,8 @@ impl Batch {
         let plan = plan.with_seed(seed).map_err(|fault| fault.message)?;
         slot.episode += 1;
         let name = plan.scenario.name.clone();
-        let mut session = Session::new(self.kind, plan);
+        let mut session = Session::new(self.kind, plan)
+            .map_err(|error| format!("no stack for a world: {error}: make fewer environments"))?;
         match session.resume(0) {
             Stand::Asks(question) => {
                 slot.session = Some(session);

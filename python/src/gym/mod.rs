@@ -8,16 +8,21 @@ mod agent;
 mod batch;
 mod session;
 
+use crate::error;
+use crate::policy::{self, PATIENCE, STACK};
 use crate::scenario::Plan;
-use crate::{error, policy};
 use batch::{Batch, Fault, Steps};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError, TryLockError};
-use std::thread::JoinHandle;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
 
 pub(crate) use agent::register;
+pub(crate) use session::Outer;
 
 /// Which decisions are asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -48,12 +53,21 @@ enum Where {
     Threads(Vec<Worker>),
 }
 
+struct Worlds {
+    place: Where,
+    /// Whether there are episodes to go on with: not before the first, nor after a fault, which
+    /// may have left some worlds a step behind.
+    begun: bool,
+}
+
 /// Environments, stepped together: by any thread, by one at a time.
 #[pyclass(frozen, module = "tabane._native")]
 pub(crate) struct Envs {
     /// Nothing after `close`.
-    place: Mutex<Option<Where>>,
+    worlds: Mutex<Option<Worlds>>,
     width: usize,
+    /// Set when its threads are to leave what they do: they wait for no signals.
+    stop: Arc<AtomicBool>,
     /// The process that made it, and has its threads.
     process: u32,
 }
@@ -67,26 +81,29 @@ impl Envs {
     /// So many schedulers over the plans, on so many threads (0: the caller's).
     #[staticmethod]
     fn schedulers(
+        py: Python<'_>,
         plans: Vec<PyRef<'_, Plan>>,
         count: usize,
         threads: usize,
         subflows: usize,
-    ) -> Self {
-        Self::new(Kind::Scheduler { subflows }, &plans, count, threads)
+    ) -> PyResult<Self> {
+        let made = Self::new(Kind::Scheduler { subflows }, &plans, count, threads);
+        made.map_err(|error| no_thread(py, &error))
     }
 
     /// So many congestion controllers, likewise.
     #[staticmethod]
     fn controllers(
+        py: Python<'_>,
         plans: Vec<PyRef<'_, Plan>>,
         count: usize,
         threads: usize,
         every: u32,
         loss_weight: f64,
         delay_weight: f64,
-    ) -> Self {
+    ) -> PyResult<Self> {
         let kind = Kind::Congestion { every: every.max(1), loss_weight, delay_weight };
-        Self::new(kind, &plans, count, threads)
+        Self::new(kind, &plans, count, threads).map_err(|error| no_thread(py, &error))
     }
 
     /// Numbers of one observation.
@@ -97,47 +114,48 @@ impl Envs {
 
     /// New episodes everywhere. With a seed the first ones of that seed, without the next ones.
     fn reset<'py>(&self, py: Python<'py>, seed: Option<u64>) -> PyResult<Stepped<'py>> {
-        self.all(py, |_, _| Command::Reset(seed))
+        self.all(py, true, |_, _| Command::Reset(seed))
     }
 
     /// Goes to the next decision of each; who was at the end begins the next episode.
     fn step<'py>(&self, py: Python<'py>, actions: &[u8]) -> PyResult<Stepped<'py>> {
         let (numbers, _) = actions.as_chunks::<8>();
         let actions: Vec<i64> = numbers.iter().map(|n| i64::from_le_bytes(*n)).collect();
-        self.all(py, |from, size| {
+        self.all(py, false, |from, size| {
             Command::Step(actions.iter().skip(from).take(size).copied().collect())
         })
     }
 
     /// Ends the worlds and the threads; a second time does nothing.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| {
-            let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
-            self.end(place.take());
-        });
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let worlds = self.worlds(py)?.take();
+        py.detach(|| self.end(worlds));
+        Ok(())
     }
 }
 
 impl Envs {
-    fn new(kind: Kind, plans: &[PyRef<'_, Plan>], count: usize, threads: usize) -> Self {
+    fn new(
+        kind: Kind,
+        plans: &[PyRef<'_, Plan>],
+        count: usize,
+        threads: usize,
+    ) -> io::Result<Self> {
         let plans: Vec<tabane_sim::Plan> = plans.iter().map(|plan| plan.plan.clone()).collect();
-        let width = kind.width();
-        if threads == 0 {
-            return Self::at(
-                Where::Here(Box::new(Batch::new(kind, plans, 0..count, count))),
-                width,
-            );
-        }
-        let threads = threads.min(count.max(1));
-        let worker = |n: usize| {
-            let range = n * count / threads..(n + 1) * count / threads;
-            Worker::new(kind, plans.clone(), range, count)
+        let stop = Arc::new(AtomicBool::new(false));
+        let place = if threads == 0 {
+            Where::Here(Box::new(Batch::new(kind, plans, 0..count, count)))
+        } else {
+            let threads = threads.min(count.max(1));
+            let worker = |n: usize| {
+                let range = n * count / threads..(n + 1) * count / threads;
+                Worker::new(kind, plans.clone(), range, count, stop.clone())
+            };
+            Where::Threads((0..threads).map(worker).collect::<Result<_, _>>()?)
         };
-        Self::at(Where::Threads((0..threads).map(worker).collect()), width)
-    }
-
-    fn at(place: Where, width: usize) -> Self {
-        Self { place: Mutex::new(Some(place)), width, process: std::process::id() }
+        let (width, process) = (kind.width(), std::process::id());
+        let worlds = Mutex::new(Some(Worlds { place, begun: false }));
+        Ok(Self { worlds, width, stop, process })
     }
 
     fn is_forked(&self) -> bool {
@@ -145,33 +163,52 @@ impl Envs {
     }
 
     /// Waits for the threads. A forked process does not have those that it would wait for.
-    fn end(&self, place: Option<Where>) {
-        if let Some(Where::Threads(workers)) = place
+    fn end(&self, worlds: Option<Worlds>) {
+        if let Some(Worlds { place: Where::Threads(workers), .. }) = worlds
             && self.is_forked()
         {
             std::mem::forget(workers);
         }
     }
 
-    /// Gives each batch its command and collects the answers.
+    /// Nobody waits for it: who has it may be the policy that calls this.
+    fn worlds(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<Worlds>>> {
+        match self.worlds.try_lock() {
+            Ok(worlds) => Ok(worlds),
+            Err(TryLockError::Poisoned(worlds)) => Ok(worlds.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                let busy = "another thread is stepping it, or the policy that calls this is part \
+                            of a step: one at a time, or an environment for each";
+                Err(error::failed(py, busy))
+            }
+        }
+    }
+
+    /// Gives each batch its command and collects the answers. `fresh`: episodes begin anew.
     fn all<'py>(
         &self,
         py: Python<'py>,
+        fresh: bool,
         command: impl Fn(usize, usize) -> Command,
     ) -> PyResult<Stepped<'py>> {
-        let mut place = match self.place.try_lock() {
-            Ok(place) => place,
-            Err(TryLockError::Poisoned(place)) => place.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                let busy = "another thread is stepping it: one at a time, or one for each thread";
-                return Err(error::failed(py, busy));
-            }
+        let mut worlds = self.worlds(py)?;
+        let Some(Worlds { place, begun }) = worlds.as_mut() else {
+            return Err(error::failed(py, "the environment is closed: make another"));
         };
-        let steps = match place.as_mut() {
-            None => return Err(error::failed(py, "the environment is closed: make another")),
-            Some(Where::Here(batch)) => {
+        if self.is_forked() && matches!(place, Where::Threads(_)) {
+            let message = "its threads did not come along into this forked process: \
+                           make the environment here, or with threads=0";
+            return Err(error::failed(py, message));
+        }
+        if !std::mem::take(begun) && !fresh {
+            return Err(error::failed(py, "there is no episode to go on with: call reset()"));
+        }
+        let steps = match place {
+            Where::Here(batch) => {
                 let size = batch.len();
                 let command = command(0, size);
+                let _outer = policy::Aside::new();
+                policy::expect_signals();
                 // A step of one world takes microseconds. To wait for the interpreter after each,
                 // while other threads use it, would take thousands of times as long.
                 match (&command, size) {
@@ -179,29 +216,17 @@ impl Envs {
                     _ => py.detach(|| batch.obey(command)),
                 }
             }
-            Some(Where::Threads(_)) if self.is_forked() => {
-                let message = "its threads did not come along into this forked process: \
-                               make the environment here, or with threads=0";
-                return Err(error::failed(py, message));
-            }
-            Some(Where::Threads(workers)) => {
+            Where::Threads(workers) => {
                 let mut from = 0;
                 for worker in workers.iter() {
                     worker.send(command(from, worker.size));
                     from += worker.size;
                 }
-                py.detach(|| {
-                    let mut all = Steps::default();
-                    // Every answer is taken, so that the next ones are those of the next command.
-                    let answers: Vec<_> = workers.iter_mut().map(Worker::answer).collect();
-                    answers
-                        .into_iter()
-                        .try_for_each(|steps| steps.map(|steps| all.append(steps)))?;
-                    Ok(all)
-                })
+                self.answers(py, workers)?
             }
         };
         let steps = steps.map_err(|fault: Fault| fault.into_error(py))?;
+        *begun = true;
         Ok((
             PyBytes::new(py, &bytes(&steps.observations, |x| x.to_le_bytes())),
             PyBytes::new(py, &bytes(&steps.rewards, |x| x.to_le_bytes())),
@@ -209,6 +234,43 @@ impl Envs {
             PyBytes::new(py, &bytes(&steps.times, |x| x.to_le_bytes())),
         ))
     }
+
+    /// What the threads answer, together; what a signal's handler raises is an error. Every answer
+    /// is taken in any case, so that the next ones are those of the next command.
+    fn answers(&self, py: Python<'_>, workers: &mut [Worker]) -> PyResult<Result<Steps, Fault>> {
+        let (mut answers, mut raised) = (Vec::with_capacity(workers.len()), Ok(()));
+        while !py.detach(|| collect(workers, &mut answers)) {
+            if raised.is_ok() {
+                raised = py.check_signals();
+                self.stop.store(raised.is_err(), Ordering::Relaxed);
+            }
+        }
+        self.stop.store(false, Ordering::Relaxed);
+        raised?;
+        // What one of them raised has broken off the others.
+        answers.sort_by_key(|steps| !matches!(steps, Err(Fault::Raised(_))));
+        let mut all = Steps::default();
+        let whole = answers.into_iter().try_for_each(|steps| steps.map(|steps| all.append(steps)));
+        Ok(whole.map(|()| all))
+    }
+}
+
+/// Takes answers until all are there, which it says, or patience is at its end.
+fn collect(workers: &mut [Worker], answers: &mut Vec<Result<Steps, Fault>>) -> bool {
+    while let Some(worker) = workers.get(answers.len()) {
+        match worker.answers.recv_timeout(PATIENCE) {
+            Ok(answer) => answers.push(answer),
+            Err(RecvTimeoutError::Timeout) => return false,
+            Err(RecvTimeoutError::Disconnected) => {
+                answers.push(Err("a thread of environments is gone".to_owned().into()));
+            }
+        }
+    }
+    true
+}
+
+fn no_thread(py: Python<'_>, error: &io::Error) -> PyErr {
+    error::failed(py, &format!("no thread for environments: {error}: pass fewer threads"))
 }
 
 fn bytes<T: Copy, const N: usize>(values: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
@@ -219,13 +281,15 @@ impl Worker {
     fn new(
         kind: Kind,
         plans: Vec<tabane_sim::Plan>,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         count: usize,
-    ) -> Self {
+        stop: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
         let (commands, orders) = channel();
         let (reports, answers) = channel();
         let size = range.len();
         let work = move || {
+            policy::stop_by(stop);
             let mut batch = Batch::new(kind, plans, range, count);
             while let Ok(command) = orders.recv() {
                 if reports.send(policy::on_thread(|| batch.obey(command))).is_err() {
@@ -233,26 +297,20 @@ impl Worker {
                 }
             }
         };
-        let thread = Some(std::thread::spawn(work));
-        Self { commands: Some(commands), answers, thread, size }
+        let thread = Some(thread::Builder::new().stack_size(STACK).spawn(work)?);
+        Ok(Self { commands: Some(commands), answers, thread, size })
     }
 
     fn send(&self, command: Command) {
         // A thread that is gone has no answer either, and that is told.
         let _ = self.commands.as_ref().map(|commands| commands.send(command));
     }
-
-    fn answer(&mut self) -> Result<Steps, Fault> {
-        self.answers
-            .recv()
-            .unwrap_or_else(|_| Err("a thread of environments is gone".to_owned().into()))
-    }
 }
 
 impl Drop for Envs {
     fn drop(&mut self) {
-        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        self.end(place);
+        let worlds = self.worlds.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        self.end(worlds);
     }
 }
 

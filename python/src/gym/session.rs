@@ -2,12 +2,14 @@
 
 use super::Kind;
 use super::agent::Agent;
-use crate::policy::{self, Failure};
+use crate::observers::Stoppable;
+use crate::policy::{self, Failure, STACK};
+use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
+use std::io;
 use std::ptr;
 use tabane_sim::RunError;
-use tabane_sim::observe::Silent;
 use tabane_sim::result::RunResult;
 
 /// What an agent sees, and what came of its last action.
@@ -40,6 +42,31 @@ thread_local! {
     static AGENT: Cell<Option<Agent>> = const { Cell::new(None) };
 }
 
+/// The world that this thread runs, put aside: a policy of its own may run another one, which is
+/// not to ask this one's agent. It goes on when this is dropped.
+pub(crate) struct Outer {
+    agent: Option<Agent>,
+    current: *const Asking,
+}
+
+impl Outer {
+    /// For a run that is of no environment.
+    pub(crate) fn aside() -> Self {
+        Self::aside_for(None)
+    }
+
+    fn aside_for(agent: Option<Agent>) -> Self {
+        Self { agent: AGENT.replace(agent), current: CURRENT.replace(ptr::null()) }
+    }
+}
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        AGENT.set(self.agent.take());
+        CURRENT.set(self.current);
+    }
+}
+
 /// A world that waits for an action.
 pub(super) struct Session {
     world: Coroutine<i64, Question, Result<(RunResult, f64), RunError>>,
@@ -48,24 +75,26 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(kind: Kind, plan: tabane_sim::Plan) -> Self {
-        let world = Coroutine::new(move |yielder: &Asking, _| {
+    /// An error if there is no memory for its stack.
+    pub(super) fn new(kind: Kind, plan: tabane_sim::Plan) -> io::Result<Self> {
+        let stack = DefaultStack::new(STACK)?;
+        let world = Coroutine::with_stack(stack, move |yielder: &Asking, _| {
             enter(yielder);
-            let result = tabane_sim::run(&plan, &mut Silent)?;
+            let result = tabane_sim::run(&plan, &mut Stoppable)?;
             let reward = leave().map_or(0.0, |agent| agent.last_reward(result.ended_s));
             Ok((result, reward))
         });
-        Self { world, agent: Some(Agent::new(kind)) }
+        Ok(Self { world, agent: Some(Agent::new(kind)) })
     }
 
     /// Goes on until the next question, or to the end.
     pub(super) fn resume(&mut self, action: i64) -> Stand {
-        AGENT.set(self.agent.take());
         // What was left on this thread is not of this world.
         policy::take_failure();
+        let outer = Outer::aside_for(self.agent.take());
         let result = self.world.resume(action);
-        CURRENT.set(ptr::null());
-        self.agent = AGENT.take();
+        self.agent = leave();
+        drop(outer);
         if let Some(failure) = policy::take_failure() {
             return Stand::Raised(failure);
         }
@@ -82,7 +111,7 @@ impl Session {
 
 #[expect(unsafe_code, reason = "a coroutine cannot know what is on its stack")]
 // SAFETY: what is there while it waits is the plan, the world and its policies, which are `Send`
-// (policies by their traits' bounds; a world is not for its observer alone, and that is `Silent`),
+// (policies by their traits' bounds; a world is not for its observer alone, and that is empty),
 // and frames of the engine, which know no thread. `ask` and the body do know one: they reach its
 // variables in functions of their own, so that no address is kept from one thread to the next.
 unsafe impl Send for Session {}
@@ -112,7 +141,7 @@ pub(super) fn ask(question: impl FnOnce(&mut Agent) -> Option<Question>) -> Opti
     }
     #[expect(unsafe_code, reason = "the policy is deep inside the world that the coroutine runs")]
     // SAFETY: it is the one of the coroutine that runs on this thread now: `CURRENT` is set when
-    // its body starts and below when it goes on, and null after `resume`. The yielder lives as
+    // its body starts and below when it goes on, and another's after `resume`. The yielder lives as
     // long as the body, and the body is what calls this.
     let yielder = unsafe { &*yielder };
     let action = yielder.suspend(question?);

@@ -16,10 +16,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tabane_engine::Instant;
 use tabane_engine::policy::{Param, Values};
 use tabane_engine::view::{Id, Set};
+
+/// Bytes of a stack on which policies are asked: the interpreter ends an endless recursion by its
+/// own count, and must come so far. It is address space, which costs nothing until it is used.
+pub(crate) const STACK: usize = 16 << 20;
+/// How often Ctrl-C is looked for.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What the engine calls by name, and Python may define anew.
 pub(crate) struct Registered {
@@ -34,11 +42,16 @@ static REGISTERED: Mutex<BTreeMap<(String, String), Arc<Registered>>> = Mutex::n
 thread_local! {
     static FAILURE: RefCell<Option<Failure>> = const { RefCell::new(None) };
     static NOW: Cell<Instant> = const { Cell::new(Instant::ZERO) };
+    /// Set when what this thread runs is to end.
+    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    /// When signals were looked for; none where another thread does it.
+    static LOOKED: Cell<Option<std::time::Instant>> = const { Cell::new(None) };
 }
 
 /// An exception of a policy, where and when.
 pub(crate) struct Failure {
-    policy: &'static str,
+    /// None if it is a signal's handler that raised.
+    policy: Option<&'static str>,
     at: Instant,
     error: PyErr,
 }
@@ -46,12 +59,39 @@ pub(crate) struct Failure {
 impl Failure {
     /// As Python gets it. What is to end the program (Ctrl-C, `sys.exit`) goes out as it is.
     pub(crate) fn into_error(self, py: Python<'_>) -> PyErr {
-        if !self.error.is_instance_of::<PyException>(py) {
-            return self.error;
+        match self.policy {
+            Some(policy) if self.error.is_instance_of::<PyException>(py) => {
+                error::policy(py, policy, self.at.as_secs_f64(), self.error)
+            }
+            _ => self.error,
         }
-        error::policy(py, self.policy, self.at.as_secs_f64(), self.error)
     }
 }
+
+/// The run of this thread, put aside: a policy may begin another one within it, and catch what is
+/// raised there. It goes on when this is dropped.
+pub(crate) struct Aside {
+    failure: Option<Failure>,
+    now: Instant,
+    stop: Option<Arc<AtomicBool>>,
+}
+
+impl Aside {
+    pub(crate) fn new() -> Self {
+        Self { now: now(), failure: take_failure(), stop: STOP.take() }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        NOW.set(self.now);
+        FAILURE.set(self.failure.take());
+        STOP.set(self.stop.take());
+    }
+}
+
+// None of these is inlined: a world in a coroutine (`gym/session.rs`) calls them, and goes from one
+// thread to another. An address of a thread's variable must not stay in its frames.
 
 /// Takes what a policy raised in the run of this thread; the next run starts without.
 pub(crate) fn take_failure() -> Option<Failure> {
@@ -60,8 +100,40 @@ pub(crate) fn take_failure() -> Option<Failure> {
 }
 
 /// Whether a policy has raised in the run of this thread.
+#[inline(never)]
 pub(crate) fn has_failed() -> bool {
     FAILURE.with_borrow(Option::is_some)
+}
+
+/// Whether what this thread runs is to end.
+#[inline(never)]
+pub(crate) fn is_stopped() -> bool {
+    STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)))
+}
+
+/// Whatever this thread runs from now on ends when the flag is set, and sets it when a policy
+/// raises: what runs elsewhere is of no use then.
+pub(crate) fn stop_by(flag: Arc<AtomicBool>) {
+    STOP.set(Some(flag));
+}
+
+/// Signals are looked for on this thread, when [`PATIENCE`] is over.
+#[expect(clippy::disallowed_methods, reason = "patience is of the user's time")]
+pub(crate) fn expect_signals() {
+    LOOKED.set(Some(std::time::Instant::now()));
+}
+
+/// Looks for signals, if it is time to. Not more often: to wait for the interpreter, while other
+/// threads use it, takes milliseconds.
+#[inline(never)]
+pub(crate) fn look_for_signals() {
+    if LOOKED.get().is_none_or(|looked| looked.elapsed() < PATIENCE) || has_failed() {
+        return;
+    }
+    expect_signals();
+    if let Err(error) = Python::attach(|py| py.check_signals()) {
+        FAILURE.set(Some(Failure { policy: None, at: now(), error }));
+    }
 }
 
 /// Does what may ask policies of Python's, on a thread that is not Python's. The thread keeps its
@@ -73,6 +145,7 @@ pub(crate) fn on_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Notes how far the run of this thread has come.
+#[inline(never)]
 pub(crate) fn reach(now: Instant) {
     NOW.set(now);
 }
@@ -166,20 +239,24 @@ impl Policy {
     }
 }
 
-/// Asks Python at a moment; after an exception, or after an earlier one, the answer is `None`.
+/// Asks Python at a moment. After an exception, or after an earlier one, the answer is `None`; also
+/// when the run is to end, which it does not at once.
 fn ask<T>(
     policy: &'static str,
     now: Instant,
     question: impl FnOnce(Python<'_>) -> PyResult<T>,
 ) -> Option<T> {
-    if has_failed() {
+    if has_failed() || is_stopped() {
         return None;
     }
     NOW.set(now);
     match Python::attach(question) {
         Ok(answer) => Some(answer),
         Err(error) => {
-            FAILURE.set(Some(Failure { policy, at: now, error }));
+            FAILURE.set(Some(Failure { policy: Some(policy), at: now, error }));
+            STOP.with_borrow(|stop| {
+                stop.iter().for_each(|stop| stop.store(true, Ordering::Relaxed));
+            });
             None
         }
     }
