@@ -40,7 +40,8 @@ impl Agent {
     }
 }
 
-fn not_found(error: FindError) -> Failure {
+/// The failure of a verb that found no agent to ask.
+pub(super) fn not_found(error: FindError) -> Failure {
     match error {
         FindError::Several(_) => Failure::usage(error.to_string()),
         error => Failure::Failed(error.into()),

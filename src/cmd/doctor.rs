@@ -10,7 +10,7 @@ use tabane_gateway::config::client::ClientConfig;
 use tabane_gateway::config::load::{Loaded, default_file};
 use tabane_gateway::config::source::ConfigFile;
 use tabane_gateway::control::client::Client;
-use tabane_gateway::control::place::{Which, find};
+use tabane_gateway::control::place::{FindError, Which, find};
 use tabane_gateway::doctor::{Finding, Verdict, examine};
 use tabane_gateway::model::Status;
 
@@ -66,9 +66,19 @@ fn running(agent: &Agent) -> Result<Option<Status>, Failure> {
     if which != Which::Only {
         return agent.connect()?.status().map_err(agent::failed).map(Some);
     }
-    let Ok(path) = find(&which) else { return Ok(None) };
+    let Some(path) = if_any(find(&which))? else { return Ok(None) };
     let mut client = Client::connect(&path).map_err(agent::failed)?;
     client.status().map_err(agent::failed).map(Some)
+}
+
+/// Only where no agent runs at all may a configuration be tried: a trial with the keys of one that
+/// runs would take its paths away.
+fn if_any(found: Result<PathBuf, FindError>) -> Result<Option<PathBuf>, Failure> {
+    match found {
+        Ok(path) => Ok(Some(path)),
+        Err(FindError::None { .. }) => Ok(None),
+        Err(error) => Err(agent::not_found(error)),
+    }
 }
 
 fn read(path: &Path) -> Result<Loaded<ClientConfig>, Failure> {
@@ -102,4 +112,18 @@ fn line(finding: &Finding) -> String {
         text += &format!("\n                             -> {remedy}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_tried_only_where_no_agent_runs() {
+        assert!(matches!(if_any(Err(FindError::None { looked: "/run".into() })), Ok(None)));
+        let several = if_any(Err(FindError::Several("home, server".into())));
+        assert!(matches!(several, Err(Failure::Usage(_))), "{several:?}");
+        let denied = if_any(Err(FindError::Denied("/run/tabane/home.sock".into())));
+        assert!(matches!(denied, Err(Failure::Failed(_))), "{denied:?}");
+    }
 }
