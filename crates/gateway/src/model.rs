@@ -434,6 +434,7 @@ event_kinds! {
     HandshakeRefused "handshake-refused" Warning: "Handshakes came to nothing.";
     Joined "joined" Notice: "A client's keys are known to the server now.";
     KeysChanged "keys-changed" Notice: "A client has changed its keys.";
+    KeysShared "keys-shared" Warning: "Two clients run with the same keys.";
     NextFailed "next-failed" Error: "The bond to the next server cannot be waited for.";
     NoPort "no-port" Notice: "This machine has no port left towards a target.";
     NotLogged "not-logged" Warning: "There were more events than the log takes.";

@@ -168,13 +168,14 @@ impl Core {
         self.ask_address(now);
     }
 
-    /// A probe was answered on a path: by a server that has been started again, everything that
-    /// was connected through it is over, which it cannot say.
+    /// A probe was answered on a path: by a server that has been started again, or has
+    /// taken another client for this one, everything that was connected through it is over.
     pub(super) fn meet_server(&mut self, now: Instant, path: PathIndex) {
         let Some(life) = self.tunnels.life(path) else { return };
-        if self.servers.lives.meet(life) {
-            let text = "the server was started again: connections have ended".to_owned();
-            self.event_log.add(now, EventKind::ServerRestarted, (None, None), text);
+        if self.servers.lives.meet(now, life) {
+            let text = "connections have ended: the server was started again, or another client \
+                        with the same keys was";
+            self.event_log.add(now, EventKind::ServerRestarted, (None, None), text.into());
             self.abandon(now);
             self.dispatcher.forget();
         }

@@ -75,7 +75,8 @@ pub(crate) struct ServerInfo {
     pub(crate) seen_as: SocketAddr,
     /// Its time, milliseconds since 1970.
     pub(crate) unix_ms: u64,
-    /// Drawn anew whenever it starts; `None` of earlier versions.
+    /// Another one whenever it starts, or has ended this client's connections since it was said to
+    /// have started again; `None` of earlier versions.
     pub(crate) life: Option<u32>,
 }
 

@@ -49,6 +49,8 @@ pub(super) struct ClientSession {
     pub(super) fastest: Option<PathIndex>,
     /// What it drew whenever it started.
     pub(super) lives: Lives,
+    /// How often that was another number.
+    pub(super) ended_runs: u32,
     /// Fragments of its datagrams.
     pub(super) reassembler: Reassembler,
     /// Of the last datagram to it that was cut.
@@ -168,6 +170,7 @@ impl ClientSession {
             dispatcher: Dispatcher::new(crate::seed()?),
             fastest: None,
             lives: Lives::default(),
+            ended_runs: 0,
             reassembler: Reassembler::default(),
             fragment_id: 0,
             touched: false,

@@ -125,11 +125,11 @@ impl ClientSession {
     }
 
     /// The client has started again: what it numbers begins anew.
-    pub(super) fn meet(&mut self, path: PathIndex) -> bool {
-        let Some(run) = self.responders[path].run() else { return false };
-        let ended = self.lives.meet(run);
+    pub(super) fn meet(&mut self, now: Instant, run: u32) -> bool {
+        let ended = self.lives.meet(now, run);
         if ended {
             self.dispatcher.forget();
+            self.ended_runs = self.ended_runs.wrapping_add(1);
         }
         ended
     }

@@ -5,7 +5,9 @@ use super::limiters::RateLimiter;
 use super::{Core, ServerError};
 use crate::index::{ClientIndex, PathIndex, PortIndex};
 use crate::inner::peek;
+use crate::model::EventKind;
 use crate::path::ServerInfo;
+use crate::path::probe::Probe;
 use crate::udp::fragment::FRAGMENT_HEADER;
 use crate::udp::{Flows, Outside, request};
 use crate::{RECEIVE_CALLS, dns, policy_requests, udp_packet};
@@ -102,17 +104,18 @@ impl Core {
                 }
                 let seen_as =
                     self.client_sessions.four_tuple(at, path).map(|four_tuple| four_tuple.remote);
-                let life = Some(self.life);
+                // First, since the answer says it.
+                self.meet(now, at, packet);
                 let Some(session) = self.client_sessions.get(at) else { return };
+                // To a client whose connections were taken for those of a run that has ended, as
+                // if this had been started again: what is not heard of at all would hang.
+                let life = Some(self.life.wrapping_add(session.ended_runs));
                 let unix_ms = self.clock.wall().duration_since(UNIX_EPOCH);
                 let unix_ms = unix_ms.unwrap_or_default().as_millis() as u64;
                 if let Some(seen_as) = seen_as {
                     session.responders[path].set_server_info(ServerInfo { seen_as, unix_ms, life });
                 }
                 let answer = session.responders[path].handle_packet(now, packet);
-                if session.meet(path) {
-                    self.restarted(now, at);
-                }
                 self.client_sessions.events(now, at, path);
                 if let Some(answer) = answer {
                     self.client_sessions.send((at, path), &answer, &mut self.ports);
@@ -128,11 +131,20 @@ impl Core {
         }
     }
 
-    /// A client was started again: what it had connected is over.
-    fn restarted(&mut self, now: Instant, at: ClientIndex) {
-        self.end_connections(now, at);
-        if let Some(session) = self.client_sessions.get(at) {
+    /// By a probe: a client that was started again has nothing connected any more.
+    fn meet(&mut self, now: Instant, at: ClientIndex, packet: &[u8]) {
+        let Some(probe) = Probe::parse_request(packet, &self.network.service()) else { return };
+        let Some(session) = self.client_sessions.get(at) else { return };
+        if session.meet(now, probe.run) {
             session.abort_all(now);
+            self.end_connections(now, at);
+        } else if session.lives.is_twin(now, probe.run) {
+            let name = session.name.clone();
+            let text = format!(
+                "two machines use the keys of {name}, or two clients of one do: each takes the \
+                 other's paths; stop one, or give it keys of its own"
+            );
+            self.event_log.add(now, EventKind::KeysShared, (Some(&name), None), text);
         }
     }
 

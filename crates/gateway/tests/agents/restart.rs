@@ -147,6 +147,28 @@ fn a_client_that_is_killed_and_started_again_leaves_nothing_at_the_server() {
     exchange(client.at, echo(), 300_000, 1);
 }
 
+/// As by `tabane doctor -c` while the client runs: its paths come back, but what it had connected
+/// does not. Who only reads says nothing that could be answered by a reset.
+#[test]
+fn a_second_client_with_the_same_keys_leaves_no_reader_hanging() {
+    let keys = Keys::new();
+    let (client, server, wires) = wired_by(&keys, "127.0.0.1");
+    let idle = until_reset_idle(idle(&client));
+    let mut second = Agent::client(keys.client_config(&[server.at]));
+    second.until_paths_work();
+    second.stop();
+    let start = Instant::now();
+    let took = idle.join().unwrap().saturating_duration_since(start);
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    // A reset of that one connection may be there before the client knows that all are over.
+    client.until("knows", |_| happened(&client, "server-restarted"));
+    client.until_paths_work();
+    exchange(client.at, echo(), 300_000, 1);
+    // Nothing is late for so long.
+    server.until("warns", |_| happened(&server, "keys-shared"));
+    drop(wires);
+}
+
 /// Without any path for longer than retransmission steps grow: the return of a path cuts the step
 /// short, and a download goes on at once.
 #[test]
