@@ -31,6 +31,8 @@ pub(crate) struct Responder {
     most: Option<u16>,
     too_big: TooBig,
     announced: Option<Announcement>,
+    /// When the client's present run began to probe, as long as it has never heard us.
+    unheard_since: Option<Instant>,
     /// No verdict before.
     not_before: Instant,
     now: Instant,
@@ -39,6 +41,8 @@ pub(crate) struct Responder {
 
 /// Beyond what the client promised.
 const GRACE: Duration = Duration::from_millis(650);
+/// A client that has just started may take so long to say that it hears us.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
 
 impl Responder {
     /// A path that nothing has come by yet, of a server with these addresses.
@@ -58,6 +62,7 @@ impl Responder {
             most: None,
             too_big: TooBig::default(),
             announced: None,
+            unheard_since: None,
             not_before: now,
             now,
             wake: Instant::FAR_FUTURE,
@@ -78,11 +83,19 @@ impl Responder {
         let newer =
             |last: Probe| probe.run != last.run || probe.seq.wrapping_sub(last.seq) < 1 << 31;
         if self.probe.is_none_or(newer) {
+            if self.probe.is_none_or(|last| probe.run != last.run) {
+                self.unheard_since = Some(self.now);
+            }
             self.probe = Some(probe);
             self.most = self.most.filter(|most| *most < probe.mtu);
+            // Up by a handshake, or of a run before: the first probes are sent before any answer.
+            let early = self.unheard_since.is_some_and(|since| self.now - since <= FIRST_ANSWER);
             match self.state {
-                _ if probe.hears => self.enter(PathState::Up),
-                PathState::Up => self.enter(PathState::Down),
+                _ if probe.hears => {
+                    self.unheard_since = None;
+                    self.enter(PathState::Up);
+                }
+                PathState::Up if !early => self.enter(PathState::Down),
                 _ => {}
             }
         }
@@ -201,12 +214,6 @@ impl Responder {
     #[must_use]
     pub(crate) fn is_stock(&self) -> bool {
         self.probe.is_none()
-    }
-
-    /// What the client drew when it started, as of its newest probe.
-    #[must_use]
-    pub(crate) fn run(&self) -> Option<u32> {
-        self.probe.map(|probe| probe.run)
     }
 
     /// Whether the client knows reports, as of its newest probe.

@@ -1,6 +1,6 @@
 //! What the scenarios of the monitor do not show: stock peers, resets.
 
-use super::super::world::{World, ms};
+use super::super::world::{World, changes, ms};
 use super::*;
 use crate::address::Network;
 use proptest::prelude::*;
@@ -62,10 +62,39 @@ fn old_probes_change_nothing() {
     let fresh = Probe { run: newest.run ^ 1, seq: 0, hears: false, ..newest };
     let length = fresh.emit(&ends, 0, &mut packet).unwrap();
     world.responder.handle_packet(world.now, &packet[..length]);
+    world.now += FIRST_ANSWER + ms(1);
+    let fresh = Probe { seq: 1, ..fresh };
+    let length = fresh.emit(&ends, 0, &mut packet).unwrap();
+    world.responder.handle_packet(world.now, &packet[..length]);
     assert!(!world.responder.is_up());
     // Its data does not make it usable before it says so.
     world.responder.handle_heard(world.now);
     assert!(!world.responder.is_up());
+}
+
+/// The handshake comes first, then probes that were sent before any answer.
+#[test]
+fn a_client_that_starts_causes_no_alarm() {
+    let mut world = World::new(1);
+    world.responder.handle_heard(world.now);
+    world.run(ms(2_000));
+    assert_eq!(changes(&world.server), [(Instant::ZERO + ms(1_000), true)]);
+    let newest = world.responder.probe.unwrap();
+    let ends = super::super::Ends {
+        path: "10.81.0.16".parse().unwrap(),
+        service: "10.81.0.1".parse().unwrap(),
+    };
+    let mut packet = [0; 100];
+    // Killed and started again: the same, as long as its answers may be on their way.
+    let mut say = |wait, seq, hears| {
+        world.now += ms(wait);
+        let probe = Probe { run: newest.run ^ 1, seq, hears, ..newest };
+        let length = probe.emit(&ends, 0, &mut packet).unwrap();
+        world.responder.handle_packet(world.now, &packet[..length]);
+        world.responder.is_up()
+    };
+    assert!(say(10, 0, false) && say(500, 1, false) && say(500, 2, true));
+    assert!(!say(10, 3, false), "it has heard us before");
 }
 
 #[test]
