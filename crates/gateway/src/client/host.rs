@@ -46,7 +46,7 @@ pub(super) struct HostSide {
 }
 
 /// Largest packet that the host makes for the device, segmentation offload apart.
-const DEVICE_MTU: u16 = 1500;
+pub(super) const DEVICE_MTU: u16 = 1500;
 /// Packets of the host before others have their turn.
 const BATCH: usize = 128;
 /// Between looks at the host: what somebody took away of the rules is missing for no longer, and a
@@ -205,14 +205,15 @@ impl HostSide {
     /// Gives what came through the tunnel to whom it is for: the host, or one behind it.
     pub(super) fn give_back(&mut self, packet: &[u8]) {
         let Self { lan, device, .. } = self;
-        let packet = match lan {
-            Some(lan) => match lan.back(packet) {
-                Some(translated) => translated,
-                None => return,
-            },
-            None => packet,
-        };
-        let _ = device.as_mut().map(|device| device.send_datagram(packet));
+        let Some(device) = device else { return };
+        match lan {
+            Some(lan) => lan.back(packet, &mut |packet| {
+                let _ = device.send_datagram(packet);
+            }),
+            None => {
+                let _ = device.send_datagram(packet);
+            }
+        }
     }
 
     fn flush(&mut self, now: Instant) {

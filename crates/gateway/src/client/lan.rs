@@ -5,12 +5,13 @@
 //! so that no two of them share one. What the kernel is told of them is [`crate::tun::host`]'s.
 
 use super::Core;
+use super::host::DEVICE_MTU;
 use crate::address::ClientNumber;
 use crate::config::{ClientConfig, LanConfig, PathConfig, WhenDown};
 use crate::model::{EventKind, LanInterface, LanStatus};
 use crate::tun::packets::{Counts, prohibited};
 use crate::tun::{LanHosts, on_link};
-use crate::udp::{Nat, Refused, Sides};
+use crate::udp::{Nat, Refused, Sides, fragment};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -22,6 +23,8 @@ pub(super) struct LanSide {
     number: ClientNumber,
     sides: Sides,
     nat: Nat,
+    /// Of the last datagram to them that was cut.
+    fragment_id: u32,
     /// When each was heard of last.
     hosts: BTreeMap<IpAddr, Instant>,
     /// Datagrams that were refused because there were too many sources.
@@ -59,6 +62,7 @@ impl LanSide {
             number: ClientNumber(config.number),
             sides: Sides { own, service: [service, service] },
             nat: Nat::new(FIRST_PORT, SOURCES_MAX),
+            fragment_id: 0,
             hosts: BTreeMap::new(),
             full: 0,
             no_path: 0,
@@ -133,9 +137,14 @@ impl LanSide {
         }
     }
 
-    /// What has come for a source; `None` if that is gone.
-    pub(super) fn back(&mut self, packet: &[u8]) -> Option<&mut [u8]> {
-        self.nat.backwards(&self.sides, packet).map(|(_, packet)| packet)
+    /// Hands out what has come for a source, unless that is gone. In fragments if it is longer than
+    /// the device's MTU: the kernel, which forwards it, cuts neither IPv6 nor what says "don't
+    /// fragment", as all that comes out of the bond does.
+    pub(super) fn back(&mut self, packet: &[u8], sink: &mut dyn FnMut(&[u8])) {
+        let Some((_, packet)) = self.nat.backwards(&self.sides, packet) else { return };
+        self.fragment_id = self.fragment_id.wrapping_add(1);
+        let mtu = usize::from(DEVICE_MTU);
+        fragment::cut(packet, mtu, self.fragment_id, &mut |part| sink(part));
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -201,6 +210,58 @@ impl Core {
                 if let Some(host) = &mut self.host {
                     host.give(&answer);
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Network;
+    use crate::udp::fragment::Reassembler;
+    use crate::udp_packet;
+
+    /// A host's kernel puts together what is cut; the router's forwards it as it is.
+    #[test]
+    fn long_answers_reach_hosts_in_fragments() {
+        let now = Instant::ZERO;
+        let network = Network::default();
+        let config = ClientConfig {
+            number: 1,
+            lan: Some(LanConfig { interfaces: vec!["br0".into()], ..LanConfig::default() }),
+            ..ClientConfig::default()
+        };
+        let own = network.own(ClientNumber(1));
+        let mut lan = LanSide::new(&config, own, network.service()).unwrap();
+        for (host, far) in
+            [("10.7.0.10:4242", "192.0.2.1:7000"), ("[fd07::10]:4242", "[2001:db8::1]:7000")]
+        {
+            let (host, far): (SocketAddr, SocketAddr) =
+                (host.parse().unwrap(), far.parse().unwrap());
+            let asks = udp_packet(host, far, Bytes::from_static(b"?"));
+            let leaves = lan.translate(now, &asks).unwrap().unwrap().1.to_vec();
+            let at = if far.is_ipv4() { 20 } else { 40 };
+            let port = u16::from_be_bytes([leaves[at], leaves[at + 1]]);
+            let own = SocketAddr::new(own[usize::from(far.is_ipv6())], port);
+            let mut reassembler = Reassembler::default();
+            for len in [100, 4000] {
+                let (mut parts, payload) = (Vec::new(), Bytes::from(vec![7; len]));
+                let answer = udp_packet(far, own, payload.clone());
+                lan.back(&answer, &mut |part| parts.push(part.to_vec()));
+                assert_eq!(parts.len(), if len > 1500 { 3 } else { 1 });
+                assert!(parts.iter().all(|part| part.len() <= 1500));
+                if len < 1500 {
+                    continue;
+                }
+                let whole = parts.iter().find_map(|part| reassembler.add(now, part)).unwrap();
+                let datagram = tabane_wire::udp::Datagram::parse_slice(
+                    &whole,
+                    tabane_wire::segment::Trust::Verify,
+                );
+                let datagram = datagram.unwrap();
+                assert_eq!((datagram.src, datagram.dst), (far, host));
+                assert_eq!(datagram.payload, payload);
             }
         }
     }
