@@ -1,7 +1,7 @@
 //! What clients in TUN mode that have crashed left on this host, taken back.
 
 use super::Client;
-use crate::tun::host::{Host, HostError, state_folder};
+use crate::tun::host::{Host, HostError, is_left, state_folder};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -35,6 +35,12 @@ impl Client {
         }
         (lines, result)
     }
+}
+
+/// The state files of clients that have been killed.
+pub(crate) fn left() -> Vec<PathBuf> {
+    let paths = folders().into_iter().filter_map(|folder| files(&folder).ok()).flatten();
+    paths.filter(|path| is_left(path)).collect()
 }
 
 /// Where clients keep what they have changed: those that are run by hand, and services.

@@ -5,7 +5,7 @@
 
 mod answers;
 mod carried;
-mod cleanup;
+pub(crate) mod cleanup;
 mod connect;
 mod datagrams;
 mod dispatcher;

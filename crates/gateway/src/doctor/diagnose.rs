@@ -54,6 +54,7 @@ pub(crate) fn diagnose(status: Option<&Status>, host: &Host) -> Vec<Finding> {
             }
         }
     }
+    found.extend(host.left.iter().map(|file| tun::left(file)));
     if let Some(facts) = &host.lan {
         let running = status.filter(|status| status.tun.is_some());
         found.extend(lan::findings(facts, running));

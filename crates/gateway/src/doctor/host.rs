@@ -3,6 +3,7 @@
 
 use super::lan::LanFacts;
 use super::routes::{self, MainRoute};
+use crate::client::cleanup;
 use crate::config::{ClientConfig, PathConfig};
 use crate::model::Status;
 use socket2::{Domain, Socket, Type};
@@ -24,6 +25,8 @@ pub(crate) struct Host {
     pub(crate) no_server: Option<String>,
     /// Routes of the main table, but default ones.
     pub(crate) routes: Vec<MainRoute>,
+    /// What killed clients have left: their state files.
+    pub(crate) left: Vec<PathBuf>,
     /// This machine as a router, if it is one.
     pub(crate) lan: Option<LanFacts>,
 }
@@ -137,6 +140,7 @@ impl Host {
             unix_s: now.map_or(0, |since| since.as_secs()),
             no_server,
             routes: routes::main_table(),
+            left: cleanup::left(),
             lan: None,
         }
     }

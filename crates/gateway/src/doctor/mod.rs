@@ -28,7 +28,7 @@ pub struct Finding {
     /// A path's name, or `agent`, `server`, `clock`, `tun`, `lan`.
     pub about: String,
     /// `interface`, `address`, `route`, `tunnel`, `mtu`, `nat`, `loss`, `rtt`, `role`, `quota`,
-    /// `file` ...
+    /// `file`, `left` ...
     pub check: &'static str,
     /// How it went.
     pub verdict: Verdict,

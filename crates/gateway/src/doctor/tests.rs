@@ -59,6 +59,7 @@ fn found(change: impl Fn(&mut PathStatus, &mut LinkFacts)) -> Vec<Finding> {
         no_server: None,
         routes: Vec::new(),
         lan: None,
+        left: Vec::new(),
     };
     diagnose(Some(&status), &host)
 }
@@ -337,4 +338,16 @@ fn a_server_that_may_not_ping_says_so() {
     assert_eq!(note.verdict, Note);
     assert!(note.text.contains("group 61000"), "{}", note.text);
     assert!(note.remedy.unwrap().contains("ping_group_range"));
+}
+
+#[test]
+fn what_a_killed_client_has_left_is_wrong_whoever_runs() {
+    let left = Host { left: vec!["/var/lib/tabane/home.host.json".into()], ..Host::default() };
+    for status in [None, Some(Status { agent: "client".into(), ..Status::default() })] {
+        let all = diagnose(status.as_ref(), &left);
+        let finding = all.iter().find(|finding| finding.check == "left").unwrap();
+        assert_eq!((finding.about.as_str(), finding.verdict), ("tun", Bad));
+        assert!(finding.text.contains("home.host.json"), "{}", finding.text);
+        assert!(finding.remedy.as_deref().unwrap().contains("client cleanup"));
+    }
 }

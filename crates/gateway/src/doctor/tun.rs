@@ -7,9 +7,18 @@ use super::routes::MainRoute;
 use crate::access::Prefix;
 use crate::model::{Status, TunStatus};
 use std::net::IpAddr;
+use std::path::Path;
 
 /// Routes that are named; of more only the number is told.
 const NAMED: usize = 6;
+
+/// What a client that was killed has left, as that file says.
+pub(super) fn left(file: &Path) -> Finding {
+    let text =
+        format!("a client that was killed has left changes to this host ({})", file.display());
+    let remedy = "start it again, or `tabane client cleanup`";
+    Finding::new("tun", "left", Bad, text).remedy(remedy)
+}
 
 /// The device, and routes of the host that lead past it, or would.
 pub(super) fn findings(status: &Status, host: &Host) -> Vec<Finding> {

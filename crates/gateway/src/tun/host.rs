@@ -29,6 +29,7 @@ pub(crate) use plan::OnLink;
 pub(crate) use reconcile::on_link;
 pub(crate) use resolver::read as read_resolvers;
 use state::State;
+pub(crate) use state::is_left;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -120,6 +120,21 @@ impl State {
     }
 }
 
+/// Whether a client that lives no longer has left changes, as that file says. Nothing is written,
+/// and who may not read it is told no.
+pub(crate) fn is_left(path: &Path) -> bool {
+    let text = bounded::text(path, STATE_MAX);
+    let content = text.ok().and_then(|text| parse(&text).ok());
+    if content.is_none_or(|content| content.changes.is_empty()) {
+        return false;
+    }
+    match File::open(beside(path, "lock")).map(Lock) {
+        // Shared, so that those who ask do not see each other; held for a moment only.
+        Ok(lock) => lock.0.try_lock_shared().is_ok(),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
 fn parse(text: &str) -> Result<Content, String> {
     let content: Content = serde_json::from_str(text).map_err(|e| e.to_string())?;
     if !(1..=VERSION).contains(&content.version) {
@@ -161,5 +176,29 @@ mod tests {
         drop(state);
         State::open(&path).unwrap();
         drop(copy);
+    }
+
+    #[test]
+    fn what_a_killed_client_has_left_is_seen_without_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("home.host.json");
+        assert!(!is_left(&path));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let mut state = State::open(&path).unwrap();
+        state.remember("vpn.example.org:51820", &[]).unwrap();
+        drop(state);
+        assert!(path.exists() && !is_left(&path), "names are no changes");
+        let change = Change::Sysctl(super::super::sysctl::Sysctl {
+            name: "ipv4/ip_forward".into(),
+            before: "0".into(),
+            after: "1".into(),
+        });
+        let mut state = State::open(&path).unwrap();
+        state.write(vec![change]).unwrap();
+        assert!(!is_left(&path), "its client runs");
+        drop(state);
+        assert!(is_left(&path) && is_left(&path));
+        State::open(&path).unwrap().remove();
+        assert!(!is_left(&path));
     }
 }
