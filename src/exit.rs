@@ -62,7 +62,7 @@ fn words(error: &anyhow::Error) -> String {
     for cause in error.chain().map(ToString::to_string) {
         if words.is_empty() {
             words = cause;
-        } else if !words.ends_with(&cause) {
+        } else if !words.contains(&cause) {
             words = format!("{words}: {cause}");
         }
     }
@@ -80,6 +80,9 @@ mod tests {
         let says_it = format!("no socket on [::]:9: {}", system());
         let error = anyhow::Error::new(system()).context(says_it.clone());
         assert_eq!(words(&error), says_it);
+        let with_remedy = format!("cannot listen on [::]:9: {}; end what listens", system());
+        let error = anyhow::Error::new(system()).context(with_remedy.clone());
+        assert_eq!(words(&error), with_remedy);
         let error = anyhow::Error::new(system()).context("reading").context("at the start");
         assert_eq!(words(&error), format!("at the start: reading: {}", system()));
     }

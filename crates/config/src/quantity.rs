@@ -111,7 +111,9 @@ impl FromStr for Rate {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         match parse(text, rate_unit, RATES, "a rate", "\"20Mbps\"")? {
-            0 => Err("a rate must be more than zero; to cut a link use `down` under [[at]]".into()),
+            0 => Err("a rate must be more than zero; a client leaves a path unused with \
+                      role = \"never\", a scenario cuts a link with `down` under [[at]]"
+                .into()),
             bits => Ok(Self(bits)),
         }
     }

@@ -172,6 +172,10 @@ fn tunnel(path: &PathStatus, status: &Status, facts: Option<&LinkFacts>) -> Find
     let others = status.paths.iter().any(|other| other.state == PathState::Up);
     let remedy = if path.state == PathState::Absent {
         "see the reason; once it is there it is used within 2 s".to_owned()
+    } else if path.handshake_age_s.is_some() && !others {
+        "it worked before: the server has stopped, this client was removed or disabled there, or \
+         the network on the way is down"
+            .into()
     } else if path.handshake_age_s.is_some() {
         "it worked before: the network behind it is down, or drops what is not known to it".into()
     } else if others {
@@ -182,7 +186,8 @@ fn tunnel(path: &PathStatus, status: &Status, facts: Option<&LinkFacts>) -> Find
     } else {
         format!(
             "is the server running, is its UDP port {port} open in its firewall and its \
-             provider's, and do both sides have each other's keys? A wrong key gets no answer"
+             provider's, and do both sides have each other's keys? A client that was removed or \
+             disabled at the server gets no answer, as a wrong key gets none"
         )
     };
     let server = server.map_or_else(|| "the server".into(), |server| server.to_string());

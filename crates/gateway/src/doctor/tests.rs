@@ -170,6 +170,22 @@ fn every_fault_of_a_tunnel_has_its_words() {
     only(|p, _| p.role = Role::Never, Note, ["role", "not used", "tabane path set wan2"]);
 }
 
+/// Of a client that was removed or whose server has stopped no path works, and none says why.
+#[test]
+fn that_no_path_works_may_be_the_servers_doing() {
+    for worked in [None, Some(300.0)] {
+        let (mut path, _) = good("wan1");
+        (path.state, path.handshake_age_s) = (PathState::Down, worked);
+        let status = Status { agent: "client".into(), paths: vec![path], ..Status::default() };
+        let all = diagnose(Some(&status), &Host::default());
+        let tunnel = all.iter().find(|finding| finding.check == "tunnel").unwrap();
+        let remedy = tunnel.remedy.as_deref().unwrap();
+        for cause in ["server", "removed", "disabled"] {
+            assert!(remedy.contains(cause), "{remedy}");
+        }
+    }
+}
+
 /// What is found of a host in TUN mode with these routes of its own.
 fn of_tun(kill_switch: bool, state: &str, routes: &[(&str, bool)]) -> Vec<Finding> {
     let tun = TunStatus {

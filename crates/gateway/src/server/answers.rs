@@ -156,14 +156,14 @@ impl Core {
     fn set_path(
         &mut self,
         now: Instant,
-        path: &str,
+        name: &str,
         change: (Option<Role>, Option<u64>),
     ) -> Result<(), String> {
-        if let (Some(path), Some(next)) = (Next::path(path), &mut self.next) {
+        if let (Some(path), Some(next)) = (Next::path(name), &mut self.next) {
             return next.upstream().set_path(now, path, change);
         }
         let wrong = "write CLIENT/PATH, as in 'laptop/1': `tabane path list` has them";
-        let (client, path) = path.rsplit_once('/').ok_or(wrong)?;
+        let (client, path) = name.rsplit_once('/').ok_or(wrong)?;
         let (Some(role), None) = change else {
             return Err("rate caps are the client's: change them there".into());
         };
@@ -172,7 +172,9 @@ impl Core {
             all.filter(|at| self.client_sessions.get(*at).is_some_and(|s| s.name == client)).last();
         let session = found.and_then(|at| self.client_sessions.get(at));
         let session = session.ok_or_else(|| format!("there is no client '{client}'; {wrong}"))?;
-        let path = PathIndex::all().find(|at| at.to_string() == path).ok_or(wrong)?;
+        let path = PathIndex::all().find(|at| at.to_string() == path);
+        let path = path.filter(|path| session.peers[*path].is_some());
+        let path = path.ok_or_else(|| format!("there is no path '{name}'; {wrong}"))?;
         let responder = &mut session.responders[path];
         if !responder.takes_roles() {
             return Err(format!(
