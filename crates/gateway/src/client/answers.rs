@@ -3,6 +3,7 @@
 use super::carried::{Owner, ProgramId};
 use super::{Core, idle};
 use crate::config::Policies;
+use crate::config::client::check_cap;
 use crate::index::PathIndex;
 use crate::model::{ConnStatus, EventKind, PathStatus, RecordTotals, Role, Status};
 use crate::request_channel::{Answer, Request};
@@ -176,6 +177,8 @@ impl Core {
             let all: Vec<&str> = self.tunnels.all().iter().map(|l| l.name()).collect();
             return Err(format!("there is no path '{path}'; there are: {}", all.join(", ")));
         };
+        let cap = cap_bps.filter(|cap| *cap > 0);
+        cap.map_or(Ok(()), check_cap)?;
         if let Some(role) = role {
             self.tunnels.set_role(at, role);
             self.event_log.add(
@@ -185,8 +188,8 @@ impl Core {
                 format!("{path} is {role} now"),
             );
         }
-        if let Some(cap) = cap_bps {
-            self.tunnels.set_cap(now, at, (cap > 0).then_some(cap));
+        if cap_bps.is_some() {
+            self.tunnels.set_cap(now, at, cap);
         }
         self.decide(now);
         Ok(())

@@ -94,6 +94,22 @@ pub struct ServerEntry {
     pub network6: Option<Ipv6Addr>,
 }
 
+/// A path that is slower takes seconds for what opens a connection, and its probes pass all the
+/// same: nobody would know that it is of no use.
+const CAP_MIN: Rate = Rate(8_000);
+
+/// Whether a path may be capped to this; the error is for people.
+pub(crate) fn check_cap(bps: u64) -> Result<(), String> {
+    if bps >= CAP_MIN.0 {
+        return Ok(());
+    }
+    let cap = Rate(bps);
+    Err(format!(
+        "a cap of {cap} leaves nothing to use: the least is {CAP_MIN}; role never leaves a path \
+         unused"
+    ))
+}
+
 /// A path of a client.
 #[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
 #[serde(default, deny_unknown_fields)]
@@ -437,6 +453,10 @@ impl PathConfig {
         }
         if let Some(subflows) = self.subflows {
             found.range(&[at, &[&"subflows"]].concat(), subflows, 1, PATHS_MAX as u8);
+        }
+        for (key, cap) in [("cap_up", self.cap_up), ("cap_down", self.cap_down)] {
+            let fits = cap.map_or(Ok(()), |Rate(bps)| check_cap(bps));
+            found.says(&[at, &[&key]].concat(), fits);
         }
         if let Some(mtu) = self.mtu {
             found.range(&[at, &[&"mtu"]].concat(), mtu, MTU_MIN, MTU_MAX);

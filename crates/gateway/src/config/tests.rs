@@ -213,6 +213,15 @@ fn a_next_server_is_checked_as_a_clients_is() {
 }
 
 #[test]
+fn a_cap_that_leaves_nothing_is_refused() {
+    for cap in ["0Mbps", "1bps"] {
+        let text = format!("{}cap_up = \"{cap}\"\n", client());
+        refused::<ClientConfig>(&text, &format!(":{}:10", text.lines().count()), &["never"]);
+    }
+    parse::<ClientConfig>("c.toml", &(client() + "cap_up = \"8kbps\"\n"), &[]).unwrap();
+}
+
+#[test]
 fn every_fault_is_told_at_once() {
     let text = client().replace("number = 2", "number = 0").replace(".org:51820", ".org") + "mtu=1";
     let error = parse::<ClientConfig>("c.toml", &text, &[]).unwrap_err();

@@ -14,6 +14,7 @@
 
 mod ends;
 mod finished;
+mod retry;
 mod socket;
 
 pub(crate) use ends::{Admitted, Discarded, EndStream, Far, Near, Program, Verdict};
@@ -98,7 +99,14 @@ enum Stage<F> {
     /// For a path, to try the first of these addresses.
     Waiting(VecDeque<SocketAddr>),
     /// The far end is being asked, at the first of these addresses.
-    Opening { far: F, path: Option<PathIndex>, since: Instant, addresses: VecDeque<SocketAddr> },
+    Opening {
+        far: F,
+        path: Option<PathIndex>,
+        since: Instant,
+        addresses: VecDeque<SocketAddr>,
+        /// A path has come up meanwhile.
+        choice: bool,
+    },
     /// Bytes flow.
     Relaying(F, Pipe),
     /// The far end is gone, in order; the near one has not taken everything yet.
@@ -178,7 +186,8 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         let Some(session) = self.all.get_mut(&id) else { return };
         if let Stage::Waiting(addresses) = &mut session.stage {
             let addresses = std::mem::take(addresses);
-            session.stage = Stage::Opening { far, path, since: now, addresses };
+            let (since, choice) = (now, false);
+            session.stage = Stage::Opening { far, path, since, addresses, choice };
         }
     }
 
@@ -291,35 +300,13 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         true
     }
 
-    /// Paths have changed: requests again for whoever waits or, with a path that is dead, for
-    /// those whose far end is being asked by it.
-    pub(crate) fn retry(
-        &mut self,
-        now: Instant,
-        far: &mut impl Far<Id = F>,
-        dead: Option<PathIndex>,
-    ) {
-        for (&id, session) in &mut self.all {
-            match &mut session.stage {
-                Stage::Waiting(_) if dead.is_none() => {}
-                Stage::Opening { far: at, path, addresses, .. }
-                    if dead.is_some() && *path == dead =>
-                {
-                    abandon(now, far, *at);
-                    session.stage = Stage::Waiting(std::mem::take(addresses));
-                }
-                _ => continue,
-            }
-            self.requests.push_back(id);
-        }
-    }
-
     /// Gives up what has been waited for too long.
     pub(crate) fn tick<X: Near<Id = N>, Y: Far<Id = F>>(
         &mut self,
         now: Instant,
         (near, far): Ends<'_, X, Y>,
     ) {
+        self.retry_unanswered(now, far);
         let Patience { answer, last_words } = self.patience;
         let over = |since: Instant, limit| now.saturating_since(since) > limit;
         let due = |session: &Session<F>| match &session.stage {

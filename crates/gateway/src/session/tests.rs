@@ -325,6 +325,24 @@ fn who_waits_for_a_path_gets_the_next_or_is_told() {
     assert_eq!(world.messages.len(), 1, "no path: the network is unreachable");
 }
 
+/// A path may answer probes and be of no use all the same.
+#[test]
+fn who_gets_no_answer_for_a_second_begins_again_where_a_path_has_come_up() {
+    let mut world = World::new();
+    world.pathless = true;
+    let program = world.connect(SERVER);
+    world.wait(1);
+    world.grant();
+    (world.dead, world.pathless) = (vec![0], false);
+    world.wait(50);
+    world.sessions.retry(world.now, &mut world.bond, None);
+    world.wait(900);
+    assert!(!world.kernel_heard.contains(&(program, Event::Connected)), "it may be slow");
+    world.wait(200);
+    assert!(world.kernel_heard.contains(&(program, Event::Connected)));
+    assert_eq!(world.bond.connections(), 1);
+}
+
 /// Two connections for one program would share what it sends, and lose it.
 #[test]
 fn paths_that_come_up_together_open_one_connection() {

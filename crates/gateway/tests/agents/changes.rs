@@ -172,3 +172,22 @@ fn what_was_set_ends_with_a_reload_also_of_the_same_file() {
     assert_eq!(path(&client.status()), (Role::Primary, None));
     client.until("used again", |status| status.paths[1].state == PathState::Up);
 }
+
+/// What cannot be is said to be so, and what to do.
+#[test]
+fn a_path_is_not_set_to_what_cannot_be() {
+    let (client, server, _) = pair();
+    let set = |agent: &Agent, path: &str, role, cap_bps| {
+        let request = Request::SetPath { path: path.into(), role, cap_bps };
+        match agent.request_channel.ask(request).unwrap() {
+            Answer::Error(why) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let why = set(&client, "one", Some(Role::Backup), Some(1));
+    assert!(why.contains("8kbps") && why.contains("never"), "{why}");
+    let path = &client.status().paths[0];
+    assert_eq!((path.role, path.cap_bps), (Role::Primary, None), "nothing of it");
+    let why = set(&server, "test/7", Some(Role::Backup), None);
+    assert!(why.contains("there is no path 'test/7'"), "{why}");
+}
