@@ -144,7 +144,7 @@ pub struct Status {
     pub paths: Vec<PathStatus>,
     /// Connections open.
     pub connections: u64,
-    /// Connections since the start.
+    /// Connections asked for since the start, refused ones among them.
     pub connections_total: u64,
     /// Connections that could not be opened.
     pub refused_total: u64,

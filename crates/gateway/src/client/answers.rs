@@ -81,7 +81,7 @@ impl Core {
             server: self.tunnels.server(),
             paths,
             connections: conns as u64,
-            connections_total: total,
+            connections_total: total + self.refused,
             refused_total: refused + self.refused,
             udp_flows: self.datagrams.len() as u64,
             clock_ahead_ms: self.clock_ahead_ms(now),

@@ -71,7 +71,7 @@ use tabane_net::clock::sharpen_timers;
 use tabane_net::device::TunError;
 use tabane_wire::ip::protocol;
 use thiserror::Error;
-use tunnels::Tunnels;
+use tunnels::{Taken, Tunnels};
 use upstream::Upstream;
 pub(crate) use upstream::{UpstreamClient, UpstreamNotification};
 use waits::Waits;
@@ -337,7 +337,7 @@ impl Agent for Core {
         }
         // What has happened to paths decides what the next probe says of them.
         self.path_events(now);
-        self.tunnels.on_timeout(now, &mut self.scratch);
+        self.tunnels.on_timeout(now, (&mut self.bond.counters, &mut self.scratch));
         self.path_events(now);
         self.names(now);
         self.release_datagrams(now);
@@ -367,7 +367,7 @@ impl Agent for Core {
                 break;
             }
         }
-        self.tunnels.flush(now, &mut self.scratch);
+        self.tunnels.flush(now, (&mut self.bond.counters, &mut self.scratch));
         self.path_events(now);
         self.record(now);
         self.flush_host(now);
@@ -435,9 +435,9 @@ impl Core {
     /// Takes a batch of what has come by a path; whether there may be more.
     fn receive(&mut self, now: Instant, path: PathIndex) -> bool {
         let Self { tunnels, bond, side, .. } = self;
-        let more = tunnels.receive(now, path, |packet| {
+        let more = tunnels.receive(now, path, |packet, taken| {
             bond.counters[path].received(packet.len());
-            match peek(packet) {
+            match peek(packet).filter(|_| taken == Taken::Not) {
                 Some(inner) if inner.protocol == protocol::TCP => {
                     bond.endpoint.handle_packet(now, path.into(), packet);
                 }
@@ -560,7 +560,7 @@ impl Core {
         }
         let Self { bond, tunnels, scratch, .. } = self;
         while bond.transmit(now, scratch, |path, packet| tunnels.send(now, path, packet)) {}
-        tunnels.flush(now, scratch);
+        tunnels.flush(now, (&mut bond.counters, scratch));
         self.count(now);
         if let Err(error) = self.quotas.save() {
             self.event_log.add(now, EventKind::QuotaNotSaved, (None, None), error.to_string());

@@ -10,7 +10,8 @@ pub(super) use reach::PATIENCE;
 
 use super::host::HostSide;
 use super::{ClientError, setup};
-use crate::address::{ClientNumber, Network};
+use crate::address::{ClientNumber, Network, PATHS_MAX};
+use crate::bond::Counters;
 use crate::config::{ClientConfig, Configuration, PathChange, PathConfig, ServerEntry};
 use crate::index::PathIndex;
 use crate::keys::{Key, KeyError};
@@ -87,6 +88,17 @@ const OUTER_MTU: u32 = 1500;
 /// No link to another host carries more. Loopback does (65536), where agents are tried out: there
 /// packets are to be as elsewhere.
 const OUTER_MTU_MAX: u32 = 9216;
+
+/// Whether the tunnels themselves have a use for a packet that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// A report: it is to be counted only.
+    Here,
+    Not,
+}
+
+/// Where what the tunnels send by themselves is counted, and a buffer for it.
+type Out<'a> = (&'a mut [Counters; PATHS_MAX], &'a mut [u8]);
 
 impl Tunnels {
     /// The paths of a configuration; ports are opened by the first tick.
@@ -231,7 +243,7 @@ impl Tunnels {
         &mut self,
         now: Instant,
         path: PathIndex,
-        mut take: impl FnMut(&[u8]),
+        mut take: impl FnMut(&[u8], Taken),
     ) -> bool {
         let Self { all, batch, opened, .. } = self;
         let Some(tunnel) = all.get_mut(path.get()) else { return false };
@@ -251,8 +263,9 @@ impl Tunnels {
                         tunnel.monitor.handle_heard(now);
                         let packet = &opened[..len];
                         let received = tunnel::received(&tunnel.session);
-                        if !tunnel.reports.handle_packet(now, packet, received) {
-                            take(packet);
+                        match tunnel.reports.handle_packet(now, packet, received) {
+                            true => take(packet, Taken::Here),
+                            false => take(packet, Taken::Not),
                         }
                     }
                     Opened::Reply(len) => {
@@ -410,9 +423,11 @@ impl Tunnels {
     }
 
     /// Sends what is queued, and behind it the reports that are due.
-    pub(super) fn flush(&mut self, now: Instant, scratch: &mut [u8]) {
+    pub(super) fn flush(&mut self, now: Instant, (counters, scratch): Out<'_>) {
         for (at, tunnel) in self.all.iter_mut().enumerate() {
-            tunnel.report(now, scratch);
+            if let Some((len, taken)) = tunnel.report(now, scratch) {
+                counters[PathIndex::new(at)].sent(len, taken);
+            }
             if let Some(port) = &mut tunnel.port
                 && port.has_queued()
             {
@@ -428,7 +443,7 @@ impl Tunnels {
     }
 
     /// Probes and handshakes that are due, and what has waited because of a cap.
-    pub(super) fn on_timeout(&mut self, now: Instant, scratch: &mut [u8]) {
+    pub(super) fn on_timeout(&mut self, now: Instant, (counters, scratch): Out<'_>) {
         for path in self.indices() {
             let tunnel = &mut self.all[path];
             while let Some(packet) = tunnel.shaper.pop(now) {
@@ -440,7 +455,8 @@ impl Tunnels {
             }
             tunnel.monitor.handle_timeout(now);
             while let Some(len) = tunnel.monitor.poll_probe(now, scratch) {
-                tunnel.send(&scratch[..len]);
+                let taken = tunnel.send(&scratch[..len]);
+                counters[path].sent(len, taken);
             }
             if tunnel.monitor.poll_handshake(now)
                 && let (Some(port), Some(remote)) = (&mut tunnel.port, tunnel.remote)

@@ -85,6 +85,7 @@ impl Core {
         while let Some(session) = self.client_sessions.get(at)
             && let Some(syn) = session.bond.endpoint.poll_turned_away()
         {
+            session.opened += 1;
             session.refused += 1;
             self.client_sessions.notes.turned_away(at);
             let (_, mut clients, _) = self.ends();
@@ -107,6 +108,7 @@ impl Core {
             session.bond.endpoint.admit(conn);
             return;
         }
+        session.opened += 1;
         if self.access.check(target).is_err() || session.is_over_memory_limit() {
             let (_, mut clients, _) = self.ends();
             return clients.refuse(now, (at, conn), ConnectError::NotAllowed);
@@ -174,7 +176,6 @@ impl Near for Clients<'_> {
 
     fn admit(&mut self, now: Instant, (at, id): Id, _: Option<SocketAddr>) -> Admitted {
         let Some(session) = self.client_sessions.get(at) else { return Admitted::Later };
-        session.opened += 1;
         if let Some(way) = way_of(now, session, id) {
             session.enforce(now, id, way);
         }

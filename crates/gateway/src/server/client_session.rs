@@ -38,7 +38,7 @@ pub(super) struct ClientSession {
     pub(super) reports: Vec<Reports>,
     /// Its connections that are carried on.
     pub(super) conns: BTreeSet<ConnId>,
-    /// Connections since it is there, and those refused.
+    /// Connections that it has asked for since it is there, and those of them that were refused.
     pub(super) opened: u64,
     pub(super) refused: u64,
     /// Packets from addresses that are not its.

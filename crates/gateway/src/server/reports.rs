@@ -38,7 +38,8 @@ impl ClientSessions {
             let counters = counters(peers, Some(peer));
             let sent = Count { packets: counters.tx_packets, bytes: counters.tx_bytes };
             if let Some(len) = reports.poll(now, sent, scratch) {
-                seal(peers, peer, &scratch[..len], ports);
+                let taken = seal(peers, peer, &scratch[..len], ports);
+                session.bond.counters[path].sent(len, taken);
             }
         }
     }

@@ -81,10 +81,10 @@ pub(crate) const METRICS: &[Metric] = &[
     gauge("tabane_path_packet_loss_ratio", "Share of packets lost lately.", |s, out| {
         out.known(s, |d| d.loss);
     }),
-    counter("tabane_path_bytes_total", "Inner bytes.", |s, out| {
+    counter("tabane_path_bytes_total", "Inner bytes, of probes and reports too.", |s, out| {
         out.directions(s, |p| [p.rx_bytes, p.tx_bytes]);
     }),
-    counter("tabane_path_packets_total", "Inner packets.", |s, out| {
+    counter("tabane_path_packets_total", "Inner packets, of probes and reports too.", |s, out| {
         out.directions(s, |p| [p.rx_packets, p.tx_packets]);
     }),
     counter(
@@ -168,9 +168,11 @@ pub(crate) const METRICS: &[Metric] = &[
         }
     }),
     gauge("tabane_conn_active", "Connections open.", |s, out| out.add(&[], s.connections as f64)),
-    counter("tabane_conn_opened_total", "Connections since the start.", |s, out| {
-        out.add(&[], s.connections_total as f64);
-    }),
+    counter(
+        "tabane_conn_opened_total",
+        "Connections asked for since the start, refused ones among them.",
+        |s, out| out.add(&[], s.connections_total as f64),
+    ),
     counter("tabane_conn_refused_total", "Connections that could not be opened.", |s, out| {
         out.add(&[], s.refused_total as f64);
     }),

@@ -9,7 +9,7 @@ use std::net::{Shutdown, TcpListener, UdpSocket};
 use std::thread;
 use std::time::Duration;
 use tabane_gateway::config::{ClientLimits, ServerConfig};
-use tabane_gateway::model::EventKind;
+use tabane_gateway::model::{EventKind, PathStatus};
 use tabane_gateway::request_channel::{Answer, Request};
 
 #[test]
@@ -33,6 +33,20 @@ fn many_programs_at_a_time_get_back_what_they_send() {
     assert!(paths.iter().all(|path| path.tx_bytes > 400_000), "both paths carry: {paths:#?}");
 }
 
+/// What the agents say to each other is among it.
+#[test]
+fn both_ends_count_the_same_packets() {
+    let (client, server, _) = pair();
+    exchange(client.at, echo(), 100_000, 1);
+    let sent = |path: &PathStatus| [path.tx_packets, path.tx_bytes];
+    let received = |path: &PathStatus| [path.rx_packets, path.rx_bytes];
+    server.until("agrees with its client", |status| {
+        let all = client.status().paths;
+        let mut pairs = all.iter().zip(&status.paths);
+        pairs.all(|(c, s)| sent(c) == received(s) && sent(s) == received(c))
+    });
+}
+
 #[test]
 fn a_refusal_reaches_the_program() {
     let (client, _server, _) = pair();
@@ -46,7 +60,10 @@ fn what_is_not_allowed_is_said_to_be() {
     for address in ["10.0.0.1:80", "127.0.0.2:80", "169.254.169.254:80", "10.81.0.31:80"] {
         assert_eq!(connect(client.at, address.parse().unwrap()).unwrap_err(), 2, "{address}");
     }
-    assert_eq!(server.status().refused_total, 4);
+    for agent in [&client, &server] {
+        let status = agent.status();
+        assert_eq!((status.connections_total, status.refused_total), (4, 4), "{}", status.agent);
+    }
 }
 
 #[test]
@@ -63,7 +80,9 @@ fn a_program_beyond_the_limit_of_its_client_is_told_at_once() {
         assert_eq!(connect(client.at, far).unwrap_err(), 2);
     }
     for agent in [&client, &server] {
-        assert_eq!((agent.status().refused_total, agent.status().connections), (3, 2));
+        let status = agent.status();
+        let totals = (status.connections_total, status.refused_total);
+        assert_eq!((totals, status.connections), ((5, 3), 2), "{}", status.agent);
     }
     let Answer::Events(all) = server.request_channel.ask(Request::Events { since: 0 }).unwrap()
     else {

@@ -122,14 +122,13 @@ impl Tunnel {
         self.send(packet)
     }
 
-    /// Sends the report that is due.
-    pub(super) fn report(&mut self, now: Instant, scratch: &mut [u8]) {
+    /// Sends the report that is due: its length, and whether it was taken.
+    pub(super) fn report(&mut self, now: Instant, scratch: &mut [u8]) -> Option<(usize, bool)> {
         self.reports.set_known(self.monitor.knows_reports());
         let counters = self.session.counters();
         let sent = Count { packets: counters.tx_packets, bytes: counters.tx_bytes };
-        if let Some(len) = self.reports.poll(now, sent, scratch) {
-            self.send(&scratch[..len]);
-        }
+        let len = self.reports.poll(now, sent, scratch)?;
+        Some((len, self.send(&scratch[..len])))
     }
 
     /// What the host's own link has refused to carry.
