@@ -4,6 +4,7 @@
 use super::lab::failure;
 use super::sets::Sets;
 use super::sim;
+use super::sim::list::{NOTES, PAGE, is_beside_scenarios};
 use crate::exit::Failure;
 use crate::interruption::interruption;
 use crate::say;
@@ -77,15 +78,6 @@ enum StackArg {
 
 /// Further tries for a run of poor accuracy.
 const RETRIES: u32 = 2;
-/// Explanations of differences, beside the scenarios of a matrix.
-const NOTES: &str = "notes.toml";
-/// What the page of a matrix says, where it is not that of the validation.
-const PAGE: &str = "page.toml";
-
-/// Whether a file in a folder of scenarios is one of those, and no scenario.
-pub(in crate::cmd) fn is_beside_scenarios(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == NOTES || name == PAGE)
-}
 
 /// One comparison, with what is drawn of it.
 type Done = (Compared, BTreeMap<Runner, Report>);

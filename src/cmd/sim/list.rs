@@ -1,6 +1,5 @@
 //! `tabane sim list`: the scenario files below a folder, with what they say about themselves.
 
-use crate::cmd::compare::is_beside_scenarios;
 use crate::exit::Failure;
 use crate::say;
 use anyhow::Context;
@@ -60,6 +59,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         })
         .collect();
     if lines.is_empty() { Ok(()) } else { say::print(&lines.join("\n")) }
+}
+
+/// `tabane compare` has explanations of differences there, beside the scenarios of a matrix.
+pub(in crate::cmd) const NOTES: &str = "notes.toml";
+/// What the page of a matrix says, where it is not that of the validation.
+pub(in crate::cmd) const PAGE: &str = "page.toml";
+
+/// Whether a file in a folder of scenarios is one of those, and no scenario.
+pub(in crate::cmd) fn is_beside_scenarios(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == NOTES || name == PAGE)
 }
 
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {

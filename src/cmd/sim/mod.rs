@@ -6,7 +6,7 @@ mod convert;
 pub(in crate::cmd) mod files;
 mod grid;
 mod kept;
-mod list;
+pub(in crate::cmd) mod list;
 pub(in crate::cmd) mod measure;
 pub(in crate::cmd) mod point;
 mod replay;
