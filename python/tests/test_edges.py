@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_sweep import window_of
 
 import tabane
 
@@ -43,28 +44,15 @@ def only(path: int, called: str = "OnlyPath", **more: Any) -> type[tabane.Schedu
     return type(called, (tabane.Scheduler,), {"select": select, **more})
 
 
-def fixed(segments: int) -> type[tabane.CongestionController]:
-    class FixedAt(tabane.CongestionController):
-        def on_ack(self, ack: tabane.Ack, siblings: list[tabane.SubflowView]) -> None:
-            self.cwnd = segments * ack.mss
-
-        def on_congestion(
-            self, event: tabane.Congestion, siblings: list[tabane.SubflowView]
-        ) -> None:
-            pass
-
-    return FixedAt
-
-
 def test_a_scheduler_and_a_controller_may_have_one_name(tmp_path: Path) -> None:
     over = {"defaults.scheduler": ["shared"], "defaults.congestion": ["shared"]}
     found = set()
     for path, segments in ((0, 4), (1, 4), (1, 8)):
         tabane.register("shared")(only(path))
-        tabane.register("shared")(fixed(segments))
+        tabane.register("shared")(window_of(segments))
         found.add(float(swept(over, tmp_path).flows["goodput_bps"][0]))
     assert len(found) == kept(tmp_path) == 3
-    for first in (only(0), fixed(4)):
+    for first in (only(0), window_of(4)):
         tabane.register("shared")(first)
     text = tabane.Scenario.parse('defaults = { scheduler = "shared" }')
     assert len(text.__getstate__()["policies"]) == 2

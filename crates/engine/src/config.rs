@@ -348,7 +348,7 @@ impl Default for Limits {
         Self {
             connections: 65_536,
             syn_backlog: 1_024,
-            pending_joins: 32,
+            pending_joins: SUBFLOWS_MAX.into(),
             out_of_order_ranges: OUT_OF_ORDER_RANGES,
             resets: 256,
             addresses: 16,

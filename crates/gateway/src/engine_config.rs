@@ -3,7 +3,7 @@
 use crate::config::Choice;
 use crate::moderation;
 use tabane_engine::Duration;
-use tabane_engine::config::{Config, MptcpConfig, PathConfig, TcpConfig};
+use tabane_engine::config::{Config, MptcpConfig, PathConfig, SUBFLOWS_MAX, TcpConfig};
 
 /// Largest receive and send buffers of a connection: 1 Gbit/s at 130 ms.
 pub(crate) const BUFFER_MAX: u64 = 16 << 20;
@@ -29,7 +29,7 @@ pub(crate) fn engine_config(paths: Vec<PathConfig>, choice: &Choice) -> Config {
         c.pacing_credit = moderation::INTERVAL * 2;
     });
     config.mptcp = MptcpConfig::default().with(|c| {
-        c.max_subflows = 32;
+        c.max_subflows = SUBFLOWS_MAX;
         c.break_before_make = Duration::from_secs(60);
         // Dead for this path is what the probes say: the engine need not wait longer.
         c.stale_after = 1;

@@ -227,10 +227,15 @@ impl Connection {
         if pending.count() >= self.config.limits.pending_joins {
             return Some((reset_reason::RESOURCES, DropReason::Limit("pending joins")));
         }
-        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(SUBFLOWS_MAX)) {
+        if self.has_all_subflows() {
             return Some((reset_reason::RESOURCES, DropReason::Limit("subflows")));
         }
         None
+    }
+
+    /// Whether there are as many subflows as there may be.
+    pub(super) fn has_all_subflows(&self) -> bool {
+        self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(SUBFLOWS_MAX))
     }
 
     /// A slot for a subflow of the peer.

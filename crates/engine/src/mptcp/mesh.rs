@@ -5,7 +5,6 @@ use super::paths::Pair;
 use super::session::Request;
 use super::timers::Timer;
 use super::{Connection, Mtus, SubflowError};
-use crate::config::SUBFLOWS_MAX;
 use crate::event::Event;
 use crate::record::{CloseReason, ReinjectReason, SubflowChange, What};
 use crate::time::Instant;
@@ -25,7 +24,7 @@ impl Connection {
             return Err(SubflowError::NotEstablished);
         }
         let path = self.config.path_of(local.ip()).ok_or(SubflowError::NoPath)?;
-        if self.slots.len() >= usize::from(self.config.mptcp.max_subflows.min(SUBFLOWS_MAX)) {
+        if self.has_all_subflows() {
             return Err(SubflowError::Limit);
         }
         let id = self.reserve_slot();

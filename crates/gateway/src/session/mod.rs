@@ -186,8 +186,7 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
         let Some(session) = self.all.get_mut(&id) else { return };
         if let Stage::Waiting(addresses) = &mut session.stage {
             let addresses = std::mem::take(addresses);
-            let (since, choice) = (now, false);
-            session.stage = Stage::Opening { far, path, since, addresses, choice };
+            session.stage = Stage::Opening { far, path, since: now, addresses, choice: false };
         }
     }
 

@@ -24,9 +24,8 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
                     *choice = true;
                     continue;
                 }
-                Stage::Opening { far: at, path, addresses, .. } if *path == dead => {
-                    abandon(now, far, *at);
-                    session.stage = Stage::Waiting(std::mem::take(addresses));
+                Stage::Opening { path, .. } if *path == dead => {
+                    session.stage.take_back(now, far);
                 }
                 _ => continue,
             }
@@ -37,14 +36,22 @@ impl<N: Copy + Ord, F: Copy + Eq> Sessions<N, F> {
 
     pub(super) fn retry_unanswered(&mut self, now: Instant, far: &mut impl Far<Id = F>) {
         for (&id, session) in &mut self.all {
-            if let Stage::Opening { far: at, since, addresses, choice: true, .. } =
-                &mut session.stage
-                && now.saturating_since(*since) > UNANSWERED
+            if let Stage::Opening { since, choice: true, .. } = session.stage
+                && now.saturating_since(since) > UNANSWERED
             {
-                abandon(now, far, *at);
-                session.stage = Stage::Waiting(std::mem::take(addresses));
+                session.stage.take_back(now, far);
                 self.requests.push_back(id);
             }
+        }
+    }
+}
+
+impl<F: Copy> Stage<F> {
+    /// What is being opened is given up, and waits for a path again.
+    fn take_back(&mut self, now: Instant, far: &mut impl Far<Id = F>) {
+        if let Self::Opening { far: at, addresses, .. } = self {
+            abandon(now, far, *at);
+            *self = Self::Waiting(std::mem::take(addresses));
         }
     }
 }
