@@ -131,6 +131,10 @@ pub struct Ack {
     pub srtt: Duration,
     /// Smallest RTT seen (windowed).
     pub min_rtt: Duration,
+    /// By how much longer this ACK was under way than the least seen, at least: zero unless the
+    /// peer's timestamps tell (RFC 7323, in milliseconds), at most `rtt`. Where data goes
+    /// both ways, a round trip less this has only the queue that the own data waits in.
+    pub reverse_delay: Duration,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: u64,
     /// Bytes in flight after it.

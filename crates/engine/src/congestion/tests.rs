@@ -23,6 +23,7 @@ pub(super) fn ack(id: u8, rtt_ms: u64) -> Ack {
         rtt: Some(rtt),
         srtt: rtt,
         min_rtt: rtt,
+        reverse_delay: Duration::ZERO,
         prior_in_flight: 0,
         in_flight: 0,
         mss: MSS,

@@ -201,6 +201,7 @@ impl Tcb {
             let (yes, in_flight) = (self.limited.yes, self.pipe());
             let cc = self.window;
             let doubling = cc.cwnd < cc.ssthresh && cc.cwnd < 2 * self.limited.max_in_flight;
+            let reverse_delay = rtt.map(|rtt| self.reverse_delay(now, segment, rtt));
             let ack = Ack {
                 now,
                 subflow: self.setup.id,
@@ -209,6 +210,7 @@ impl Tcb {
                 rtt,
                 srtt: self.rtt.srtt(),
                 min_rtt: self.rtt.min(),
+                reverse_delay: reverse_delay.unwrap_or_default(),
                 prior_in_flight,
                 in_flight,
                 mss: self.smss,
@@ -263,6 +265,16 @@ impl Tcb {
         if sample <= self.config.rto_max {
             self.rtt.on_sample(now, sample);
             self.log_rtt(now, sample);
+        }
+    }
+
+    /// What this ACK, whose round trip is `rtt`, has waited on its way back. Those that come by
+    /// several paths do not compare.
+    fn reverse_delay(&mut self, now: Instant, segment: &Segment, rtt: Duration) -> Duration {
+        let timestamps = segment.options.timestamps.filter(|_| self.peer.timestamps);
+        match timestamps {
+            Some(stamps) if self.ack_path.is_none() => self.reverse.on_ack(now, stamps.value, rtt),
+            _ => Duration::ZERO,
         }
     }
 

@@ -2,6 +2,7 @@
 //! negotiate (RFC 7323, 2018, 3168 section 6.1.1).
 
 use super::receive::{AckDue, Receiver};
+use super::reverse_delay::ReverseDelay;
 use super::timer::{Timer, Timers};
 use super::{
     Accepted, CwndLimited, Due, Peer, Recovery, ResetDue, RttEstimator, Scoreboard, Setup, Space,
@@ -76,6 +77,7 @@ impl Tcb {
             smss: mss,
             timers: Timers::default(),
             rtt: RttEstimator::new(config),
+            reverse: ReverseDelay::default(),
             ack_path: None,
             tx: Scoreboard::default(),
             rx: Receiver::new(config),

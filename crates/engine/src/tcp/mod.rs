@@ -18,6 +18,7 @@ mod ranges;
 mod rate;
 mod receive;
 mod recovery;
+mod reverse_delay;
 mod rtt;
 mod scoreboard;
 mod setup;
@@ -35,6 +36,7 @@ pub(crate) use self::api::{Accepted, Chunk, Expired, Kind, Outgoing, Span};
 use self::rate::RateSampler;
 use self::receive::Receiver;
 use self::recovery::Recovery;
+use self::reverse_delay::ReverseDelay;
 use self::rtt::RttEstimator;
 use self::scoreboard::{Scoreboard, TxSegment};
 pub(crate) use self::setup::Setup;
@@ -117,6 +119,7 @@ pub(crate) struct Tcb {
     // From here on: not for segments that bring data to an end which has nothing to send.
     tx: Scoreboard,
     rtt: RttEstimator,
+    reverse: ReverseDelay,
     recovery: Recovery,
     rate: RateSampler,
     cc: Box<dyn CongestionController>,

@@ -1,7 +1,7 @@
 //! Whether others are at the bottleneck: in flight is cut to what the path delivered at its base
 //! round trip, for a round. The queue goes if it was ours, and stays if it is another's.
 
-use super::path::time_at;
+use super::path::{Path, time_at};
 use super::{Cubicd, FEW, LEAST, Mode, SELDOM, STEADY, SURE};
 use crate::congestion::Ack;
 use crate::time::{Duration, Instant};
@@ -113,7 +113,8 @@ impl Cubicd {
             }
         }
         if let Some((at, _)) = drain.drained
-            && let Some(rtt) = ack.rtt.filter(|rtt| ack.now >= at + *rtt)
+            && ack.rtt.is_some_and(|rtt| ack.now >= at + rtt)
+            && let Some(rtt) = Path::round_trip(ack)
         {
             drain.least = drain.least.min(rtt);
             drain.sum = drain.sum + rtt;
@@ -221,11 +222,11 @@ impl Cubicd {
         }
     }
 
-    /// How long the path takes for what the drain left in flight, but for the segment whose
+    /// The round trip that what the drain left in flight needs, but for the segment whose
     /// acknowledgement is delayed.
     pub(super) fn needs(&self, drain: &Drain) -> Duration {
         let left = drain.delivered.max(LEAST * self.mss).min(drain.cwnd);
-        time_at(left, drain.rate.max(self.path.peak()))
+        time_at(left, drain.rate.max(self.path.peak())).saturating_sub(self.path.back())
     }
 
     /// Whether round trips were as long on the mean while less was in flight, and the least of them
@@ -287,20 +288,27 @@ impl Cubicd {
         self.drain = None;
         self.drained_at = now;
         self.beside(now, cwnd);
+        self.yielded = self.path.mean_queue();
     }
 
     /// A round has ended beside others, who fill queues. Where drops are early those are too short
     /// to stand out, but their length is never the same for long.
     pub(super) fn look_for_others(&mut self, now: Instant) {
         let queued = self.path.queue() > self.path.noise();
-        if queued || self.path.early_drops() && self.path.varies() {
+        if queued || self.path.early_drops() && self.path.varies() && !self.is_emptied() {
             self.queued_at = now;
         }
     }
 
+    /// With little of ours in flight most of what waited is gone: it was ours, and a queue that
+    /// overflowed among losses by chance, which few losses tell too slowly.
+    fn is_emptied(&self) -> bool {
+        self.carries_little() && self.path.mean_queue() <= self.yielded / 2
+    }
+
     /// Whether those who were there have left: who fills queues does not leave one empty for long.
     pub(super) fn is_deserted(&self, now: Instant) -> bool {
-        let whiles = if self.path.early_drops() { SELDOM } else { 1 };
+        let whiles = if self.path.early_drops() && !self.is_emptied() { SELDOM } else { 1 };
         now > self.queued_at + self.a_while() * whiles
     }
 

@@ -14,7 +14,7 @@
 //! is believed is tried: once losses are answered, they must be fewer when round trips are short,
 //! and depend on round trips as before; those by chance tell that as soon as it took to be misled.
 
-use crate::congestion::Ack;
+use crate::time::Duration;
 
 /// What rounds have told.
 #[derive(Clone, Copy, Debug)]
@@ -110,11 +110,9 @@ impl Evidence {
         }
     }
 
-    pub(super) fn on_ack(&mut self, ack: &Ack) {
-        if let Some(rtt) = ack.rtt {
-            self.round.0 += rtt.0;
-            self.round.1 += 1;
-        }
+    pub(super) fn on_rtt(&mut self, rtt: Duration) {
+        self.round.0 += rtt.0;
+        self.round.1 += 1;
     }
 
     /// A round has ended, in which so many segments were delivered and lost.
@@ -173,6 +171,11 @@ impl Evidence {
         }
     }
 
+    /// The mean round trip of the last rounds.
+    pub(super) fn mean(&self) -> Duration {
+        Duration::from_secs_f64(self.some)
+    }
+
     /// What was believed, if anything was, was wrong: it takes more to be believed again.
     pub(super) fn refute(&mut self) {
         if std::mem::take(&mut self.drops) {
@@ -211,8 +214,6 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion::tests;
-    use crate::time::Duration;
 
     /// A queue that swings between 0 and 2 ms over 60 rounds. A round loses what `lose` says, by
     /// the queue and a generator's luck, and delivers what `delivered` says of that.
@@ -230,7 +231,7 @@ mod tests {
         for n in 0..rounds {
             let queue = f64::from((n % 60).abs_diff(30)) / 30.0;
             let rtt = Duration::from_secs_f64(0.030 + 0.002 * queue);
-            evidence.on_ack(&Ack { rtt: Some(rtt), ..tests::ack(0, 30) });
+            evidence.on_rtt(rtt);
             let lost = lose(queue, &mut with);
             evidence.on_round(f64::from(delivered(lost)), f64::from(lost));
         }

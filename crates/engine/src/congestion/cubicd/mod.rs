@@ -82,6 +82,9 @@ pub(super) struct Cubicd {
     answered_at: Instant,
     /// When a queue was last seen beside others.
     queued_at: Instant,
+    /// By how much mean round trips were longer than the least when others were taken to be there
+    /// without a drain; zero if not so.
+    yielded: Duration,
     /// When the last mark came (ECN).
     marked_at: Option<Instant>,
     /// Mode, window and threshold before the last timeout.
@@ -136,6 +139,7 @@ impl Cubicd {
             left_at: None,
             answered_at: Instant::ZERO,
             queued_at: Instant::ZERO,
+            yielded: Duration::ZERO,
             marked_at: None,
             before: None,
             srtt: Duration::ZERO,
@@ -188,7 +192,7 @@ impl Cubicd {
     fn beside(&mut self, now: Instant, cwnd: u64) {
         self.mode = Mode::Beside;
         self.queued_at = now;
-        self.left_at = None;
+        (self.left_at, self.yielded) = (None, Duration::ZERO);
         self.cubic.resume(cwnd);
     }
 
@@ -424,7 +428,7 @@ impl CongestionController for Cubicd {
         let slow_start = cwnd < state.ssthresh && self.drain.is_none();
         let gain = if slow_start { STARTUP_GAIN } else { GAIN };
         // The mean still knows of the outage or the queue that is over.
-        let rtt = self.path.recent().min(self.srtt);
+        let rtt = (self.path.recent() + self.path.back()).min(self.srtt);
         let rtt = if rtt.is_zero() { Duration::from_millis(1) } else { rtt };
         let mut rate = mul_div(cwnd, 1_000_000_000 / 100 * gain, rtt.0);
         if slow_start && self.aims {

@@ -22,6 +22,8 @@ pub(super) struct Path {
     samples: u32,
     samples_before: u32,
     sums: [Duration; 2],
+    /// And sums of what these acknowledgements waited on their way back.
+    backs: [Duration; 2],
     part: Instant,
     /// By how much samples of a part differ, smoothed.
     wobble: Duration,
@@ -122,6 +124,7 @@ impl Path {
             samples: 0,
             samples_before: 0,
             sums: [Duration::ZERO; 2],
+            backs: [Duration::ZERO; 2],
             part: Instant::ZERO,
             wobble: Duration::ZERO,
             delivered: 0,
@@ -147,10 +150,12 @@ impl Path {
 
     pub(super) fn on_ack(&mut self, ack: &Ack) {
         // With nothing in flight the acknowledgement may have been delayed, for want of more.
-        if let Some(rtt) = ack.rtt.filter(|_| ack.in_flight > 0) {
-            self.take(ack, rtt);
+        if let Some(rtt) = Self::round_trip(ack) {
+            if ack.in_flight > 0 {
+                self.take(ack, rtt);
+            }
+            self.evidence.on_rtt(rtt);
         }
-        self.evidence.on_ack(ack);
         self.delivered += ack.delivered;
         self.lost += ack.lost;
         self.capacity = ack.capacity;
@@ -172,7 +177,7 @@ impl Path {
             if self.round.mark > 0 && !took.is_zero() {
                 // Acknowledgements that come in bunches end a round within microseconds. What was
                 // in flight needs a round trip.
-                let took = took.max(self.recent().min(self.base()));
+                let took = took.max(self.recent().min(self.base()) + self.back());
                 let rate = mul_div(bytes, 1_000_000_000, took.0);
                 self.rate = if self.round.full { rate } else { self.rate.max(rate) };
                 if ack.now > self.peaks_since + Self::MEMORY {
@@ -223,12 +228,14 @@ impl Path {
             self.low[0] = Duration::MAX;
             self.samples_before = self.samples;
             self.sums = [Duration::ZERO, self.sums[0]];
+            self.backs = [Duration::ZERO, self.backs[0]];
             (self.high, self.samples, self.part) = (Duration::ZERO, 0, ack.now);
         }
         self.low[0] = self.low[0].min(rtt);
         self.high = self.high.max(rtt.min(self.last));
         self.samples += 1;
         self.sums[0] = self.sums[0] + rtt;
+        self.backs[0] = self.backs[0] + ack.reverse_delay;
         self.last = rtt;
     }
 
@@ -259,10 +266,28 @@ impl Path {
         self.wobble
     }
 
+    /// The round trip, as if acknowledgements did not queue: theirs is not the queue that counts.
+    pub(super) fn round_trip(ack: &Ack) -> Option<Duration> {
+        ack.rtt.map(|rtt| rtt - ack.reverse_delay)
+    }
+
     /// The mean round trip of late.
     pub(super) fn mean(&self) -> Duration {
-        let samples = u64::from(self.samples + self.samples_before);
-        (self.sums[0] + self.sums[1]) / samples.max(1)
+        (self.sums[0] + self.sums[1]) / self.samples_of_late()
+    }
+
+    /// By how much the mean of some rounds is longer than the round trip without a queue.
+    pub(super) fn mean_queue(&self) -> Duration {
+        self.evidence.mean().saturating_sub(self.base())
+    }
+
+    /// What acknowledgements have waited on their way back of late, on the mean.
+    pub(super) fn back(&self) -> Duration {
+        (self.backs[0] + self.backs[1]) / self.samples_of_late()
+    }
+
+    fn samples_of_late(&self) -> u64 {
+        u64::from(self.samples + self.samples_before).max(1)
     }
 
     /// Round trips were longer by so much, and it was no queue. Once may be others' doing.
@@ -397,7 +422,7 @@ impl Path {
         if self.base() == Duration::MAX {
             return 0;
         }
-        mul_div(rate, self.base().0, 1_000_000_000)
+        mul_div(rate, (self.base() + self.back()).0, 1_000_000_000)
     }
 
     /// What the path delivers in that time, bytes.
@@ -412,7 +437,7 @@ impl Path {
 
     /// What is in flight at most while such a queue stands, bytes.
     pub(super) fn volume_with(&self, queue: Duration) -> u64 {
-        self.volume_in(self.base().min(Duration::from_secs(60)) + queue)
+        self.volume_in(self.base().min(Duration::from_secs(60)) + self.back() + queue)
     }
 
     /// Share of the present round that is lost, in excess of some segments that may be bad luck,

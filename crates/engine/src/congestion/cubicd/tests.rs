@@ -22,6 +22,9 @@ struct Bottleneck {
     /// By how much a round trip may be longer than another, whatever is in flight.
     jitter_ms: u64,
     luck: u64,
+    /// What acknowledgements wait on their way back, and whether timestamps tell.
+    back: Duration,
+    told: bool,
     /// What trains of segments say, bytes/s.
     capacity: u64,
 }
@@ -37,6 +40,8 @@ impl Bottleneck {
             base_ms: BASE_MS,
             jitter_ms: 0,
             luck: 1,
+            back: Duration::ZERO,
+            told: true,
             capacity: 0,
         }
     }
@@ -44,9 +49,11 @@ impl Bottleneck {
     /// A round trip: what the window held is delivered, one segment of it `lost` times.
     fn round(&mut self, lost: u64) {
         let window = self.cc.state().cwnd / MSS;
-        let pipe = BDP * self.base_ms / BASE_MS;
+        let base = Duration::from_millis(self.base_ms) + self.back;
+        let pipe = BDP * base.0 / Duration::from_millis(BASE_MS).0;
         let queue = (window + self.others).saturating_sub(pipe);
-        let rtt = Duration::from_micros((self.base_ms * 1000) + queue * BASE_MS * 1000 / BDP);
+        let rtt = base + Duration::from_micros(queue * BASE_MS * 1000 / BDP);
+        let reverse_delay = if self.told { self.back } else { Duration::ZERO };
         for n in 0..window {
             self.now += rtt / window.max(1);
             let in_flight = self.cc.state().cwnd;
@@ -55,6 +62,7 @@ impl Bottleneck {
             let sample = rtt + self.late();
             let ack = Ack { now: self.now, rtt: Some(sample), srtt: rtt, in_flight, lost, ..ack };
             let ack = Ack { capacity: self.capacity, prior_in_flight: in_flight, ..ack };
+            let ack = Ack { reverse_delay, ..ack };
             if lost > 0 {
                 let event = Congestion::new(self.now, CongestionKind::Loss, MSS);
                 self.cc.on_congestion(&event, &[]);
@@ -636,4 +644,22 @@ fn on_a_slow_link_what_a_drain_leaves_waits_for_itself() {
     assert_eq!(cc.needs(&drain), Duration::from_millis(120), "half of what was in flight");
     (drain.delivered, drain.cwnd) = (9 * MSS, 10 * MSS);
     assert_eq!(cc.needs(&drain), Duration::from_millis(360), "but for one that is delayed");
+}
+
+/// The mode after 100 rounds in which acknowledgements queue for up to 30 ms.
+fn mode_beside_a_reverse_queue(told: bool) -> Mode {
+    let mut b = Bottleneck::new(0);
+    (0..100).for_each(|_| b.round(0));
+    b.told = told;
+    for n in 0..100_u64 {
+        b.back = Duration::from_millis(n * 7 % 60).min(Duration::from_millis(30));
+        b.round(0);
+    }
+    b.cc.mode
+}
+
+#[test]
+fn what_acknowledgements_wait_for_is_no_queue_of_the_data() {
+    assert_eq!(mode_beside_a_reverse_queue(true), Mode::Alone);
+    assert_eq!(mode_beside_a_reverse_queue(false), Mode::Beside, "nothing else tells them apart");
 }
