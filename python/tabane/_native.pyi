@@ -256,6 +256,11 @@ class Ack:
     def min_rtt(self) -> float:
         """Smallest RTT seen (windowed), seconds."""
     @property
+    def reverse_delay(self) -> float:
+        """By how much longer it was under way than the least seen, at least, seconds: zero unless
+        the peer's timestamps tell, in milliseconds.
+        """
+    @property
     def prior_in_flight(self) -> int:
         """Bytes in flight before it."""
     @property

@@ -132,6 +132,9 @@ view! {
         srtt: f64,
         /// Smallest RTT seen (windowed), seconds.
         min_rtt: f64,
+        /// By how much longer it was under way than the least seen, at least, seconds: zero unless
+        /// the peer's timestamps tell, in milliseconds.
+        reverse_delay: f64,
         /// Bytes in flight before it.
         prior_in_flight: u64,
         /// Bytes in flight after it.
@@ -270,6 +273,7 @@ impl From<&congestion::Ack> for Ack {
             rtt: ack.rtt.map(seconds),
             srtt: seconds(ack.srtt),
             min_rtt: seconds(ack.min_rtt),
+            reverse_delay: seconds(ack.reverse_delay),
             prior_in_flight: ack.prior_in_flight,
             in_flight: ack.in_flight,
             mss: ack.mss,
