@@ -273,7 +273,8 @@ impl Path {
 
     /// The mean round trip of late.
     pub(super) fn mean(&self) -> Duration {
-        (self.sums[0] + self.sums[1]) / self.samples_of_late()
+        let samples = u64::from(self.samples + self.samples_before);
+        (self.sums[0] + self.sums[1]) / samples.max(1)
     }
 
     /// By how much the mean of some rounds is longer than the round trip without a queue.
@@ -281,13 +282,15 @@ impl Path {
         self.evidence.mean().saturating_sub(self.base())
     }
 
-    /// What acknowledgements have waited on their way back of late, on the mean.
+    /// What acknowledgements have waited on their way back of late: the mean of the present part or
+    /// of the one before, whichever is less. A link that stood still for a moment is no queue.
     pub(super) fn back(&self) -> Duration {
-        (self.backs[0] + self.backs[1]) / self.samples_of_late()
-    }
-
-    fn samples_of_late(&self) -> u64 {
-        u64::from(self.samples + self.samples_before).max(1)
+        let of = |sum: Duration, samples: u32| {
+            if samples == 0 { Duration::MAX } else { sum / u64::from(samples) }
+        };
+        let [now, before] = self.backs;
+        let least = of(now, self.samples).min(of(before, self.samples_before));
+        if least == Duration::MAX { Duration::ZERO } else { least }
     }
 
     /// Round trips were longer by so much, and it was no queue. Once may be others' doing.
