@@ -93,38 +93,6 @@ fn round_trips_that_vary_by_themselves_are_no_queue() {
     }
 }
 
-/// What overflows of one's own queue, among losses by chance and behind jitter, looks like drops
-/// of a queue that is shared and managed. That little in flight empties it tells soon that it is
-/// not. (0.66 of the rate in the second case where only losses could tell; 0.59 in the third where
-/// the jitter of acknowledgements counted as well.)
-#[test]
-fn a_queue_that_little_in_flight_empties_is_ones_own() {
-    for (loss, jitter, least) in [("1%", "2ms", 0.8), ("0.2%", "2ms", 0.73), ("1%", "4ms", 0.67)] {
-        let share = |seed: u64| {
-            let text = format!(
-                "seed = {seed}
-                 duration = \"20s\"
-                 [defaults]
-                 mptcp = false
-                 [link.l]
-                 rate = \"100Mbps\"
-                 delay = \"5ms\"
-                 queue = \"125kB\"
-                 loss = \"{loss}\"
-                 jitter = \"{jitter}\"
-                 [[flow]]
-                 bulk = \"unlimited\"
-                 direction = \"upload\""
-            );
-            let plan = Scenario::parse("jitter.toml", &text).unwrap().compile().unwrap();
-            run(&plan, &mut Silent).unwrap().flows[0].goodput_bps / 100e6
-        };
-        let mean = (1..=8).map(share).sum::<f64>() / 8.0;
-        println!("{loss} lost, jitter of {jitter}: {mean:.3} of the rate");
-        assert!(mean > least, "{loss} lost, jitter of {jitter}: {mean:.3}");
-    }
-}
-
 /// A burst that is lost now and then, as by a host that was late, while the receiver's window keeps
 /// the link from having a queue: the window is reduced, and returns in some round trips. (By the
 /// curve of CUBIC alone 0.81 are left; 0.89 with the segment at the entry of recovery that RFC 9937

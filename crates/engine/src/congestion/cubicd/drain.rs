@@ -288,27 +288,20 @@ impl Cubicd {
         self.drain = None;
         self.drained_at = now;
         self.beside(now, cwnd);
-        self.yielded = self.path.mean_queue();
     }
 
     /// A round has ended beside others, who fill queues. Where drops are early those are too short
     /// to stand out, but their length is never the same for long.
     pub(super) fn look_for_others(&mut self, now: Instant) {
         let queued = self.path.queue() > self.path.noise();
-        if queued || self.path.early_drops() && self.path.varies() && !self.is_emptied() {
+        if queued || self.path.early_drops() && self.path.varies() {
             self.queued_at = now;
         }
     }
 
-    /// With little of ours in flight most of what waited is gone: it was ours, and a queue that
-    /// overflowed among losses by chance, which few losses tell too slowly.
-    fn is_emptied(&self) -> bool {
-        self.carries_little() && self.path.mean_queue() <= self.yielded / 2
-    }
-
     /// Whether those who were there have left: who fills queues does not leave one empty for long.
     pub(super) fn is_deserted(&self, now: Instant) -> bool {
-        let whiles = if self.path.early_drops() && !self.is_emptied() { SELDOM } else { 1 };
+        let whiles = if self.path.early_drops() { SELDOM } else { 1 };
         now > self.queued_at + self.a_while() * whiles
     }
 

@@ -171,11 +171,6 @@ impl Evidence {
         }
     }
 
-    /// The mean round trip of the last rounds.
-    pub(super) fn mean(&self) -> Duration {
-        Duration::from_secs_f64(self.some)
-    }
-
     /// What was believed, if anything was, was wrong: it takes more to be believed again.
     pub(super) fn refute(&mut self) {
         if std::mem::take(&mut self.drops) {

@@ -82,9 +82,6 @@ pub(super) struct Cubicd {
     answered_at: Instant,
     /// When a queue was last seen beside others.
     queued_at: Instant,
-    /// By how much mean round trips were longer than the least when others were taken to be there
-    /// without a drain; zero if not so.
-    yielded: Duration,
     /// When the last mark came (ECN).
     marked_at: Option<Instant>,
     /// Mode, window and threshold before the last timeout.
@@ -139,7 +136,6 @@ impl Cubicd {
             left_at: None,
             answered_at: Instant::ZERO,
             queued_at: Instant::ZERO,
-            yielded: Duration::ZERO,
             marked_at: None,
             before: None,
             srtt: Duration::ZERO,
@@ -192,7 +188,7 @@ impl Cubicd {
     fn beside(&mut self, now: Instant, cwnd: u64) {
         self.mode = Mode::Beside;
         self.queued_at = now;
-        (self.left_at, self.yielded) = (None, Duration::ZERO);
+        self.left_at = None;
         self.cubic.resume(cwnd);
     }
 

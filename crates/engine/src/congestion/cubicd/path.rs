@@ -277,11 +277,6 @@ impl Path {
         (self.sums[0] + self.sums[1]) / samples.max(1)
     }
 
-    /// By how much the mean of some rounds is longer than the round trip without a queue.
-    pub(super) fn mean_queue(&self) -> Duration {
-        self.evidence.mean().saturating_sub(self.base())
-    }
-
     /// What acknowledgements have waited on their way back of late: the mean of the present part or
     /// of the one before, whichever is less. A link that stood still for a moment is no queue.
     pub(super) fn back(&self) -> Duration {
