@@ -302,7 +302,7 @@ impl Cubicd {
     /// Whether those who were there have left: who fills queues does not leave one empty for long.
     pub(super) fn is_deserted(&self, now: Instant) -> bool {
         let whiles = if self.path.early_drops() { SELDOM } else { 1 };
-        now > self.queued_at + self.a_while() * whiles
+        self.path.is_deserted() || now > self.queued_at + self.a_while() * whiles
     }
 
     /// Whether it is time to ask again whether the others are still there: after a while, when the

@@ -14,6 +14,7 @@
 //! is believed is tried: once losses are answered, they must be fewer when round trips are short,
 //! and depend on round trips as before; those by chance tell that as soon as it took to be misled.
 
+use super::apart::Apart;
 use crate::time::Duration;
 
 /// What rounds have told.
@@ -27,6 +28,7 @@ pub(super) struct Evidence {
     rounds: u32,
     /// Mean square of their difference.
     variance: f64,
+    apart: Apart,
     all: Seen,
     /// Of the last rounds, outages included in part.
     late: Seen,
@@ -49,14 +51,14 @@ pub(super) struct Evidence {
 
 /// Segments lost and sent, of late.
 #[derive(Clone, Copy, Default, Debug)]
-struct Seen {
-    lost: f64,
-    segments: f64,
+pub(super) struct Seen {
+    pub(super) lost: f64,
+    pub(super) segments: f64,
 }
 
 impl Seen {
     /// Adds a round to `keep` of those before.
-    fn add(&mut self, lost: f64, segments: f64, keep: f64) {
+    pub(super) fn add(&mut self, lost: f64, segments: f64, keep: f64) {
         self.lost = self.lost * keep + lost;
         self.segments = self.segments * keep + segments;
     }
@@ -96,6 +98,7 @@ impl Evidence {
             many: 0.0,
             rounds: 0,
             variance: 0.0,
+            apart: Apart::default(),
             all: none,
             late: none,
             since: none,
@@ -131,7 +134,9 @@ impl Evidence {
         // The square root of next to nothing would make a deviation of it.
         let known = f64::from(self.rounds) >= Self::MANY && self.variance > 1e-18;
         let segments = delivered + lost;
-        self.late.add(lost.min(segments * Self::ROUND), segments, Self::KEEP_LATE);
+        let counted = lost.min(segments * Self::ROUND);
+        self.late.add(counted, segments, Self::KEEP_LATE);
+        self.apart.on_round(mean, counted, segments);
         if known && lost <= Self::SOME_LOST + segments * Self::PART_LOST {
             let deviation = (differ / self.variance.sqrt()).clamp(-2.0, 2.0);
             self.observe(lost, segments, deviation);
@@ -173,7 +178,7 @@ impl Evidence {
 
     /// What was believed, if anything was, was wrong: it takes more to be believed again.
     pub(super) fn refute(&mut self) {
-        if std::mem::take(&mut self.drops) {
+        if !self.apart.loses_less() && std::mem::take(&mut self.drops) {
             (self.sum, self.spread) = (0.0, 0.0);
             self.sure += Self::SURE;
         }
@@ -185,6 +190,16 @@ impl Evidence {
         let half = self.found / 2.0;
         let told = half * differ * deviation - (half * deviation).powi(2) / 2.0 * expected;
         self.likelier = (self.likelier + told / burst).min(Self::LIKELY);
+    }
+
+    /// Others are given way to.
+    pub(super) fn give_way(&mut self) {
+        self.apart = Apart::begin(self.late.lost / self.late.segments.max(1.0), self.burst());
+    }
+
+    /// Whether what has been seen since then tells that they are not there.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.apart.is_deserted()
     }
 
     /// Rounds with many losses had a reason.

@@ -35,6 +35,7 @@ use drain::Drain;
 use path::Path;
 use shared::Shared;
 
+mod apart;
 mod drain;
 mod evidence;
 mod path;
@@ -189,6 +190,7 @@ impl Cubicd {
         self.mode = Mode::Beside;
         self.queued_at = now;
         self.left_at = None;
+        self.path.give_way();
         self.cubic.resume(cwnd);
     }
 

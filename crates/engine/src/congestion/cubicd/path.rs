@@ -347,6 +347,16 @@ impl Path {
         self.evidence.drops()
     }
 
+    /// Others are given way to.
+    pub(super) fn give_way(&mut self) {
+        self.evidence.give_way();
+    }
+
+    /// Whether losses only looked like early drops, and what round trips vary by is no queue.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.early_drops() && self.varies() && self.evidence.is_deserted()
+    }
+
     /// Whether losses come without a queue, too.
     pub(super) fn loses_by_chance(&self) -> bool {
         self.rounds[0][1] >= 3 && !self.drops() && !self.early_drops()
