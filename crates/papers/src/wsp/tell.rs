@@ -188,7 +188,7 @@ fn bar(report: &mut Report, (id, text): (&str, &str), class: &Class<'_>, slownes
             open.clearly
         )
     });
-    let text = format!("{text} (how much slower the slowest is)");
+    let text = format!("{text} (the least aggregation benefit, negated)");
     report.target(id, &text, (0.0, 100.0 * of(&worst), "%"), verdict);
 }
 
