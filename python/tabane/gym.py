@@ -27,6 +27,7 @@ from tabane import _native
 from tabane._scenario import Scenario
 
 _Array = np.ndarray[Any, Any]
+_NUMBER = np.dtype("<f4")
 
 
 #: Numbers of an observation of `SchedulerEnv`: of the connection, and of each subflow after them.
@@ -118,7 +119,7 @@ class _Steps:
         observations, rewards, flags, times = stepped
         ends = np.frombuffer(flags, dtype=np.uint8)
         return (
-            np.frombuffer(observations, dtype="<f4").reshape(-1, self._envs.width),
+            np.frombuffer(observations, dtype=_NUMBER).reshape(-1, self._envs.width),
             np.frombuffer(rewards, dtype="<f8"),
             ends == 1,
             ends == 2,
@@ -173,16 +174,9 @@ class _Env(gymnasium.Env[_Array, np.int64], _Steps):
             raise _no_action(number, self._actions)
         if self._over:
             raise RuntimeError("the episode is over: call reset()")
-        stepped = self._envs.step(number.to_bytes(8, "little", signed=True))
-        observations, rewards, terminated, truncated, times = self._arrays(stepped)
-        self._over = bool(terminated[0] or truncated[0])
-        return (
-            observations[0],
-            float(rewards[0]),
-            bool(terminated[0]),
-            bool(truncated[0]),
-            {"time_s": float(times[0])},
-        )
+        observation, reward, terminated, truncated, time = self._envs.step_one(number)
+        self._over = terminated or truncated
+        return np.frombuffer(observation, _NUMBER), reward, terminated, truncated, {"time_s": time}
 
     def close(self) -> None:
         """Ends the episode; there is no other after it."""

@@ -59,8 +59,8 @@ impl From<String> for Fault {
     }
 }
 
-const TERMINATED: u8 = 1;
-const TRUNCATED: u8 = 2;
+pub(super) const TERMINATED: u8 = 1;
+pub(super) const TRUNCATED: u8 = 2;
 
 impl Steps {
     pub(super) fn append(&mut self, mut other: Self) {

@@ -11,7 +11,7 @@ mod session;
 use crate::error;
 use crate::policy::{self, PATIENCE, STACK};
 use crate::scenario::Plan;
-use batch::{Batch, Fault, Steps};
+use batch::{Batch, Fault, Steps, TERMINATED, TRUNCATED};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::io;
@@ -76,6 +76,9 @@ pub(crate) struct Envs {
 type Stepped<'py> =
     (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
+/// Observation, reward, whether it is terminated or truncated, and time.
+type SteppedOne<'py> = (Bound<'py, PyBytes>, f64, bool, bool, f64);
+
 #[pymethods]
 impl Envs {
     /// So many schedulers over the plans, on so many threads (0: the caller's).
@@ -124,6 +127,17 @@ impl Envs {
         self.all(py, false, |from, size| {
             Command::Step(actions.iter().skip(from).take(size).copied().collect())
         })
+    }
+
+    /// As `step`, of one environment alone, for which arrays would take longer than the step.
+    fn step_one<'py>(&self, py: Python<'py>, action: i64) -> PyResult<SteppedOne<'py>> {
+        let steps = self.steps(py, false, |_, _| Command::Step(vec![action]))?;
+        let ([reward], [flag], [time]) = (&steps.rewards[..], &steps.flags[..], &steps.times[..])
+        else {
+            return Err(error::failed(py, "there are several environments: step them together"));
+        };
+        let ends = [TERMINATED, TRUNCATED].map(|end| *flag == end);
+        Ok((observation(py, &steps), *reward, ends[0], ends[1], *time))
     }
 
     /// Ends the worlds and the threads; a second time does nothing.
@@ -184,13 +198,29 @@ impl Envs {
         }
     }
 
-    /// Gives each batch its command and collects the answers. `fresh`: episodes begin anew.
+    /// As `steps`, as bytes.
     fn all<'py>(
         &self,
         py: Python<'py>,
         fresh: bool,
         command: impl Fn(usize, usize) -> Command,
     ) -> PyResult<Stepped<'py>> {
+        let steps = self.steps(py, fresh, command)?;
+        Ok((
+            observation(py, &steps),
+            PyBytes::new(py, &bytes(&steps.rewards, |x| x.to_le_bytes())),
+            PyBytes::new(py, &steps.flags),
+            PyBytes::new(py, &bytes(&steps.times, |x| x.to_le_bytes())),
+        ))
+    }
+
+    /// Gives each batch its command and collects the answers. `fresh`: episodes begin anew.
+    fn steps(
+        &self,
+        py: Python<'_>,
+        fresh: bool,
+        command: impl Fn(usize, usize) -> Command,
+    ) -> PyResult<Steps> {
         let mut worlds = self.worlds(py)?;
         let Some(Worlds { place, begun }) = worlds.as_mut() else {
             return Err(error::failed(py, "the environment is closed: make another"));
@@ -227,12 +257,7 @@ impl Envs {
         };
         let steps = steps.map_err(|fault: Fault| fault.into_error(py))?;
         *begun = true;
-        Ok((
-            PyBytes::new(py, &bytes(&steps.observations, |x| x.to_le_bytes())),
-            PyBytes::new(py, &bytes(&steps.rewards, |x| x.to_le_bytes())),
-            PyBytes::new(py, &steps.flags),
-            PyBytes::new(py, &bytes(&steps.times, |x| x.to_le_bytes())),
-        ))
+        Ok(steps)
     }
 
     /// What the threads answer, together; what a signal's handler raises is an error. Every answer
@@ -271,6 +296,10 @@ fn collect(workers: &mut [Worker], answers: &mut Vec<Result<Steps, Fault>>) -> b
 
 fn no_thread(py: Python<'_>, error: &io::Error) -> PyErr {
     error::failed(py, &format!("no thread for environments: {error}: pass fewer threads"))
+}
+
+fn observation<'py>(py: Python<'py>, steps: &Steps) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &bytes(&steps.observations, |x| x.to_le_bytes()))
 }
 
 fn bytes<T: Copy, const N: usize>(values: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
