@@ -35,7 +35,7 @@ pub(crate) struct Access {
 }
 
 /// Why an address may not be reached.
-#[derive(Error, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Error, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Denied {
     /// By the configuration.
     #[error("{0} is denied")]

@@ -421,6 +421,7 @@ macro_rules! event_kinds {
 }
 
 event_kinds! {
+    AccessDenied "access-denied" Notice: "A client asked for what it may not reach.";
     ClientAdded "client-added" Notice: "A client may connect from now on.";
     ClientConnected "client-connected" Notice: "The first path of a client works.";
     ClientDisabled "client-disabled" Notice: "A client may not connect any more.";

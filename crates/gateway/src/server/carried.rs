@@ -109,7 +109,11 @@ impl Core {
             return;
         }
         session.opened += 1;
-        if self.access.check(target).is_err() || session.is_over_memory_limit() {
+        let denied = self.access.check(target).err();
+        if denied.is_some() || session.is_over_memory_limit() {
+            if let Some(why) = denied {
+                self.client_sessions.notes.denied(at, why);
+            }
             let (_, mut clients, _) = self.ends();
             return clients.refuse(now, (at, conn), ConnectError::NotAllowed);
         }

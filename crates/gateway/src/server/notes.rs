@@ -2,6 +2,7 @@
 //! refused. What strangers cause is counted and told once in [`REFUSED_EVERY`], however much it is.
 
 use super::Core;
+use crate::access::Denied;
 use crate::index::{ClientIndex, PathIndex};
 use crate::model::EventKind;
 use crate::path::PathEvent;
@@ -21,6 +22,9 @@ pub(super) struct Notes {
     /// Connections beyond the limit of their client, and when they are told next.
     turned_away: BTreeMap<ClientIndex, u64>,
     next_turned_away: Instant,
+    /// What clients wanted to connect to and may not reach, by the rule that says so: how often,
+    /// and when it is told next.
+    denied: BTreeMap<(ClientIndex, Denied), (u64, Instant)>,
 }
 
 /// A path of a client begins or ceases to work.
@@ -47,6 +51,8 @@ pub(super) enum Why {
 const PATHS_NOTED: usize = 1024;
 /// Between two events about the same.
 const REFUSED_EVERY: Duration = Duration::from_secs(10);
+/// The same of what a client may not reach: programs try again for as long as they run.
+const DENIED_EVERY: Duration = Duration::from_secs(600);
 /// Kinds of refusals, by client, that are counted at a time; more are not told.
 const REFUSED_MAX: usize = 64;
 /// The first byte of the first message of a handshake.
@@ -71,6 +77,19 @@ impl Notes {
     /// A client asked for more connections than it may have.
     pub(super) fn turned_away(&mut self, at: ClientIndex) {
         *self.turned_away.entry(at).or_default() += 1;
+    }
+
+    /// A client wanted what it may not reach. Told by the rule: a journal is no list of where
+    /// clients go.
+    pub(super) fn denied(&mut self, at: ClientIndex, why: Denied) {
+        let space = self.denied.len() < REFUSED_MAX;
+        match self.denied.get_mut(&(at, why)) {
+            Some((count, _)) => *count += 1,
+            None if space => {
+                self.denied.insert((at, why), (1, Instant::ZERO));
+            }
+            None => {}
+        }
     }
 
     /// A datagram came to nothing, of a member if one is known by it.
@@ -131,6 +150,7 @@ impl Core {
             }
         }
         self.tell_turned_away(now);
+        self.tell_denied(now);
         let notes = &mut self.client_sessions.notes;
         if notes.refused.is_empty() || now < notes.next_refused {
             return;
@@ -146,6 +166,27 @@ impl Core {
             };
             let text = format!("{count} {what}{of}: {}; last from {from}", why.text());
             self.event_log.add(now, kind, (client.as_deref(), None), text);
+        }
+    }
+
+    fn tell_denied(&mut self, now: Instant) {
+        let mut due = Vec::new();
+        self.client_sessions.notes.denied.retain(|(at, why), (count, next)| {
+            if now < *next {
+                return true;
+            }
+            *next = now + DENIED_EVERY;
+            let told = std::mem::take(count);
+            due.extend((told > 0).then_some((*at, *why, told)));
+            told > 0
+        });
+        for (at, why, count) in due {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            let client = session.name.clone();
+            let text = format!(
+                "connections of {client} refused ({count}): {why}, by [access] of this server"
+            );
+            self.event_log.add(now, EventKind::AccessDenied, (Some(&client), None), text);
         }
     }
 

@@ -64,6 +64,17 @@ fn what_is_not_allowed_is_said_to_be() {
         let status = agent.status();
         assert_eq!((status.connections_total, status.refused_total), (4, 4), "{}", status.agent);
     }
+    // The journal has the rule, and not where the client wanted to go.
+    let Answer::Events(all) = server.request_channel.ask(Request::Events { since: 0 }).unwrap()
+    else {
+        panic!("no events")
+    };
+    let told = all.iter().filter(|event| event.kind == EventKind::AccessDenied);
+    let told: Vec<_> = told.map(|event| (event.client.as_deref(), &*event.text)).collect();
+    let private = "connections of test refused (1): private addresses (10.0.0.0/8) are denied \
+                   unless allowed, by [access] of this server";
+    assert!(told.contains(&(Some("test"), private)), "{told:?}");
+    assert_eq!(told.len(), 4, "{told:?}");
 }
 
 #[test]
