@@ -95,34 +95,33 @@ fn round_trips_that_vary_by_themselves_are_no_queue() {
 
 /// Of losses by chance on a path that jitters some come with long round trips: those of a short
 /// queue that overflows. (They were taken for those of a managed queue with others in it, for 12 s:
-/// 68 % of the rate.)
+/// 68 % of the rate in the first two cases; 64 % in the third where the jitter of acknowledgements
+/// counted as well.)
 #[test]
 fn an_overflow_among_losses_by_chance_is_no_sign_of_others_for_long() {
-    for (loss, least) in [("1%", 0.75), ("0.2%", 0.7)] {
-        let sum: f64 = (1..=8)
-            .map(|seed| {
-                let text = format!(
-                    "seed = {seed}
-                     duration = \"20s\"
-                     [defaults]
-                     mptcp = false
-                     [link.l]
-                     rate = \"100Mbps\"
-                     delay = \"5ms\"
-                     queue = \"125kB\"
-                     loss = \"{loss}\"
-                     jitter = \"2ms\"
-                     [[flow]]
-                     bulk = \"unlimited\"
-                     direction = \"upload\""
-                );
-                let plan = Scenario::parse("jitter.toml", &text).unwrap().compile().unwrap();
-                run(&plan, &mut Silent).unwrap().flows[0].goodput_bps
-            })
-            .sum();
-        let share = sum / 8.0 / 100e6;
-        println!("{loss} lost: {share:.3} of the rate");
-        assert!(share > least, "{loss} lost: {share:.3}");
+    for (loss, jitter, least) in [("1%", "2ms", 0.8), ("0.2%", "2ms", 0.73), ("1%", "4ms", 0.67)] {
+        let share = |seed: u64| {
+            let text = format!(
+                "seed = {seed}
+                 duration = \"20s\"
+                 [defaults]
+                 mptcp = false
+                 [link.l]
+                 rate = \"100Mbps\"
+                 delay = \"5ms\"
+                 queue = \"125kB\"
+                 loss = \"{loss}\"
+                 jitter = \"{jitter}\"
+                 [[flow]]
+                 bulk = \"unlimited\"
+                 direction = \"upload\""
+            );
+            let plan = Scenario::parse("jitter.toml", &text).unwrap().compile().unwrap();
+            run(&plan, &mut Silent).unwrap().flows[0].goodput_bps / 100e6
+        };
+        let mean = (1..=8).map(share).sum::<f64>() / 8.0;
+        println!("{loss} lost, jitter of {jitter}: {mean:.3} of the rate");
+        assert!(mean > least, "{loss} lost, jitter of {jitter}: {mean:.3}");
     }
 }
 
