@@ -32,6 +32,8 @@ pub(super) struct Drain {
     /// The queue in the round since, if it has not moved and nothing was lost.
     flat: Option<Duration>,
     level: Level,
+    /// Round trips jittered before: what the drain itself makes them differ by is no jitter.
+    jittery: bool,
     /// More was lost than a path without congestion loses.
     pub(super) overflow: bool,
 }
@@ -92,6 +94,7 @@ impl Cubicd {
             spread: self.path.mean().saturating_sub(self.path.recent()),
             flat,
             level,
+            jittery: self.is_jittery(),
             overflow,
         });
     }
@@ -182,7 +185,7 @@ impl Cubicd {
                 return;
             }
             if self.mode == Mode::Beside {
-                if !self.misses_others(cut, drain.queue - left) {
+                if !self.misses_others(cut, drain.queue - left, drain.jittery) {
                     return;
                 }
                 self.left_at = Some(now);
@@ -201,7 +204,11 @@ impl Cubicd {
             if first {
                 self.aim();
             }
-        } else if drain.flat.is_some() && left + noise >= drain.queue && cut * 8 > before {
+        } else if drain.flat.is_some()
+            && left + noise >= drain.queue
+            && cut * 8 > before
+            && !(drain.jittery && self.path.others().are_seen())
+        {
             // Nothing moved though an eighth less was in flight: is there a queue at all?
             if drain.level != Level::Half {
                 return self.drain_to(now, Level::Half);
@@ -252,12 +259,12 @@ impl Cubicd {
 
     /// The queue is gone after a drain beside others: whether they are. What less in flight cannot
     /// have taken went by itself, as their queues do, and once that may look like ours.
-    pub(super) fn misses_others(&mut self, cut: u64, gone: Duration) -> bool {
+    pub(super) fn misses_others(&mut self, cut: u64, gone: Duration, jittery: bool) -> bool {
         if self.path.time_of(cut) < gone / 2 {
             return false;
         }
         self.missed += 1;
-        self.missed >= SURE
+        self.missed >= SURE && self.may_be_alone(jittery)
     }
 
     /// Something was lost, alone. Where losses come with a queue and hardly ever without, or the
@@ -299,10 +306,17 @@ impl Cubicd {
         }
     }
 
+    /// Nothing speaks against having been left alone. Where round trips jitter, no queue is seen
+    /// among them anyway: they must tell themselves that there are no others.
+    fn may_be_alone(&self, jittery: bool) -> bool {
+        !jittery || self.path.others().are_missing()
+    }
+
     /// Whether those who were there have left: who fills queues does not leave one empty for long.
     pub(super) fn is_deserted(&self, now: Instant) -> bool {
         let whiles = if self.path.early_drops() { SELDOM } else { 1 };
-        self.path.is_deserted() || now > self.queued_at + self.a_while() * whiles
+        let calm = now > self.queued_at + self.a_while() * whiles;
+        self.path.is_deserted() || calm && self.may_be_alone(self.is_jittery())
     }
 
     /// Whether it is time to ask again whether the others are still there: after a while, when the

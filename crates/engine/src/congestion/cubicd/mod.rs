@@ -18,7 +18,8 @@
 //!
 //! *Beside others*: the window of CUBIC (RFC 9438). A loss with a queue counts, however short the
 //! queue is: what CoDel and RED drop is congestion. Drains go on, seldom, to see whether the others
-//! have left.
+//! have left. Where round trips jitter, a queue of others is not seen among that, and they have
+//! left only when round trips themselves tell so (`others.rs`).
 //!
 //! Subflows that meet in one bottleneck (`shared.rs`) grow together as one flow would: n of them by
 //! the n-th part, and what one of them loses counts for all, once in a round trip.
@@ -38,6 +39,7 @@ use shared::Shared;
 mod apart;
 mod drain;
 mod evidence;
+mod others;
 mod path;
 mod shared;
 #[cfg(test)]
@@ -143,12 +145,21 @@ impl Cubicd {
         }
     }
 
-    /// The queue that is long enough: thresholds of HyStart++ (RFC 9406), by which CUBIC itself
-    /// leaves slow start, some segments on a slow link, or what stands out of the noise.
+    /// The queue that is long enough: `least_limit`, or what stands out of the noise.
     fn limit(&self) -> Duration {
+        self.least_limit().max(self.path.noise())
+    }
+
+    /// Thresholds of HyStart++ (RFC 9406), by which CUBIC itself leaves slow start, or on a slow
+    /// link some segments.
+    fn least_limit(&self) -> Duration {
         let some = Duration(mul_div(SEGMENTS * self.mss, 1_000_000_000, self.path.peak().max(1)));
-        let base = (self.path.base() / 8).max(some.min(LIMITS[1])).clamp(LIMITS[0], LIMITS[1]);
-        base.max(self.path.noise())
+        (self.path.base() / 8).max(some.min(LIMITS[1])).clamp(LIMITS[0], LIMITS[1])
+    }
+
+    /// Round trips vary by more than a queue that is long enough, which is not seen among that.
+    fn is_jittery(&self) -> bool {
+        self.path.noise() > self.least_limit()
     }
 
     fn window(&self) -> u64 {
@@ -160,6 +171,9 @@ impl Cubicd {
     }
 
     fn alone(&mut self, cwnd: u64) {
+        if self.mode != Mode::Alone {
+            self.path.forget_others();
+        }
         self.mode = Mode::Alone;
         self.missed = 0;
         self.aims = false;

@@ -3,6 +3,7 @@
 
 use super::GAIN;
 use super::evidence::Evidence;
+use super::others::Others;
 use crate::congestion::Ack;
 use crate::time::{Duration, Instant, mul_div};
 
@@ -56,6 +57,10 @@ pub(super) struct Path {
     /// Whether a queue stood when the first loss of the present round was seen.
     lost_with: Option<bool>,
     evidence: Evidence,
+    others: Others,
+    /// The sum of bytes in flight at the samples of the present part, and their means in the two
+    /// parts before: what is acknowledged now was sent when as much was in flight.
+    flights: [u64; 3],
     /// A round ended with the latest ACK.
     pub(super) round_ended: bool,
 }
@@ -144,6 +149,8 @@ impl Path {
             rounds: [[0; 2]; 2],
             lost_with: None,
             evidence: Evidence::new(),
+            others: Others::default(),
+            flights: [0; 3],
             round_ended: false,
         }
     }
@@ -224,6 +231,10 @@ impl Path {
                 self.wobble = Duration((self.wobble.0 * 7 + differ.0) / 8);
             }
             self.learn_floor();
+            let samples = u64::from(self.samples);
+            let mean = self.sums[0] / samples;
+            self.others.on_part(self.flights[2] as f64, mean.as_secs_f64());
+            self.flights = [0, self.flights[0] / samples, self.flights[1]];
             self.low.rotate_right(1);
             self.low[0] = Duration::MAX;
             self.samples_before = self.samples;
@@ -234,6 +245,7 @@ impl Path {
         self.low[0] = self.low[0].min(rtt);
         self.high = self.high.max(rtt.min(self.last));
         self.samples += 1;
+        self.flights[0] += ack.in_flight;
         self.sums[0] = self.sums[0] + rtt;
         self.backs[0] = self.backs[0] + ack.reverse_delay;
         self.last = rtt;
@@ -347,9 +359,20 @@ impl Path {
         self.evidence.drops()
     }
 
+    /// What round trips tell of others.
+    pub(super) fn others(&self) -> &Others {
+        &self.others
+    }
+
+    /// What round trips told of others before does not count.
+    pub(super) fn forget_others(&mut self) {
+        self.others.begin();
+    }
+
     /// Others are given way to.
     pub(super) fn give_way(&mut self) {
         self.evidence.give_way();
+        self.others.begin();
     }
 
     /// Whether losses only looked like early drops, and what round trips vary by is no queue.
