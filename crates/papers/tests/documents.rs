@@ -2,9 +2,11 @@
 //! run with seed 1 (`.ci/papers` makes them).
 //!
 //! Tables of documents stand between `<!-- report NAME WHAT -->` and `<!-- end -->` and are made
-//! here; `TABANE_DOCUMENTS=write` writes them. Of the words beside them each number of three digits
-//! or more must be in the report, in the files of the paper, or in a comment of its section that
-//! begins with `<!-- also`.
+//! here; `TABANE_DOCUMENTS=write` writes them. Before a paragraph beside them stands what it speaks
+//! of, `<!-- of PLACE; PLACE -->`: `claim ID`, `target ID`, `table TITLE`, `cells TABLE`, `note N`
+//! or `assumed` of the report, or `file NAME` of the paper. Each number of the paragraph with three
+//! digits or a point must be said there, or in a comment of its section that begins with
+//! `<!-- also`.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -257,7 +259,7 @@ fn no_claim_differs_without_a_reason() {
     }
 }
 
-/// Numbers of three digits or more, as they stand: `13 575` is 13575.
+/// Numbers of three digits or more, or with a point, as they stand: `13 575` is 13575.
 fn numbers(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let bytes = text.as_bytes();
@@ -278,61 +280,118 @@ fn numbers(text: &str) -> BTreeSet<String> {
             }
             at += 1;
         }
-        if number.bytes().filter(u8::is_ascii_digit).count() >= 3 {
+        if number.contains('.') || number.len() >= 3 {
             found.insert(number);
         }
     }
     found
 }
 
-fn floats(value: &Value, into: &mut Vec<f64>) {
-    match value {
-        Value::Number(n) => into.extend(n.as_f64()),
-        Value::Array(all) => all.iter().for_each(|v| floats(v, into)),
-        Value::Object(all) => all.values().for_each(|v| floats(v, into)),
-        _ => {}
+/// What one place of a report says.
+#[derive(Default)]
+struct Said {
+    values: Vec<f64>,
+    words: BTreeSet<String>,
+}
+
+impl Said {
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Number(n) => self.values.extend(n.as_f64()),
+            Value::String(words) => self.words.extend(numbers(words)),
+            Value::Array(all) => all.iter().for_each(|v| self.add(v)),
+            Value::Object(all) => all.values().for_each(|v| self.add(v)),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Whether it says the number, or one that is that when rounded, of a share in per cent, too.
+    fn has(&self, number: &str) -> bool {
+        let digits = number.split_once('.').map_or(0, |(_, digits)| digits.len());
+        let is = |value: f64| format!("{:.digits$}", value.abs()) == number;
+        self.words.iter().any(|n| n == number || n.parse().is_ok_and(is))
+            || self.values.iter().any(|&v| is(v) || is(v * 100.0))
     }
 }
 
+/// What that place of a paper's report, or that file of the paper, says; none if there is none.
+fn said(paper: &str, report: &Value, place: &str) -> Option<Said> {
+    let (kind, of) = place.split_once(' ').unwrap_or((place, ""));
+    let one = |key: &str, is: &dyn Fn(&Value) -> bool| {
+        list(report, key).iter().find(|v| is(v)).map(|v| vec![v.clone()])
+    };
+    let found = match kind {
+        "claim" => one("claims", &|c| c["id"] == of),
+        "target" => one("beyond", &|t| t["id"] == of),
+        "table" => one("tables", &|t| text(&t["title"]).starts_with(of)),
+        "cells" => {
+            Some(list(report, "cells").iter().filter(|c| c["table"] == of).cloned().collect())
+        }
+        "note" => of.parse::<usize>().ok().and_then(|n| {
+            list(report, "notes").get(n.checked_sub(1)?).map(|note| vec![note.clone()])
+        }),
+        "assumed" => Some(list(report, "assumptions").to_vec()),
+        "file" => fs::read_to_string(root().join("papers").join(paper).join(of))
+            .ok()
+            .map(|text| vec![Value::String(text)]),
+        _ => None,
+    };
+    let found = found.filter(|found| !found.is_empty())?;
+    let mut said = Said::default();
+    found.iter().for_each(|value| said.add(value));
+    Some(said)
+}
+
+/// Paragraphs of a section but for tables that are made here, each with what it says that it is of.
+fn paragraphs(section: &str) -> Vec<(Vec<&str>, String)> {
+    let mut found = vec![(Vec::new(), String::new())];
+    let mut inside = false;
+    for line in section.lines() {
+        inside = line.starts_with(BEGIN) || inside && line != END;
+        let last = found.last_mut().expect("there is one from the beginning");
+        let of = line.strip_prefix("<!-- of ").and_then(|rest| rest.strip_suffix(" -->"));
+        if let Some(places) = of {
+            last.0 = places.split("; ").collect();
+        } else if inside || line.is_empty() || line == END || line.starts_with("<!-- also") {
+            found.push((Vec::new(), String::new()));
+        } else {
+            last.1 += line;
+            last.1.push('\n');
+        }
+    }
+    found
+}
+
 #[test]
-fn numbers_beside_tables_are_in_the_report() {
+fn numbers_beside_tables_are_where_their_paragraph_says() {
     let document = read(&root().join("docs/papers.md"));
-    let mut missing = Vec::new();
+    let mut wrong = Vec::new();
     for section in document.split("\n## ").skip(1) {
         let Some(paper) = ALL.iter().find(|p| section.starts_with(&format!("`{}`", p.name))) else {
             continue;
         };
         let report = report(paper.name);
-        let mut known = numbers(&report.to_string());
-        for entry in fs::read_dir(root().join("papers").join(paper.name)).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.extension().is_some_and(|e| e == "toml" || e == "csv") {
-                known.extend(numbers(&read(&path)));
+        let by_hand = section.lines().filter(|line| line.starts_with("<!-- also"));
+        let by_hand: BTreeSet<String> = by_hand.flat_map(numbers).collect();
+        for (places, words) in paragraphs(section) {
+            let begin: String = words.chars().take(40).collect();
+            let numbers: Vec<String> =
+                numbers(&words).into_iter().filter(|n| !by_hand.contains(n)).collect();
+            let mut left = numbers.clone();
+            for place in places {
+                let Some(said) = said(paper.name, &report, place) else {
+                    wrong.push(format!("{}: '{begin}': there is no {place}", paper.name));
+                    continue;
+                };
+                left.retain(|number| !said.has(number));
+                if !numbers.iter().any(|number| said.has(number)) {
+                    wrong.push(format!("{}: '{begin}': no number is of {place}", paper.name));
+                }
             }
-        }
-        let mut values = Vec::new();
-        floats(&report, &mut values);
-        let mut words = String::new();
-        let mut inside = false;
-        for line in section.lines() {
-            inside = line.starts_with(BEGIN) || inside && line != END;
-            if line.starts_with("<!-- also") {
-                known.extend(numbers(line));
-            } else if !inside {
-                words += line;
-                words.push('\n');
-            }
-        }
-        for number in numbers(&words) {
-            let digits = number.split_once('.').map_or(0, |(_, digits)| digits.len());
-            let rounded = |v: &f64| {
-                let share = format!("{:.digits$}", v * 100.0);
-                format!("{v:.digits$}") == number || share == number
-            };
-            if !known.contains(&number) && !values.iter().any(rounded) {
-                missing.push(format!("{}: {number}", paper.name));
+            for number in left {
+                wrong.push(format!("{}: '{begin}': {number} is in none of its places", paper.name));
             }
         }
     }
-    assert!(missing.is_empty(), "in docs/papers.md and in no report: {missing:#?}");
+    assert!(wrong.is_empty(), "docs/papers.md: {wrong:#?}");
 }
