@@ -4,7 +4,7 @@ tenth with any change (nothing here is random, so that seeds say nothing). Print
 each queue; exit 1 where a mean is above its bound below, which is what held when that was last
 changed, not what is aimed at (1.2: docs/adr/0013-cubic-with-a-delay-mode.md).
 
-    python3 .ci/check_neighbours.py target/release/tabane      a minute on two cores
+    python3 .ci/check_neighbours.py target/release/tabane      two to three minutes on two cores
 """
 
 import itertools

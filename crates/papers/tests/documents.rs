@@ -81,8 +81,8 @@ fn assumed(report: &Value) -> String {
 
 /// The table of the report whose title begins so.
 fn named_table(report: &Value, title: &str) -> String {
-    let found = list(report, "tables").iter().find(|t| text(&t["title"]).starts_with(title));
-    let found = found.unwrap_or_else(|| panic!("no table '{title}'"));
+    let found = at(report, &format!("table {title}"));
+    let found = found.first().unwrap_or_else(|| panic!("no table '{title}'"));
     let fields = |row: &Value| -> Vec<String> {
         row.as_array().into_iter().flatten().map(|f| text(f).to_owned()).collect()
     };
@@ -93,8 +93,7 @@ fn named_table(report: &Value, title: &str) -> String {
 
 /// Cells of the table whose name begins so, by row and column.
 fn cells(report: &Value, name: &str) -> String {
-    let all: Vec<&Value> =
-        list(report, "cells").iter().filter(|c| text(&c["table"]) == name).collect();
+    let all = at(report, &format!("cells {name}"));
     assert!(!all.is_empty(), "no cells '{name}'");
     let unique = |key: &str| {
         let mut names: Vec<&str> = Vec::new();
@@ -232,18 +231,36 @@ fn every_item_of_a_paper_is_where_its_inventory_says() {
     }
 }
 
-fn exists(report: &Value, place: &str) -> bool {
+/// What that place of a report is; nothing if it has none such.
+fn at<'v>(report: &'v Value, place: &str) -> Vec<&'v Value> {
     let (kind, of) = place.split_once(' ').unwrap_or((place, ""));
-    let any = |key: &str, is: &dyn Fn(&Value) -> bool| list(report, key).iter().any(is);
+    let one = |key: &str, is: &dyn Fn(&Value) -> bool| -> Vec<&'v Value> {
+        list(report, key).iter().find(|v| is(v)).into_iter().collect()
+    };
     match kind {
-        "claim" => any("claims", &|c| c["id"] == of),
-        "target" => any("beyond", &|t| t["id"] == of),
-        "figure" => any("figures", &|f| f[0] == of),
-        "table" => any("tables", &|t| text(&t["title"]).starts_with(of)),
-        "cells" => any("cells", &|c| text(&c["table"]).starts_with(of)),
-        "document" => root().join(of).is_file(),
-        "missing" => of.len() > 20,
-        _ => false,
+        "claim" => one("claims", &|c| c["id"] == of),
+        "target" => one("beyond", &|t| t["id"] == of),
+        "figure" => one("figures", &|f| f[0] == of),
+        "table" => one("tables", &|t| text(&t["title"]).starts_with(of)),
+        "cells" => list(report, "cells").iter().filter(|c| c["table"] == of).collect(),
+        "note" => {
+            let n = of.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+            n.and_then(|n| list(report, "notes").get(n)).into_iter().collect()
+        }
+        "assumed" => list(report, "assumptions").iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn exists(report: &Value, place: &str) -> bool {
+    match place.split_once(' ') {
+        Some(("document", of)) => root().join(of).is_file(),
+        Some(("missing", why)) => why.len() > 20,
+        // An item may be in several tables of cells, which begin alike.
+        Some(("cells", of)) => {
+            list(report, "cells").iter().any(|c| text(&c["table"]).starts_with(of))
+        }
+        _ => !at(report, place).is_empty(),
     }
 }
 
@@ -316,30 +333,15 @@ impl Said {
 
 /// What that place of a paper's report, or that file of the paper, says; none if there is none.
 fn said(paper: &str, report: &Value, place: &str) -> Option<Said> {
-    let (kind, of) = place.split_once(' ').unwrap_or((place, ""));
-    let one = |key: &str, is: &dyn Fn(&Value) -> bool| {
-        list(report, key).iter().find(|v| is(v)).map(|v| vec![v.clone()])
-    };
-    let found = match kind {
-        "claim" => one("claims", &|c| c["id"] == of),
-        "target" => one("beyond", &|t| t["id"] == of),
-        "table" => one("tables", &|t| text(&t["title"]).starts_with(of)),
-        "cells" => {
-            Some(list(report, "cells").iter().filter(|c| c["table"] == of).cloned().collect())
-        }
-        "note" => of.parse::<usize>().ok().and_then(|n| {
-            list(report, "notes").get(n.checked_sub(1)?).map(|note| vec![note.clone()])
-        }),
-        "assumed" => Some(list(report, "assumptions").to_vec()),
-        "file" => fs::read_to_string(root().join("papers").join(paper).join(of))
-            .ok()
-            .map(|text| vec![Value::String(text)]),
-        _ => None,
-    };
-    let found = found.filter(|found| !found.is_empty())?;
     let mut said = Said::default();
+    if let Some(file) = place.strip_prefix("file ") {
+        let text = fs::read_to_string(root().join("papers").join(paper).join(file)).ok()?;
+        said.words = numbers(&text);
+        return Some(said);
+    }
+    let found = at(report, place);
     found.iter().for_each(|value| said.add(value));
-    Some(said)
+    (!found.is_empty()).then_some(said)
 }
 
 /// Paragraphs of a section but for tables that are made here, each with what it says that it is of.

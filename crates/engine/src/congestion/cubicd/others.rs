@@ -123,7 +123,7 @@ mod tests {
         let mut others = after(100, 0.9, |_| 1e4);
         others.begin();
         assert!(!others.are_seen() && !others.are_missing());
-        // They leave, and after as many parts again only the jitter is left.
+        // They leave, and only some jitter is left.
         let mut quiet = after(100, 0.9, |_| 1e4);
         for part in 0..400 {
             quiet.on_part(1e4, if part % 2 == 0 { 0.031 } else { 0.030 });
