@@ -511,7 +511,7 @@ impl Endpoint {
         self.deadlines.set(key, slot.connection.next_timeout());
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_events(&mut self, key: u32) {
         let Some(slot) = self.connections.get_mut(key) else { return };
         let id = slot.connection.id();

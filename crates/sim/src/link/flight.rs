@@ -26,7 +26,7 @@ impl<P> Flight<P> {
         Self { ring: VecDeque::new(), overtaking: BinaryHeap::new(), pushed: 0 }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push(&mut self, at: Instant, packet: P) {
         if self.ring.back().is_none_or(|last| last.0 <= at) {
             self.ring.push_back((at, packet));

@@ -327,6 +327,12 @@ impl<P: Packet> Link<P> {
         }
     }
 
+    /// Whether [`Link::poll_loss`] has something to tell.
+    #[inline]
+    pub fn has_losses(&self) -> bool {
+        !self.losses.is_empty()
+    }
+
     /// A packet that was lost, if [`Link::report_losses`] is on. Ask after each push and pop.
     pub fn poll_loss(&mut self) -> Option<Lost<P>> {
         self.losses.pop_front()
