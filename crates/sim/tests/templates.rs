@@ -203,6 +203,8 @@ const REFUSALS: &[(&str, &str, &[&str])] = &[
     ("pareto 2kB 1.2 1MB", "rates.csv", &[":41:8:", "unknown column 'rate_mbps'"]),
     ("pareto 2kB 1.2 1MB", "pareto 2kB 1.2", &[":41:8:", "pareto LEAST EXPONENT MOST"]),
     ("pareto 2kB 1.2 1MB", "uniform 2kB 1kB", &[":41:8:", "least", "more than the most"]),
+    ("pareto 2kB 1.2 1MB", "0B", &[":41:8:", "'0B' is not between 1B and"]),
+    ("lognormal 50Mbps 2", "5bps", &[":18:8:", "'5bps' is not between 1kbps and 1000Gbps"]),
     ("lognormal 50Mbps 2", "lognormal 50Mbps NaN", &[":18:8:", "'NaN'", "not a number"]),
     ("lognormal 50Mbps 2", "normal 50Mbps -3Mbps", &[":18:8:", "cannot be negative"]),
     ("rate = \"20/s\"", "rate = \"20\"", &[":40:8:", "write \"200/s\""]),

@@ -30,6 +30,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             axes => format!("{} runs over {}", variants.len(), axes.join(" x ")),
         };
         say::print(&format!("{}: ok, {runs}", file.display()))?;
+        super::warn_of_late(&variants);
     }
     Ok(())
 }

@@ -19,11 +19,13 @@ pub(in crate::cmd) mod table;
 pub(in crate::cmd) mod watch;
 
 use crate::exit::Failure;
+use crate::say;
 use anyhow::{Context, anyhow};
 use clap::Subcommand;
+use std::collections::BTreeSet;
 use std::path::Path;
 use tabane_config::bounded;
-use tabane_sim::scenario::{Document, ScenarioError};
+use tabane_sim::scenario::{Document, ScenarioError, Variant};
 
 /// Runs scenarios in simulated time.
 #[derive(clap::Args, Debug)]
@@ -70,6 +72,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         What::Grid(args) => grid::run(&args),
         What::Schema(args) => schema::run(&args),
     }
+}
+
+/// Says what none of these runs, or only some of them, will show.
+fn warn_of_late(variants: &[Variant]) {
+    let late: BTreeSet<String> = variants.iter().flat_map(|v| v.plan.source.late()).collect();
+    late.iter().for_each(|what| say::warning(what));
 }
 
 /// Reads a scenario file, or standard input if it is called `-`. A file that cannot be read is a

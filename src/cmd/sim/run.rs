@@ -39,6 +39,7 @@ the same command goes on from there.";
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let document = super::read(&args.file, &args.sets.with_seed(args.seed))?;
     let variants = document.variants().map_err(|e| Failure::usage(e.to_string()))?;
+    super::warn_of_late(&variants);
     match variants.as_slice() {
         [only] if only.params.is_empty() => point::run(&args.outputs, &only.plan),
         _ => sweep::run(&args.outputs, &document, variants),

@@ -299,23 +299,30 @@ fn a_message_of_the_far_end_ends_the_attempt() {
 #[test]
 fn who_waits_for_a_path_gets_the_next_or_is_told() {
     let mut world = World::new();
-    // By a path that dies at once; then another.
-    world.dead = vec![0];
+    let is_connected =
+        |world: &World, program| world.kernel_heard.contains(&(program, Event::Connected));
+    // By a path that dies at once; then by the other.
+    world.pathless = true;
     let first = world.connect(SERVER);
-    let request_by_first = std::mem::take(&mut world.dead);
     world.wait(1);
-    world.dead = request_by_first;
+    world.grant();
+    (world.dead, world.pathless) = (vec![0], false);
+    world.wait(50);
+    assert!(!is_connected(&world, first), "nothing comes through the path");
+    world.sessions.retry(world.now, &mut world.bond, Some(PathIndex::new(0)));
+    world.wait(100);
+    assert!(is_connected(&world, first), "by the other path");
+    // There was no path when it was asked for; then there is one.
     world.pathless = true;
     let second = world.connect(SERVER);
-    world.wait(50);
-    let now = world.now;
-    world.sessions.retry(now, &mut world.bond, Some(PathIndex::new(0)));
-    world.sessions.retry(now, &mut world.bond, None);
+    world.wait(1);
+    assert!(world.sessions.poll_request().is_some() && world.sessions.poll_request().is_none());
     world.pathless = false;
+    world.wait(50);
+    assert!(!is_connected(&world, second), "nobody asks again until paths change");
+    world.sessions.retry(world.now, &mut world.bond, None);
     world.wait(100);
-    for program in [first, second] {
-        assert!(world.kernel_heard.contains(&(program, Event::Connected)), "{program:?}");
-    }
+    assert!(is_connected(&world, second));
     // None at all.
     world.pathless = true;
     world.connect(SERVER);

@@ -12,6 +12,7 @@ mod flow;
 mod group;
 mod host;
 mod jitter;
+mod late;
 mod link;
 mod linux;
 mod named;

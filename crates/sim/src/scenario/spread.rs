@@ -42,7 +42,7 @@ pub trait Drawable: Sized {
     const COLUMNS: &'static [(&'static str, f64)];
     /// As messages show it.
     const EXAMPLE: &'static str;
-    /// The most that is drawn; what is beyond becomes that.
+    /// The most that is drawn; what a distribution has beyond becomes that.
     const MOST: f64;
     /// The least.
     const LEAST: f64;
@@ -76,10 +76,15 @@ impl<T: Drawable> Spread<T> {
         let mut words = text.split_whitespace();
         let name = words.next().unwrap_or_default();
         let Some((_, args)) = LAWS.iter().find(|(law, _)| *law == name) else {
-            return T::units(text).map(Law::Fixed).map_err(|error| {
+            let value = T::units(text).map_err(|error| {
                 let laws: Vec<&str> = LAWS.iter().map(|(law, _)| *law).collect();
                 format!("{error}; or a distribution ({}), or a .csv file", laws.join(", "))
-            });
+            })?;
+            if !(T::LEAST..=T::MOST).contains(&value) {
+                let [least, most] = [T::LEAST, T::MOST].map(T::show);
+                return Err(format!("'{text}' is not between {least} and {most}"));
+            }
+            return Ok(Law::Fixed(value));
         };
         let words: Vec<&str> = words.collect();
         if words.len() != args.split(' ').count() {
