@@ -62,10 +62,14 @@ pub(crate) fn detail(text: &str) {
 }
 
 /// What is allowed and probably not meant, unless `--quiet`.
-#[cfg(target_os = "linux")]
 pub(crate) fn warning(text: &str) {
+    // The journal of a service takes a priority before the text; elsewhere there is none.
+    #[cfg(target_os = "linux")]
+    let priority = warning_priority();
+    #[cfg(not(target_os = "linux"))]
+    let priority = "";
     if LEVEL.load(Ordering::Relaxed) >= 1 {
-        stderr(&format!("{}warning: {text}", warning_priority()));
+        stderr(&format!("{priority}warning: {text}"));
     }
 }
 
