@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "it/mptcp_net/mod.rs"]
 mod mptcp_net;
 
 use bytes::Bytes;
