@@ -10,11 +10,11 @@ use super::reason::Absence;
 use rtnetlink::packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::AddressMessage;
 use rtnetlink::packet_route::link::LinkMessage;
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -62,7 +62,9 @@ pub(crate) enum LinksError {
 const GROUPS: [u32; 3] = [1, 5, 9];
 /// The kernel could not list everything as it was at one time (netlink(7)).
 const NLM_F_DUMP_INTR: u16 = 0x10;
-/// For the first listing.
+/// Changes kept while something is listed; after more, it is listed anew.
+const CHANGES_MAX: usize = 65_536;
+/// How long a listing may take, and how long it is before another socket is tried.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Links {
@@ -72,11 +74,7 @@ impl Links {
     /// # Errors
     /// [`LinksError`]; an agent can go on without, and finds out by trying.
     pub(crate) fn start(wake: impl Fn() + Send + 'static) -> Result<Self, LinksError> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        for group in GROUPS {
-            socket.add_membership(group)?;
-        }
+        let (socket, port) = listening()?;
         let slot = Arc::new(Mutex::new(None));
         let (stop, stopped) = UnixStream::pair()?;
         let (ready, listed) = channel();
@@ -86,8 +84,9 @@ impl Links {
             table: Table::default(),
             listing: Listing::Links,
             outdated: false,
+            port,
             question: 0,
-            answered: false,
+            changes: Vec::new(),
             slot: slot.clone(),
             ready: Some(ready),
         };
@@ -135,6 +134,16 @@ impl Drop for Links {
     }
 }
 
+/// A socket that is told of changes, and its address.
+fn listening() -> io::Result<(Socket, u32)> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    let port = socket.bind_auto()?.port_number();
+    for group in GROUPS {
+        socket.add_membership(group)?;
+    }
+    Ok((socket, port))
+}
+
 fn wait(listed: &Receiver<io::Result<()>>) -> Result<(), LinksError> {
     match listed.recv_timeout(PATIENCE) {
         Ok(result) => Ok(result?),
@@ -151,43 +160,68 @@ struct Follower {
     /// What is being listed is outdated: all anew when it is over. A socket lists one thing at a
     /// time, and refuses a second question with EBUSY.
     outdated: bool,
-    /// The number of the question that is being answered, and whether the answer has begun.
+    /// Whom answers are for, and the number of the question. What is told unasked has the address
+    /// and the number of whoever made the change.
+    port: u32,
     question: u32,
-    answered: bool,
+    /// Told while something is listed: they come after the listing, since an address may be taken
+    /// away, and that be told, between the kernel's reading it for the list and its sending the list.
+    changes: Vec<RouteNetlinkMessage>,
     slot: Arc<Mutex<Option<Table>>>,
     /// Until the first listing is complete.
     ready: Option<Sender<io::Result<()>>>,
 }
 
-/// What the kernel is listing.
+/// What the kernel is listing. Each family by itself: of a list of all of them the kernel does not
+/// say that the first family changed meanwhile (`rtnl_dump_all` forgets it when it begins the next),
+/// and what moved to the place of an address that was removed is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Listing {
     Links,
-    Addresses,
+    Ipv4,
+    Ipv6,
     Done,
 }
 
 impl Follower {
     fn run(mut self, wake: &dyn Fn()) {
-        if let Err(error) = self.list().and_then(|()| self.follow(wake))
-            && let Some(ready) = self.ready.take()
-        {
-            // Whoever waited has given up if this fails.
-            let _ = ready.send(Err(error));
+        while let Err(error) = self.list().and_then(|()| self.follow(wake)) {
+            if let Some(ready) = self.ready.take() {
+                // Whoever waited has given up if this fails.
+                let _ = ready.send(Err(error));
+                return;
+            }
+            // Paths go on by what was known until another socket tells anew.
+            loop {
+                if self.is_stopped(PATIENCE) {
+                    return;
+                }
+                if let Ok(anew) = listening() {
+                    (self.socket, self.port) = anew;
+                    break;
+                }
+            }
         }
     }
 
     /// Asks for everything, links first: addresses belong to them.
     fn list(&mut self) -> io::Result<()> {
         self.table.begin();
+        self.changes.clear();
+        self.outdated = false;
         self.listing = Listing::Links;
         self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()))
     }
 
+    fn list_addresses(&mut self, listing: Listing, family: AddressFamily) -> io::Result<()> {
+        self.listing = listing;
+        let mut message = AddressMessage::default();
+        message.header.family = family;
+        self.ask(RouteNetlinkMessage::GetAddress(message))
+    }
+
     fn ask(&mut self, question: RouteNetlinkMessage) -> io::Result<()> {
-        // Changes that are told unasked have number 0.
-        self.question = self.question.wrapping_add(1).max(1);
-        self.answered = false;
+        self.question = self.question.wrapping_add(1);
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | NLM_F_DUMP;
         header.sequence_number = self.question;
@@ -205,13 +239,13 @@ impl Follower {
                 // Only the kernel is believed.
                 Ok(_) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
-                    // Something was lost: all anew. The end of a listing is never lost: the kernel
-                    // goes on with it when there is room.
+                    // Something was lost: all anew, and once more when that is over, since the
+                    // kernel says this once and then drops in silence until the socket has been
+                    // read empty, which while it lists is never.
                     if self.listing == Listing::Done {
                         self.list()?;
-                    } else {
-                        self.outdated = true;
                     }
+                    self.outdated = true;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -229,18 +263,30 @@ impl Follower {
         Ok(())
     }
 
-    /// Until there is a message (true), or the agent has ended.
-    fn wait(&self) -> io::Result<bool> {
-        let mut fds =
-            [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::IN)];
+    /// Until there is a message (true), or the agent has ended. If nothing comes of a listing, it
+    /// is asked for again.
+    fn wait(&mut self) -> io::Result<bool> {
+        let patience = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
         loop {
-            match poll(&mut fds, None) {
+            let limit = (self.listing != Listing::Done).then_some(&patience);
+            let mut fds = [
+                PollFd::new(&self.socket, PollFlags::IN),
+                PollFd::new(&self.stopped, PollFlags::IN),
+            ];
+            match poll(&mut fds, limit) {
                 Ok(_) if !fds[1].revents().is_empty() => return Ok(false),
+                Ok(0) => self.list()?,
                 Ok(_) => return Ok(true),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Whether the agent ends within that time.
+    fn is_stopped(&self, within: Duration) -> bool {
+        let limit = Timespec { tv_sec: within.as_secs() as i64, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.stopped, PollFlags::IN)], Some(&limit)) != Ok(0)
     }
 
     fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
@@ -249,51 +295,61 @@ impl Follower {
             let Some(message) = bytes.get(..length).filter(|_| length >= 16) else { break };
             // A message of a kind that is not known is none of ours.
             if let Ok(message) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(message) {
-                let answers = message.header.sequence_number == self.question;
-                self.answered |= answers;
+                let header = &message.header;
+                let answers =
+                    (header.port_number, header.sequence_number) == (self.port, self.question);
                 // Something changed while it was listed, and some of it may have been left out.
-                self.outdated |= answers && message.header.flags & NLM_F_DUMP_INTR != 0;
-                self.handle(message.payload)?;
+                self.outdated |= answers && header.flags & NLM_F_DUMP_INTR != 0;
+                self.handle(message.payload, answers)?;
             }
             bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
         }
         Ok(())
     }
 
-    /// Whether a change is older than the listing that will tell what came of it. What followed
-    /// it may be lost.
-    fn is_old(&self, message: &RouteNetlinkMessage) -> bool {
-        use RouteNetlinkMessage::{DelAddress, NewAddress};
-        let of_addresses = matches!(message, NewAddress(_) | DelAddress(_));
-        match self.listing {
-            Listing::Links => of_addresses || !self.answered,
-            Listing::Addresses => of_addresses && !self.answered,
-            Listing::Done => false,
-        }
-    }
-
-    fn handle(&mut self, payload: NetlinkPayload<RouteNetlinkMessage>) -> io::Result<()> {
-        match (payload, self.listing) {
-            (NetlinkPayload::InnerMessage(message), _) if self.is_old(&message) => {}
-            (NetlinkPayload::InnerMessage(message), _) => self.table.apply(&message),
-            (NetlinkPayload::Done(_), Listing::Links | Listing::Addresses) if self.outdated => {
-                self.outdated = false;
-                self.list()?;
+    fn handle(
+        &mut self,
+        payload: NetlinkPayload<RouteNetlinkMessage>,
+        answers: bool,
+    ) -> io::Result<()> {
+        match payload {
+            NetlinkPayload::InnerMessage(change) if !answers && self.listing != Listing::Done => {
+                self.changes.push(change);
+                if self.changes.len() > CHANGES_MAX {
+                    self.changes.clear();
+                    self.outdated = true;
+                }
             }
-            (NetlinkPayload::Done(_), Listing::Links) => {
-                self.listing = Listing::Addresses;
-                self.ask(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+            NetlinkPayload::InnerMessage(message) => self.table.apply(&message),
+            NetlinkPayload::Done(_) if !answers || self.listing == Listing::Done => {}
+            NetlinkPayload::Done(_) if self.outdated => self.list()?,
+            NetlinkPayload::Done(_) => self.go_on()?,
+            // It lists what was asked for when there is room, or first what was asked for before.
+            NetlinkPayload::Error(error)
+                if [libc::ENOBUFS, libc::EBUSY].map(|code| -code).contains(&error.raw_code()) =>
+            {
+                self.outdated = true;
             }
-            (NetlinkPayload::Done(_), Listing::Addresses) => {
-                self.listing = Listing::Done;
-                self.table.end();
-            }
-            (NetlinkPayload::Error(error), _) if error.code.is_some() => {
-                return Err(error.to_io());
-            }
+            NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
             _ => {}
         }
         Ok(())
+    }
+
+    /// A part of the listing is complete.
+    fn go_on(&mut self) -> io::Result<()> {
+        match self.listing {
+            Listing::Links => self.list_addresses(Listing::Ipv4, AddressFamily::Inet),
+            Listing::Ipv4 => self.list_addresses(Listing::Ipv6, AddressFamily::Inet6),
+            Listing::Ipv6 | Listing::Done => {
+                self.listing = Listing::Done;
+                self.table.end();
+                for change in std::mem::take(&mut self.changes) {
+                    self.table.apply(&change);
+                }
+                Ok(())
+            }
+        }
     }
 }
 

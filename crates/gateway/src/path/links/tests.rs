@@ -8,7 +8,7 @@ mod namespace;
 
 use crate::path::{Absence, Binding, Found, Links};
 use namespace::Namespace;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
@@ -106,8 +106,10 @@ fn interfaces_are_followed() {
     assert_eq!(woken.try_recv(), Err(TryRecvError::Disconnected), "its thread has ended");
 }
 
+/// More than the socket holds, so that changes are lost and all is listed anew while it goes on
+/// changing. Which of the ways to be wrong a flood meets is luck; one in twenty was, once.
 #[test]
-fn a_flood_of_changes_ends_in_the_truth() {
+fn floods_of_changes_end_in_the_truth() {
     if !possible() {
         return;
     }
@@ -122,21 +124,28 @@ fn a_flood_of_changes_ends_in_the_truth() {
     namespace.ip("link add wan0 type veth peer name far0");
     namespace.ip("link set far0 up");
     namespace.ip("link set wan0 up");
-    let batch = namespace_batch(2_000);
-    let mut ip = namespace.command("ip");
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), batch).unwrap();
-    namespace::run(ip.args(["-batch", file.path().to_str().unwrap()]));
-    let last: IpAddr = "10.0.7.207".parse().unwrap();
-    until((&mut links, &woken), &WAN, |f| {
-        f.as_ref().is_ok_and(|f| f.as_ref().is_some_and(|f| f.addresses == [last]))
-    });
+    for count in (400..1300).step_by(37).chain([2000]) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), namespace_batch(count)).unwrap();
+        let mut ip = namespace.command("ip");
+        namespace::run(ip.args(["-batch", file.path().to_str().unwrap()]));
+        let last = address(count - 1);
+        until(
+            (&mut links, &woken),
+            &WAN,
+            |found| matches!(found, Ok(Some(found)) if found.addresses == [IpAddr::from(last)]),
+        );
+        namespace.ip(&format!("addr del {last}/32 dev wan0"));
+    }
+}
+
+fn address(i: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + i)
 }
 
 /// Adds that many addresses and removes all but the last.
 fn namespace_batch(count: u32) -> String {
-    let address = |i: u32| format!("10.0.{}.{}/32", i / 256, i % 256);
-    let add = (0..count).map(|i| format!("addr add {} dev wan0\n", address(i)));
-    let remove = (0..count - 1).map(|i| format!("addr del {} dev wan0\n", address(i)));
+    let add = (0..count).map(|i| format!("addr add {}/32 dev wan0\n", address(i)));
+    let remove = (0..count - 1).map(|i| format!("addr del {}/32 dev wan0\n", address(i)));
     add.chain(remove).collect()
 }
