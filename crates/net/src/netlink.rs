@@ -9,6 +9,11 @@ use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 
+/// The kernel could not list everything as it was at one time (netlink(7)).
+pub const NLM_F_DUMP_INTR: u16 = 0x10;
+/// After so many lists that changed while they were written, the last one has to do.
+const LISTINGS_MAX: usize = 8;
+
 /// A connection to the kernel of the network namespace that it was opened in.
 pub struct Netlink {
     socket: Socket,
@@ -35,7 +40,8 @@ impl Netlink {
         self.request(message, NLM_F_ACK | flags).map(|_| ())
     }
 
-    /// Sends a request, with `flags` as NLM_F_DUMP, and takes its answers.
+    /// Sends a request, with `flags` as NLM_F_DUMP, and takes its answers. A list that changed
+    /// while the kernel wrote it, of which some may be missing, is asked for again.
     ///
     /// # Errors
     /// What the kernel answers; [`io::ErrorKind::InvalidData`] if that cannot be read.
@@ -44,6 +50,21 @@ impl Netlink {
         message: RouteNetlinkMessage,
         flags: u16,
     ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        for _ in 1..LISTINGS_MAX {
+            let (answers, whole) = self.request_once(message.clone(), flags)?;
+            if whole {
+                return Ok(answers);
+            }
+        }
+        Ok(self.request_once(message, flags)?.0)
+    }
+
+    /// The answers, and whether nothing changed while they were written.
+    fn request_once(
+        &mut self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> io::Result<(Vec<RouteNetlinkMessage>, bool)> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
@@ -53,7 +74,7 @@ impl Netlink {
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
-        let mut answers = Vec::new();
+        let (mut answers, mut whole) = (Vec::new(), true);
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
             let mut rest = &datagram[..];
@@ -66,12 +87,13 @@ impl Netlink {
                 if answer.header.sequence_number != self.sequence {
                     continue;
                 }
+                whole &= answer.header.flags & NLM_F_DUMP_INTR == 0;
                 match answer.payload {
-                    NetlinkPayload::Done(_) => return Ok(answers),
+                    NetlinkPayload::Done(_) => return Ok((answers, whole)),
                     NetlinkPayload::Error(error) if error.code.is_some() => {
                         return Err(error.to_io());
                     }
-                    NetlinkPayload::Error(_) => return Ok(answers),
+                    NetlinkPayload::Error(_) => return Ok((answers, whole)),
                     NetlinkPayload::InnerMessage(message) => answers.push(message),
                     _ => {}
                 }

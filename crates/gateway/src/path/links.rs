@@ -22,6 +22,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tabane_net::netlink::NLM_F_DUMP_INTR;
 pub(crate) use table::Found;
 use table::Table;
 use thiserror::Error;
@@ -60,8 +61,6 @@ pub(crate) enum LinksError {
 
 /// RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR.
 const GROUPS: [u32; 3] = [1, 5, 9];
-/// The kernel could not list everything as it was at one time (netlink(7)).
-const NLM_F_DUMP_INTR: u16 = 0x10;
 /// Changes kept while something is listed; after more, it is listed anew.
 const CHANGES_MAX: usize = 65_536;
 /// How long a listing may take, and how long it is before another socket is tried.
@@ -165,15 +164,15 @@ struct Follower {
     port: u32,
     question: u32,
     /// Told while something is listed: they come after the listing, since an address may be taken
-    /// away, and that be told, between the kernel's reading it for the list and its sending the list.
+    /// away, and that be told, after the kernel has read it for the list and before it sends that.
     changes: Vec<RouteNetlinkMessage>,
     slot: Arc<Mutex<Option<Table>>>,
     /// Until the first listing is complete.
     ready: Option<Sender<io::Result<()>>>,
 }
 
-/// What the kernel is listing. Each family by itself: of a list of all of them the kernel does not
-/// say that the first family changed meanwhile (`rtnl_dump_all` forgets it when it begins the next),
+/// What the kernel is listing. Each family by itself: of a list of all families the kernel does not
+/// say that the first has changed meanwhile (`rtnl_dump_all` forgets it when it begins the next),
 /// and what moved to the place of an address that was removed is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Listing {
