@@ -511,6 +511,7 @@ impl Endpoint {
         self.deadlines.set(key, slot.connection.next_timeout());
     }
 
+    // For each segment: a call would cost what `.ci/check_instructions.py` counts.
     #[inline(always)]
     fn take_events(&mut self, key: u32) {
         let Some(slot) = self.connections.get_mut(key) else { return };

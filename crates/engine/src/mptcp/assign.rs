@@ -278,6 +278,7 @@ impl Connection {
     }
 
     /// A range of data is bound to `chosen`: MPTCP remembers that, and when it is late.
+    // For each segment: a call would cost what `.ci/check_instructions.py` counts.
     #[inline(always)]
     fn note_carriers(&mut self, dsn: Dsn, len: u64, chosen: SubflowSet, again: Again) {
         if let Some(session) = self.protocol.session_mut() {

@@ -73,6 +73,7 @@ impl SendBuffer {
     }
 
     /// `len` bytes from `dsn` on; the range is within what is held.
+    // For each segment: a call would cost what `.ci/check_instructions.py` counts.
     #[inline(always)]
     pub(crate) fn slice(&mut self, dsn: Dsn, len: usize) -> Bytes {
         debug_assert!(dsn >= self.una && dsn + len as u64 <= self.end);

@@ -251,6 +251,7 @@ impl Sender {
     }
 
     /// `len` bytes from `dsn` on, to be bound to subflows.
+    // For each segment: a call would cost what `.ci/check_instructions.py` counts.
     #[inline(always)]
     pub(super) fn slice(&mut self, dsn: Dsn, len: u64) -> Bytes {
         self.override_at = Instant::FAR_FUTURE;

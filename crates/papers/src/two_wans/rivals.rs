@@ -33,40 +33,59 @@ impl Line<'_> {
     }
 }
 
-/// Runs them all. `paper`: its eight figures. What TCP tunnels with subflows across them come to,
-/// in the order of the figures.
+/// Runs them all. `paper`: its eight figures; `as_published`: what was run for them, each at least
+/// [`SHORT`]. What TCP tunnels with subflows across them come to, in the order of the figures.
 pub(super) fn run(
     context: &Context<'_>,
     report: &mut Report,
     paper: &[f64],
+    as_published: &[Vec<Run>],
 ) -> Result<Vec<f64>, PaperError> {
     let seeds = context.seeds(context.pick(1, 3));
-    let mut settings = Vec::new();
-    for cause in CAUSES {
-        // Those that differ from the others in where subflows go are not run with everything.
-        let few = context.quick || !cause.is_main();
-        for (scheduler, queue) in &CONDITIONS[..if few { 1 } else { CONDITIONS.len() }] {
-            for (traffic, upload) in TRAFFIC {
-                settings.extend([false, true].map(|extra| {
-                    let seconds = SHORT;
-                    Setting { cause, scheduler, queue, traffic, upload, extra, seconds }
-                }));
-            }
-        }
-    }
-    let all = runs(context, "rival causes", &seeds, &settings)?;
-    let cells = 2 * TRAFFIC.len();
-    let line = |(runs, settings): (&[Vec<Run>], &[Setting<'static>])| Line {
-        cause: settings[0].cause,
-        condition: (settings[0].scheduler, settings[0].queue),
-        cells: runs.iter().map(|runs| rate(runs)).collect(),
-        inside: runs[cells - 2].clone(),
+    let lines: Vec<(Cause, (&str, &str))> = CAUSES
+        .into_iter()
+        .flat_map(|cause| {
+            // Those that differ from the others in where subflows go are not run with everything.
+            let few = context.quick || !cause.is_main();
+            let conditions = &CONDITIONS[..if few { 1 } else { CONDITIONS.len() }];
+            conditions.iter().map(move |condition| (cause, *condition))
+        })
+        .collect();
+    let is_published = |line: &(Cause, _)| *line == (PAPER, CONDITIONS[0]);
+    let others = lines.iter().filter(|line| !is_published(line));
+    let settings: Vec<Setting<'_>> = others.flat_map(settings).collect();
+    let mut others = runs(context, "rival causes", &seeds, &settings)?.into_iter();
+    let line = |line: &(Cause, (&'static str, &'static str))| {
+        let runs: Vec<Vec<Run>> = match is_published(line) {
+            true => as_published.iter().map(|runs| runs[..seeds.len()].to_vec()).collect(),
+            false => others.by_ref().take(2 * TRAFFIC.len()).collect(),
+        };
+        let cells = runs.iter().map(|runs| rate(runs)).collect();
+        Line { cause: line.0, condition: line.1, cells, inside: runs[runs.len() - 2].clone() }
     };
-    let lines: Vec<Line<'_>> = all.chunks(cells).zip(settings.chunks(cells)).map(line).collect();
+    let lines: Vec<Line<'_>> = lines.iter().map(line).collect();
     report.tables.push(table(&lines, paper, seeds.len()));
     report.tables.push(layers(&lines));
     report.note(words(&lines, paper));
     Ok(of(&lines, ACROSS).map_or_else(Vec::new, |line| line.cells.clone()))
+}
+
+/// For each of the eight figures.
+fn settings<'a>(
+    (cause, (scheduler, queue)): &(Cause, (&'a str, &'a str)),
+) -> impl Iterator<Item = Setting<'a>> {
+    let (cause, scheduler, queue, seconds) = (*cause, *scheduler, *queue, SHORT);
+    TRAFFIC.into_iter().flat_map(move |(traffic, upload)| {
+        [false, true].map(|extra| Setting {
+            cause,
+            scheduler,
+            queue,
+            traffic,
+            upload,
+            extra,
+            seconds,
+        })
+    })
 }
 
 /// A cause with upstream's scheduler and the queue of the reproduction.
