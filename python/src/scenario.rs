@@ -92,6 +92,11 @@ impl Plan {
         Ok(Self { plan, params: self.params.clone() })
     }
 
+    /// Flows and changes that come when the run is over.
+    fn late(&self) -> Vec<String> {
+        self.plan.source.late()
+    }
+
     /// Files that its policies are made from.
     fn policy_files(&self) -> Vec<String> {
         self.plan.scenario.policy_files().map(str::to_owned).collect()

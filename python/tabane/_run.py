@@ -42,9 +42,13 @@ def run(
     Raises:
         ScenarioError: the scenario is wrong, or is a sweep (use `tabane.sweep`).
         RunError: the run had to be broken off.
+
+    Warns:
+        UserWarning: a flow or a change comes when the run is over.
     """
     made = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
     plan = _plan(made, seed, set or {})
+    made._warn_of_late([plan])
     return Result(_native.run(plan, watch or records, records), made._files)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from os import PathLike
@@ -158,12 +159,20 @@ class Scenario:
 
         Raises:
             ScenarioError: with the place and the remedy.
+
+        Warns:
+            UserWarning: a flow or a change comes when the run is over.
         """
-        self._document(set).plans()
+        self._warn_of_late(self._document(set).plans())
 
     def axes(self, set: Mapping[str, Value] | None = None) -> dict[str, list[str]]:
         """Returns the keys that have a list where one value is expected, with the values."""
         return dict(self._document(set).axes())
+
+    def _warn_of_late(self, plans: Iterable[_native.Plan]) -> None:
+        """Says what no run shows; called by what users call."""
+        for late in dict.fromkeys(late for plan in plans for late in plan.late()):
+            warnings.warn(f"{self._name}: {late}", stacklevel=3)
 
     def _document(self, set: Mapping[str, Value] | None) -> _native.Document:
         files = list(self._files.items())

@@ -70,12 +70,16 @@ def sweep(
         RunError: a run had to be broken off, a kept result is damaged, or there is no folder that
             takes results (nothing was run). Runs that were done are kept.
         KeyboardInterrupt: after Ctrl-C, likewise.
+
+    Warns:
+        UserWarning: in a run, a flow or a change comes when it is over.
     """
     if executor not in _EXECUTORS:
         known = ", ".join(_EXECUTORS)
         raise ValueError(f"there is no executor {executor!r}; executors are: {known}")
     made = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
     axes, plans = _points(made, over or {}, seeds, set or {})
+    made._warn_of_late(plans)
     kept = _Kept(cache, made)
     rows = _native.Rows()
     done: list[int] = []

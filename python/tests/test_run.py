@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,17 @@ def test_faults_name_the_place_and_the_remedy() -> None:
         tabane.run(TWO, set={"defaults.scheduler": "minrt"})
     with pytest.raises(FileNotFoundError, match=r"none\.toml'"):
         tabane.run("none.toml")
+
+
+def test_what_comes_when_the_run_is_over_is_warned_of() -> None:
+    late = TWO.flow(name="late", start="10s", bulk="1MB")
+    for call in (late.check, lambda: tabane.run(late), lambda: tabane.sweep(late, cache=False)):
+        with pytest.warns(UserWarning, match="'late' starts at 10s, when the run is over") as told:
+            call()
+        assert [warning.filename for warning in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tabane.run(TWO)
 
 
 def test_a_capture_of_nothing_names_what_there_is(tmp_path: Path) -> None:

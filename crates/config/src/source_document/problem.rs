@@ -125,7 +125,7 @@ pub fn suggest(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Rewrites serde's "unknown field" into our words; passes other messages on.
+/// Rewrites serde's "unknown field" and "invalid type" into our words; passes other messages on.
 pub fn rephrase(message: &str) -> (String, Option<String>) {
     for (theirs, ours) in [("unknown field `", "key"), ("unknown variant `", "value")] {
         let Some(rest) = message.strip_prefix(theirs) else { continue };
@@ -135,9 +135,48 @@ pub fn rephrase(message: &str) -> (String, Option<String>) {
         let known: Vec<_> = known.split('`').skip(2).step_by(2).collect();
         return (format!("unknown {ours} '{name}'"), Some(suggest(name, &known)));
     }
-    let list = message.starts_with("invalid type: map") && message.ends_with("a sequence");
-    let help = list.then(|| "this is a list of tables: write [[name]]".to_owned());
-    (message.replace('`', "'"), help)
+    other_type(message).unwrap_or_else(|| (message.replace('`', "'"), None))
+}
+
+/// "invalid type: string "x", expected u64", without the names of our types.
+fn other_type(message: &str) -> Option<(String, Option<String>)> {
+    let rest = ["invalid type: ", "invalid value: "]
+        .iter()
+        .find_map(|start| message.strip_prefix(start))?;
+    let (found, expected) = rest.split_at(rest.rfind(", expected ")?);
+    let expected = match &expected[", expected ".len()..] {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a string in quotes",
+        "a sequence" => "a list",
+        "a map" => "a table",
+        other if other.starts_with("struct ") => "a table",
+        other => other,
+    };
+    // A bare value stands in the message as in the file.
+    let bare = |kind: &str| Some(found.strip_prefix(kind)?.trim_matches('`').to_owned());
+    let bare = ["boolean ", "integer ", "floating point "].into_iter().find_map(bare);
+    let found = match found {
+        "map" => "a table",
+        "sequence" => "a list",
+        _ => bare.as_deref().or_else(|| found.strip_prefix("string ")).unwrap_or(found),
+    };
+    let unquoted = found.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    let help = match (expected, found, unquoted) {
+        ("a list", "a table", _) => Some("this is a list of tables: write [[name]]".to_owned()),
+        ("a string in quotes", "true" | "false", _) => Some("write a name, in quotes".to_owned()),
+        ("a string in quotes", _, _) => bare.as_deref().map(|bare| format!("write \"{bare}\"")),
+        ("true or false", _, Some(text @ ("true" | "false"))) => Some(format!("write {text}")),
+        (_, _, Some(text)) if expected.contains("number") && text.parse::<f64>().is_ok() => {
+            Some(format!("write {text}, without quotes"))
+        }
+        _ => None,
+    };
+    Some((format!("expected {expected}, found {found}"), help))
 }
 
 #[cfg(test)]
@@ -158,6 +197,38 @@ mod tests {
             (&*said, help.as_deref()),
             ("unknown value 'dwn'", Some("did you mean 'down'?"))
         );
+    }
+
+    #[test]
+    fn values_of_another_type_are_named_as_they_are_written() {
+        let cases = [
+            ("boolean `false`, expected a string", "a string in quotes, found false"),
+            ("integer `3`, expected a string", "a string in quotes, found 3"),
+            ("string \"3\", expected u64", "a whole number, 0 or more, found \"3\""),
+            ("string \"many\", expected usize", "a whole number, 0 or more, found \"many\""),
+            ("string \"true\", expected a boolean", "true or false, found \"true\""),
+            ("string \"a, expected b\", expected f64", "a number, found \"a, expected b\""),
+            ("map, expected a sequence", "a list, found a table"),
+            ("sequence, expected a string", "a string in quotes, found a list"),
+            ("string \"x\", expected struct LinkParams", "a table, found \"x\""),
+            ("floating point `1.5`, expected u32", "a whole number, 0 or more, found 1.5"),
+            ("string \"x\", expected a rate", "a rate, found \"x\""),
+        ];
+        let remedies = [
+            (0, "write a name, in quotes"),
+            (1, "write \"3\""),
+            (2, "write 3, without quotes"),
+            (4, "write true"),
+            (6, "this is a list of tables: write [[name]]"),
+        ];
+        for (n, (theirs, ours)) in cases.into_iter().enumerate() {
+            let (said, help) = rephrase(&format!("invalid type: {theirs}"));
+            assert_eq!(said, format!("expected {ours}"));
+            let remedy = remedies.iter().find(|(at, _)| *at == n).map(|(_, remedy)| *remedy);
+            assert_eq!(help.as_deref(), remedy, "{theirs}");
+        }
+        let (said, _) = rephrase("invalid value: integer `-1`, expected u8");
+        assert_eq!(said, "expected a whole number from 0 to 255, found -1");
     }
 
     #[test]

@@ -283,7 +283,7 @@ fn an_override_that_is_none_is_refused_by_its_name() {
         ("TABANE_CLIENT_PATH__WAN9__ROLE", "backup", "which 'path'?"),
         ("TABANE_CLIENT_PATH__7__ROLE", "backup", "only 2"),
         ("TABANE_CLENT_NUMBER", "1", "did you mean 'TABANE_CLIENT_NUMBER'?"),
-        ("TABANE_CLIENT_NUMBER", "many", "invalid type"),
+        ("TABANE_CLIENT_NUMBER", "many", "expected a whole number"),
         ("TABANE_CLIENT_UP__SCHEDULER", "minrt", "did you mean 'minrtt'?"),
     ] {
         let over = vars(&[(name, value)]);
