@@ -171,12 +171,20 @@ fn other_type(message: &str) -> Option<(String, Option<String>)> {
         ("a string in quotes", "true" | "false", _) => Some("write a name, in quotes".to_owned()),
         ("a string in quotes", _, _) => bare.as_deref().map(|bare| format!("write \"{bare}\"")),
         ("true or false", _, Some(text @ ("true" | "false"))) => Some(format!("write {text}")),
-        (_, _, Some(text)) if expected.contains("number") && text.parse::<f64>().is_ok() => {
+        (_, _, Some(text)) if is_number(text, expected) => {
             Some(format!("write {text}, without quotes"))
         }
         _ => None,
     };
-    Some((format!("expected {expected}, found {found}"), help))
+    Some((format!("expected {expected}, found {found}").replace('`', "'"), help))
+}
+
+/// Whether a text is the number that was expected, but for its quotes.
+fn is_number(text: &str, expected: &str) -> bool {
+    match expected {
+        "a number" => text.parse::<f64>().is_ok(),
+        _ => expected.starts_with("a whole number") && text.parse::<u64>().is_ok(),
+    }
 }
 
 #[cfg(test)]
@@ -213,6 +221,9 @@ mod tests {
             ("string \"x\", expected struct LinkParams", "a table, found \"x\""),
             ("floating point `1.5`, expected u32", "a whole number, 0 or more, found 1.5"),
             ("string \"x\", expected a rate", "a rate, found \"x\""),
+            ("string \"1.5\", expected u64", "a whole number, 0 or more, found \"1.5\""),
+            ("string \"1.5\", expected f64", "a number, found \"1.5\""),
+            ("unit, expected `up` or `down`", "'up' or 'down', found unit"),
         ];
         let remedies = [
             (0, "write a name, in quotes"),
@@ -220,6 +231,7 @@ mod tests {
             (2, "write 3, without quotes"),
             (4, "write true"),
             (6, "this is a list of tables: write [[name]]"),
+            (12, "write 1.5, without quotes"),
         ];
         for (n, (theirs, ours)) in cases.into_iter().enumerate() {
             let (said, help) = rephrase(&format!("invalid type: {theirs}"));
