@@ -41,6 +41,14 @@ pub(crate) fn peek(packet: &[u8]) -> Option<Peek> {
     }
 }
 
+/// Whether a packet of the engine opens a subflow, or answers that it is open.
+#[must_use]
+pub(crate) fn is_syn(packet: &[u8]) -> bool {
+    // The engine's headers have neither options nor extensions.
+    let header = if packet.first().is_some_and(|first| first >> 4 == 4) { 20 } else { 40 };
+    packet.get(header + 13).is_some_and(|flags| Flags(*flags).contains(Flags::SYN))
+}
+
 /// That a SYN from `from` to `to`, numbered `seq`, found nobody: an ICMP packet from the
 /// destination itself, so that it passes whatever filters the host has by route. `None` if it
 /// cannot be written.

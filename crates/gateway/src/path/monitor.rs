@@ -116,6 +116,13 @@ pub(crate) struct Announcement {
     pub(crate) takes_roles: bool,
 }
 
+impl Announcement {
+    /// The client uses the path for nothing.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.using == Use::Unused
+    }
+}
+
 /// What the far end said in its newest answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Far {

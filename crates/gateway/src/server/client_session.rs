@@ -82,7 +82,7 @@ pub(super) struct ClientSession {
     /// The connection that was looked at last.
     looked_at: ConnId,
     /// What it says of its paths.
-    announced: [Option<Announcement>; PATHS_MAX],
+    pub(super) announced: [Option<Announcement>; PATHS_MAX],
 }
 
 /// Why there is no member.
@@ -211,7 +211,7 @@ impl ClientSession {
 
     /// Whether the client uses a path, as far as it has said.
     pub(super) fn is_used(&self, path: PathIndex) -> bool {
-        self.announced[path].is_none_or(|announced| announced.using != Use::Unused)
+        !self.announced[path].is_some_and(|announced| announced.is_unused())
     }
 
     /// Whether the client keeps a path back, as far as it has said.

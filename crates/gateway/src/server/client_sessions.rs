@@ -8,6 +8,7 @@ use super::notes::Notes;
 use crate::address::{ClientNumber, Network, PATHS_MAX};
 use crate::config::{ClientEntry, Configuration, ServerConfig};
 use crate::index::{ClientIndex, PathIndex};
+use crate::inner::is_syn;
 use crate::keys::{self, Key};
 use crate::path::{PathEvent, Reports};
 use std::collections::BTreeMap;
@@ -308,9 +309,15 @@ impl ClientSessions {
     ) -> bool {
         let Self { all, peers, .. } = self;
         let Some(Some(session)) = all.get_mut(at.get()) else { return false };
-        let ClientSession { bond, peers: own, limiters, responders, .. } = session;
+        let ClientSession { bond, peers: own, limiters, responders, announced, .. } = session;
         bond.transmit(now, scratch, |path, packet| {
             let Some(peer) = own[path] else { return false };
+            // A path that the client does not use carries nothing, not even a subflow's question
+            // once a second whether it is back: its quota may be used up. One who opens a subflow
+            // uses it, though his probe that says so may come later.
+            if announced[path].is_some_and(|said| said.is_unused()) && !is_syn(packet) {
+                return false;
+            }
             let responder = &mut responders[path];
             if !responder.is_stock() && packet.len() > usize::from(responder.mtu()) {
                 responder.handle_too_big(now, packet.len(), false);
