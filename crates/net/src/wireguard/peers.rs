@@ -116,11 +116,22 @@ struct Peer {
 }
 
 /// The newest data message: an older one that comes late does not say where the peer is.
+///
+/// After handshakes that crossed or were answered together (a server that was stopped for seconds
+/// finds several), the peer may go back to the keys before and stay with them. One message with
+/// those keys may be late, the second in a row is not.
 struct Newest {
+    keys: NewestOf,
+    before: NewestOf,
+    /// The last message was one with the keys before.
+    went_back: bool,
+}
+
+/// The newest message with the keys of this index.
+#[derive(Clone, Copy)]
+struct NewestOf {
     index: u32,
     counter: u64,
-    /// The index of the keys before.
-    before: u32,
 }
 
 impl Default for PeersConfig {
@@ -382,24 +393,30 @@ impl Peers {
 impl Newest {
     fn none() -> Self {
         // No index is that large: see `random_index`.
-        Self { index: u32::MAX, counter: 0, before: u32::MAX }
+        let none = NewestOf { index: u32::MAX, counter: 0 };
+        Self { keys: none, before: none, went_back: false }
     }
 
     /// Whether a message is newer than all before; it is the newest then.
     fn update(&mut self, index: u32, counter: u64) -> bool {
-        let newer = if index == self.index {
-            counter > self.counter
-        } else {
-            let newer = index != self.before;
-            if newer {
-                self.before = self.index;
+        if index == self.before.index {
+            if counter <= self.before.counter {
+                return false;
             }
-            newer
-        };
-        if newer {
-            (self.index, self.counter) = (index, counter);
+            if !std::mem::replace(&mut self.went_back, true) {
+                self.before.counter = counter;
+                return false;
+            }
+        } else if index == self.keys.index {
+            self.went_back = false;
+            let newer = counter > self.keys.counter;
+            self.keys.counter = counter.max(self.keys.counter);
+            return newer;
         }
-        newer
+        self.before = self.keys;
+        self.keys = NewestOf { index, counter };
+        self.went_back = false;
+        true
     }
 }
 

@@ -340,6 +340,22 @@ fn a_peer_is_where_its_newest_packet_came_from() {
     assert_eq!(peers.four_tuple(PeerId(1)), Some(&four_tuple(2)), "others stay where they are");
 }
 
+/// A server that was stopped for seconds answers several first messages at once. The client ends
+/// up with keys that are not the last ones seen, and stays with them.
+#[test]
+fn a_peer_that_goes_back_to_keys_is_followed() {
+    let mut newest = Newest::none();
+    assert!(newest.update(1, 0) && newest.update(1, 1));
+    assert!(newest.update(2, 0), "the next keys");
+    assert!(!newest.update(1, 2), "one may be late");
+    assert!(newest.update(2, 1) && !newest.update(1, 3), "nor are two that are not in a row");
+    assert!(!newest.update(1, 3), "nor is a message that was seen");
+    assert!(newest.update(1, 4) && newest.update(1, 5), "it is back");
+    assert!(!newest.update(2, 2), "now these are the keys before");
+    assert!(newest.update(1, 6) && newest.update(3, 0) && newest.update(3, 1));
+    assert!(!newest.update(1, 5), "an older one");
+}
+
 #[test]
 fn peers_come_and_go_without_touching_others() {
     let mut peers = server(3, 1000);
