@@ -55,6 +55,11 @@ impl Default for History {
 }
 
 impl History {
+    /// Of a path that nothing is known of; its first probe has this sequence number.
+    pub(super) fn new(first_seq: u32) -> Self {
+        Self { next_seq: first_seq, after_answered: first_seq, ..Self::default() }
+    }
+
     /// Notes a probe; returns its sequence number.
     pub(super) fn sent(&mut self, now: Instant, size: u16, large: bool) -> u32 {
         let seq = self.next_seq;
@@ -93,8 +98,7 @@ impl History {
     /// Forgets all but the sequence number, and returns what it was.
     pub(super) fn clear(&mut self) -> Self {
         let next_seq = self.next_seq;
-        let new = Self { next_seq, after_answered: next_seq, ..Self::default() };
-        std::mem::replace(self, new)
+        std::mem::replace(self, Self::new(next_seq))
     }
 
     /// Takes over the sequence number of a later one, whose probes are forgotten.

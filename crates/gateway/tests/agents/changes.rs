@@ -5,6 +5,7 @@ use super::wire::Wire;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
+use tabane_config::quantity::Time;
 use tabane_engine::policy::Spec;
 use tabane_gateway::config::{Policies, Rule};
 use tabane_gateway::model::{PathState, PathStatus, Role, Status};
@@ -153,6 +154,36 @@ fn paths_come_and_go_with_the_file_under_a_connection() {
         client.until("no subflow on it", |_| subflows(&client) == ["one"]);
         exchange(seed + 10);
     }
+}
+
+/// The far end takes what is numbered below the last probe for late, and what a path said last was
+/// that it is not used.
+#[test]
+fn a_path_that_is_there_again_is_used_by_the_server() {
+    let keys = Keys::new();
+    let server = Agent::server(keys.server_config("127.0.0.1:0".parse().unwrap()));
+    let mut both = keys.client_config(&[server.at]);
+    let mut one = both.clone();
+    one.path.truncate(1);
+    both.path[1].probe = Some(Time(tabane_engine::Duration::from_millis(50)));
+    let file = Arc::new(Mutex::new(both.clone()));
+    let client = Agent::client_of(&file);
+    client.until_paths_work();
+    let _open = connect(client.at, echo()).unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let reload = |config: &tabane_gateway::config::ClientConfig| {
+        *file.lock().unwrap() = config.clone();
+        assert_eq!(client.request_channel.ask(Request::Reload).unwrap(), Answer::Done);
+    };
+    reload(&one);
+    server.until("told that it is gone", |status| status.paths[1].role == Role::Never);
+    client.until("a path less", |status| status.paths.len() == 1);
+    both.path[1].probe = None;
+    reload(&both);
+    client.until("a path more", |status| status.paths.len() == 2);
+    client.until_paths_work();
+    let took = server.until("told that it is back", |s| s.paths[1].role == Role::Primary);
+    assert!(took < std::time::Duration::from_secs(2), "{took:?}");
 }
 
 /// `docs/watching.md`: until the agent restarts or reads its configuration again.
