@@ -86,7 +86,7 @@ fn echo(sockets: &[UdpSocket], stopped: &AtomicBool) {
         let wait = Some(Duration::from_millis(20));
         socket.set_read_timeout(wait).expect("a timeout can be set");
     }
-    let mut buffer = [0; 2000];
+    let mut buffer = [0; 9000];
     while !stopped.load(Ordering::Relaxed) {
         for socket in sockets {
             if let Ok((len, from)) = socket.recv_from(&mut buffer) {
@@ -120,15 +120,20 @@ fn socket(host: &Namespace, v6: bool) -> UdpSocket {
 
 /// All send with the same port, and then each hears what it has said and nothing else.
 fn datagrams_come_back(hosts: &[Namespace]) {
-    for (v6, to) in [(false, ECHO[0]), (true, ECHO[1])] {
+    // A full packet of the LAN is none too large for it, and what hosts cut comes whole.
+    for (v6, to, len) in [
+        (false, ECHO[0], 1472),
+        (true, ECHO[1], 1452),
+        (false, ECHO[0], 5000),
+        (true, ECHO[1], 5000),
+    ] {
         let to: SocketAddr = to.parse().expect("an address");
         let sockets: Vec<UdpSocket> = hosts.iter().map(|host| socket(host, v6)).collect();
-        // A full packet of the LAN is none too large for it.
-        let text = |n: usize| vec![b'a' + n as u8; if v6 { 1452 } else { 1472 }];
+        let text = |n: usize| vec![b'a' + n as u8; len];
         for (n, socket) in sockets.iter().enumerate() {
             socket.send_to(&text(n), to).expect("it has a route");
         }
-        let mut buffer = [0; 2000];
+        let mut buffer = [0; 9000];
         for (n, socket) in sockets.iter().enumerate() {
             // A link may just have gone, and what was on it with it.
             let heard = (0..6).find_map(|_| {

@@ -278,7 +278,7 @@ impl Core {
         {
             lan.hear(now, inner.src);
         }
-        match host.packets.classify(frame) {
+        match host.packets.classify(now, frame) {
             Inbound::Tcp(segment) => host.stack.handle_segment(now, segment),
             Inbound::Udp(datagrams) | Inbound::Dns(datagrams) => {
                 host.note_flow(now, (datagrams.src, datagrams.dst));
@@ -435,7 +435,7 @@ impl Core {
         // Programs that have tried again meanwhile: without an answer they would go on trying from
         // an address that is about to go.
         while let Some(Ok(Some(frame))) = device.as_mut().map(Device::recv) {
-            if let Inbound::Tcp(segment) = packets.classify(frame) {
+            if let Inbound::Tcp(segment) = packets.classify(now, frame) {
                 stack.handle_segment(now, segment);
             }
         }

@@ -78,7 +78,8 @@ impl World {
         self.probes(&bytes);
         self.datagrams(path % 8, &bytes);
         if let Some(frame) = VirtioHeader::decode(&virtio).frame(Bytes::from(bytes))
-            && let Inbound::Udp(datagrams) | Inbound::Dns(datagrams) = self.packets.classify(frame)
+            && let Inbound::Udp(datagrams) | Inbound::Dns(datagrams) =
+                self.packets.classify(self.now, frame)
         {
             assert!(datagrams.count() > 0);
         }

@@ -1,12 +1,13 @@
 //! What the host's packets are: TCP, datagrams, questions for names, echo requests. Of the rest the
 //! sender is told that it is prohibited, where it may be told anything; each kind is counted.
 //!
-//! Fragments are refused: nothing behind here could carry what they would make. The host makes
-//! none as long as its device's MTU is right, and a program that insists is told "prohibited".
+//! Fragments are put together: a host makes them of what is longer than its link's MTU, as SIP,
+//! RADIUS and large pings are.
 
-use crate::udp::fragment::FRAGMENT_HEADER;
+use crate::udp::fragment::{self, PACKET_MAX, Reassembler};
 use bytes::{Bytes, BytesMut};
 use std::net::{IpAddr, SocketAddr};
+use tabane_engine::Instant;
 use tabane_net::device::virtio::{Checksumming, Frame, Segmentation};
 use tabane_wire::icmp::{emit_too_big, emit_unreachable};
 use tabane_wire::ip::{IpHeader, protocol};
@@ -14,10 +15,11 @@ use tabane_wire::segment::Trust;
 use tabane_wire::{Checksum, Datagram, Ecn, ParseError, Segment, Unreachable};
 
 /// Tells the host's packets apart.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Packets {
     config: PacketsConfig,
     counts: Counts,
+    reassembler: Reassembler,
 }
 
 /// Settings of [`Packets`].
@@ -25,7 +27,8 @@ pub(crate) struct Packets {
 pub(crate) struct PacketsConfig {
     /// Names are asked for at port 53 of these.
     pub dns: Vec<IpAddr>,
-    /// Largest datagram that the bond carries, IP header included.
+    /// Largest datagram that the bond carries as it is, IP header included; what was cut on its
+    /// way here may be cut again.
     pub mtu: u16,
 }
 
@@ -73,7 +76,7 @@ pub(crate) struct Counts {
     pub dns: u64,
     /// Echo requests and replies.
     pub(crate) echo: u64,
-    /// Refused: fragments.
+    /// Dropped or refused: fragments that make no packet.
     pub(crate) fragments: u64,
     /// Dropped, the host told: too big for the bond.
     pub(crate) too_big: u64,
@@ -89,7 +92,7 @@ impl Packets {
     /// With these settings.
     #[must_use]
     pub(crate) fn new(config: PacketsConfig) -> Self {
-        Self { config, counts: Counts::default() }
+        Self { config, counts: Counts::default(), reassembler: Reassembler::default() }
     }
 
     /// What has come so far.
@@ -98,30 +101,52 @@ impl Packets {
     }
 
     /// Tells what a packet is.
-    pub(crate) fn classify(&mut self, frame: Frame) -> Inbound {
-        let Some(number) = protocol_of(&frame.packet) else { return self.uncommon(&frame) };
+    pub(crate) fn classify(&mut self, now: Instant, frame: Frame) -> Inbound {
+        if fragment::is_fragment(&frame.packet) {
+            return self.fragment(now, &frame.packet);
+        }
+        self.whole(frame, usize::from(self.config.mtu))
+    }
+
+    /// A packet of at most `largest` bytes, if it is not TCP.
+    fn whole(&mut self, frame: Frame, largest: usize) -> Inbound {
+        let Some(number) = protocol_of(&frame.packet) else {
+            return self.uncommon(&frame, largest);
+        };
         match number {
             protocol::TCP => self.segment(&frame),
-            protocol::UDP => self.datagrams(&frame),
-            protocol::ICMP | protocol::ICMPV6 => self.echo(frame),
-            _ => self.uncommon(&frame),
+            protocol::UDP => self.datagrams(&frame, largest),
+            protocol::ICMP | protocol::ICMPV6 => self.echo(frame, largest),
+            _ => self.uncommon(&frame, largest),
         }
     }
 
+    fn fragment(&mut self, now: Instant, packet: &[u8]) -> Inbound {
+        // To a group: not carried anyway, and not to be in the way of what is.
+        if crate::inner::peek(packet).is_some_and(|peek| is_to_many(peek.dst)) {
+            self.counts.multicast += 1;
+            return Inbound::Nothing;
+        }
+        let before = self.reassembler.dropped();
+        let whole = self.reassembler.add(now, packet);
+        self.counts.fragments += self.reassembler.dropped() - before;
+        whole.map_or(Inbound::Nothing, |whole| self.whole(Bytes::from(whole).into(), PACKET_MAX))
+    }
+
     /// Extension headers, and what is not carried at all.
-    fn uncommon(&mut self, frame: &Frame) -> Inbound {
+    fn uncommon(&mut self, frame: &Frame, largest: usize) -> Inbound {
         match IpHeader::parse(&frame.packet) {
-            Ok((header, _)) if header.protocol == protocol::UDP => self.datagrams(frame),
+            Ok((header, _)) if header.protocol == protocol::UDP => self.datagrams(frame, largest),
             Ok((header, _)) if header.protocol == protocol::TCP => self.segment(frame),
             Ok((header, _)) => {
                 // Multicast listeners report with a hop-by-hop option.
-                if header.dst.is_multicast() || is_broadcast(header.dst) {
+                if is_to_many(header.dst) {
                     self.counts.multicast += 1;
                     return Inbound::Nothing;
                 }
                 self.other(&frame.packet)
             }
-            Err(error) => self.refuse(&frame.packet, error),
+            Err(error) => self.refuse(error),
         }
     }
 
@@ -131,17 +156,17 @@ impl Packets {
                 self.counts.tcp += 1;
                 Inbound::Tcp(segment)
             }
-            Err(error) => self.refuse(&frame.packet, error),
+            Err(error) => self.refuse(error),
         }
     }
 
-    fn datagrams(&mut self, frame: &Frame) -> Inbound {
+    fn datagrams(&mut self, frame: &Frame, largest: usize) -> Inbound {
         let datagram = match Datagram::parse(&frame.packet, trust(frame)) {
             Ok(datagram) => datagram,
-            Err(error) => return self.refuse(&frame.packet, error),
+            Err(error) => return self.refuse(error),
         };
         let Datagram { src, dst, ecn, payload } = datagram;
-        if dst.ip().is_multicast() || is_broadcast(dst.ip()) {
+        if is_to_many(dst.ip()) {
             self.counts.multicast += 1;
             return Inbound::Nothing;
         }
@@ -154,7 +179,7 @@ impl Packets {
             _ => (whole, 1),
         };
         let headers = if src.is_ipv4() { 28 } else { 48 };
-        if headers + each > usize::from(self.config.mtu) {
+        if headers + each > largest {
             return self.too_big(&frame.packet);
         }
         let datagrams = Datagrams { src, dst, ecn, payload, each, left: count };
@@ -166,10 +191,10 @@ impl Packets {
         Inbound::Udp(datagrams)
     }
 
-    fn echo(&mut self, frame: Frame) -> Inbound {
+    fn echo(&mut self, frame: Frame, largest: usize) -> Inbound {
         let (header, range) = match IpHeader::parse(&frame.packet) {
             Ok(parsed) => parsed,
-            Err(error) => return self.refuse(&frame.packet, error),
+            Err(error) => return self.refuse(error),
         };
         let kind = frame.packet.get(range.start).copied();
         let known: &[u8] = if header.src.is_ipv4() { &[0, 8] } else { &[128, 129] };
@@ -180,7 +205,7 @@ impl Packets {
         if range.len() < 8 || kind.is_none_or(|kind| !known.contains(&kind)) {
             return self.other(&frame.packet);
         }
-        if range.end > usize::from(self.config.mtu) {
+        if range.end > largest {
             self.counts.too_big += 1;
             return Inbound::Nothing;
         }
@@ -204,14 +229,13 @@ impl Packets {
         }
     }
 
-    fn refuse(&mut self, packet: &[u8], why: ParseError) -> Inbound {
-        if why != ParseError::Fragment {
-            self.counts.malformed += 1;
-            return Inbound::Nothing;
+    fn refuse(&mut self, why: ParseError) -> Inbound {
+        match why {
+            // Behind other extension headers, where no host puts it.
+            ParseError::Fragment => self.counts.fragments += 1,
+            _ => self.counts.malformed += 1,
         }
-        self.counts.fragments += 1;
-        let refused = whole(packet).and_then(|whole| prohibited(&whole));
-        refused.map_or(Inbound::Nothing, Inbound::Answer)
+        Inbound::Nothing
     }
 }
 
@@ -251,8 +275,8 @@ fn trust(frame: &Frame) -> Trust {
     }
 }
 
-fn is_broadcast(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V4(v4) if v4.is_broadcast())
+fn is_to_many(address: IpAddr) -> bool {
+    address.is_multicast() || matches!(address, IpAddr::V4(v4) if v4.is_broadcast())
 }
 
 /// The first `len` bytes of a packet with its checksum complete.
@@ -277,38 +301,6 @@ pub(crate) fn prohibited(packet: &[u8]) -> Option<Bytes> {
     let why = Unreachable::Prohibited;
     let len = emit_unreachable(&mut answer, header.dst, why, packet).ok()?;
     Some(Bytes::copy_from_slice(&answer[..len]))
-}
-
-/// The first fragment of a packet as if it were whole: what is said of it is about the flow. The
-/// others say nothing about ports.
-fn whole(packet: &[u8]) -> Option<Vec<u8>> {
-    let mut whole = packet[..packet.len().min(ANSWER_MAX)].to_vec();
-    if packet.first()? >> 4 == 4 {
-        if packet.len() < 28 || packet[6] & 0x1f != 0 || packet[7] != 0 {
-            return None;
-        }
-        let header_len = usize::from(whole[0] & 0xf) * 4;
-        if header_len < 20 || header_len + 8 > whole.len() {
-            return None;
-        }
-        let length = whole.len() as u16;
-        whole[2..4].copy_from_slice(&length.to_be_bytes());
-        whole[6] = 0;
-        whole[10..12].fill(0);
-        let sum = Checksum::of(&whole[..header_len]).finish();
-        whole[10..12].copy_from_slice(&sum.to_be_bytes());
-        return Some(whole);
-    }
-    let first = packet.get(6) == Some(&FRAGMENT_HEADER)
-        && packet.len() >= 56
-        && u16::from_be_bytes([packet[42], packet[43]]) & 0xfff8 == 0;
-    first.then(|| {
-        whole[6] = packet[40];
-        whole.drain(40..48);
-        let length = (whole.len() - 40) as u16;
-        whole[4..6].copy_from_slice(&length.to_be_bytes());
-        whole
-    })
 }
 
 #[cfg(test)]

@@ -137,7 +137,9 @@ mod tests {
         let Some(frame) = header.frame(packet.to_vec().into()) else { return Vec::new() };
         let mut packets =
             super::super::Packets::new(super::super::PacketsConfig { dns: Vec::new(), mtu: 1500 });
-        let super::super::Inbound::Udp(datagrams) = packets.classify(frame) else {
+        let super::super::Inbound::Udp(datagrams) =
+            packets.classify(tabane_engine::Instant::ZERO, frame)
+        else {
             panic!("no datagrams")
         };
         let all: Vec<_> = datagrams

@@ -1,14 +1,13 @@
 //! Fragments of IP packets (RFC 791 section 3.2, RFC 8200 section 4.5), for datagrams that are
-//! longer than the largest packet of a path. Cutting suits any host; putting together is done here
-//! for datagrams that come out of a tunnel. Overlapping fragments are not put together (RFC 5722):
-//! the packet is dropped.
+//! longer than the largest packet of a path, and for what hosts have cut themselves. Overlapping
+//! fragments are not put together (RFC 5722): the packet is dropped.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tabane_engine::{Duration, Instant};
 use tabane_wire::Checksum;
 
-/// Puts fragments of one peer together.
+/// Puts fragments of one peer, or of the host and those behind it, together.
 #[derive(Default, Debug)]
 pub(crate) struct Reassembler {
     packets: BTreeMap<Key, Partial>,
@@ -53,7 +52,7 @@ const BYTES_MAX: usize = 512 << 10;
 /// Until a packet is given up: less than the RFCs' minute, since what is late is of no use.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest that an IP packet can be.
-const PACKET_MAX: usize = u16::MAX as usize;
+pub(crate) const PACKET_MAX: usize = u16::MAX as usize;
 /// The next header of a fragment in IPv6.
 pub(crate) const FRAGMENT_HEADER: u8 = 44;
 
@@ -180,7 +179,6 @@ impl Reassembler {
     }
 
     /// Packets given up, and fragments that make none.
-    #[cfg(test)]
     #[must_use]
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped

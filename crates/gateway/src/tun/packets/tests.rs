@@ -8,6 +8,12 @@ const PROGRAM: [&str; 2] = ["10.81.0.31:5000", "[fd74::31]:5000"];
 const SERVER: [&str; 2] = ["192.0.2.80:443", "[2001:db8::80]:443"];
 const RESOLVER: [&str; 2] = ["10.81.0.1", "fd74::1"];
 
+impl Packets {
+    fn tell(&mut self, frame: Frame) -> Inbound {
+        self.classify(Instant::ZERO, frame)
+    }
+}
+
 fn packets() -> Packets {
     let dns = RESOLVER.map(|text| text.parse().unwrap()).to_vec();
     Packets::new(PacketsConfig { dns, mtu: 1400 })
@@ -61,7 +67,7 @@ fn tcp_comes_whole_however_large() {
             let segmentation = (len > 1400).then_some(Segmentation::Tcp(1348));
             let frame = Frame { packet: packet.into(), checksum, segmentation };
             let mut packets = packets();
-            assert_eq!(packets.classify(frame), Inbound::Tcp(sent));
+            assert_eq!(packets.tell(frame), Inbound::Tcp(sent));
             assert_eq!(packets.counts().tcp, 1);
         }
     }
@@ -73,9 +79,9 @@ fn a_checksum_that_is_there_is_verified() {
     let mut packet = vec![0; sent.wire_len()];
     sent.emit(&mut packet).unwrap();
     let mut packets = packets();
-    assert_eq!(packets.classify(Bytes::from(packet.clone()).into()), Inbound::Tcp(sent));
+    assert_eq!(packets.tell(Bytes::from(packet.clone()).into()), Inbound::Tcp(sent));
     packet[60] ^= 1;
-    assert_eq!(packets.classify(Bytes::from(packet).into()), Inbound::Nothing);
+    assert_eq!(packets.tell(Bytes::from(packet).into()), Inbound::Nothing);
     assert_eq!(packets.counts().malformed, 1);
 }
 
@@ -87,8 +93,7 @@ fn datagrams_sent_at_once_come_apart() {
         let checksum = Checksumming::Partial { start, offset: 6 };
         let segmentation = Some(Segmentation::Udp(1_000));
         let mut packets = packets();
-        let Inbound::Udp(datagrams) = packets.classify(Frame { packet, checksum, segmentation })
-        else {
+        let Inbound::Udp(datagrams) = packets.tell(Frame { packet, checksum, segmentation }) else {
             panic!("not taken as datagrams")
         };
         assert_eq!((datagrams.src, datagrams.dst), (whole.src, whole.dst));
@@ -106,7 +111,7 @@ fn datagrams_sent_at_once_come_apart() {
 #[test]
 fn an_empty_datagram_is_one() {
     let (sent, packet) = datagram(PROGRAM[0], SERVER[0], 0);
-    let Inbound::Udp(datagrams) = packets().classify(packet.into()) else { panic!("lost") };
+    let Inbound::Udp(datagrams) = packets().tell(packet.into()) else { panic!("lost") };
     assert_eq!(datagrams.collect::<Vec<_>>(), [sent]);
 }
 
@@ -115,16 +120,16 @@ fn questions_for_names_are_told_apart_by_address_and_port() {
     let mut packets = packets();
     for (src, resolver) in PROGRAM.into_iter().zip(["10.81.0.1:53", "[fd74::1]:53"]) {
         let (sent, packet) = datagram(src, resolver, 40);
-        let Inbound::Dns(datagrams) = packets.classify(packet.into()) else { panic!("not DNS") };
+        let Inbound::Dns(datagrams) = packets.tell(packet.into()) else { panic!("not DNS") };
         assert_eq!(datagrams.collect::<Vec<_>>(), [sent]);
     }
     for other in ["10.81.0.1:54", "10.81.0.2:53"] {
         let (_, packet) = datagram(PROGRAM[0], other, 40);
-        assert!(matches!(packets.classify(packet.into()), Inbound::Udp(_)), "{other}");
+        assert!(matches!(packets.tell(packet.into()), Inbound::Udp(_)), "{other}");
     }
     packets.config.dns.clear();
     let (_, packet) = datagram(PROGRAM[0], "10.81.0.1:53", 40);
-    assert!(matches!(packets.classify(packet.into()), Inbound::Udp(_)));
+    assert!(matches!(packets.tell(packet.into()), Inbound::Udp(_)));
     assert_eq!((packets.counts().dns, packets.counts().udp), (2, 3));
 }
 
@@ -134,9 +139,9 @@ fn what_is_too_big_is_answered_with_the_size_that_fits() {
         let headers = [28, 48][at];
         let mut packets = packets();
         let (_, fits) = datagram(src, dst, 1_400 - headers);
-        assert!(matches!(packets.classify(fits.into()), Inbound::Udp(_)));
+        assert!(matches!(packets.tell(fits.into()), Inbound::Udp(_)));
         let (sent, packet) = datagram(src, dst, 1_401 - headers);
-        let Inbound::Answer(answer) = packets.classify(packet.clone().into()) else {
+        let Inbound::Answer(answer) = packets.tell(packet.clone().into()) else {
             panic!("no answer")
         };
         let (header, range) = IpHeader::parse(&answer).unwrap();
@@ -147,7 +152,7 @@ fn what_is_too_big_is_answered_with_the_size_that_fits() {
         assert!(packet.starts_with(&icmp[8..]));
         assert_eq!(packets.counts().too_big, 1);
         packets.config.mtu = 1_401;
-        assert!(matches!(packets.classify(packet.into()), Inbound::Udp(_)));
+        assert!(matches!(packets.tell(packet.into()), Inbound::Udp(_)));
     }
 }
 
@@ -156,58 +161,88 @@ fn echo_passes_with_its_checksum_made_complete() {
     for v4 in [true, false] {
         let mut packets = packets();
         let packet = echo(v4, 56);
-        assert_eq!(packets.classify(packet.clone().into()), Inbound::Echo(packet.clone()));
+        assert_eq!(packets.tell(packet.clone().into()), Inbound::Echo(packet.clone()));
         let start = if v4 { 20 } else { 40 };
         let checksum = Checksumming::Partial { start, offset: 2 };
         let partial = Frame { packet, checksum, segmentation: None };
-        let Inbound::Echo(completed) = packets.classify(partial) else { panic!("lost") };
+        let Inbound::Echo(completed) = packets.tell(partial) else { panic!("lost") };
         assert_eq!(Checksum::of(&completed[usize::from(start)..]).finish(), 0);
         assert_eq!(packets.counts().echo, 2);
-        assert_eq!(packets.classify(echo(v4, 1_400).into()), Inbound::Nothing);
+        assert_eq!(packets.tell(echo(v4, 1_400).into()), Inbound::Nothing);
         assert_eq!(packets.counts().too_big, 1);
     }
 }
 
-#[test]
-fn fragments_are_refused_and_the_first_is_answered() {
-    let (sent, packet) = datagram(PROGRAM[0], SERVER[0], 1_000);
-    let fragment = |flags: [u8; 2]| {
-        let mut packet = packet.to_vec();
-        packet[6..8].copy_from_slice(&flags);
-        packet[10..12].fill(0);
-        let sum = Checksum::of(&packet[..20]).finish();
-        packet[10..12].copy_from_slice(&sum.to_be_bytes());
-        Frame::from(Bytes::from(packet))
-    };
-    let mut packets = packets();
-    let Inbound::Answer(answer) = packets.classify(fragment([0x20, 0])) else { panic!("silent") };
-    let (header, range) = IpHeader::parse(&answer).unwrap();
-    assert_eq!(header.dst, sent.src.ip());
-    assert_eq!(answer[range.start..range.start + 2], [3, 13]);
-    let quoted = &answer[range.start + 8..];
-    assert_eq!(quoted[20..24], packet[20..24], "the ports of the flow");
-    assert_eq!(packets.classify(fragment([0x20, 100])), Inbound::Nothing);
-    assert_eq!(packets.classify(fragment([0, 200])), Inbound::Nothing);
-    assert_eq!(packets.counts().fragments, 3);
+fn cut(packet: &[u8], id: u32) -> Vec<Frame> {
+    let mut parts = Vec::new();
+    assert!(fragment::cut(&mut packet.to_vec(), 1400, id, &mut |part| {
+        parts.push(Frame::from(Bytes::copy_from_slice(part)));
+    }));
+    assert!(parts.len() > 1);
+    parts
 }
 
 #[test]
-fn the_first_fragment_of_ipv6_is_refused_and_the_program_told() {
+fn what_a_host_has_cut_is_put_together_in_any_order() {
+    for (src, dst) in PROGRAM.into_iter().zip(SERVER) {
+        for backwards in [false, true] {
+            let mut packets = packets();
+            let (sent, packet) = datagram(src, dst, 60_000);
+            let mut parts = cut(&packet, 7);
+            if backwards {
+                parts.reverse();
+            }
+            let last = parts.pop().unwrap();
+            for part in parts {
+                assert_eq!(packets.tell(part), Inbound::Nothing);
+            }
+            let Inbound::Udp(datagrams) = packets.tell(last) else { panic!("lost") };
+            let [whole] = datagrams.collect::<Vec<_>>().try_into().unwrap();
+            assert_eq!((whole.src, whole.dst, whole.payload), (sent.src, sent.dst, sent.payload));
+            assert_eq!(*packets.counts(), Counts { udp: 1, ..Counts::default() });
+        }
+    }
+}
+
+#[test]
+fn a_large_ping_is_put_together() {
+    for v4 in [true, false] {
+        let mut packets = packets();
+        let sent = echo(v4, 4_000);
+        let told: Vec<_> = cut(&sent, 7).into_iter().map(|part| packets.tell(part)).collect();
+        let Some(Inbound::Echo(whole)) = told.last() else { panic!("lost") };
+        let [whole, sent] = [&whole[..], &sent].map(|packet| {
+            let (header, range) = IpHeader::parse(packet).unwrap();
+            (header.dst, packet[range].to_vec())
+        });
+        assert_eq!(whole, sent);
+    }
+}
+
+#[test]
+fn of_what_is_not_carried_fragments_are_not_either() {
     let mut packets = packets();
-    let (sent, packet) = datagram(PROGRAM[1], SERVER[1], 100);
-    let fragment = |offset: u8| {
-        let mut cut = packet.to_vec();
-        cut[6] = 44;
-        cut[5] += 8;
-        cut.splice(40..40, [17, 0, 0, offset | 1, 0, 0, 0, 7]);
-        Frame::from(Bytes::from(cut))
-    };
-    let Inbound::Answer(answer) = packets.classify(fragment(0)) else { panic!("no answer") };
-    let (header, range) = IpHeader::parse(&answer).unwrap();
-    assert_eq!(header.dst, sent.src.ip());
-    assert_eq!(answer[range.start..range.start + 2], [1, 1]);
-    assert_eq!(answer[range.start + 8..], packet[..], "the packet as if it were whole");
-    assert_eq!(packets.classify(fragment(8)), Inbound::Nothing);
+    let mut tunnelled = vec![0; 2_000];
+    let [src, dst] = [PROGRAM[0], SERVER[0]].map(|t| t.parse::<SocketAddr>().unwrap().ip());
+    IpHeader::new(src, dst, 47).emit(&mut tunnelled, 1_980).unwrap();
+    let told: Vec<_> = cut(&tunnelled, 7).into_iter().map(|part| packets.tell(part)).collect();
+    let [Inbound::Nothing, Inbound::Answer(answer)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(answer[20..22], [3, 13]);
+    // Groups do not fill the space of others.
+    let (_, group) = datagram(PROGRAM[0], "224.0.0.251:5353", 60_000);
+    for id in 0..40 {
+        let first = cut(&group, id).remove(0);
+        assert_eq!(packets.tell(first), Inbound::Nothing);
+    }
+    let (_, packet) = datagram(PROGRAM[0], SERVER[0], 60_000);
+    let unfinished = cut(&packet, 8);
+    for part in &unfinished[1..] {
+        assert_eq!(packets.tell(part.clone()), Inbound::Nothing);
+    }
+    let late = Instant(6_000_000_000);
+    assert_eq!(packets.classify(late, unfinished[0].clone()), Inbound::Nothing);
+    let expected = Counts { multicast: 40, other: 1, fragments: 1, ..Counts::default() };
+    assert_eq!(*packets.counts(), expected);
 }
 
 #[test]
@@ -217,19 +252,19 @@ fn the_rest_is_counted_by_kind() {
     let (_, all) = datagram(PROGRAM[0], "255.255.255.255:67", 40);
     let (_, group6) = datagram(PROGRAM[1], "[ff02::fb]:5353", 40);
     for packet in [group, all, group6] {
-        assert_eq!(packets.classify(packet.into()), Inbound::Nothing);
+        assert_eq!(packets.tell(packet.into()), Inbound::Nothing);
     }
     let mut tunnelled = vec![0; 60];
     let [src, dst] = [PROGRAM[0], SERVER[0]].map(|t| t.parse::<SocketAddr>().unwrap().ip());
     IpHeader::new(src, dst, 47).emit(&mut tunnelled, 40).unwrap();
-    let answer = packets.classify(Bytes::from(tunnelled.clone()).into());
+    let answer = packets.tell(Bytes::from(tunnelled.clone()).into());
     let Inbound::Answer(answer) = answer else { panic!("its sender is not told") };
     assert_eq!(answer[20..22], [3, 13]);
     assert_eq!(answer[28..], tunnelled[..]);
     // An error is not answered by another.
-    assert_eq!(packets.classify(answer.into()), Inbound::Nothing);
+    assert_eq!(packets.tell(answer.into()), Inbound::Nothing);
     for junk in [&b""[..], b"\x45", b"\x60\0\0\0\0\0\x11", b"\xff\xff"] {
-        assert_eq!(packets.classify(Bytes::copy_from_slice(junk).into()), Inbound::Nothing);
+        assert_eq!(packets.tell(Bytes::copy_from_slice(junk).into()), Inbound::Nothing);
     }
     let expected = Counts { multicast: 3, other: 2, malformed: 4, ..Counts::default() };
     assert_eq!(*packets.counts(), expected);
@@ -261,7 +296,7 @@ proptest! {
         let segmentation = Some(Segmentation::Udp(size));
         let frame = Frame { packet: bytes.into(), checksum, segmentation };
         let mut packets = packets();
-        if let Inbound::Udp(datagrams) | Inbound::Dns(datagrams) = packets.classify(frame) {
+        if let Inbound::Udp(datagrams) | Inbound::Dns(datagrams) = packets.tell(frame) {
             prop_assert!(datagrams.count() > 0);
         }
     }

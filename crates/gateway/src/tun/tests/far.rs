@@ -120,7 +120,7 @@ impl Far {
     }
 
     fn take(&mut self, now: Instant, frame: Frame) {
-        match self.packets.classify(frame) {
+        match self.packets.classify(now, frame) {
             Inbound::Tcp(segment) => self.stack.handle_segment(now, segment),
             Inbound::Udp(datagrams) => self.echo_datagrams(datagrams, b"udp "),
             Inbound::Dns(datagrams) => self.echo_datagrams(datagrams, b"dns "),

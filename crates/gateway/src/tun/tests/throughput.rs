@@ -140,7 +140,7 @@ impl Bench {
             let now = self.clock.now();
             for _ in 0..64 {
                 let Some(frame) = device.recv()? else { break };
-                if let Inbound::Tcp(segment) = self.packets.classify(frame) {
+                if let Inbound::Tcp(segment) = self.packets.classify(now, frame) {
                     self.stack.handle_segment(now, segment);
                 }
             }
