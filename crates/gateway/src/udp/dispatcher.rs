@@ -207,14 +207,17 @@ impl Dispatcher {
     }
 
     fn spread(&mut self, now: Instant, packet: &mut [u8]) -> Option<Outcome> {
-        let (len, not) = (packet.len(), unfit(&self.datagram_paths, packet.len()));
+        let len = packet.len();
+        // What fits no path crosses one in fragments, without a number.
+        let in_fragments = is_too_long(&self.datagram_paths, len);
+        let not = if in_fragments { PathSet::NONE } else { unfit(&self.datagram_paths, len) };
         let flow = self.tagger.flow(now, packet)?;
         if flow.call.sent(now, len) {
             return self.protect(now, &Protect::default(), packet);
         }
         // QUIC must not be fragmented (RFC 9000 section 14), and finds the size of its packets by
-        // those that do not arrive; a flow in fragments could not be spread.
-        if flow.quic && is_too_long(&self.datagram_paths, len) {
+        // those that do not arrive.
+        if flow.quic && in_fragments {
             self.too_long += 1;
             return Some(Outcome::Dropped);
         }
@@ -228,7 +231,11 @@ impl Dispatcher {
         if !express && !self.spreader.admit(now, len) {
             return Some(Outcome::Dropped);
         }
-        flow.number(packet, Kind::Ordered, Some(path));
+        if in_fragments {
+            Tagger::clear(packet);
+        } else {
+            flow.number(packet, Kind::Ordered, Some(path));
+        }
         Some(match self.spreader.bind(now, path, express, packet) {
             Bound::Now => Outcome::Leaves(PathSet::only(path)),
             Bound::Queued => Outcome::Waits,

@@ -78,3 +78,26 @@ fn a_quic_download_over_one_link_loses_nothing_by_the_queue_before_it() {
     let rate = steady(&[(100, 10)]);
     assert!(rate >= 0.98 * 91.0, "{rate:.1} Mbit/s");
 }
+
+/// They cross in fragments; the links here take them whole.
+#[test]
+fn datagrams_that_fit_no_path_have_the_sum_of_the_links_too() {
+    let mut world = World::new(1, UdpMode::Bond, &[link(20, 20), link(20, 40)]);
+    let begin = world.now;
+    let (warm, end) = (begin + Duration::from_secs(2), begin + Duration::from_secs(6));
+    // 32 Mbit/s.
+    let (mut due, pause) = (begin, Duration::from_micros(1250));
+    let (mut sent, mut come) = (0, 0);
+    while world.now < end {
+        if due <= world.now {
+            world.send(SERVER, 0, &[0; 5000]);
+            sent += usize::from(due >= warm);
+            due += pause;
+        }
+        let got = world.take(CLIENT);
+        come += got.iter().filter(|datagram| datagram.at >= warm).count();
+        let next = world.next().min(due).min(end);
+        world.advance(next);
+    }
+    assert!(come * 100 >= sent * 97, "{come} of {sent}");
+}
