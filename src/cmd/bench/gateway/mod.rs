@@ -212,6 +212,10 @@ fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
+    if table.width().is_none() {
+        // No terminal to ask: what figures are made of would make lines of 350.
+        table.set_width(160);
+    }
     table.set_header(["row", "what", "figure", "must", "aim", "", "beside", "made of"]);
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     for figure in figures {
