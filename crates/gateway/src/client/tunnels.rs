@@ -18,7 +18,7 @@ use crate::keys::{Key, KeyError};
 use crate::model::Role;
 use crate::path::{
     Absence, Announcement, Decision, Demand, Ends, Found, INTERVAL, LinkState, Links, Monitor,
-    MonitorConfig, PathEvent, Reports, Shaper, Use, first_of,
+    MonitorConfig, PathEvent, Reports, Shaper, Use, first_seq,
 };
 use crate::reactor::{EventSource, follow_port};
 use mio::Registry;
@@ -526,7 +526,7 @@ impl Maker {
         let Self { network, number, run, mark } = self;
         let config = monitor_config(path, (network, *number), index, *run);
         // Its counters begin anew: the path may have been there before, in this run too.
-        let reports = Reports::new(config.ends, false, run.wrapping_add(first_of(now)));
+        let reports = Reports::new(config.ends, false, run.wrapping_add(first_seq(now)));
         Ok(Tunnel {
             name: path.label().to_owned(),
             config: path.clone(),

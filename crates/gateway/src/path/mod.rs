@@ -34,7 +34,7 @@ pub(crate) use monitor::INTERVAL;
 pub(crate) use monitor::Monitor;
 pub(crate) use monitor::MonitorConfig;
 pub(crate) use monitor::PathEvent;
-pub(crate) use monitor::first_of;
+pub(crate) use monitor::first_seq;
 pub(crate) use probe::Ends;
 pub(crate) use probe::ServerInfo;
 pub(crate) use quota::{Period, Quota, QuotaError, QuotaFile, SAVE_EVERY};

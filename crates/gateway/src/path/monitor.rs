@@ -196,11 +196,11 @@ pub(super) const OVERSLEPT: Duration = Duration::from_millis(500);
 pub(super) const LATE: Duration = Duration::from_millis(60);
 pub(super) const PARDON: Duration = Duration::from_millis(250);
 
-/// A number above those of all probes of this run so far, of which there is at most one in
+/// A sequence number above those of all probes of this run so far, of which there is at most one in
 /// [`MIN_GAP`]: a path that was removed and is there again has another monitor, and the far end
 /// takes what is numbered below its last for late. It comes round after three years.
 #[must_use]
-pub(crate) fn first_of(now: Instant) -> u32 {
+pub(crate) fn first_seq(now: Instant) -> u32 {
     (now.0 / (MIN_GAP.0 / 2)) as u32
 }
 
@@ -225,7 +225,7 @@ impl Monitor {
             state: PathState::Absent,
             since: now,
             reason: Reason::Absent(absence),
-            history: History::new(first_of(now)),
+            history: History::new(first_seq(now)),
             before: None,
             // What whoever uses a path takes for granted.
             reported_mtu: BASE,
