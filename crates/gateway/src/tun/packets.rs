@@ -4,7 +4,8 @@
 //! Fragments are put together: a host makes them of what is longer than its link's MTU, as SIP,
 //! RADIUS and large pings are.
 
-use crate::udp::fragment::{self, PACKET_MAX, Reassembler};
+use crate::PACKET_MAX;
+use crate::udp::fragment::{self, Reassembler};
 use bytes::{Bytes, BytesMut};
 use std::net::{IpAddr, SocketAddr};
 use tabane_engine::Instant;

@@ -52,7 +52,7 @@ const BYTES_MAX: usize = 512 << 10;
 /// Until a packet is given up: less than the RFCs' minute, since what is late is of no use.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest that an IP packet can be.
-pub(crate) const PACKET_MAX: usize = u16::MAX as usize;
+const PACKET_MAX: usize = u16::MAX as usize;
 /// The next header of a fragment in IPv6.
 pub(crate) const FRAGMENT_HEADER: u8 = 44;
 
