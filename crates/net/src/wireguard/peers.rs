@@ -205,7 +205,10 @@ impl Peers {
     /// accepted whatever time it carries.
     pub fn forget_session(&mut self, id: PeerId) {
         if let Some(Some(peer)) = self.slots.get_mut(id.0 as usize) {
-            (peer.session, peer.newest) = (None, Newest::none());
+            if peer.session.take().is_some() {
+                self.by_index.remove(&peer.index);
+            }
+            peer.newest = Newest::none();
         }
     }
 
@@ -319,14 +322,14 @@ impl Peers {
     ) -> Received {
         let bytes = datagram[offset..offset + 4].try_into().expect("invariant: four bytes");
         let index = u32::from_le_bytes(bytes);
-        // The low 8 bits are boringtun's.
-        let Some(&id) = self.by_index.get(&(index >> 8)) else {
+        // The low 8 bits are boringtun's. Anybody can send any index: what is looked up must not be
+        // able to end the program, whatever is forgotten elsewhere.
+        let id = self.by_index.get(&(index >> 8)).copied();
+        let peer = id.and_then(|id| self.slots.get_mut(id.0 as usize)).and_then(Option::as_mut);
+        let (Some(id), Some(Peer { session: Some(session), four_tuple, newest, .. })) = (id, peer)
+        else {
             self.counters.unknown_index += 1;
             return Received { peer: None, opened: Opened::Bad(Bad::Unexpected) };
-        };
-        let peer = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
-        let Some(Peer { session: Some(session), four_tuple, newest, .. }) = peer else {
-            unreachable!("invariant: by_index names sessions that exist");
         };
         let is_data = datagram[0] == TYPE_DATA;
         if datagram[0] == TYPE_RESPONSE

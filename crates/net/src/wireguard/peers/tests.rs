@@ -193,6 +193,32 @@ fn a_session_that_is_forgotten_takes_any_time() {
     assert_eq!(peers.find(&public(1)), Some(id));
 }
 
+/// Whoever has seen a packet of a session can send its index at any time.
+#[test]
+fn an_index_that_was_forgotten_is_an_unknown_one() {
+    let mut peers = server(2, 1000);
+    let mut device = client(1);
+    let id = join(&mut peers, &mut device, four_tuple(1));
+    let datagram = sealed(&mut device, &packet(1));
+    peers.forget_session(id);
+    let mut forged = vec![4, 0, 0, 0];
+    forged.extend_from_slice(&datagram[4..8]);
+    forged.resize(32, 0);
+    let mut response = forged.clone();
+    (response[0], response[8]) = (2, response[4]);
+    response.resize(92, 0);
+    response.copy_within(4..8, 8);
+    for sent in [&datagram, &forged, &response] {
+        let (received, _) = receive(&mut peers, four_tuple(9), sent);
+        assert_eq!((received.peer, received.opened), (None, Opened::Bad(Bad::Unexpected)));
+    }
+    // Nor does it lead to who comes after a peer that was forgotten and then removed.
+    assert!(peers.remove(id));
+    join(&mut peers, &mut client(2), four_tuple(2));
+    assert_eq!(receive(&mut peers, four_tuple(9), &forged).0.peer, None);
+    assert_eq!(peers.counters().unknown_index, 4);
+}
+
 #[test]
 fn under_load_a_cookie_is_asked_for() {
     let mut peers = server(3, 2);
