@@ -147,8 +147,9 @@ impl Reassembler {
         let overlaps = before.is_some_and(|(at, data)| at + data.len() > part.offset)
             || after.is_some_and(|(at, _)| *at < end);
         let ends = [partial.total, (!part.more).then_some(end)];
+        let furthest = partial.parts.last_key_value().map_or(0, |(at, data)| at + data.len());
         let contradicts = ends[0].is_some_and(|total| end > total)
-            || (ends[1].is_some() && ends[0].is_some() && ends[0] != ends[1]);
+            || ends[1].is_some_and(|end| end < furthest || ends[0].is_some_and(|t| t != end));
         if overlaps || contradicts || part.data.is_empty() {
             self.drop_packet(part.key);
             return None;
@@ -165,6 +166,7 @@ impl Reassembler {
             self.drop_packet(part.key);
             return None;
         }
+        // Parts that lie apart below the end, and are as long together, are all from the first on.
         if partial.total == Some(partial.bytes) {
             let partial = self.packets.remove(&part.key)?;
             self.held -= partial.bytes;
@@ -355,6 +357,29 @@ mod tests {
             prop_assert_eq!((reassembler.held, reassembler.packets.len()), (0, 0));
         }
 
+        /// Of fragments in any order, also such as nobody cuts, whatever comes out has its first
+        /// fragment's header and all that is behind it.
+        #[test]
+        fn what_comes_out_is_whole(
+            v4: bool,
+            pieces in prop::collection::vec((0..5_usize, 1..4_usize, any::<bool>()), 1..12),
+        ) {
+            let original = packet(v4, 100);
+            let start = if v4 { 20 } else { 40 };
+            let mut data = original[start..].to_vec();
+            // Looks like a header wherever a fragment may begin.
+            data.chunks_mut(8).for_each(|chunk| chunk[0] = 0x45);
+            let mut reassembler = Reassembler::default();
+            for (offset, len, more) in pieces {
+                let part = &data[offset * 8..(offset + len) * 8];
+                let fragment = fragment(&original[..start], part, (offset, more));
+                let Some(whole) = reassembler.add(Instant::ZERO, &fragment) else { continue };
+                prop_assert!(!is_fragment(&whole));
+                prop_assert_eq!(whole[0], original[0]);
+                prop_assert_eq!(&whole[start..], &data[..whole.len() - start]);
+            }
+        }
+
         #[test]
         fn damage_and_junk_are_taken(
             v4: bool, len in 1500..4000usize, junk: Vec<u8>,
@@ -374,6 +399,40 @@ mod tests {
                 reassembler.add(Instant::ZERO, part);
             }
             prop_assert!(reassembler.held <= parts.iter().map(Vec::len).sum());
+        }
+    }
+
+    /// A fragment of a packet with that header, with what is at `offset`, in units of eight bytes.
+    fn fragment(header: &[u8], data: &[u8], (offset, more): (usize, bool)) -> Vec<u8> {
+        let mut made = header.to_vec();
+        let field = (offset * 8) as u16;
+        if header.len() == 20 {
+            made[2..4].copy_from_slice(&((20 + data.len()) as u16).to_be_bytes());
+            made[6..8].copy_from_slice(&(field / 8 | u16::from(more) << 13).to_be_bytes());
+            sum_header(&mut made);
+        } else {
+            made[4..6].copy_from_slice(&((8 + data.len()) as u16).to_be_bytes());
+            made[6] = FRAGMENT_HEADER;
+            made.extend([17, 0]);
+            made.extend((field | u16::from(more)).to_be_bytes());
+            made.extend([0, 0, 0, 9]);
+        }
+        made.extend_from_slice(data);
+        made
+    }
+
+    /// What lies behind the end that the last one tells is as long as what is missing before it.
+    #[test]
+    fn an_end_before_what_came_is_a_contradiction() {
+        for v4 in [true, false] {
+            let original = packet(v4, 100);
+            let header = &original[..if v4 { 20 } else { 40 }];
+            let mut reassembler = Reassembler::default();
+            let far = fragment(header, &[0x45; 8], (3, true));
+            assert_eq!(reassembler.add(Instant::ZERO, &far), None);
+            let last = fragment(header, &[0x45; 8], (1, false));
+            assert_eq!(reassembler.add(Instant::ZERO, &last), None);
+            assert_eq!((reassembler.dropped(), reassembler.held), (1, 0));
         }
     }
 
