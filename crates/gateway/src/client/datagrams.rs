@@ -13,14 +13,19 @@ use bytes::{BufMut, Bytes, BytesMut};
 use mio::net::UdpSocket;
 use mio::{Interest, Registry};
 use slab::Slab;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use tabane_engine::Instant;
 
 /// All associations.
 pub(super) struct Datagrams {
     all: Slab<Association>,
+    by_port: BTreeMap<u16, AssociationIndex>,
+    /// Inner ports that nobody has, the longest unused first: the far ends of whoever had one
+    /// before may still send to it.
+    free_ports: VecDeque<u16>,
     /// Datagrams whose destination's name is being asked for.
     named: BTreeMap<LookupId, Named>,
     registry: Registry,
@@ -30,6 +35,8 @@ pub(super) struct Datagrams {
 /// A program's relay of datagrams.
 struct Association {
     socket: UdpSocket,
+    /// Inside the tunnel.
+    port: u16,
     /// Only this host is relayed: the one that the program's connection comes from.
     host: IpAddr,
     /// Where the program sent from last.
@@ -46,15 +53,22 @@ struct Named {
 const MAX: usize = 1024;
 /// Datagrams that wait for a name at a time; those beyond are dropped.
 const NAMED_MAX: usize = 256;
-/// Inner port of the first association.
-const FIRST_PORT: u16 = 20_000;
+/// Inner ports of associations: about twice as many as there may be of these.
+const PORTS: Range<u16> = 20_000..22_000;
 /// Datagrams read from one association before others have their turn.
 const TURN: usize = 64;
 
 impl Datagrams {
     pub(super) fn new(registry: Registry) -> Self {
         let buffer = vec![0; 1 << 16];
-        Self { all: Slab::new(), named: BTreeMap::new(), registry, buffer }
+        Self {
+            all: Slab::new(),
+            by_port: BTreeMap::new(),
+            free_ports: PORTS.collect(),
+            named: BTreeMap::new(),
+            registry,
+            buffer,
+        }
     }
 
     /// How many there are.
@@ -79,7 +93,9 @@ impl Datagrams {
         let index = AssociationIndex::new(entry.key());
         let token = EventSource::Associate(index.get()).token();
         self.registry.register(&mut socket, token, Interest::READABLE).map_err(failed)?;
-        entry.insert(Association { socket, host, program: None });
+        let port = self.free_ports.pop_front().ok_or(ConnectError::Busy)?;
+        self.by_port.insert(port, index);
+        entry.insert(Association { socket, port, host, program: None });
         Ok((index, bound))
     }
 
@@ -88,6 +104,8 @@ impl Datagrams {
         if let Some(mut association) = self.all.try_remove(index.get()) {
             // Closing takes it out of the poll too.
             let _ = self.registry.deregister(&mut association.socket);
+            self.by_port.remove(&association.port);
+            self.free_ports.push_back(association.port);
         }
         self.named.retain(|_, named| named.association != index);
     }
@@ -118,7 +136,11 @@ impl Core {
         let mut buffer = std::mem::take(&mut self.datagrams.buffer);
         let mut more = true;
         for _ in 0..TURN {
-            let Some(association) = self.datagrams.all.get_mut(index.get()) else { break };
+            let Some(association) = self.datagrams.all.get_mut(index.get()) else {
+                // It was closed before all was read.
+                more = false;
+                break;
+            };
             match association.socket.recv_from(&mut buffer) {
                 Ok((len, from)) if from.ip() == association.host => {
                     association.program = Some(from);
@@ -173,8 +195,8 @@ impl Core {
     fn send_for(&mut self, now: Instant, index: AssociationIndex, to: SocketAddr, payload: Bytes) {
         let [v4, v6] = self.network.own(self.number);
         let own = if to.is_ipv4() { v4 } else { v6 };
-        let Ok(offset) = u16::try_from(index.get()) else { return };
-        let from = SocketAddr::new(own, FIRST_PORT + offset);
+        let Some(association) = self.datagrams.all.get(index.get()) else { return };
+        let from = SocketAddr::new(own, association.port);
         let mut packet = udp_packet(from, to, payload);
         self.send_datagram(now, to, &mut packet);
     }
@@ -188,8 +210,8 @@ impl Core {
             return false;
         };
         let own = self.network.own(self.number).contains(&destination.ip());
-        let index = usize::from(destination.port().wrapping_sub(FIRST_PORT));
-        let Some(association) = self.datagrams.all.get_mut(index).filter(|_| own) else {
+        let index = self.datagrams.by_port.get(&destination.port()).filter(|_| own);
+        let Some(association) = index.and_then(|at| self.datagrams.all.get_mut(at.get())) else {
             return false;
         };
         let Some(program) = association.program else { return true };
