@@ -16,14 +16,14 @@
 //! once. An *epoch* names one run of an end's counters.
 //!
 //! A marker is sent when [`INTERVAL`] has passed and [`WORTH`] bytes have been sent since the last,
-//! so that reports are at most a few percent of what they report; not on the heels of a packet, but
-//! at a time drawn before, so that they keep no step with what the tunnel carries. [`TAIL`] follow
-//! when nothing has been sent for a while: what was lost last is counted, and the path is seen
-//! empty. A report that is asked for goes with the next marker, or instead of it. Where it is not
-//! known yet what a path carries, each [`HURRY_BYTES`] are worth a marker: a sender that doubles in
-//! a round trip would fill a queue before the second of the usual markers is back. An idle path
-//! sends none. Reports are sent only to an end that has said in a probe that it knows them
-//! (`probe`), so that earlier versions never see one.
+//! so that it and its answer are at most 5 % of what they report (RFC 3550 section 6.2); not on the
+//! heels of a packet, but at a time drawn before, so that they keep no step with what the tunnel
+//! carries. [`TAIL`] follow when nothing has been sent for a while: what was lost last is counted,
+//! and the path is seen empty. A report that is asked for goes with the next marker, or instead of
+//! it. Where it is not known yet what a path carries, each [`HURRY_BYTES`] are worth a marker: a
+//! sender that doubles in a round trip would fill a queue before the second of the usual markers is
+//! back. An idle path sends none. Reports are sent only to an end that has said in a probe that it
+//! knows them (`probe`), so that earlier versions never see one.
 //!
 //! The counts are those of the tunnel's session, of everything inside: WireGuard's own counter
 //! would say the same of what was sent, but begins anew with each key. A state machine without I/O.
@@ -96,8 +96,9 @@ pub(crate) struct Count {
 
 /// Between reports of a busy path, about.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
-/// Bytes that are worth a marker.
-const WORTH: u64 = 3_000;
+/// Bytes that are worth a marker: it and its answer are at most a twentieth of them, RTCP's share
+/// of a session.
+const WORTH: u64 = 20 * 2 * LONGEST as u64;
 /// In a hurry a report may follow the last one so soon, and a marker so many bytes: that adds 0.6 %
 /// to them at most.
 const HURRY: Duration = Duration::from_millis(5);
@@ -106,7 +107,7 @@ const HURRY_BYTES: u64 = 24_000;
 const ROUND_TRIP_KEPT: Duration = Duration::from_secs(1);
 /// Markers after a load, and the time between them; one after what was less, a call for instance.
 const TAIL: u32 = 3;
-const LOAD: u64 = 4 * WORTH;
+const LOAD: u64 = 12_000;
 const TAIL_INTERVAL: Duration = Duration::from_millis(100);
 
 const MAGIC: &[u8; 6] = b"tabrep";

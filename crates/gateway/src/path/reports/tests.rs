@@ -99,8 +99,8 @@ fn who_does_not_know_reports_gets_none() {
 #[test]
 fn only_what_is_worth_it_is_reported() {
     let mut reports = pair(0);
-    assert!(!exchange(at(100), &mut reports, 0, count(2)));
-    assert!(exchange(at(200), &mut reports, 0, count(3)));
+    assert!(!exchange(at(100), &mut reports, 0, count(4)));
+    assert!(exchange(at(200), &mut reports, 0, count(5)));
     let mut buffer = [0; 200];
     assert_eq!(reports[0].poll(at(230), count(30), &mut buffer), None, "so soon");
     // What follows a load.
@@ -123,7 +123,7 @@ fn what_follows_a_load_waits_for_its_end() {
         let after = usize::from(ms >= 3_000);
         markers[after] += usize::from(reports[0].poll(at(ms), sent, &mut buffer).is_some());
     }
-    assert_eq!(markers, [9, 1], "one each 3000 bytes, and one behind the last");
+    assert_eq!(markers, [6, 1], "one each 4720 bytes, and one behind the last");
 }
 
 /// An end that was started again counts anew, and that is neither loss nor speed.
