@@ -37,8 +37,12 @@ pub(crate) enum Period {
 /// What a path has carried; an entry of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct Used {
-    /// Number of the period.
-    pub(crate) period: u64,
+    /// When the period began, in seconds since 1970: that says it whatever the period is now.
+    #[serde(default)]
+    pub(crate) since: u64,
+    /// Instead, in files of version 0.1.0: the number of the period.
+    #[serde(default, skip_serializing)]
+    pub(crate) period: Option<u64>,
     /// Bytes in it.
     pub(crate) bytes: u64,
 }
@@ -83,11 +87,16 @@ pub(crate) enum QuotaError {
 /// Between saves.
 pub(crate) const SAVE_EVERY: Duration = Duration::from_secs(30);
 const DAY: u64 = 86_400;
+/// No clock is set back by so many seconds in order.
+const FAR: u64 = 366 * DAY;
 
 impl Quota {
     /// `limit` bytes in each period, of which `used` were carried before.
     #[must_use]
-    pub(crate) fn new(limit: u64, period: Period, used: Used) -> Self {
+    pub(crate) fn new(limit: u64, period: Period, mut used: Used) -> Self {
+        if let Some(number) = used.period.take() {
+            used.since = period.start(number);
+        }
         Self { limit, period, used }
     }
 
@@ -108,7 +117,8 @@ impl Quota {
         if self.left(unix) > 0 {
             return None;
         }
-        let (year, month, day) = date(self.period.start(self.used.period + 1));
+        let next = self.period.number(self.used.since) + 1;
+        let (year, month, day) = date(self.period.start(next));
         let limit = tabane_config::quantity::Size(self.limit);
         Some(format!("its quota of {limit} is used up until {year}-{month:02}-{day:02}"))
     }
@@ -119,11 +129,16 @@ impl Quota {
         self.used
     }
 
-    /// A clock that was set back does not give a period anew.
+    /// A clock that was set back does not give a period anew. What was carried in a period of
+    /// another kind counts where that began in the present one. A period that begins years from
+    /// now comes from a clock that was wrong.
     fn roll(&mut self, unix: u64) {
-        let period = self.period.number(unix);
-        if period > self.used.period {
-            self.used = Used { period, bytes: 0 };
+        let since = self.period.start(self.period.number(unix));
+        if self.used.since > unix + FAR {
+            self.used.since = since;
+        }
+        if since > self.used.since {
+            self.used = Used { since, ..Used::default() };
         }
     }
 }
@@ -165,6 +180,7 @@ impl Period {
         match self {
             Self::Day => number * DAY,
             Self::Days(days) => number * u64::from(days.max(1)) * DAY,
+            Self::Month if number < 1970 * 12 => 0,
             Self::Month => days_before(number / 12, number % 12 + 1) * DAY,
         }
     }
@@ -283,6 +299,36 @@ mod tests {
         assert!("0".parse::<Period>().is_err() && "week".parse::<Period>().is_err());
     }
 
+    /// `quota_period` changes at a reload or a restart.
+    #[test]
+    fn what_was_used_counts_in_a_period_of_another_kind() {
+        let used = |period, used| {
+            let mut quota = Quota::new(100, period, used);
+            quota.add(NOVEMBER, 70);
+            quota.used()
+        };
+        let of_month = used(Period::Month, Used::default());
+        for (period, unix) in [(Period::Day, NOVEMBER + 1), (Period::Days(30), NOVEMBER + 31 * DAY)]
+        {
+            assert_eq!(Quota::new(100, period, of_month).left(unix), 100, "{period:?}");
+        }
+        let of_day = used(Period::Day, Used::default());
+        let mut quota = Quota::new(100, Period::Month, of_day);
+        assert_eq!((quota.left(NOVEMBER), quota.left(NOVEMBER + 1)), (30, 100));
+        // A file of version 0.1.0, and what is written now.
+        let old: Used = serde_json::from_str(r#"{"period":24322,"bytes":70}"#).unwrap();
+        let mut quota = Quota::new(100, Period::Month, old);
+        assert_eq!((quota.left(NOVEMBER), quota.left(NOVEMBER + 1)), (30, 100));
+        // The numbers of days say nothing of months, nor the other way round.
+        for (number, period, left) in [(24_322, Period::Day, 30), (20_787, Period::Month, 100)] {
+            let used = Used { period: Some(number), bytes: 70, ..Used::default() };
+            assert_eq!(Quota::new(100, period, used).left(NOVEMBER + 1), left, "{period:?}");
+        }
+        let text = serde_json::to_string(&of_month).unwrap();
+        assert_eq!(text, r#"{"since":1793491200,"bytes":70}"#);
+        assert_eq!(serde_json::from_str::<Used>(&text).unwrap(), of_month);
+    }
+
     #[test]
     fn dates_of_the_calendar() {
         for (unix, expected) in [
@@ -305,7 +351,7 @@ mod tests {
         assert_eq!(file.used("lte"), Used::default());
         file.save().unwrap();
         assert!(!path.exists(), "nothing to say");
-        let used = Used { period: 24_322, bytes: 77 };
+        let used = Used { since: 1_793_491_200, period: None, bytes: 77 };
         file.note("lte", used);
         file.save().unwrap();
         let again = QuotaFile::open(&path).unwrap();
