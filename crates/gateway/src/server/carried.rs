@@ -104,7 +104,12 @@ impl Core {
     ) {
         let Some(session) = self.client_sessions.get(at) else { return };
         if target.port() == policy_requests::PORT && self.network.service().contains(&target.ip()) {
-            session.policy_requests = Some((conn, Vec::new()));
+            // One at a time: what an earlier one says is not read any more.
+            if let Some((before, _)) = session.policy_requests.replace((conn, Vec::new()))
+                && let Some(before) = session.bond.endpoint.connection(before)
+            {
+                before.abort(now);
+            }
             session.bond.endpoint.admit(conn);
             return;
         }

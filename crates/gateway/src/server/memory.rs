@@ -15,7 +15,7 @@ use super::client_session::ClientSession;
 use crate::client::buffered;
 use crate::index::ClientIndex;
 use crate::kernel_memory::Peak;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tabane_engine::{ConnId, Duration, Instant};
 
 /// What is held, as of the last look.
@@ -35,7 +35,8 @@ pub(super) struct Memory {
 struct Holding {
     bytes: u64,
     conn: ConnId,
-    far: FarId,
+    /// None where there is no far end any more, or never was.
+    far: Option<FarId>,
 }
 
 /// A connection without any data: state of the engine, of the relay and of the kernel's socket.
@@ -81,7 +82,7 @@ impl Core {
             let (limit, tight) = (session.limits.buffer.0, session.tight);
             let mine = holdings.remove(&at).unwrap_or_default();
             for holding in &mine {
-                if let FarId::Socket(socket) = holding.far {
+                if let Some(FarId::Socket(socket)) = holding.far {
                     self.outbound.tighten(socket, tight);
                 }
             }
@@ -101,10 +102,16 @@ impl Core {
     fn shed(&mut self, now: Instant, at: ClientIndex, mut holdings: Vec<Holding>, mut excess: u64) {
         holdings.sort();
         while excess > 0
-            && let Some(Holding { bytes, conn, .. }) = holdings.pop()
+            && let Some(Holding { bytes, conn, far }) = holdings.pop()
         {
             let (carried, mut clients, mut beyond) = self.ends();
             carried.cut(now, (&mut clients, &mut beyond), (at, conn));
+            if far.is_none()
+                && let Some(session) = self.client_sessions.get(at)
+            {
+                abort(now, session, conn);
+                self.client_sessions.touch(at);
+            }
             self.memory.shed += 1;
             excess = excess.saturating_sub(bytes);
         }
@@ -126,7 +133,13 @@ impl Core {
                 (FarId::Next(_), None) => 0,
             };
             let bytes = EACH + near + session.held + beyond;
-            holdings.entry(at).or_default().push(Holding { bytes, conn, far });
+            holdings.entry(at).or_default().push(Holding { bytes, conn, far: Some(far) });
+        }
+        for at in self.client_sessions.places() {
+            let Some(session) = self.client_sessions.get(at) else { continue };
+            let relayed = holdings.entry(at).or_default();
+            let lingering = session.measure_lingering(now, relayed.iter().map(|one| one.conn));
+            relayed.extend(lingering);
         }
         holdings
     }
@@ -135,15 +148,36 @@ impl Core {
     fn end_absent(&mut self, now: Instant) {
         for at in self.client_sessions.places() {
             let Some(session) = self.client_sessions.get(at) else { continue };
-            if session.away(now) < ABSENCE || session.conns.is_empty() {
+            if session.away(now) < ABSENCE || session.bond.endpoint.connections() == 0 {
                 continue;
             }
-            let ids: Vec<_> = session.conns.iter().copied().collect();
-            for id in ids {
-                abort(now, session, id);
-            }
+            session.abort_all(now);
             self.client_sessions.touch(at);
         }
+    }
+}
+
+impl ClientSession {
+    /// What its connections hold that nobody relays: their last bytes wait for the client, whose
+    /// window is shut, perhaps. `relayed` are the others.
+    fn measure_lingering(
+        &mut self,
+        now: Instant,
+        relayed: impl ExactSizeIterator<Item = ConnId>,
+    ) -> Vec<Holding> {
+        let all = self.bond.endpoint.connections();
+        self.lingering = all.saturating_sub(self.conns.len());
+        if all == relayed.len() {
+            return Vec::new();
+        }
+        let relayed: BTreeSet<ConnId> = relayed.collect();
+        let ids: Vec<ConnId> = self.bond.endpoint.connection_ids().collect();
+        let left = ids.into_iter().filter(|id| !relayed.contains(id));
+        let holding = |conn| {
+            let near = self.bond.endpoint.connection(conn)?;
+            Some(Holding { bytes: EACH + buffered(now, near), conn, far: None })
+        };
+        left.filter_map(holding).collect()
     }
 }
 
@@ -176,6 +210,26 @@ mod tests {
         session.set_up(at(306), PathIndex::new(0), true);
         session.look(at(306));
         assert_eq!(session.away(at(900)), Duration::ZERO);
+    }
+
+    /// What a client has asked for goes before what the server does with all.
+    #[test]
+    fn policies_of_the_server_are_read_again() {
+        use crate::policy_requests::PolicyRequests;
+        let mut session = session();
+        let client = ClientEntry { name: "one".into(), number: 1, ..ClientEntry::default() };
+        let named = |text: &str| crate::config::Policies {
+            scheduler: Some(tabane_engine::policy::Spec::named(text).into()),
+            ..crate::config::Policies::default()
+        };
+        let mut server = ServerConfig { down: named("roundrobin"), ..ServerConfig::default() };
+        session.reload(Instant::ZERO, &server, &client).unwrap();
+        assert_eq!(session.rules.rest().down.scheduler.to_string(), "roundrobin");
+        let asked = PolicyRequests { down: named("redundant"), rule: Vec::new() };
+        session.requested = Some(asked.emit().into());
+        server.down = named("minrtt");
+        session.reload(Instant::ZERO, &server, &client).unwrap();
+        assert_eq!(session.rules.rest().down.scheduler.to_string(), "redundant");
     }
 
     #[test]
