@@ -7,6 +7,7 @@ mod agents {
 
     mod chain;
     mod changes;
+    mod reload;
     mod datagrams;
     mod enrolment;
     mod faults;

@@ -3,8 +3,8 @@
 
 use super::flow::{Owner, Tuple, hash};
 use super::stateless::is_of_one_host;
-use super::{Admission, ConnectError, Endpoint, Slot, id_hash};
-use crate::config::{Config, Profile};
+use super::{Admission, ConnectError, Endpoint, Slot, check_policies, id_hash};
+use crate::config::{Config, Limits, Profile, TcpConfig};
 use crate::event::{ConnId, Event};
 use crate::mptcp::crypto::Key;
 use crate::mptcp::{Connection, Opening, OwnKey, Role};
@@ -15,6 +15,7 @@ use crate::time::{Duration, Instant};
 use crate::view::{PathId, PathRtt, SubflowId};
 use rand_core::Rng;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tabane_wire::mptcp::MpJoin;
 use tabane_wire::{MptcpOption, Segment, SeqNum};
 
@@ -49,6 +50,20 @@ impl Secrets {
 }
 
 impl Endpoint {
+    /// Other limits from now on, and TCP as in `tcp` for connections without a profile that are
+    /// opened or accepted from now on; what is there keeps what it has.
+    ///
+    /// # Errors
+    /// Its congestion controller does not exist; nothing is changed then.
+    pub fn set_limits(&mut self, limits: Limits, tcp: TcpConfig) -> Result<(), PolicyError> {
+        let mut config = Config::clone(&self.config);
+        (config.limits, config.tcp) = (limits, tcp);
+        check_policies(&config)?;
+        self.tcp = Arc::new(config.tcp.clone());
+        self.config = Arc::new(config);
+        Ok(())
+    }
+
     pub(super) fn open_active(
         &mut self,
         local: SocketAddr,

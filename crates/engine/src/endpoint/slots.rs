@@ -1,9 +1,21 @@
 //! The connections, by keys that are used again, the one given back last first.
 
+use super::flow::{Owner, Tuple};
 use super::{ConnId, Endpoint, Slot};
 use crate::cache::fetch;
+use std::net::SocketAddr;
 
 impl Endpoint {
+    /// The connection that has a subflow from `remote` to `local`; it may be over
+    /// ([`Endpoint::connection`]).
+    #[must_use]
+    pub fn connection_of(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<ConnId> {
+        match self.flows.find(&Tuple { local, remote })? {
+            Owner::Subflow(key, _) => Some(self.connections.get(key)?.connection.id()),
+            Owner::TimeWait(_) => None,
+        }
+    }
+
     /// The connections there are, in whatever state.
     pub fn connection_ids(&self) -> impl Iterator<Item = ConnId> {
         let slots = self.connections.keys().filter_map(|key| self.connections.get(key));

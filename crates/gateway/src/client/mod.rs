@@ -13,6 +13,7 @@ mod enrolment;
 mod host;
 mod idle;
 mod lan;
+mod listeners;
 mod lookup;
 mod memory;
 mod names;
@@ -38,7 +39,6 @@ use crate::event_log::{EventLog, LogSink};
 use crate::index::{AssociationIndex, ListenerIndex, PathIndex};
 use crate::inner::{parse_unreachable, peek};
 use crate::keys::KeyError;
-use crate::listener::{Auto, Login};
 use crate::model::EventKind;
 use crate::path::{Links, PathEvent, QuotaError};
 use crate::policy_requests::PolicyOverride;
@@ -195,14 +195,7 @@ impl Client {
         let reactor = Reactor::new()?;
         let (request_channel, inbox) = request_channel(reactor.waker());
         let mut core = Core::new(config, Clock::start(), &reactor, inbox)?;
-        let login = core.config.front.login.as_deref().map(Login::new);
-        let mut socks = Vec::new();
-        for at in core.config.front.socks5.iter().chain(&core.config.front.http) {
-            let login = login.clone();
-            let front = Box::new(move || Box::new(Auto::new(login.clone())) as Box<_>);
-            let listening = core.programs.listen(*at, front);
-            socks.push(listening.map_err(|source| ClientError::Listen { at: *at, source })?);
-        }
+        let socks = core.programs.listen(&core.config.front)?;
         let own = core.network.own(core.number);
         if let Some(tun) = core.config.device() {
             let lan = LanSide::new(&core.config, own, core.network.service());
@@ -414,7 +407,10 @@ impl Agent for Core {
                 self.on_front_end(now, id, (ready.readable, ready.writable));
             }
             EventSource::Associate(association) => {
-                self.unread.push(AssociationIndex::new(association));
+                let index = AssociationIndex::new(association);
+                if !self.unread.contains(&index) {
+                    self.unread.push(index);
+                }
             }
             EventSource::Tun => {
                 if let Some(host) = &mut self.host {

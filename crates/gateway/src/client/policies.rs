@@ -171,14 +171,18 @@ impl Core {
     pub(super) fn adopt(&mut self, now: Instant, new: ClientConfig) -> Result<String, String> {
         let parts = self.config.changes(&new);
         let text = reloaded(&parts, ClientPart::is_live, ClientPart::name)?;
+        self.programs.listen(&new.front).map_err(|error| error.to_string())?;
         // Also when the file's paths are the same: what was set meanwhile does not outlive this.
         let changes = self.config.path_changes(&new);
-        if let Some(server) = self.config.server.get(self.servers.current().get()) {
+        let before = self.config.server.get(self.servers.current().get()).cloned();
+        let index = self.server_of(&new);
+        if let Some(server) = new.server.get(index.get()) {
             let reloaded = self.tunnels.reload(now, (&new, server), &changes);
             reloaded.map_err(|error| error.to_string())?;
         }
         self.quotas.reload(&new).map_err(|error| error.to_string())?;
         self.set_policies(new)?;
+        self.reload_servers(now, before.as_ref(), index);
         self.policy_sync.done = false;
         self.decide(now);
         Ok(text)

@@ -1,14 +1,16 @@
 //! The programs at the front ends.
 
+use super::ClientError;
+use super::listeners::{Left, Listeners};
 use super::program::{Program, ProgramRequest, ProgramStream, Stage};
+use crate::config::ListenerConfig;
 use crate::index::{AssociationIndex, ListenerIndex};
 use crate::listener::{ConnectError, NEGOTIATING_MAX, Negotiation};
 use crate::reactor::{EventSource, SocketId};
 use crate::session::Pool;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::{Interest, Registry};
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::net::SocketAddr;
 use tabane_engine::Instant;
 
@@ -16,7 +18,7 @@ pub(super) struct Programs {
     all: BTreeMap<SocketId, Program>,
     /// The name of the next one.
     next: SocketId,
-    listeners: Vec<Listener>,
+    listeners: Listeners,
     /// Associated ones with more to throw away.
     again: VecDeque<SocketId>,
     /// Accepted, oldest first, to be closed unless they ask for something.
@@ -27,24 +29,6 @@ pub(super) struct Programs {
     gone: Vec<AssociationIndex>,
 }
 
-/// Where programs connect.
-struct Listener {
-    socket: TcpListener,
-    negotiation: Box<dyn Fn() -> Box<dyn Negotiation> + Send>,
-    /// Whether somebody may wait whom the poll, which tells of changes, will not tell again.
-    left: Left,
-}
-
-/// Who is left in the queue of a listener.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    Nobody,
-    /// The batch was full: more at once.
-    More,
-    /// It could not be accepted, for want of descriptors: again at the next tick.
-    Later,
-}
-
 /// Connections accepted at a time.
 const BATCH: usize = 64;
 
@@ -53,7 +37,7 @@ impl Programs {
         Self {
             all: BTreeMap::new(),
             next: SocketId::default(),
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             again: VecDeque::new(),
             talking: VecDeque::new(),
             registry,
@@ -62,21 +46,12 @@ impl Programs {
         }
     }
 
-    /// Listens for programs, each of which gets a new front end; where it listens.
+    /// Listens for programs as `front` says; where, in its order.
     ///
     /// # Errors
-    /// The system's.
-    pub(super) fn listen(
-        &mut self,
-        at: SocketAddr,
-        negotiation: Box<dyn Fn() -> Box<dyn Negotiation> + Send>,
-    ) -> io::Result<SocketAddr> {
-        let mut socket = TcpListener::bind(at)?;
-        let local = socket.local_addr()?;
-        let token = EventSource::Listener(self.listeners.len()).token();
-        self.registry.register(&mut socket, token, Interest::READABLE)?;
-        self.listeners.push(Listener { socket, negotiation, left: Left::Nobody });
-        Ok(local)
+    /// [`ClientError::Listen`]; all is as before then.
+    pub(super) fn listen(&mut self, front: &ListenerConfig) -> Result<Vec<SocketAddr>, ClientError> {
+        self.listeners.set(&self.registry, front)
     }
 
     /// One of them.
@@ -86,36 +61,15 @@ impl Programs {
 
     /// Somebody connects.
     pub(super) fn accept(&mut self, now: Instant, index: ListenerIndex) {
-        for _ in 0..BATCH {
-            let Some(listener) = self.listeners.get_mut(index.get()) else { return };
-            let (stream, source) = match listener.socket.accept() {
-                Ok(accepted) => accepted,
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        listener.left = Left::Nobody;
-                        return;
-                    }
-                    // The program has gone again: the next one.
-                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
-                    _ => {
-                        listener.left = Left::Later;
-                        return;
-                    }
-                },
-            };
-            let negotiation = (listener.negotiation)();
+        for (stream, source) in self.listeners.accept(index, BATCH) {
+            let negotiation = self.listeners.negotiation();
             self.add(now, stream, source, negotiation);
-        }
-        if let Some(listener) = self.listeners.get_mut(index.get()) {
-            listener.left = Left::More;
         }
     }
 
     fn accept_left(&mut self, now: Instant, left: Left) {
-        for index in ListenerIndex::first(self.listeners.len()) {
-            if self.listeners[index].left == left {
-                self.accept(now, index);
-            }
+        for index in self.listeners.with(left) {
+            self.accept(now, index);
         }
     }
 
@@ -189,7 +143,7 @@ impl Programs {
 
     /// Whether there is more to do at once.
     pub(super) fn is_busy(&self) -> bool {
-        !self.again.is_empty() || self.listeners.iter().any(|l| l.left == Left::More)
+        !self.again.is_empty() || !self.listeners.with(Left::More).is_empty()
     }
 
     /// Ends programs that say nothing, and accepts those that could not be.

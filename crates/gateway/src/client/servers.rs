@@ -8,7 +8,7 @@ use super::lookup::{self, Beside};
 use super::policies::PolicySync;
 use super::tunnels::PATIENCE;
 use super::{Core, UpstreamNotification};
-use crate::config::Configuration;
+use crate::config::{ClientConfig, Configuration, ServerEntry};
 use crate::index::{PathIndex, ServerIndex};
 use crate::model::EventKind;
 use crate::path::Lives;
@@ -24,14 +24,22 @@ pub(super) struct Servers {
     current: ServerIndex,
     /// Since when it is tried, or has not been reached.
     since: Instant,
-    /// Names being asked for outside the tunnel: of which server, and what was found.
-    found: Receiver<(ServerIndex, lookup::Answers)>,
-    sender: Sender<(ServerIndex, lookup::Answers)>,
+    /// Names being asked for outside the tunnel: all of a server's, and what was found.
+    found: Receiver<(Vec<String>, lookup::Answers)>,
+    sender: Sender<(Vec<String>, lookup::Answers)>,
     asking: bool,
     next_question: Instant,
     known: Vec<SocketAddr>,
     waker: Arc<mio::Waker>,
     lives: Lives,
+}
+
+/// Whether two entries are of one server, wherever it is.
+fn is_same(one: &ServerEntry, other: &ServerEntry) -> bool {
+    let keys = |entry: &ServerEntry| {
+        (entry.public_key.clone(), entry.preshared_key.clone(), entry.key_version)
+    };
+    keys(one) == keys(other)
 }
 
 /// Between questions for an address that is not found.
@@ -67,9 +75,10 @@ impl Core {
     /// Finds out where the server is, and leaves it if it cannot be reached.
     pub(super) fn servers(&mut self, now: Instant) {
         self.ask_address(now);
-        if let Ok((server, answers)) = self.servers.found.try_recv() {
+        if let Ok((names, answers)) = self.servers.found.try_recv() {
             self.servers.asking = false;
-            if server == self.servers.current {
+            let current = self.config.server.get(self.servers.current.get());
+            if current.is_some_and(|entry| entry.addresses == names) {
                 self.take_answers(now, answers);
             }
         }
@@ -122,7 +131,7 @@ impl Core {
             return self.use_addresses(now);
         }
         let (names, sender) = (entry.addresses.clone(), servers.sender.clone());
-        let (waker, current) = (servers.waker.clone(), servers.current);
+        let waker = servers.waker.clone();
         let beside = self.config.device().map(|tun| Beside {
             mark: HostSide::mark(tun),
             resolvers: self.host.as_ref().map(HostSide::resolvers).unwrap_or_default(),
@@ -131,7 +140,7 @@ impl Core {
         let ask = move || {
             let found = lookup::addresses(&names, beside.as_ref());
             // The agent may have ended in the meantime.
-            let _ = sender.send((current, found));
+            let _ = sender.send((names, found));
             let _ = waker.wake();
         };
         servers.asking = thread::Builder::new().name("names".into()).spawn(ask).is_ok();
@@ -147,23 +156,58 @@ impl Core {
     fn next_server(&mut self, now: Instant) {
         let servers = &mut self.servers;
         servers.since = now;
-        let count = self.config.server.len();
         servers.known = Vec::new();
         servers.next_question = now;
+        let count = self.config.server.len();
         if count > 1 {
-            servers.current = ServerIndex::new((servers.current.get() + 1) % count);
-            let entry = self.config.server[servers.current].clone();
-            let secret = self.config.key();
-            // Both were read when the agent started.
-            if let Ok(secret) = secret
-                && self.tunnels.set_server(now, &secret, &entry).is_ok()
-            {
-                let text = format!("no path reaches the server: trying {}", entry.addresses[0]);
-                self.event_log.add(now, EventKind::ServerChanged, (None, None), text);
-                self.servers.lives.leave();
-                self.abandon(now);
-                self.dispatcher.forget();
-            }
+            let next = ServerIndex::new((servers.current.get() + 1) % count);
+            self.use_server(now, next, "no path reaches the server: trying");
+        }
+        self.ask_address(now);
+    }
+
+    /// Another server, or one with other keys: what is connected ends. `why` is for people, with its
+    /// address behind.
+    fn use_server(&mut self, now: Instant, index: ServerIndex, why: &str) {
+        self.servers.current = index;
+        let Some(entry) = self.config.server.get(index.get()).cloned() else { return };
+        // All keys were read when the configuration was.
+        if let Ok(secret) = self.config.key()
+            && self.tunnels.set_server(now, &secret, &entry).is_ok()
+        {
+            let text = format!("{why} {}", entry.addresses[0]);
+            self.event_log.add(now, EventKind::ServerChanged, (None, None), text);
+            self.servers.lives.leave();
+            self.abandon(now);
+            self.dispatcher.forget();
+        }
+    }
+
+    /// Which of the servers of another configuration is the one in use; the first where it is gone.
+    pub(super) fn server_of(&self, new: &ClientConfig) -> ServerIndex {
+        let used = self.config.server.get(self.servers.current.get());
+        let place = |used: &ServerEntry| new.server.iter().position(|entry| is_same(entry, used));
+        ServerIndex::new(used.and_then(place).unwrap_or(0))
+    }
+
+    /// The configuration has been read again: `before` was the server in use, `index` is its place
+    /// now, or that of the one to use instead.
+    pub(super) fn reload_servers(
+        &mut self,
+        now: Instant,
+        before: Option<&ServerEntry>,
+        index: ServerIndex,
+    ) {
+        let Some(entry) = self.config.server.get(index.get()) else { return };
+        let same = before.is_some_and(|before| is_same(entry, before));
+        self.servers.current = index;
+        if same && before.is_some_and(|before| before.addresses == entry.addresses) {
+            return;
+        }
+        let servers = &mut self.servers;
+        (servers.known, servers.since, servers.next_question) = (Vec::new(), now, now);
+        if !same {
+            self.use_server(now, index, "by the configuration, the server is");
         }
         self.ask_address(now);
     }

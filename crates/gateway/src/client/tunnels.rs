@@ -325,6 +325,7 @@ impl Tunnels {
                     tunnel.config = config.clone();
                     tunnel.name = config.label().to_owned();
                     tunnel.shaper.set_rate(now, config.cap_up.map(|cap| cap.0));
+                    tunnel.monitor.handle_config(now, probe_interval(config), config.mtu);
                     tunnel.retires = None;
                     if change != PathChange::Adjusted {
                         tunnel.lose(now, &self.registry, "it is being moved".into());
@@ -563,9 +564,13 @@ fn monitor_config(
         ends: Ends { path: network.path(number, index)[0], service: network.service()[0] },
         path: index.id(),
         run,
-        interval: path.probe.map_or(INTERVAL, |probe| probe.0),
+        interval: probe_interval(path),
         mtu: path.mtu,
     }
+}
+
+fn probe_interval(path: &PathConfig) -> Duration {
+    path.probe.map_or(INTERVAL, |probe| probe.0)
 }
 
 fn answer(port: &mut UdpPort, four_tuple: &FourTuple, datagram: &[u8]) {

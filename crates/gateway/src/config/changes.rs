@@ -111,7 +111,7 @@ impl ClientPart {
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Identity => "name, number or key",
+            Self::Identity => "name, number, key or inner addresses",
             Self::Servers => "servers",
             Self::Paths => "paths",
             Self::Policies => "policies",
@@ -155,8 +155,11 @@ impl ClientConfig {
     #[must_use]
     pub(crate) fn changes(&self, new: &Self) -> Vec<ClientPart> {
         let policies = |c: &Self| (c.up.clone(), c.down.clone(), c.rule.clone(), c.keep_roles);
-        let identity =
-            |c: &Self| (c.name.clone(), c.number, c.secret.clone(), c.secret_file.clone());
+        // Inner addresses, too, are what every connection and the device are made of.
+        let inner = |c: &Self| c.server.first().map(|s| (s.network, s.network6));
+        let identity = |c: &Self| {
+            (c.name.clone(), c.number, c.secret.clone(), c.secret_file.clone(), inner(c))
+        };
         let sockets = |c: &Self| {
             let files = [&c.control, &c.web_token_file, &c.state].map(Option::clone);
             (files, c.metrics, c.web)

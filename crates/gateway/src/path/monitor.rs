@@ -59,6 +59,7 @@ pub(crate) struct Monitor {
     quiet_since: Instant,
     next_probe: Instant,
     last_probe: Option<Instant>,
+    last_was_large: bool,
     next_handshake: Instant,
     /// No verdict before.
     not_before: Instant,
@@ -241,6 +242,7 @@ impl Monitor {
             quiet_since: now,
             next_probe: now,
             last_probe: None,
+            last_was_large: false,
             next_handshake: now,
             not_before: now,
             far_full: false,
@@ -401,10 +403,12 @@ impl Monitor {
     /// most the link's limit; what the buffer cannot hold counts as lost.
     pub(crate) fn poll_probe(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.handle_timeout(now);
-        let length = if self.small_due() <= self.now {
-            self.send_small(buffer)
-        } else if self.large_due() <= self.now {
+        let (small, large) = (self.small_due() <= self.now, self.large_due() <= self.now);
+        // In turns, where small ones are due as often as any may be sent.
+        let length = if large && (!small || !self.last_was_large) {
             self.send_large(buffer)
+        } else if small {
+            self.send_small(buffer)
         } else {
             return None;
         };

@@ -20,6 +20,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
+use tabane_engine::config::TcpConfig;
 use tabane_engine::policy::PolicyError;
 use tabane_engine::{ConnId, Duration, Event, Instant};
 use tabane_net::wireguard::PeerId;
@@ -61,12 +62,16 @@ pub(super) struct ClientSession {
     pub(super) rules: Rules,
     /// What it has said so far of its wishes, on which connection.
     pub(super) policy_requests: Option<(ConnId, Vec<u8>)>,
+    /// Its wishes, once it has said them.
+    pub(super) requested: Option<Vec<u8>>,
     /// What it asks for single connections.
     pub(super) policy_override: OverrideCache,
     /// Its rates.
     pub(super) limiters: RateLimiters,
     /// Bytes that its connections held at the last look, and those admitted since.
     held: u64,
+    /// Connections that are not in `conns` any more, or never were, as of the last look.
+    pub(super) lingering: usize,
     fresh: u64,
     /// Its connections hold so much that buffers are to be small.
     pub(super) tight: bool,
@@ -118,6 +123,16 @@ const CROWD: usize = 10;
 /// Inner MTU before anything is known: what fits into any path that carries IPv6.
 const MTU: u16 = 1280;
 
+/// The buffers of a client's connections.
+fn tcp_of(tcp: TcpConfig, limits: &ClientLimits) -> TcpConfig {
+    let buffer = (limits.buffer.0 / BUFFER_SHARE).clamp(BUFFER_MIN, BUFFER_MAX);
+    tcp.with(|tcp| {
+        tcp.receive_buffer_max = buffer;
+        tcp.receive_buffer = tcp.receive_buffer.min(buffer);
+        tcp.send_buffer = tcp.send_buffer.min(buffer / 2);
+    })
+}
+
 impl ClientSession {
     /// A client that was configured so.
     ///
@@ -134,11 +149,8 @@ impl ClientSession {
         let paths = paths_of_peer(|path| network.path(number, path).to_vec(), MTU);
         let mut config = engine_config(paths, &rules.rest().down);
         config.limits.connections = limits.connections;
+        config.tcp = tcp_of(config.tcp, &limits);
         config.records = server.metrics.is_some() || server.web.is_some();
-        let buffer = (limits.buffer.0 / BUFFER_SHARE).clamp(BUFFER_MIN, BUFFER_MAX);
-        config.tcp.receive_buffer_max = buffer;
-        config.tcp.receive_buffer = config.tcp.receive_buffer.min(buffer);
-        config.tcp.send_buffer = config.tcp.send_buffer.min(buffer / 2);
         config.mptcp.full_mesh = false;
         config.mptcp.accept_addresses = false;
         let mut bond = Bond::new(config, crate::seed()?)?;
@@ -176,8 +188,10 @@ impl ClientSession {
             touched: false,
             rules,
             policy_requests: None,
+            requested: None,
             policy_override: OverrideCache::default(),
             held: 0,
+            lingering: 0,
             fresh: 0,
             tight: false,
             full: false,
@@ -188,6 +202,32 @@ impl ClientSession {
             looked_at: ConnId(0),
             announced: [None; PATHS_MAX],
         })
+    }
+
+    /// Its configuration, or the server's, has been read again; connections that are there keep
+    /// their buffers.
+    ///
+    /// # Errors
+    /// [`ClientSessionError`].
+    pub(super) fn reload(
+        &mut self,
+        now: Instant,
+        server: &ServerConfig,
+        client: &ClientEntry,
+    ) -> Result<(), ClientSessionError> {
+        self.rules = match &self.requested {
+            Some(text) => PolicyRequests::parse(text, &server.down)
+                .or_else(|_| Rules::compile(&[], &Policies::default(), &server.down))?,
+            None => Rules::compile(&[], &Policies::default(), &server.down)?,
+        };
+        self.name.clone_from(&client.name);
+        self.limits = client.limits.clone().unwrap_or_else(|| server.limits.clone());
+        self.limiters.set_rate(now, self.limits.rate);
+        // Paths are as they were.
+        let mut config = engine_config(Vec::new(), &self.rules.rest().down);
+        config.limits.connections = self.limits.connections;
+        self.bond.endpoint.set_limits(config.limits, tcp_of(config.tcp, &self.limits))?;
+        Ok(())
     }
 
     /// Whether a packet that came by one of its paths may say that it is from there.
@@ -253,7 +293,7 @@ impl ClientSession {
 
     fn share(&self) -> u64 {
         let part = if self.tight { 4 } else { 2 };
-        (self.limits.buffer.0 / part / (self.conns.len() as u64).max(1)).max(SHARE_MIN)
+        (self.limits.buffer.0 / part / (self.crowd() as u64).max(1)).max(SHARE_MIN)
     }
 
     /// Another connection leads somewhere. Among many it begins with little, until the next
@@ -261,7 +301,7 @@ impl ClientSession {
     pub(super) fn add(&mut self, id: ConnId) {
         self.conns.insert(id);
         self.fresh += 1;
-        let most = if self.conns.len() > CROWD { BUFFER_FIRST } else { u64::MAX };
+        let most = if self.crowd() > CROWD { BUFFER_FIRST } else { u64::MAX };
         let share = self.share().min(most);
         if let Some(conn) = self.bond.endpoint.connection(id) {
             conn.limit_send_buffer(share);
@@ -270,8 +310,8 @@ impl ClientSession {
 
     /// Ends every connection at once: the client hears of it.
     pub(super) fn abort_all(&mut self, now: Instant) {
-        let own = self.policy_requests.as_ref().map(|(id, _)| *id);
-        for id in self.conns.iter().copied().chain(own) {
+        let ids: Vec<ConnId> = self.bond.endpoint.connection_ids().collect();
+        for id in ids {
             if let Some(conn) = self.bond.endpoint.connection(id) {
                 conn.abort(now);
             }
@@ -288,7 +328,12 @@ impl ClientSession {
     /// Whether there are to be no more connections of it.
     pub(super) fn is_over_memory_limit(&self) -> bool {
         let held = self.held + self.fresh * FRESH;
-        self.full || self.conns.len() > CROWD && held > self.limits.buffer.0
+        self.full || self.crowd() > CROWD && held > self.limits.buffer.0
+    }
+
+    /// Connections that may hold something.
+    fn crowd(&self) -> usize {
+        self.conns.len() + self.lingering
     }
 
     /// For how long none of its paths has worked.
@@ -322,7 +367,10 @@ impl ClientSession {
         }
         if conn.is_finished() {
             match PolicyRequests::parse(text, own) {
-                Ok(rules) => self.rules = rules,
+                Ok(rules) => {
+                    self.rules = rules;
+                    self.requested = Some(std::mem::take(text));
+                }
                 Err(why) => {
                     conn.write(&mut Bytes::from(why));
                 }

@@ -4,7 +4,6 @@ use super::Core;
 use super::client_session::ClientSession;
 use crate::config::Choice;
 use crate::index::ClientIndex;
-use crate::listener::Target;
 use crate::policy_requests::{self, PolicyOverride};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -88,15 +87,10 @@ impl Core {
         if !policy_override.late {
             return;
         }
-        let carried = &self.carried;
-        let is_it = |id: &&ConnId| {
-            carried.get((at, **id)).is_some_and(|session| {
-                let four_tuple = (four_tuple.0, Target::Address(four_tuple.1));
-                session.connected
-                    && (session.source, session.target) == (four_tuple.0, &four_tuple.1)
-            })
-        };
-        if let Some(id) = session.conns.iter().find(is_it).copied() {
+        let (source, target) = four_tuple;
+        let id = session.bond.endpoint.connection_of(target, source);
+        let Some(id) = id.filter(|id| session.conns.contains(id)) else { return };
+        if self.carried.get((at, id)).is_some_and(|session| session.connected) {
             session.enforce(now, id, four_tuple);
         }
     }

@@ -8,7 +8,7 @@
 use super::Core;
 use crate::access::{Access, own_addresses};
 use crate::address::ClientNumber;
-use crate::config::{ClientChange, ClientEntry, ServerConfig, ServerPart, Source};
+use crate::config::{ClientChange, ServerConfig, ServerPart, Source};
 use crate::model::EventKind;
 use tabane_engine::{ConnId, Instant};
 
@@ -26,6 +26,9 @@ impl Core {
         self.store.fill(&mut new);
         let parts = self.config.changes(&new);
         let mut failed = self.change_clients(now, &mut new);
+        if parts.contains(&ServerPart::Limits) || parts.contains(&ServerPart::Policies) {
+            failed.extend(self.reload_sessions(now, &new));
+        }
         match Access::new(&new.access, &self.network, own_addresses()) {
             Ok(access) => self.access = access,
             Err(error) => failed.push(error.to_string()),
@@ -63,6 +66,19 @@ impl Core {
             true => Ok(text),
             false => Err(format!("{}; the rest is in force: {text}", failed.join("; "))),
         }
+    }
+
+    /// What holds for all clients has changed; why it could not be put into force for some.
+    fn reload_sessions(&mut self, now: Instant, new: &ServerConfig) -> Vec<String> {
+        let mut failed = Vec::new();
+        for entry in &new.client {
+            let at = self.client_sessions.find(ClientNumber(entry.number));
+            let Some(session) = at.and_then(|at| self.client_sessions.get(at)) else { continue };
+            if let Err(error) = session.reload(now, new, entry) {
+                failed.push(format!("{}: {error}", entry.name));
+            }
+        }
+        failed
     }
 
     /// Takes what has become of clients since the configuration was read: who has joined, whose
@@ -163,14 +179,8 @@ impl Core {
                     );
                 }
             }
-            (
-                ClientChange::Adjusted | ClientChange::Rotated,
-                Some(ClientEntry { name, limits, .. }),
-                Some(session),
-            ) => {
-                session.name.clone_from(name);
-                session.limits = limits.clone().unwrap_or_else(|| new.limits.clone());
-                session.limiters.set_rate(now, session.limits.rate);
+            (ClientChange::Adjusted | ClientChange::Rotated, Some(entry), Some(session)) => {
+                session.reload(now, new, entry).map_err(|error| error.to_string())?;
             }
             _ => {}
         }

@@ -3,6 +3,7 @@
 use super::wire::Wire;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -27,6 +28,8 @@ pub(crate) struct Agent {
     pub(crate) request_channel: RequestSender,
     pub(crate) at: SocketAddr,
     thread: Option<JoinHandle<()>>,
+    /// The thread's folder in /proc.
+    task: PathBuf,
 }
 
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -93,15 +96,13 @@ impl Agent {
 
     pub(crate) fn of_server(server: Server) -> Self {
         let (request_channel, at) = (server.request_channel(), server.local()[0]);
-        let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { request_channel, at, thread }
+        Self::run(request_channel, at, move || server.run().unwrap())
     }
 
     pub(crate) fn client(config: ClientConfig) -> Self {
         let client = Client::new(config).unwrap();
         let (request_channel, at) = (client.request_channel(), client.listeners()[0]);
-        let thread = Some(thread::spawn(move || client.run().unwrap()));
-        Self { request_channel, at, thread }
+        Self::run(request_channel, at, move || client.run().unwrap())
     }
 
     /// A server that reads its configuration there again when it is to.
@@ -110,8 +111,7 @@ impl Agent {
         let file = file.clone();
         server.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
         let (request_channel, at) = (server.request_channel(), server.local()[0]);
-        let thread = Some(thread::spawn(move || server.run().unwrap()));
-        Self { request_channel, at, thread }
+        Self::run(request_channel, at, move || server.run().unwrap())
     }
 
     /// A client that reads its configuration there again when it is to.
@@ -120,8 +120,27 @@ impl Agent {
         let file = file.clone();
         client.set_source(Box::new(move || Ok(file.lock().unwrap().clone())));
         let (request_channel, at) = (client.request_channel(), client.listeners()[0]);
-        let thread = Some(thread::spawn(move || client.run().unwrap()));
-        Self { request_channel, at, thread }
+        Self::run(request_channel, at, move || client.run().unwrap())
+    }
+
+    fn run(
+        request_channel: RequestSender,
+        at: SocketAddr,
+        run: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let (sender, task) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            sender.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            run();
+        });
+        let task = PathBuf::from("/proc").join(task.recv().unwrap());
+        Self { request_channel, at, thread: Some(thread), task }
+    }
+
+    /// Processor time that it has taken.
+    pub(crate) fn cpu(&self) -> Duration {
+        let text = std::fs::read_to_string(self.task.join("schedstat")).unwrap();
+        Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
     }
 
     pub(crate) fn connections(&self) -> Vec<ConnStatus> {

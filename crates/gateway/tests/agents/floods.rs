@@ -1,8 +1,9 @@
 //! Strangers and clients that send a server as much as they can.
 
 use super::bed::{Agent, Keys, connect, echo, exchange, serve, wired_by};
+use super::wire::Wire;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -183,6 +184,49 @@ fn connections_that_nobody_reads_hold_no_more_than_the_limit() {
     server.until("within the limit", |status| status.held_bytes <= LIMIT);
     drop(open);
     server.until("free", |status| status.held_bytes < 1 << 20);
+    exchange(client.at, echo(), 1_000_000, 3);
+}
+
+/// Far ends that say much and close, for programs that have nothing more to say, while no path
+/// works: the server has passed all on, and still holds it.
+#[test]
+fn what_waits_for_its_client_counts_when_both_ends_have_closed() {
+    const LIMIT: u64 = 16 << 20;
+    static NOW: AtomicBool = AtomicBool::new(false);
+    let keys = Keys::new();
+    let mut config = keys.server_config("127.0.0.1:0".parse().unwrap());
+    config.limits.buffer = Size(LIMIT);
+    let server = Agent::server(config);
+    let wires = [Wire::to(server.at), Wire::to(server.at)];
+    let mut config = keys.client_config(&[server.at]);
+    for (path, wire) in config.path.iter_mut().zip(&wires) {
+        path.remote = Some(wire.near);
+    }
+    let client = Agent::client(config);
+    client.until_paths_work();
+    let much = serve(|mut stream| {
+        while !NOW.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let _ = stream.write_all(&[1; 400 << 10]);
+    });
+    let open: Vec<_> = (0..150).map(|_| connect(client.at, much).unwrap()).collect();
+    open.iter().for_each(|stream| stream.shutdown(Shutdown::Write).unwrap());
+    thread::sleep(Duration::from_millis(500));
+    wires.iter().for_each(|wire| wire.cut(true));
+    NOW.store(true, Ordering::Relaxed);
+    let (start, mut most) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_secs(2) {
+        most = most.max(server.status().held_bytes);
+        thread::sleep(Duration::from_millis(20));
+    }
+    println!("at most {most} bytes");
+    assert!(most > LIMIT / 2, "{most}: not all is counted");
+    server.until("within the limit", |status| status.held_bytes <= LIMIT);
+    wires.iter().for_each(|wire| wire.cut(false));
+    drop(open);
+    server.until("free", |status| status.held_bytes < 1 << 20);
+    client.until_paths_work();
     exchange(client.at, echo(), 1_000_000, 3);
 }
 

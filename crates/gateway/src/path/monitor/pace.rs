@@ -126,7 +126,7 @@ impl Monitor {
     }
 
     fn send(&mut self, size: u16, large: bool, buffer: &mut [u8]) -> Option<usize> {
-        self.last_probe = Some(self.now);
+        (self.last_probe, self.last_was_large) = (Some(self.now), large);
         let within = self.next_probe - self.now;
         let probe = Probe {
             path: self.config.path,

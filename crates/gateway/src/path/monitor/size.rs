@@ -1,9 +1,28 @@
 //! What a path carries, as told by those who use it.
 
-use super::Monitor;
-use tabane_engine::Instant;
+use super::{BASE, LinkState, MIN_GAP, Monitor, MtuSearch};
+use tabane_engine::{Duration, Instant};
 
 impl Monitor {
+    /// The configuration has been read again: the interval of probes ([`super::MonitorConfig`]),
+    /// and the largest inner packet if it is not to be looked for.
+    pub(crate) fn handle_config(&mut self, now: Instant, interval: Duration, mtu: Option<u16>) {
+        self.clock(now);
+        self.config.interval = interval.max(MIN_GAP);
+        if mtu != self.config.mtu {
+            self.config.mtu = mtu;
+            let limit = match self.link {
+                LinkState::Ready { limit } => limit,
+                LinkState::Absent(_) => BASE,
+            };
+            self.mtu = MtuSearch::new(self.now, mtu.unwrap_or(limit), mtu.is_some());
+        }
+        if self.next_probe > self.now + self.interval() {
+            self.next_probe = self.now;
+        }
+        self.schedule_wake();
+    }
+
     /// Large packets may be getting lost (the engine's retransmission timeouts say so).
     pub(crate) fn suspect_mtu(&mut self, now: Instant) {
         self.clock(now);
