@@ -515,3 +515,21 @@ fn rfc8684_nothing_is_withdrawn_after_a_fallback() {
     s.write(1000);
     assert_eq!(s.only().mapping, Some((1, 1, 0)), "the infinite mapping");
 }
+
+// RFC 8684 section 3.4.2: REMOVE_ADDR closes the subflows of an address, and nothing else that
+// comes with it is lost, though the subflow that brings it moves up in our list.
+#[test]
+fn rfc8684_data_beside_a_remove_addr_of_another_subflow_counts() {
+    let mut s = Script::server();
+    s.joined(1);
+    let other = s.joined(2);
+    let mut data = s.on(other, 1, 1, Flags::ACK);
+    data.payload = Bytes::from_static(b"more");
+    data.options.push_mptcp(MptcpOption::RemoveAddr(vec![2]));
+    s.give(s.dss(data, 1, Some((1, 1, 4))));
+    let said = s.wait(ms(100));
+    assert_eq!(said.last().map(|d| d.data_ack), Some(Some(5)), "{said:?}");
+    assert_eq!(s.conn().read(9).unwrap(), "more");
+    let closed = Event::SubflowClosed(SubflowId(1), CloseReason::Aborted);
+    assert!(s.has(&closed), "{:?}", s.events);
+}
