@@ -413,6 +413,10 @@ impl Connection {
         // An option that left no space for the DATA_ACK shows that options do pass.
         let bare_ack = acks_data && !data_acked && !segment.options.has_mptcp();
         if first && (bare_ack || payload && !dss_seen) && self.only_first() {
+            if !self.may_fall_back() {
+                self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
+                return false;
+            }
             let reason =
                 if payload { FallbackReason::OptionsStripped } else { FallbackReason::NoDataAck };
             self.fall_back_live(at, reason);

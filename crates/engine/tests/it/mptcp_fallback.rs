@@ -77,6 +77,32 @@ fn stripped_after_the_syns() {
     assert!(reasons.iter().all(Option::is_some), "{reasons:?}");
 }
 
+/// The acknowledgements of the first data are lost for a while. Meanwhile the server has fallen
+/// back: what would be mapped twice it would read twice.
+#[test]
+fn stripped_after_the_syns_while_acknowledgements_are_lost() {
+    for (lost_for, len) in [(500, 300), (900, 3_000), (2_500, 300), (900, 30_000)] {
+        let mut net = Net::pair(1);
+        let until = net.now + ms(lost_for);
+        net.filter = Box::new(move |c| {
+            let syn = c.segment.flags.contains(Flags::SYN);
+            if !syn {
+                strip(c.segment);
+            }
+            syn || c.up || c.now > until
+        });
+        net.server.answer = (data(LEN / 2), true);
+        net.connect(data(len), true);
+        assert!(net.run(secs(60), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+        let (at_server, at_client) = (&net.server.app().received, &net.client.app().received);
+        assert!(*at_server == data(len), "{lost_for} {len}: {}", at_server.len());
+        assert!(*at_client == data(LEN / 2), "{lost_for} {len}: {}", at_client.len());
+        for host in [&net.client, &net.server] {
+            assert!(host.has(|e| matches!(e, Event::Fallback(_))), "{lost_for} {len}");
+        }
+    }
+}
+
 #[test]
 fn stripped_upwards_after_the_syns() {
     let (_, reasons) = through(Net::pair(2), |c| {
