@@ -311,9 +311,12 @@ impl Connection {
         for delivery in deliveries {
             match delivery {
                 Delivery::Data(dsn, data) => self.deliver(at, dsn, data, limit),
+                // A mapping after one with which the connection has fallen back: its data has been
+                // taken with what was held.
+                Delivery::BadChecksum(_) if !self.is_mptcp() => {}
                 Delivery::BadChecksum(mapping) => {
                     self.note_drop(at, DropReason::DssChecksum);
-                    return self.on_bad_checksum(at, &mapping);
+                    self.on_bad_checksum(at, &mapping);
                 }
                 Delivery::Overflow => {
                     self.note_drop(at, DropReason::Unmapped);

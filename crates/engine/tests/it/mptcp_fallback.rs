@@ -207,6 +207,37 @@ fn damage_on_the_only_subflow_falls_back() {
     assert_eq!((net.client.count(checksum), net.server.count(checksum)), (1, 1));
 }
 
+/// The end of the damaged mapping comes with that of the next, which is in order: both are read.
+#[test]
+fn damage_that_comes_to_light_together_with_sound_data_loses_nothing() {
+    let mut net = with_checksums(1);
+    let mut parts: Vec<(u32, bytes::Bytes)> = Vec::new();
+    let mut done = false;
+    net.filter = Box::new(move |c| {
+        if !c.up || c.segment.payload.is_empty() || done || c.index < 40 {
+            return true;
+        }
+        if parts.len() < 2 {
+            if parts.is_empty() {
+                damage(c.segment);
+            }
+            parts.push((c.segment.seq.0, c.segment.payload.clone()));
+            c.segment.payload.truncate(700);
+        } else if c.segment.seq.0 == parts[0].0 + 700 || c.segment.seq.0 == parts[0].0 {
+            let from = (c.segment.seq.0 - parts[0].0) as usize;
+            c.segment.payload = [&parts[0].1[from..], &parts[1].1[..]].concat().into();
+            done = true;
+        }
+        true
+    });
+    net.connect(data(LEN), true);
+    let over = net.run(secs(60), |n| n.over());
+    let received = &net.server.app().received;
+    let wrong = received.iter().zip(&data(LEN)).filter(|(a, b)| a != b).count();
+    assert_eq!((received.len(), wrong, over), (LEN, 1, true), "as damaged, but all of it");
+    assert!(net.server.has(|e| *e == Event::Fallback(FallbackReason::Checksum)));
+}
+
 #[test]
 fn damage_on_one_of_two_subflows_resets_it() {
     let mut damaged = false;
