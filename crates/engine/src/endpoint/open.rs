@@ -2,8 +2,7 @@
 //! (RFC 6528), ports (RFC 6056), keys and tokens (RFC 8684 section 3.1).
 
 use super::flow::{Owner, Tuple, hash};
-use super::stateless::is_of_one_host;
-use super::{Admission, ConnectError, Endpoint, Slot, id_hash};
+use super::{Admission, ConnectError, Endpoint, Slot, id_hash, is_of_one_host};
 use crate::config::{Config, Profile};
 use crate::event::{ConnId, Event};
 use crate::mptcp::crypto::Key;
