@@ -37,6 +37,7 @@ use self::deadlines::Deadlines;
 use self::flow::{FlowTable, Owner, Tuple};
 use self::open::{Ports, Secrets};
 use self::slots::Slots;
+pub(crate) use self::stateless::is_of_one_host;
 use self::time_wait::TimeWaits;
 use self::turn::Turn;
 use crate::config::{Config, Profile, TcpConfig};

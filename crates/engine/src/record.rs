@@ -181,7 +181,7 @@ pub enum DropReason {
     BadFlags,
     /// Another path had brought it before.
     Copy,
-    /// From or to a group, or everybody (RFC 9293 section 3.9.2.3).
+    /// From or to a group, or everybody, or an announcement of such (RFC 9293 section 3.9.2.3).
     BadAddress,
 }
 

@@ -129,7 +129,7 @@ impl Endpoint {
 
 /// Whether an address can be an end of a connection. Broadcast to a subnet is the driver's to
 /// know.
-pub(super) fn is_of_one_host(address: IpAddr) -> bool {
+pub(crate) fn is_of_one_host(address: IpAddr) -> bool {
     let broadcast = address == IpAddr::V4(Ipv4Addr::BROADCAST);
     !broadcast && !address.is_multicast() && !address.is_unspecified()
 }

@@ -24,6 +24,10 @@ pub enum SubflowError {
     /// No path has the local address.
     #[error("no path has the local address")]
     NoPath,
+    /// The peer's address is that of a group, broadcast or no address, or its port is 0 (RFC 9293
+    /// section 3.9.2.3).
+    #[error("subflows lead to a port of one host")]
+    Address,
     /// The connection has no subflow with this id.
     #[error("no such subflow")]
     NoSubflow,

@@ -160,7 +160,7 @@ pub(crate) fn join_small(last: &Bytes, next: &Bytes) -> Option<Bytes> {
 const SCRATCH: usize = 64 << 10;
 
 /// Parts up to this size are joined.
-const SMALL: usize = 512;
+pub(crate) const SMALL: usize = 512;
 
 #[cfg(test)]
 mod tests {

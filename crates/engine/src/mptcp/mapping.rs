@@ -4,6 +4,7 @@
 //!
 //! Both are bounded: [`Inbox::MAPPINGS`] mappings, and as many bytes as the caller says.
 
+use super::buffer::{SMALL, join_small};
 use crate::seq::{Dsn, Ssn};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -261,10 +262,30 @@ impl Entry {
             let gap = self.held.range(ssn..).next().map_or(u64::MAX, |(start, _)| *start - ssn);
             let part = payload.split_to(gap.min(payload.len() as u64) as usize);
             let len = part.len() as u64;
-            self.held.insert(ssn, part);
+            self.keep(ssn, part);
             self.held_len += len;
             ssn += len;
         }
+    }
+
+    /// Keeps a part that overlaps none; small ones are joined with their neighbours, so that single
+    /// bytes do not cost a hundred times what they are.
+    fn keep(&mut self, ssn: Ssn, mut part: Bytes) {
+        if part.len() < SMALL {
+            let end = ssn + part.len() as u64;
+            if let Some(joined) = self.held.get(&end).and_then(|next| join_small(&part, next)) {
+                self.held.remove(&end);
+                part = joined;
+            }
+            if let Some((start, before)) = self.held.range_mut(..ssn).next_back()
+                && *start + before.len() as u64 == ssn
+                && let Some(joined) = join_small(before, &part)
+            {
+                *before = joined;
+                return;
+            }
+        }
+        self.held.insert(ssn, part);
     }
 }
 
@@ -371,6 +392,29 @@ mod tests {
         assert_eq!(Bytes::from(all), data);
         inbox.retire(Ssn(2501));
         assert!(inbox.is_idle());
+    }
+
+    #[test]
+    fn single_bytes_that_wait_for_a_checksum_are_joined() {
+        let data = pattern(0, 4000);
+        let gaps_last = (0..2).flat_map(|odd| (0..2000).map(move |n| 2 * n + odd));
+        for order in [(0..4000).collect(), (0..4000).rev().collect(), gaps_last.collect()] {
+            let order: Vec<usize> = order;
+            let mut inbox = Inbox::default();
+            inbox.add_mapping(with_sum(1, 4000, 1, &data), |_, _| false);
+            let mut out = Vec::new();
+            for at in order {
+                out.extend(deliver(&mut inbox, 1 + at as u64, data.slice(at..at + 1)));
+            }
+            assert!(out.len() <= 4000 / 256, "{}", out.len());
+            let mut all = Vec::new();
+            for delivery in out {
+                let Delivery::Data(dsn, part) = delivery else { panic!("{delivery:?}") };
+                assert_eq!(dsn, Dsn(1 + all.len() as u64));
+                all.extend_from_slice(&part);
+            }
+            assert_eq!(Bytes::from(all), data);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Opening the subflows that there should be (RFC 8684 section 3.4 leaves this to us). The mesh is
 //! from every path of ours to every address of the peer that the path manager (`paths.rs`) names.
 
-use super::paths::Pair;
+use super::paths::{Pair, may_be_joined};
 use super::session::Request;
 use super::timers::Timer;
 use super::{Connection, Mtus, SubflowError};
@@ -22,6 +22,9 @@ impl Connection {
         self.check_fully()?;
         if self.is_stream_over() {
             return Err(SubflowError::NotEstablished);
+        }
+        if !may_be_joined(remote) {
+            return Err(SubflowError::Address);
         }
         let path = self.config.path_of(local.ip()).ok_or(SubflowError::NoPath)?;
         if self.has_all_subflows() {

@@ -37,6 +37,10 @@ impl Connection {
     #[inline]
     fn add_data_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let Some(dsn) = out.dsn else { return };
+        if !self.subflows[at].signals.is_empty() {
+            // This acknowledges too: the ACK that was asked for them is due no more.
+            self.request_ack(at);
+        }
         let ack = self.receive.next();
         if out.span.is_within() {
             if self.protocol.session().is_some_and(|session| session.acked < ack) {
@@ -114,12 +118,11 @@ impl Connection {
             && let Some(signal) = self.subflows[at].signals.pop_front()
         {
             out.segment.options.push_mptcp(signal);
-            if !self.subflows[at].signals.is_empty() {
-                self.subflows[at].tcb.request_ack();
-                self.pending.insert(self.subflows[at].id);
-            }
         }
         out.segment.options.dss = Some(dss);
+        if !self.subflows[at].signals.is_empty() {
+            self.request_ack(at);
+        }
     }
 
     /// SYN and SYN+ACK of the first subflow, and what else is sent before the peer's key is known.
@@ -173,10 +176,15 @@ impl Connection {
     /// next data carries the infinite mapping (RFC 8684 section 3.7).
     fn add_fallback_options(&mut self, at: usize, out: &mut Outgoing<'_>) {
         let Protocol::Fallback(notice) = &mut self.protocol else { return };
+        let signal = (out.kind == Kind::Ack).then(|| self.subflows[at].signals.pop_front());
+        if let Some(signal) = signal.flatten() {
+            out.segment.options.push_mptcp(signal);
+        }
+        if !self.subflows[at].signals.is_empty() {
+            self.subflows[at].tcb.request_ack();
+            self.pending.insert(self.subflows[at].id);
+        }
         if out.kind == Kind::Ack {
-            if let Some(signal) = self.subflows[at].signals.pop_front() {
-                out.segment.options.push_mptcp(signal);
-            }
             return;
         }
         let Some(mapping) = out.dsn.and_then(|dsn| notice.take_infinite(dsn, out.ssn)) else {

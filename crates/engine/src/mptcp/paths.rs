@@ -4,6 +4,7 @@
 use super::Role;
 use super::crypto::Keys;
 use crate::config::MptcpConfig;
+use crate::endpoint::is_of_one_host;
 use crate::record::{CloseReason, DropReason};
 use crate::time::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
@@ -176,6 +177,9 @@ impl PathManager {
         }
         let port = add.port.unwrap_or(self.first.1.port());
         let address = SocketAddr::new(add.address, port);
+        if !may_be_joined(address) {
+            return Err(DropReason::BadAddress);
+        }
         let learned = match self.addresses.iter().find(|a| a.id == add.address_id) {
             // An id keeps its address until it is removed.
             Some(known) if known.address != address => return Err(DropReason::BadMapping),
@@ -260,6 +264,12 @@ impl PathManager {
     }
 }
 
+/// Whether a subflow may lead there (RFC 9293 section 3.9.2.3, MUST-46): the peer names what it
+/// likes, and is believed to name itself only.
+pub(super) fn may_be_joined(remote: SocketAddr) -> bool {
+    is_of_one_host(remote.ip()) && remote.port() != 0
+}
+
 /// Transmissions of an ADD_ADDR at most.
 const ANNOUNCE_TRIES: u8 = 8;
 
@@ -326,6 +336,22 @@ mod tests {
         assert_eq!(learn(&mut m, add(3, 3)), Err(DropReason::Limit("addresses")));
         assert_eq!((m.remote_id(first), m.forget(1), m.forget(1)), (1, true, false));
         assert!(learn(&mut m, add(3, 3)).is_ok(), "there is space again");
+    }
+
+    // RFC 9293 section 3.9.2.3, MUST-46: no connection to what is no host.
+    #[test]
+    fn rfc9293_addresses_of_no_host_are_not_learned() {
+        let mut m = manager();
+        let mut learn = |id: u8, address: &str, port| {
+            let address = address.parse().unwrap();
+            let hmac = KEYS.swapped().add_addr(id, address, port);
+            m.learn(&AddAddr { address_id: id, address, port, hmac: Some(hmac) }, hmac, KEYS, 8)
+        };
+        for none in ["224.0.0.1", "255.255.255.255", "0.0.0.0", "ff02::1", "::"] {
+            assert_eq!(learn(1, none, None), Err(DropReason::BadAddress), "{none}");
+        }
+        assert_eq!(learn(1, "10.0.1.1", Some(0)), Err(DropReason::BadAddress));
+        assert!(learn(1, "10.0.1.1", Some(81)).is_ok(), "nothing was kept");
     }
 
     #[test]

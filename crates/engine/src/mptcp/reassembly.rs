@@ -228,7 +228,7 @@ impl Reassembler {
             (false, true) => {
                 let range = &mut self.ranges[at];
                 range.start = dsn;
-                range.parts.push_front(part);
+                push_front_part(&mut range.parts, part);
                 at
             }
             (false, false) => {
@@ -309,8 +309,25 @@ fn push_part(parts: &mut VecDeque<Bytes>, data: Bytes) {
     parts.push_back(data);
 }
 
+fn push_front_part(parts: &mut VecDeque<Bytes>, data: Bytes) {
+    if let Some(first) = parts.front_mut()
+        && let Some(joined) = join_small(&data, first)
+    {
+        *first = joined;
+        return;
+    }
+    parts.push_front(data);
+}
+
 /// Appends `after` to `parts`, moving the shorter of the two; gives back the emptied list.
 fn append_parts(parts: &mut VecDeque<Bytes>, mut after: VecDeque<Bytes>) -> VecDeque<Bytes> {
+    // Where they meet, too: else single bytes that fill gaps between single bytes are not joined.
+    if let (Some(last), Some(first)) = (parts.back_mut(), after.front())
+        && let Some(joined) = join_small(last, first)
+    {
+        *last = joined;
+        after.pop_front();
+    }
     if parts.len() < after.len() {
         while let Some(part) = parts.pop_back() {
             after.push_front(part);
@@ -354,6 +371,37 @@ mod tests {
         assert_eq!(r.ranges.len(), 2, "1000..3600 and 5000..5600");
         assert_eq!(r.insert(Dsn(1), pattern(1, 999), 3).in_order, 3599);
         assert_eq!(r.held(), 600);
+    }
+
+    /// Parts that are held or wait to be read.
+    fn parts(r: &Reassembler) -> usize {
+        r.ready.len() + r.ranges.iter().map(|range| range.parts.len()).sum::<usize>()
+    }
+
+    #[test]
+    fn single_bytes_are_joined_in_whatever_order_they_come() {
+        let most = 4096;
+        let downwards = (2..=most).rev().collect::<Vec<_>>();
+        let gaps_last = (0..2).flat_map(|odd| (1..most / 2).map(move |n| 2 * n + 1 - odd));
+        let gaps_upwards = gaps_last.collect::<Vec<_>>();
+        for order in [downwards, gaps_upwards] {
+            let mut r = Reassembler::new(Dsn(1));
+            for &at in &order {
+                assert_eq!(r.insert(Dsn(at), pattern(at, 1), 4096).new, 1);
+            }
+            assert!(r.ranges.len() == 1 && parts(&r) <= 4096 / 256, "{}", parts(&r));
+            assert_eq!(r.insert(Dsn(1), pattern(1, 1), 4096).in_order, order.len() as u64 + 1);
+            let mut read = Vec::new();
+            while let Some(part) = r.read(5000) {
+                read.extend_from_slice(&part);
+            }
+            assert_eq!(read, pattern(1, order.len() as u64 + 1));
+        }
+        // Those that are in order at once.
+        let mut r = Reassembler::new(Dsn(1));
+        (1..=1000).for_each(|n| assert_eq!(r.insert(Dsn(2 * n), pattern(0, 1), 4096).new, 1));
+        (0..1000).for_each(|n| assert_eq!(r.insert(Dsn(2 * n + 1), pattern(0, 1), 4096).new, 1));
+        assert!(r.readable() == 2000 && parts(&r) <= 2000 / 256, "{}", parts(&r));
     }
 
     proptest! {

@@ -112,7 +112,13 @@ impl Connection {
         }
     }
 
-    fn take_mptcp(&mut self, at: usize, segment: &Segment, accepted: &mut Accepted, expected: Ssn) {
+    fn take_mptcp(
+        &mut self,
+        mut at: usize,
+        segment: &Segment,
+        accepted: &mut Accepted,
+        expected: Ssn,
+    ) {
         if self.subflows[at].join != Join::First && !self.join_progress(at, segment) {
             if accepted.payload.is_some() {
                 self.reset_at(at, reset_reason::MPTCP, CloseReason::Mptcp(1));
@@ -120,11 +126,8 @@ impl Connection {
             return;
         }
         if segment.options.mptcp.is_some() {
-            let id = self.subflows[at].id;
-            self.take_options(at, segment, expected);
-            if self.index(id) != Some(at) {
-                return;
-            }
+            let Some(here) = self.take_options(at, segment, expected) else { return };
+            at = here;
             if !self.is_mptcp() {
                 return self.take_with_fail(at, segment, accepted);
             }
@@ -154,7 +157,8 @@ impl Connection {
     }
 
     /// Options beside DSS, up to one that closes the subflow or makes the connection fall back.
-    fn take_options(&mut self, at: usize, segment: &Segment, expected: Ssn) {
+    /// Where the subflow is then: REMOVE_ADDR may have closed others before it.
+    fn take_options(&mut self, mut at: usize, segment: &Segment, expected: Ssn) -> Option<usize> {
         let id = self.subflows[at].id;
         for option in segment.options.mptcp() {
             match option {
@@ -167,10 +171,12 @@ impl Connection {
                 MptcpOption::Capable(c) if c.data.is_none() => self.request_ack(at),
                 _ => {}
             }
-            if self.index(id) != Some(at) || !self.is_mptcp() {
-                return;
+            at = self.index(id)?;
+            if !self.is_mptcp() {
+                break;
             }
         }
+        Some(at)
     }
 
     /// The DSS: acknowledgement, window, mapping, DATA_FIN. Whether the payload goes further.
@@ -305,9 +311,12 @@ impl Connection {
         for delivery in deliveries {
             match delivery {
                 Delivery::Data(dsn, data) => self.deliver(at, dsn, data, limit),
+                // A mapping after one with which the connection has fallen back: its data has been
+                // taken with what was held.
+                Delivery::BadChecksum(_) if !self.is_mptcp() => {}
                 Delivery::BadChecksum(mapping) => {
                     self.note_drop(at, DropReason::DssChecksum);
-                    return self.on_bad_checksum(at, &mapping);
+                    self.on_bad_checksum(at, &mapping);
                 }
                 Delivery::Overflow => {
                     self.note_drop(at, DropReason::Unmapped);
@@ -407,6 +416,10 @@ impl Connection {
         // An option that left no space for the DATA_ACK shows that options do pass.
         let bare_ack = acks_data && !data_acked && !segment.options.has_mptcp();
         if first && (bare_ack || payload && !dss_seen) && self.only_first() {
+            if !self.may_fall_back() {
+                self.reset_at(at, reset_reason::MIDDLEBOX, CloseReason::Mptcp(6));
+                return false;
+            }
             let reason =
                 if payload { FallbackReason::OptionsStripped } else { FallbackReason::NoDataAck };
             self.fall_back_live(at, reason);

@@ -211,9 +211,15 @@ impl Carried {
         self.recovery = Some((start + len, end));
     }
 
+    /// Nothing has been acknowledged at data level for long, and nothing goes again: the next look
+    /// is later.
+    pub(super) fn back_off(&mut self) {
+        self.backoff = (self.backoff + 1).min(16);
+    }
+
     /// Nothing has been acknowledged at data level for long: `len` bytes from `una` on go again.
     pub(super) fn on_timeout(&mut self, una: Dsn, len: u64, nxt: Dsn) {
-        self.backoff = (self.backoff + 1).min(16);
+        self.back_off();
         self.reinjections.add(una, len, ReinjectReason::DataTimeout);
         self.recovery = Some((una + len, nxt));
     }

@@ -218,22 +218,28 @@ impl Connection {
     }
 
     /// Nothing has been acknowledged at data level for long: unless a sound subflow is still at
-    /// it, the head goes again.
+    /// it, the head goes again. The only one that there is stays at it though it be in trouble:
+    /// it repeats the segment itself, and the same data behind that would be no help, and read
+    /// twice by a peer that has fallen back meanwhile.
     fn data_timeout(&mut self) {
         if !self.send.outstanding() || !self.is_mptcp() {
             return;
         }
         let una = self.send.una();
         let nxt = self.send.nxt();
-        let busy = self.subflows.iter().any(|s| {
+        let alone = self.subflows.iter().filter(|s| s.usable()).count() == 1;
+        let at_it = self.subflows.iter().find(|s| {
             s.usable()
-                && !s.potentially_failed()
+                && (alone || !s.potentially_failed())
                 && s.tcb.unacked().any(|c| c.dsn <= una && una < c.dsn + c.data.len() as u64)
         });
+        let in_trouble = at_it.map(Subflow::potentially_failed);
         let mss = self.subflows.first().map_or(1, |s| s.tcb.mss());
         let Some(session) = self.protocol.session_mut() else { return };
-        if !busy {
-            session.carried.on_timeout(una, (nxt - una).min(mss), nxt);
+        match in_trouble {
+            None => session.carried.on_timeout(una, (nxt - una).min(mss), nxt),
+            Some(true) => session.carried.back_off(),
+            Some(false) => {}
         }
         session.arm_data(self.now, &self.subflows);
     }

@@ -200,7 +200,8 @@ impl Tcb {
         if let Some(timestamps) = segment.options.timestamps
             && self.peer.timestamps
             && start <= self.rx.acked
-            && timestamps.value.wrapping_sub(self.peer.ts_recent) as i32 >= 0
+            && (timestamps.value.wrapping_sub(self.peer.ts_recent) as i32 >= 0
+                || now - self.peer.ts_recent_at > PAWS_IDLE)
         {
             self.peer.ts_recent = timestamps.value;
             self.peer.ts_recent_at = now;

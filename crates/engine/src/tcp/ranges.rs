@@ -6,8 +6,11 @@
 pub(super) struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
+    /// Ranges kept at most: whoever reports single bytes must cost neither memory nor time.
+    pub(super) const MOST: usize = crate::config::OUT_OF_ORDER_RANGES;
+
     /// Adds `[start, end)`. Returns the hull of what was new in it and the whole range it now
-    /// belongs to, or `None` if nothing was new.
+    /// belongs to, or `None` if nothing was new, or if it would be one range too many.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> Option<((u64, u64), (u64, u64))> {
         if start >= end {
             return None;
@@ -16,6 +19,9 @@ impl Ranges {
         let first = self.0.partition_point(|r| r.1 < start);
         let last = first + self.0[first..].partition_point(|r| r.0 <= end);
         if first == last {
+            if self.0.len() >= Self::MOST {
+                return None;
+            }
             self.0.insert(first, (start, end));
             return Some(((start, end), (start, end)));
         }
@@ -100,6 +106,20 @@ mod tests {
         r.drop_below(8);
         assert_eq!(r.take_from(8), Some(40));
         assert!(r.is_empty());
+    }
+
+    #[test]
+    fn beyond_the_limit_ranges_grow_and_none_is_added() {
+        let mut r = Ranges::default();
+        let most = Ranges::MOST as u64;
+        for n in (0..2 * most).rev() {
+            r.insert(n * 2, n * 2 + 1);
+        }
+        assert_eq!((r.len(), r.containing(0)), (Ranges::MOST, None));
+        let first = most * 2;
+        assert_eq!(r.insert(first - 1, first), Some(((first - 1, first), (first - 1, first + 1))));
+        r.drop_below(first + 1);
+        assert!(r.insert(0, 1).is_some(), "there is space again");
     }
 
     #[test]

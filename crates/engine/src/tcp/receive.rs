@@ -55,9 +55,6 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Separate out-of-order ranges kept.
-    const RANGES: usize = crate::config::OUT_OF_ORDER_RANGES;
-
     pub(super) fn new(config: &TcpConfig) -> Self {
         Self {
             irs: SeqNum(0),
@@ -119,7 +116,7 @@ impl Receiver {
     fn on_gap(&mut self, start: u64, end: u64) -> Arrival {
         self.due = AckDue::Now;
         let touches = self.out_of_order.containing(start).is_some();
-        if self.out_of_order.len() >= Self::RANGES && !touches {
+        if self.out_of_order.len() >= Ranges::MOST && !touches {
             return Arrival::Refused;
         }
         self.unreported = true;

@@ -77,6 +77,32 @@ fn stripped_after_the_syns() {
     assert!(reasons.iter().all(Option::is_some), "{reasons:?}");
 }
 
+/// The acknowledgements of the first data are lost for a while. Meanwhile the server has fallen
+/// back: what would be mapped twice it would read twice.
+#[test]
+fn stripped_after_the_syns_while_acknowledgements_are_lost() {
+    for (lost_for, len) in [(500, 300), (900, 3_000), (2_500, 300), (900, 30_000)] {
+        let mut net = Net::pair(1);
+        let until = net.now + ms(lost_for);
+        net.filter = Box::new(move |c| {
+            let syn = c.segment.flags.contains(Flags::SYN);
+            if !syn {
+                strip(c.segment);
+            }
+            syn || c.up || c.now > until
+        });
+        net.server.answer = (data(LEN / 2), true);
+        net.connect(data(len), true);
+        assert!(net.run(secs(60), |n| n.over()), "{:?} {:?}", net.client.events, net.server.events);
+        let (at_server, at_client) = (&net.server.app().received, &net.client.app().received);
+        assert!(*at_server == data(len), "{lost_for} {len}: {}", at_server.len());
+        assert!(*at_client == data(LEN / 2), "{lost_for} {len}: {}", at_client.len());
+        for host in [&net.client, &net.server] {
+            assert!(host.has(|e| matches!(e, Event::Fallback(_))), "{lost_for} {len}");
+        }
+    }
+}
+
 #[test]
 fn stripped_upwards_after_the_syns() {
     let (_, reasons) = through(Net::pair(2), |c| {
@@ -179,6 +205,37 @@ fn damage_on_the_only_subflow_falls_back() {
     assert_eq!((received.len(), wrong), (LEN, 1), "as damaged, but all of it");
     let checksum = |e: &Event| *e == Event::Fallback(FallbackReason::Checksum);
     assert_eq!((net.client.count(checksum), net.server.count(checksum)), (1, 1));
+}
+
+/// The end of the damaged mapping comes with that of the next, which is in order: both are read.
+#[test]
+fn damage_that_comes_to_light_together_with_sound_data_loses_nothing() {
+    let mut net = with_checksums(1);
+    let mut parts: Vec<(u32, bytes::Bytes)> = Vec::new();
+    let mut done = false;
+    net.filter = Box::new(move |c| {
+        if !c.up || c.segment.payload.is_empty() || done || c.index < 40 {
+            return true;
+        }
+        if parts.len() < 2 {
+            if parts.is_empty() {
+                damage(c.segment);
+            }
+            parts.push((c.segment.seq.0, c.segment.payload.clone()));
+            c.segment.payload.truncate(700);
+        } else if c.segment.seq.0 == parts[0].0 + 700 || c.segment.seq.0 == parts[0].0 {
+            let from = (c.segment.seq.0 - parts[0].0) as usize;
+            c.segment.payload = [&parts[0].1[from..], &parts[1].1[..]].concat().into();
+            done = true;
+        }
+        true
+    });
+    net.connect(data(LEN), true);
+    let over = net.run(secs(60), |n| n.over());
+    let received = &net.server.app().received;
+    let wrong = received.iter().zip(&data(LEN)).filter(|(a, b)| a != b).count();
+    assert_eq!((received.len(), wrong, over), (LEN, 1, true), "as damaged, but all of it");
+    assert!(net.server.has(|e| *e == Event::Fallback(FallbackReason::Checksum)));
 }
 
 #[test]

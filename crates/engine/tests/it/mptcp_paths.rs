@@ -213,6 +213,10 @@ fn subflows_closed_and_reset_by_hand_lose_nothing() {
         let local = SocketAddr::new(addr(1, 0), 0);
         let remote = SocketAddr::new(addr(2, 0), 80);
         let now = net.now;
+        for nowhere in ["224.0.0.1:80", "0.0.0.0:80", "10.0.0.2:0"].map(|a| a.parse().unwrap()) {
+            let refused = net.client.conn(id).add_subflow(now, local, nowhere, false);
+            assert_eq!(refused, Err(SubflowError::Address), "{nowhere}");
+        }
         net.client.conn(id).add_subflow(now, local, remote, false).unwrap();
         net.sleep(ms(500));
         let (_, by_path) = progress(&mut net, ms(300));

@@ -515,3 +515,48 @@ fn rfc8684_nothing_is_withdrawn_after_a_fallback() {
     s.write(1000);
     assert_eq!(s.only().mapping, Some((1, 1, 0)), "the infinite mapping");
 }
+
+// RFC 8684 section 3.4.2: REMOVE_ADDR closes the subflows of an address, and nothing else that
+// comes with it is lost, though the subflow that brings it moves up in our list.
+#[test]
+fn rfc8684_data_beside_a_remove_addr_of_another_subflow_counts() {
+    let mut s = Script::server();
+    s.joined(1);
+    let other = s.joined(2);
+    let mut data = s.on(other, 1, 1, Flags::ACK);
+    data.payload = Bytes::from_static(b"more");
+    data.options.push_mptcp(MptcpOption::RemoveAddr(vec![2]));
+    s.give(s.dss(data, 1, Some((1, 1, 4))));
+    let said = s.wait(ms(100));
+    assert_eq!(said.last().map(|d| d.data_ack), Some(Some(5)), "{said:?}");
+    assert_eq!(s.conn().read(9).unwrap(), "more");
+    let closed = Event::SubflowClosed(SubflowId(1), CloseReason::Aborted);
+    assert!(s.has(&closed), "{:?}", s.events);
+}
+
+/// Data is to be sent again now, and has not been polled yet.
+fn about_to_repeat() -> Script {
+    let mut s = Script::server();
+    s.write(1000);
+    assert_eq!(s.only().len, 1000);
+    s.now = s.endpoint.poll_timeout().expect("a retransmission");
+    s.endpoint.handle_timeout(s.now);
+    s
+}
+
+// RFC 8684 sections 3.3.8 and 3.7: MP_PRIO and MP_FAIL go on acknowledgements, also where data that
+// leaves at that moment acknowledges everything.
+#[test]
+fn rfc8684_signals_follow_data_that_acknowledges_too() {
+    let mut s = about_to_repeat();
+    let now = s.now;
+    s.conn().set_backup(now, SubflowId(0), true).unwrap();
+    let said = s.heard();
+    let tells = |d: &Said| d.options == [MptcpOption::Prio { backup: true }];
+    assert_eq!((said[0].len, said.iter().filter(|d| tells(d)).count()), (1000, 1), "{said:?}");
+    let mut s = about_to_repeat();
+    s.give(mp_fail(&s));
+    let said = s.heard();
+    let tells = |d: &Said| matches!(d.options[..], [MptcpOption::Fail(_)]);
+    assert_eq!((said[0].len, said.iter().filter(|d| tells(d)).count()), (1000, 1), "{said:?}");
+}

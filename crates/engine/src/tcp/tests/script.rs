@@ -338,6 +338,27 @@ fn rfc7323_paws() {
     assert!(s.give(reset).closed.is_some());
 }
 
+// RFC 7323 section 5.5: after 24 days a timestamp may be older than the last as a number. It is
+// taken, and those after it are checked against it.
+#[test]
+fn rfc7323_paws_goes_on_after_weeks_of_silence() {
+    let mut s = Script::established(TcpConfig { timestamps: true, ..plain() });
+    let first = s.data(1, 100);
+    s.give(first);
+    s.wait(ms(100));
+    s.expect_ack();
+    s.now += Duration::from_secs(25 * 24 * 3600);
+    let value = s.now.as_millis() as u32;
+    let next = s.data(101, 100);
+    assert_eq!(s.give(next).dropped, None);
+    s.wait(ms(100));
+    let answer = s.poll().map(|s| s.options.timestamps.unwrap().echo);
+    assert_eq!(answer, Some(value));
+    let mut old = s.data(201, 100);
+    old.options.timestamps.as_mut().unwrap().value = value.wrapping_sub(5);
+    assert_eq!(s.give(old).dropped, Some(DropReason::Paws));
+}
+
 // RFC 7323 section 4.3: TS.Recent follows only segments that begin at or before Last.ACK.sent.
 #[test]
 fn rfc7323_echo_is_of_the_segment_that_advances_the_edge() {
