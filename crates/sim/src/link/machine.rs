@@ -313,6 +313,8 @@ impl<P: Packet> Link<P> {
         for packet in flying {
             self.lose(now, Cause::Down, packet);
         }
+        // What comes next has nobody before it to wait for.
+        self.arrival_max = Instant::ZERO;
         self.queue.on_empty(now);
     }
 

@@ -184,6 +184,18 @@ fn going_down_loses_what_is_in_the_link() {
 }
 
 #[test]
+fn after_a_cut_nothing_waits_for_what_it_lost() {
+    let mut link = link(&constant(12, 2_000, "droptail"));
+    link.push(Instant(0), packet(0, 1500));
+    let up = |up| LinkChange { up: Some(up), ..LinkChange::default() };
+    link.change(Instant(100 * MS), &up(false)).unwrap();
+    let delay = Some(DelayConfig::Constant(ms(5)));
+    link.change(Instant(200 * MS), &LinkChange { delay, ..up(true) }).unwrap();
+    link.push(Instant(200 * MS), packet(1, 1500));
+    assert_eq!(drain(&mut link).0, [(206 * MS, 1)], "1 ms to send it and 5 ms on the way");
+}
+
+#[test]
 fn a_new_queue_takes_what_it_can_hold() {
     let mut link = link(&constant(12, 0, "droptail:packets=50"));
     (0..31).for_each(|n| link.push(Instant(0), packet(n, 1500)));
