@@ -76,6 +76,11 @@ impl Course {
         }
     }
 
+    /// Whether they say what is lost, instead of the link's own model.
+    pub(in crate::link) fn has_loss(&self) -> bool {
+        self.condition.loss.is_some()
+    }
+
     /// A change of what the link is without conditions: what it means under the present one.
     pub(in crate::link) fn adapt(&mut self, change: &LinkChange) -> LinkChange {
         let own = &mut self.own;
@@ -91,7 +96,7 @@ impl Course {
         LinkChange {
             rate: change.rate.as_ref().map(|_| self.rate()),
             delay: change.delay.map(|_| self.delay()),
-            loss: change.loss.as_ref().map(|_| self.loss()),
+            loss: change.loss.as_ref().filter(|_| !self.has_loss()).map(|_| self.loss()),
             queue: change.queue.as_ref().map(|_| self.queue()),
             ..change.clone()
         }
