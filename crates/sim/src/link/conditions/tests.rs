@@ -177,6 +177,16 @@ fn an_own_loss_that_is_changed_meanwhile_holds_when_conditions_no_longer_say_one
     assert!(link.poll_loss().is_none());
 }
 
+/// A minute of a terabit a second is more than queues may have: the link has the largest.
+#[test]
+fn a_queue_that_is_given_as_time_is_no_larger_than_queues_may_be() {
+    let config = LinkConfig {
+        rate: RateConfig::Constant(1_000_000_000_000),
+        ..config(1, 1, "cellular:queue_s=60")
+    };
+    link(&config).push(Instant(0), numbered(0));
+}
+
 #[test]
 fn a_queue_column_replaces_the_queue_and_a_timed_change_stays_below_it() {
     let mut link = link(&config(12, 0, "time_ms,queue_packets\n0,50\n10,5\n"));

@@ -14,6 +14,7 @@ use crate::seed::Rng;
 use tabane_engine::policy::{Entry, PolicyError, Registry, Spec, Values};
 use tabane_engine::{Duration, Instant};
 
+pub use drop_tail::{MOST_BYTES, MOST_PACKETS};
 pub use subqueues::Subqueues;
 
 /// A queue discipline.
