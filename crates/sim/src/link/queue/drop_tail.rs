@@ -11,13 +11,13 @@ pub const MOST_BYTES: u64 = 1_000_000_000_000;
 
 /// Parameters of the table row.
 pub(super) const PARAMS: &[Param] = &[
-    Param::new(
+    Param::count(
         "packets",
         100.0,
         1.0..=MOST_PACKETS as f64,
         "most packets that wait; without it but with `bytes`: no limit",
     ),
-    Param::new(
+    Param::count(
         "bytes",
         0.0,
         0.0..=MOST_BYTES as f64,
